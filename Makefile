@@ -1,0 +1,52 @@
+# The doors of the project. Each needs only Python 3.11+ and says what it does.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo run dev test torture bench lint dictionary lock clean
+
+PYTHON ?= python3
+BIN    := .venv/bin
+
+help:        ## what each door does
+	@grep -E '^[a-z]+: .*##|^[a-z]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## / - /' | awk -F' - ' '{printf "make %-11s %s\n", $$1, $$2}'
+
+setup: .venv/ready ## a virtual environment in .venv: pinned, hashed, byte-compiled
+
+.venv/ready: constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "nightbook needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Say which to use: make PYTHON=/path/to/python3.12")'
+	@echo "Setting up .venv (about a minute the first time) ..."
+	@$(PYTHON) -m venv --clear .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+	@echo "Ready: $(BIN)/nightbook"
+
+demo: setup  ## three simulated nights against the embedded sandbox: no key needed
+	@$(BIN)/nightbook demo
+
+run: setup   ## tonight's job, once, here
+	@$(BIN)/nightbook run
+
+dev: setup   ## the Dagster UI, daemon and schedule, on this machine only
+	@$(BIN)/nightbook dev
+
+test: setup lint ## every test
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
+
+torture: setup ## the long tests, whole
+	@$(BIN)/python -m pytest -n 2 --dist worksteal --torture
+
+bench: setup ## what a night costs, against the peers
+	@$(BIN)/python -m tests.benchmarks
+
+lint: setup  ## format, lint, types
+	@$(BIN)/ruff format --check --quiet . || { echo "Formatting differs: run $(BIN)/ruff format ."; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+
+dictionary: setup ## write warehouse/README.md from the contract
+	@$(BIN)/python -m warehouse.dictionary
+
+lock: setup  ## resolve constraints.txt anew (needs uv)
+	@uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --all-extras pyproject.toml -o constraints.txt
+
+clean:       ## remove .venv and caches; your data stays
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache *.egg-info

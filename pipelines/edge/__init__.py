@@ -1,0 +1,1 @@
+"""The API as a client: protocol, errors, signing, models. Imports nothing else of ours."""

@@ -1,0 +1,1 @@
+"""The API as a server, written from the specification alone. Shares no code with the client."""
