@@ -14,8 +14,8 @@ setup: .venv/ready ## a virtual environment in .venv: pinned, hashed, byte-compi
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "nightbook needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Say which to use: make PYTHON=/path/to/python3.12")'
 	@echo "Setting up .venv (about a minute the first time) ..."
 	@$(PYTHON) -m venv --clear .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --require-hashes -r constraints.txt
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 	@echo "Ready: $(BIN)/nightbook"
 
