@@ -1,1 +1,1 @@
-"""WHAT analysts and finance read: tables, database, views, checks, workbooks. Imports nothing of ours."""
+"""WHAT analysts and finance read: tables, database, views, workbooks. Imports nothing of ours."""

@@ -1,0 +1,144 @@
+"""Where things lie under `NIGHTBOOK_HOME`, and how a file is put there so that no crash tears it.
+
+Directories are 0750 and files 0640, published database files 0440 (design part 5).
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from io import BufferedRandom
+from pathlib import Path
+from typing import Any
+
+DIRECTORY_MODE = 0o750
+FILE_MODE = 0o640
+PUBLISHED_MODE = 0o440
+DATABASE = "nightbook.duckdb"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Every path of one home. Ids and dates in them are ours: no name from the wire is in a path."""
+
+    home: Path
+
+    @property
+    def landing(self) -> Path:
+        """Bodies as they came: `landing/<snapshot_date>/<snapshot_id>/`."""
+        return self.home / "landing"
+
+    @property
+    def lake(self) -> Path:
+        """Parquet: `lake/<table>/snapshot_date=YYYY-MM-DD/<snapshot_id>.parquet`."""
+        return self.home / "lake"
+
+    @property
+    def manifests(self) -> Path:
+        """What the lake holds: `lake/manifests/<snapshot_id>.json`."""
+        return self.lake / "manifests"
+
+    @property
+    def warehouse(self) -> Path:
+        """Versions of the database, and the link to the current one."""
+        return self.home / "warehouse"
+
+    @property
+    def database(self) -> Path:
+        """The path that people open."""
+        return self.warehouse / "current" / DATABASE
+
+    @property
+    def exports(self) -> Path:
+        """Workbooks and CSV files."""
+        return self.home / "exports"
+
+    @property
+    def reports(self) -> Path:
+        """Morning reports."""
+        return self.home / "reports"
+
+    @property
+    def dagster(self) -> Path:
+        """`DAGSTER_HOME`."""
+        return self.home / "dagster"
+
+    @property
+    def work(self) -> Path:
+        """Scratch on the same file system: all in it is left over from a dead run."""
+        return self.home / ".work"
+
+    @property
+    def lock(self) -> Path:
+        """The lock of the one writer."""
+        return self.home / ".lock"
+
+    def snapshot(self, snapshot_date: date, snapshot_id: str) -> Path:
+        """The landed folder of one snapshot."""
+        return self.landing / snapshot_date.isoformat() / snapshot_id
+
+    def parquet(self, table: str, snapshot_date: date, snapshot_id: str) -> Path:
+        """The Parquet file of one table and snapshot in the lake."""
+        return self.lake / table / f"snapshot_date={snapshot_date}" / f"{snapshot_id}.parquet"
+
+    def staged(self, table: str, snapshot_id: str) -> Path:
+        """The same before the snapshot is accepted: engines that read the lake skip dot folders."""
+        return self.lake / ".staged" / snapshot_id / f"{table}.parquet"
+
+    def manifest(self, snapshot_id: str) -> Path:
+        """The lake's manifest of one snapshot."""
+        return self.manifests / f"{snapshot_id}.json"
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and its parents, 0750, and see them on disk."""
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=DIRECTORY_MODE)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """See a directory's entries on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def written_aside(path: Path, mode: int = FILE_MODE) -> Iterator[BufferedRandom]:
+    """A file that appears at `path` whole or not at all: aside, fsync, rename, fsync the folder."""
+    make_directory(path.parent)
+    aside = path.with_name(f".{path.name}.aside")
+    descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_TRUNC, mode)
+    try:
+        with open(descriptor, "w+b", closefd=False) as file:
+            yield file
+        os.fchmod(descriptor, mode)
+        os.fsync(descriptor)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            aside.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+    aside.replace(path)
+    sync_directory(path.parent)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a manifest: sorted keys, one final newline, whole or not at all."""
+    text = json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True)
+    with written_aside(path) as file:
+        file.write(text.encode() + b"\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read what `write_json` wrote."""
+    return json.loads(path.read_bytes())

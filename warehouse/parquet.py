@@ -1,0 +1,158 @@
+"""The contract as Arrow schema, and the only way rows become Parquet.
+
+Every column's meaning travels in the field's metadata. Pages carry checksums; dictionaries are
+on the columns where they pay (ids), not on amounts.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from warehouse.contract import Kind, Table
+from warehouse.layout import written_aside
+
+TYPES: dict[Kind, pa.DataType] = {
+    Kind.TEXT: pa.string(),
+    Kind.AMOUNT: pa.decimal128(38, 18),
+    Kind.FLAG: pa.bool_(),
+    Kind.ORDINAL: pa.int32(),
+    Kind.COUNT: pa.int64(),
+    Kind.DAY: pa.date32(),
+    Kind.MOMENT: pa.timestamp("us", tz="UTC"),
+}
+ROW_GROUP = 128 * 1024
+PLAIN = ("amount_text", "created_at", "updated_at", "value", "example")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One Parquet file: how many rows, how many bytes, and their SHA-256."""
+
+    rows: int
+    size: int
+    sha256: str
+
+
+def arrow_schema(table: Table) -> pa.Schema:
+    """The Arrow schema of a table: types, nullability, and every meaning as metadata."""
+    fields = [
+        pa.field(
+            column.name,
+            TYPES[column.kind],
+            nullable=column.nullable,
+            metadata={"comment": column.meaning, "source": column.source},
+        )
+        for column in table.columns
+    ]
+    return pa.schema(fields, metadata={"nightbook.table": table.name, "comment": table.meaning})
+
+
+def conform(table: Table, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
+    """Columns as a batch of the table's schema: missing, surplus or NULL-bearing ones are refused.
+
+    Raises `ValueError` naming the table and column; nothing is cast in a way that could lose.
+    """
+    schema = arrow_schema(table)
+    if set(columns) != set(schema.names):
+        odd = sorted(set(columns) ^ set(schema.names))
+        raise ValueError(f"{table.name}: columns {odd} are not what warehouse/tables.py declares")
+    arrays = []
+    for field in schema:
+        array = columns[field.name]
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        if array.type != field.type:
+            array = array.cast(field.type, safe=True)
+        if len(array) != rows:
+            raise ValueError(f"{table.name}.{field.name}: {len(array)} values for {rows} rows")
+        if array.null_count and not field.nullable:
+            raise ValueError(f"{table.name}.{field.name} is NULL in {array.null_count} rows")
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+class Writer:
+    """One Parquet file being written aside, batch by batch; it appears whole when closed well."""
+
+    def __init__(self, table: Table, path: Path) -> None:
+        self.table = table
+        self.rows = 0
+        self._aside = written_aside(path)
+        self._file = self._aside.__enter__()
+        schema = arrow_schema(table)
+        self._writer = pq.ParquetWriter(
+            self._file,
+            schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=[
+                column.name
+                for column in table.columns
+                if column.kind is Kind.TEXT and column.name not in PLAIN
+            ],
+            write_page_checksum=True,
+            store_decimal_as_integer=False,
+        )
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add a batch; small ones are gathered into row groups of `ROW_GROUP` rows."""
+        self._pending.append(batch)
+        self._pending_rows += batch.num_rows
+        self.rows += batch.num_rows
+        if self._pending_rows >= ROW_GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._pending:
+            gathered = pa.Table.from_batches(self._pending).combine_chunks()
+            self._writer.write_table(gathered, row_group_size=ROW_GROUP)
+        self._pending, self._pending_rows = [], 0
+
+    def close(self, error: BaseException | None = None) -> Written | None:
+        """Finish the file, or on an error leave nothing."""
+        if error is None:
+            self._flush()
+            self._writer.close()
+            self._file.flush()
+            self._file.seek(0)
+            digest = hashlib.file_digest(self._file, "sha256").hexdigest()
+            written = Written(self.rows, self._file.tell(), digest)
+            self._aside.__exit__(None, None, None)
+            return written
+        self._writer.close()
+        self._aside.__exit__(type(error), error, error.__traceback__)
+        return None
+
+
+def write(table: Table, batches: Iterable[pa.RecordBatch], path: Path) -> Written:
+    """Write all batches of a table to one file, whole or not at all."""
+    writer = Writer(table, path)
+    try:
+        for batch in batches:
+            writer.write(batch)
+    except BaseException as error:
+        writer.close(error)
+        raise
+    written = writer.close()
+    assert written is not None  # noqa: S101 - close returns it whenever it is given no error
+    return written
+
+
+def rows_batch(table: Table, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    """A batch from a few row dicts; a misspelt key is refused instead of dropped."""
+    for row in rows:
+        if row.keys() != set(table.names):
+            odd = sorted(row.keys() ^ set(table.names))
+            raise ValueError(f"{table.name}: keys {odd} are not what is declared")
+    columns = {
+        column.name: pa.array([row[column.name] for row in rows], TYPES[column.kind])
+        for column in table.columns
+    }
+    return conform(table, columns, len(rows))
