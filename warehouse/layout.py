@@ -21,7 +21,7 @@ DATABASE = "nightbook.duckdb"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Every path of one home. Ids and dates in them are ours: no name from the wire is in a path."""
+    """Every path of one home; ids and dates in them are ours, no name from the wire is in one."""
 
     home: Path
 
