@@ -1,0 +1,134 @@
+"""Who is asking, and when did they sign: the three headers, the window and the signature (5)."""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import unquote_to_bytes
+
+from pipelines.sandbox.choices import Choices
+from pipelines.sandbox.refusals import RefusalError, shortened
+
+KEY_HEADER = "svc-api-key"
+TIMESTAMP_HEADER = "svc-api-timestamp"
+SIGNATURE_HEADER = "svc-api-signature"
+
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
+_INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody with a key: the secret of that key and what it may read.
+
+    `portfolios` is None for all of them, or the ids this caller may access. `resources` is None
+    for all, or the first path segments (`portfolios`, `venues`) the key is good for: the
+    document shows no scopes (5.3), a service may have them.
+    """
+
+    secret: str = field(repr=False)
+    portfolios: frozenset[str] | None = None
+    resources: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """What of a request is signed, as it came on the wire."""
+
+    method: str
+    path: bytes
+    body: bytes
+    headers: Sequence[tuple[str, str]]
+
+
+def payload(method: str, path: bytes, body: bytes, timestamp: str) -> bytes:
+    """The text that is signed: method, path, body and timestamp, without separators (5.2)."""
+    return method.encode() + path + body + timestamp.encode()
+
+
+def digest(secret: str, text: bytes) -> str:
+    """HMAC with SHA-384 as lower-case hex: 96 characters (5.2)."""
+    return hmac.new(secret.encode(), text, hashlib.sha384).hexdigest()
+
+
+def authenticate(
+    request: Signed, keys: Mapping[str, Caller], now_ms: int, choices: Choices
+) -> Caller:
+    """The caller who signed this request; raises RefusalError in every other case (5.3)."""
+    key = _header(request, KEY_HEADER)
+    timestamp = _header(request, TIMESTAMP_HEADER)
+    signature = _header(request, SIGNATURE_HEADER)
+    caller = None
+    for check in choices.checks:
+        if check == "timestamp":
+            _check_timestamp(timestamp, now_ms, choices)
+        else:
+            caller = _check_signature(request, keys, (key, timestamp, signature), choices)
+    if caller is None:
+        message = "Choices.checks must name 'authentication': nobody is let in without it."
+        raise ValueError(message)
+    return caller
+
+
+def _header(request: Signed, name: str) -> str | None:
+    """The one value of a header; None when it is absent or said twice."""
+    values = [value for header, value in request.headers if header == name]
+    return values[0] if len(values) == 1 else None
+
+
+def _check_timestamp(timestamp: str | None, now_ms: int, choices: Choices) -> None:
+    if timestamp is None:
+        status, code = choices.missing_timestamp
+        raise RefusalError(status, (code, "The header SVC-API-TIMESTAMP is missing or repeated."))
+    if not _INTEGER.fullmatch(timestamp) or abs(int(timestamp)) > _INT64_MAX:
+        found = shortened(timestamp)
+        message = f"The timestamp {found} is invalid: expected Unix time in milliseconds."
+        raise RefusalError(400, ("TIMESTAMP_INVALID", message))
+    age = now_ms - int(timestamp)
+    edge = 0 if choices.window_inclusive else 1
+    late = age > choices.window_ms - edge
+    early = choices.future_window_ms is not None and -age > choices.future_window_ms - edge
+    if late or early:
+        message = f"The timestamp is outside the window of {choices.window_ms} ms."
+        raise RefusalError(400, ("TIMESTAMP_INVALID", message))
+
+
+def _check_signature(
+    request: Signed,
+    keys: Mapping[str, Caller],
+    given: tuple[str | None, str | None, str | None],
+    choices: Choices,
+) -> Caller:
+    key, timestamp, signature = given
+    if key is None or signature is None or timestamp is None:
+        status, code = choices.missing_key
+        message = "The headers SVC-API-KEY and SVC-API-SIGNATURE are required, each once."
+        raise RefusalError(status, (code, message))
+    caller = keys.get(key)
+    # An unknown key costs the same work as a wrong signature, and is told in the same words.
+    secret = caller.secret if caller else "no such key"
+    sent = _normal_case(signature, choices)
+    agreed = [
+        hmac.compare_digest(
+            digest(secret, payload(request.method, path, request.body, timestamp)).encode(),
+            sent.encode(),
+        )
+        for path in _signed_paths(request.path, choices)
+    ]
+    if caller is None or not any(agreed):
+        message = "The server failed to authenticate the request."
+        raise RefusalError(401, ("AUTHENTICATION_FAILED", message))
+    return caller
+
+
+def _normal_case(signature: str, choices: Choices) -> str:
+    wrong_case = {"lower": signature.lower(), "upper": signature.upper()}.get(choices.hex_case)
+    if wrong_case is not None and wrong_case != signature:
+        return ""
+    return signature.lower()
+
+
+def _signed_paths(path: bytes, choices: Choices) -> list[bytes]:
+    decoded = unquote_to_bytes(path)
+    return {"as-sent": [path], "decoded": [decoded], "either": [path, decoded]}[choices.signed_path]

@@ -1,0 +1,107 @@
+"""The application on a socket of this machine: for tests and the demo, and to try things by hand.
+
+Only loopback addresses are served: the sandbox speaks plain http and its credentials are public.
+"""
+
+import ipaddress
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from pipelines.sandbox.authentication import Caller
+
+DEMO_KEY = "demo-key-of-nobody"
+DEMO_SECRET = "demo-secret-that-guards-nothing"  # noqa: S105 - public, it guards an invented world
+DEMO_KEYS: Mapping[str, Caller] = {DEMO_KEY: Caller(DEMO_SECRET)}
+
+_BACKLOG = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server that is up: where it listens."""
+
+    host: str
+    port: int
+
+    @property
+    def origin(self) -> str:
+        """The address to give to a client, without a path."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+def unix_ms() -> int:
+    """This machine's clock, in milliseconds since 1970: the clock of a server outside tests."""
+    return time.time_ns() // 1_000_000
+
+
+@contextmanager
+def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> Iterator[Served]:
+    """The application on a loopback socket, from a thread, until the block ends.
+
+    Port 0 takes a free one. Raises ValueError for a host that is not loopback, and OSError where
+    the port is taken.
+    """
+    with _listener(host, port) as listener, _uvicorn(app, listener):
+        yield Served(*listener.getsockname()[:2])
+
+
+def run_forever(app: ASGIApp, host: str, port: int, announce: Callable[[Served], None]) -> None:
+    """Serves until Ctrl-C; `announce` is told the address once the socket listens."""
+    with serve(app, host, port) as served:
+        announce(served)
+        try:
+            threading.Event().wait()
+        except KeyboardInterrupt:
+            return
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    address = "127.0.0.1" if host == "localhost" else host
+    try:
+        loopback = ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
+        message = (
+            f"The sandbox was asked to listen on {host!r}, and only listens on this machine "
+            "itself: it speaks plain http with public credentials. Use 127.0.0.1, ::1 or "
+            "localhost. No socket was opened."
+        )
+        raise ValueError(message)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return socket.create_server((address, port), family=family, backlog=_BACKLOG)
+
+
+@contextmanager
+def _uvicorn(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
+    config = uvicorn.Config(
+        app,
+        loop="asyncio",
+        http="h11",  # keeps the target as it came on the wire: the signature is over it (5.2)
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,  # the application sends its own, from the clock it is given
+        timeout_graceful_shutdown=1,
+        backlog=_BACKLOG,
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(
+        target=server.run, kwargs={"sockets": [listener]}, name="sandbox", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(timeout=10)
