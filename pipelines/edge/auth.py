@@ -1,0 +1,72 @@
+"""Signing at the moment of sending, and the one place that holds the key and the secret."""
+
+from collections.abc import Callable, Generator
+from typing import NoReturn
+
+import httpx
+
+from pipelines.edge.errors import CredentialRefused
+from pipelines.edge.protocol import payload, signature
+
+_HIDDEN = "•••"
+_TELLING = 6  # a shorter text is found by chance; no real key is so short
+
+
+class Credentials:
+    """An API key and its secret (5); never shown, never pickled, compared only by identity."""
+
+    __slots__ = ("_key", "_secret")
+
+    def __init__(self, key: str, secret: str) -> None:
+        _require_visible("key", key)
+        _require_visible("secret", secret)
+        self._key, self._secret = key, secret
+
+    def __repr__(self) -> str:
+        return f"Credentials(key={_HIDDEN}, secret={_HIDDEN})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "credentials are not pickled or copied: they would be on disk in plain text"
+        )
+
+    def headers(self, method: str, path: str, timestamp: int) -> dict[str, str]:
+        """The three headers of a request without a body (5.1); never log or keep them."""
+        return {
+            "SVC-API-KEY": self._key,
+            "SVC-API-TIMESTAMP": str(timestamp),
+            "SVC-API-SIGNATURE": signature(self._secret, payload(method, path, "", timestamp)),
+        }
+
+    def scrub(self, text: str) -> str:
+        """Text from outside with the key and the secret taken out, should a server echo them."""
+        for value in (self._secret, self._key):
+            if len(value) >= _TELLING:
+                text = text.replace(value, _HIDDEN)
+        return text
+
+
+class EdgeAuth(httpx.Auth):
+    """Signs each attempt when it leaves, over the path exactly as it goes on the wire (5.2.3).
+
+    `clock` gives Unix milliseconds, already corrected to the server's clock.
+    """
+
+    def __init__(self, credentials: Credentials, clock: Callable[[], int]) -> None:
+        self._credentials, self._clock = credentials, clock
+
+    def __repr__(self) -> str:
+        return "EdgeAuth()"
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Sign a request; there is no second step."""
+        path = request.url.raw_path.split(b"?", 1)[0].decode("ascii")
+        request.headers.update(self._credentials.headers(request.method, path, self._clock()))
+        yield request
+
+
+def _require_visible(name: str, value: str) -> None:
+    if not value:
+        raise CredentialRefused(name, "is empty")
+    if not all("!" <= character <= "~" for character in value):
+        raise CredentialRefused(name, "holds spaces, line ends or characters outside ASCII")

@@ -1,0 +1,79 @@
+"""A body as it was received: in memory while small, in an unlinked temporary file above that."""
+
+import contextlib
+import hashlib
+import mmap
+import tempfile
+from pathlib import Path
+from typing import IO
+
+IN_MEMORY = 1 << 20
+
+
+class Body:
+    """The decoded bytes of one answer; memory does not grow with their number.
+
+    Written once by the client, then read through `buffer`. The file has no name, so nothing is left
+    behind whatever happens.
+    """
+
+    def __init__(self, spool_dir: Path | None = None) -> None:
+        self._spool_dir = spool_dir
+        self._head = bytearray()
+        self._file: IO[bytes] | None = None
+        self._map: mmap.mmap | None = None
+        self._digest = hashlib.sha256()
+        self.size = 0
+
+    @property
+    def sha256(self) -> str:
+        """The lower-case hex SHA-256 of all bytes."""
+        return self._digest.hexdigest()
+
+    @property
+    def spooled(self) -> bool:
+        """Whether the bytes are in a file."""
+        return self._file is not None
+
+    def write(self, chunk: bytes) -> None:
+        """Add bytes at the end.
+
+        Raises:
+            OSError: the disk is full or failing.
+        """
+        self._digest.update(chunk)
+        self.size += len(chunk)
+        if self._file is None and self.size <= IN_MEMORY:
+            self._head += chunk
+            return
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(dir=self._spool_dir)  # noqa: SIM115 - closed by us
+            self._file.write(self._head)
+            self._head = bytearray()
+        self._file.write(chunk)
+
+    def buffer(self) -> bytes | mmap.mmap:
+        """All bytes: as bytes while small, else as a read-only memory map that `close` gives up."""
+        if self._file is None:
+            return bytes(self._head)
+        if self._map is None:
+            self._file.flush()
+            self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        return self._map
+
+    def give_back(self) -> None:
+        """Let the system drop the pages that were read; the file still has them."""
+        if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
+
+    def close(self) -> None:
+        """Free memory and file; views into them, such as an envelope, keep them until they go."""
+        self._head = bytearray()
+        if self._map is not None:
+            # A record may still point into the map: it is freed with the last of them.
+            with contextlib.suppress(BufferError):
+                self._map.close()
+            self._map = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,239 @@
+"""The API as a typed Python client: calls in, checked answers out, whatever the network does.
+
+    with EdgeClient("https://api.example.com", Credentials(key, secret)) as edge:
+        for portfolio in edge.portfolios(integrations=True):
+            print(portfolio.name, len(portfolio.positions))
+
+`fetch` and `fetch_all` give the exact bytes for those who keep them. One client is shared by
+threads. How an attempt is made is in `exchange`, when another is made in `attempts`.
+"""
+
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from http.cookiejar import DefaultCookiePolicy
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+import httpx
+
+from pipelines.edge import protocol
+from pipelines.edge.attempts import Attempts, Event, Reply
+from pipelines.edge.auth import Credentials
+from pipelines.edge.calls import Call
+from pipelines.edge.clock import Clock, measured_offset
+from pipelines.edge.decode import Limits
+from pipelines.edge.errors import EdgeError, Misread
+from pipelines.edge.exchange import Wire
+from pipelines.edge.gate import Gate
+from pipelines.edge.models import Instrument, Portfolio, Venue, decode
+from pipelines.edge.retry import Budget
+from pipelines.edge.transport import OneShot, checked_origin
+
+_HEADERS = {
+    "accept": "application/json",
+    "accept-encoding": "gzip",
+    "connection": "close",
+    "user-agent": "nightbook",
+}
+_One = TypeVar("_One", Portfolio, Venue)
+_Model = TypeVar("_Model")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What a single request to the service found out, for a doctor.
+
+    `skew_ms` is how far the server's clock is ahead of ours, where its answer told.
+    """
+
+    reached: bool
+    status: int | None
+    skew_ms: int | None
+    error: EdgeError | None
+
+
+def now_ms() -> int:
+    """This machine's time in Unix milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class EdgeClient:
+    """The five operations of the API over one shared, guarded connection policy.
+
+    `origin` is scheme, host and port. `deadline` is seconds for everything this client does,
+    counted from here. `clock` gives Unix milliseconds. `on_event` is told of retries, of a
+    corrected clock and of a tripped breaker, from any thread.
+
+    Raises:
+        OriginRefused: the origin would leak the key.
+    """
+
+    def __init__(
+        self,
+        origin: str,
+        credentials: Credentials,
+        *,
+        concurrency: int = 8,
+        deadline: float | None = None,
+        clock: Callable[[], int] = now_ms,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        rng: Callable[[], float] = random.random,
+        transport: httpx.BaseTransport | None = None,
+        limits: Limits | None = None,
+        spool_dir: Path | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> None:
+        url = checked_origin(origin)
+        ends = None if deadline is None else monotonic() + deadline
+        self._concurrency = concurrency
+        self._clock = Clock(clock)
+        self._http = httpx.Client(
+            transport=transport or OneShot(tls=url.scheme == "https"),
+            headers=_HEADERS,
+            trust_env=False,
+            follow_redirects=False,
+        )
+        # No cookie is kept, so none is ever sent.
+        self._http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        self._gate = Gate(concurrency, ends, monotonic)
+        self._wire = Wire(
+            self._http,
+            url,
+            credentials,
+            self._clock,
+            limits or Limits(),
+            monotonic,
+            ends,
+            spool_dir,
+        )
+        self._attempts = Attempts(
+            self._wire, self._gate, Budget(), sleep=sleep, rng=rng, on_event=on_event
+        )
+
+    def __repr__(self) -> str:
+        return f"EdgeClient({str(self._wire.origin)!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Send nothing more, and wake whoever waits to."""
+        self._gate.stopped.set()
+        self._http.close()
+
+    def fetch(self, call: Call) -> Reply:
+        """The checked answer to a call; its body is the caller's to close.
+
+        Raises:
+            EdgeError: the answer could not be had; the class says what to do.
+        """
+        return self._attempts.fetch(call)
+
+    def fetch_all(self, calls: Iterable[Call]) -> Iterator[tuple[Call, Reply | EdgeError]]:
+        """Every call with its answer or its error, as they come, concurrently within the bound.
+
+        After a refused key nothing more is sent: the remaining calls have that error too.
+        """
+        rest = iter(calls)
+        done: queue.SimpleQueue[tuple[Call, Reply | EdgeError | BaseException]] = (
+            queue.SimpleQueue()
+        )
+        under_way = 0
+        leaving = threading.Event()
+
+        def work(call: Call) -> None:
+            outcome = self._outcome(call)
+            if leaving.is_set() and isinstance(outcome, Reply):
+                outcome.body.close()
+            done.put((call, outcome))
+
+        pool = ThreadPoolExecutor(self._concurrency, "edge")
+        try:
+            while True:
+                while under_way < self._concurrency and (call := next(rest, None)) is not None:
+                    pool.submit(work, call)
+                    under_way += 1
+                if not under_way:
+                    return
+                call, outcome = done.get()
+                under_way -= 1
+                if not isinstance(outcome, Reply | EdgeError):
+                    raise outcome
+                yield call, outcome
+        finally:
+            leaving.set()
+            if under_way:
+                self._gate.stopped.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def portfolios(self, ids: Iterable[str] = (), *, integrations: bool = False) -> list[Portfolio]:
+        """The portfolios the key may see, or those of `ids` among them (4.1)."""
+        return self._records(protocol.list_portfolios(ids, integrations=integrations), Portfolio)
+
+    def portfolio(self, id: str, *, integrations: bool = False) -> Portfolio:  # noqa: A002 - the API's word
+        """One portfolio (4.2)."""
+        return self._record(protocol.get_portfolio(id, integrations=integrations), id, Portfolio)
+
+    def venues(self, ids: Iterable[str] = (), *, instruments: bool = False) -> list[Venue]:
+        """The venues, or those of `ids` (4.3)."""
+        return self._records(protocol.list_venues(ids, instruments=instruments), Venue)
+
+    def venue(self, id: str, *, instruments: bool = False) -> Venue:  # noqa: A002 - the API's word
+        """One venue (4.4)."""
+        return self._record(protocol.get_venue(id, instruments=instruments), id, Venue)
+
+    def instruments(self, venue_id: str, type: str | None = None) -> list[Instrument]:  # noqa: A002 - the API's word
+        """The instruments of a venue, of one type or of both (4.5)."""
+        return self._records(protocol.list_instruments(venue_id, type), Instrument)
+
+    def check(self) -> Check:
+        """Send one signed `GET /venues`, never twice, and say what it found out."""
+        call = protocol.list_venues()
+        where = f"GET {call.path}"
+        answer = self._wire.attempt(call, where, self._gate.proved)
+        if isinstance(answer, EdgeError):
+            return Check(reached=False, status=None, skew_ms=None, error=answer)
+        skew = measured_offset(answer.headers, answer.sent, answer.received)
+        error = self._attempts.fault(call, where, answer)
+        answer.body.close()
+        return Check(reached=True, status=answer.status, skew_ms=skew, error=error)
+
+    def _outcome(self, call: Call) -> Reply | EdgeError | BaseException:
+        try:
+            return self.fetch(call)
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            return error
+
+    def _records(self, call: Call, model: type[_Model]) -> list[_Model]:
+        reply = self.fetch(call)
+        return self._decoded(reply, list[model])  # type: ignore[valid-type]  # a type made at run time
+
+    def _record(self, call: Call, asked: str, model: type[_One]) -> _One:
+        record = self._decoded(self.fetch(call), model)
+        if record.id != asked:
+            raise Misread("another id than the one asked for", f"GET {call.path}")
+        return record
+
+    def _decoded(self, reply: Reply, model: type[_Model]) -> _Model:
+        try:
+            return decode(reply.envelope.data, model)
+        except Misread as error:
+            found = error.found
+        finally:
+            reply.body.close()
+        raise Misread(found, f"GET {reply.call.path}", reply.attempts)

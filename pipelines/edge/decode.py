@@ -1,0 +1,87 @@
+"""Reading an answer off the wire: framing, content encoding and size, each bounded and checked.
+
+httpx 0.28 takes a body cut short, a second gzip member or a nested encoding without complaint, and
+unpacks a bomb into memory; so bodies are read raw and decoded here, a little at a time.
+"""
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from pipelines.edge.errors import Misread, TooLarge, shown
+
+_STEP = 1 << 16
+_GZIP = 31  # zlib's window size plus 16: gzip with header and trailer, both checked
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one answer may be and how long it may take.
+
+    `wire` and `decoded` are bytes. `attempt` is seconds for everything up to the body, and for the
+    body on top of what `pace` (bytes a second) allows for its size, so that a large honest body is
+    let through and a drip is not.
+    """
+
+    wire: int = 2 << 30
+    decoded: int = 2 << 30
+    connect: float = 5.0
+    read: float = 20.0
+    attempt: float = 30.0
+    pace: int = 1 << 16
+
+
+def require_framing(headers: Mapping[str, str], version: str) -> None:
+    """Raise Misread unless the end of the body is marked, so that a body cut short is seen."""
+    chunked = headers.get("transfer-encoding", "").strip().lower() == "chunked"
+    if not chunked and "content-length" not in headers:
+        raise Misread(f"the body has neither a length nor chunks ({version}): its end is a guess")
+
+
+def decoded(raw: Iterable[bytes], headers: Mapping[str, str], limits: Limits) -> Iterator[bytes]:
+    """The body without its content encoding (none or gzip), in pieces of bounded size.
+
+    Raises:
+        Misread: another encoding, or a gzip stream that is damaged, cut short or followed by more.
+        TooLarge: more than `limits.wire` or `limits.decoded` bytes; `where` is left to the caller.
+    """
+    encoding = headers.get("content-encoding", "").strip().lower()
+    counted = _bounded(raw, limits.wire, "on the wire")
+    if encoding in {"", "identity"}:
+        pieces: Iterator[bytes] = counted
+    elif encoding in {"gzip", "x-gzip"}:
+        pieces = _gunzip(counted)
+    else:
+        raise Misread(f"the content encoding is {shown(encoding, 60)}; gzip or none was asked for")
+    return _bounded(pieces, limits.decoded, "after decompression")
+
+
+def _bounded(pieces: Iterable[bytes], limit: int, stage: str) -> Iterator[bytes]:
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if size > limit:
+            raise TooLarge("the body", limit, stage)
+        yield piece
+
+
+def _gunzip(raw: Iterable[bytes]) -> Iterator[bytes]:
+    """Unpack one or more gzip members; each must be whole, checksum and length included."""
+    member = zlib.decompressobj(_GZIP)
+    started = False
+    found = ""
+    try:
+        for piece in raw:
+            rest = piece
+            while rest:
+                if member.eof:
+                    member = zlib.decompressobj(_GZIP)
+                started = True
+                yield member.decompress(rest, _STEP)
+                rest = member.unused_data if member.eof else member.unconsumed_tail
+    except zlib.error as error:
+        found = f"the gzip stream is damaged ({error})"
+    if not found and not (started and member.eof):
+        found = "the gzip stream is cut short"
+    if found:
+        raise Misread(found)

@@ -1,0 +1,287 @@
+"""What can go wrong between us and the API, grouped by what the reader should do about it.
+
+    EdgeError
+    ├── Unreachable          wait, or mend the network, the address or the certificate
+    ├── Refused              the API said no, in its own code and words
+    │   ├── ClockRefused     set this machine's clock              (TIMESTAMP_INVALID)
+    │   ├── KeyRefused       get a working key and secret          (AUTHENTICATION_FAILED)
+    │   ├── AccessRefused    ask for access to this resource       (ACCESS_DENIED, 400 and 401)
+    │   ├── RequestRefused   mend our request: a defect of ours    (PARAMETER_*, METHOD_UNSUPPORTED)
+    │   ├── NotFound         the resource is gone, or never was    (RESOURCE_NOT_FOUND)
+    │   ├── ServerFailed     wait; the service itself is in trouble (INTERNAL_SERVER_ERROR, 5xx)
+    │   └── UnknownRefusal   ask the API's owner: the answer is not in the document
+    ├── Misread              ask the API's owner: the answer breaks the document
+    ├── TooLarge             raise the limit if the answer is honest
+    ├── RedirectRefused      set the address the service really has
+    ├── DeadlinePassed       give the pull more time, or find what was slow
+    ├── BreakerOpen          the service is down: run again when it is back
+    ├── SpoolFailed          make room on the disk
+    ├── IdRefused            an id that no request can carry exactly; nothing was sent
+    ├── CredentialRefused    a key or secret that no header can carry; nothing was sent
+    └── OriginRefused        an address that would show the key to others; nothing was sent
+
+Every error is made from facts (they are its `args`, so it survives pickling) and writes its own
+sentence. None of them ever holds a key, a secret, a signature or a request's headers.
+"""
+
+from dataclasses import dataclass
+
+_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ApiError:
+    """One entry of an error body: the API's code and its message (7)."""
+
+    code: str
+    message: str
+
+
+def shown(text: str, length: int = _SHOWN) -> str:
+    """Text from outside in quotes, shortened, on one line, with nothing a terminal would act on."""
+    cut = text if len(text) <= length else text[:length] + "…"
+    plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+    return f"'{plain}'"
+
+
+def _times(attempts: int) -> str:
+    return "after 1 attempt" if attempts == 1 else f"after {attempts} attempts"
+
+
+class EdgeError(Exception):
+    """Anything that keeps an answer of the API from us."""
+
+
+class Unreachable(EdgeError):  # noqa: N818 - named for what happened
+    """No answer came: connection refused or lost, time-out, name not found, TLS failure."""
+
+    def __init__(
+        self, where: str, reason: str, attempts: int = 1, *, lasting: bool = False
+    ) -> None:
+        super().__init__(where, reason, attempts)
+        self.where, self.reason, self.attempts = where, reason, attempts
+        self.lasting = lasting
+        """True where trying again cannot help: a certificate that is not trusted."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.where}: no answer {_times(self.attempts)} ({self.reason}). An answer of the "
+            "API was expected; nothing was read. Check the address (NIGHTBOOK_API_URL), the "
+            "network and the certificate of the service, then run again."
+        )
+
+
+class Refused(EdgeError):  # noqa: N818 - named for what happened
+    """The API answered with an error (7); the class below says which kind."""
+
+    advice = "Nothing was read."
+
+    def __init__(
+        self,
+        where: str,
+        status: int,
+        errors: tuple[ApiError, ...] = (),
+        attempts: int = 1,
+        note: str = "",
+    ) -> None:
+        super().__init__(where, status, errors, attempts, note)
+        self.where, self.status, self.errors = where, status, errors
+        self.attempts, self.note = attempts, note
+
+    @property
+    def code(self) -> str | None:
+        """The API's code of the first entry, or None where the answer held none."""
+        return self.errors[0].code if self.errors else None
+
+    @property
+    def message(self) -> str | None:
+        """The API's message of the first entry, or None where the answer held none."""
+        return self.errors[0].message if self.errors else None
+
+    def __str__(self) -> str:
+        said = "; ".join(f"{shown(e.code, 60)}: {shown(e.message)}" for e in self.errors[:3])
+        more = (
+            f" and {len(self.errors) - 3} more" if len(self.errors) > len(self.errors[:3]) else ""
+        )
+        answer = f"with {said}{more}" if said else "without an error code"
+        note = f" {self.note}" if self.note else ""
+        return (
+            f"{self.where}: the API answered {self.status} {answer} "
+            f"{_times(self.attempts)}.{note} {self.advice}"
+        )
+
+
+class ClockRefused(Refused):
+    """The timestamp was outside the 30-second window and one correction did not help (5.3)."""
+
+    advice = "Nothing was read. Set this machine's clock (is NTP running?), then run again."
+
+
+class KeyRefused(Refused):
+    """The API does not know the key, or the signature does not fit it (5.3); every call stops."""
+
+    advice = (
+        "Nothing more was sent, so that the key is not locked. Check NIGHTBOOK_API_KEY and "
+        "NIGHTBOOK_API_SECRET, which are made together on the service's web platform."
+    )
+
+
+class AccessRefused(Refused):
+    """The key is good but may not read this resource (7: ACCESS_DENIED with 400 and with 401)."""
+
+    advice = "Nothing was read. Ask the owner of the key for access to this resource."
+
+
+class RequestRefused(Refused):
+    """The API does not accept a parameter or the method: the request itself is wrong (7)."""
+
+    advice = "Nothing was read. Mend the request: sending it again cannot help."
+
+
+class NotFound(Refused):
+    """The path names no existing resource (7: RESOURCE_NOT_FOUND, whatever the status)."""
+
+    advice = "Nothing was read. The resource is gone, or was never there: check its id."
+
+
+class ServerFailed(Refused):
+    """The service failed or is overloaded, and trying again was given up."""
+
+    advice = "Nothing was read. The service is in trouble: wait, then run again."
+
+
+class UnknownRefusal(Refused):
+    """The answer is an error that the document does not describe."""
+
+    advice = "Nothing was read. The document has no such answer: ask the owner of the API."
+
+
+class Misread(EdgeError):  # noqa: N818 - named for what happened
+    """The answer came, but breaks the document: not strict JSON, not the envelope, not its kind."""
+
+    def __init__(self, found: str, where: str = "the body", attempts: int = 1) -> None:
+        super().__init__(found, where, attempts)
+        self.found, self.where, self.attempts = found, where, attempts
+
+    def __str__(self) -> str:
+        return (
+            f"{self.where}: the answer cannot be taken as true {_times(self.attempts)}: "
+            f"{self.found}. Strict JSON in the documented envelope was expected; nothing of it "
+            "was used. Ask the owner of the API, or whoever runs the proxy in between."
+        )
+
+
+class TooLarge(EdgeError):  # noqa: N818 - named for what happened
+    """The answer is larger than the limit, on the wire or after decompression (bytes)."""
+
+    def __init__(self, where: str, limit: int, stage: str) -> None:
+        super().__init__(where, limit, stage)
+        self.where, self.limit, self.stage = where, limit, stage
+
+    def __str__(self) -> str:
+        return (
+            f"{self.where}: the answer is larger than {self.limit:,} bytes {self.stage}. It was "
+            "dropped and nothing of it was kept. If the book really is that large, raise the limit."
+        )
+
+
+class RedirectRefused(EdgeError):  # noqa: N818 - named for what happened
+    """The answer is a redirect: following it would hand the key to another address."""
+
+    def __init__(self, where: str, status: int, target: str) -> None:
+        super().__init__(where, status, target)
+        self.where, self.status, self.target = where, status, target
+
+    def __str__(self) -> str:
+        return (
+            f"{self.where}: the answer is {self.status}, a redirect to {shown(self.target)}. It "
+            "was not followed, because the key would go there. If the service has moved, set "
+            "NIGHTBOOK_API_URL to its new address."
+        )
+
+
+class DeadlinePassed(EdgeError):  # noqa: N818 - named for what happened
+    """The time for the whole pull is used up."""
+
+    def __init__(self, where: str, last: str = "") -> None:
+        super().__init__(where, last)
+        self.where, self.last = where, last
+
+    def __str__(self) -> str:
+        last = f" The last thing seen was: {self.last}" if self.last else ""
+        return (
+            f"{self.where}: the time for the pull is used up, and no answer was in. Nothing was "
+            f"read. Give it more time (NIGHTBOOK_DEADLINE) or find what was slow.{last}"
+        )
+
+
+class BreakerOpen(EdgeError):  # noqa: N818 - named for what happened
+    """So many calls failed in a row that the service counts as down; no more are sent."""
+
+    def __init__(self, where: str, failures: int, last: str = "") -> None:
+        super().__init__(where, failures, last)
+        self.where, self.failures, self.last = where, failures, last
+
+    def __str__(self) -> str:
+        last = f" The last thing seen was: {self.last}" if self.last else ""
+        return (
+            f"{self.where}: not sent, because the {self.failures} requests before it all failed. "
+            f"The service counts as down; run again when it is back.{last}"
+        )
+
+
+class SpoolFailed(EdgeError):  # noqa: N818 - named for what happened
+    """The body could not be put on disk while it was read."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(where, reason)
+        self.where, self.reason = where, reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.where}: the body could not be kept on disk while it was read ({self.reason}). "
+            "Nothing of it was kept. Make room for it, then run again."
+        )
+
+
+class IdRefused(EdgeError, ValueError):  # noqa: N818 - named for what happened
+    """An id that no request could carry exactly as it is; nothing was sent."""
+
+    def __init__(self, value: str, reason: str) -> None:
+        super().__init__(value, reason)
+        self.value, self.reason = value, reason
+
+    def __str__(self) -> str:
+        return (
+            f"the id {shown(self.value, 60)} {self.reason}, so no request can name it exactly. "
+            "Nothing was sent."
+        )
+
+
+class CredentialRefused(EdgeError, ValueError):  # noqa: N818 - named for what happened
+    """A key or secret that cannot be used; its value is never shown."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, reason)
+        self.name, self.reason = name, reason
+
+    def __str__(self) -> str:
+        return (
+            f"the API {self.name} {self.reason} (its value is not shown). Visible ASCII characters "
+            "without spaces were expected; nothing was sent. Copy it again from the service's "
+            "web platform."
+        )
+
+
+class OriginRefused(EdgeError, ValueError):  # noqa: N818 - named for what happened
+    """An address of the service that must not be used, because it could leak the key."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"the address of the API {self.reason}. An origin like https://api.example.com was "
+            "expected (http only for this machine); nothing was sent. Set NIGHTBOOK_API_URL."
+        )

@@ -1,0 +1,122 @@
+"""The gate every attempt passes before it is signed: slots, dead key, deadline, breaker.
+
+Whoever is inside may send at once, so that a signature never ages in a queue (5.3). What is checked
+is checked inside the slot: a queue that has passed a check before an outage would all be sent.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pipelines.edge.errors import BreakerOpen, DeadlinePassed, EdgeError, KeyRefused
+
+TRIPS_AT = 8
+"""Consecutive failures that count as an outage."""
+PROBES = 2
+"""Single requests that are let through afterwards, each after a pause, before all is given up."""
+PAUSE = 5.0
+"""Seconds before the first probe; thrice as long before the second."""
+
+
+class Gate:
+    """At most `concurrency` attempts at once; fewer while the service is unproved or failing.
+
+    Until a first answer is good only one attempt is under way, so a wrong key is tried once.
+    While requests fail in a row, those under way and those failed are never more than `TRIPS_AT`
+    together, so a service that is down gets `TRIPS_AT + PROBES` requests in all.
+    """
+
+    def __init__(
+        self, concurrency: int, deadline: float | None, monotonic: Callable[[], float]
+    ) -> None:
+        self._concurrency, self._deadline, self._monotonic = concurrency, deadline, monotonic
+        self._changed = threading.Condition()
+        self._inside = self._failures = self._probes = 0
+        self._proved = False
+        self._last = ""
+        self._dead: KeyRefused | None = None
+        self.stopped = threading.Event()
+
+    def left(self) -> float | None:
+        """Seconds until the deadline; None without one."""
+        return None if self._deadline is None else self._deadline - self._monotonic()
+
+    @contextmanager
+    def slot(self, where: str, pause: Callable[[float, str], None]) -> Iterator[None]:
+        """Hold a slot; `pause` waits some seconds, or raises where there is no time for it.
+
+        Raises:
+            KeyRefused, DeadlinePassed, BreakerOpen: the attempt must not be sent.
+        """
+        with self._changed:
+            while self._inside >= self._limit():
+                self._require_open(where)
+                self._changed.wait(self._patience())
+            self._require_open(where)
+            self._inside += 1
+            wait = self._probe()
+        try:
+            if wait:
+                pause(wait, self._last)
+            yield
+        finally:
+            with self._changed:
+                self._inside -= 1
+                self._changed.notify_all()
+
+    def proved(self) -> None:
+        """Note that the service accepts our key: from now on many at once."""
+        with self._changed:
+            self._proved = True
+            self._changed.notify_all()
+
+    def worked(self) -> None:
+        """Note that the service answered as a service that is up does."""
+        with self._changed:
+            self._failures = self._probes = 0
+            self._changed.notify_all()
+
+    def failed(self, error: EdgeError) -> bool:
+        """Note a failure of the service; True where it is the one that trips the breaker."""
+        with self._changed:
+            self._failures += 1
+            self._last = str(error)
+            self._changed.notify_all()
+            return self._failures == TRIPS_AT
+
+    def kill(self, error: KeyRefused) -> None:
+        """Note that the key is refused: nothing more is sent."""
+        with self._changed:
+            self._dead = self._dead or error
+            self._changed.notify_all()
+
+    def _limit(self) -> int:
+        if not self._proved or self._failures >= TRIPS_AT:
+            return 1
+        return (
+            min(self._concurrency, TRIPS_AT - self._failures)
+            if self._failures
+            else self._concurrency
+        )
+
+    def _patience(self) -> float:
+        left = self.left()
+        return 1.0 if left is None else max(0.0, min(1.0, left))
+
+    def _probe(self) -> float:
+        """Count a probe, if this is one, and say how long it has to wait."""
+        if self._failures < TRIPS_AT:
+            return 0.0
+        self._probes += 1
+        return PAUSE * 3.0 ** (self._probes - 1)
+
+    def _require_open(self, where: str) -> None:
+        if self._dead is not None:
+            raise KeyRefused(
+                where, self._dead.status, self._dead.errors, 0, "It had refused the key before."
+            )
+        left = self.left()
+        if self.stopped.is_set() or (left is not None and left <= 0):
+            raise DeadlinePassed(where, self._last)
+        if self._failures >= TRIPS_AT and self._probes >= PROBES and not self._inside:
+            raise BreakerOpen(where, self._failures, self._last)

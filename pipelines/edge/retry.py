@@ -1,0 +1,97 @@
+"""What an error of the API means, code first and status second, and how long to wait after it.
+
+Full jitter keeps many callers from knocking at once; a budget for the whole client keeps retries
+from multiplying an outage.
+"""
+
+import re
+import threading
+from datetime import datetime
+
+from pipelines.edge.clock import http_date
+from pipelines.edge.errors import (
+    AccessRefused,
+    ApiError,
+    ClockRefused,
+    KeyRefused,
+    NotFound,
+    Refused,
+    RequestRefused,
+    ServerFailed,
+    UnknownRefusal,
+)
+
+ATTEMPTS = 5
+MISREADS = 2
+"""Attempts at an answer that breaks the document: the second tells a torn one from a wrong one."""
+BASE, CAP = 0.5, 20.0
+LONGEST_WAIT = 60.0
+"""Seconds of `Retry-After` that are honoured; above, waiting would cost the night."""
+
+# The most severe first: where several entries apply, the first of these decides.
+_CODES: dict[str, type[Refused]] = {
+    "AUTHENTICATION_FAILED": KeyRefused,
+    "ACCESS_DENIED": AccessRefused,
+    "TIMESTAMP_INVALID": ClockRefused,
+    "PARAMETER_UNSUPPORTED": RequestRefused,
+    "PARAMETER_VALUE_INVALID": RequestRefused,
+    "PARAMETER_INVALID": RequestRefused,
+    "METHOD_UNSUPPORTED": RequestRefused,
+    "RESOURCE_NOT_FOUND": NotFound,
+    "INTERNAL_SERVER_ERROR": ServerFailed,
+}
+_STATUSES: dict[int, type[Refused]] = {
+    401: KeyRefused,
+    404: NotFound,
+    408: ServerFailed,
+    429: ServerFailed,
+}
+
+
+def refusal(
+    where: str, status: int, errors: tuple[ApiError, ...] | None, attempts: int = 1, note: str = ""
+) -> Refused:
+    """The error of the tree that an error answer is (7); `errors` is None without an error body."""
+    for code, kind in _CODES.items():
+        named = [error for error in errors or () if error.code == code]
+        if named:
+            rest = tuple(error for error in errors or () if error not in named)
+            return kind(where, status, (*named, *rest), attempts, note)
+    kind = ServerFailed if status >= 500 else _STATUSES.get(status, UnknownRefusal)  # noqa: PLR2004 - 5xx
+    return kind(where, status, errors or (), attempts, note)
+
+
+def backoff(attempt: int, draw: float) -> float:
+    """Seconds to wait after the given attempt (from 1), by full jitter with a draw from [0, 1)."""
+    return draw * min(CAP, BASE * 2.0 ** (attempt - 1))
+
+
+def retry_after(value: str | None, now: datetime) -> float | None:
+    """Seconds asked for by a `Retry-After` in either form; None where it says nothing usable."""
+    if value is None:
+        return None
+    if re.fullmatch(r"[0-9]{1,8}", value.strip()):
+        return float(value)
+    moment = http_date(value)
+    return None if moment is None else max(0.0, (moment - now).total_seconds())
+
+
+class Budget:
+    """Retries left for the whole client: a start, and a tenth for each success."""
+
+    def __init__(self, start: float = 50.0, per_success: float = 0.1) -> None:
+        self._left, self._per_success = start, per_success
+        self._lock = threading.Lock()
+
+    def take(self) -> bool:
+        """Spend one retry, if there is one."""
+        with self._lock:
+            if self._left < 1:
+                return False
+            self._left -= 1
+            return True
+
+    def earn(self) -> None:
+        """Note a success."""
+        with self._lock:
+            self._left += self._per_success
