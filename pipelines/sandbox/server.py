@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pipelines.sandbox.authentication import Caller
+from pipelines.sandbox.refusals import RefusalError, error_answer
 
 DEMO_KEY = "demo-key-of-nobody"
 DEMO_SECRET = "demo-secret-that-guards-nothing"  # noqa: S105 - public, it guards an invented world
@@ -80,12 +82,25 @@ def _listener(host: str, port: int) -> socket.socket:
     return socket.create_server((address, port), family=family, backlog=_BACKLOG)
 
 
+class _EnvelopeProtocol(H11Protocol):
+    """HTTP that refuses bytes which are no request in the envelope, not in bare text (7)."""
+
+    def send_400_response(self, msg: str) -> None:
+        body = error_answer(RefusalError(400, ("PARAMETER_INVALID", msg)), {}).body
+        head = (
+            "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+
 @contextmanager
 def _uvicorn(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
     config = uvicorn.Config(
         app,
         loop="asyncio",
-        http="h11",  # keeps the target as it came on the wire: the signature is over it (5.2)
+        http=_EnvelopeProtocol,  # h11 keeps the target as it came: the signature is over it (5.2)
         ws="none",
         lifespan="off",
         log_config=None,

@@ -1,0 +1,96 @@
+"""The sandbox on a socket: loopback only, raw paths, its own Date, envelopes to the last."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from pipelines.sandbox.application import application
+from pipelines.sandbox.choices import Choices
+from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, Served, serve, unix_ms
+from pipelines.sandbox.world import LivingWorld, World
+
+Sign = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    """The default world on a free port."""
+    with serve(application(LivingWorld(), DEMO_KEYS, unix_ms)) as server:
+        yield server
+
+
+def headers(signed: Sign, path: str) -> dict[str, str]:
+    """The three headers for a path, now."""
+    at = str(time.time_ns() // 1_000_000)
+    signature = signed(DEMO_SECRET, "GET", path, at)
+    return {"SVC-API-KEY": DEMO_KEY, "SVC-API-TIMESTAMP": at, "SVC-API-SIGNATURE": signature}
+
+
+def test_a_client_written_elsewhere_is_answered(served: Served, signed: Sign) -> None:
+    """Over a socket: the list of venues, then one with a slash and a space in its id."""
+    with httpx.Client(base_url=served.origin, trust_env=False) as client:
+        path = "/edge/v1beta/venues"
+        assert len(client.get(path, headers=headers(signed, path)).json()["data"]) == 12
+        path = "/edge/v1beta/venues/north%20sea%2Fotc%20desk/instruments"
+        reply = client.get(path, headers=headers(signed, path), params={"type": "spot"})
+        assert reply.status_code == 200
+        assert {one["type"] for one in reply.json()["data"]} == {"spot"}
+        assert len(reply.headers.get_list("date")) == 1
+        assert "server" not in reply.headers
+        refused = client.get(path)
+        assert (refused.status_code, refused.json()["meta"]) == (400, {})
+
+
+@pytest.mark.parametrize(
+    "wire", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 70_000]
+)
+def test_even_what_is_not_http_gets_an_envelope(wire: bytes, served: Served) -> None:
+    """Bytes that are no request are refused in the form of section 7, never with a bare text."""
+    with socket.create_connection((served.host, served.port), timeout=5) as connection:
+        connection.sendall(wire)
+        head, _, body = connection.makefile("rb").read().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400")
+    assert body.startswith(b'{"errors":[{"error":"PARAMETER_INVALID"')
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_defect_of_the_server_is_an_envelope_too(status: int, signed: Sign) -> None:
+    """An exception inside is INTERNAL_SERVER_ERROR with the chosen status, and tells no more."""
+
+    class Broken:
+        def at(self, _day: object, /) -> World:
+            raise RuntimeError("a detail of the inside")
+
+    choices = Choices(server_error_status=status)
+    path = "/edge/v1beta/venues"
+    with serve(application(Broken(), DEMO_KEYS, unix_ms, choices)) as broken:
+        reply = httpx.get(broken.origin + path, headers=headers(signed, path), trust_env=False)
+    assert reply.status_code == status
+    assert reply.json()["errors"][0]["error"] == "INTERNAL_SERVER_ERROR"
+    assert "inside" not in reply.text
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.test"])  # noqa: S104 - refused
+def test_only_loopback_is_served(host: str) -> None:
+    """An address that others could reach is refused, and no socket is opened."""
+    with pytest.raises(ValueError, match="only listens on this machine"), serve(_nothing, host):
+        pass
+
+
+async def _nothing(_scope: object, _receive: object, _send: object) -> None:
+    """An application that is never reached."""
+
+
+def test_a_server_that_is_closed_is_gone() -> None:
+    """After the block nothing listens any more, and the port is free again."""
+    app = application(LivingWorld(), DEMO_KEYS, unix_ms)
+    with serve(app, "localhost") as first:
+        port = first.port
+        assert first.origin == f"http://127.0.0.1:{port}"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=1)
+    with serve(app, port=port) as again:
+        assert again.port == port
