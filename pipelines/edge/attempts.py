@@ -7,6 +7,7 @@ from datetime import datetime
 from pipelines.edge.body import Body
 from pipelines.edge.calls import Call
 from pipelines.edge.clock import measured_offset, utc
+from pipelines.edge.envelope import Envelope, read_envelope, read_errors
 from pipelines.edge.errors import (
     ApiError,
     ClockRefused,
@@ -16,11 +17,11 @@ from pipelines.edge.errors import (
     Misread,
     Refused,
     ServerFailed,
+    Stopped,
     Unreachable,
 )
 from pipelines.edge.exchange import ERROR_BODY, Answer, Wire
 from pipelines.edge.gate import Gate
-from pipelines.edge.protocol import Envelope, read_envelope, read_errors
 from pipelines.edge.retry import (
     ATTEMPTS,
     LONGEST_WAIT,
@@ -227,7 +228,7 @@ class Attempts:
             raise DeadlinePassed(where, last)
         while seconds > 0:
             if self._gate.stopped.is_set():
-                raise DeadlinePassed(where, last)
+                raise Stopped(where)
             self._sleep(min(seconds, 1.0))
             seconds -= 1.0
 

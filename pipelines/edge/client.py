@@ -10,7 +10,6 @@ threads. How an attempt is made is in `exchange`, when another is made in `attem
 
 import queue
 import random
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -147,20 +146,17 @@ class EdgeClient:
     def fetch_all(self, calls: Iterable[Call]) -> Iterator[tuple[Call, Reply | EdgeError]]:
         """Every call with its answer or its error, as they come, concurrently within the bound.
 
-        After a refused key nothing more is sent: the remaining calls have that error too.
+        After a refused key nothing more is sent: the remaining calls have that error too. Whoever
+        stops reading early closes the client. At most `concurrency` answers wait to be read.
         """
         rest = iter(calls)
         done: queue.SimpleQueue[tuple[Call, Reply | EdgeError | BaseException]] = (
             queue.SimpleQueue()
         )
         under_way = 0
-        leaving = threading.Event()
 
         def work(call: Call) -> None:
-            outcome = self._outcome(call)
-            if leaving.is_set() and isinstance(outcome, Reply):
-                outcome.body.close()
-            done.put((call, outcome))
+            done.put((call, self._outcome(call)))
 
         pool = ThreadPoolExecutor(self._concurrency, "edge")
         try:
@@ -176,10 +172,10 @@ class EdgeClient:
                     raise outcome
                 yield call, outcome
         finally:
-            leaving.set()
             if under_way:
                 self._gate.stopped.set()
             pool.shutdown(wait=True, cancel_futures=True)
+            _drop(done)
 
     def portfolios(self, ids: Iterable[str] = (), *, integrations: bool = False) -> list[Portfolio]:
         """The portfolios the key may see, or those of `ids` among them (4.1)."""
@@ -237,3 +233,11 @@ class EdgeClient:
         finally:
             reply.body.close()
         raise Misread(found, f"GET {reply.call.path}", reply.attempts)
+
+
+def _drop(done: "queue.SimpleQueue[tuple[Call, Reply | EdgeError | BaseException]]") -> None:
+    """Free the bodies nobody will read."""
+    while not done.empty():
+        _, outcome = done.get()
+        if isinstance(outcome, Reply):
+            outcome.body.close()

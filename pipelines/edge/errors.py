@@ -15,6 +15,7 @@
     ├── RedirectRefused      set the address the service really has
     ├── DeadlinePassed       give the pull more time, or find what was slow
     ├── BreakerOpen          the service is down: run again when it is back
+    ├── Stopped              nothing: the client was closed by its user
     ├── SpoolFailed          make room on the disk
     ├── IdRefused            an id that no request can carry exactly; nothing was sent
     ├── CredentialRefused    a key or secret that no header can carry; nothing was sent
@@ -228,6 +229,17 @@ class BreakerOpen(EdgeError):  # noqa: N818 - named for what happened
             f"{self.where}: not sent, because the {self.failures} requests before it all failed. "
             f"The service counts as down; run again when it is back.{last}"
         )
+
+
+class Stopped(EdgeError):  # noqa: N818 - named for what happened
+    """The client was closed, or the reader of its answers went away."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(where)
+        self.where = where
+
+    def __str__(self) -> str:
+        return f"{self.where}: not sent, because the client was closed. Make a new one."
 
 
 class SpoolFailed(EdgeError):  # noqa: N818 - named for what happened

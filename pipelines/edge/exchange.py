@@ -76,14 +76,10 @@ class Wire:
         body = Body(self.spool_dir)
         try:
             answer = self._exchange(call, body, proved)
-        except Misread as error:
-            failure: EdgeError = Misread(error.found, where)
-        except TooLarge as error:
-            failure = TooLarge(where, error.limit, error.stage)
-        except IdRefused as error:
-            failure = IdRefused(error.value, error.reason)
-        except SpoolFailed as error:
-            failure = SpoolFailed(where, error.reason)
+        except (Misread, TooLarge, SpoolFailed, IdRefused) as error:
+            failure = _afresh(error, where)
+        except httpx.InvalidURL:
+            failure = IdRefused(call.target, "makes an address that cannot be sent")
         except _BROKEN as error:
             failure = Unreachable(where, self._words(error), lasting=_is_lasting(error))
         else:
@@ -136,6 +132,17 @@ class Wire:
         kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
         said = " ".join(self.credentials.scrub(str(error)).split())[:200]
         return f"{kind}: {said}" if said else kind
+
+
+def _afresh(error: Misread | TooLarge | SpoolFailed | IdRefused, where: str) -> EdgeError:
+    """The same error for the reader, without the traceback, whose frames hold the request."""
+    if isinstance(error, Misread):
+        return Misread(error.found, where)
+    if isinstance(error, TooLarge):
+        return TooLarge(where, error.limit, error.stage)
+    if isinstance(error, SpoolFailed):
+        return SpoolFailed(where, error.reason)
+    return IdRefused(error.value, error.reason)
 
 
 def _raw(response: httpx.Response) -> tuple[Iterable[bytes], Mapping[str, str]]:

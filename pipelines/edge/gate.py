@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from pipelines.edge.errors import BreakerOpen, DeadlinePassed, EdgeError, KeyRefused
+from pipelines.edge.errors import BreakerOpen, DeadlinePassed, EdgeError, KeyRefused, Stopped
 
 TRIPS_AT = 8
 """Consecutive failures that count as an outage."""
@@ -46,7 +46,7 @@ class Gate:
         """Hold a slot; `pause` waits some seconds, or raises where there is no time for it.
 
         Raises:
-            KeyRefused, DeadlinePassed, BreakerOpen: the attempt must not be sent.
+            KeyRefused, DeadlinePassed, BreakerOpen, Stopped: the attempt must not be sent.
         """
         with self._changed:
             while self._inside >= self._limit():
@@ -115,8 +115,10 @@ class Gate:
             raise KeyRefused(
                 where, self._dead.status, self._dead.errors, 0, "It had refused the key before."
             )
+        if self.stopped.is_set():
+            raise Stopped(where)
         left = self.left()
-        if self.stopped.is_set() or (left is not None and left <= 0):
+        if left is not None and left <= 0:
             raise DeadlinePassed(where, self._last)
         if self._failures >= TRIPS_AT and self._probes >= PROBES and not self._inside:
             raise BreakerOpen(where, self._failures, self._last)

@@ -33,7 +33,8 @@ def unknown(
 ) -> Iterator[News]:
     """Everything in a record that its model does not have, each occurrence.
 
-    `values` are the documented ones by path; what `balance` lacks is a kind of balance. A record that holds nothing new is passed over at the speed of typed decoding. One that cannot
+    `values` are the documented ones by path; what `balance` lacks is a kind of balance.
+    A record that holds nothing new is passed over at the speed of typed decoding. One that cannot
     be read at all has no news: it is the flattening that rejects it.
     """
     text = bytes(record)

@@ -1,0 +1,233 @@
+"""Success and error bodies (2.9, 7), read strictly and without building their records.
+
+A body counts only if it is UTF-8, one JSON document, in the documented envelope, with no key of
+the envelope given twice. The insides of records are proved to be JSON; that they keep their
+contract is for `models` and the flattening.
+"""
+
+import codecs
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from mmap import mmap
+from typing import Any
+
+import msgspec
+
+from pipelines.edge.errors import ApiError, Misread
+from pipelines.edge.strict import record_defect
+
+_CHUNK = 1 << 20
+_MEMBERS = 64  # an envelope has two; a body made of keys alone must not fill the memory
+_SMALL = 1 << 20  # what stands beside `data` is read into objects, so it must be small
+_MOST = 1_000_000  # records in one list; a body of `{}` alone must not fill the memory either
+_PAGING = frozenset(
+    [
+        "next",
+        "previous",
+        "prev",
+        "cursor",
+        "page",
+        "pages",
+        "offset",
+        "limit",
+        "total",
+        "count",
+        "more",
+        "has",
+        "continuation",
+    ]
+)
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_END = re.compile(r"trailing characters \(byte ([0-9]+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A success body, taken apart but not copied: the raw `data` and the raw `meta` (2.9).
+
+    Both are views into the buffer they were read from, which they keep open.
+    """
+
+    data: msgspec.Raw
+    meta: msgspec.Raw
+    is_list: bool
+
+
+class _Key:
+    """A key of an object that equals no other key, so that a dictionary keeps repeated ones."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def read_envelope(body: bytes | mmap | memoryview, *, single: bool) -> Envelope:
+    """Read a success body strictly (2.9), one pass, without building its records.
+
+    Raises:
+        Misread: the body is not strict JSON, or not the documented envelope.
+    """
+    commas = _require_utf8(body)
+    members = _members(body)
+    if "data" not in members:
+        raise Misread(f"the envelope has no `data`, only {_names(members)}")
+    if "meta" not in members:
+        raise Misread(f"the envelope has no `meta`, only {_names(members)}")
+    if "errors" in members and bytes(memoryview(members["errors"])[:9]) != b"[]":
+        raise Misread("the envelope has both `data` and `errors`")
+    for name, raw in members.items():
+        if name != "data":
+            _require_strict(name, raw)
+    _require_opening("data", members["data"], b"{" if single else b"[")
+    _require_opening("meta", members["meta"], b"{")
+    if commas > _MOST and not single:
+        _require_countable(members["data"])
+    return Envelope(members["data"], members["meta"], is_list=not single)
+
+
+def split(envelope: Envelope) -> list[msgspec.Raw]:
+    """The elements of `data`, each as the bytes that came; a single record is a list of one.
+
+    Raises:
+        Misread: an element is not an object.
+    """
+    if not envelope.is_list:
+        return [envelope.data]
+    elements: list[msgspec.Raw] = msgspec.json.decode(envelope.data, type=list[msgspec.Raw])
+    for position, element in enumerate(elements):
+        if _opening(element) != b"{":
+            raise Misread(f"element {position} of `data` is not an object")
+    return elements
+
+
+def read_errors(body: bytes | mmap | memoryview) -> tuple[ApiError, ...] | None:
+    """The entries of an error body (7), or None where the body is no error body at all."""
+    try:
+        members = _members(body)
+        entries = msgspec.json.decode(members["errors"], type=list[dict[str, Any]])
+    except (Misread, KeyError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return tuple(
+        ApiError(_text(entry.get("error")), _text(entry.get("message"))) for entry in entries
+    )
+
+
+def paging_hint(envelope: Envelope) -> str | None:
+    """The key of `meta` that looks like paging, which the document does not have (4.6), or None."""
+    meta = msgspec.json.decode(envelope.meta)
+    return next(_paging_keys(meta), None)
+
+
+def _members(body: bytes | mmap | memoryview) -> dict[str, msgspec.Raw]:
+    """The members of the outermost object, in one pass that also proves the whole is JSON."""
+    count = 0
+
+    def key(_: type, text: Any) -> _Key:
+        nonlocal count
+        count += 1
+        if count > _MEMBERS:
+            raise ValueError(f"more than {_MEMBERS} members")
+        return _Key(text)
+
+    try:
+        pairs = msgspec.json.decode(body, type=dict[_Key, msgspec.Raw], dec_hook=key)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+    else:
+        return _unique(pairs)
+    raise Misread(f"not a JSON object in the envelope's shape: {reason}")
+
+
+def _unique(pairs: dict[_Key, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    members: dict[str, msgspec.Raw] = {}
+    for key, raw in pairs.items():
+        if key.text in members:
+            raise Misread(f"the envelope has the key `{key.text[:40]}` twice")
+        members[key.text] = raw
+    return members
+
+
+def _require_utf8(body: bytes | mmap | memoryview) -> int:
+    """Raise Misread unless every byte is UTF-8: msgspec does not look into strings it skips.
+
+    Returns the number of commas, on which the number of records cannot be more than one above.
+    """
+    commas = 0
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    found = ""
+    with memoryview(body) as view:
+        try:
+            for start in range(0, len(view), _CHUNK):
+                chunk = bytes(view[start : start + _CHUNK])
+                commas += chunk.count(b",")
+                decoder.decode(chunk)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError as error:
+            found = f"not UTF-8: {error.reason}"
+    if found:
+        raise Misread(found)
+    return commas
+
+
+def _require_countable(data: msgspec.Raw) -> None:
+    """Raise Misread for a list of more than a million records, without building the list.
+
+    msgspec decodes one value and says at which byte the next thing stands; that is a step.
+    """
+    with memoryview(data) as view:
+        position = 1
+        for _ in range(_MOST):
+            step = _END.search(_complaint(view[position:]))
+            if step is None:
+                return
+            position += int(step[1]) - 1
+            if view[position] == ord("]"):
+                return
+            position += 1
+    raise Misread(f"`data` has more than {_MOST:,} records")
+
+
+def _complaint(view: memoryview) -> str:
+    try:
+        msgspec.json.decode(view, type=msgspec.Raw)
+    except msgspec.DecodeError as error:
+        return str(error)
+    return ""
+
+
+def _require_strict(name: str, raw: msgspec.Raw) -> None:
+    if len(memoryview(raw)) > _SMALL:
+        raise Misread(f"`{name[:40]}` in the envelope is larger than {_SMALL:,} bytes")
+    if defect := record_defect(raw):
+        raise Misread(f"`{name[:40]}` in the envelope is not strict JSON: {defect}")
+
+
+def _require_opening(name: str, raw: msgspec.Raw, opening: bytes) -> None:
+    if _opening(raw) != opening:
+        kind = "a list" if opening == b"[" else "an object"
+        raise Misread(f"`{name}` is not {kind}")
+
+
+def _opening(raw: msgspec.Raw) -> bytes:
+    return bytes(memoryview(raw)[:1])
+
+
+def _names(members: dict[str, msgspec.Raw]) -> str:
+    return ", ".join(f"`{name[:40]}`" for name in list(members)[:5]) or "nothing"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _paging_keys(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if _PAGING.intersection(word.lower() for word in _WORD.findall(key)):
+                yield key
+            yield from _paging_keys(inner)
+    if isinstance(value, list):
+        for inner in value:
+            yield from _paging_keys(inner)
