@@ -1,0 +1,182 @@
+"""Calls and signatures: what goes on the wire, to the letter."""
+
+import hashlib
+import hmac
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.edge import protocol
+from pipelines.edge.errors import IdRefused
+from pipelines.edge.protocol import PREFIX, payload, signature
+
+PORTFOLIO = "00000000-0000-4000-8000-000000000001"
+
+KNOWN = ["10cbff08bcb72fe429109d0da0c395e36341dbfe1bd2a3524ee053523eefcb18d6282854f7da8bb7bf5bcb51f8dfb569", "3077ca184b34ef8cd896783bcd9f6e531bf755aa3c54c2eef0fc70b651a7f19152ad238bd696f78bf700d0b9a098ded9", "c328c53d6a8451302a8d1c0a60e2db50a224ee122a74c069fb3ad246270c1cba2430abc8c025ae0f3e73b0990a1e9672"]
+HOSTILE = [
+    "a/b", "a//b", "/", "//evil.example", "a?b=1", "?", "a#b", "#", "a%2Fb", "%", "%zz", "100%",
+    "a b", " ", "a+b", "a&b=c", "a;b", "a=b", "a:b", "http://evil.example/", "..a", "a..", "...",
+    "../portfolios", "./a", "a\\b", "é", "é", "日本", "🦊", '"q"', "'q'", "<a>", "{a}|^`",
+    "~a-b_c.d", "x" * 256,
+]  # fmt: skip
+UNSENDABLE = ["", ".", "..", "a\nb", "a\x00b", "\x7f", "a\x85b", "\ud800", "x" * 257]
+
+
+@pytest.mark.parametrize(
+    ("path", "timestamp", "expected"),
+    [
+        (
+            "/edge/v1beta/portfolios",
+            1700000000000,
+            KNOWN[0],
+        ),
+        (
+            "/edge/v1beta/venues/a%2Fb/instruments",
+            1700000000000,
+            KNOWN[1],
+        ),
+        (
+            f"/edge/v1beta/portfolios/{PORTFOLIO}",
+            1700000000001,
+            KNOWN[2],
+        ),
+    ],
+)
+def test_the_known_answers_hold(path: str, timestamp: int, expected: str) -> None:
+    """The three signatures our reading of 5.2 was fixed by come out to the letter."""
+    assert signature("test-secret", payload("GET", path, "", timestamp)) == expected
+
+
+def test_the_payload_has_no_separators() -> None:
+    """Method, path, body and timestamp follow each other with nothing between (5.2.1)."""
+    assert payload("GET", "/p", "b", 17) == b"GET/pb17"
+
+
+@given(st.text(), st.text())
+def test_a_signature_is_96_lower_case_hex_digits(secret: str, path: str) -> None:
+    """Whatever is signed, the header value is the hex of 48 bytes (5.2.7)."""
+    if any(0xD800 <= ord(c) <= 0xDFFF for c in secret + path):
+        return
+    value = signature(secret, payload("GET", path, "", 1))
+    assert len(value) == 96
+    assert set(value) <= set("0123456789abcdef")
+
+
+@pytest.mark.parametrize(
+    ("call", "operation", "target", "single"),
+    [
+        (protocol.list_portfolios(), "list_portfolios", "/portfolios", False),
+        (
+            protocol.list_portfolios(["a", "b"], integrations=True),
+            "list_portfolios",
+            "/portfolios?id=a%2Cb&include=integrations",
+            False,
+        ),
+        (protocol.get_portfolio("x"), "get_portfolio", "/portfolios/x", True),
+        (
+            protocol.get_portfolio("x", integrations=True),
+            "get_portfolio",
+            "/portfolios/x?include=integrations",
+            True,
+        ),
+        (protocol.list_venues(), "list_venues", "/venues", False),
+        (
+            protocol.list_venues(["v w"], instruments=True),
+            "list_venues",
+            "/venues?id=v%20w&include=instruments",
+            False,
+        ),
+        (protocol.get_venue("v"), "get_venue", "/venues/v", True),
+        (
+            protocol.get_venue("v", instruments=True),
+            "get_venue",
+            "/venues/v?include=instruments",
+            True,
+        ),
+        (protocol.list_instruments("v"), "list_instruments", "/venues/v/instruments", False),
+        (
+            protocol.list_instruments("v/1", "future"),
+            "list_instruments",
+            "/venues/v%2F1/instruments?type=future",
+            False,
+        ),
+    ],
+)
+def test_each_operation_asks_as_documented(
+    call: protocol.Call, operation: str, target: str, *, single: bool
+) -> None:
+    """All five operations with all their parameters are the request lines of section 4."""
+    assert (call.operation, call.target, call.single) == (operation, PREFIX + target, single)
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_a_hostile_id_is_sent_as_one_segment(value: str) -> None:
+    """An id stays one path segment, is encoded once, and httpx does not change it on its way."""
+    path = protocol.list_instruments(value).path
+    sent = httpx.URL("https://api.example").copy_with(raw_path=path.encode()).raw_path.decode()
+    assert sent == path
+    assert path.count("/") == 5
+    assert httpx.URL(f"https://api.example{path}").path == f"{PREFIX}/venues/{value}/instruments"
+
+
+@pytest.mark.parametrize("value", UNSENDABLE)
+def test_an_id_that_cannot_be_sent_exactly_is_refused(value: str) -> None:
+    """What would be normalised away or cut is refused in every place an id can stand."""
+    for make in (protocol.get_portfolio, protocol.get_venue, protocol.list_instruments):
+        with pytest.raises(IdRefused, match="Nothing was sent"):
+            make(value)
+    for listing in (protocol.list_portfolios, protocol.list_venues):
+        with pytest.raises(IdRefused):
+            listing([value])
+
+
+def test_a_comma_is_refused_only_in_a_list_of_ids() -> None:
+    """In a comma-separated list such an id would be two; in a path it is one."""
+    with pytest.raises(IdRefused, match="comma"):
+        protocol.list_venues(["a,b"])
+    assert protocol.get_venue("a,b").path.endswith("/venues/a%2Cb")
+
+
+@pytest.mark.parametrize(
+    ("path", "operation", "wire", "single"),
+    [
+        ("/portfolios", "list_portfolios", "/portfolios", False),
+        ("venues/a%2Fb/instruments", "list_instruments", "/venues/a%2Fb/instruments", False),
+        (f"{PREFIX}/venues/x y", "get_venue", "/venues/x%20y", True),
+        ("/portfolios/1", "get_portfolio", "/portfolios/1", True),
+        ("/orders", "other", "/orders", False),
+        ("/venues/a/b/instruments", "other", "/venues/a/b/instruments", False),
+    ],
+)
+def test_a_typed_path_becomes_a_call(path: str, operation: str, wire: str, *, single: bool) -> None:
+    """A path a person types works with and without the prefix, with ids already encoded."""
+    call = protocol.raw_call(path, [("k", "v")])
+    assert call == protocol.Call(operation, PREFIX + wire, (("k", "v"),), single)
+
+
+@pytest.mark.parametrize("path", ["/../v2/x", "/venues//x", "/venues?x=1", "/venues#x", "/a\nb"])
+def test_a_typed_path_that_would_change_is_refused(path: str) -> None:
+    """What leads out of the prefix or into the query is refused with words."""
+    with pytest.raises(IdRefused):
+        protocol.raw_call(path)
+
+
+@given(st.text(min_size=1, max_size=64))
+def test_every_sendable_id_is_signed_as_it_is_sent(value: str) -> None:
+    """For any id, what is signed is the path on the wire, and it decodes to the id again."""
+    try:
+        call = protocol.get_venue(value)
+    except IdRefused:
+        return
+    request = httpx.Request("GET", httpx.URL("https://h").copy_with(raw_path=call.path.encode()))
+    assert request.url.raw_path.decode() == call.path
+    assert httpx.URL(f"https://h{call.path}").path == f"{PREFIX}/venues/{value}"
+
+
+def test_the_signature_is_a_plain_hmac() -> None:
+    """An independent HMAC-SHA-384 agrees, keyed with the secret and not with the key (5.2.6)."""
+    expected = hmac.new(b"s", b"GET/x1", hashlib.sha384).hexdigest()
+    assert signature("s", payload("GET", "/x", "", 1)) == expected
+    assert signature("k", payload("GET", "/x", "", 1)) != expected
