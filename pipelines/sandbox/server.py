@@ -3,12 +3,13 @@
 Only loopback addresses are served: the sandbox speaks plain http and its credentials are public.
 """
 
+import asyncio
 import ipaddress
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import uvicorn
@@ -16,7 +17,10 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pipelines.sandbox.authentication import Caller
+from pipelines.sandbox.faults import of_wire
 from pipelines.sandbox.refusals import RefusalError, error_answer
+from pipelines.sandbox.scope import Fault
+from pipelines.sandbox.wire import start_front
 
 DEMO_KEY = "demo-key-of-nobody"
 DEMO_SECRET = "demo-secret-that-guards-nothing"  # noqa: S105 - public, it guards an invented world
@@ -45,19 +49,38 @@ def unix_ms() -> int:
 
 
 @contextmanager
-def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> Iterator[Served]:
+def serve(
+    app: ASGIApp, host: str = "127.0.0.1", port: int = 0, faults: Iterable[Fault] = ()
+) -> Iterator[Served]:
     """The application on a loopback socket, from a thread, until the block ends.
 
-    Port 0 takes a free one. Raises ValueError for a host that is not loopback, and OSError where
-    the port is taken.
+    Port 0 takes a free one. Of the faults, those of the wire are shown here; give the same ones
+    to the application for the others. Raises ValueError for a host that is not loopback, and
+    OSError where the port is taken.
     """
-    with _listener(host, port) as listener, _uvicorn(app, listener):
-        yield Served(*listener.getsockname()[:2])
+    broken = of_wire(faults)
+    with _bound(host, port) as listener:
+        served = Served(*listener.getsockname()[:2])
+        if not broken:
+            listener.listen(_BACKLOG)
+            with _uvicorn(app, listener):
+                yield served
+            return
+        with _bound("127.0.0.1", 0) as inner:
+            inner.listen(_BACKLOG)
+            with _uvicorn(app, inner), _front(listener, inner.getsockname(), broken):
+                yield served
 
 
-def run_forever(app: ASGIApp, host: str, port: int, announce: Callable[[Served], None]) -> None:
+def run_forever(
+    app: ASGIApp,
+    host: str,
+    port: int,
+    announce: Callable[[Served], None],
+    faults: Iterable[Fault] = (),
+) -> None:
     """Serves until Ctrl-C; `announce` is told the address once the socket listens."""
-    with serve(app, host, port) as served:
+    with serve(app, host, port, faults) as served:
         announce(served)
         try:
             threading.Event().wait()
@@ -65,7 +88,8 @@ def run_forever(app: ASGIApp, host: str, port: int, announce: Callable[[Served],
             return
 
 
-def _listener(host: str, port: int) -> socket.socket:
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket with an address, which does not listen yet."""
     address = "127.0.0.1" if host == "localhost" else host
     try:
         loopback = ipaddress.ip_address(address).is_loopback
@@ -78,8 +102,47 @@ def _listener(host: str, port: int) -> socket.socket:
             "localhost. No socket was opened."
         )
         raise ValueError(message)
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    return socket.create_server((address, port), family=family, backlog=_BACKLOG)
+    bound = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((address, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+@contextmanager
+def _front(
+    listener: socket.socket, upstream: tuple[str, int], faults: tuple[Fault, ...]
+) -> Iterator[None]:
+    """The front that breaks bytes, from a thread of its own, until the block ends."""
+    up = threading.Event()
+    tasks: list[asyncio.Task[None]] = []
+
+    async def run() -> None:
+        task = asyncio.current_task()
+        tasks.extend([task] if task else [])
+        server = await start_front(listener, upstream, faults, up)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            # Not awaited: a connection that hangs on purpose would never be through.
+            server.close()
+
+    def in_thread() -> None:
+        with suppress(asyncio.CancelledError):
+            asyncio.run(run())
+
+    thread = threading.Thread(target=in_thread, name="sandbox-front", daemon=True)
+    thread.start()
+    up.wait(timeout=10)
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.get_loop().call_soon_threadsafe(task.cancel)
+        thread.join(timeout=10)
 
 
 class _EnvelopeProtocol(H11Protocol):

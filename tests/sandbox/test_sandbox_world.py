@@ -194,7 +194,7 @@ def states(world: World) -> dict[str, str]:
 
 
 def test_no_night_would_be_held() -> None:
-    """No portfolio with money vanishes, and no total or count drops by a fifth, in thirty nights."""
+    """No portfolio with money vanishes, and no total or count falls by a fifth, in 30 nights."""
     for before, after in pairwise(LivingWorld().at(day) for day in NIGHTS):
         gone = {one["id"] for one in before.portfolios} - {one["id"] for one in after.portfolios}
         assert not any(money(one) for one in before.portfolios if one["id"] in gone)

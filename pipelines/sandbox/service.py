@@ -1,0 +1,114 @@
+"""The answer to one request, without a socket: judged, read, arranged, put into its envelope.
+
+The order in which a request is judged: the prefix, the caller, the path, the method, the
+parameters, and only then the resource.
+"""
+
+import random
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+
+from pipelines.sandbox.authentication import Caller, Signed, authenticate
+from pipelines.sandbox.choices import Choices
+from pipelines.sandbox.declaration import PREFIX
+from pipelines.sandbox.faults import Trouble
+from pipelines.sandbox.queries import Query, check_method, find, understand
+from pipelines.sandbox.reading import arranged, formed, read
+from pipelines.sandbox.refusals import Answer, RefusalError, encode, error_answer
+from pipelines.sandbox.scope import Rehearsal
+from pipelines.sandbox.world import Calendar
+
+_SECOND = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Everything that an answer depends on, beside the request."""
+
+    world: Calendar
+    keys: Mapping[str, Caller]
+    clock: Callable[[], int]  # Unix time in milliseconds
+    today: Callable[[], date]  # the day of the world that is served
+    rng: random.Random
+    choices: Choices
+    rehearsal: Rehearsal
+    trouble: Trouble = field(default_factory=Trouble)  # of this request
+    recent: deque[int] = field(default_factory=deque)  # when the last requests came
+
+
+def troubled(service: Service, path: bytes) -> Service:
+    """The service as one request meets it: with the faults that are due."""
+    base = (service.choices.gateway + PREFIX).encode()
+    below = path.removeprefix(base).decode("latin-1")
+    trouble = Trouble(service.rehearsal.due(below, service.today()))
+    if not trouble.due:
+        return service
+    return replace(service, trouble=trouble, clock=lambda: service.clock() + trouble.skew_ms)
+
+
+def answer(service: Service, request: Signed, query: bytes) -> Answer:
+    """The answer to one request; a refusal is an answer too."""
+    try:
+        reply = Answer(200, _judged(service, request, query))
+    except RefusalError as refusal:
+        reply = error_answer(refusal, service.choices.meta)
+    return service.trouble.answer(reply, service.clock())
+
+
+def server_error(choices: Choices) -> Answer:
+    """What is told of an exception inside: nothing but that it was one (7)."""
+    message = "The server failed. Nothing is wrong with the request."
+    refusal = RefusalError(choices.server_error_status, ("INTERNAL_SERVER_ERROR", message))
+    return error_answer(refusal, choices.meta)
+
+
+def _judged(service: Service, request: Signed, query: bytes) -> bytes:
+    choices = service.choices
+    base = choices.gateway + PREFIX
+    if not request.path.startswith(f"{base}/".encode()):
+        find(request.path, choices)
+    caller = authenticate(_signed_part(request, choices), service.keys, service.clock(), choices)
+    _check_rate(service)
+    operation, raw_id = find(request.path, choices)
+    check_method(request.method, choices)
+    asked = understand(operation, raw_id, query, choices)
+    return _envelope(service, asked, service.trouble.caller(caller))
+
+
+def _envelope(service: Service, asked: Query, caller: Caller) -> bytes:
+    choices, resource, trouble = service.choices, asked.operation.resource, service.trouble
+    world = trouble.world(service.world.at(trouble.day(service.today())))
+    if resource == "Instrument":
+        trouble.check_venue(asked.path_id, world)
+    records = formed(read(asked, world, caller, choices), resource, choices)
+    data = arranged(trouble.records(records, resource), choices, service.rng)
+    meta = dict(choices.meta)
+    if not asked.operation.many:
+        return encode({"data": data[0], "meta": meta})
+    if choices.page_size is not None and len(data) > choices.page_size:
+        meta["next"] = str(choices.page_size)
+        data = data[: choices.page_size]
+    return encode({"data": data, "meta": meta})
+
+
+def _signed_part(request: Signed, choices: Choices) -> Signed:
+    """The request as it is signed: a gateway's own prefix is not part of the path (5.2)."""
+    if choices.gateway_is_signed or not choices.gateway:
+        return request
+    return replace(request, path=request.path.removeprefix(choices.gateway.encode()))
+
+
+def _check_rate(service: Service) -> None:
+    """Refuses what is more than the requests of a second, where there is such a limit (8)."""
+    limit, recent = service.choices.requests_per_second, service.recent
+    if limit is None:
+        return
+    now = service.clock()
+    while recent and now - recent[0] >= _SECOND:
+        recent.popleft()
+    if len(recent) >= limit:
+        error = (service.choices.rate_limit_code, f"More than {limit} requests in a second.")
+        raise RefusalError(429, error, headers={"Retry-After": "1"})
+    recent.append(now)
