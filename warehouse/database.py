@@ -1,0 +1,284 @@
+"""The warehouse file: built aside, verified, swapped in, so that nobody is locked out.
+
+Every version is a folder of its own that never changes once it can be seen; `current` is a link to
+one of them, replaced by rename. A reader that has a version open keeps it; a publish that dies at
+any instant leaves what people see as it was, and the next one clears what it left.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from warehouse.checks import CheckResult, run_checks
+from warehouse.layout import DATABASE, PUBLISHED_MODE, Layout, make_directory, sync_directory
+from warehouse.load import (
+    Book,
+    Contents,
+    add_book,
+    books_held,
+    count_totals,
+    fill,
+    fill_snapshots,
+    load_nightly,
+    remove_days,
+)
+from warehouse.ops import BUILD, CHECKS
+from warehouse.schema import STORAGE_VERSION, newest_book, schema_version, structure, surface
+
+__all__ = ["Book", "Contents", "NotPublished", "Published", "publish"]
+
+KEPT_VERSIONS = 5
+SHOWN_PROBLEMS = 5
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a publish did: the version, its file, the dates put in and taken out, the checks."""
+
+    version: str
+    database: Path
+    loaded: tuple[date, ...]
+    removed: tuple[date, ...]
+    checks: tuple[CheckResult, ...]
+
+
+class NotPublished(Exception):  # noqa: N818 - the name says what happened
+    """A book must not be shown; what people see has not changed.
+
+    `snapshots` are the ids it is about, `problems` one sentence each with its numbers.
+    """
+
+    def __init__(self, snapshots: tuple[str, ...], problems: tuple[str, ...]) -> None:
+        self.snapshots = snapshots
+        self.problems = problems
+        shown = "; ".join(problems[:SHOWN_PROBLEMS])
+        more = len(problems) - SHOWN_PROBLEMS
+        super().__init__(
+            f"The book of {', '.join(snapshots)} was not published: {shown}"
+            f"{f' (and {more} more)' if more > 0 else ''}. The warehouse still shows what it "
+            "showed before. Look at that snapshot's folder in the landing zone; reject it, or "
+            "rebuild the lake from landing."
+        )
+
+
+def publish(
+    layout: Layout,
+    contents: Contents,
+    *,
+    version: str,
+    built_at: datetime,
+    program_version: str,
+    fresh: bool = False,
+) -> Published:
+    """Make the warehouse hold exactly `contents`, as a new version that people see at once whole.
+
+    One writer at a time: the caller holds `layout.lock`. Days whose snapshot is the same as in the
+    last version are kept as they are, unless `fresh` or the schema has changed. Raises
+    `NotPublished` where a control total differs or a check of severity error fails.
+    """
+    versions = layout.warehouse / "versions"
+    _clear(layout, versions, version)
+    aside = versions / f".tmp-{version}"
+    make_directory(aside)
+    try:
+        file = aside / DATABASE
+        published = _build(
+            layout, contents, file, fresh=fresh, build=(version, built_at, program_version)
+        )
+        _seal(aside, file)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    aside.rename(versions / version)
+    sync_directory(versions)
+    _swap(layout, version)
+    _prune(versions, version)
+    return Published(version, layout.database, *published)
+
+
+def _clear(layout: Layout, versions: Path, version: str) -> None:
+    """Remove what dead runs left; refuse a version that is shown, for it may be open."""
+    if not _VERSION.fullmatch(version):
+        raise ValueError(f"{version!r} cannot name a version: letters, digits, dot, dash only")
+    make_directory(versions)
+    make_directory(layout.work)
+    if _shown(layout) == version:
+        raise ValueError(f"version {version} is what people see; give the new one another name")
+    for left in (*versions.glob(".tmp-*"), versions / version):
+        shutil.rmtree(left, ignore_errors=True)
+    (layout.warehouse / ".current").unlink(missing_ok=True)
+
+
+def _shown(layout: Layout) -> str | None:
+    link = layout.warehouse / "current"
+    return link.readlink().name if link.is_symlink() else None
+
+
+def _build(
+    layout: Layout,
+    contents: Contents,
+    file: Path,
+    *,
+    fresh: bool,
+    build: tuple[str, datetime, str],
+) -> tuple[tuple[date, ...], tuple[date, ...], tuple[CheckResult, ...]]:
+    connection = _opened(layout, file, fresh=fresh)
+    with contextlib.closing(connection):
+        held = books_held(connection)
+        wanted = {book.snapshot_date: book for book in contents.books}
+        kept = {
+            day
+            for day, held_id in held.items()
+            if day in wanted and wanted[day].snapshot_id == held_id
+        }
+        removed = tuple(sorted(set(held) - kept))
+        loaded = tuple(sorted(set(wanted) - kept))
+        remove_days(connection, removed)
+        load_nightly(connection, contents)
+        for day in loaded:
+            add_book(connection, wanted[day])
+        fill_snapshots(connection, contents)
+        checks = _verified(connection, [wanted[day] for day in loaded], max(wanted, default=None))
+        _note_build(connection, max(wanted, default=None), build)
+        connection.execute("checkpoint")
+    return loaded, removed, checks
+
+
+def _opened(layout: Layout, file: Path, *, fresh: bool) -> DuckDBPyConnection:
+    """The copy of the last version where it can be built upon; otherwise an empty warehouse."""
+    if not fresh and layout.database.exists():
+        shutil.copyfile(layout.database, file)
+        with contextlib.suppress(duckdb.Error):
+            connection = _connect(layout, file)
+            if _same_schema(connection):
+                return connection
+            connection.close()
+    file.unlink(missing_ok=True)
+    file.with_name(f"{file.name}.wal").unlink(missing_ok=True)
+    connection = _connect(layout, file)
+    for statement in (*structure(), *newest_book(None), *surface()):
+        connection.execute(statement)
+    return connection
+
+
+def _same_schema(connection: DuckDBPyConnection) -> bool:
+    with contextlib.suppress(duckdb.Error):
+        found = connection.execute("select schema_version from ops.build").fetchall()
+        return bool(found == [(schema_version(),)])
+    return False
+
+
+def _connect(layout: Layout, file: Path) -> DuckDBPyConnection:
+    connection = duckdb.connect(
+        str(file),
+        config={
+            "storage_compatibility_version": STORAGE_VERSION,
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "memory_limit": "2GB",
+            "threads": "2",
+            "temp_directory": str(layout.work / "duckdb"),
+        },
+    )
+    connection.execute("set TimeZone = 'UTC'")
+    return connection
+
+
+def _verified(
+    connection: DuckDBPyConnection, loaded: list[Book], newest: date | None
+) -> tuple[CheckResult, ...]:
+    """Totals and checks of every book that was put in, and of the newest one, which stays shown."""
+    problems: list[str] = []
+    wrong: list[str] = []
+    results: tuple[CheckResult, ...] = ()
+    for book in sorted(loaded, key=lambda book: book.snapshot_date):
+        found = list(count_totals(connection, book))
+        results = _checked(connection, book.snapshot_date)
+        found += [_failure(result) for result in results if result.stops]
+        if found:
+            wrong.append(book.snapshot_id)
+            problems += found
+    if problems:
+        raise NotPublished(tuple(wrong), tuple(problems))
+    if not loaded or loaded[-1].snapshot_date != newest:
+        results = _checked(connection, newest)
+    fill(connection, CHECKS, [_check_row(newest, result) for result in results if newest])
+    return results
+
+
+def _checked(connection: DuckDBPyConnection, day: date | None) -> tuple[CheckResult, ...]:
+    for statement in newest_book(day):
+        connection.execute(statement)
+    return run_checks(connection)
+
+
+def _failure(result: CheckResult) -> str:
+    return (
+        f"check {result.name} found {result.wrong_rows} wrong rows (first: {result.example}); "
+        f"expected: {result.meaning}"
+    )
+
+
+def _check_row(day: date, result: CheckResult) -> dict[str, object]:
+    return {
+        "snapshot_date": day,
+        "check_name": result.name,
+        "meaning": result.meaning,
+        "severity": result.severity,
+        "passed": result.passed,
+        "wrong_rows": result.wrong_rows,
+        "example": result.example,
+    }
+
+
+def _note_build(
+    connection: DuckDBPyConnection, newest: date | None, build: tuple[str, datetime, str]
+) -> None:
+    version, built_at, program_version = build
+    row = {
+        "version": version,
+        "built_at": built_at,
+        "newest_date": newest,
+        "program_version": program_version,
+        "schema_version": schema_version(),
+        "duckdb_version": duckdb.__version__,
+        "storage_version": STORAGE_VERSION,
+    }
+    fill(connection, BUILD, [row])
+
+
+def _seal(aside: Path, file: Path) -> None:
+    """See the file alone, unwritable and on disk."""
+    left = sorted(path.name for path in aside.iterdir())
+    if left != [DATABASE]:
+        raise RuntimeError(f"{left} lie beside the new warehouse; nothing was published")
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fchmod(descriptor, PUBLISHED_MODE)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    sync_directory(aside)
+
+
+def _swap(layout: Layout, version: str) -> None:
+    aside = layout.warehouse / ".current"
+    aside.symlink_to(Path("versions") / version)
+    aside.replace(layout.warehouse / "current")
+    sync_directory(layout.warehouse)
+
+
+def _prune(versions: Path, shown: str) -> None:
+    """Keep the newest versions by the time they were written, the shown one always."""
+    others = [path for path in versions.iterdir() if path.name != shown]
+    others.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for old in others[KEPT_VERSIONS - 1 :]:
+        shutil.rmtree(old, ignore_errors=True)

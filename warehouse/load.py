@@ -1,0 +1,212 @@
+"""Rows into a warehouse that is being built: days of the book, the nights' own tables, totals.
+
+Parquet is read as it is: columns by name, types as declared, no cast. The file is private until it
+is published, so that nothing here needs to be one transaction.
+"""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract; values are parameters
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract import Table, literal, quoted
+from warehouse.ops import CONTROL_TOTALS, GAPS, NIGHTLY, SNAPSHOTS
+from warehouse.parquet import rows_batch
+from warehouse.schema import stored_as
+from warehouse.tables import BOOK
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """One accepted snapshot: its date, its id, and the Parquet file of every table of the book."""
+
+    snapshot_date: date
+    snapshot_id: str
+    files: Mapping[str, Path]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a warehouse holds: one book per date, the nights' own tables, and all snapshots.
+
+    `nightly` has, per table of `ops.NIGHTLY`, the files of all snapshots, held ones too, where
+    `Layout.parquet` or `Layout.staged` puts them; `snapshots` are rows of `ops.SNAPSHOTS`.
+    """
+
+    books: tuple[Book, ...]
+    nightly: Mapping[str, tuple[Path, ...]]
+    snapshots: tuple[Mapping[str, Any], ...]
+
+    def __post_init__(self) -> None:
+        chosen = {row["snapshot_id"] for row in self.snapshots if row["is_book"]}
+        given = {book.snapshot_id for book in self.books}
+        if chosen != given or len({book.snapshot_date for book in self.books}) < len(self.books):
+            raise ValueError(
+                f"the books given ({sorted(given)}) are not one per date, or not those that the "
+                f"snapshots call book ({sorted(chosen)})"
+            )
+        if set(self.nightly) - {table.name for table in NIGHTLY}:
+            raise ValueError(f"{sorted(self.nightly)} are not all tables of ops.NIGHTLY")
+
+
+def books_held(connection: DuckDBPyConnection) -> dict[date, str]:
+    """Which snapshot each date of an open warehouse has."""
+    query = "select snapshot_date, snapshot_id from ops.snapshots where is_book"
+    return dict(connection.execute(query).fetchall())
+
+
+def remove_days(connection: DuckDBPyConnection, days: Iterable[date]) -> None:
+    """Take these dates out of every table of the book."""
+    for day in days:
+        for table in BOOK:
+            connection.execute(f"delete from {stored_as(table)} where snapshot_date = ?", [day])
+
+
+def add_book(connection: DuckDBPyConnection, book: Book) -> None:
+    """Put one book in; `ValueError` where a file is not what the contract declares."""
+    for table in BOOK:
+        source = _parquet(connection, table, (book.files[table.name],))
+        odd = connection.execute(
+            f"select count(*) from {source} where snapshot_date is distinct from ?",
+            [book.snapshot_date],
+        ).fetchone()
+        if odd and odd[0]:
+            raise ValueError(
+                f"{book.files[table.name]} holds {odd[0]} rows that are not of "
+                f"{book.snapshot_date}; nothing was published"
+            )
+        connection.execute(f"insert into {stored_as(table)} by name select * from {source}")
+
+
+def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ...]) -> str:
+    """A table function over files, once their columns and types are seen to be as declared."""
+    paths = ", ".join(literal(str(file)) for file in files)
+    source = f"read_parquet([{paths}], hive_partitioning=false)"
+    rows = connection.execute(f"describe select * from {source}").fetchall()
+    found = {name: kind for name, kind, *_ in rows}
+    declared = {column.name: column.kind.value for column in table.columns}
+    declared = {name: _TYPES.get(kind, kind) for name, kind in declared.items()}
+    if found != declared:
+        odd = sorted(found.items() ^ declared.items())
+        raise ValueError(
+            f"the Parquet files of {table.name} ({files[0].name}, ...) differ from what "
+            f"warehouse/tables.py declares in {odd}; nothing was published. Rebuild the lake."
+        )
+    return source
+
+
+_TYPES = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
+
+
+def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
+    """Bring the nights' own tables up to date: what a snapshot said once stays as it is."""
+    wanted = {str(row["snapshot_id"]) for row in contents.snapshots}
+    query = "select snapshot_id from ops.snapshots"
+    present = {row[0] for row in connection.execute(query).fetchall()}
+    for table in NIGHTLY:
+        for gone in sorted(present - wanted):
+            connection.execute(f"delete from {stored_as(table)} where snapshot_id = ?", [gone])
+        files = tuple(
+            file
+            for file in contents.nightly.get(table.name, ())
+            if _snapshot_of(file, wanted) not in present
+        )
+        if files:
+            source = _parquet(connection, table, files)
+            connection.execute(f"insert into {stored_as(table)} by name select * from {source}")
+
+
+def _snapshot_of(file: Path, known: set[str]) -> str:
+    for name in (file.stem, file.parent.name):
+        if name in known:
+            return name
+    raise ValueError(f"{file} is of no snapshot that was given; nothing was published")
+
+
+def fill(connection: DuckDBPyConnection, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Replace the rows of a small table of schema ops."""
+    batch = rows_batch(table, [dict(row) for row in rows])
+    connection.execute(f"delete from {stored_as(table)}")
+    connection.register("nightbook_rows", pa.Table.from_batches([batch]))
+    names = ", ".join(map(quoted, table.names))
+    connection.execute(f"insert into {stored_as(table)} select {names} from nightbook_rows")
+    connection.unregister("nightbook_rows")
+
+
+def fill_snapshots(connection: DuckDBPyConnection, contents: Contents) -> None:
+    """Write what is known of every snapshot, and the nights that have no book."""
+    rows = sorted(contents.snapshots, key=lambda row: str(row["snapshot_id"]))
+    fill(connection, SNAPSHOTS, rows)
+    fill(connection, GAPS, _gaps(rows))
+
+
+def _gaps(snapshots: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    books = sorted(row["snapshot_date"] for row in snapshots if row["is_book"])
+    states = {row["snapshot_date"]: row["state"] for row in snapshots}
+    if not states:
+        return []
+    first, newest = min(states), max(states)
+    days = (first + timedelta(days=n) for n in range((newest - first).days + 1))
+    missing = [day for day in days if day not in set(books)]
+    return [
+        {
+            "snapshot_date": day,
+            "reason": states.get(day, "no snapshot"),
+            "book_before": max((book for book in books if book < day), default=None),
+            "book_after": min((book for book in books if book > day), default=None),
+        }
+        for day in missing
+    ]
+
+
+def count_totals(connection: DuckDBPyConnection, book: Book) -> tuple[str, ...]:
+    """Fill in_warehouse of one book's control totals; what differs comes back in words."""
+    _measure(connection, book)
+    found = connection.execute(
+        f"select coalesce(told.table_name, here.table_name), coalesce(told.measure, here.measure), "
+        "coalesce(told.asset_id, here.asset_id), coalesce(told.bucket, here.bucket), "
+        "told.in_json, told.in_lake, here.total "
+        f"from (select * from {stored_as(CONTROL_TOTALS)} where snapshot_id = ?) told "
+        "full join measured here using (table_name, measure, asset_id, is_custom_asset, bucket) "
+        "where plain(told.in_json) is distinct from here.total "
+        "or plain(told.in_lake) is distinct from here.total order by all",
+        [book.snapshot_id],
+    ).fetchall()
+    connection.execute(
+        f"update {stored_as(CONTROL_TOTALS)} set in_warehouse = here.total from measured here "
+        "where control_totals.table_name = here.table_name "
+        "and control_totals.measure = here.measure and control_totals.asset_id = here.asset_id "
+        "and control_totals.is_custom_asset = here.is_custom_asset "
+        "and control_totals.bucket = here.bucket and control_totals.snapshot_id = ?",
+        [book.snapshot_id],
+    )
+    connection.execute("drop table measured")
+    return tuple(_difference(row) for row in found)
+
+
+def _measure(connection: DuckDBPyConnection, book: Book) -> None:
+    day = f"snapshot_date = date {literal(book.snapshot_date.isoformat())}"
+    rows = " union all ".join(
+        f"select {literal(table.name)} as table_name, 'rows' as measure, '' as asset_id, "
+        f"false as is_custom_asset, '' as bucket, count(*)::varchar as total "
+        f"from {stored_as(table)} where {day}"
+        for table in BOOK
+    )
+    connection.execute(
+        f"create or replace temp table measured as {rows} union all "
+        "select 'balances', 'sum', asset_id, is_custom_asset, bucket, "
+        "exact_sums([exact_part(amount, amount_text)])[1].text "
+        f"from history.balances where {day} group by asset_id, is_custom_asset, bucket"
+    )
+
+
+def _difference(row: tuple[Any, ...]) -> str:
+    table, measure, asset, bucket, in_json, in_lake, here = row
+    what = f"{measure} of {table}" + (f", asset {asset!r} in {bucket!r}" if asset else "")
+    return f"{what}: {in_json} in the JSON, {in_lake} in the lake, {here} in the database"

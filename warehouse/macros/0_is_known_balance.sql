@@ -1,0 +1,11 @@
+-- is_known_balance(bucket, state): Whether the document knows this part of a balance (2.5).
+--
+-- bucket: As in `balances`.
+-- state: As in `balances`.
+-- returns: BOOLEAN.
+-- example: select is_known_balance('lending', 'free')
+
+create or replace macro is_known_balance(bucket, state) as (
+    (bucket in ('trading', 'custody') and state in ('free', 'locked'))
+    or (bucket in ('margin', 'staking') and state = 'locked')
+);

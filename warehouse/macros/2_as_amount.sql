@@ -1,0 +1,22 @@
+-- as_amount(amount_text): The amount as DECIMAL(38,18), where that type holds it exactly.
+--
+-- amount_text: An amount as the API sends it.
+-- returns: DECIMAL(38,18); NULL where it does not fit exactly, and for what is no amount. A plain
+--     cast rounds the nineteenth decimal silently; this never rounds.
+-- example: select as_amount('1e-8'), as_amount('0.1234567890123456789')
+
+create or replace macro as_amount(amount_text) as (
+    list_transform(
+        [
+            case
+                when regexp_full_match(amount_text, '-?[0-9]{1,20}(\.[0-9]{1,18})?')
+                    then amount_text
+                else plain(amount_text)
+            end
+        ],
+        lambda text: case
+            when regexp_full_match(text, '-?[0-9]{1,20}(\.[0-9]{1,18})?')
+                then try_cast(text as decimal(38, 18))
+        end
+    )[1]
+);

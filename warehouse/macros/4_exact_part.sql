@@ -1,0 +1,17 @@
+-- exact_part(amount, amount_text): What `exact_sums` needs to know of a group: an aggregate.
+--
+-- amount: The amount as DECIMAL(38,18), or NULL where only its text is exact.
+-- amount_text: The same amount as text; read only where `amount` is NULL.
+-- returns: A STRUCT of three sums that cannot overflow, and of the texts that no decimal holds.
+-- example: select asset_id, exact_part(amount, amount_text) from balances group by asset_id
+
+create or replace macro exact_part(amount, amount_text) as (
+    {
+        -- 38 digits hold the sum of 1.7e10 rows of amounts below 1e10; of larger ones the whole and
+        -- the broken parts are added apart.
+        'small': sum(amount) filter (where abs(amount) < 10000000000),
+        'whole': sum(trunc(amount)) filter (where abs(amount) >= 10000000000),
+        'part': sum(amount - trunc(amount)) filter (where abs(amount) >= 10000000000),
+        'texts': list(amount_text) filter (where amount is null and amount_text is not null)
+    }
+);

@@ -1,0 +1,37 @@
+-- exact_sums(parts): The exact sums of several `exact_part`, in their order.
+--
+-- parts: A list of what `exact_part` returned.
+-- returns: A list of STRUCT: `text` in plain digits, NULL where there was no amount at all, and
+--     `amount`, the same as DECIMAL(38,18), NULL also where that type cannot hold it exactly.
+-- example: select exact_sums([exact_part(amount, amount_text)])[1].text as total from balances
+
+create or replace macro exact_sums(parts) as (
+    list_transform(
+        list_transform(
+            parts,
+            lambda sums: {
+                'small': case
+                    when sums.texts is null and sums.whole is null then sums.small
+                end,
+                'text': case
+                    when sums.texts is null and sums.whole is null
+                        then rtrim(rtrim(sums.small::varchar, '0'), '.')
+                    else exact_total(
+                        list_concat(
+                            coalesce(sums.texts, []),
+                            [sums.small::varchar, sums.whole::varchar, sums.part::varchar]
+                        )
+                    )
+                end
+            }
+        ),
+        lambda total: {
+            'amount': case
+                when total.small is not null then total.small
+                when regexp_full_match(total.text, '-?[0-9]{1,20}(\.[0-9]{1,18})?')
+                    then try_cast(total.text as decimal(38, 18))
+            end,
+            'text': total.text
+        }
+    )
+);

@@ -1,0 +1,130 @@
+"""The contract as DDL: schemas, tables, views, macros and their comments.
+
+Nothing here opens a database; names are never qualified by a catalog, so that the file can be
+attached under any name.
+"""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract; values are parameters
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from datetime import date
+
+from warehouse.contract import Column, Kind, Table, literal, quoted
+from warehouse.ops import OPS
+from warehouse.tables import BOOK
+from warehouse.views import Macro, Words, checks, macros, views
+
+STORAGE_VERSION = "v1.2.0"
+DRIFT = "drift"
+DRIFT_MEANING = (
+    "One row per thing the document does not list, over all nights: a field, a word or a balance "
+    "kind."
+)
+DRIFT_COLUMNS = {
+    "path": "Where it stands, without indexes, like data[].positions[].note.",
+    "kind": "unknown field, unknown value or unknown balance.",
+    "word": "For an unknown value: the word; otherwise the name of the field.",
+    "first_seen": "Business date of the first night that had it.",
+    "last_seen": "Business date of the newest night that had it.",
+    "example": "One value of it on its first night, as JSON text, the first 200 letters.",
+    "seen": "How often it came, over all nights.",
+}
+_DRIFT_SQL = """
+select
+    path,
+    kind,
+    word,
+    min(snapshot_date) as first_seen,
+    max(snapshot_date) as last_seen,
+    arg_min(example, snapshot_id) as example,
+    sum(seen)::bigint as seen
+from ops.drift_by_night
+group by
+    path,
+    kind,
+    word
+"""
+
+
+def stored_as(table: Table) -> str:
+    """The real table behind a declared one, schema and name, quoted."""
+    schema = "history" if table.schema == "main" else table.schema
+    return f"{schema}.{quoted(table.name)}"
+
+
+def structure() -> Iterator[str]:
+    """Statements that make an empty warehouse: schemas, tables and their comments."""
+    yield "create schema history"
+    yield "create schema ops"
+    for table in (*BOOK, *OPS):
+        yield _create(table)
+        yield from _comments("table", stored_as(table), table.meaning, _meanings(table))
+
+
+def newest_book(newest: date | None) -> Iterator[str]:
+    """Statements that point the plain names of schema main at one book, or at none."""
+    chosen = "false" if newest is None else f"snapshot_date = date {literal(newest.isoformat())}"
+    for table in BOOK:
+        yield (
+            f"create or replace view main.{quoted(table.name)} as "
+            f"select * from {stored_as(table)} where {chosen}"
+        )
+        yield from _comments("view", f"main.{quoted(table.name)}", table.meaning, _meanings(table))
+
+
+def surface() -> Iterator[str]:
+    """Statements that make what has no rows of its own: macros and views over the plain names."""
+    for macro in macros():
+        yield from _macro(macro)
+    for words in views():
+        yield from _view(words)
+    yield f"create or replace view ops.{DRIFT} as {_DRIFT_SQL}"
+    yield from _comments("view", f"ops.{DRIFT}", DRIFT_MEANING, DRIFT_COLUMNS)
+
+
+def schema_version() -> str:
+    """A digest of all that shapes the file: where it differs, nothing of the old one is kept."""
+    shape = "\n".join([STORAGE_VERSION, *structure(), *newest_book(None), *surface()])
+    shape += "\n".join(words.sql for words in checks())
+    return hashlib.sha256(shape.encode()).hexdigest()[:16]
+
+
+def _meanings(table: Table) -> dict[str, str]:
+    return {column.name: column.meaning for column in table.columns}
+
+
+def _create(table: Table) -> str:
+    lines = [_column(table, column) for column in table.columns]
+    if table.is_small:
+        lines.append(f"primary key ({', '.join(map(quoted, table.key))})")
+    body = ",\n    ".join(lines)
+    return f"create table {stored_as(table)} (\n    {body}\n)"
+
+
+def _column(table: Table, column: Column) -> str:
+    name = quoted(column.name)
+    null = "" if column.nullable else " not null"
+    counted = column.kind is Kind.ORDINAL or (column.kind is Kind.COUNT and not column.nullable)
+    check = f" check ({name} >= 0)" if counted and table.schema == "main" else ""
+    return f"{name} {column.kind.value}{null}{check}"
+
+
+def _macro(macro: Macro) -> Iterator[str]:
+    yield macro.sql
+    kind = "macro table" if macro.is_table else "macro"
+    told = " ".join(f"{name}: {text}" for name, text in macro.parameters.items())
+    comment = f"{macro.call}: {macro.comment} {told}"
+    yield f"comment on {kind} main.{quoted(macro.name)} is {literal(comment)}"
+
+
+def _view(words: Words) -> Iterator[str]:
+    name = f"main.{quoted(words.name)}"
+    yield f"create or replace view {name} as\n{words.sql}"
+    yield from _comments("view", name, words.comment, words.entries)
+
+
+def _comments(kind: str, name: str, meaning: str, columns: Mapping[str, str]) -> Iterator[str]:
+    yield f"comment on {kind} {name} is {literal(meaning)}"
+    for column, text in columns.items():
+        yield f"comment on column {name}.{quoted(column)} is {literal(text)}"

@@ -1,0 +1,169 @@
+"""The SQL that people read: views, macros and checks, one file each, with their words on top.
+
+A file opens with comment lines: what it is, an empty line, then `name: meaning` for every column or
+parameter, `returns:` for macros, `severity:` for checks, and `example:`, a query to copy. The words
+become comments in the database and pages of the dictionary. What is tied to a day (`..._as_of`) is
+made from the same file, never from a second copy.
+"""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract; values are parameters
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from warehouse.contract import quoted
+from warehouse.tables import BALANCES, BOOK
+
+HERE = Path(__file__).parent
+AS_OF = ("account_balances", "holdings", "holdings_by_venue", "holdings_by_asset")
+_DAY = "Any date: the newest book on or before it is used."
+_ENTRY = re.compile(r"([a-z][a-z0-9_]*): (.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """One SQL file: its name, meaning, further notes, what it names, an example, and its SQL."""
+
+    name: str
+    meaning: str
+    notes: str
+    entries: Mapping[str, str]
+    example: str
+    sql: str
+
+    @property
+    def comment(self) -> str:
+        """Meaning and notes in one, as the database keeps them."""
+        return f"{self.meaning} {self.notes}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """A macro as the database has it: call form, meaning, parameters, example, and its SQL."""
+
+    name: str
+    call: str
+    comment: str
+    parameters: Mapping[str, str]
+    example: str
+    sql: str
+    is_table: bool
+
+
+def read(path: Path) -> Words:
+    """The words and the SQL of one file; `ValueError` names a file whose words are missing."""
+    lines = path.read_text("utf-8").splitlines()
+    count = next((n for n, line in enumerate(lines) if not line.startswith("--")), len(lines))
+    head = [line[2:].removeprefix(" ") for line in lines[:count]]
+    entries: dict[str, str] = {}
+    prose: list[str] = []
+    last = ""
+    for line in head:
+        entry = _ENTRY.fullmatch(line)
+        if entry:
+            last = entry[1]
+            entries[last] = entry[2]
+        elif line.startswith("    ") and last:
+            entries[last] += " " + line.strip()
+        else:
+            prose.append(line)
+    meaning, _, notes = "\n".join(prose).strip().partition("\n\n")
+    if not meaning or "example" not in entries:
+        raise ValueError(f"{path.name} opens without its meaning or without `-- example:`")
+    return Words(
+        path.stem.lstrip("0123456789_"),
+        " ".join(meaning.split()),
+        " ".join(notes.split()),
+        {name: text for name, text in entries.items() if name != "example"},
+        entries["example"],
+        "\n".join(lines[count:]).strip(),
+    )
+
+
+def _folder(name: str) -> tuple[Words, ...]:
+    return tuple(read(path) for path in sorted((HERE / name).glob("*.sql")))
+
+
+@cache
+def views() -> tuple[Words, ...]:
+    """Every view, in the order in which they can be made."""
+    waiting = list(_folder("views"))
+    made: list[Words] = []
+    while waiting:
+        names = {words.name for words in waiting}
+        ready = [words for words in waiting if not used(words.sql, names - {words.name})]
+        if not ready:
+            raise ValueError(f"the views {sorted(names)} use each other in a circle")
+        made += ready
+        waiting = [words for words in waiting if words not in ready]
+    return tuple(made)
+
+
+def used(sql: str, names: set[str]) -> tuple[str, ...]:
+    """Which of these tables or views a query reads, by `from` and `join`."""
+    found = re.findall(r"\b(?:from|join)\s+([a-z_][a-z0-9_]*)\b(?!\.)", sql)
+    return tuple(sorted(names & set(found)))
+
+
+def _call(words: Words) -> Macro:
+    call, _, comment = words.comment.partition(": ")
+    parameters = dict(words.entries)
+    returns = parameters.pop("returns")
+    return Macro(
+        words.name,
+        call,
+        f"{comment} Returns: {returns}",
+        parameters,
+        words.example,
+        words.sql,
+        False,
+    )
+
+
+@cache
+def macros() -> tuple[Macro, ...]:
+    """Every macro: the files in `macros/` in order, then those made from tables and views."""
+    return (*map(_call, _folder("macros")), *_table_macros())
+
+
+def _table_macros() -> tuple[Macro, ...]:
+    balances = _as_of("balances", BALANCES.meaning, "select * from balances")
+    made = [
+        _as_of(words.name, words.meaning, words.sql) for words in views() if words.name in AS_OF
+    ]
+    return (balances, *made)
+
+
+def _as_of(name: str, meaning: str, sql: str) -> Macro:
+    macro = f"{name}_as_of"
+    body = at_day(sql, "day")
+    return Macro(
+        macro,
+        f"{macro}(day)",
+        f"`{name}` as it was on a day. {meaning}",
+        {"day": _DAY},
+        f"select * from {macro}('2026-11-20') limit 10",
+        f"create or replace macro {macro}(day) as table\n{body}",
+        True,
+    )
+
+
+def at_day(sql: str, day: str) -> str:
+    """The same query over the book of a day: the table names stand for that day's rows."""
+    tables = used(sql, {table.name for table in BOOK})
+    shadows = ",\n".join(
+        f"{quoted(table)} as (\n    select * from history.{quoted(table)}\n"
+        f"    where snapshot_date = (\n"
+        f"        select max(snapshot_date) from ops.snapshots\n"
+        f"        where is_book and snapshot_date <= {day}::date\n    )\n)"
+        for table in tables
+    )
+    return f"with {shadows}\n\nselect * from (\n{sql}\n)"
+
+
+def checks() -> tuple[Words, ...]:
+    """Every check written as a file."""
+    return _folder("checks")
