@@ -1,1 +1,1 @@
-"""HOW data moves: the API, landing, flattening, snapshots; and the sandbox. No Dagster, no DuckDB."""
+"""HOW data moves: the API, landing, flattening, snapshots; the sandbox. No Dagster."""

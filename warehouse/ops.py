@@ -50,7 +50,7 @@ REQUESTS = Table(
 REJECTS = Table(
     "rejects",
     "One row per thing the API sent that breaks the contract; its siblings are in the tables.",
-    key=("snapshot_id", "request_no", "path"),
+    key=("snapshot_id", "request_no", "path", "reason", "value"),
     schema="ops",
     columns=(
         SNAPSHOT_DATE,
@@ -92,6 +92,24 @@ DRIFT = Table(
         text("word", "For an unknown value: the word; otherwise the name of the field."),
         text("example", "One value of it, as JSON text, the first 200 letters."),
         count("seen", "How often it came that night."),
+    ),
+)
+
+LISTINGS = Table(
+    "listings",
+    "One row per instrument that not every endpoint of its venue lists (4.3, 4.5).",
+    key=("snapshot_id", "venue_id", "instrument_id", "missing_from"),
+    schema="ops",
+    columns=(
+        SNAPSHOT_DATE,
+        SNAPSHOT_ID,
+        text("venue_id", "The venue."),
+        text("instrument_id", "The instrument."),
+        text(
+            "missing_from",
+            "venues (it is in the venue's instruments, not embedded in the venue), instruments "
+            "(the other way round), or typed lists (only the list without a type has it).",
+        ),
     ),
 )
 
@@ -209,6 +227,13 @@ BUILD = Table(
     ),
 )
 
-NIGHTLY: tuple[Table, ...] = (REQUESTS, REJECTS, INEXACT, DRIFT, CONTROL_TOTALS)
+NIGHTLY: tuple[Table, ...] = (
+    REQUESTS,
+    REJECTS,
+    INEXACT,
+    DRIFT,
+    LISTINGS,
+    CONTROL_TOTALS,
+)
 BUILT: tuple[Table, ...] = (SNAPSHOTS, CHECKS, GAPS, BUILD)
 OPS: tuple[Table, ...] = NIGHTLY + BUILT

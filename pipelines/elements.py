@@ -1,0 +1,92 @@
+"""The records of one resource: taken from landed answers, each id once, in batches.
+
+The API promises no order (4.6), so records are ordered by id: the same book gives the same rows.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from pipelines.notes import Notes, Reject
+from pipelines.texts import read, text_of
+
+BATCH_BYTES = 4 * 1024 * 1024
+
+
+class Element(NamedTuple):
+    """One record as it came: the answer it stood in, and its number there."""
+
+    raw: msgspec.Raw
+    request_no: int
+    number: int
+
+
+class _Id(msgspec.Struct):
+    id: str
+
+
+def id_of(raw: msgspec.Raw) -> str | None:
+    """The id of a record, or None where it has none that is text."""
+    try:
+        return msgspec.json.decode(raw, type=_Id).id
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def once(
+    elements: Iterable[Element], notes: Notes, *, carries_money: bool
+) -> list[tuple[str | None, Element]]:
+    """Each id once, ordered; repeated records are told in `ops.rejects`.
+
+    Records that repeat another one word for word are taken once. Where they differ nobody knows
+    which is right: with money in them none is taken, otherwise the first by content is.
+    """
+    found: dict[str | None, list[Element]] = {}
+    for element in elements:
+        found.setdefault(id_of(element.raw), []).append(element)
+    kept: list[tuple[str | None, Element]] = [(None, one) for one in found.pop(None, [])]
+    for identity in sorted(filter(None.__ne__, found), key=str):
+        several = found[identity]
+        if len(several) > 1:
+            several = _settled(several, notes, carries_money=carries_money)
+        kept += [(identity, element) for element in several]
+    return kept
+
+
+def _settled(several: list[Element], notes: Notes, *, carries_money: bool) -> list[Element]:
+    texts = sorted((_canonical(one.raw), one.request_no, one.number, one) for one in several)
+    first, rest = texts[0], texts[1:]
+    differ = any(text != first[0] for text, *_ in rest)
+    refused = texts if differ and carries_money else rest
+    for text, request_no, number, element in refused:
+        same = f"repeats the id of data[{first[2]}]"
+        if text == first[0] and not differ:
+            reason, money = f"{same} and is the same: taken once", False
+        else:
+            taken = "none of them is taken" if carries_money else "the first by content is taken"
+            reason, money = f"{same} and differs: {taken}", carries_money
+        value = bytes(element.raw).decode()
+        notes.rejects.append(Reject(request_no, f"data[{number}]", reason, value, money))
+    return [] if differ and carries_money else [first[3]]
+
+
+def _canonical(raw: msgspec.Raw) -> str:
+    try:
+        return text_of(read(bytes(raw)), canonical=True)
+    except (ValueError, RecursionError):
+        return bytes(raw).decode()
+
+
+def batches(elements: list[Element]) -> Iterator[list[Element]]:
+    """Consecutive elements of about `BATCH_BYTES` together: memory is set by this, not the body."""
+    batch: list[Element] = []
+    size = 0
+    for element in elements:
+        batch.append(element)
+        size += len(memoryview(element.raw))
+        if size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,219 @@
+"""The landing zone: every body byte for byte, zstd-compressed, and a manifest written last.
+
+A snapshot is a folder `landing/<snapshot_date>/<snapshot_id>/`. While it is being pulled the
+folder's name starts with a dot; it is renamed when its manifest is on disk, so a snapshot is
+there whole or not at all. Neither key, secret nor signature is ever in it.
+"""
+
+import hashlib
+import io
+import mmap
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import IO, Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from warehouse.layout import (
+    Layout,
+    make_directory,
+    read_json,
+    sync_directory,
+    write_json,
+    written_aside,
+)
+
+MANIFEST = "manifest.json"
+IN_MEMORY = 8 * 1024 * 1024
+CHUNK = 1024 * 1024
+_ID_FORM = "%Y%m%dT%H%M%SZ"
+
+
+class Damaged(Exception):  # noqa: N818 - it is about a file, not about the program
+    """A landed file is not what its manifest says."""
+
+    def __init__(self, file: Path, found: str, expected: str) -> None:
+        self.file = file
+        super().__init__(
+            f"{file} holds {found}, but its manifest says {expected}: the file was changed or "
+            "damaged after it was landed. Nothing was made from it. Restore the file from a "
+            "backup; the API keeps no history, so it cannot be read again."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One request of a snapshot and what came: the row of `ops.requests`, times in UTC."""
+
+    request_no: int
+    operation: str
+    venue_id: str | None
+    path: str
+    query: str
+    status: int | None
+    attempts: int
+    sent_at: str | None
+    received_at: str | None
+    byte_count: int | None
+    sha256: str | None
+    file: str | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a landed snapshot is. Times are ISO 8601 in UTC; `origin` is where it was read."""
+
+    snapshot_id: str
+    snapshot_date: date
+    timezone: str
+    started_at: str
+    finished_at: str
+    origin: str
+    program_version: str
+    clock_skew_ms: int | None
+    notices: tuple[str, ...]
+    answers: tuple[Answer, ...]
+
+    def answered(self, operation: str) -> list[Answer]:
+        """The requests of an operation that were answered."""
+        return [a for a in self.answers if a.operation == operation and a.file is not None]
+
+
+class _KeptOpen:
+    """A file that Arrow may write to but not close: it is still to be seen on disk."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.write = file.write
+        self.flush = file.flush
+
+    def close(self) -> None:
+        """Hand the bytes on."""
+        self.flush()
+
+
+class Pulling:
+    """A snapshot being landed; until `finish` nobody sees it."""
+
+    def __init__(self, layout: Layout, started_at: datetime, timezone: ZoneInfo) -> None:
+        started_at = started_at.astimezone(UTC).replace(microsecond=0)
+        while True:
+            self.snapshot_date = started_at.astimezone(timezone).date()
+            self.snapshot_id = started_at.strftime(_ID_FORM)
+            self.folder = layout.snapshot(self.snapshot_date, self.snapshot_id)
+            self._aside = self.folder.with_name(f".{self.snapshot_id}.pulling")
+            if not self.folder.exists():
+                break
+            started_at += timedelta(seconds=1)
+        self.started_at = started_at
+        self._timezone = str(timezone)
+        shutil.rmtree(self._aside, ignore_errors=True)
+        make_directory(self._aside)
+
+    def land(self, name: str, body: bytes | mmap.mmap) -> str:
+        """Keep a body; returns the file's name in the snapshot's folder."""
+        file_name = f"{name}.json.zst"
+        with (
+            written_aside(self._aside / file_name) as file,
+            memoryview(body) as view,
+            pa.CompressedOutputStream(pa.PythonFile(_KeptOpen(file), "w"), "zstd") as sink,
+        ):
+            for start in range(0, len(view), CHUNK):
+                sink.write(view[start : start + CHUNK])
+        return file_name
+
+    def finish(
+        self,
+        finished_at: datetime,
+        answers: tuple[Answer, ...],
+        *,
+        origin: str,
+        program_version: str,
+        clock_skew_ms: int | None,
+        notices: tuple[str, ...] = (),
+    ) -> Manifest:
+        """Write the manifest last and let the snapshot appear."""
+        manifest = Manifest(
+            self.snapshot_id,
+            self.snapshot_date,
+            self._timezone,
+            self.started_at.isoformat(),
+            finished_at.astimezone(UTC).isoformat(),
+            origin,
+            program_version,
+            clock_skew_ms,
+            notices,
+            tuple(sorted(answers, key=lambda answer: answer.request_no)),
+        )
+        content = asdict(manifest) | {"snapshot_date": manifest.snapshot_date.isoformat()}
+        write_json(self._aside / MANIFEST, content)
+        self._aside.rename(self.folder)
+        sync_directory(self.folder.parent)
+        return manifest
+
+    def abandon(self) -> None:
+        """Leave nothing: the night is a gap."""
+        shutil.rmtree(self._aside, ignore_errors=True)
+
+
+def load(folder: Path) -> Manifest:
+    """The manifest of a landed snapshot."""
+    content: dict[str, Any] = read_json(folder / MANIFEST)
+    answers = tuple(Answer(**answer) for answer in content.pop("answers"))
+    day = date.fromisoformat(content.pop("snapshot_date"))
+    notices = tuple(content.pop("notices"))
+    return Manifest(**content, snapshot_date=day, notices=notices, answers=answers)
+
+
+def folders(layout: Layout) -> Iterator[Path]:
+    """The folders of all landed snapshots, oldest first."""
+    for path in sorted(layout.landing.glob("[0-9]*/[0-9]*"), key=lambda path: path.name):
+        if (path / MANIFEST).is_file():
+            yield path
+
+
+def sweep(layout: Layout) -> list[Path]:
+    """Remove what a dead run left half pulled, and its scratch; returns what was removed."""
+    left = [*layout.landing.glob("*/.*.pulling"), *layout.work.glob("*")]
+    for path in left:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    return left
+
+
+def body(layout: Layout, manifest: Manifest, answer: Answer) -> bytes | mmap.mmap:
+    """A landed body, checked against its SHA-256; a large one is a memory map of a nameless file.
+
+    Raises `Damaged` where the bytes are not those that were landed.
+    """
+    path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / str(answer.file)
+    digest = hashlib.sha256()
+    large = (answer.byte_count or 0) > IN_MEMORY
+    make_directory(layout.work)
+    with tempfile.TemporaryFile(dir=layout.work) if large else io.BytesIO() as file:
+        try:
+            _decompress(path, file, digest)
+        except OSError as error:
+            raise Damaged(path, f"no readable body ({error})", str(answer.sha256)) from None
+        if digest.hexdigest() != answer.sha256:
+            raise Damaged(path, f"SHA-256 {digest.hexdigest()}", str(answer.sha256))
+        if isinstance(file, io.BytesIO):
+            return file.getvalue()
+        file.flush()
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _decompress(path: Path, into: IO[bytes], digest: Any) -> None:
+    with path.open("rb") as file, pa.CompressedInputStream(file, "zstd") as source:
+        while chunk := source.read(CHUNK):
+            digest.update(chunk)
+            into.write(chunk)

@@ -1,0 +1,81 @@
+"""The fast reader: records exactly as the document describes them, a batch at a time, in Arrow.
+
+It takes only what is beyond doubt. Anything else (an unknown or repeated key, a missing or wrong
+value) raises `NotPlain`, and the whole batch is read again by `pipelines.careful`.
+"""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from pipelines.notes import UNKNOWN_VALUE, Notes
+from pipelines.shapes import DOCUMENTED, Form, Shape, arrow_fields
+from pipelines.texts import text_of
+
+
+class NotPlain(Exception):  # noqa: N818 - not an error: the careful reader takes over
+    """A batch holds something that the document does not describe."""
+
+
+def read(raws: list[bytes], shape: Shape) -> pa.StructArray:
+    """Records as nested columns; raises `NotPlain`.
+
+    Arrow refuses unknown fields, repeated keys, wrong types and half surrogate pairs itself.
+    """
+    body = b"\n".join(raws)
+    schema = pa.schema(arrow_fields(shape, careful=False))
+    try:
+        table = pj.read_json(
+            pa.BufferReader(body),
+            read_options=pj.ReadOptions(use_threads=False, block_size=len(body) + 1),
+            parse_options=pj.ParseOptions(
+                explicit_schema=schema, unexpected_field_behavior="error"
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        raise NotPlain(str(error)) from None
+    if table.num_rows != len(raws):
+        raise NotPlain("a batch has another number of records than it was given")
+    records = pa.StructArray.from_arrays(
+        [table.column(name).combine_chunks() for name in schema.names], fields=list(schema)
+    )
+    _require(records, shape)
+    return records
+
+
+def _require(records: pa.StructArray, shape: Shape) -> None:
+    """Raise unless every required field is there in every record."""
+    for field in shape.fields.values():
+        values = pc.struct_field(records, field.name)
+        if field.required and values.null_count != records.null_count:
+            raise NotPlain(f"{field.source} is missing or null")
+        if field.shape is not None and field.form is Form.OBJECT:
+            _require(values, field.shape)
+        elif field.form in (Form.OBJECTS, Form.TEXTS):
+            elements = pc.list_flatten(values)
+            if elements.null_count:
+                raise NotPlain(f"{field.source} holds null")
+            if field.shape is not None:
+                _require(elements, field.shape)
+
+
+def note_words(records: pa.StructArray, shape: Shape, notes: Notes) -> None:
+    """Note every word that is not among the documented values of its field (2, 3)."""
+    for pattern, known in DOCUMENTED[shape.name].items():
+        words = records
+        for part in pattern.split("."):
+            words = pc.struct_field(words, part.removesuffix("[]"))
+            if part.endswith("[]"):
+                words = pc.list_flatten(words)
+        strange = pc.filter(words, pc.invert(pc.is_in(words, pa.array(sorted(known)))))
+        for entry in pc.value_counts(strange.drop_null()):
+            word = entry["values"].as_py()
+            count = entry["counts"].as_py()
+            notes.saw(f"data[].{pattern}", UNKNOWN_VALUE, word, text_of(word), count)
+
+
+def require_distinct(columns: dict[str, pa.Array]) -> None:
+    """Raise where a key stands twice: what to keep is decided with care."""
+    keys = pa.table(columns)
+    if keys.num_rows > 1 and keys.group_by(list(columns)).aggregate([]).num_rows < keys.num_rows:
+        raise NotPlain("a key stands twice")

@@ -1,0 +1,175 @@
+"""Portfolios as rows: portfolios, integrations, positions, accounts and balances (2.1 to 2.5)."""
+
+from collections.abc import Callable, Iterable
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines import columns, money, plain
+from pipelines.careful import Careful, Place
+from pipelines.columns import Level, Odd
+from pipelines.resources import Filled, Resource, tail
+from pipelines.shapes import PORTFOLIO
+from pipelines.texts import Members, text_of
+from warehouse.contract import Table
+from warehouse.tables import ACCOUNTS, BALANCES, INTEGRATIONS, PORTFOLIOS, POSITIONS
+
+PORTFOLIO_TABLES = (PORTFOLIOS, INTEGRATIONS, POSITIONS, ACCOUNTS, BALANCES)
+_ABOVE = ("Portfolio.id", "Position.assetId", "Position.isCustomAsset")
+
+
+def resource(snapshot_date: date) -> Resource:
+    """How portfolios are read for a business date."""
+    return Resource(
+        PORTFOLIO,
+        carries_money=True,
+        fill=_fill(snapshot_date),
+        distinct=_distinct,
+        settle=_settle,
+    )
+
+
+def _fill(snapshot_date: date) -> Callable[[pa.StructArray], Filled]:
+    def fill(records: pa.StructArray) -> Filled:
+        tops = columns.top_level(records, PORTFOLIO)
+        links = columns.inner_level(tops, "integrations")
+        positions = columns.inner_level(tops, "positions")
+        accounts = columns.inner_level(positions, "accounts")
+        levels = {"portfolios": tops, "integrations": links, "positions": positions}
+        made = {
+            PORTFOLIOS.name: _rows(PORTFOLIOS, tops, snapshot_date, _portfolio_counts(tops)),
+            INTEGRATIONS.name: _rows(INTEGRATIONS, links, snapshot_date, {}),
+            POSITIONS.name: _rows(POSITIONS, positions, snapshot_date, _position_count(positions)),
+            ACCOUNTS.name: _rows(ACCOUNTS, accounts, snapshot_date, _account_facts(accounts)),
+        }
+        amounts = money.stated(accounts)
+        made[BALANCES.name] = _balances(made[ACCOUNTS.name][0], amounts)
+
+        def where(odd: Odd, numbers: list[int]) -> tuple[int, str]:
+            if odd.table != BALANCES.name:
+                level = levels[odd.table]
+                return _top(level, odd.place), level.path(odd.place, numbers) + tail(odd)
+            account, rest = money.place_of(odd.place, amounts)
+            return _top(accounts, account), accounts.path(account, numbers) + rest
+
+        return Filled(
+            {name: batch for name, (batch, _) in made.items()},
+            [odd for _, odds in made.values() for odd in odds],
+            where,
+        )
+
+    return fill
+
+
+def _top(level: Level, place: int) -> int:
+    while level.parent is not None:
+        level, place = level.parent, int(level.parents[place])
+    return place
+
+
+def _rows(
+    table: Table, level: Level, snapshot_date: date, computed: dict[str, Any]
+) -> tuple[pa.RecordBatch, list[Odd]]:
+    sources = columns.inherited(level, (*level.columns, *_ABOVE))
+    day = columns.repeated(snapshot_date, level.rows, pa.date32())
+    computed = {"snapshot_date": day} | computed
+    return columns.picked(table, sources, level.rows, computed)
+
+
+def _portfolio_counts(tops: Level) -> dict[str, Any]:
+    return {
+        "position_count": columns.counted(tops, "Portfolio.positions"),
+        "integration_count": columns.counted(tops, "Portfolio.integrations"),
+    }
+
+
+def _position_count(positions: Level) -> dict[str, Any]:
+    return {"account_count": columns.counted(positions, "Position.accounts")}
+
+
+def _account_facts(accounts: Level) -> dict[str, Any]:
+    duplicate = accounts.columns.get("Account.duplicate#")
+    return {
+        "duplicate_no": columns.repeated(0, accounts.rows, pa.int32())
+        if duplicate is None
+        else duplicate,
+        "balance_count": money.count_per_account(accounts),
+    }
+
+
+def _balances(accounts: pa.RecordBatch, amounts: money.Amounts) -> tuple[pa.RecordBatch, list[Odd]]:
+    owners = accounts.take(pa.array(amounts.accounts))
+    computed: dict[str, Any] = {
+        name: owners.column(name) for name in BALANCES.names if name in accounts.schema.names
+    }
+    computed |= {"bucket": amounts.buckets, "state": amounts.states, "amount_text": amounts.texts}
+    source = {BALANCES.column("amount").source: amounts.texts}
+    return columns.picked(BALANCES, source, len(amounts.texts), computed)
+
+
+def _distinct(filled: Filled) -> None:
+    for table in (POSITIONS, ACCOUNTS, INTEGRATIONS):
+        batch = filled.tables[table.name]
+        names = [name for name in table.key if name not in ("snapshot_date", "duplicate_no")]
+        plain.require_distinct({name: batch.column(name) for name in names})
+
+
+def _settle(record: dict[str, Any], reader: Careful, place: Place) -> None:
+    """Merge repeated assets, number repeated accounts, drop repeated integrations."""
+    if record["positions"] is not None:
+        record["positions"] = _merged(record["positions"])
+    if record["integrations"] is not None:
+        record["integrations"] = _integrations_once(record["integrations"], reader, place)
+
+
+def _merged(positions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    merged: dict[tuple[str, bool], dict[str, Any]] = {}
+    for position in positions:
+        key = (position["assetId"], position["isCustomAsset"])
+        first = merged.setdefault(key, position)
+        if first is not position:
+            _join(first, position)
+    for position in merged.values():
+        _number(position["accounts"] or ())
+    return list(merged.values())
+
+
+def _join(first: dict[str, Any], other: dict[str, Any]) -> None:
+    """One position of both; a list that was broken leaves the count unknown, not the accounts."""
+    counts = (first.get("accounts#"), other.get("accounts#"))
+    known = first["accounts"] is not None and other["accounts"] is not None
+    first["accounts"] = [*(first["accounts"] or ()), *(other["accounts"] or ())]
+    first["accounts#"] = sum(counts) if known else None
+
+
+def _number(accounts: Iterable[dict[str, Any]]) -> None:
+    same: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for account in accounts:
+        same.setdefault((account["venueId"], account["name"]), []).append(account)
+    for several in same.values():
+        for number, account in enumerate(sorted(several, key=_content)):
+            account["duplicate#"] = number
+
+
+def _content(value: dict[str, Any]) -> str:
+    """A careful record's content, whatever order it came in."""
+    return text_of(_members(value), canonical=True)
+
+
+def _members(value: Any) -> Any:
+    if isinstance(value, dict):
+        return Members([(key, _members(member)) for key, member in value.items()])
+    return [_members(element) for element in value] if isinstance(value, list) else value
+
+
+def _integrations_once(
+    integrations: list[dict[str, Any]], reader: Careful, place: Place
+) -> list[dict[str, Any]]:
+    kept: dict[str, dict[str, Any]] = {}
+    for integration in sorted(integrations, key=_content):
+        if kept.setdefault(integration["id"], integration) is not integration:
+            reason = "repeats the id of an integration of the same portfolio: one is taken"
+            value = _members(integration)
+            reader.reject(place.member("integrations"), reason, value, money=False)
+    return list(kept.values())

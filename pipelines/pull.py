@@ -1,0 +1,216 @@
+"""The calls that make one snapshot (design part 3): portfolios, venues, instruments per type.
+
+Portfolios and venues must be read, or there is no snapshot. A venue whose instruments cannot be
+read does not stop the night: the failed request is in the manifest, and its last good rows are
+carried over later.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import msgspec
+
+from pipelines.edge import protocol
+from pipelines.edge.attempts import Reply
+from pipelines.edge.client import EdgeClient
+from pipelines.edge.errors import EdgeError, IdRefused, KeyRefused
+from pipelines.landing import Answer, Manifest, Pulling
+
+TYPES = ("spot", "future")
+_Model = TypeVar("_Model")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a pull is: requests answered of those known so far, and bytes landed."""
+
+    done: int
+    known: int
+    byte_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request of the snapshot, numbered when it is known: numbers do not depend on luck."""
+
+    number: int
+    name: str
+    call: protocol.Call
+    venue_id: str | None = None
+
+
+class _Embedded(msgspec.Struct):
+    id: str
+
+
+class _Venue(msgspec.Struct):
+    id: str
+    instruments: list[_Embedded] | None = None
+
+
+class Pull:
+    """One snapshot being read: asks, lands, and remembers what came."""
+
+    def __init__(
+        self, client: EdgeClient, pulling: Pulling, tell: Callable[[Progress], None]
+    ) -> None:
+        self._client = client
+        self._pulling = pulling
+        self._tell = tell
+        self._answers: list[Answer] = []
+        self._known = 0
+        self._bytes = 0
+        self._skew: int | None = None
+        self._notices: set[str] = set()
+        self._embedded: dict[str, set[str]] = {}
+        self._listed: dict[str, set[str]] = {}
+
+    def take(self, now: Callable[[], datetime], origin: str, program_version: str) -> Manifest:
+        """Read everything and land it; raises `EdgeError` when there can be no snapshot."""
+        lists = [
+            self._asked("portfolios", protocol.list_portfolios(integrations=True)),
+            self._asked("venues", protocol.list_venues(instruments=True)),
+        ]
+        self._ask(lists, required=True)
+        venues = sorted(self._embedded)
+        self._ask(list(self._typed(venues)), required=False)
+        self._ask(list(self._untyped(venues)), required=False)
+        return self._pulling.finish(
+            now().astimezone(UTC),
+            tuple(self._answers),
+            origin=origin,
+            program_version=program_version,
+            clock_skew_ms=self._skew,
+            notices=tuple(sorted(self._notices)),
+        )
+
+    def _asked(self, name: str, call: protocol.Call, venue_id: str | None = None) -> Asked:
+        self._known += 1
+        return Asked(self._known, f"{self._known:04}-{name}", call, venue_id)
+
+    def _typed(self, venues: list[str]) -> Iterator[Asked]:
+        for venue_id in venues:
+            for kind in TYPES:
+                asked = self._instruments(venue_id, kind)
+                if asked is not None:
+                    yield asked
+
+    def _untyped(self, venues: list[str]) -> Iterator[Asked]:
+        """Venues that embed an instrument which neither typed list holds: read without a type."""
+        for venue_id in venues:
+            listed = self._listed.get(venue_id)
+            if listed is not None and self._embedded[venue_id] - listed:
+                asked = self._instruments(venue_id, None)
+                if asked is not None:
+                    yield asked
+
+    def _instruments(self, venue_id: str, kind: str | None) -> Asked | None:
+        name = f"instruments-{kind or 'all'}"
+        try:
+            return self._asked(name, protocol.list_instruments(venue_id, kind), venue_id)
+        except IdRefused as error:
+            self._known += 1
+            query = "" if kind is None else f"type={kind}"
+            self._answers.append(
+                Answer(
+                    self._known,
+                    "list_instruments",
+                    venue_id,
+                    "",
+                    query,
+                    None,
+                    0,
+                    None,
+                    None,
+                    None,
+                    None,
+                    None,
+                    str(error),
+                )
+            )
+            return None
+
+    def _ask(self, asked: list[Asked], *, required: bool) -> None:
+        by_call = {id(one.call): one for one in asked}
+        for call, outcome in self._client.fetch_all([one.call for one in asked]):
+            one = by_call[id(call)]
+            if isinstance(outcome, EdgeError):
+                if required or isinstance(outcome, KeyRefused):
+                    raise outcome
+                self._answers.append(_failed(one, outcome))
+            else:
+                self._keep(one, outcome)
+            self._tell(Progress(len(self._answers), self._known, self._bytes))
+
+    def _keep(self, asked: Asked, reply: Reply) -> None:
+        try:
+            file = self._pulling.land(asked.name, reply.body.buffer())
+            self._note(asked, reply)
+        finally:
+            reply.body.close()
+        self._bytes += reply.size
+        self._answers.append(
+            Answer(
+                asked.number,
+                asked.call.operation,
+                asked.venue_id,
+                asked.call.path,
+                _query(asked.call),
+                reply.status,
+                reply.attempts,
+                reply.sent_at.isoformat(),
+                reply.received_at.isoformat(),
+                reply.size,
+                reply.sha256,
+                file,
+                None,
+            )
+        )
+
+    def _note(self, asked: Asked, reply: Reply) -> None:
+        """Remember what decides on the next calls, and what must be told."""
+        if reply.skew_ms is not None:
+            self._skew = reply.skew_ms
+        if hint := protocol.paging_hint(reply.envelope):
+            self._notices.add(f"{asked.call.path}: {hint}")
+        if asked.name.endswith("-venues"):
+            for raw in protocol.split(reply.envelope):
+                if venue := _read(raw, _Venue):
+                    ids = {one.id for one in venue.instruments or ()}
+                    self._embedded[venue.id] = ids
+        elif asked.venue_id is not None:
+            records = (_read(raw, _Embedded) for raw in protocol.split(reply.envelope))
+            found = {record.id for record in records if record}
+            self._listed.setdefault(asked.venue_id, set()).update(found)
+
+
+def _read(raw: msgspec.Raw, model: type[_Model]) -> _Model | None:
+    """What we need of a record here; one that breaks the contract is rejected when flattened."""
+    try:
+        return msgspec.json.decode(raw, type=model)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def _query(call: protocol.Call) -> str:
+    return call.target.partition("?")[2]
+
+
+def _failed(asked: Asked, error: EdgeError) -> Answer:
+    return Answer(
+        asked.number,
+        asked.call.operation,
+        asked.venue_id,
+        asked.call.path,
+        _query(asked.call),
+        getattr(error, "status", None),
+        getattr(error, "attempts", 0) or 0,
+        None,
+        None,
+        None,
+        None,
+        None,
+        str(error),
+    )

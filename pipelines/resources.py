@@ -1,0 +1,124 @@
+"""Batches of records to batches of rows: the fast reader first, the careful one where it must.
+
+What a resource is (its shape, the tables it fills) is in `pipelines.portfolios` and
+`pipelines.venues`; how its records are read is here, once.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines import careful, plain
+from pipelines.columns import Odd
+from pipelines.elements import Element
+from pipelines.notes import Inexact, Notes
+from pipelines.shapes import INSTRUMENT, PORTFOLIO, VENUE, Form, Shape, arrow_fields
+from pipelines.texts import read
+from warehouse.contract import Kind
+from warehouse.tables import BOOK
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Rows of one batch by table; values that do not fit; where such a value stands.
+
+    `where` takes the odd value and the numbers of the batch's records in their answers, and gives
+    the outermost record's place in the batch and the JSON path.
+    """
+
+    tables: dict[str, pa.RecordBatch]
+    odd: list[Odd]
+    where: Callable[[Odd, list[int]], tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What a landed resource holds and how its records become rows.
+
+    `fill` makes rows of nested records; `distinct` raises `NotPlain` where a key stands twice;
+    `settle` merges what stands twice in one careful record, telling `careful` of what is dropped.
+    """
+
+    shape: Shape
+    carries_money: bool
+    fill: Callable[[pa.StructArray], Filled]
+    distinct: Callable[[Filled], None]
+    settle: Callable[[dict[str, Any], careful.Careful, careful.Place], None]
+
+
+# Each amount and time once: a source belongs to the table whose rows are its records.
+COLUMNS: careful.Columns = {
+    column.source: (table.name, column.name)
+    for table in BOOK
+    for column in table.columns
+    if column.kind in (Kind.AMOUNT, Kind.MOMENT)
+}
+
+
+def _tails(shape: Shape, above: str = "") -> dict[str, str]:
+    found = {}
+    for field in shape.fields.values():
+        found[field.source] = f"{above}.{field.name}"
+        if field.shape is not None:
+            inner = found[field.source] if field.form is Form.OBJECT else ""
+            found |= _tails(field.shape, inner)
+    return found
+
+
+TAILS = _tails(PORTFOLIO) | _tails(VENUE) | _tails(INSTRUMENT)
+SOURCES = {place: source for source, place in COLUMNS.items()}
+
+
+def tail(odd: Odd) -> str:
+    """The last part of a value's path: from its record to its field."""
+    return TAILS[SOURCES[odd.table, odd.column]]
+
+
+def rows(batch: list[Element], resource: Resource, notes: Notes) -> dict[str, pa.RecordBatch]:
+    """The rows of a batch by table; what is odd goes to `notes`."""
+    try:
+        return _plain_rows(batch, resource, notes)
+    except plain.NotPlain:
+        return _careful_rows(batch, resource, notes)
+
+
+def _plain_rows(
+    batch: list[Element], resource: Resource, notes: Notes
+) -> dict[str, pa.RecordBatch]:
+    records = plain.read([bytes(element.raw) for element in batch], resource.shape)
+    filled = resource.fill(records)
+    if not all(odd.legal for odd in filled.odd):
+        raise plain.NotPlain("a text is no amount or no time")
+    resource.distinct(filled)
+    plain.note_words(records, resource.shape, notes)
+    numbers = [element.number for element in batch]
+    for odd in filled.odd:
+        record, path = filled.where(odd, numbers)
+        request_no = batch[record].request_no
+        notes.inexact.append(Inexact(request_no, path, odd.table, odd.column, odd.text))
+    return filled.tables
+
+
+def _careful_rows(
+    batch: list[Element], resource: Resource, notes: Notes
+) -> dict[str, pa.RecordBatch]:
+    kind = pa.struct(arrow_fields(resource.shape, careful=True))
+    clean = list(_careful_records(batch, resource, notes))
+    return resource.fill(pa.array(clean, kind)).tables
+
+
+def _careful_records(
+    batch: list[Element], resource: Resource, notes: Notes
+) -> Iterator[dict[str, Any]]:
+    for element in batch:
+        reader = careful.Careful(element.request_no, notes, COLUMNS, resource.shape.name)
+        place = careful.Place(f"data[{element.number}]", "data[]")
+        try:
+            value = read(bytes(element.raw))
+            record = reader.record(value, resource.shape, place, money=resource.carries_money)
+        except careful.Broken:
+            continue
+        resource.settle(record, reader, place)
+        yield record

@@ -1,0 +1,208 @@
+"""The environment, read once (design part 5): every complaint in one message, no value of a secret.
+
+A `.env` beside the process is read first; what the environment says wins.
+"""
+
+import ipaddress
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from dotenv import dotenv_values
+
+DEFAULTS: Final = {
+    "NIGHTBOOK_HOME": "./data",
+    "NIGHTBOOK_TIMEZONE": "UTC",
+    "NIGHTBOOK_SCHEDULE": "15 2 * * *",
+    "NIGHTBOOK_CONCURRENCY": "8",
+    "NIGHTBOOK_DEADLINE": "1800",
+}
+CRON_FIELDS = 5
+MOST_CONCURRENT = 64
+
+
+class SettingsWrong(Exception):  # noqa: N818 - errors here are named for what is the matter
+    """Settings are missing or wrong: each named, with where its value comes from."""
+
+    def __init__(self, complaints: tuple[str, ...]) -> None:
+        self.complaints = complaints
+        several = "settings are" if len(complaints) > 1 else "setting is"
+        super().__init__(
+            f"{len(complaints)} {several} missing or wrong; nothing was read or written.\n"
+            + "\n".join(f"  {complaint}" for complaint in complaints)
+            + "\nPut them in the environment or in a file .env here (see .env.example)."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where the API is and how to sign for it; its repr shows neither key nor secret."""
+
+    url: str
+    key: str = field(repr=False)
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the operator chose. `access` is None where a command needs no API.
+
+    `deadline` is in seconds for a whole pull; `timezone` decides the business date.
+    """
+
+    home: Path
+    timezone: ZoneInfo
+    schedule: str
+    concurrency: int
+    deadline: float
+    access: Access | None
+
+
+def environment(directory: Path, process: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables that count: those of the process, then those of `directory/.env`."""
+    given = dict(os.environ if process is None else process)
+    file = {name: value or "" for name, value in dotenv_values(directory / ".env").items()}
+    merged = DEFAULTS | file | given
+    return {name: value for name, value in merged.items() if name.startswith("NIGHTBOOK_")}
+
+
+def read(variables: Mapping[str, str], *, api: bool) -> Settings:
+    """Settings from variables; with `api`, those for the API must be there too.
+
+    Raises `SettingsWrong` with every complaint at once.
+    """
+    variables = DEFAULTS | dict(variables)
+    complaints: list[str] = []
+    settings = Settings(
+        home=Path(variables["NIGHTBOOK_HOME"]).expanduser().absolute(),
+        timezone=_timezone(variables, complaints),
+        schedule=_schedule(variables, complaints),
+        concurrency=int(_number(variables, complaints, "NIGHTBOOK_CONCURRENCY", MOST_CONCURRENT)),
+        deadline=_number(variables, complaints, "NIGHTBOOK_DEADLINE", 24 * 3600),
+        access=_access(variables, complaints) if api else None,
+    )
+    if complaints:
+        raise SettingsWrong(tuple(complaints))
+    return settings
+
+
+def _timezone(variables: Mapping[str, str], complaints: list[str]) -> ZoneInfo:
+    name = variables["NIGHTBOOK_TIMEZONE"]
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        complaints.append(
+            f"NIGHTBOOK_TIMEZONE is {name!r}: give a name of the time zone database, "
+            "such as Europe/Zurich."
+        )
+        return ZoneInfo("UTC")
+
+
+def _schedule(variables: Mapping[str, str], complaints: list[str]) -> str:
+    schedule = variables["NIGHTBOOK_SCHEDULE"]
+    if len(schedule.split()) != CRON_FIELDS or not all(
+        letter in "0123456789*/,- " for letter in schedule
+    ):
+        complaints.append(
+            f"NIGHTBOOK_SCHEDULE is {schedule!r}: give five cron fields, such as 15 2 * * *."
+        )
+    return schedule
+
+
+def _number(variables: Mapping[str, str], complaints: list[str], name: str, most: int) -> float:
+    text = variables[name].strip()
+    if text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most:
+        return int(text)
+    complaints.append(f"{name} is {text!r}: give a whole number from 1 to {most}.")
+    return 1
+
+
+def _access(variables: Mapping[str, str], complaints: list[str]) -> Access:
+    url = variables.get("NIGHTBOOK_API_URL", "").strip().rstrip("/")
+    key = variables.get("NIGHTBOOK_API_KEY", "").strip()
+    if problem := _origin_problem(url):
+        complaints.append(f"NIGHTBOOK_API_URL {problem}")
+    if not key:
+        complaints.append(
+            "NIGHTBOOK_API_KEY is not set: an API key is generated for your organization on the "
+            "service's web platform (5)."
+        )
+    elif not _is_printable(key):
+        complaints.append(
+            "NIGHTBOOK_API_KEY holds a character that no header can carry: copy the key again."
+        )
+    return Access(url, key, _secret(variables, complaints))
+
+
+def _origin_problem(url: str) -> str | None:
+    if not url:
+        return (
+            "is not set: give the origin of the API, such as https://api.example.com "
+            "(or start `nightbook sandbox` and use what it prints)."
+        )
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return f"is {url!r}, which is no address: give an origin such as https://api.example.com."
+    if parts.scheme not in ("http", "https") or not host:
+        return f"is {url!r}: give an origin such as https://api.example.com."
+    if parts.username or parts.password or parts.path or parts.query or parts.fragment:
+        return (
+            "holds more than an origin: give scheme, host and port alone, without user name, path "
+            "or query (paths are signed, 5.2)."
+        )
+    if parts.scheme == "http" and not is_loopback(host):
+        return f"is {url!r}: plain http is only for this machine itself; use https."
+    return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address is this machine itself."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _secret(variables: Mapping[str, str], complaints: list[str]) -> str:
+    plain = variables.get("NIGHTBOOK_API_SECRET", "").strip()
+    file = variables.get("NIGHTBOOK_API_SECRET_FILE", "").strip()
+    if plain and file:
+        complaints.append(
+            "NIGHTBOOK_API_SECRET and NIGHTBOOK_API_SECRET_FILE are both set: keep one of them."
+        )
+    elif file:
+        return _secret_from(Path(file).expanduser(), complaints)
+    elif not plain:
+        complaints.append(
+            "NIGHTBOOK_API_SECRET or NIGHTBOOK_API_SECRET_FILE is not set: the secret is shown "
+            "once, when the API key is generated (5); put it in a file only you can read."
+        )
+    return plain
+
+
+def _secret_from(path: Path, complaints: list[str]) -> str:
+    try:
+        mode = path.stat().st_mode
+        secret = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not text"
+        complaints.append(f"NIGHTBOOK_API_SECRET_FILE {str(path)!r} cannot be read: {why}.")
+        return ""
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        complaints.append(
+            f"NIGHTBOOK_API_SECRET_FILE {str(path)!r} can be read by others: chmod 600 it."
+        )
+    if not secret:
+        complaints.append(f"NIGHTBOOK_API_SECRET_FILE {str(path)!r} is empty.")
+    return secret
+
+
+def _is_printable(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text

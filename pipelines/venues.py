@@ -1,0 +1,103 @@
+"""Venues and their instruments as rows: venues, venue_types and instruments (2.6 to 2.8)."""
+
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines import columns, plain
+from pipelines.careful import Careful, Place
+from pipelines.columns import Odd
+from pipelines.resources import Filled, Resource, tail
+from pipelines.shapes import INSTRUMENT, VENUE
+from warehouse.tables import INSTRUMENTS, VENUE_TYPES, VENUES
+
+VENUE_TABLES = (VENUES, VENUE_TYPES, INSTRUMENTS)
+
+
+def venues(snapshot_date: date, embedded: dict[str, set[str]]) -> Resource:
+    """How venues are read; the ids they embed go to `embedded`, by venue."""
+    fill = _fill_venues(snapshot_date, embedded)
+    return Resource(
+        VENUE, carries_money=False, fill=fill, distinct=_distinct_types, settle=_settle_types
+    )
+
+
+def instruments(snapshot_date: date, venue_id: str) -> Resource:
+    """How the instruments of one venue are read: an instrument does not name its venue (2.8)."""
+    fill = _fill_instruments(snapshot_date, venue_id)
+    return Resource(INSTRUMENT, carries_money=False, fill=fill, distinct=_any, settle=_as_is)
+
+
+def _fill_venues(
+    snapshot_date: date, embedded: dict[str, set[str]]
+) -> Callable[[pa.StructArray], Filled]:
+    def fill(records: pa.StructArray) -> Filled:
+        level = columns.top_level(records, VENUE)
+        day = columns.repeated(snapshot_date, level.rows, pa.date32())
+        rows, odd = columns.picked(VENUES, level.columns, level.rows, {"snapshot_date": day})
+        types = level.columns["Venue.type"]
+        owners = level.columns["Venue.id"].take(pc.list_parent_indices(types))
+        words = pc.list_flatten(types)
+        day = columns.repeated(snapshot_date, len(words), pa.date32())
+        computed = {"snapshot_date": day, "venue_id": owners, "type": words}
+        pairs, _ = columns.picked(VENUE_TYPES, {}, len(words), computed)
+        _embed(level, embedded)
+        return Filled({VENUES.name: rows, VENUE_TYPES.name: pairs}, odd, _at_top)
+
+    return fill
+
+
+def _embed(level: columns.Level, embedded: dict[str, set[str]]) -> None:
+    for venue_id, listed in zip(
+        level.columns["Venue.id"].to_pylist(),
+        level.columns["Venue.instruments"],
+        strict=True,
+    ):
+        if listed.is_valid:
+            ids = pc.struct_field(listed.values, "id") if len(listed.values) else pa.array([])
+            embedded[venue_id] = {one for one in ids.to_pylist() if one is not None}
+
+
+def _fill_instruments(snapshot_date: date, venue_id: str) -> Callable[[pa.StructArray], Filled]:
+    def fill(records: pa.StructArray) -> Filled:
+        level = columns.top_level(records, INSTRUMENT)
+        computed = {
+            "snapshot_date": columns.repeated(snapshot_date, level.rows, pa.date32()),
+            "venue_id": columns.repeated(venue_id, level.rows, pa.string()),
+            "stale_since": pa.nulls(level.rows, pa.date32()),
+        }
+        rows, odd = columns.picked(INSTRUMENTS, level.columns, level.rows, computed)
+        return Filled({INSTRUMENTS.name: rows}, odd, _at_top)
+
+    return fill
+
+
+def _at_top(odd: Odd, numbers: list[int]) -> tuple[int, str]:
+    return odd.place, f"data[{numbers[odd.place]}]{tail(odd)}"
+
+
+def _distinct_types(filled: Filled) -> None:
+    pairs = filled.tables[VENUE_TYPES.name]
+    plain.require_distinct({name: pairs.column(name) for name in ("venue_id", "type")})
+
+
+def _settle_types(record: dict[str, Any], reader: Careful, place: Place) -> None:
+    """A type that stands twice says nothing new."""
+    kept: list[str] = []
+    for word in record["type"] or ():
+        if word in kept:
+            reader.reject(place.member("type"), "a type that stands once", word, money=False)
+        else:
+            kept.append(word)
+    record["type"] = kept
+
+
+def _any(filled: Filled) -> None:
+    """Instruments are made distinct by id before they are read."""
+
+
+def _as_is(record: dict[str, Any], reader: Careful, place: Place) -> None:
+    """An instrument has no lists that could repeat anything."""
