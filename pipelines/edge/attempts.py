@@ -114,8 +114,8 @@ class Attempts:
         tally = _Tally()
         while True:
             tally.attempt += 1
-            with self._gate.slot(where, lambda wait, last: self._pause(wait, where, last)):
-                outcome = self._attempt(call, where, tally.attempt)
+            with self._gate.slot(where, lambda wait, last: self._pause(wait, where, last)) as sent:
+                outcome = self._attempt(call, where, tally.attempt, sent)
             if isinstance(outcome, Reply):
                 return outcome
             wait = self._wait(where, outcome, tally)
@@ -129,19 +129,19 @@ class Attempts:
         verdict = self._judge(call, where, answer)
         return verdict if isinstance(verdict, EdgeError) else None
 
-    def _attempt(self, call: Call, where: str, number: int) -> Reply | _Setback:
+    def _attempt(self, call: Call, where: str, number: int, sent: int) -> Reply | _Setback:
         """Make one attempt and let the gate know, while the slot is still held."""
         answer = self._wire.attempt(call, where, self._gate.proved)
         if isinstance(answer, EdgeError):
-            self._note(answer, where, number)
+            self._note(answer, where, number, sent)
             return _Setback(answer)
         verdict = self._judge(call, where, answer)
         answer.body.give_back()
         if not isinstance(verdict, EdgeError):
-            self._gate.worked()
+            self._gate.worked(sent)
             self._budget.earn()
             return _reply(call, answer, verdict, number)
-        self._note(verdict, where, number)
+        self._note(verdict, where, number, sent)
         answer.body.close()
         received = utc(answer.received + (answer.signed_with or 0))
         return _Setback(
@@ -172,7 +172,7 @@ class Attempts:
         scrub = self._wire.credentials.scrub
         return errors and tuple(ApiError(scrub(e.code), scrub(e.message)) for e in errors)
 
-    def _note(self, error: EdgeError, where: str, number: int) -> None:
+    def _note(self, error: EdgeError, where: str, number: int, sent: int) -> None:
         """Tell the gate whether the service is up, and the operator if it is not."""
         if isinstance(error, KeyRefused):
             self._gate.kill(error)
@@ -181,7 +181,7 @@ class Attempts:
             if not throttled and self._gate.failed(error):
                 self._tell(Event("breaker", where, number, str(error)))
         elif isinstance(error, Refused):
-            self._gate.worked()
+            self._gate.worked(sent)
 
     def _wait(self, where: str, setback: _Setback, tally: _Tally) -> float | EdgeError:
         """Seconds until the next attempt, or the error with which the call ends."""

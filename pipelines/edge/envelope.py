@@ -20,7 +20,7 @@ from pipelines.edge.strict import record_defect
 _CHUNK = 1 << 20
 _MEMBERS = 64  # an envelope has two; a body made of keys alone must not fill the memory
 _SMALL = 1 << 20  # what stands beside `data` is read into objects, so it must be small
-_MOST = 1_000_000  # records in one list; a body of `{}` alone must not fill the memory either
+_MOST = 500_000  # records in one list; a body of `{}` alone must not fill the memory either
 _PAGING = frozenset(
     [
         "next",
@@ -172,7 +172,7 @@ def _require_utf8(body: bytes | mmap | memoryview) -> int:
 
 
 def _require_countable(data: msgspec.Raw) -> None:
-    """Raise Misread for a list of more than a million records, without building the list.
+    """Raise Misread for a list of more than half a million records, without building the list.
 
     msgspec decodes one value and says at which byte the next thing stands; that is a step.
     """

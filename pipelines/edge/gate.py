@@ -32,6 +32,7 @@ class Gate:
         self._concurrency, self._deadline, self._monotonic = concurrency, deadline, monotonic
         self._changed = threading.Condition()
         self._inside = self._failures = self._probes = 0
+        self._sent = self._seen_failing = 0
         self._proved = False
         self._last = ""
         self._dead: KeyRefused | None = None
@@ -42,8 +43,10 @@ class Gate:
         return None if self._deadline is None else self._deadline - self._monotonic()
 
     @contextmanager
-    def slot(self, where: str, pause: Callable[[float, str], None]) -> Iterator[None]:
-        """Hold a slot; `pause` waits some seconds, or raises where there is no time for it.
+    def slot(self, where: str, pause: Callable[[float, str], None]) -> Iterator[int]:
+        """Hold a slot, and give the number of this request among all that were sent.
+
+        `pause` waits some seconds, or raises where there is no time for it.
 
         Raises:
             KeyRefused, DeadlinePassed, BreakerOpen, Stopped: the attempt must not be sent.
@@ -54,11 +57,13 @@ class Gate:
                 self._changed.wait(self._patience())
             self._require_open(where)
             self._inside += 1
+            self._sent += 1
+            number = self._sent
             wait = self._probe()
         try:
             if wait:
                 pause(wait, self._last)
-            yield
+            yield number
         finally:
             with self._changed:
                 self._inside -= 1
@@ -70,16 +75,21 @@ class Gate:
             self._proved = True
             self._changed.notify_all()
 
-    def worked(self) -> None:
-        """Note that the service answered as a service that is up does."""
+    def worked(self, number: int) -> None:
+        """Note that the service answered a request as a service that is up does.
+
+        One that was sent before the last failure was seen proves nothing about now.
+        """
         with self._changed:
-            self._failures = self._probes = 0
+            if number > self._seen_failing:
+                self._failures = self._probes = 0
             self._changed.notify_all()
 
     def failed(self, error: EdgeError) -> bool:
         """Note a failure of the service; True where it is the one that trips the breaker."""
         with self._changed:
             self._failures += 1
+            self._seen_failing = self._sent
             self._last = str(error)
             self._changed.notify_all()
             return self._failures == TRIPS_AT

@@ -17,12 +17,6 @@ from pipelines.edge.decode import Limits
 KEY = "canary-key-5f1c"
 SECRET = "canary-secret-9a7e"
 
-VENUE = (
-    b'{"id":"v","resource":"venue","type":["exchange"],"displayName":"V","tradingStatus":"trading",'
-    b'"createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z"}'
-)
-BODY = b'{"data":[' + VENUE + b'],"meta":{}}'
-
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -35,18 +29,6 @@ class Request:
 
 # Bytes are sent, a number is slept, None resets the connection. At the end it is closed.
 Script = Callable[[int, Request], Iterable[bytes | float | None]]
-
-
-def http(status: int = 200, body: bytes = BODY, *headers: str, length: int | None = None) -> bytes:
-    """An answer as bytes; `length` lies about the body."""
-    size = len(body) if length is None else length
-    lines = [f"HTTP/1.1 {status} Said", f"Content-Length: {size}", *headers]
-    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
-
-
-def api_error(code: str, message: str = "said so") -> bytes:
-    """An error body (7)."""
-    return f'{{"errors":[{{"error":"{code}","message":"{message}"}}],"meta":{{}}}}'.encode()
 
 
 @dataclass
@@ -149,7 +131,7 @@ def connect() -> Iterator[Callable[..., EdgeClient]]:
     clients: list[EdgeClient] = []
 
     def make(origin: str = "http://127.0.0.1:1", **changes: Any) -> EdgeClient:
-        quick = Limits(connect=1.0, read=0.25, attempt=0.6, wire=1 << 20, decoded=1 << 22)
+        quick = Limits(connect=1.0, read=0.25, attempt=0.4, wire=1 << 20, decoded=1 << 22)
         settings = {"sleep": lambda _: None, "rng": lambda: 0.5, "limits": quick, **changes}
         credentials = settings.pop("credentials", Credentials(KEY, SECRET))
         clients.append(EdgeClient(origin, credentials, **settings))

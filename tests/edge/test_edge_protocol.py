@@ -14,7 +14,20 @@ from pipelines.edge.protocol import PREFIX, payload, signature
 
 PORTFOLIO = "00000000-0000-4000-8000-000000000001"
 
-KNOWN = ["10cbff08bcb72fe429109d0da0c395e36341dbfe1bd2a3524ee053523eefcb18d6282854f7da8bb7bf5bcb51f8dfb569", "3077ca184b34ef8cd896783bcd9f6e531bf755aa3c54c2eef0fc70b651a7f19152ad238bd696f78bf700d0b9a098ded9", "c328c53d6a8451302a8d1c0a60e2db50a224ee122a74c069fb3ad246270c1cba2430abc8c025ae0f3e73b0990a1e9672"]
+KNOWN = [
+    (
+        "10cbff08bcb72fe429109d0da0c395e36341dbfe1bd2a3524ee053523eefcb18"
+        "d6282854f7da8bb7bf5bcb51f8dfb569"
+    ),
+    (
+        "3077ca184b34ef8cd896783bcd9f6e531bf755aa3c54c2eef0fc70b651a7f191"
+        "52ad238bd696f78bf700d0b9a098ded9"
+    ),
+    (
+        "c328c53d6a8451302a8d1c0a60e2db50a224ee122a74c069fb3ad246270c1cba"
+        "2430abc8c025ae0f3e73b0990a1e9672"
+    ),
+]
 HOSTILE = [
     "a/b", "a//b", "/", "//evil.example", "a?b=1", "?", "a#b", "#", "a%2Fb", "%", "%zz", "100%",
     "a b", " ", "a+b", "a&b=c", "a;b", "a=b", "a:b", "http://evil.example/", "..a", "a..", "...",

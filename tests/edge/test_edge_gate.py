@@ -1,0 +1,235 @@
+"""The gate: how many requests go out at once, and how few into a service that is down."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from pipelines.edge.attempts import Event
+from pipelines.edge.client import EdgeClient
+from pipelines.edge.errors import (
+    BreakerOpen,
+    DeadlinePassed,
+    EdgeError,
+    KeyRefused,
+    ServerFailed,
+    Stopped,
+    Unreachable,
+)
+from pipelines.edge.protocol import Call, list_instruments, list_venues
+
+if TYPE_CHECKING:
+    from tests.edge.conftest import Script, Server
+
+Handler = Callable[[httpx.Request], httpx.Response]
+CALLS = [list_instruments(f"v{number}") for number in range(40)]
+
+
+def good() -> httpx.Response:
+    """An empty success."""
+    return httpx.Response(200, json={"data": [], "meta": {}})
+
+
+def refused(code: str, status: int) -> httpx.Response:
+    """An error answer."""
+    return httpx.Response(status, json={"errors": [{"error": code, "message": "m"}], "meta": {}})
+
+
+class Counter:
+    """Counts requests, and those under way at once, in front of an answer."""
+
+    def __init__(self, answer: Callable[[int], httpx.Response], pause: float = 0.0) -> None:
+        self.answer, self.pause = answer, pause
+        self.lock = threading.Lock()
+        self.count = self.inside = self.most = 0
+
+    def __call__(self, _request: httpx.Request) -> httpx.Response:
+        """Answer by the number of the request."""
+        with self.lock:
+            self.count += 1
+            number = self.count
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+        time.sleep(self.pause)
+        with self.lock:
+            self.inside -= 1
+        return self.answer(number)
+
+
+def kinds(edge: EdgeClient) -> list[str]:
+    """What came of 40 calls, by name."""
+    return sorted(type(outcome).__name__ for _, outcome in edge.fetch_all(CALLS))
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 8])
+def test_never_more_at_once_than_slots(
+    concurrency: int, connect: Callable[..., EdgeClient]
+) -> None:
+    """The bound on concurrency holds, is reached, and every call is answered once."""
+    service = Counter(lambda _: good(), pause=0.01)
+    edge = connect(transport=httpx.MockTransport(service), concurrency=concurrency)
+    seen = [call for call, _ in edge.fetch_all(CALLS)]
+    assert service.most == concurrency
+    assert sorted(seen, key=lambda call: call.path) == sorted(CALLS, key=lambda call: call.path)
+    assert service.count == 40
+
+
+def test_a_wrong_key_is_sent_once(connect: Callable[..., EdgeClient]) -> None:
+    """The first refusal of the key stops the whole client: one request for 40 calls."""
+    service = Counter(lambda _: refused("AUTHENTICATION_FAILED", 401), pause=0.02)
+    edge = connect(transport=httpx.MockTransport(service))
+    assert kinds(edge) == ["KeyRefused"] * 40
+    assert service.count == 1
+    with pytest.raises(KeyRefused, match="had refused the key before"):
+        edge.fetch(list_venues())
+    assert service.count == 1
+
+
+def test_a_key_revoked_on_the_way_stops_what_waits(connect: Callable[..., EdgeClient]) -> None:
+    """Later on at most the requests under way can see the refusal."""
+    service = Counter(
+        lambda number: good() if number <= 10 else refused("AUTHENTICATION_FAILED", 401), 0.005
+    )
+    outcomes = kinds(connect(transport=httpx.MockTransport(service), concurrency=4))
+    assert outcomes.count("Reply") == 10
+    assert outcomes.count("KeyRefused") == 30
+    assert service.count <= 14
+
+
+def test_a_service_that_is_down_gets_ten_requests(connect: Callable[..., EdgeClient]) -> None:
+    """From the start: 8 in a row, two probes after pauses, then nothing, for 40 calls."""
+    slept, events = list[float](), list[Event]()
+    service = Counter(lambda _: httpx.Response(503), pause=0.002)
+    edge = connect(
+        transport=httpx.MockTransport(service), sleep=slept.append, on_event=events.append
+    )
+    outcomes = kinds(edge)
+    assert service.count == 10
+    assert set(outcomes) == {"BreakerOpen", "ServerFailed"}
+    assert slept.count(1.0) >= 20  # the pauses before the probes: 5 s and 15 s
+    assert [event.kind for event in events].count("breaker") == 1
+    with pytest.raises(BreakerOpen, match="run again when it is back"):
+        edge.fetch(list_venues())
+
+
+def test_a_service_that_goes_down_gets_ten_more(connect: Callable[..., EdgeClient]) -> None:
+    """In full flight too: those under way, those in a row and the probes are ten together."""
+    service = Counter(lambda number: good() if number <= 12 else httpx.Response(500), pause=0.005)
+    outcomes = kinds(connect(transport=httpx.MockTransport(service)))
+    assert outcomes.count("Reply") == 12
+    assert service.count <= 22
+
+
+def test_a_short_outage_costs_no_call(connect: Callable[..., EdgeClient]) -> None:
+    """Eight failures at once, as of a balancer that restarts, are not the end of the night."""
+    service = Counter(
+        lambda number: httpx.Response(502) if 10 < number <= 19 else good(), pause=0.005
+    )
+    assert kinds(connect(transport=httpx.MockTransport(service))) == ["Reply"] * 40
+    assert service.count == 49
+
+
+def test_refusals_do_not_count_as_an_outage(connect: Callable[..., EdgeClient]) -> None:
+    """A service that says no is up: 40 venues without access are 40 answers."""
+    service = Counter(lambda _: refused("ACCESS_DENIED", 400))
+    assert kinds(connect(transport=httpx.MockTransport(service))) == ["AccessRefused"] * 40
+    assert service.count == 40
+
+
+def test_retries_are_a_tenth_and_fifty(connect: Callable[..., EdgeClient]) -> None:
+    """Where every second request fails, the budget ends the retries and says so."""
+    service = Counter(lambda number: good() if number % 2 else httpx.Response(503))
+    edge = connect(transport=httpx.MockTransport(service), concurrency=1)
+    calls = [list_instruments(f"v{number}") for number in range(200)]
+    failed = [error for _, error in edge.fetch_all(calls) if isinstance(error, EdgeError)]
+    assert failed
+    assert all(isinstance(error, ServerFailed) for error in failed)
+    assert "retries of this run are used up" in str(failed[0])
+    assert service.count - len(calls) == 50 + (len(calls) - len(failed)) // 10
+
+
+def test_the_deadline_ends_waiting_at_once(connect: Callable[..., EdgeClient]) -> None:
+    """No sleep begins that would outlast the pull, and what was seen last is in the words."""
+    service = Counter(lambda _: httpx.Response(503, headers={"Retry-After": "50"}))
+    slept = list[float]()
+    edge = connect(transport=httpx.MockTransport(service), deadline=30.0, sleep=slept.append)
+    with pytest.raises(DeadlinePassed, match=r"NIGHTBOOK_DEADLINE.*503"):
+        edge.fetch(list_venues())
+    assert (service.count, slept) == (1, [])
+
+
+def test_nothing_is_sent_after_the_deadline(connect: Callable[..., EdgeClient]) -> None:
+    """Once the time is used up every call ends unsent."""
+    now = [0.0]
+    service = Counter(lambda _: good())
+    edge = connect(transport=httpx.MockTransport(service), deadline=10.0, monotonic=lambda: now[0])
+    edge.fetch(list_venues())
+    now[0] = 10.0
+    with pytest.raises(DeadlinePassed):
+        edge.fetch(list_venues())
+    assert service.count == 1
+
+
+def test_a_hanging_service_ends_at_the_deadline(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
+) -> None:
+    """However many calls hang, the pull is over when its time is."""
+    server = serve(lambda _number, _request: [2.0])
+    started = time.monotonic()
+    outcomes = kinds(connect(server.origin, deadline=0.6))
+    assert time.monotonic() - started < 1.5
+    assert set(outcomes) <= {"DeadlinePassed", "Unreachable", "BreakerOpen"}
+    assert outcomes.count("DeadlinePassed") >= 30
+
+
+def test_closing_wakes_whoever_waits(connect: Callable[..., EdgeClient]) -> None:
+    """A closed client sends nothing more and says that it was closed."""
+    service = Counter(lambda _: httpx.Response(503))
+    edge: EdgeClient = connect(transport=httpx.MockTransport(service), sleep=lambda _: edge.close())
+    with pytest.raises(Stopped, match="closed"):
+        edge.fetch(list_venues())
+    assert service.count == 1
+
+
+def test_leaving_early_ends_the_rest(connect: Callable[..., EdgeClient]) -> None:
+    """Whoever stops reading does not wait for 40 calls, and no thread is left."""
+    service = Counter(lambda _: good(), pause=0.01)
+    edge = connect(transport=httpx.MockTransport(service))
+    before = threading.active_count()
+    answers = edge.fetch_all(CALLS)
+    next(answers)
+    answers.close()  # type: ignore[attr-defined]  # a generator behind its interface
+    assert service.count <= 20
+    assert threading.active_count() == before
+
+
+def test_calls_are_taken_as_slots_are_free(connect: Callable[..., EdgeClient]) -> None:
+    """A long list of calls is not read ahead of the answers, so bodies do not pile up."""
+    service = Counter(lambda _: good())
+    edge = connect(transport=httpx.MockTransport(service), concurrency=2)
+    taken = 0
+
+    def calls() -> Iterator[Call]:
+        nonlocal taken
+        for call in CALLS:
+            taken += 1
+            yield call
+
+    for done, _ in enumerate(edge.fetch_all(calls()), 1):
+        assert taken - done <= 2
+    assert taken == 40
+
+
+def test_an_unreachable_service_is_a_failure_like_any(connect: Callable[..., EdgeClient]) -> None:
+    """Connections that fail count as the service's failures too."""
+
+    def broken(_request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("no route")
+
+    edge = connect(transport=httpx.MockTransport(broken))
+    with pytest.raises(Unreachable, match="no route"):
+        edge.fetch(list_venues())
+    assert set(kinds(edge)) <= {"Unreachable", "BreakerOpen"}
