@@ -15,10 +15,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
+from pipelines.sandbox import openapi
 from pipelines.sandbox.authentication import Caller, Signed
 from pipelines.sandbox.choices import Choices
 from pipelines.sandbox.faults import of_application
-from pipelines.sandbox.refusals import Answer
+from pipelines.sandbox.refusals import Answer, encode
 from pipelines.sandbox.scope import Fault
 from pipelines.sandbox.service import Service, answer, server_error, troubled
 from pipelines.sandbox.world import Calendar
@@ -49,11 +50,15 @@ def application(
 
     order = rng or random.Random()  # noqa: S311 - shuffles lists, guards nothing
     rehearsal = of_application(faults)
+    described = encode(openapi.description(choices))
     service = Service(world, keys, clock, today or utc_day, order, choices, rehearsal)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await WebSocketClose()(scope, receive, send)
+            return
+        if scope["raw_path"] == openapi.PATH.encode() and scope["method"] == "GET":
+            await _response(Answer(200, described), service)(scope, receive, send)
             return
         request = Request(scope, receive)
         body = await _body(request)

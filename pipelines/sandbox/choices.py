@@ -5,9 +5,12 @@ document allows. Nothing that the document does show is a choice, but for the wi
 window, which tests shorten.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Literal
+
+import msgspec
 
 Check = Literal["timestamp", "authentication"]
 
@@ -63,3 +66,24 @@ class Choices:
     requests_per_second: int | None = None  # more are answered with 429 and Retry-After
     rate_limit_code: str = "INTERNAL_SERVER_ERROR"  # no declared code fits a rate limit
     deprecated_since: str | None = None  # an HTTP date: sent as Deprecation and Sunset headers
+
+
+def chosen(texts: Iterable[str]) -> Choices:
+    """The choices that texts like `missing_status=404` make, the others as they are.
+
+    A value is JSON or bare text. Raises ValueError with the names, or with what a value may be.
+    """
+    values = {}
+    names = [one.name for one in fields(Choices)]
+    for text in texts:
+        name, _, value = text.partition("=")
+        if name not in names:
+            raise ValueError(f"There is no choice called {name!r}. There are: {', '.join(names)}.")
+        try:
+            values[name] = json.loads(value)
+        except ValueError:
+            values[name] = value
+    try:
+        return msgspec.convert(values, Choices)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"A choice cannot have the value it was given: {error}.") from error

@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.sandbox.application import application
 from pipelines.sandbox.authentication import Caller
-from pipelines.sandbox.choices import Choices
+from pipelines.sandbox.choices import Choices, chosen
 from pipelines.sandbox.world import World
 
 Ask = Callable[..., Any]
@@ -166,6 +166,45 @@ def test_venues_may_embed_their_instruments_unasked(ask: Ask) -> None:
     assert all("instruments" not in one for one in ask("/venues").json["data"])
     unasked = ask("/venues", instruments_without_include=True).json["data"]
     assert all("instruments" in one for one in unasked)
+
+
+def test_choices_are_made_from_texts() -> None:
+    """Numbers, nothing, pairs, objects and words come from their texts; the rest stays."""
+    made = chosen(
+        [
+            "missing_status=404",
+            "future_window_ms=null",
+            'missing_key=[400,"PARAMETER_INVALID"]',
+            "order=sorted",
+            'meta={"took":3}',
+            "gateway=/gate",
+            'checks=["authentication","timestamp"]',
+        ]
+    )
+    assert made == Choices(
+        missing_status=404,
+        future_window_ms=None,
+        missing_key=(400, "PARAMETER_INVALID"),
+        order="sorted",
+        meta={"took": 3},
+        gateway="/gate",
+        checks=("authentication", "timestamp"),
+    )
+    assert chosen([]) == Choices()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("nonsense=1", "no choice called 'nonsense'.*missing_status"),
+        ("order=random", "order"),
+        ("missing_status=soon", "missing_status"),
+    ],
+)
+def test_a_wrong_choice_is_told(text: str, words: str) -> None:
+    """The message names the choice, and the names there are."""
+    with pytest.raises(ValueError, match=words):
+        chosen([text])
 
 
 def test_every_choice_is_tried_somewhere() -> None:

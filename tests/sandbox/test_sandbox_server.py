@@ -1,6 +1,9 @@
 """The sandbox on a socket: loopback only, raw paths, its own Date, envelopes to the last."""
 
+import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -82,6 +85,23 @@ def test_only_loopback_is_served(host: str) -> None:
 
 async def _nothing(_scope: object, _receive: object, _send: object) -> None:
     """An application that is never reached."""
+
+
+def test_a_server_runs_until_it_is_interrupted() -> None:
+    """The blocking form announces its address, answers, and ends well on Ctrl-C."""
+    program = (
+        "from pipelines.sandbox import application, server, world\n"
+        "app = application.application(world.LivingWorld(), server.DEMO_KEYS, server.unix_ms)\n"
+        "say = lambda served: print(served.origin, flush=True)\n"
+        "server.run_forever(app, '127.0.0.1', 0, say)\n"
+    )
+    arguments = [sys.executable, "-c", program]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        origin = process.stdout.readline().strip()
+        assert httpx.get(f"{origin}/openapi.json", trust_env=False).status_code == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 0
 
 
 def test_a_server_that_is_closed_is_gone() -> None:
