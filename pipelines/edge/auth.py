@@ -1,5 +1,6 @@
 """Signing at the moment of sending, and the one place that holds the key and the secret."""
 
+import re
 from collections.abc import Callable, Generator
 from typing import NoReturn
 
@@ -9,6 +10,7 @@ from pipelines.edge.errors import CredentialRefused
 from pipelines.edge.protocol import payload, signature
 
 _HIDDEN = "•••"
+_SIGNATURE = re.compile(r"[0-9a-fA-F]{96}")
 _TELLING = 6  # a shorter text is found by chance; no real key is so short
 
 
@@ -39,11 +41,11 @@ class Credentials:
         }
 
     def scrub(self, text: str) -> str:
-        """Text from outside with the key and the secret taken out, should a server echo them."""
+        """Text from outside without key, secret and signatures, should a server echo them."""
         for value in (self._secret, self._key):
             if len(value) >= _TELLING:
                 text = text.replace(value, _HIDDEN)
-        return text
+        return _SIGNATURE.sub(_HIDDEN, text)
 
 
 class EdgeAuth(httpx.Auth):

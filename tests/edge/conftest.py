@@ -18,7 +18,7 @@ KEY = "canary-key-5f1c"
 SECRET = "canary-secret-9a7e"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Request:
     """What a client sent, and when it was in."""
 
@@ -31,7 +31,7 @@ class Request:
 Script = Callable[[int, Request], Iterable[bytes | float | None]]
 
 
-@dataclass
+@dataclass(repr=False)
 class Server:
     """A listening socket; each connection gets one answer from the script, by number from 1."""
 

@@ -1,0 +1,344 @@
+"""The typed client: five operations, one origin, nothing from the environment, strict TLS."""
+
+import hashlib
+import hmac
+import socket
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from pipelines.edge.attempts import Reply
+from pipelines.edge.client import EdgeClient, now_ms
+from pipelines.edge.errors import AccessRefused, Misread, OriginRefused, Unreachable
+from pipelines.edge.protocol import get_venue, list_instruments, list_portfolios, list_venues
+from pipelines.edge.transport import OneShot, checked_origin
+
+if TYPE_CHECKING:
+    from tests.edge.conftest import Script, Server
+
+SECRET = "canary-secret-9a7e"
+STAMPS = {"createdAt": "2026-01-01T00:00:00Z", "updatedAt": "2026-01-01T00:00:00Z"}
+PORTFOLIO = {"id": "p", "resource": "portfolio", "name": "P", "positions": [], **STAMPS}
+VENUE = {
+    "id": "v",
+    "resource": "venue",
+    "type": ["otc"],
+    "displayName": "V",
+    "tradingStatus": "trading",
+    **STAMPS,
+}
+INSTRUMENT = {
+    "id": "x",
+    "resource": "instrument",
+    "type": "spot",
+    "displayName": "X",
+    "feedId": "f",
+    "venueSymbol": "s",
+    "baseAsset": "BTC",
+    "termAsset": "USD",
+    **STAMPS,
+}
+EMPTY = b'{"data":[],"meta":{}}'
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(EMPTY), EMPTY)
+
+HOSTILE = [
+    "a/b", "a//b", "/", "//evil.example", "a?b=1", "?", "a#b", "#", "a%2Fb", "%", "%zz", "100%",
+    "a b", " ", "a+b", "a&b=c", "a;b", "a=b", "a:b", "http://evil.example/", "..a", "a..", "...",
+    "../portfolios", "./a", "a\\b", "é", "日本", "🦊", '"q"', "'q'", "<a>", "{a}|^`", "~a-b_c.d",
+    "*", "@",
+]  # fmt: skip
+
+# A key pair made for these tests, for 127.0.0.1 only; it guards nothing.
+CERTIFICATE = """\
+-----BEGIN CERTIFICATE-----
+MIIBmjCCAUGgAwIBAgIUVfvQk3C7mglUd5x5KwMddH7+Tk8wCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMTAyNDYwNVoYDzIxMjYxMDI4
+MDI0NjA1WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAAQN3oL1ysUuw+TKXo5rl6l0YEVjpm+aMyvSAtEdtocH1ijMXm+PA46M
+l6HmoifoRWdDISLo+mZZXbxOt2RjkF4Wo28wbTAdBgNVHQ4EFgQUreUAmd/w+eNz
+1T8bY9M1fgDjG8owHwYDVR0jBBgwFoAUreUAmd/w+eNz1T8bY9M1fgDjG8owDwYD
+VR0TAQH/BAUwAwEB/zAaBgNVHREEEzARgglsb2NhbGhvc3SHBH8AAAEwCgYIKoZI
+zj0EAwIDRwAwRAIgBLzu+WUbrlhyC1Eyndb404BSR755rNVXUGZxh+nDbb8CID1Q
+1hDSCW2ecfj5Gnq55ubZGdtgslgw6JgMsVmei4Ha
+-----END CERTIFICATE-----
+"""
+PRIVATE_KEY = """\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgjEjT1igHGRFY2nF4
+UmqAw4IZyiTmLDF+21IO7N72EAOhRANCAAQN3oL1ysUuw+TKXo5rl6l0YEVjpm+a
+MyvSAtEdtocH1ijMXm+PA46Ml6HmoifoRWdDISLo+mZZXbxOt2RjkF4W
+-----END PRIVATE KEY-----
+"""
+
+
+def answering(data: object, seen: list[str] | None = None) -> httpx.MockTransport:
+    """An API that answers everything with the same data."""
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        if seen is not None:
+            seen.append(request.url.raw_path.decode())
+        return httpx.Response(200, json={"data": data, "meta": {}})
+
+    return httpx.MockTransport(handler)
+
+
+def test_the_five_operations_are_typed(connect: Callable[..., EdgeClient]) -> None:
+    """Each operation with all its parameters asks its path and gives its models."""
+    seen = list[str]()
+    portfolios = connect(transport=answering([PORTFOLIO], seen))
+    assert portfolios.portfolios(["p", "q"], integrations=True)[0].name == "P"
+    portfolio = connect(transport=answering(PORTFOLIO, seen))
+    assert portfolio.portfolio("p", integrations=True).created_at == STAMPS["createdAt"]
+    venues = connect(transport=answering([VENUE], seen))
+    assert venues.venues(["v"], instruments=True)[0].type == ["otc"]
+    assert connect(transport=answering(VENUE, seen)).venue("v").display_name == "V"
+    instruments = connect(transport=answering([INSTRUMENT], seen))
+    assert instruments.instruments("v/1", "spot")[0].base_asset == "BTC"
+    assert [target.removeprefix("/edge/v1beta") for target in seen] == [
+        "/portfolios?id=p%2Cq&include=integrations",
+        "/portfolios/p?include=integrations",
+        "/venues?id=v&include=instruments",
+        "/venues/v",
+        "/venues/v%2F1/instruments?type=spot",
+    ]
+
+
+def test_another_record_than_the_one_asked_for_is_refused(
+    connect: Callable[..., EdgeClient],
+) -> None:
+    """A single answer with another id is somebody else's answer."""
+    with pytest.raises(Misread, match="another id"):
+        connect(transport=answering(VENUE)).venue("w")
+    with pytest.raises(Misread, match="another id"):
+        connect(transport=answering(PORTFOLIO)).portfolio("P")
+
+
+def test_a_record_that_breaks_the_document_is_named(connect: Callable[..., EdgeClient]) -> None:
+    """The typed client says at which path a record is not as documented."""
+    broken = {**VENUE, "displayName": None}
+    with pytest.raises(Misread, match=r"displayName.*Nothing|displayName.*nothing"):
+        connect(transport=answering([VENUE, broken])).venues()
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://api.example.com",
+        "http://127.0.0.1.example.com",
+        "http://localhost.example.com",
+        "http://10.0.0.1",
+        "https://user:password@api.example.com",
+        "https://api.example.com/prefix",
+        "https://api.example.com/?a=b",
+        "https://api.example.com?",
+        "https://api.example.com#x",
+        "ftp://api.example.com",
+        "api.example.com",
+        "https://",
+        "",
+        "https://[::1",
+        "https://api.example.com:99999999",
+    ],
+)
+def test_an_origin_that_could_leak_the_key_is_refused(
+    origin: str, connect: Callable[..., EdgeClient]
+) -> None:
+    """Only https, or http to this machine, without path, query or password; never repeated."""
+    with pytest.raises(OriginRefused, match="nothing was sent") as caught:
+        connect(origin)
+    assert "password" not in str(caught.value).replace("a user or a password", "")
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://api.example.com",
+        "https://api.example.com:8443/",
+        "http://127.0.0.1:8000",
+        "http://localhost",
+        "http://[::1]:8000",
+        " https://api.example.com ",
+    ],
+)
+def test_an_honest_origin_is_taken(origin: str) -> None:
+    """Scheme, host and port are enough."""
+    assert checked_origin(origin).host
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_a_hostile_id_is_signed_as_it_is_sent(
+    value: str, serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
+) -> None:
+    """On the wire the id is one segment, and the signature is of exactly that path (5.2.3)."""
+    server = serve(lambda _number, _request: [OK])
+    edge = connect(server.origin)
+    edge.fetch(list_instruments(value, "spot"))
+    (request,) = server.requests
+    path, query = request.target.split("?")
+    assert (path, query) == (list_instruments(value).path, "type=spot")
+    signed = f"GET{path}{request.headers['svc-api-timestamp']}".encode()
+    expected = hmac.new(SECRET.encode(), signed, hashlib.sha384).hexdigest()
+    assert request.headers["svc-api-signature"] == expected
+
+
+def test_a_request_carries_what_it_must_and_no_more(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
+) -> None:
+    """Nine headers, none of which tells about this machine."""
+    server = serve(lambda _number, _request: [OK])
+    connect(server.origin, clock=lambda: 1_800_000_000_123).fetch(list_venues())
+    headers = server.requests[0].headers
+    assert headers.pop("svc-api-signature")
+    assert headers.pop("host") == server.origin.removeprefix("http://")
+    assert headers == {
+        "accept": "application/json",
+        "accept-encoding": "gzip",
+        "connection": "close",
+        "user-agent": "nightbook",
+        "svc-api-key": "canary-key-5f1c",
+        "svc-api-timestamp": "1800000000123",
+    }
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"])
+def test_a_proxy_of_the_environment_is_not_used(
+    name: str,
+    serve: "Callable[[Script], Server]",
+    connect: Callable[..., EdgeClient],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A proxy would see the key of a plain request, so none is taken from the environment."""
+    proxy, server = serve(lambda _n, _r: [OK]), serve(lambda _n, _r: [OK])
+    monkeypatch.setenv(name, proxy.origin)
+    connect(server.origin).fetch(list_venues())
+    assert (len(proxy.requests), len(server.requests)) == (0, 1)
+
+
+def test_a_netrc_is_not_read(
+    serve: "Callable[[Script], Server]",
+    connect: Callable[..., EdgeClient],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Other people's passwords are not sent along."""
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login a password b\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    server = serve(lambda _n, _r: [OK])
+    connect(server.origin).fetch(list_venues())
+    assert "authorization" not in server.requests[0].headers
+
+
+def test_a_cookie_is_never_sent_back(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
+) -> None:
+    """Cookies are neither kept nor sent, within a call and between calls."""
+    cookie = OK.replace(b"\r\n", b"\r\nSet-Cookie: sid=1; Path=/\r\n", 1)
+    server = serve(lambda _n, _r: [cookie])
+    edge = connect(server.origin)
+    for _ in range(3):
+        edge.fetch(list_venues())
+    assert all("cookie" not in request.headers for request in server.requests)
+
+
+def test_every_call_has_one_outcome(connect: Callable[..., EdgeClient]) -> None:
+    """Good and bad answers come side by side, each with its call, none twice and none lost."""
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        if "/no" in request.url.path:
+            body = {"errors": [{"error": "ACCESS_DENIED", "message": "m"}], "meta": {}}
+            return httpx.Response(400, json=body)
+        return httpx.Response(200, json={"data": {"id": request.url.path[-2:]}, "meta": {}})
+
+    calls = [get_venue(f"{'no' if number % 3 == 0 else 'ok'}{number:02}") for number in range(30)]
+    outcomes = dict(connect(transport=httpx.MockTransport(handler)).fetch_all(calls))
+    assert set(outcomes) == set(calls)
+    for call, outcome in outcomes.items():
+        if isinstance(outcome, Reply):
+            assert bytes(outcome.envelope.data) == b'{"id":"' + call.path[-2:].encode() + b'"}'
+            assert (outcome.call, outcome.attempts) == (call, 1)
+        else:
+            assert isinstance(outcome, AccessRefused)
+    assert sum(isinstance(outcome, AccessRefused) for outcome in outcomes.values()) == 10
+
+
+def test_no_calls_are_no_answers(connect: Callable[..., EdgeClient]) -> None:
+    """An empty list of calls ends at once and sends nothing."""
+    seen = list[str]()
+    assert list(connect(transport=answering([], seen)).fetch_all([])) == []
+    assert seen == []
+
+
+def secured(server: "Server", tmp_path: Path) -> ssl.SSLContext:
+    """Put TLS in front of a server, and give the context that trusts it."""
+    (tmp_path / "pair.pem").write_text(CERTIFICATE + PRIVATE_KEY)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "pair.pem")
+    server.wrap = lambda plain: context.wrap_socket(plain, server_side=True)
+    server.scheme = "https"
+    return ssl.create_default_context(cadata=CERTIFICATE)
+
+
+def test_tls_is_spoken_with_a_trusted_certificate(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
+) -> None:
+    """Over TLS everything is as over plain sockets."""
+    server = serve(lambda _n, _r: [OK])
+    transport = OneShot(tls=True)
+    transport._ssl = secured(server, tmp_path)
+    edge = connect(server.origin, transport=transport)
+    assert edge.fetch(list_portfolios(integrations=True)).size == len(EMPTY)
+    assert server.requests[0].target == "/edge/v1beta/portfolios?include=integrations"
+
+
+def test_a_certificate_nobody_trusts_is_refused_at_once(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
+) -> None:
+    """Fault 24: one connection, no request, and words about the certificate."""
+    server = serve(lambda _n, _r: [OK])
+    secured(server, tmp_path)
+    with pytest.raises(Unreachable, match=r"after 1 attempt .*(?i:certificate)"):
+        connect(server.origin).fetch(list_venues())
+    assert (server.connections, server.requests) == (1, [])
+
+
+def test_plain_http_where_tls_was_expected_is_refused_at_once(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
+) -> None:
+    """Fault 25: the key is not sent, and nothing is tried twice."""
+    server = serve(lambda _n, _r: [OK])
+    server.wrap = lambda plain: (plain.sendall(OK), plain)[1]  # type: ignore[func-returns-value]  # sends first
+    server.scheme = "https"
+    with pytest.raises(Unreachable, match="after 1 attempt "):
+        connect(server.origin).fetch(list_venues())
+    assert server.connections == 1
+
+
+def test_a_connection_lost_in_the_handshake_is_tried_again(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
+) -> None:
+    """A connection that ends while TLS begins is a lost connection, not a refusal."""
+    server = serve(lambda _n, _r: [OK])
+    transport = OneShot(tls=True)
+    transport._ssl = secured(server, tmp_path)
+    whole, count = server.wrap, 0
+
+    def flaky(plain: socket.socket) -> socket.socket:
+        nonlocal count
+        count += 1
+        if count <= 2:
+            plain.close()
+            raise OSError("gone")
+        return whole(plain)
+
+    server.wrap = flaky
+    assert connect(server.origin, transport=transport).fetch(list_venues()).attempts == 3
+
+
+def test_the_clock_is_the_machines() -> None:
+    """The default clock gives Unix milliseconds."""
+    assert 1_700_000_000_000 < now_ms() < 10_000_000_000_000

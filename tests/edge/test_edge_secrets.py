@@ -1,0 +1,157 @@
+"""Key, secret and signature are nowhere to be seen, whatever goes wrong."""
+
+import copy
+import io
+import json
+import logging
+import pickle
+import traceback
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from pipelines.edge.attempts import Event
+from pipelines.edge.auth import Credentials, EdgeAuth
+from pipelines.edge.client import EdgeClient
+from pipelines.edge.errors import CredentialRefused, EdgeError
+from pipelines.edge.protocol import list_venues
+
+if TYPE_CHECKING:
+    from tests.edge.conftest import Request, Script, Server
+
+KEY, SECRET = "canary-key-5f1c", "canary-secret-9a7e"
+
+
+def echo(status: int) -> "Script":
+    """A server that puts all that it was sent into its answer: headers, codes and messages."""
+
+    def script(_number: int, request: "Request") -> list[bytes]:
+        sent = json.dumps(request.headers)
+        body = json.dumps({"errors": [{"error": sent, "message": sent}], "meta": {}}).encode()
+        head = (
+            f"HTTP/1.1 {status} {sent}\r\nContent-Length: {len(body)}\r\n"
+            f"Location: http://127.0.0.1:1/{sent}\r\nRetry-After: {sent}\r\nX-Echo: {sent}\r\n\r\n"
+        )
+        return [head.encode() + body]
+
+    return script
+
+
+def told(body: bytes, *headers: str) -> "Script":
+    """A server with one answer."""
+    head = "\r\n".join(["HTTP/1.1 200 OK", f"Content-Length: {len(body)}", *headers])
+    return lambda _number, _request: [head.encode() + b"\r\n\r\n" + body]
+
+
+def echo_keys(_number: int, request: "Request") -> list[bytes]:
+    """An envelope whose unknown key is our API key."""
+    body = json.dumps({request.headers["svc-api-key"]: 1, "meta": {}}).encode()
+    return [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)]
+
+
+FAULTS: dict[str, "Script"] = {
+    **{str(status): echo(status) for status in (200, 204, 302, 400, 401, 403, 404, 429, 500)},
+    "closed": lambda _number, _request: [],
+    "reset": lambda _number, _request: [None],
+    "silent": lambda _number, _request: [0.5],
+    "no http": lambda _number, request: [json.dumps(request.headers).encode() + b"\r\n\r\n"],
+    "echoed keys": echo_keys,
+    "not JSON": told(b"<html>"),
+    "no gzip": told(b"x", "Content-Encoding: gzip"),
+    "too large": told(b" " * (2 << 20)),
+}
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and all that led to it."""
+    step: BaseException | None = error
+    while step is not None:
+        yield step
+        step = step.__cause__ or step.__context__
+
+
+@pytest.mark.parametrize("script", FAULTS.values(), ids=FAULTS.keys())
+def test_an_error_shows_no_secret(
+    script: "Script",
+    serve: "Callable[[Script], Server]",
+    connect: Callable[..., EdgeClient],
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Not in str, repr, pickle, traceback with locals, events, DEBUG logs or on the terminal."""
+    caplog.set_level(logging.DEBUG)
+    events = list[Event]()
+    server = serve(script)
+    edge = connect(server.origin, on_event=events.append)
+    with pytest.raises(EdgeError) as caught:
+        edge.fetch(list_venues())
+    error = caught.value
+    with_locals = traceback.TracebackException.from_exception(error, capture_locals=True)
+    check = edge.check()
+    everywhere = "\n".join(
+        [
+            *with_locals.format(),
+            *(f"{one} {one!r} {vars(one)}" for one in chain(error)),
+            repr(pickle.dumps(error)),
+            repr(events),
+            repr(edge),
+            repr(check),
+            caplog.text,
+            *capfd.readouterr(),
+        ]
+    )
+    assert server.requests
+    signatures = [request.headers["svc-api-signature"] for request in server.requests]
+    for canary in (KEY, SECRET, *signatures):
+        assert canary not in everywhere
+    assert not any(hasattr(one, "request") for one in chain(error))
+
+
+def test_no_frame_of_an_error_holds_the_request(connect: Callable[..., EdgeClient]) -> None:
+    """From the traceback no httpx object of the attempt can be reached by its locals."""
+
+    def broken(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadError("gone", request=request)
+
+    with pytest.raises(EdgeError) as caught:
+        connect(transport=httpx.MockTransport(broken)).fetch(list_venues())
+    for frame, _ in traceback.walk_tb(caught.value.__traceback__):
+        if "/edge/" in frame.f_code.co_filename and "test_" not in frame.f_code.co_filename:
+            for value in frame.f_locals.values():
+                assert not isinstance(value, httpx.Request | httpx.Response | httpx.HTTPError)
+    assert caught.value.__context__ is None
+
+
+def test_credentials_are_not_shown_copied_or_pickled() -> None:
+    """They print as dots, and refuse to become bytes."""
+    credentials = Credentials(KEY, SECRET)
+    for text in (repr(credentials), str(credentials), f"{credentials}", repr([credentials])):
+        assert KEY not in text
+        assert SECRET not in text
+    assert repr(EdgeAuth(credentials, lambda: 1)) == "EdgeAuth()"
+    for leak in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="plain text"):
+            leak(credentials)
+    with pytest.raises(TypeError):
+        vars(credentials)
+    with pytest.raises(TypeError):
+        pickle.Pickler(io.BytesIO()).dump([credentials])
+
+
+@pytest.mark.parametrize(
+    "value", ["", " ", "a b", "canary\n", "\tcanary", "canary\r\nX: y", "c\x00", "ключ", "a\x7f"]
+)
+def test_a_credential_that_no_header_can_carry_is_refused(value: str) -> None:
+    """The value that is wrong is not repeated, only its name and what is wrong with it."""
+    for name, pair in {"key": (value, SECRET), "secret": (KEY, value)}.items():
+        with pytest.raises(CredentialRefused, match=f"the API {name} ") as caught:
+            Credentials(*pair)
+        assert "canary" not in str(caught.value) + repr(caught.value)
+
+
+def test_what_a_server_echoes_is_taken_out() -> None:
+    """Key, secret and anything that looks like a signature leave a message; the rest stays."""
+    said = Credentials(KEY, SECRET).scrub(f"key {KEY} with {SECRET} and {'aF' * 48} is wrong")
+    assert said == "key ••• with ••• and ••• is wrong"
