@@ -91,6 +91,24 @@ def of_portfolios(raws: Iterable[msgspec.Raw]) -> Totals:
     return Totals(dict(rows), {key: amounts.exact_sum(v) for key, v in values.items() if v})
 
 
+class _Venue(msgspec.Struct):
+    id: str
+    type: Json = None
+
+
+def of_venues(raws: Iterable[msgspec.Raw]) -> dict[str, int]:
+    """How many venues and venue types were landed, each venue's id once."""
+    types: dict[str, set[str]] = {}
+    for raw in raws:
+        try:
+            venue = msgspec.json.decode(raw, type=_Venue)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            continue
+        words = venue.type if isinstance(venue.type, list) else []
+        types.setdefault(venue.id, {word for word in words if isinstance(word, str)})
+    return {"venues": len(types), "venue_types": sum(map(len, types.values()))}
+
+
 def _gather(position: _Position, texts: defaultdict[Sum, list[str]]) -> None:
     for account in position.accounts:
         for bucket, parts in account.balance.items():

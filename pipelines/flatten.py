@@ -53,7 +53,7 @@ def flatten_venues(
     embedded: dict[str, set[str]] = {}
     found = list(_elements(layout, manifest, manifest.answered("list_venues")))
     kept = [element for _, element in once(found, notes, carries_money=False)]
-    rows = {"venues": _distinct_ids(found)}
+    rows = control.of_venues(element.raw for element in found)
     with _staged(layout, manifest, venues.VENUE_TABLES) as tables:
         read = venues.venues(manifest.snapshot_date, embedded)
         _fill(batches(kept), read, notes, tables, tell)

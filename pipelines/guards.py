@@ -1,0 +1,157 @@
+"""Guards (design part 6): whether a landed night may replace last night's book, or is held.
+
+Each reason is a sentence with its numbers. Limits are learned from our own past nights: a drop is
+suspicious when it is well above every drop seen before, and above a floor while there are few.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from pipelines import amounts
+
+COUNTS = {"accounts": "accounts", "instruments": "instruments", "venues": "venues"}
+YOUNG = 10
+YOUNG_FLOOR = Decimal("0.5")
+FLOOR = Decimal("0.3")
+MARGIN = Decimal("1.5")
+MOST_VENUES_FAILED = Decimal("0.1")
+SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the guards look at: counts by table, exact totals by asset, portfolios with money.
+
+    `drops` are the largest relative drops against the book before, by measure, as text.
+    """
+
+    counts: Mapping[str, int]
+    totals: Mapping[str, str]
+    money: Mapping[str, bool]
+    drops: Mapping[str, str]
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> "Facts":
+        """Facts as a manifest keeps them."""
+        return cls(content["counts"], content["totals"], content["money"], content["drops"])
+
+
+def drops(facts: Facts, before: Facts | None) -> dict[str, str]:
+    """The largest relative drop of every measure against the book before: 0 to 1."""
+    if before is None:
+        return {}
+    found = {
+        table: _drop(Decimal(before.counts.get(table, 0)), Decimal(facts.counts.get(table, 0)))
+        for table in COUNTS
+    }
+    assets = [drop for _, drop, _, _ in _asset_drops(facts, before)]
+    found["asset totals"] = max(assets, default=Decimal(0))
+    return {measure: str(drop) for measure, drop in found.items()}
+
+
+def _drop(before: Decimal, now: Decimal) -> Decimal:
+    """How much of `before` is gone, in size: 1 is all of it, 0 none."""
+    if not before or abs(now) >= abs(before):
+        return Decimal(0)
+    return (1 - abs(now) / abs(before)).quantize(Decimal("0.0001"))
+
+
+def _asset_drops(facts: Facts, before: Facts) -> Iterator[tuple[str, Decimal, Decimal, Decimal]]:
+    for asset, text in before.totals.items():
+        was = amounts.parse(text) or Decimal(0)
+        now = amounts.parse(facts.totals.get(asset, "0")) or Decimal(0)
+        yield asset, _drop(was, now), was, now
+
+
+def limit(measure: str, past: list[Facts]) -> Decimal:
+    """The drop of a measure above which a night is held, learned from past accepted nights."""
+    seen = [Decimal(facts.drops[measure]) for facts in past if measure in facts.drops]
+    floor = YOUNG_FLOOR if len(seen) < YOUNG else FLOOR
+    return max(floor, MARGIN * max(seen, default=Decimal(0)))
+
+
+def judge(
+    facts: Facts,
+    past: list[Facts],
+    *,
+    money_rejects: list[str],
+    differing_totals: list[str],
+    venues: tuple[int, int],
+    notices: tuple[str, ...],
+) -> tuple[str, ...]:
+    """Why a night must be held; empty when it may be accepted.
+
+    `past` are the accepted nights before it, oldest first; `money_rejects` are paths of rejected
+    things that carry money; `venues` are how many failed, of how many; `notices` are what the
+    pull saw that looks like paging (4.6).
+    """
+    before = past[-1] if past else None
+    reasons = list(_broken(money_rejects, differing_totals, venues, notices))
+    if before is not None:
+        reasons += _vanished(facts, before)
+        reasons += _dropped(facts, before, past)
+    return tuple(reasons)
+
+
+def _broken(
+    money_rejects: list[str],
+    differing_totals: list[str],
+    venues: tuple[int, int],
+    notices: tuple[str, ...],
+) -> Iterator[str]:
+    if money_rejects:
+        yield (
+            f"{len(money_rejects)} rejected records carry money, first {money_rejects[0]}: see "
+            "ops.rejects"
+        )
+    if differing_totals:
+        yield (
+            f"{len(differing_totals)} control totals differ between the landed JSON and the lake, "
+            f"first {differing_totals[0]}: see ops.control_totals"
+        )
+    failed, asked = venues
+    if asked and Decimal(failed) / asked > MOST_VENUES_FAILED:
+        yield f"the instruments of {failed} of {asked} venues could not be read (limit a tenth)"
+    for notice in notices:
+        yield f"an answer looks like one page of several, which no document shows (4.6): {notice}"
+
+
+def _vanished(facts: Facts, before: Facts) -> Iterator[str]:
+    if before.money and not facts.money:
+        yield (
+            f"the portfolio list is empty and had {len(before.money)} portfolios: this is what the "
+            "API answers when access is lost (4.1)"
+        )
+        return
+    gone = sorted(
+        portfolio
+        for portfolio, has_money in before.money.items()
+        if has_money and portfolio not in facts.money
+    )
+    if gone:
+        more = f" and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
+        names = ", ".join(gone[:SHOWN])
+        yield f"{len(gone)} portfolios that held money are missing: {names}{more}"
+
+
+def _dropped(facts: Facts, before: Facts, past: list[Facts]) -> Iterator[str]:
+    for table, words in COUNTS.items():
+        was, now = Decimal(before.counts.get(table, 0)), Decimal(facts.counts.get(table, 0))
+        most = limit(table, past)
+        if (drop := _drop(was, now)) > most:
+            yield f"{words} fell from {was} to {now} ({_percent(drop)}; limit {_percent(most)})"
+    most = limit("asset totals", past)
+    fallen = [one for one in _asset_drops(facts, before) if one[1] > most]
+    for asset, drop, was, now in sorted(fallen)[:SHOWN]:
+        yield (
+            f"the total of {asset} fell from {amounts.plain(was)} to {amounts.plain(now)} "
+            f"({_percent(drop)}; limit {_percent(most)})"
+        )
+    if len(fallen) > SHOWN:
+        yield f"the totals of {len(fallen) - SHOWN} more assets fell by more than the limit"
+
+
+def _percent(share: Decimal) -> str:
+    return f"{amounts.plain((share * 100).quantize(Decimal('0.1')))} %"
