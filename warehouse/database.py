@@ -164,7 +164,7 @@ def _opened(layout: Layout, file: Path, *, fresh: bool) -> DuckDBPyConnection:
     file.unlink(missing_ok=True)
     file.with_name(f"{file.name}.wal").unlink(missing_ok=True)
     connection = _connect(layout, file)
-    for statement in (*structure(), *newest_book(None), *surface()):
+    for statement in (*structure(), *newest_book(None, None), *surface()):
         connection.execute(statement)
     return connection
 
@@ -215,7 +215,9 @@ def _verified(
 
 
 def _checked(connection: DuckDBPyConnection, day: date | None) -> tuple[CheckResult, ...]:
-    for statement in newest_book(day):
+    """The checks of one day's book, which the plain names of schema main then show."""
+    before = max((held for held in books_held(connection) if day and held < day), default=None)
+    for statement in newest_book(day, before):
         connection.execute(statement)
     return run_checks(connection)
 

@@ -13,7 +13,7 @@ from datetime import date
 from warehouse.contract import Column, Kind, Table, literal, quoted
 from warehouse.ops import OPS
 from warehouse.tables import BOOK
-from warehouse.views import Macro, Words, checks, macros, views
+from warehouse.views import BEFORE, Macro, Words, checks, macros, views
 
 STORAGE_VERSION = "v1.2.0"
 DRIFT = "drift"
@@ -62,15 +62,21 @@ def structure() -> Iterator[str]:
         yield from _comments("table", stored_as(table), table.meaning, _meanings(table))
 
 
-def newest_book(newest: date | None) -> Iterator[str]:
-    """Statements that point the plain names of schema main at one book, or at none."""
-    chosen = "false" if newest is None else f"snapshot_date = date {literal(newest.isoformat())}"
+def newest_book(newest: date | None, before: date | None) -> Iterator[str]:
+    """Statements that point the plain names of schema main at one book and at the one before."""
     for table in BOOK:
-        yield (
-            f"create or replace view main.{quoted(table.name)} as "
-            f"select * from {stored_as(table)} where {chosen}"
-        )
-        yield from _comments("view", f"main.{quoted(table.name)}", table.meaning, _meanings(table))
+        yield from _book(table, table.name, table.meaning, newest)
+        if table.name in BEFORE:
+            meaning = f"`{table.name}` of the book before the newest. {table.meaning}"
+            yield from _book(table, f"{table.name}_before", meaning, before)
+
+
+def _book(table: Table, name: str, meaning: str, day: date | None) -> Iterator[str]:
+    """A view of one day as a literal, by which DuckDB prunes best; empty where there is no day."""
+    chosen = "false" if day is None else f"snapshot_date = date {literal(day.isoformat())}"
+    view = f"main.{quoted(name)}"
+    yield f"create or replace view {view} as select * from {stored_as(table)} where {chosen}"
+    yield from _comments("view", view, meaning, _meanings(table))
 
 
 def surface() -> Iterator[str]:
@@ -85,7 +91,7 @@ def surface() -> Iterator[str]:
 
 def schema_version() -> str:
     """A digest of all that shapes the file: where it differs, nothing of the old one is kept."""
-    shape = "\n".join([STORAGE_VERSION, *structure(), *newest_book(None), *surface()])
+    shape = "\n".join([STORAGE_VERSION, *structure(), *newest_book(None, None), *surface()])
     shape += "\n".join(words.sql for words in checks())
     return hashlib.sha256(shape.encode()).hexdigest()[:16]
 

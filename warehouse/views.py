@@ -18,6 +18,7 @@ from warehouse.contract import quoted
 from warehouse.tables import BALANCES, BOOK
 
 HERE = Path(__file__).parent
+BEFORE = ("balances", "portfolios")
 AS_OF = ("account_balances", "holdings", "holdings_by_venue", "holdings_by_asset")
 _DAY = "Any date: the newest book on or before it is used."
 _ENTRY = re.compile(r"([a-z][a-z0-9_]*): (.*)")
@@ -134,7 +135,7 @@ def _table_macros() -> tuple[Macro, ...]:
     made = [
         _as_of(words.name, words.meaning, words.sql) for words in views() if words.name in AS_OF
     ]
-    return (balances, *made)
+    return (balances, *made, _between())
 
 
 def _as_of(name: str, meaning: str, sql: str) -> Macro:
@@ -151,15 +152,31 @@ def _as_of(name: str, meaning: str, sql: str) -> Macro:
     )
 
 
-def at_day(sql: str, day: str) -> str:
+def _between() -> Macro:
+    words = next(words for words in views() if words.name == "changes")
+    body = at_day(words.sql, "day2", "day1")
+    return Macro(
+        "changes_between",
+        "changes_between(day1, day2)",
+        f"`changes` between any two days. {words.notes}",
+        {"day1": f"The earlier one. {_DAY}", "day2": f"The later one. {_DAY}"},
+        "select * from changes_between('2026-11-19', '2026-11-20') limit 10",
+        f"create or replace macro changes_between(day1, day2) as table\n{body}",
+        True,
+    )
+
+
+def at_day(sql: str, day: str, before: str = "") -> str:
     """The same query over the book of a day: the table names stand for that day's rows."""
-    tables = used(sql, {table.name for table in BOOK})
+    days = {table.name: (table.name, day) for table in BOOK}
+    if before:
+        days |= {f"{name}_before": (name, before) for name in BEFORE}
     shadows = ",\n".join(
-        f"{quoted(table)} as (\n    select * from history.{quoted(table)}\n"
+        f"{quoted(name)} as (\n    select * from history.{quoted(days[name][0])}\n"
         f"    where snapshot_date = (\n"
         f"        select max(snapshot_date) from ops.snapshots\n"
-        f"        where is_book and snapshot_date <= {day}::date\n    )\n)"
-        for table in tables
+        f"        where is_book and snapshot_date <= {days[name][1]}::date\n    )\n)"
+        for name in used(sql, set(days))
     )
     return f"with {shadows}\n\nselect * from (\n{sql}\n)"
 

@@ -1,14 +1,11 @@
 """Publishing: everything of a night at once or nothing, and nobody locked out."""
 
-from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
 import duckdb
-import pytest
-from books import Amount, Night, night, published, written
+from books import Amount, Night, night, published
 
-from warehouse.database import KEPT_VERSIONS, NotPublished, publish
 from warehouse.layout import Layout
 
 

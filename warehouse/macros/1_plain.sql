@@ -27,10 +27,10 @@ create or replace macro plain(amount_text) as (
         end
     ]
     .list_transform(
-        lambda given: given.minus
-            || ltrim(left(given.digits, given.point), '0')
+        lambda given: given['minus']
+            || ltrim(left(given['digits'], given['point']), '0')
             || '.'
-            || rtrim(substr(given.digits, given.point + 1), '0')
+            || rtrim(substr(given['digits'], given['point'] + 1), '0')
     )
     .list_transform(
         lambda trimmed: case

@@ -11,7 +11,11 @@ create or replace macro exact_total(amount_texts) as (
             list_filter(amount_texts, lambda given: given is not null),
             lambda given: coalesce(
                 plain(given),
-                error('exact_sum: "' || left(given, 100) || '" is no amount; nothing was added up')
+                -- A cast that fails with words; error() counts as a side effect and stops pruning.
+                cast(
+                    cast('"' || left(given, 100) || '" is no amount; nothing was added up' as integer)
+                    as varchar
+                )
             )
         )
     ]
@@ -30,21 +34,21 @@ create or replace macro exact_total(amount_texts) as (
     )
     .list_transform(
         lambda given: {
-            'deep': given.deep,
+            'deep': given['deep'],
             'sums': list_transform(
-                range(given.wide + given.deep - 14, 0, -15),
+                range(given['wide'] + given['deep'] - 14, 0, -15),
                 lambda start: list_sum(
                     list_transform(
-                        given.texts,
+                        given['texts'],
                         lambda text: (case when starts_with(text, '-') then -1 else 1 end)
                             * cast(
                                 substr(
                                     lpad(
                                         ltrim(split_part(text, '.', 1), '-'),
-                                        given.wide::integer,
+                                        given['wide']::integer,
                                         '0'
                                     )
-                                    || rpad(split_part(text, '.', 2), given.deep::integer, '0'),
+                                    || rpad(split_part(text, '.', 2), given['deep']::integer, '0'),
                                     start,
                                     15
                                 ) as bigint
@@ -54,56 +58,58 @@ create or replace macro exact_total(amount_texts) as (
             )
         }
     )
-    -- A negative total is found by adding up the opposite: one of the two leaves no debt at the top.
+    -- A negative total is found by adding up the opposite: one of the two owes nothing.
     .list_transform(
         lambda columns: [
-            {'deep': columns.deep, 'minus': '', 'sums': columns.sums},
+            {'deep': columns['deep'], 'minus': '', 'sums': columns['sums']},
             {
-                'deep': columns.deep,
+                'deep': columns['deep'],
                 'minus': '-',
-                'sums': list_transform(columns.sums, lambda amount: -amount)
+                'sums': list_transform(columns['sums'], lambda amount: -amount)
             }
         ]
     )[1]
     -- Carry: 1e35 keeps what is divided positive, and is taken off again.
     .list_transform(
         lambda side: {
-            'minus': side.minus,
-            'deep': side.deep,
+            'minus': side['minus'],
+            'deep': side['deep'],
             'total': list_reduce(
                 list_prepend(
                     {'carry': 0::hugeint, 'digits': ''},
-                    list_transform(side.sums, lambda amount: {'carry': amount, 'digits': ''})
+                    list_transform(side['sums'], lambda amount: {'carry': amount, 'digits': ''})
                 ),
                 lambda below, here: {
                     'carry': (
-                        below.carry + here.carry + 100000000000000000000000000000000000::hugeint
+                        below['carry']
+                        + here['carry']
+                        + 100000000000000000000000000000000000::hugeint
                     ) // 1000000000000000::hugeint - 100000000000000000000::hugeint,
                     'digits': lpad(
                         (
                             (
-                                below.carry
-                                + here.carry
+                                below['carry']
+                                + here['carry']
                                 + 100000000000000000000000000000000000::hugeint
                             ) % 1000000000000000::hugeint
                         )::varchar,
                         15,
                         '0'
-                    ) || below.digits
+                    ) || below['digits']
                 }
             )
         }
     )
-    .list_filter(lambda side: side.total.carry >= 0)
+    .list_filter(lambda side: side['total']['carry'] >= 0)
     .list_transform(
-        lambda side: side.minus
+        lambda side: side['minus']
             || ltrim(
-                side.total.carry::varchar
-                || left(side.total.digits, length(side.total.digits) - side.deep),
+                side['total']['carry']::varchar
+                || left(side['total']['digits'], length(side['total']['digits']) - side['deep']),
                 '0'
             )
             || '.'
-            || rtrim(right(side.total.digits, side.deep), '0')
+            || rtrim(right(side['total']['digits'], side['deep']), '0')
     )
     .list_transform(
         lambda trimmed: case

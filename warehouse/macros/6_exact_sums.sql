@@ -11,15 +11,15 @@ create or replace macro exact_sums(parts) as (
             parts,
             lambda sums: {
                 'small': case
-                    when sums.texts is null and sums.whole is null then sums.small
+                    when sums['texts'] is null and sums['whole'] is null then sums['small']
                 end,
                 'text': case
-                    when sums.texts is null and sums.whole is null
-                        then rtrim(rtrim(sums.small::varchar, '0'), '.')
+                    when sums['texts'] is null and sums['whole'] is null
+                        then rtrim(rtrim(sums['small']::varchar, '0'), '.')
                     else exact_total(
                         list_concat(
-                            coalesce(sums.texts, []),
-                            [sums.small::varchar, sums.whole::varchar, sums.part::varchar]
+                            coalesce(sums['texts'], []),
+                            [sums['small']::varchar, sums['whole']::varchar, sums['part']::varchar]
                         )
                     )
                 end
@@ -27,11 +27,11 @@ create or replace macro exact_sums(parts) as (
         ),
         lambda total: {
             'amount': case
-                when total.small is not null then total.small
-                when regexp_full_match(total.text, '-?[0-9]{1,20}(\.[0-9]{1,18})?')
-                    then try_cast(total.text as decimal(38, 18))
+                when total['small'] is not null then total['small']
+                when regexp_full_match(total['text'], '-?[0-9]{1,20}(\.[0-9]{1,18})?')
+                    then try_cast(total['text'] as decimal(38, 18))
             end,
-            'text': total.text
+            'text': total['text']
         }
     )
 );

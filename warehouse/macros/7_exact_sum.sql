@@ -1,9 +1,11 @@
 -- exact_sum(amount_text): The exact sum of amounts given as text: an aggregate for any GROUP BY.
 --
--- amount_text: Amounts as the API sends them, of any size; NULLs are left out. No FILTER and no OVER
---     can be put on it: write `exact_sum(case when state = 'free' then amount_text end)`.
--- returns: Text in plain digits, without exponent and needless zeros; NULL for no rows. A text that is
---     no amount (`1,5`, `NaN`, ` 1`) is an error that names it, never a wrong number.
+-- No FILTER and no OVER can be put on it: write `exact_sum(case when ... then amount_text end)`. In
+-- DuckDB 1.2 it has no place in HAVING either: filter around a subquery.
+--
+-- amount_text: Amounts as the API sends them, of any size; NULLs are left out.
+-- returns: Text in plain digits, without exponent and needless zeros; NULL for no rows. A text that
+--     is no amount (`1,5`, `NaN`, ` 1`) is an error that names it, never a wrong number.
 -- example: select asset_id, is_custom_asset, exact_sum(amount_text) from balances group by all
 
 create or replace macro exact_sum(amount_text) as (
@@ -17,5 +19,5 @@ create or replace macro exact_sum(amount_text) as (
                 amount_text
             )
         ]
-    )[1].text
+    )[1]['text']
 );

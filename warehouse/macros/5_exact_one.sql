@@ -1,0 +1,15 @@
+-- exact_one(amount, amount_text): What `exact_sums` needs to know of one amount: no aggregate.
+--
+-- amount: The amount as DECIMAL(38,18), or NULL where only its text is exact.
+-- amount_text: The same amount as text; read only where `amount` is NULL.
+-- returns: A STRUCT as of exact_part.
+-- example: select exact_sums([exact_one(amount, amount_text)])[1].text from balances
+
+create or replace macro exact_one(amount, amount_text) as (
+    {
+        'small': amount,
+        'whole': null::decimal(38, 0),
+        'part': null::decimal(38, 18),
+        'texts': case when amount is null and amount_text is not null then [amount_text] end
+    }
+);

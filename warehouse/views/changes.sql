@@ -1,0 +1,112 @@
+-- What changed since the book before: one row per amount that is new, gone or different.
+--
+-- Amounts are compared by value: `1.0` is `1.00`. Where there is no book before, all is new.
+--
+-- portfolio_id: Portfolio that holds the account.
+-- asset_id: Asset that the account counts.
+-- is_custom_asset: Whether the asset is one the organization defined itself.
+-- venue_id: Venue that keeps the account.
+-- account_name: The account's name at the venue.
+-- duplicate_no: As in accounts.
+-- bucket: trading, margin, staking, custody, or a kind not in the document.
+-- state: free, locked, or a state not in the document.
+-- change: new (not stated before), gone (not stated any more) or changed.
+-- before: The amount before; NULL when new, or where DECIMAL(38,18) cannot hold it exactly.
+-- before_text: The same, exact; NULL when new.
+-- after: The amount now; NULL when gone, or where DECIMAL(38,18) cannot hold it exactly.
+-- after_text: The same, exact; NULL when gone.
+-- delta: After less before, what is not stated counting 0; NULL where it does not fit.
+-- delta_text: The same, exact.
+-- example: select change, asset_id, exact_sum(delta_text) as delta from changes group by all
+
+with paired as (
+    select
+        portfolio_id,
+        asset_id,
+        is_custom_asset,
+        venue_id,
+        account_name,
+        duplicate_no,
+        bucket,
+        state,
+        old.amount as old_amount,
+        old.amount_text as old_text,
+        new.amount as new_amount,
+        new.amount_text as new_text
+    from balances_before as old
+    full join balances as new using (
+        portfolio_id,
+        asset_id,
+        is_custom_asset,
+        venue_id,
+        account_name,
+        duplicate_no,
+        bucket,
+        state
+    )
+    where case
+        when old.amount is not null and new.amount is not null
+            then old.amount <> new.amount
+        else plain(old.amount_text) is distinct from plain(new.amount_text)
+    end
+),
+
+summed as (
+    select
+        *,
+        exact_sums(
+            [
+                exact_one(old_amount, old_text),
+                exact_one(new_amount, new_text),
+                {
+                    'small': case
+                        when abs(coalesce(old_amount, 0)) < 10000000000
+                            and abs(coalesce(new_amount, 0)) < 10000000000
+                            and (old_amount is not null or old_text is null)
+                            and (new_amount is not null or new_text is null)
+                            then coalesce(new_amount, 0) - coalesce(old_amount, 0)
+                    end,
+                    'whole': null::decimal(38, 0),
+                    'part': null::decimal(38, 18),
+                    'texts': case
+                        when not (
+                            abs(coalesce(old_amount, 0)) < 10000000000
+                            and abs(coalesce(new_amount, 0)) < 10000000000
+                            and (old_amount is not null or old_text is null)
+                            and (new_amount is not null or new_text is null)
+                        )
+                            then [
+                                new_text,
+                                case
+                                    when starts_with(old_text, '-') then substr(old_text, 2)
+                                    else '-' || ltrim(old_text, '+')
+                                end
+                            ]
+                    end
+                }
+            ]
+        ) as parts
+    from paired
+)
+
+select
+    portfolio_id,
+    asset_id,
+    is_custom_asset,
+    venue_id,
+    account_name,
+    duplicate_no,
+    bucket,
+    state,
+    case
+        when old_text is null then 'new'
+        when new_text is null then 'gone'
+        else 'changed'
+    end as change,
+    parts[1].amount as before,
+    parts[1].text as before_text,
+    parts[2].amount as after,
+    parts[2].text as after_text,
+    parts[3].amount as delta,
+    parts[3].text as delta_text
+from summed

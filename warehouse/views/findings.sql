@@ -1,0 +1,156 @@
+-- What only this API can tell: one row per thing that a person should look at.
+--
+-- Money is an amount that is not zero. What instruments_differ counts is in ops.listings.
+--
+-- snapshot_date: Business date of the book.
+-- severity: high, medium or low.
+-- kind: money_at_closed_venue, money_at_unknown_venue, money_without_integration,
+--     integration_unknown_venue, portfolio_vanished, portfolio_renamed, instruments_stale or
+--     instruments_differ.
+-- portfolio_id: The portfolio it is about; NULL where it is about a venue alone.
+-- venue_id: The venue it is about; NULL where it is about a portfolio alone.
+-- words: The finding in one sentence.
+-- example: select severity, kind, words from findings order by all
+
+with book as (
+    select max(snapshot_date) as snapshot_date
+    from ops.snapshots
+    where is_book
+),
+
+money as (
+    select
+        portfolio_id,
+        venue_id,
+        count(distinct (asset_id, is_custom_asset)) as assets
+    from balances
+    where amount is distinct from 0
+    group by
+        portfolio_id,
+        venue_id
+),
+
+found as (
+    select
+        'high' as severity,
+        'money_at_closed_venue' as kind,
+        money.portfolio_id,
+        money.venue_id,
+        'Money (' || money.assets || ' assets) at a venue that is not trading: '
+        || coalesce(venues.trading_status, 'its status could not be read') || '.' as words
+    from money
+    inner join venues
+        on venues.venue_id = money.venue_id
+    where venues.trading_status is distinct from 'trading'
+    union all
+    select
+        'high',
+        'money_at_unknown_venue',
+        money.portfolio_id,
+        money.venue_id,
+        'Money (' || money.assets || ' assets) at a venue that the list of venues does not have.'
+    from money
+    anti join venues
+        on venues.venue_id = money.venue_id
+    union all
+    select
+        'medium',
+        'money_without_integration',
+        money.portfolio_id,
+        money.venue_id,
+        'Money (' || money.assets || ' assets) at a venue without a verified integration'
+        || coalesce(
+            ' (' || (
+                select min(integrations.status)
+                from integrations
+                where integrations.portfolio_id = money.portfolio_id
+                    and integrations.venue_id = money.venue_id
+            ) || ').',
+            '.'
+        )
+    from money
+    inner join portfolios
+        on portfolios.portfolio_id = money.portfolio_id
+    -- Without the key the API has not said which integrations there are.
+    where portfolios.integration_count is not null
+        and not exists (
+            select 1
+            from integrations
+            where integrations.portfolio_id = money.portfolio_id
+                and integrations.venue_id = money.venue_id
+                and integrations.status = 'verified'
+        )
+    union all
+    select
+        'medium',
+        'integration_unknown_venue',
+        integrations.portfolio_id,
+        integrations.venue_id,
+        'Integration ' || integrations.integration_id
+        || ' is with a venue that the list of venues does not have.'
+    from integrations
+    anti join venues
+        on venues.venue_id = integrations.venue_id
+    where integrations.venue_id is not null
+    union all
+    select
+        'high',
+        'portfolio_vanished',
+        earlier.portfolio_id,
+        null,
+        'Portfolio "' || coalesce(earlier.name, '')
+        || '" was in the book before and is not in this one.'
+    from portfolios_before as earlier
+    anti join portfolios
+        on portfolios.portfolio_id = earlier.portfolio_id
+    union all
+    select
+        'low',
+        'portfolio_renamed',
+        portfolios.portfolio_id,
+        null,
+        'Portfolio "' || coalesce(earlier.name, '') || '" is now called "'
+        || coalesce(portfolios.name, '') || '".'
+    from portfolios
+    inner join portfolios_before as earlier
+        on earlier.portfolio_id = portfolios.portfolio_id
+    where earlier.name <> portfolios.name
+    union all
+    select
+        'medium',
+        'instruments_stale',
+        null,
+        instruments.venue_id,
+        count(*) || ' instruments could not be read; those of ' || min(instruments.stale_since)
+        || ' are shown.'
+    from instruments
+    where instruments.stale_since is not null
+    group by instruments.venue_id
+    union all
+    select
+        'low',
+        'instruments_differ',
+        null,
+        listings.venue_id,
+        count(*) || ' instruments of the venue are missing from ' || listings.missing_from
+        || ', and in another of its lists.'
+    from ops.listings as listings
+    inner join ops.snapshots as snapshots
+        on snapshots.snapshot_id = listings.snapshot_id
+        and snapshots.is_book
+    inner join book
+        on book.snapshot_date = snapshots.snapshot_date
+    group by
+        listings.venue_id,
+        listings.missing_from
+)
+
+select
+    book.snapshot_date,
+    found.severity,
+    found.kind,
+    found.portfolio_id,
+    found.venue_id,
+    found.words
+from found
+cross join book

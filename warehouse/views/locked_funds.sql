@@ -1,0 +1,48 @@
+-- What is locked, where and why: one row per portfolio, venue, asset and kind, without zeros.
+--
+-- Also a kind that the document does not know, where it says `locked`.
+--
+-- snapshot_date: Business date of the book.
+-- portfolio_id: Portfolio that holds the asset.
+-- venue_id: Venue that keeps it.
+-- asset_id: Asset locked.
+-- is_custom_asset: Whether the asset is one the organization defined itself.
+-- bucket: What locks it: trading, margin, staking, custody, or a kind not in the document.
+-- locked: Sum over the accounts; NULL where DECIMAL(38,18) cannot hold it exactly.
+-- locked_text: The same, exact.
+-- accounts: Accounts with something locked.
+-- example: select bucket, asset_id, exact_sum(locked_text) as locked from locked_funds group by all
+
+with sums as (
+    select
+        snapshot_date,
+        portfolio_id,
+        venue_id,
+        asset_id,
+        is_custom_asset,
+        bucket,
+        exact_sums([exact_part(amount, amount_text)])[1] as total,
+        count(*) as accounts
+    from balances
+    where state = 'locked'
+        and amount is distinct from 0
+    group by
+        snapshot_date,
+        portfolio_id,
+        venue_id,
+        asset_id,
+        is_custom_asset,
+        bucket
+)
+
+select
+    snapshot_date,
+    portfolio_id,
+    venue_id,
+    asset_id,
+    is_custom_asset,
+    bucket,
+    total.amount as locked,
+    total.text as locked_text,
+    accounts
+from sums
