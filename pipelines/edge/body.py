@@ -63,8 +63,7 @@ class Body:
 
     def give_back(self) -> None:
         """Let the system drop the pages that were read; the file still has them."""
-        if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
-            self._map.madvise(mmap.MADV_DONTNEED)
+        give_back(self._map)
 
     def close(self) -> None:
         """Free memory and file; views into them, such as an envelope, keep them until they go."""
@@ -77,3 +76,9 @@ class Body:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def give_back(buffer: object) -> None:
+    """Let the system drop the pages of a memory map, where it can; anything else stays."""
+    if isinstance(buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        buffer.madvise(mmap.MADV_DONTNEED)

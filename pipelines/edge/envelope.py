@@ -7,39 +7,27 @@ contract is for `models` and the flattening.
 
 import codecs
 import re
+from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from mmap import mmap
 from typing import Any
 
 import msgspec
 
+from pipelines.edge.body import give_back
 from pipelines.edge.errors import ApiError, Misread
 from pipelines.edge.strict import record_defect
+from pipelines.edge.walk import MEMBERS, RECORDS, Walk
 
 _CHUNK = 1 << 20
-_MEMBERS = 64  # an envelope has two; a body made of keys alone must not fill the memory
 _SMALL = 1 << 20  # what stands beside `data` is read into objects, so it must be small
-_MOST = 500_000  # records in one list; a body of `{}` alone must not fill the memory either
+_LARGE = 1 << 24  # bodies above this are walked, so that their pages are given back on the way
+_RECORD = 4096  # records above this are cut out one by one instead of being scanned again
 _PAGING = frozenset(
-    [
-        "next",
-        "previous",
-        "prev",
-        "cursor",
-        "page",
-        "pages",
-        "offset",
-        "limit",
-        "total",
-        "count",
-        "more",
-        "has",
-        "continuation",
-    ]
+    "next previous prev cursor page pages offset limit total count more continuation".split()  # noqa: SIM905 - words
 )
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-_END = re.compile(r"trailing characters \(byte ([0-9]+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +40,8 @@ class Envelope:
     data: msgspec.Raw
     meta: msgspec.Raw
     is_list: bool
+    spans: "array[int] | None" = field(default=None, repr=False)
+    """Where the records are, for a body that was too large to be read in one pass."""
 
 
 class _Key:
@@ -64,13 +54,14 @@ class _Key:
 
 
 def read_envelope(body: bytes | mmap | memoryview, *, single: bool) -> Envelope:
-    """Read a success body strictly (2.9), one pass, without building its records.
+    """Read a success body strictly (2.9), without building its records.
 
     Raises:
         Misread: the body is not strict JSON, or not the documented envelope.
     """
-    commas = _require_utf8(body)
-    members = _members(body)
+    commas = _require_text(body)
+    walk = Walk(body) if len(body) > _LARGE or commas > RECORDS else None
+    members = walk.members if walk else _members(body)
     if "data" not in members:
         raise Misread(f"the envelope has no `data`, only {_names(members)}")
     if "meta" not in members:
@@ -82,9 +73,8 @@ def read_envelope(body: bytes | mmap | memoryview, *, single: bool) -> Envelope:
             _require_strict(name, raw)
     _require_opening("data", members["data"], b"{" if single else b"[")
     _require_opening("meta", members["meta"], b"{")
-    if commas > _MOST and not single:
-        _require_countable(members["data"])
-    return Envelope(members["data"], members["meta"], is_list=not single)
+    spans = walk.spans if walk else None
+    return Envelope(members["data"], members["meta"], is_list=not single, spans=spans)
 
 
 def split(envelope: Envelope) -> list[msgspec.Raw]:
@@ -95,11 +85,20 @@ def split(envelope: Envelope) -> list[msgspec.Raw]:
     """
     if not envelope.is_list:
         return [envelope.data]
-    elements: list[msgspec.Raw] = msgspec.json.decode(envelope.data, type=list[msgspec.Raw])
+    elements = _elements(envelope)
     for position, element in enumerate(elements):
         if _opening(element) != b"{":
             raise Misread(f"element {position} of `data` is not an object")
     return elements
+
+
+def _elements(envelope: Envelope) -> list[msgspec.Raw]:
+    view, spans = memoryview(envelope.data), envelope.spans
+    if spans is not None and len(spans) // 2 * _RECORD < len(view):
+        return [
+            msgspec.Raw(view[first:end]) for first, end in zip(spans[::2], spans[1::2], strict=True)
+        ]
+    return msgspec.json.decode(envelope.data, type=list[msgspec.Raw])
 
 
 def read_errors(body: bytes | mmap | memoryview) -> tuple[ApiError, ...] | None:
@@ -127,8 +126,8 @@ def _members(body: bytes | mmap | memoryview) -> dict[str, msgspec.Raw]:
     def key(_: type, text: Any) -> _Key:
         nonlocal count
         count += 1
-        if count > _MEMBERS:
-            raise ValueError(f"more than {_MEMBERS} members")
+        if count > MEMBERS:
+            raise ValueError(f"more than {MEMBERS} members")
         return _Key(text)
 
     try:
@@ -149,8 +148,8 @@ def _unique(pairs: dict[_Key, msgspec.Raw]) -> dict[str, msgspec.Raw]:
     return members
 
 
-def _require_utf8(body: bytes | mmap | memoryview) -> int:
-    """Raise Misread unless every byte is UTF-8: msgspec does not look into strings it skips.
+def _require_text(body: bytes | mmap | memoryview) -> int:
+    """Raise Misread unless all is UTF-8 (msgspec skips over strings) and no long blank.
 
     Returns the number of commas, on which the number of records cannot be more than one above.
     """
@@ -163,38 +162,18 @@ def _require_utf8(body: bytes | mmap | memoryview) -> int:
                 chunk = bytes(view[start : start + _CHUNK])
                 commas += chunk.count(b",")
                 decoder.decode(chunk)
-            decoder.decode(b"", final=True)
+                if len(chunk) == _CHUNK and chunk.isspace():
+                    found = "a megabyte of white space"
+                    break
+                if start % _LARGE == 0:
+                    give_back(body)
+            else:
+                decoder.decode(b"", final=True)
         except UnicodeDecodeError as error:
             found = f"not UTF-8: {error.reason}"
     if found:
         raise Misread(found)
     return commas
-
-
-def _require_countable(data: msgspec.Raw) -> None:
-    """Raise Misread for a list of more than half a million records, without building the list.
-
-    msgspec decodes one value and says at which byte the next thing stands; that is a step.
-    """
-    with memoryview(data) as view:
-        position = 1
-        for _ in range(_MOST):
-            step = _END.search(_complaint(view[position:]))
-            if step is None:
-                return
-            position += int(step[1]) - 1
-            if view[position] == ord("]"):
-                return
-            position += 1
-    raise Misread(f"`data` has more than {_MOST:,} records")
-
-
-def _complaint(view: memoryview) -> str:
-    try:
-        msgspec.json.decode(view, type=msgspec.Raw)
-    except msgspec.DecodeError as error:
-        return str(error)
-    return ""
 
 
 def _require_strict(name: str, raw: msgspec.Raw) -> None:

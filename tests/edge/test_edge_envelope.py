@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipelines.edge import envelope as envelope_module
+from pipelines.edge import walk
 from pipelines.edge.errors import ApiError, Misread
 from pipelines.edge.protocol import (
     paging_hint,
@@ -63,8 +65,25 @@ REFUSED = {
     "deep in data": b'{"data":[' + DEEP + b'],"meta":{}}',
     "deep in meta": b'{"data":[],"meta":{"a":' + DEEP + b"}}",
     "many keys": b"{" + b",".join(b'"%d":0' % i for i in range(99)) + b',"data":[],"meta":{}}',
+    "a blank": b" " * (3 << 20),
+    "a blank in between": b'{"data":[],' + b"\n" * (3 << 20) + b'"meta":{}}',
+    "nothing after a comma": b'{"data":[{},],"meta":{}}',
+    "no comma": b'{"data":[{}{}],"meta":{}}',
+    "no colon": b'{"data" [],"meta":{}}',
+    "a bare key": b'{data:[],"meta":{}}',
+    "a comma at the end": b'{"data":[],"meta":{},}',
+    "no end of the list": b'{"data":[{}}',
+    "no end": b'{"data":[],"meta":{}',
     "a large meta": b'{"data":[],"meta":{"a":"' + b"x" * (1 << 20) + b'"}}',
 }
+
+
+@pytest.fixture(params=["in one pass", "step by step"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to read a body, for small and for large ones, keep every promise."""
+    if request.param == "step by step":
+        monkeypatch.setattr(envelope_module, "_LARGE", 1)
+        monkeypatch.setattr(envelope_module, "_RECORD", 1)
 
 
 @pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED.keys())
@@ -125,10 +144,14 @@ def test_a_memory_map_reads_like_bytes() -> None:
 
 
 @pytest.mark.parametrize("element", [b"{}", b"0"])
-def test_a_body_of_nothing_but_records_is_refused(element: bytes) -> None:
-    """More than half a million records are not put into a list, which would fill the memory."""
-    body = b'{"data":[' + b",".join([element] * 500_002) + b'],"meta":{}}'
-    with pytest.raises(Misread, match="more than 500,000 records"):
+def test_a_body_of_nothing_but_records_is_refused(
+    element: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too many records are not put into a list, which would fill the memory."""
+    monkeypatch.setattr(envelope_module, "RECORDS", 5_000)
+    monkeypatch.setattr(walk, "RECORDS", 5_000)
+    body = b'{"data":[' + b",".join([element] * 5_002) + b'],"meta":{}}'
+    with pytest.raises(Misread, match="more than 5,000 records"):
         read_envelope(body, single=False)
 
 
