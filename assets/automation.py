@@ -1,0 +1,44 @@
+"""When the book is taken: the nightly job, and the schedule that starts it."""
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+from assets.resources import Nightbook
+
+NIGHTLY = "nightly"
+LONGEST_RUN = 2 * 3600
+
+
+def nightly_job(partitions: dg.DailyPartitionsDefinition) -> UnresolvedAssetJobDefinition:
+    """Everything, once, in one process: a step of its own process would cost seconds."""
+    return dg.define_asset_job(
+        NIGHTLY,
+        selection=dg.AssetSelection.all(),
+        executor_def=dg.in_process_executor,
+        partitions_def=partitions,
+        tags={"dagster/max_runtime": str(LONGEST_RUN)},
+        description="Take tonight's book: pull, land, flatten, judge, publish, tell.",
+    )
+
+
+def nightly_schedule(
+    nightbook: Nightbook, job: UnresolvedAssetJobDefinition
+) -> dg.ScheduleDefinition:
+    """`NIGHTBOOK_SCHEDULE` in `NIGHTBOOK_TIMEZONE`; running unless somebody turns it off.
+
+    A missed tick is not made up for: the API tells only what is held now.
+    """
+    settings = nightbook.settings()
+
+    @dg.schedule(
+        job=job,
+        cron_schedule=settings.schedule,
+        execution_timezone=str(settings.timezone),
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Takes the book of the date on which it ticks.",
+    )
+    def nightly_schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+        tick = context.scheduled_execution_time.astimezone(settings.timezone)
+        return dg.RunRequest(run_key=tick.isoformat(), partition_key=tick.date().isoformat())
+
+    return nightly_schedule

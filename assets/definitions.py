@@ -1,0 +1,34 @@
+"""Everything Dagster is to know, assembled; nothing else."""
+
+import dagster as dg
+
+from assets.automation import nightly_job, nightly_schedule
+from assets.checks import told_checks
+from assets.landing import api_asset, landed_assets
+from assets.partitions import nights
+from assets.publish import warehouse_asset, workbook_asset
+from assets.resources import Nightbook
+from assets.tables import table_assets
+
+
+def assemble(nightbook: Nightbook) -> dg.Definitions:
+    """The definitions for one keeper of the book; raises `SettingsWrong`."""
+    partitions = nights(nightbook)
+    job = nightly_job(partitions)
+    return dg.Definitions(
+        assets=[
+            api_asset(),
+            landed_assets(partitions),
+            *table_assets(partitions),
+            warehouse_asset(partitions),
+            workbook_asset(partitions),
+        ],
+        asset_checks=[told_checks(partitions)],
+        jobs=[job],
+        schedules=[nightly_schedule(nightbook, job)],
+        resources={"nightbook": nightbook},
+        executor=dg.in_process_executor,
+    )
+
+
+defs = assemble(Nightbook())

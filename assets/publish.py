@@ -1,0 +1,125 @@
+"""The published things: the warehouse that analysts open, and the workbook that finance opens."""
+
+from collections.abc import Iterator
+from datetime import date
+
+import dagster as dg
+
+from assets import publishing
+from assets.resources import Nightbook, program_version
+from assets.tables import key_of
+from pipelines import night, snapshots
+from pipelines.writer import WriterBusy, the_writer
+from warehouse.export import export
+from warehouse.tables import BOOK
+
+WAREHOUSE = dg.AssetKey("warehouse")
+WORKBOOK = dg.AssetKey("workbook")
+ACCEPTED = "night_is_accepted"
+
+
+def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
+    """The DuckDB file: judged, built aside, verified, swapped in."""
+
+    @dg.asset(
+        key=WAREHOUSE,
+        deps=[key_of(table) for table in BOOK],
+        partitions_def=partitions,
+        group_name="published",
+        kinds={"duckdb"},
+        pool="nightbook",
+        check_specs=[
+            dg.AssetCheckSpec(
+                ACCEPTED,
+                asset=WAREHOUSE,
+                description="The night passed the guards (or a person accepted it) and is the "
+                "book. A held night leaves the last book in place: nightbook snapshots",
+            )
+        ],
+        metadata={"dagster/table_name": "nightbook.main"},
+        description="warehouse/current/nightbook.duckdb: the newest book under plain names, all "
+        "books in history, what nightbook knows of its nights in ops. Published whole or not at "
+        "all; readers are never locked out.",
+    )
+    def warehouse(
+        context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
+    ) -> Iterator[dg.MaterializeResult]:
+        day = date.fromisoformat(context.partition_key)
+        layout = nightbook.layout
+        try:
+            with the_writer(layout, f"publishing {day}", nightbook.now()):
+                manifest = night.landed_for(nightbook.settings(), nightbook.now(), day)
+                outcome = publishing.judge_and_publish(nightbook, manifest)
+        except (WriterBusy, night.NeverLanded) as error:
+            raise dg.Failure(description=str(error), allow_retries=False) from None
+        snapshot = outcome.snapshot
+        reasons = "; ".join(snapshot.decision.reasons) if snapshot.decision else ""
+        yield dg.MaterializeResult(
+            metadata=_metadata(outcome),
+            check_results=[
+                dg.AssetCheckResult(
+                    check_name=ACCEPTED,
+                    passed=snapshot.state == snapshots.ACCEPTED,
+                    severity=dg.AssetCheckSeverity.ERROR,
+                    description=reasons or snapshot.state,
+                    metadata={"snapshot_id": snapshot.snapshot_id, "state": snapshot.state},
+                )
+            ],
+        )
+
+    return warehouse
+
+
+def _metadata(outcome: publishing.Outcome) -> dict[str, dg.MetadataValue]:
+    published = outcome.published
+    return {
+        "path": dg.MetadataValue.path(str(published.database)),
+        "version": dg.MetadataValue.text(published.version),
+        "snapshot_id": dg.MetadataValue.text(outcome.snapshot.snapshot_id),
+        "state": dg.MetadataValue.text(outcome.snapshot.state),
+        "dates loaded": dg.MetadataValue.int(len(published.loaded)),
+        "checks passed": dg.MetadataValue.int(sum(one.passed for one in published.checks)),
+        "checks failed": dg.MetadataValue.int(sum(not one.passed for one in published.checks)),
+        "size": dg.MetadataValue.int(published.database.stat().st_size),
+    }
+
+
+def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
+    """The positions workbook of the night."""
+
+    @dg.asset(
+        key=WORKBOOK,
+        deps=[WAREHOUSE],
+        partitions_def=partitions,
+        group_name="published",
+        kinds={"excel"},
+        description="Positions per account, holding, asset and venue for spreadsheets: a number "
+        "to read and the exact text beside each, totals that tie out, no formula from data.",
+    )
+    def workbook(
+        context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
+    ) -> dg.MaterializeResult:
+        layout = nightbook.layout
+        day = date.fromisoformat(context.partition_key)
+        books = snapshots.books(snapshots.landed(layout))
+        if day not in books:
+            raise dg.Failure(
+                description=f"{day} has no book, so no workbook was written: see nightbook "
+                "snapshots. The workbooks of other nights stand.",
+                allow_retries=False,
+            )
+        done = export(
+            layout.database,
+            layout.exports,
+            as_of=day,
+            formats=("xlsx",),
+            program_version=program_version(),
+        )
+        return dg.MaterializeResult(
+            metadata={
+                "path": dg.MetadataValue.path(str(done.files[0])),
+                "dagster/row_count": dg.MetadataValue.int(done.rows),
+            }
+        )
+
+    return workbook

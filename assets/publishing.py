@@ -1,0 +1,94 @@
+"""From the lake to the warehouse that people open: judged nights in, one new version out.
+
+No Dagster here: the nightly job, `accept`, `reject` and `rebuild` all publish this way.
+"""
+
+import shutil
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from assets.resources import Nightbook, program_version
+from pipelines import lake, landing, night, snapshots
+from pipelines.snapshots import Snapshot
+from warehouse.database import Book, Contents, NotPublished, Published, publish
+from warehouse.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A judged snapshot, and the version of the warehouse that tells of it."""
+
+    snapshot: Snapshot
+    published: Published
+
+
+def refresh(nightbook: Nightbook, *, fresh: bool = False) -> Published:
+    """Publish what the lake holds; a book that fails its checks is held, and the others appear.
+
+    The caller is the writer. With `fresh` the whole history is loaded again.
+    """
+    layout = nightbook.layout
+    while True:
+        shelf = lake.shelf(layout)
+        books = tuple(Book(*book) for book in shelf.books)
+        now = nightbook.now()
+        try:
+            return publish(
+                layout,
+                Contents(books, shelf.nightly, shelf.snapshots),
+                version=_version(now),
+                built_at=now,
+                program_version=program_version(),
+                fresh=fresh,
+            )
+        except NotPublished as refusal:
+            _hold(layout, refusal, now)
+
+
+def _version(now: datetime) -> str:
+    return now.astimezone(UTC).strftime("%Y%m%dT%H%M%S%fZ")
+
+
+def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
+    known = {one.snapshot_id: one for one in snapshots.landed(layout)}
+    books = {one.snapshot_id for one in snapshots.books(list(known.values())).values()}
+    to_hold = [known[one] for one in refusal.snapshots if one in books]
+    if not to_hold:
+        raise refusal
+    for snapshot in to_hold:
+        snapshots.decide(
+            snapshot, snapshots.HELD, by=snapshots.GUARDS, at=now, reasons=refusal.problems
+        )
+    lake.settle(layout)
+
+
+def judge_and_publish(nightbook: Nightbook, manifest: landing.Manifest) -> Outcome:
+    """Judge a staged snapshot and publish, held or accepted: `ops` is brought up to date always."""
+    layout = nightbook.layout
+    night.judge(layout, manifest, nightbook.now())
+    published = refresh(nightbook)
+    return Outcome(snapshots.find(layout, manifest.snapshot_id), published)
+
+
+def recover(nightbook: Nightbook) -> list[str]:
+    """Finish what a dead run left: whole landed nights become books, half ones are removed."""
+    layout = nightbook.layout
+    landing.sweep(layout)
+    finished = []
+    for folder in night.left_over(layout):
+        night.finish(layout, folder, nightbook.now())
+        finished.append(folder.name)
+    lake.settle(layout)
+    return finished
+
+
+def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
+    """Make lake (with `from_landing`) and warehouse again; decisions stay as they were made."""
+    layout = nightbook.layout
+    landing.sweep(layout)
+    if from_landing and layout.lake.exists():
+        shutil.rmtree(layout.lake)
+    for folder in night.left_over(layout):
+        night.finish(layout, folder, nightbook.now())
+    lake.settle(layout)
+    return refresh(nightbook, fresh=True)

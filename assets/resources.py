@@ -1,0 +1,51 @@
+"""What every asset is given: where things lie, what time it is, who hears of progress.
+
+It holds no secret: settings are read from the environment when they are needed, so nothing of
+them can reach Dagster's configuration, its event log or a repr.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from pipelines import settings
+from pipelines.settings import Settings
+from warehouse.layout import Layout
+
+
+def utc_now() -> datetime:
+    """This machine's time."""
+    return datetime.now(UTC)
+
+
+def process_environment() -> Mapping[str, str]:
+    """The variables of this process and of the `.env` beside it."""
+    return settings.environment(Path.cwd())
+
+
+def program_version() -> str:
+    """The version of nightbook that runs."""
+    return version("nightbook")
+
+
+@dataclass(frozen=True, slots=True)
+class Nightbook:
+    """The keeper of the book: `variables` give the settings, `now` the time in UTC.
+
+    `tell` is given one line whenever long work has got somewhere; None leaves it to Dagster's log.
+    """
+
+    variables: Callable[[], Mapping[str, str]] = field(default=process_environment, repr=False)
+    now: Callable[[], datetime] = field(default=utc_now, repr=False)
+    tell: Callable[[str], None] | None = field(default=None, repr=False)
+
+    def settings(self, *, api: bool = False) -> Settings:
+        """The settings; raises `SettingsWrong` with every complaint at once."""
+        return settings.read(self.variables(), api=api)
+
+    @property
+    def layout(self) -> Layout:
+        """Where everything lies."""
+        return Layout(self.settings().home)

@@ -1,0 +1,120 @@
+"""One asset per table of the book: its Parquet, with schema, lineage, counts and meaning."""
+
+from collections.abc import Callable, Iterator
+from datetime import date
+
+import dagster as dg
+
+from assets.resources import Nightbook
+from pipelines import night
+from pipelines.flatten import Part
+from pipelines.landing import Damaged, Manifest
+from pipelines.writer import WriterBusy, the_writer
+from warehouse.contract import Table
+from warehouse.layout import Layout
+from warehouse.tables import BOOK
+
+Stage = Callable[[Layout, Manifest], Part]
+
+
+def key_of(table: Table) -> dg.AssetKey:
+    """The asset key of a table's Parquet."""
+    return dg.AssetKey(["lake", table.name])
+
+
+def table_assets(partitions: dg.DailyPartitionsDefinition) -> list[dg.AssetsDefinition]:
+    """Two steps: what comes of portfolios, and what comes of venues and their instruments."""
+    money = tuple(table for table in BOOK if table.resource == "portfolios")
+    places = tuple(table for table in BOOK if table.resource != "portfolios")
+    return [
+        _step("flatten_portfolios", money, night.stage_portfolios, partitions),
+        _step("flatten_venues", places, night.stage_venues, partitions),
+    ]
+
+
+def _step(
+    name: str, tables: tuple[Table, ...], stage: Stage, partitions: dg.DailyPartitionsDefinition
+) -> dg.AssetsDefinition:
+    @dg.multi_asset(
+        name=name,
+        specs=[_spec(table) for table in tables],
+        partitions_def=partitions,
+        pool="nightbook",
+    )
+    def flatten(
+        context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
+    ) -> Iterator[dg.MaterializeResult]:
+        day = date.fromisoformat(context.partition_key)
+        layout = nightbook.layout
+        try:
+            with the_writer(layout, f"flattening {day}", nightbook.now()):
+                manifest = night.landed_for(nightbook.settings(), nightbook.now(), day)
+                part = stage(layout, manifest)
+        except (Damaged, WriterBusy, night.NeverLanded) as error:
+            raise dg.Failure(description=str(error), allow_retries=False) from None
+        for table in tables:
+            yield dg.MaterializeResult(
+                asset_key=key_of(table), metadata=_metadata(table, manifest, part)
+            )
+
+    return flatten
+
+
+def _spec(table: Table) -> dg.AssetSpec:
+    deps = {"portfolios": ["portfolios"], "venues": ["venues"]}
+    sources = deps.get(table.resource, ["venues", "instruments"])
+    return dg.AssetSpec(
+        key_of(table),
+        deps=[["landing", source] for source in sources],
+        description=table.meaning,
+        group_name="lake",
+        kinds={"parquet"},
+        metadata={
+            "dagster/table_name": f"lake.{table.name}",
+            "dagster/column_schema": column_schema(table),
+            "dagster/column_lineage": _lineage(table),
+            "key": ", ".join(table.key),
+        },
+    )
+
+
+def column_schema(table: Table) -> dg.TableSchema:
+    """The contract as Dagster shows it."""
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                column.name,
+                column.kind.value,
+                description=column.meaning,
+                constraints=dg.TableColumnConstraints(nullable=column.nullable),
+            )
+            for column in table.columns
+        ]
+    )
+
+
+def _lineage(table: Table) -> dg.TableColumnLineage:
+    landed = dg.AssetKey(["landing", table.resource])
+    return dg.TableColumnLineage(
+        {
+            column.name: [dg.TableColumnDep(landed, column.source)]
+            for column in table.columns
+            if "." in column.source
+        }
+    )
+
+
+def _metadata(table: Table, manifest: Manifest, part: Part) -> dict[str, dg.MetadataValue]:
+    written = part["tables"][table.name]
+    columns = {column.name for column in table.columns}
+    inexact = [one for one in part["inexact"] if one["table_name"] == table.name]
+    return {
+        "dagster/row_count": dg.MetadataValue.int(written["rows"]),
+        "dagster/partition_row_count": dg.MetadataValue.int(written["rows"]),
+        "snapshot_id": dg.MetadataValue.text(manifest.snapshot_id),
+        "bytes": dg.MetadataValue.int(written["size"]),
+        "sha256": dg.MetadataValue.text(written["sha256"]),
+        "columns": dg.MetadataValue.int(len(columns)),
+        "rejected records of this answer": dg.MetadataValue.int(len(part["rejects"])),
+        "values kept as text only": dg.MetadataValue.int(len(inexact)),
+    }

@@ -1,0 +1,135 @@
+"""The steps of a night (design part 3) as plain functions: take, stage, judge.
+
+Dagster calls them one by one; `nightbook rebuild` calls them for every landed snapshot. Each may
+be killed at any instant and called again.
+"""
+
+from collections.abc import Callable
+from datetime import date, datetime
+from pathlib import Path
+
+from pipelines import flatten, lake, landing, snapshots
+from pipelines.edge.attempts import Event
+from pipelines.edge.auth import Credentials
+from pipelines.edge.client import EdgeClient
+from pipelines.flatten import Part
+from pipelines.landing import Manifest, Pulling
+from pipelines.pull import Progress, Pull
+from pipelines.settings import Settings, SettingsWrong
+from pipelines.snapshots import Snapshot
+from warehouse.layout import Layout, make_directory, read_json
+
+PARTS = ("portfolios", "venues")
+
+
+class NeverLanded(Exception):  # noqa: N818 - errors here are named for what is the matter
+    """A date that was not pulled when it was today: the API keeps no history."""
+
+    def __init__(self, day: date, today: date, landed: list[date]) -> None:
+        known = f"the landed dates are {landed[0]} to {landed[-1]}" if landed else "none is landed"
+        when = "is still to come" if day > today else "was never pulled"
+        super().__init__(
+            f"{day} {when}: the API tells only what is held now, and today is {today} "
+            f"({known}). Nothing was read and nothing was written. To take tonight's book, run "
+            "without a date; a night that was not read stays a gap (ops.gaps)."
+        )
+
+
+def business_date(settings: Settings, now: datetime) -> date:
+    """The date a snapshot taken now belongs to, in `NIGHTBOOK_TIMEZONE`."""
+    return now.astimezone(settings.timezone).date()
+
+
+def take(
+    settings: Settings,
+    now: Callable[[], datetime],
+    program_version: str,
+    tell: Callable[[Progress], None] = lambda _: None,
+    on_event: Callable[[Event], None] | None = None,
+) -> Manifest:
+    """Read everything from the API and land it as a new snapshot.
+
+    Raises `EdgeError` when portfolios or venues cannot be read: then nothing is kept, and the
+    night is a gap unless it is run again.
+    """
+    if settings.access is None:
+        raise SettingsWrong(("NIGHTBOOK_API_URL is not set.",))
+    layout = Layout(settings.home)
+    landing.sweep(layout)
+    make_directory(layout.work)
+    pulling = Pulling(layout, now(), settings.timezone)
+    access = settings.access
+    try:
+        with EdgeClient(
+            access.url,
+            Credentials(access.key, access.secret),
+            concurrency=settings.concurrency,
+            deadline=settings.deadline,
+            clock=lambda: int(now().timestamp() * 1000),
+            spool_dir=layout.work,
+            on_event=on_event,
+        ) as client:
+            return Pull(client, pulling, tell).take(now, access.url, program_version)
+    except BaseException:
+        pulling.abandon()
+        raise
+
+
+def landed_on(layout: Layout, day: date) -> Manifest | None:
+    """The newest landed snapshot of a date that nobody rejected."""
+    found = [
+        one
+        for one in snapshots.landed(layout)
+        if one.snapshot_date == day and one.state != snapshots.REJECTED
+    ]
+    return landing.load(found[-1].folder) if found else None
+
+
+def landed_for(settings: Settings, now: datetime, day: date) -> Manifest:
+    """The landed snapshot of a date; raises `NeverLanded`."""
+    layout = Layout(settings.home)
+    manifest = landed_on(layout, day)
+    if manifest is None:
+        dates = sorted({one.snapshot_date for one in snapshots.landed(layout)})
+        raise NeverLanded(day, business_date(settings, now), dates)
+    return manifest
+
+
+def stage_portfolios(layout: Layout, manifest: Manifest) -> Part:
+    """Flatten the portfolios of a landed snapshot into staged Parquet."""
+    return flatten.flatten_portfolios(layout, manifest)
+
+
+def stage_venues(layout: Layout, manifest: Manifest) -> Part:
+    """Flatten venues and instruments, carrying over those of venues that could not be read."""
+    return flatten.flatten_venues(layout, manifest, lake.carried(layout, manifest))
+
+
+def judge(layout: Layout, manifest: Manifest, now: datetime) -> Snapshot:
+    """Seal a staged snapshot, accept or hold it, and bring the lake's folders up to date."""
+    parts = {name: read_json(_part_path(layout, manifest, name)) for name in PARTS}
+    lake.seal(layout, manifest, parts)
+    snapshot = lake.judge(layout, manifest, at=now)
+    lake.settle(layout)
+    return snapshot
+
+
+def finish(layout: Layout, folder: Path, now: datetime) -> Snapshot:
+    """Everything after landing, for one snapshot."""
+    manifest = landing.load(folder)
+    stage_portfolios(layout, manifest)
+    stage_venues(layout, manifest)
+    return judge(layout, manifest, now)
+
+
+def left_over(layout: Layout) -> list[Path]:
+    """Landed snapshots of which the lake knows nothing: of a run that died, or of a new home."""
+    return [
+        snapshot.folder
+        for snapshot in snapshots.landed(layout)
+        if not layout.manifest(snapshot.snapshot_id).is_file() or snapshot.decision is None
+    ]
+
+
+def _part_path(layout: Layout, manifest: Manifest, part: str) -> Path:
+    return layout.staged(part, manifest.snapshot_id).with_suffix(".json")
