@@ -23,6 +23,7 @@ class Body:
         self._file: IO[bytes] | None = None
         self._map: mmap.mmap | None = None
         self._digest = hashlib.sha256()
+        self._closed = False
         self.size = 0
 
     @property
@@ -53,7 +54,13 @@ class Body:
         self._file.write(chunk)
 
     def buffer(self) -> bytes | mmap.mmap:
-        """All bytes: as bytes while small, else as a read-only memory map that `close` gives up."""
+        """All bytes: as bytes while small, else as a read-only memory map that `close` gives up.
+
+        Raises:
+            ValueError: the body was closed.
+        """
+        if self._closed:
+            raise ValueError("the body was closed, its bytes are gone")
         if self._file is None:
             return bytes(self._head)
         if self._map is None:
@@ -67,6 +74,7 @@ class Body:
 
     def close(self) -> None:
         """Free memory and file; views into them, such as an envelope, keep them until they go."""
+        self._closed = True
         self._head = bytearray()
         if self._map is not None:
             # A record may still point into the map: it is freed with the last of them.

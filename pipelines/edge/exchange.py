@@ -107,7 +107,7 @@ class Wire:
                 proved()
                 self._read(response, body, patience)
             else:
-                self._read_error(response, body)
+                body = self._read_error(response, body)
         finally:
             response.close()
         return Answer(response.status_code, response.headers, offset, sent, received, body)
@@ -118,7 +118,7 @@ class Wire:
             patience.left(None)
             _keep(body, piece)
 
-    def _read_error(self, response: httpx.Response, body: Body) -> None:
+    def _read_error(self, response: httpx.Response, body: Body) -> Body:
         """Read an error answer as far as it is one; a torn or foreign one counts by its status."""
         small = Limits(wire=ERROR_BODY, decoded=ERROR_BODY)
         try:
@@ -126,6 +126,8 @@ class Wire:
                 _keep(body, piece)
         except (Misread, TooLarge, *_BROKEN):
             body.close()
+            return Body()
+        return body
 
     def _words(self, error: Exception) -> str:
         """The reason in a few words, on one line, without anything of ours."""

@@ -127,12 +127,12 @@ def serve() -> Iterator[Callable[[Script], Server]]:
 
 @pytest.fixture
 def connect() -> Iterator[Callable[..., EdgeClient]]:
-    """Make clients that sleep in no time and give up a silent server in a fraction of a second."""
+    """Make clients that wait between attempts in no time and take small bodies only."""
     clients: list[EdgeClient] = []
 
     def make(origin: str = "http://127.0.0.1:1", **changes: Any) -> EdgeClient:
-        quick = Limits(connect=1.0, read=0.25, attempt=0.4, wire=1 << 20, decoded=1 << 22)
-        settings = {"sleep": lambda _: None, "rng": lambda: 0.5, "limits": quick, **changes}
+        small = Limits(wire=1 << 20, decoded=1 << 22)
+        settings = {"sleep": lambda _: None, "rng": lambda: 0.5, "limits": small, **changes}
         credentials = settings.pop("credentials", Credentials(KEY, SECRET))
         clients.append(EdgeClient(origin, credentials, **settings))
         return clients[-1]

@@ -153,7 +153,7 @@ def test_a_queue_never_ages_a_signature(
         request.at - int(request.headers["svc-api-timestamp"]) / 1000 for request in server.requests
     ]
     assert len(ages) == 40
-    assert max(ages) < 0.1
+    assert max(ages) < 0.5
     assert server.most_inside == 4
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from pipelines.edge import errors
 from pipelines.edge.client import EdgeClient
+from pipelines.edge.decode import Limits
 from pipelines.edge.protocol import list_venues, split
 
 if TYPE_CHECKING:
@@ -104,6 +105,16 @@ HTML = b"<html>maintenance</html>"
 ELSEWHERE = "Location: http://127.0.0.1:1/edge/v1beta/venues"
 DEEP = b'{"data":' + b"[" * 200_000 + b"]" * 200_000 + b',"meta":{}}'
 E = errors
+SILENT, SILENT_ONCE = always(0.5), first(1, 1.0)
+SILENT_IN_BODY_ONCE = first(1, http()[:-9], 1.0)
+SMALL = Limits(wire=1 << 20, decoded=1 << 22)
+IMPATIENT: dict["Script", Limits] = {
+    SILENT: Limits(read=0.1),
+    SILENT_ONCE: Limits(read=0.5),
+    SILENT_IN_BODY_ONCE: Limits(read=0.5),
+    drip: Limits(read=0.1, attempt=0.2),
+    drip_body: Limits(read=0.1, attempt=0.2),
+}
 
 # number, what, script, error (None: recovered, with the right data), requests
 FAULTS: list[tuple[str, "Script", type[Exception] | None, int]] = [
@@ -118,9 +129,9 @@ FAULTS: list[tuple[str, "Script", type[Exception] | None, int]] = [
     ("10 chunks without an end", first(1, chunked(BODY, end=b"")), None, 2),
     ("11 a bad chunk size", first(1, bare(b"zz\r\n", "Transfer-Encoding: chunked")), None, 2),
     ("12 no length, cut to valid JSON", always(bare(BODY)), E.Misread, 2),
-    ("13 silent before the answer", first(1, 0.5), None, 2),
-    ("14 silent in the body", first(1, http()[:-9], 0.5), None, 2),
-    ("15 silent, always", always(0.5), E.Unreachable, 5),
+    ("13 silent before the answer", SILENT_ONCE, None, 2),
+    ("14 silent in the body", SILENT_IN_BODY_ONCE, None, 2),
+    ("15 silent, always", SILENT, E.Unreachable, 5),
     ("16a dripping headers", drip, E.Unreachable, 5),
     ("16b dripping body", drip_body, E.Unreachable, 5),
     ("17 slow but honest", always(0.1, http()), None, 1),
@@ -219,7 +230,7 @@ def test_a_fault_has_its_outcome(
 ) -> None:
     """Each fault ends in the right data or in the right error, after exactly so many requests."""
     server = serve(script)
-    edge = connect(server.origin)
+    edge = connect(server.origin, limits=IMPATIENT.get(script, SMALL))
     if error is None:
         reply = edge.fetch(list_venues())
         assert [bytes(element) for element in split(reply.envelope)] == [VENUE]

@@ -139,6 +139,16 @@ def test_refusals_do_not_count_as_an_outage(connect: Callable[..., EdgeClient]) 
     assert service.count == 40
 
 
+def test_being_throttled_is_no_outage(connect: Callable[..., EdgeClient]) -> None:
+    """A service that says it is busy is up: 429 is waited for and does not trip the breaker."""
+    service = Counter(lambda number: good() if number > 12 else httpx.Response(429))
+    events = list[Event]()
+    edge = connect(transport=httpx.MockTransport(service), on_event=events.append)
+    outcomes = kinds(edge)
+    assert outcomes.count("Reply") == 38  # the first two calls had all their five attempts
+    assert {event.kind for event in events} == {"retry"}
+
+
 def test_retries_are_a_tenth_and_fifty(connect: Callable[..., EdgeClient]) -> None:
     """Where every second request fails, the budget ends the retries and says so."""
     service = Counter(lambda number: good() if number % 2 else httpx.Response(503))
@@ -180,7 +190,7 @@ def test_a_hanging_service_ends_at_the_deadline(
     server = serve(lambda _number, _request: [2.0])
     started = time.monotonic()
     outcomes = kinds(connect(server.origin, deadline=0.6))
-    assert time.monotonic() - started < 1.5
+    assert time.monotonic() - started < 1.9
     assert set(outcomes) <= {"DeadlinePassed", "Unreachable", "BreakerOpen"}
     assert outcomes.count("DeadlinePassed") >= 30
 

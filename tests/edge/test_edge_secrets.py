@@ -15,6 +15,7 @@ import pytest
 from pipelines.edge.attempts import Event
 from pipelines.edge.auth import Credentials, EdgeAuth
 from pipelines.edge.client import EdgeClient
+from pipelines.edge.decode import Limits
 from pipelines.edge.errors import CredentialRefused, EdgeError
 from pipelines.edge.protocol import list_venues
 
@@ -84,7 +85,8 @@ def test_an_error_shows_no_secret(
     caplog.set_level(logging.DEBUG)
     events = list[Event]()
     server = serve(script)
-    edge = connect(server.origin, on_event=events.append)
+    limits = Limits(read=0.2, wire=1 << 20)
+    edge = connect(server.origin, on_event=events.append, limits=limits)
     with pytest.raises(EdgeError) as caught:
         edge.fetch(list_venues())
     error = caught.value
