@@ -19,6 +19,7 @@ from pipelines.edge.errors import (
     Stopped,
     Unreachable,
 )
+from pipelines.edge.gate import Gate
 from pipelines.edge.protocol import Call, list_instruments, list_venues
 
 if TYPE_CHECKING:
@@ -121,6 +122,29 @@ def test_a_service_that_goes_down_gets_ten_more(connect: Callable[..., EdgeClien
     outcomes = kinds(connect(transport=httpx.MockTransport(service)))
     assert outcomes.count("Reply") == 12
     assert service.count <= 22
+
+
+def test_an_answer_from_before_an_outage_proves_nothing_about_now() -> None:
+    """Only a request sent after the last failure was seen ends the count of failures."""
+    gate = Gate(8, None, time.monotonic)
+    waited = list[float]()
+
+    def send() -> int:
+        with gate.slot("GET /x", lambda seconds, _: waited.append(seconds)) as number:
+            return number
+
+    gate.proved()
+    early = send()
+    for _ in range(7):
+        send()
+        assert not gate.failed(Unreachable("GET /x", "gone"))
+    gate.worked(early)
+    assert gate.failed(Unreachable("GET /x", "gone"))
+    late = send()
+    assert waited == [5.0]
+    gate.worked(late)
+    send()
+    assert waited == [5.0]
 
 
 def test_a_short_outage_costs_no_call(connect: Callable[..., EdgeClient]) -> None:
