@@ -75,7 +75,6 @@ class _Tally:
 
     attempt: int = 0
     misreads: int = 0
-    resent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +215,7 @@ class Attempts:
                 "set this machine's clock."
             )
             self._tell(Event("clock", where, tally.attempt, words, 0.0, skew))
-        if again and not tally.resent:
-            tally.resent = True
+        if again:
             return 0.0
         return _final(setback.error, tally.attempt, _clock_note(setback))
 

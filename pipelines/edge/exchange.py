@@ -105,17 +105,16 @@ class Wire:
             received = self.clock.machine()
             if response.status_code == httpx.codes.OK:
                 proved()
-                self._read(response, body, patience)
+                self._read(response, body)
             else:
                 body = self._read_error(response, body)
         finally:
             response.close()
         return Answer(response.status_code, response.headers, offset, sent, received, body)
 
-    def _read(self, response: httpx.Response, body: Body, patience: Patience) -> None:
+    def _read(self, response: httpx.Response, body: Body) -> None:
         require_framing(response.headers, response.http_version)
         for piece in decoded(*_raw(response), self.limits):
-            patience.left(None)
             _keep(body, piece)
 
     def _read_error(self, response: httpx.Response, body: Body) -> Body:

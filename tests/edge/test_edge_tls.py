@@ -1,0 +1,108 @@
+"""TLS: a certificate is trusted or it is not; a lost connection is another matter."""
+
+import socket
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pipelines.edge.client import EdgeClient
+from pipelines.edge.errors import Unreachable
+from pipelines.edge.protocol import list_portfolios, list_venues
+from pipelines.edge.transport import OneShot
+
+if TYPE_CHECKING:
+    from tests.edge.conftest import Script, Server
+
+EMPTY = b'{"data":[],"meta":{}}'
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(EMPTY), EMPTY)
+
+# A key pair made for these tests, for 127.0.0.1 only; it guards nothing.
+CERTIFICATE = """\
+-----BEGIN CERTIFICATE-----
+MIIBmjCCAUGgAwIBAgIUVfvQk3C7mglUd5x5KwMddH7+Tk8wCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMTAyNDYwNVoYDzIxMjYxMDI4
+MDI0NjA1WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAAQN3oL1ysUuw+TKXo5rl6l0YEVjpm+aMyvSAtEdtocH1ijMXm+PA46M
+l6HmoifoRWdDISLo+mZZXbxOt2RjkF4Wo28wbTAdBgNVHQ4EFgQUreUAmd/w+eNz
+1T8bY9M1fgDjG8owHwYDVR0jBBgwFoAUreUAmd/w+eNz1T8bY9M1fgDjG8owDwYD
+VR0TAQH/BAUwAwEB/zAaBgNVHREEEzARgglsb2NhbGhvc3SHBH8AAAEwCgYIKoZI
+zj0EAwIDRwAwRAIgBLzu+WUbrlhyC1Eyndb404BSR755rNVXUGZxh+nDbb8CID1Q
+1hDSCW2ecfj5Gnq55ubZGdtgslgw6JgMsVmei4Ha
+-----END CERTIFICATE-----
+"""
+PRIVATE_KEY = """\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgjEjT1igHGRFY2nF4
+UmqAw4IZyiTmLDF+21IO7N72EAOhRANCAAQN3oL1ysUuw+TKXo5rl6l0YEVjpm+a
+MyvSAtEdtocH1ijMXm+PA46Ml6HmoifoRWdDISLo+mZZXbxOt2RjkF4W
+-----END PRIVATE KEY-----
+"""
+
+
+def secured(server: "Server", tmp_path: Path) -> ssl.SSLContext:
+    """Put TLS in front of a server, and give the context that trusts it."""
+    (tmp_path / "pair.pem").write_text(CERTIFICATE + PRIVATE_KEY)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "pair.pem")
+    server.wrap = lambda plain: context.wrap_socket(plain, server_side=True)
+    server.scheme = "https"
+    return ssl.create_default_context(cadata=CERTIFICATE)
+
+
+def test_tls_is_spoken_with_a_trusted_certificate(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
+) -> None:
+    """Over TLS everything is as over plain sockets."""
+    server = serve(lambda _n, _r: [OK])
+    transport = OneShot(tls=True)
+    transport._ssl = secured(server, tmp_path)
+    edge = connect(server.origin, transport=transport)
+    assert edge.fetch(list_portfolios(integrations=True)).size == len(EMPTY)
+    assert server.requests[0].target == "/edge/v1beta/portfolios?include=integrations"
+
+
+def test_a_certificate_nobody_trusts_is_refused_at_once(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
+) -> None:
+    """Fault 24: one connection, no request, and words about the certificate."""
+    server = serve(lambda _n, _r: [OK])
+    secured(server, tmp_path)
+    with pytest.raises(Unreachable, match=r"after 1 attempt .*(?i:certificate)"):
+        connect(server.origin).fetch(list_venues())
+    assert (server.connections, server.requests) == (1, [])
+
+
+def test_plain_http_where_tls_was_expected_is_refused_at_once(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
+) -> None:
+    """Fault 25: the key is not sent, and nothing is tried twice."""
+    server = serve(lambda _n, _r: [OK])
+    server.wrap = lambda plain: (plain.sendall(OK), plain)[1]  # type: ignore[func-returns-value]  # sends first
+    server.scheme = "https"
+    with pytest.raises(Unreachable, match="after 1 attempt "):
+        connect(server.origin).fetch(list_venues())
+    assert server.connections == 1
+
+
+def test_a_connection_lost_in_the_handshake_is_tried_again(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
+) -> None:
+    """A connection that ends while TLS begins is a lost connection, not a refusal."""
+    server = serve(lambda _n, _r: [OK])
+    transport = OneShot(tls=True)
+    transport._ssl = secured(server, tmp_path)
+    whole, count = server.wrap, 0
+
+    def flaky(plain: socket.socket) -> socket.socket:
+        nonlocal count
+        count += 1
+        if count <= 2:
+            plain.close()
+            raise OSError("gone")
+        return whole(plain)
+
+    server.wrap = flaky
+    assert connect(server.origin, transport=transport).fetch(list_venues()).attempts == 3
