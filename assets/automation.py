@@ -3,6 +3,7 @@
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+from assets.demo_home import is_demo
 from assets.resources import Nightbook
 
 NIGHTLY = "nightly"
@@ -34,7 +35,9 @@ def nightly_schedule(
         job=job,
         cron_schedule=settings.schedule,
         execution_timezone=str(settings.timezone),
-        default_status=dg.DefaultScheduleStatus.RUNNING,
+        default_status=dg.DefaultScheduleStatus.STOPPED
+        if is_demo(nightbook.layout)
+        else dg.DefaultScheduleStatus.RUNNING,
         description="Takes the book of the date on which it ticks.",
     )
     def nightly_schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:

@@ -9,6 +9,7 @@ from datetime import date, datetime
 
 import dagster as dg
 
+from assets.demo_home import OnlyADemo, require_real
 from assets.resources import Nightbook, program_version
 from pipelines import night
 from pipelines.edge.attempts import Event
@@ -27,7 +28,7 @@ RESOURCES = {
         "GET /venues/{id}/instruments?type=spot and ?type=future of every venue (4.5), as it came.",
     ),
 }
-EXPECTED = (EdgeError, SettingsWrong, WriterBusy, night.NeverLanded)
+EXPECTED = (EdgeError, SettingsWrong, WriterBusy, night.NeverLanded, OnlyADemo)
 TELL_EVERY = 20
 
 
@@ -81,6 +82,8 @@ def _landed(nightbook: Nightbook, day: date, tell: Callable[[str], None]) -> tup
     layout = nightbook.layout
     with the_writer(layout, f"taking the snapshot of {day}", nightbook.now()):
         if day == today:
+            if not nightbook.is_demo:
+                require_real(layout)
             settings = nightbook.settings(api=True)
             version = program_version()
             said = _sayings(tell)

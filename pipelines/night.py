@@ -25,6 +25,8 @@ PARTS = ("portfolios", "venues")
 class NeverLanded(Exception):  # noqa: N818 - errors here are named for what is the matter
     """A date that was not pulled when it was today: the API keeps no history."""
 
+    exit_code = 2
+
     def __init__(self, day: date, today: date, landed: list[date]) -> None:
         known = f"the landed dates are {landed[0]} to {landed[-1]}" if landed else "none is landed"
         when = "is still to come" if day > today else "was never pulled"

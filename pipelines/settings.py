@@ -29,6 +29,8 @@ MOST_CONCURRENT = 64
 class SettingsWrong(Exception):  # noqa: N818 - errors here are named for what is the matter
     """Settings are missing or wrong: each named, with where its value comes from."""
 
+    exit_code = 2
+
     def __init__(self, complaints: tuple[str, ...]) -> None:
         self.complaints = complaints
         several = "settings are" if len(complaints) > 1 else "setting is"

@@ -20,6 +20,8 @@ GUARDS = "guards"
 class NoSuchSnapshot(Exception):  # noqa: N818 - errors here are named for what is the matter
     """No landed snapshot has that id."""
 
+    exit_code = 2
+
     def __init__(self, snapshot_id: str, known: list[str]) -> None:
         some = ", ".join(known[-3:]) if known else "none at all"
         super().__init__(
@@ -30,6 +32,8 @@ class NoSuchSnapshot(Exception):  # noqa: N818 - errors here are named for what 
 
 class NotToBeDecided(Exception):  # noqa: N818 - errors here are named for what is the matter
     """The snapshot is in a state from which this decision cannot be made."""
+
+    exit_code = 2
 
     def __init__(self, snapshot_id: str, state: str, wanted: str) -> None:
         super().__init__(

@@ -1,0 +1,201 @@
+"""The command `nightbook`: arguments in, words and an exit code out.
+
+Exit codes: 0 done; 1 failed; 2 bad input or settings; 3 a person must decide. An error is one
+paragraph; a traceback is shown with `--debug` only.
+"""
+
+import argparse
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from assets.resources import Nightbook
+
+OURS = {"assets", "pipelines", "warehouse"}
+FAILED, BAD_INPUT = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a command, as argparse takes it."""
+
+    names: tuple[str, ...]
+    options: dict[str, Any]
+
+
+def argument(*names: str, **options: Any) -> Argument:
+    """An argument, written as argparse has it."""
+    return Argument(names, options)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command: its words, its arguments, and the module in `assets.commands` that does it."""
+
+    name: str
+    words: str
+    arguments: tuple[Argument, ...] = ()
+    module: str = field(default="")
+
+
+DATE = {"metavar": "YYYY-MM-DD", "default": None}
+COMMANDS = (
+    Command("demo", "three simulated nights against an embedded sandbox; no key needed"),
+    Command(
+        "run",
+        "take tonight's book: pull, land, flatten, judge, publish",
+        (argument("--date", help="today, or a landed date to make again", **DATE),),
+    ),
+    Command("doctor", "check settings, disk, reach, key, clock, warehouse and schedule"),
+    Command(
+        "api",
+        "one signed GET; JSON to standard output",
+        (
+            argument("path", metavar="PATH", help="such as /venues or /portfolios/ID"),
+            argument("--query", metavar="K=V", action="append", default=[], help="repeatable"),
+        ),
+    ),
+    Command(
+        "query",
+        "ask the warehouse in SQL, read-only",
+        (
+            argument("sql", metavar="SQL"),
+            argument("--format", choices=("table", "csv", "json"), default="table"),
+            argument("--limit", type=int, default=None, metavar="N", help="at most N rows"),
+        ),
+    ),
+    Command(
+        "tables",
+        "what is in the warehouse: tables, views, macros, and what each column means",
+        (argument("name", metavar="NAME", nargs="?", help="only this one, with its columns"),),
+    ),
+    Command("snapshots", "every night with its state and reason"),
+    Command(
+        "accept",
+        "accept a held snapshot: it becomes its date's book",
+        (
+            argument("snapshot", metavar="ID"),
+            argument("--why", default="", help="kept on record"),
+        ),
+        "decide",
+    ),
+    Command(
+        "reject",
+        "reject a held snapshot: the last book stays",
+        (
+            argument("snapshot", metavar="ID"),
+            argument("--why", default="", help="kept on record"),
+        ),
+        "decide",
+    ),
+    Command(
+        "export",
+        "positions for people and machines, under exports/",
+        (
+            argument("--as-of", help="the newest book up to this date", **DATE),
+            argument(
+                "--format",
+                action="append",
+                choices=("xlsx", "csv", "parquet"),
+                help="repeatable; xlsx when none is given",
+            ),
+        ),
+    ),
+    Command(
+        "rebuild",
+        "make the warehouse again from the lake, or both from the landing zone, offline",
+        (argument("--from-landing", action="store_true", help="the lake as well"),),
+    ),
+    Command(
+        "sandbox",
+        "the API on this machine, with an invented world, and faults to rehearse",
+        (
+            argument("--port", type=int, default=0, help="0 takes a free one"),
+            argument(
+                "--fault",
+                action="append",
+                default=[],
+                metavar="NAME[,SCOPE]",
+                help="repeatable; --fault list tells them",
+            ),
+        ),
+    ),
+    Command(
+        "dev",
+        "the Dagster UI and daemon for this home, on this machine only",
+        (argument("--port", type=int, default=3000),),
+    ),
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    top = argparse.ArgumentParser(
+        prog="nightbook",
+        description="nightbook takes the book every night: portfolios, venues and instruments, "
+        "exact to the last digit.",
+        epilog="Exit codes: 0 done, 1 failed, 2 bad input or settings, 3 a person must decide. "
+        "Settings are read from NIGHTBOOK_* variables and from .env: see README.md.",
+    )
+    top.add_argument("--home", metavar="DIR", help="instead of NIGHTBOOK_HOME (./data)")
+    top.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    for command in COMMANDS:
+        sub = commands.add_parser(command.name, help=command.words, description=command.words)
+        for one in command.arguments:
+            sub.add_argument(*one.names, **one.options)
+        sub.set_defaults(module=command.module or command.name)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; errors become one paragraph and an exit code."""
+    top = parser()
+    arguments = top.parse_args(argv)
+    if arguments.command is None:
+        top.print_help()
+        return BAD_INPUT
+    if arguments.home:
+        os.environ["NIGHTBOOK_HOME"] = arguments.home
+    try:
+        # Only the chosen command is imported: Dagster alone takes longer than a query may.
+        module = importlib.import_module(f"assets.commands.{arguments.module}")
+        code: int = module.run(arguments, Nightbook())
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output, `head` for instance, has enough
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("Stopped. What was not finished leaves nothing; run it again.", file=sys.stderr)
+        return FAILED
+    except Exception as error:
+        if arguments.debug:
+            raise
+        return told(error)
+    return code
+
+
+def told(error: Exception) -> int:
+    """Say an error in one paragraph; ours write their own sentence."""
+    if type(error).__module__.partition(".")[0] in OURS:
+        print(str(error), file=sys.stderr)
+        return getattr(error, "exit_code", FAILED)
+    if isinstance(error, FileNotFoundError | PermissionError) and error.errno is None:
+        print(str(error), file=sys.stderr)
+        return FAILED
+    print(
+        f"nightbook stopped at something it did not expect ({type(error).__name__}: {error}). The "
+        "last published warehouse stands. Run it again with --debug before the command to see "
+        "where.",
+        file=sys.stderr,
+    )
+    return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""`nightbook demo`: three simulated nights through the real job, over real loopback HTTP."""
+
+import argparse
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from assets.commands.run import take
+from assets.demo_home import make_demo
+from assets.resources import Nightbook
+from pipelines import snapshots
+from pipelines.sandbox.application import application
+from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve
+from pipelines.sandbox.world import LivingWorld
+from warehouse.layout import Layout
+from warehouse.query import as_table
+from warehouse.query import run as ask
+
+NIGHTS = 3
+HOUR, MINUTE = 2, 15
+HELD = (
+    "select asset_id, free_text, locked_text, total_text, portfolios, venues "
+    "from holdings_by_asset order by accounts desc limit 8"
+)
+OVER_TIME = (
+    "select snapshot_date, exact_sum(amount_text) as btc from history.balances "
+    "where asset_id = 'BTC' group by snapshot_date order by snapshot_date"
+)
+QUESTIONS = (
+    ("What is held of each asset, free and locked", HELD),
+    ("What one asset was on each night, to the last digit", OVER_TIME),
+)
+
+
+class SimulatedClock:
+    """A clock that can be set to another night, and then runs on."""
+
+    def __init__(self) -> None:
+        self._set_at = time.monotonic()
+        self._moment = datetime.now(UTC)
+
+    def set(self, moment: datetime) -> None:
+        """Let it be that moment now."""
+        self._set_at, self._moment = time.monotonic(), moment
+
+    def __call__(self) -> datetime:
+        """The time it is, in UTC."""
+        return self._moment + timedelta(seconds=time.monotonic() - self._set_at)
+
+
+def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+    """Take three nights, then say what to open and what to type next."""
+    del arguments
+    settings = nightbook.settings()
+    layout = Layout(settings.home)
+    make_demo(layout)
+    clock = SimulatedClock()
+    app = application(LivingWorld(), DEMO_KEYS, lambda: int(clock().timestamp() * 1000))
+    today = nightbook.now().astimezone(settings.timezone)
+    with serve(app) as served:
+        access = {
+            "NIGHTBOOK_API_URL": served.origin,
+            "NIGHTBOOK_API_KEY": DEMO_KEY,
+            "NIGHTBOOK_API_SECRET": DEMO_SECRET,
+            "NIGHTBOOK_API_SECRET_FILE": "",
+            "NIGHTBOOK_HOME": str(layout.home),
+        }
+        variables = dict(nightbook.variables()) | access
+        demo = Nightbook(lambda: variables, clock, is_demo=True)
+        print(f"The sandbox answers at {served.origin}; {NIGHTS} nights of its world follow.\n")
+        for ago in reversed(range(NIGHTS)):
+            night = (today - timedelta(days=ago)).replace(hour=HOUR, minute=MINUTE)
+            clock.set(min(night, today).astimezone(UTC))
+            code = take(demo, night.date())
+            if code:
+                return code
+    _tell(layout)
+    return 0
+
+
+def _tell(layout: Layout) -> None:
+    me = _typed(Path(sys.argv[0]))
+    home = "" if layout.home == Path("data").absolute() else f" --home {layout.home}"
+    nights = len(snapshots.books(snapshots.landed(layout)))
+    print(f"\n{nights} nights are in the book.\n\nOpen:")
+    print(f"  {layout.database}   (DuckDB CLI, DBeaver, Python: read-only)")
+    for workbook in sorted(layout.exports.glob("*.xlsx")):
+        print(f"  {workbook}")
+    for words, sql in QUESTIONS:
+        print(f'\n{words}:\n  {me}{home} query "{sql}"\n')
+        print(_indented(as_table(ask(layout.database, sql))))
+    print("\nNext:")
+    print(f"  {me}{home} tables            what is in the warehouse, column by column")
+    print(f"  {me}{home} snapshots         the nights and their states")
+    print(f"  {me}{home} export --format csv")
+    print(f"  {me}{home} dev               the same nights in Dagster, in a browser")
+    print(f"  {me} sandbox           the API itself, to point your own client at")
+
+
+def _typed(program: Path) -> str:
+    """The command as a person here can type it."""
+    try:
+        return str(program.absolute().relative_to(Path.cwd()))
+    except ValueError:
+        return str(program)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.rstrip("\n").split("\n"))

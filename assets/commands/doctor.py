@@ -1,0 +1,166 @@
+"""`nightbook doctor`: settings, disk, reach, key, clock, warehouse, schedule; one line each."""
+
+import argparse
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from dagster._utils.schedules import schedule_execution_time_iterator
+
+from assets.demo_home import is_demo
+from assets.resources import Nightbook
+from pipelines import snapshots
+from pipelines.edge.auth import Credentials
+from pipelines.edge.client import Check, EdgeClient
+from pipelines.edge.errors import AccessRefused, ClockRefused, CredentialRefused, KeyRefused
+from pipelines.settings import Settings, SettingsWrong, read
+from warehouse.layout import Layout
+from warehouse.query import run as ask
+
+BAD_SETTINGS, FAILED = 2, 1
+WORRYING_SKEW_MS = 10_000
+LEAST_FREE = 1_000_000_000
+STALE_HOURS = 36
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line: what was looked at, whether it is well, and what was found or is to be done."""
+
+    what: str
+    is_well: bool
+    words: str
+
+
+def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+    """Print every finding; 2 when a setting is wrong, 1 when anything else is."""
+    del arguments
+    findings, code = [], 0
+    try:
+        settings: Settings | None = nightbook.settings(api=True)
+        findings.append(Finding("settings", is_well=True, words="all there"))
+    except SettingsWrong as wrong:
+        settings, code = None, BAD_SETTINGS
+        findings += [Finding("settings", is_well=False, words=one) for one in wrong.complaints]
+    home = settings or _without_api(nightbook)
+    if home is not None:
+        findings += [_disk(Layout(home.home))]
+    if settings is not None:
+        findings += _service(nightbook, settings)
+    if home is not None:
+        now = nightbook.now()
+        findings += [_warehouse(Layout(home.home), now), _schedule(home, now)]
+    for one in findings:
+        print(f"{'✓' if one.is_well else '✗'} {one.what:<10} {one.words}")
+    return code or (0 if all(one.is_well for one in findings) else FAILED)
+
+
+def _without_api(nightbook: Nightbook) -> Settings | None:
+    try:
+        return read(nightbook.variables(), api=False)
+    except SettingsWrong:
+        return None
+
+
+def _disk(layout: Layout) -> Finding:
+    place = layout.home
+    while not place.exists():
+        place = place.parent
+    if not os.access(place, os.W_OK | os.X_OK):
+        words = f"{place} cannot be written: give it to the user who runs nightbook"
+        return Finding("disk", is_well=False, words=words)
+    free = shutil.disk_usage(place).free
+    words = f"{layout.home}: {free / 1e9:.1f} GB free"
+    if free < LEAST_FREE:
+        words += "; a night may need more: make room, or move NIGHTBOOK_HOME"
+    return Finding("disk", is_well=free >= LEAST_FREE, words=words)
+
+
+def _service(nightbook: Nightbook, settings: Settings) -> Iterator[Finding]:
+    access = settings.access
+    if access is None:
+        return
+    try:
+        credentials = Credentials(access.key, access.secret)
+    except CredentialRefused as error:
+        yield Finding("key", is_well=False, words=str(error))
+        return
+    with EdgeClient(
+        access.url, credentials, clock=lambda: int(nightbook.now().timestamp() * 1000)
+    ) as client:
+        check = client.check()
+    if not check.reached:
+        yield Finding("reach", is_well=False, words=str(check.error))
+        return
+    yield Finding("reach", is_well=True, words=f"{access.url} answers ({check.status})")
+    yield _key(check)
+    yield _clock(check)
+
+
+def _key(check: Check) -> Finding:
+    error = check.error
+    if isinstance(error, ClockRefused):
+        words = "not known yet: the clock was refused before the key was looked at"
+        return Finding("key", is_well=False, words=words)
+    if isinstance(error, KeyRefused | AccessRefused):
+        return Finding("key", is_well=False, words=str(error))
+    if error is not None:
+        return Finding("answer", is_well=False, words=str(error))
+    return Finding("key", is_well=True, words="accepted")
+
+
+def _clock(check: Check) -> Finding:
+    skew = check.skew_ms
+    if skew is None:
+        words = "the answer told no time, so this machine's clock could not be compared"
+        return Finding("clock", is_well=not isinstance(check.error, ClockRefused), words=words)
+    if abs(skew) < WORRYING_SKEW_MS:
+        return Finding("clock", is_well=True, words=f"{skew:+d} ms to the API's, give or take 1 s")
+    side = "behind" if skew > 0 else "ahead of"
+    words = (
+        f"{abs(skew)} ms {side} the API's; requests older than 30 s are refused (5.3). Set this "
+        "machine's clock (timedatectl set-ntp true); until then each run corrects itself once"
+    )
+    return Finding("clock", is_well=False, words=words)
+
+
+def _warehouse(layout: Layout, now: datetime) -> Finding:
+    if not layout.database.exists():
+        words = "none yet: nightbook run takes the first night (nightbook demo shows how it looks)"
+        return Finding("warehouse", is_well=True, words=words)
+    ask(layout.database, "select 1")
+    known = snapshots.landed(layout)
+    held = [one.snapshot_id for one in known if one.state == snapshots.HELD]
+    if held:
+        words = f"snapshot {held[-1]} is held and waits for you: nightbook snapshots"
+        return Finding("warehouse", is_well=False, words=words)
+    books = list(snapshots.books(known).values())
+    if not books:
+        return Finding("warehouse", is_well=False, words="it holds no book: nightbook snapshots")
+    newest = books[-1]
+    taken = datetime.strptime(newest.snapshot_id, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    hours = (now - taken).total_seconds() / 3600
+    words = (
+        f"newest book of {newest.snapshot_date}, taken {hours:.0f} hours ago; {len(books)} nights"
+    )
+    if is_demo(layout):
+        return Finding("warehouse", is_well=True, words=f"{words}, all invented: this is the demo")
+    if hours > STALE_HOURS:
+        words += "; the schedule has not run: is the daemon up? (nightbook run takes one now)"
+    return Finding("warehouse", is_well=hours <= STALE_HOURS, words=words)
+
+
+def _schedule(settings: Settings, now: datetime) -> Finding:
+    ticks = schedule_execution_time_iterator(
+        now.timestamp(), settings.schedule, str(settings.timezone), ascending=True
+    )
+    try:
+        tick = next(ticks)
+    except Exception as error:  # noqa: BLE001 - whatever the cron library says of the setting
+        words = f"NIGHTBOOK_SCHEDULE {settings.schedule!r} never ticks: {error}"
+        return Finding("schedule", is_well=False, words=words)
+    when = tick.strftime("%Y-%m-%d %H:%M")
+    words = f"{settings.schedule} in {settings.timezone}: next {when}, if the daemon is up"
+    return Finding("schedule", is_well=True, words=words)

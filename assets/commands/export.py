@@ -1,0 +1,40 @@
+"""`nightbook export`: positions as a workbook, CSV or Parquet."""
+
+import argparse
+from datetime import date
+
+from assets.resources import Nightbook, program_version
+from warehouse.export import export
+
+
+class NotADate(Exception):  # noqa: N818 - errors here are named for what is the matter
+    """What was typed is no date."""
+
+    exit_code = 2
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"{text!r} is no date: write it as 2026-11-20. Nothing was done.")
+
+
+def day(text: str | None) -> date | None:
+    """A date a person typed, or None."""
+    try:
+        return None if text is None else date.fromisoformat(text)
+    except ValueError:
+        raise NotADate(text or "") from None
+
+
+def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+    """Write the files and name them."""
+    layout = nightbook.layout
+    done = export(
+        layout.database,
+        layout.exports,
+        as_of=day(arguments.as_of),
+        formats=tuple(dict.fromkeys(arguments.format or ["xlsx"])),
+        program_version=program_version(),
+    )
+    print(f"Book of {done.as_of} (snapshot {done.snapshot_id}), {done.rows} accounts:")
+    for file in done.files:
+        print(f"  {file}")
+    return 0

@@ -1,0 +1,59 @@
+"""`nightbook tables [NAME]`: what is in the warehouse, in its own words."""
+
+import argparse
+import textwrap
+
+from assets.resources import Nightbook
+from warehouse.query import Described, tables
+
+WIDTH = 100
+
+
+class NoSuchTable(Exception):  # noqa: N818 - errors here are named for what is the matter
+    """Nothing in the warehouse has that name."""
+
+    exit_code = 2
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"Nothing in the warehouse is called {name!r}. `nightbook tables` lists what there is."
+        )
+
+
+def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+    """List everything, or one thing with its columns."""
+    found = tables(nightbook.layout.database)
+    if arguments.name is None:
+        for schema in dict.fromkeys(one.schema for one in found):
+            print(f"\n{schema}")
+            for one in found:
+                if one.schema == schema:
+                    _line(one)
+        print("\nOne of them with its columns: nightbook tables NAME")
+        return 0
+    chosen = [one for one in found if arguments.name in (one.name, f"{one.schema}.{one.name}")]
+    if not chosen:
+        raise NoSuchTable(arguments.name)
+    for one in chosen:
+        _whole(one)
+    return 0
+
+
+def _line(one: Described) -> None:
+    first = one.comment.partition(". ")[0].rstrip(".")
+    print(f"  {_signature(one):<34} {textwrap.shorten(first, WIDTH - 36, placeholder=' …')}")
+
+
+def _signature(one: Described) -> str:
+    if one.kind != "macro":
+        return one.name
+    return f"{one.name}({', '.join(name for name, _, _ in one.columns)})"
+
+
+def _whole(one: Described) -> None:
+    print(f"\n{one.schema}.{_signature(one)}  ({one.kind})")
+    print(textwrap.fill(one.comment, WIDTH, initial_indent="  ", subsequent_indent="  "))
+    for name, kind, comment in one.columns:
+        print(f"\n  {name}  {kind}")
+        if comment:
+            print(textwrap.fill(comment, WIDTH, initial_indent="    ", subsequent_indent="    "))
