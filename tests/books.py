@@ -146,7 +146,7 @@ def night(
 
 def totals(night: Night) -> list[dict[str, Any]]:
     """The control totals of a night, counted and summed by Python."""
-    counted = [
+    counted: list[dict[str, Any]] = [
         {"table_name": table.name, "measure": "rows", "in_json": str(len(night.rows[table.name]))}
         for table in BOOK
     ]

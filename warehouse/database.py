@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -164,9 +165,16 @@ def _opened(layout: Layout, file: Path, *, fresh: bool) -> DuckDBPyConnection:
     file.unlink(missing_ok=True)
     file.with_name(f"{file.name}.wal").unlink(missing_ok=True)
     connection = _connect(layout, file)
-    for statement in (*structure(), *newest_book(None, None), *surface()):
-        connection.execute(statement)
+    _all(connection, (*structure(), *newest_book(None, None), *surface()))
     return connection
+
+
+def _all(connection: DuckDBPyConnection, statements: Iterable[str]) -> None:
+    """Run statements as one transaction: one write to disk instead of one for each."""
+    connection.execute("begin")
+    for statement in statements:
+        connection.execute(statement)
+    connection.execute("commit")
 
 
 def _same_schema(connection: DuckDBPyConnection) -> bool:
@@ -217,8 +225,7 @@ def _verified(
 def _checked(connection: DuckDBPyConnection, day: date | None) -> tuple[CheckResult, ...]:
     """The checks of one day's book, which the plain names of schema main then show."""
     before = max((held for held in books_held(connection) if day and held < day), default=None)
-    for statement in newest_book(day, before):
-        connection.execute(statement)
+    _all(connection, newest_book(day, before))
     return run_checks(connection)
 
 

@@ -70,6 +70,7 @@ def remove_days(connection: DuckDBPyConnection, days: Iterable[date]) -> None:
 
 def add_book(connection: DuckDBPyConnection, book: Book) -> None:
     """Put one book in; `ValueError` where a file is not what the contract declares."""
+    connection.execute("begin")
     for table in BOOK:
         source = _parquet(connection, table, (book.files[table.name],))
         odd = connection.execute(
@@ -82,6 +83,7 @@ def add_book(connection: DuckDBPyConnection, book: Book) -> None:
                 f"{book.snapshot_date}; nothing was published"
             )
         connection.execute(f"insert into {stored_as(table)} by name select * from {source}")
+    connection.execute("commit")
 
 
 def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ...]) -> str:

@@ -67,9 +67,16 @@ def opened(database: Path) -> DuckDBPyConnection:
             "try `nightbook demo`."
         )
     connection = duckdb.connect(str(database), read_only=True, config=dict(_HARDENED))
-    connection.execute("set TimeZone = 'UTC'")
-    connection.execute("set lock_configuration = true")
+    # Within one process DuckDB shares what is open: the second reader finds it locked already.
+    if not _is_locked(connection):
+        connection.execute("set global TimeZone = 'UTC'")
+        connection.execute("set global lock_configuration = true")
     return connection
+
+
+def _is_locked(connection: DuckDBPyConnection) -> bool:
+    found = connection.execute("select current_setting('lock_configuration')").fetchone()
+    return found is not None and bool(found[0])
 
 
 def run(database: Path, sql: str, limit: int | None = None) -> Answer:

@@ -4,8 +4,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import duckdb
-from books import Amount, Night, night, published
 
+from tests.books import Amount, Night, night, published
 from warehouse.layout import Layout
 
 

@@ -3,16 +3,16 @@
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 
 import duckdb
 import pytest
-from books import exact, fits
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.books import exact, fits
 from warehouse.schema import STORAGE_VERSION
 from warehouse.views import macros
 
@@ -57,10 +57,10 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def summed(connection: duckdb.DuckDBPyConnection, texts: list[str]) -> object:
+def summed(connection: duckdb.DuckDBPyConnection, texts: Sequence[str | None]) -> object:
     """What `exact_sum` makes of these texts."""
     query = "select exact_sum(amount_text) from unnest(?::varchar[]) as given(amount_text)"
-    found = connection.execute(query, [texts]).fetchone()
+    found = connection.execute(query, [list(texts)]).fetchone()
     assert found is not None
     return found[0]
 
@@ -102,8 +102,8 @@ def test_what_is_no_amount_is_never_a_number(
 def test_nothing_adds_up_to_null(connection: duckdb.DuckDBPyConnection) -> None:
     """No rows and only NULLs have no sum; NULLs among amounts are left out."""
     assert summed(connection, []) is None
-    assert summed(connection, [None]) is None  # type: ignore[list-item] - NULL is what is tested
-    assert summed(connection, [None, "1.50"]) == "1.5"  # type: ignore[list-item] - the same
+    assert summed(connection, [None]) is None
+    assert summed(connection, [None, "1.50"]) == "1.5"
 
 
 def test_it_is_an_aggregate_like_any_other(connection: duckdb.DuckDBPyConnection) -> None:
@@ -162,8 +162,9 @@ def test_older_clients_add_up_the_same(tmp_path: Path) -> None:
     """The macros in the file work for the oldest client the storage format allows."""
     file = tmp_path / "old.duckdb"
     groups = [list(EDGES), ["1.5", "2"], ["-1e30", "1"], [*EDGES[:3], "7.25e-3"]]
-    config = {"storage_compatibility_version": STORAGE_VERSION}
-    with duckdb.connect(str(file), config=config) as connection:
+    with duckdb.connect(
+        str(file), config={"storage_compatibility_version": STORAGE_VERSION}
+    ) as connection:
         for macro in macros():
             if not macro.is_table:
                 connection.execute(macro.sql)

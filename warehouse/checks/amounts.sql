@@ -22,4 +22,4 @@ select
     amount_text
 from balances
 where amount is distinct from as_amount(amount_text)
-    or plain(amount_text) is null
+    or (amount is null and plain(amount_text) is null)

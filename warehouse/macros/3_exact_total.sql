@@ -13,8 +13,9 @@ create or replace macro exact_total(amount_texts) as (
                 plain(given),
                 -- A cast that fails with words; error() counts as a side effect and stops pruning.
                 cast(
-                    cast('"' || left(given, 100) || '" is no amount; nothing was added up' as integer)
-                    as varchar
+                    cast(
+                        '"' || left(given, 100) || '" is no amount; nothing was added up' as integer
+                    ) as varchar
                 )
             )
         )
