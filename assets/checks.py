@@ -28,7 +28,7 @@ CONTROL_MEANING = (
 KEYS = {f"{table.name}_key": key_of(table) for table in BOOK}
 
 
-def told_checks(partitions: dg.DailyPartitionsDefinition) -> dg.AssetChecksDefinition:
+def told_checks() -> dg.AssetChecksDefinition:
     """Every check of the warehouse on the table it is about, and the control totals of each."""
     specs = [
         dg.AssetCheckSpec(
@@ -36,7 +36,6 @@ def told_checks(partitions: dg.DailyPartitionsDefinition) -> dg.AssetChecksDefin
             asset=asset,
             additional_deps=[] if asset == WAREHOUSE else [WAREHOUSE],
             description=words,
-            partitions_def=partitions,
         )
         for name, asset, words in _told()
     ]
@@ -46,7 +45,7 @@ def told_checks(partitions: dg.DailyPartitionsDefinition) -> dg.AssetChecksDefin
         context: dg.AssetCheckExecutionContext, nightbook: dg.ResourceParam[Nightbook]
     ) -> Iterator[dg.AssetCheckResult]:
         layout = nightbook.layout
-        day = context.partition_key
+        day = context.run.tags["dagster/partition"]
         newest = [one for one in snapshots.landed(layout) if str(one.snapshot_date) == day][-1]
         for table in BOOK:
             yield _control(layout.database, newest.snapshot_id, table.name)

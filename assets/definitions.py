@@ -23,7 +23,7 @@ def assemble(nightbook: Nightbook) -> dg.Definitions:
             warehouse_asset(partitions),
             workbook_asset(partitions),
         ],
-        asset_checks=[told_checks(partitions)],
+        asset_checks=[told_checks()],
         jobs=[job],
         schedules=[nightly_schedule(nightbook, job)],
         resources={"nightbook": nightbook},

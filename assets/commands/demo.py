@@ -33,6 +33,15 @@ QUESTIONS = (
 )
 
 
+NEXT = (
+    ("tables", "what is in the warehouse, column by column"),
+    ("snapshots", "the nights and their states"),
+    ("export --format csv", "positions for machines and for people"),
+    ("dev", "the same nights in Dagster, in a browser"),
+    ("sandbox", "the API itself, to point your own client at"),
+)
+
+
 class SimulatedClock:
     """A clock that can be set to another night, and then runs on."""
 
@@ -91,11 +100,8 @@ def _tell(layout: Layout) -> None:
         print(f'\n{words}:\n  {me}{home} query "{sql}"\n')
         print(_indented(as_table(ask(layout.database, sql))))
     print("\nNext:")
-    print(f"  {me}{home} tables            what is in the warehouse, column by column")
-    print(f"  {me}{home} snapshots         the nights and their states")
-    print(f"  {me}{home} export --format csv")
-    print(f"  {me}{home} dev               the same nights in Dagster, in a browser")
-    print(f"  {me} sandbox           the API itself, to point your own client at")
+    for command, words in NEXT:
+        print(f"  {me}{home} {command:<20} {words}")
 
 
 def _typed(program: Path) -> str:

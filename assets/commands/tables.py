@@ -40,8 +40,13 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 
 
 def _line(one: Described) -> None:
-    first = one.comment.partition(". ")[0].rstrip(".")
+    first = _comment(one).partition(". ")[0].rstrip(".")
     print(f"  {_signature(one):<34} {textwrap.shorten(first, WIDTH - 36, placeholder=' …')}")
+
+
+def _comment(one: Described) -> str:
+    """The words without the call that a macro's comment begins with."""
+    return one.comment.removeprefix(f"{_signature(one)}: ")
 
 
 def _signature(one: Described) -> str:
@@ -52,7 +57,7 @@ def _signature(one: Described) -> str:
 
 def _whole(one: Described) -> None:
     print(f"\n{one.schema}.{_signature(one)}  ({one.kind})")
-    print(textwrap.fill(one.comment, WIDTH, initial_indent="  ", subsequent_indent="  "))
+    print(textwrap.fill(_comment(one), WIDTH, initial_indent="  ", subsequent_indent="  "))
     for name, kind, comment in one.columns:
         print(f"\n  {name}  {kind}")
         if comment:
