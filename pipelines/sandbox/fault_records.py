@@ -144,8 +144,8 @@ def _another_embedded(record: Record) -> None:
 RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
     "unknown-field": ("one record and all its parts have a field more", _one(_unknown_field)),
     "unknown-value": ("one record and its parts have new enum values", _one(_unknown_value)),
-    "unknown-bucket": ("balances have `lending` with free and locked", _one(_lending)),
-    "unknown-bucket-odd": ("balances have `vault`, which is a bare text", _one(_odd_bucket)),
+    "unknown-bucket": ("one portfolio has `lending` with free and locked", _one(_lending)),
+    "unknown-bucket-odd": ("one portfolio has `vault`, which is a bare text", _one(_odd_bucket)),
     "field-missing": ("one record lacks `createdAt`", _top(_pop("createdAt"))),
     "field-missing-everywhere": ("every record lacks `createdAt`", _all(_pop("createdAt"))),
     "field-missing-in-account": ("one account lacks `venueId`", _pop_in_account),

@@ -144,7 +144,7 @@ REQUESTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(asked=REQUESTS)
 def test_whatever_is_asked_the_answer_is_as_described(
     asked: dict[str, Any], ask: Ask, document: dict[str, Any]

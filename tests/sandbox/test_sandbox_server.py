@@ -47,6 +47,14 @@ def test_a_client_written_elsewhere_is_answered(served: Served, signed: Sign) ->
         assert (refused.status_code, refused.json()["meta"]) == (400, {})
 
 
+def test_a_header_said_twice_is_refused(served: Served, signed: Sign) -> None:
+    """Two keys, even equal ones, authenticate nobody (5.1)."""
+    path = "/edge/v1beta/venues"
+    pairs = [*headers(signed, path).items(), ("SVC-API-KEY", DEMO_KEY)]
+    reply = httpx.get(served.origin + path, headers=pairs, trust_env=False)
+    assert reply.json()["errors"][0]["error"] == "AUTHENTICATION_FAILED"
+
+
 @pytest.mark.parametrize(
     "wire", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 70_000]
 )

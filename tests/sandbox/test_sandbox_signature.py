@@ -163,7 +163,9 @@ def test_124_a_timestamp_is_an_integer(text: str, ask: Ask) -> None:
     """Anything but an int64 of milliseconds is TIMESTAMP_INVALID, never an authentication (5.3)."""
     signature = by_hand(f"GET{PREFIX}/venues{text}")
     wire = text.encode().decode("latin-1")
-    assert ask("/venues", timestamp=wire, signature=signature).refusal == TOO_LATE
+    for window in (30_000, None) if text != "-1" else (30_000,):
+        reply = ask("/venues", timestamp=wire, signature=signature, future_window_ms=window)
+        assert reply.refusal == TOO_LATE
 
 
 def test_125_126_wrong_signature_and_unknown_key(ask: Ask) -> None:
@@ -210,7 +212,9 @@ def test_128_errors_are_texts(ask: Ask) -> None:
 def test_132_another_version_is_not_served(ask: Ask) -> None:
     """The version is part of the prefix (9)."""
     for prefix in ("/edge/v1", "/edge/v2beta", "/edge/v1beta2", "/EDGE/v1beta"):
-        assert ask("/venues", prefix=prefix).refusal == (404, "RESOURCE_NOT_FOUND")
+        for key in ("all", "stranger"):
+            reply = ask("/venues", prefix=prefix, key=key)
+            assert reply.refusal == (404, "RESOURCE_NOT_FOUND")
 
 
 def test_the_body_is_signed_when_there_is_one(ask: Ask, now: int) -> None:
