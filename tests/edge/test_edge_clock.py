@@ -199,5 +199,6 @@ def test_times_of_a_reply_are_those_of_the_corrected_clock(
     service = Service()
     reply = connected(connect, service, -2 * HOUR).fetch(list_venues())
     assert abs(reply.sent_at.timestamp() * 1000 - NOW) <= 500
+    assert abs(reply.received_at.timestamp() * 1000 - NOW) <= 500
     assert reply.sent_at.utcoffset() == reply.received_at.utcoffset()
     assert time.gmtime(reply.sent_at.timestamp()).tm_year == 2027

@@ -238,6 +238,8 @@ def test_leaving_early_ends_the_rest(connect: Callable[..., EdgeClient]) -> None
     answers.close()  # type: ignore[attr-defined]  # a generator behind its interface
     assert service.count <= 20
     assert threading.active_count() == before
+    with pytest.raises(Stopped):
+        edge.fetch(list_venues())
 
 
 def test_calls_are_taken_as_slots_are_free(connect: Callable[..., EdgeClient]) -> None:

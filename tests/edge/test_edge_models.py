@@ -227,6 +227,12 @@ def test_a_new_value_of_every_enumeration_is_news(
     assert [(one.path, one.kind) for one in found] == [(path, "unknown value")]
 
 
+def test_escapes_do_not_hide_a_new_field() -> None:
+    """Escaped quotation marks in a name cannot make up for those of an unknown key."""
+    record = encoded(INSTRUMENT | {"risk": 1}).replace(b'"f"', b'"\\u0022\\u0022"')
+    assert [one.path for one in news(record, Instrument)] == ["risk"]
+
+
 def test_a_long_example_is_cut() -> None:
     """An example never carries a whole hostile value along."""
     (one,) = news(changed("risk", "x" * 10_000), Portfolio)
