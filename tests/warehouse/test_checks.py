@@ -1,0 +1,82 @@
+"""Checks: each one finds what it is for, and nothing in a good book."""
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+from tests.books import Amount, night, published
+from warehouse.checks import CheckResult, every_check, run_checks
+from warehouse.layout import Layout
+from warehouse.tables import BOOK
+from warehouse.views import macros
+
+GOOD = night("20261120T021500Z", [Amount("1.5"), Amount("1e30", asset="ETH")])
+
+
+@pytest.fixture
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A good book that can be spoilt: its tables copied into memory, without constraints."""
+    layout = Layout(tmp_path_factory.mktemp("checks"))
+    published(layout, [GOOD], "a")
+    with duckdb.connect() as connection:
+        connection.execute(f"attach '{layout.database}' as book (read_only)")
+        for table in BOOK:
+            connection.execute(f"create table {table.name} as from book.{table.name}")
+        for macro in macros():
+            if not macro.is_table:
+                connection.execute(macro.sql)
+        yield connection
+
+
+def failed(connection: duckdb.DuckDBPyConnection) -> dict[str, CheckResult]:
+    """The checks that found something."""
+    return {result.name: result for result in run_checks(connection) if not result.passed}
+
+
+def test_a_good_book_passes_every_check(connection: duckdb.DuckDBPyConnection) -> None:
+    """Every check runs on every book, and a good one passes them all."""
+    assert failed(connection) == {}
+    assert len(run_checks(connection)) == len(every_check())
+
+
+def test_every_table_has_its_key_checked() -> None:
+    """No table of the book is without a check of its key."""
+    names = {check.name for check in every_check()}
+    assert {f"{table.name}_key" for table in BOOK} <= names
+    assert {check.severity for check in every_check()} <= {"error", "warning"}
+
+
+@pytest.mark.parametrize("name", ["portfolios", "positions", "accounts", "balances", "venues"])
+def test_a_repeated_key_is_found(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """A row that is there twice is counted and shown."""
+    connection.execute(f"insert into {name} select * from {name} limit 1")
+    found = failed(connection)
+    assert list(found) == [f"{name}_key"]
+    assert found[f"{name}_key"].wrong_rows == 1
+    assert found[f"{name}_key"].stops
+    assert "row_count=2" in (found[f"{name}_key"].example or "")
+
+
+@pytest.mark.parametrize("name", ["portfolios", "positions", "accounts"])
+def test_an_orphan_is_found(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """A row whose parent is gone is found, whichever the level."""
+    connection.execute(f"delete from {name}")
+    assert list(failed(connection)) == ["orphans"]
+
+
+@pytest.mark.parametrize("amount", ["1.6", "null", "1.500000000000000001"])
+def test_an_amount_that_is_not_its_text_is_found(
+    connection: duckdb.DuckDBPyConnection, amount: str
+) -> None:
+    """A number that differs by one in the last digit, or is missing, is found."""
+    connection.execute(f"update balances set amount = {amount} where asset_id = 'BTC'")
+    found = failed(connection)
+    assert list(found) == ["amounts"]
+    assert "amount_text=1.5" in (found["amounts"].example or "")
+
+
+def test_a_text_that_is_no_amount_is_found(connection: duckdb.DuckDBPyConnection) -> None:
+    """A text that no sum could take is found before it is shown."""
+    connection.execute("update balances set amount = null, amount_text = 'NaN'")
+    assert failed(connection)["amounts"].wrong_rows == 2
