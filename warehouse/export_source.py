@@ -1,0 +1,253 @@
+"""What an export reads: one book of the published warehouse, its tables, and what is known of it.
+
+The tables are copied into the connection's own memory in a fixed order, so that every file of one
+export shows the same rows, and counting comes before writing.
+"""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract; values are parameters
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract import literal, quoted
+from warehouse.query import opened
+from warehouse.views import views
+
+BATCH = 4096
+SHOWN_DATES = 5
+PORTFOLIO_NAME = "portfolio_name"
+_NAMED = "portfolio_id"
+
+
+class NotExported(ValueError):
+    """The export could not be made; no file was written or replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """One table that people are shown: its title, its view, and the columns of its key."""
+
+    title: str
+    view: str
+    key: tuple[str, ...]
+
+    @property
+    def staged(self) -> str:
+        """The name of its copy for the time of the export."""
+        return f"export_{self.view}"
+
+
+_PLACE = ("venue_id", "account_name", "duplicate_no")
+_ASSET = ("asset_id", "is_custom_asset")
+EXHIBITS = (
+    Exhibit("Accounts", "account_balances", ("portfolio_id", *_ASSET, *_PLACE)),
+    Exhibit("Holdings", "holdings", ("portfolio_id", *_ASSET)),
+    Exhibit("Assets", "holdings_by_asset", _ASSET),
+    Exhibit("Venues", "holdings_by_venue", ("venue_id", *_ASSET)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One book, open for an export.
+
+    `snapshot` and `build` are its rows of `ops.snapshots` and `ops.build`; `rows` counts the rows
+    of each exhibit by title; `notices` are sentences that a reader of the figures must know.
+    """
+
+    connection: DuckDBPyConnection
+    day: date
+    snapshot: Mapping[str, Any]
+    build: Mapping[str, Any]
+    rows: Mapping[str, int]
+    notices: tuple[str, ...]
+
+    @property
+    def snapshot_id(self) -> str:
+        """The snapshot that is the book."""
+        return str(self.snapshot["snapshot_id"])
+
+
+@contextlib.contextmanager
+def book(database: Path, as_of: date | None) -> Iterator[Source]:
+    """Open the newest book, or the newest one on or before `as_of`.
+
+    Raises `FileNotFoundError` where nothing is published, `NotExported` where there is no book of
+    that time or the file is no warehouse of ours.
+    """
+    with contextlib.closing(opened(database)) as connection:
+        try:
+            snapshot = _book(connection, as_of)
+            day: date = snapshot["snapshot_date"]
+            for exhibit in EXHIBITS:
+                _stage(connection, exhibit, day)
+            counted = {exhibit.title: _count(connection, exhibit) for exhibit in EXHIBITS}
+            build = records(connection, "select * from ops.build")[0]
+            notices = tuple(_notices(connection, snapshot, as_of))
+        except duckdb.Error as error:
+            raise NotExported(
+                f"{database.name} could not be read as a warehouse of nightbook: {error}. No file "
+                "was written. Look with `nightbook doctor`, or make it anew: `nightbook rebuild`."
+            ) from error
+        yield Source(connection, day, snapshot, build, counted, notices)
+
+
+def records(connection: DuckDBPyConnection, query: str, *given: object) -> list[dict[str, Any]]:
+    """The rows of a small query, each by column name."""
+    found = connection.execute(query, list(given))
+    names = [column[0] for column in found.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def _book(connection: DuckDBPyConnection, as_of: date | None) -> dict[str, Any]:
+    books = records(connection, "select * from ops.snapshots where is_book order by snapshot_id")
+    wanted = [row for row in books if as_of is None or row["snapshot_date"] <= as_of]
+    if wanted:
+        return max(wanted, key=lambda row: row["snapshot_date"])
+    if not books:
+        held = records(connection, "select * from ops.snapshots where state = 'held'")
+        why = f"; {held[-1]['snapshot_id']} is held: {held[-1]['reason']}" if held else ""
+        raise NotExported(
+            f"The warehouse has no book yet{why}. No file was written. List the nights with "
+            "`nightbook snapshots`, and take one with `nightbook run` or accept a held one with "
+            "`nightbook accept ID`."
+        )
+    days = sorted({row["snapshot_date"].isoformat() for row in books})
+    more = f", ... ({len(days)} in all)" if len(days) > SHOWN_DATES else ""
+    raise NotExported(
+        f"There is no book of {as_of} or before it; the dates that have one are "
+        f"{', '.join(days[:SHOWN_DATES])}{more}, the newest is {days[-1]}. No file was written. "
+        "Ask for one of these with --as-of, or leave it out for the newest."
+    )
+
+
+def _stage(connection: DuckDBPyConnection, exhibit: Exhibit, day: date) -> None:
+    """Copy an exhibit, with the portfolio's name where the view has its id."""
+    on_day = f"date {literal(day.isoformat())}"
+    shown, joined = "given.*", ""
+    if _NAMED in exhibit.key:
+        shown = f"coalesce(portfolios.name, given.portfolio_id) as {PORTFOLIO_NAME}, given.*"
+        joined = (
+            f"left join history.portfolios as portfolios on portfolios.snapshot_date = {on_day} "
+            "and portfolios.portfolio_id = given.portfolio_id"
+        )
+    order = ", ".join(f"given.{quoted(name)}" for name in exhibit.key)
+    connection.execute(
+        f"create or replace temp table {exhibit.staged} as select {shown} "
+        f"from {exhibit.view}_as_of({on_day}) as given {joined} order by {order}"
+    )
+
+
+def _count(connection: DuckDBPyConnection, exhibit: Exhibit) -> int:
+    found = connection.execute(f"select count(*) from {exhibit.staged}").fetchone()
+    return int(found[0]) if found else 0
+
+
+def columns_of(source: Source, exhibit: Exhibit) -> dict[str, str]:
+    """The columns of an exhibit and their types, the portfolio's name first where it has one."""
+    found = source.connection.execute(f"describe {exhibit.staged}").fetchall()
+    return {name: kind for name, kind, *_ in found}
+
+
+def meanings(exhibit: Exhibit) -> dict[str, str]:
+    """The meaning of every column, as the view's own file says it."""
+    words = next(words for words in views() if words.name == exhibit.view)
+    return {
+        PORTFOLIO_NAME: "The portfolio's name at that time, or its id where it has none.",
+        **words.entries,
+    }
+
+
+def batches(
+    source: Source, exhibit: Exhibit, names: tuple[str, ...], *, start: int = 0, rows: int = -1
+) -> Iterator[tuple[tuple[Any, ...], ...]]:
+    """Some columns of an exhibit in its order, a batch of columns at a time.
+
+    From row `start`, `rows` of them, all where that is negative. Decimals come as text in plain
+    digits, since every reader of batches writes text.
+    """
+    kinds = columns_of(source, exhibit)
+    shown = ", ".join(
+        f"{quoted(name)}{'::varchar' if kinds[name].startswith('DECIMAL') else ''}"
+        for name in names
+    )
+    limit = f"limit {rows} offset {start}" if rows >= 0 else ""
+    found = source.connection.execute(f"select {shown} from {exhibit.staged} {limit}")
+    while fetched := found.fetchmany(BATCH):
+        yield tuple(zip(*fetched, strict=True))
+
+
+def longest(source: Source, exhibit: Exhibit) -> dict[str, int]:
+    """The length of the longest text of each column of texts."""
+    names = [name for name, kind in columns_of(source, exhibit).items() if kind == "VARCHAR"]
+    shown = ", ".join(f"coalesce(max(length({quoted(name)})), 0)" for name in names)
+    found = source.connection.execute(f"select {shown} from {exhibit.staged}").fetchone()
+    return dict(zip(names, found or (), strict=True))
+
+
+def longest_whole(source: Source, exhibit: Exhibit) -> dict[str, int]:
+    """The most digits before the point of each column of amounts, up to 15."""
+    names = [name for name in columns_of(source, exhibit) if name.endswith("_text")]
+    shown = ", ".join(
+        f"coalesce(max(least(15, length(split_part({quoted(name)}, '.', 1)))), 0)" for name in names
+    )
+    found = source.connection.execute(f"select {shown} from {exhibit.staged}").fetchone()
+    return dict(zip(names, found or (), strict=True))
+
+
+def rows_rounded(source: Source, exhibit: Exhibit, significant: int, longest: int) -> int:
+    """How many rows have an amount of more digits than a number keeps, counted by DuckDB."""
+    names = [quoted(name) for name in columns_of(source, exhibit) if name.endswith("_text")]
+    tests = " or ".join(
+        f"length({name}) > {longest} or (length({name}) > {significant} and "
+        f"length(trim(replace({name}, '.', ''), '-0')) > {significant})"
+        for name in names
+    )
+    query = f"select count(*) from {exhibit.staged} where {tests}"
+    found = source.connection.execute(query).fetchone()
+    return int(found[0]) if found else 0
+
+
+def texts_over(source: Source, exhibit: Exhibit, size: int) -> list[str]:
+    """Every text of an exhibit that is longer than so many bytes."""
+    found: set[str] = set()
+    for name, kind in columns_of(source, exhibit).items():
+        if kind == "VARCHAR":
+            column = quoted(name)
+            query = f"select distinct {column} from {exhibit.staged} where strlen({column}) > ?"
+            found.update(row[0] for row in source.connection.execute(query, [size]).fetchall())
+    return sorted(found)
+
+
+def _notices(
+    connection: DuckDBPyConnection, snapshot: Mapping[str, Any], as_of: date | None
+) -> Iterator[str]:
+    day = snapshot["snapshot_date"]
+    if as_of is not None and as_of != day:
+        yield f"{as_of} has no book: this is the one of {day}, the newest on or before it."
+    later = records(
+        connection,
+        "select snapshot_id, snapshot_date, reason from ops.snapshots where state = 'held' "
+        "and snapshot_id > ? and snapshot_date <= ? order by snapshot_id",
+        snapshot["snapshot_id"],
+        as_of or date.max,
+    )
+    for row in later[-3:]:
+        yield (
+            f"A newer night is held and not in these figures: {row['snapshot_id']}, because "
+            f"{row['reason'] or 'the guards stopped it'}."
+        )
+    if snapshot["reject_count"]:
+        yield (
+            f"{snapshot['reject_count']} things that the API sent break the contract and are not "
+            "in these figures: see ops.rejects."
+        )
+    if snapshot["state"] == "accepted" and snapshot["reason"]:
+        yield f"This night was accepted by {snapshot['decided_by']}: {snapshot['reason']}."

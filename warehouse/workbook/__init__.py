@@ -1,0 +1,1 @@
+"""Sheets as finance wants them: exact, harmless, framed for reading and printing."""

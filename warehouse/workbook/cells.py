@@ -1,0 +1,97 @@
+"""One value as a cell's XML: nothing executes, nothing is lost, nothing is rounded unsaid.
+
+Texts are written inline and typed as text, so that no program reads a formula into one. What XML
+cannot hold is written `_xHHHH_`, as ECMA-376 part 1, 22.9.2.19 says, which spreadsheets read back.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from html import escape
+
+CELL_LIMIT = 32_767  # UTF-16 units: what a cell holds
+PIECE = 32_000
+LONGEST_NUMBER = 300  # letters: beyond, a double may be infinite or lose its whole size
+SIGNIFICANT = 15  # digits that a spreadsheet shows and keeps
+LONG_TEXTS = "Long texts"
+
+_PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 .:/-]*[A-Za-z0-9])?")
+_UNSPEAKABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
+_NON_CHARACTERS = re.compile("[\ufffe\uffff]")
+_HOSTILE = re.compile(r"[\s\x00-\x1f'\"]*[=+\-@|%\uff1d\uff0b\uff0d\uff20\u2212]")
+_AMOUNT = re.compile(r"-?[0-9]+(?:\.[0-9]+)?", re.ASCII)
+
+
+class Digits(IntEnum):
+    """What a number cell is to its exact text."""
+
+    EXACT = 0
+    ROUNDED = 1
+    TEXT_ONLY = 2
+
+    @property
+    def words(self) -> str:
+        """As the sheet says it."""
+        return ("exact", "rounded", "text only")[self]
+
+
+def units(text: str) -> int:
+    """How long a spreadsheet finds a text: in UTF-16 units."""
+    return len(text) + sum(1 for letter in text if letter > "\uffff")
+
+
+def safe_xml(text: str) -> str:
+    """The text as XML content that reads back as it was."""
+    spoken = _UNSPEAKABLE.sub(lambda found: f"_x{ord(found[0]):04X}_", text)
+    return escape(spoken, quote=False)
+
+
+def can_be_compared(text: str) -> bool:
+    """Whether other writers too can put the text into a cell as it is."""
+    return not _NON_CHARACTERS.search(text) and units(text) <= CELL_LIMIT
+
+
+def is_hostile(text: str) -> bool:
+    """Whether a program might take the text for a formula, were it typed in."""
+    return bool(_HOSTILE.match(text))
+
+
+def string(text: str) -> str:
+    """A text as the inside of a cell."""
+    if _PLAIN.fullmatch(text):
+        return f"<is><t>{text}</t></is>"
+    return f'<is><t xml:space="preserve">{safe_xml(text)}</t></is>'
+
+
+def number(text: str) -> tuple[str, Digits]:
+    """An exact amount as the double nearest to it, and what that is to the text.
+
+    `ValueError` where the text is no plain amount.
+    """
+    if not _AMOUNT.fullmatch(text):
+        raise ValueError(f"{text[:60]!r} is no amount in plain digits; no file was made")
+    if len(text) <= SIGNIFICANT:
+        return text, Digits.EXACT
+    if len(text) > LONGEST_NUMBER:
+        return "", Digits.TEXT_ONLY
+    exact = len(text.replace(".", "").strip("-0")) <= SIGNIFICANT
+    return repr(float(text)), Digits.EXACT if exact else Digits.ROUNDED
+
+
+def pieces(text: str) -> list[str]:
+    """A long text cut so that each piece fits a cell, never through a letter."""
+    cut = [text[start : start + PIECE // 2] for start in range(0, len(text), PIECE // 2)]
+    return cut or [""]
+
+
+def shortened(texts: Iterable[str]) -> Mapping[str, str]:
+    """What stands in cells for texts that no cell holds: their beginning, and where the rest is.
+
+    Texts are numbered in their own order, so that equal texts are equal cells on every sheet.
+    """
+    long = sorted({text for text in texts if units(text) > CELL_LIMIT})
+    return {
+        text: f"{text[:200]} ... (whole text of {len(text):,} letters: sheet {LONG_TEXTS}, "
+        f"no. {place})"
+        for place, text in enumerate(long, 1)
+    }

@@ -1,0 +1,100 @@
+"""What a sheet is, as data: its columns, their titles, meanings, kinds and widths.
+
+Titles are stable, for people's lookups hang on them. Nothing here writes.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from xlsxwriter.utility import xl_col_to_name
+
+NARROWEST = 8
+WIDEST = 44
+ROWS_PER_SHEET = 1_048_575
+
+
+class Kind(Enum):
+    """What a column shows of its source."""
+
+    TEXT = "text"
+    COUNT = "count"
+    NUMBER = "number"  # an amount as a double: to read, to sort, to add up
+    EXACT = "exact"  # the same amount as text: the truth
+    DIGITS = "digits"  # whether all numbers of the row are their exact texts
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: the source it shows, its title and meaning, and how it is laid out.
+
+    `source` names a column of the data; that of a NUMBER is the exact text. `is_printed` columns
+    stand together on the left; the others are grouped on the right and stay off the paper.
+    """
+
+    source: str
+    title: str
+    meaning: str
+    kind: Kind
+    width: float = 12
+    is_printed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One sheet, or the part of a table that one sheet can hold: `start` is its first row, from 0.
+
+    `frozen` is how many columns stay in sight. A table that fits one sheet has `part` 1 of 1.
+    """
+
+    table: str
+    columns: tuple[Column, ...]
+    rows: int
+    start: int = 0
+    part: int = 1
+    parts: int = 1
+    frozen: int = 2
+
+    @property
+    def name(self) -> str:
+        """The tab: the table's name, numbered from the second part on."""
+        return self.table if self.part == 1 else f"{self.table} {self.part}"
+
+    @property
+    def last_row(self) -> int:
+        """The last row of the data, as a spreadsheet counts; the header is row 1."""
+        return max(self.rows, 1) + 1
+
+    def letter(self, source: str, kind: Kind) -> str:
+        """The column letter of a source; `KeyError` where the sheet does not show it."""
+        for place, column in enumerate(self.columns):
+            if (column.source, column.kind) == (source, kind):
+                return str(xl_col_to_name(place))
+        raise KeyError(f"sheet {self.name} has no column {source} as {kind.value}")
+
+    def cells(self, source: str, kind: Kind) -> str:
+        """The data of a column as a reference that stays where it is, like `Accounts!$B$2:$B$9`."""
+        letter = self.letter(source, kind)
+        return f"'{self.name}'!${letter}$2:${letter}${self.last_row}"
+
+
+def parts(
+    table: str, columns: tuple[Column, ...], rows: int, limit: int = ROWS_PER_SHEET
+) -> tuple[Sheet, ...]:
+    """A table as sheets of at most `limit` rows each: one, unless there are more."""
+    count = max(1, -(-rows // limit))
+    return tuple(
+        Sheet(table, columns, min(limit, rows - part * limit), part * limit, part + 1, count)
+        for part in range(count)
+    )
+
+
+def title(name: str) -> str:
+    """The title of a column of the warehouse: `trading_free_text` is `Trading free, exact`."""
+    plain = name.removesuffix("_text").replace("_", " ")
+    plain = plain.removeprefix("is ").capitalize()
+    return f"{plain}, exact" if name.endswith("_text") else plain
+
+
+def fitting(longest: int) -> float:
+    """A column width, in letters, for a text of that length."""
+    return float(min(max(longest + 2, NARROWEST), WIDEST))
