@@ -2,21 +2,24 @@
 
 An amount is decimal text (2.10): an optional sign, digits with an optional point, an optional
 exponent within ±200. `.5`, `1e-8` and `-0` are amounts; `1_000`, ` 1`, `NaN`, digits of other
-scripts and JSON numbers are not. Nothing here ever rounds.
+scripts, JSON numbers and texts of more than a thousand letters are not. Nothing here ever rounds.
 """
 
 import decimal
 import re
 from collections.abc import Iterable
 from decimal import Decimal
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 TYPE = pa.decimal128(38, 18)
 EXPONENT_LIMIT = 200
+LONGEST = 1000
 # What Arrow casts exactly to DECIMAL(38,18): anything else it may wrap or refuse, so it is gated.
-GATE = r"^-?0*[0-9]{1,20}(\.[0-9]{1,18})?$"
+GATE = r"^-?[0-9]{1,20}(\.[0-9]{1,18})?$"
 _GRAMMAR = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?", re.ASCII)
 _PLACES = Decimal("1e-18")
 _FITTING = decimal.Context(prec=38, traps=[decimal.Inexact, decimal.InvalidOperation])
@@ -31,7 +34,7 @@ EXACT = decimal.Context(
 
 def parse(text: str) -> Decimal | None:
     """The exact value of an amount text, or None where the text is not an amount."""
-    match = _GRAMMAR.fullmatch(text)
+    match = _GRAMMAR.fullmatch(text) if len(text) <= LONGEST else None
     if match is None:
         return None
     exponent = match[3]
@@ -73,6 +76,15 @@ def plain(value: Decimal) -> str:
     return f"-{digits}" if negative and digits != "0" else digits
 
 
+def replaced(values: pa.Array, filled: dict[int, Any]) -> pa.Array:
+    """A column with some of its values set by place."""
+    places = sorted(filled)
+    mask = np.zeros(len(values), dtype=bool)
+    mask[places] = True
+    replacements = pa.array([filled[place] for place in places], values.type)
+    return pc.replace_with_mask(values, pa.array(mask), replacements)
+
+
 def column(texts: pa.Array) -> tuple[pa.Array, list[int]]:
     """Texts as `DECIMAL(38,18)`, and the places of the texts that did not become a value.
 
@@ -91,7 +103,5 @@ def column(texts: pa.Array) -> tuple[pa.Array, list[int]]:
         if fitting is not None:
             filled[place] = fitting
     if filled:
-        mask = pa.array([i in filled for i in range(len(texts))], pa.bool_())
-        replacements = pa.array([filled[place] for place in sorted(filled)], TYPE)
-        values = pc.replace_with_mask(values, mask, replacements)
+        values = replaced(values, filled)
     return values, [place for place in odd if place not in filled]

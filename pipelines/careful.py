@@ -5,20 +5,26 @@ that `pipelines.columns` turns into rows exactly like those of the fast reader. 
 that is broken goes to `ops.rejects` with its path, its text and the reason; its siblings live on.
 """
 
+import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from pipelines import amounts, moments
 from pipelines.notes import UNKNOWN_BALANCE, UNKNOWN_FIELD, UNKNOWN_VALUE, Inexact, Notes, Reject
 from pipelines.shapes import DOCUMENTED, Field, Form, Shape
-from pipelines.texts import Members, Number, text_of
+from pipelines.texts import Members, Number, is_text, read, shown, text_of
 from warehouse.contract import Kind
 
 # Which table and column keep an amount or time, by its source: for ops.inexact.
 Columns = dict[str, tuple[str, str]]
+_NAME = re.compile(r"[\w-]+")
 
 
-class Broken(Exception):  # noqa: N818 - it is about a record, not about the program
+SHOWN = 60
+HALVED = "half of a surrogate pair stands in it, which no text can hold"
+
+
+class Broken(Exception):
     """A record without which there is no row; it has been noted."""
 
 
@@ -30,7 +36,8 @@ class Place:
     pattern: str
 
     def member(self, name: str) -> "Place":
-        """The place of a member."""
+        """The place of a member; a name that would read as path itself is put in quotes."""
+        name = name if _NAME.fullmatch(name) else text_of(name)
         return Place(f"{self.path}.{name}", f"{self.pattern}.{name}")
 
     def element(self, number: int) -> "Place":
@@ -47,12 +54,24 @@ class Careful:
     columns: Columns
     model: str
 
+    def whole(self, raw: bytes, shape: Shape, place: Place, *, money: bool) -> dict[str, Any]:
+        """The parts of an outermost record that stand; `Broken` when it has no row at all."""
+        try:
+            value = read(raw)
+        except (ValueError, RecursionError):
+            reason = "a record that can be taken apart was expected: this one is nested too deeply"
+            text = raw.decode(errors="backslashreplace")
+            self.notes.rejects.append(Reject(self.request_no, place.path, reason, text, money))
+            raise Broken(reason) from None
+        return self.record(value, shape, place, money=money)
+
     def record(self, value: Any, shape: Shape, place: Place, *, money: bool) -> dict[str, Any]:
         """The parts of a record that stand; `Broken` when it has no row at all."""
         if not isinstance(value, Members):
             raise self._broken(place, "an object was expected", value, money=money)
         if value.repeated:
-            reason = f"the key {value.twice()!r} stands twice: which one counts cannot be known"
+            key = shown(value.twice()[:SHOWN])
+            reason = f"the key {key!r} stands twice: which one counts cannot be known"
             raise self._broken(place, reason, value, money=money)
         clean: dict[str, Any] = {}
         for field in shape.fields.values():
@@ -110,6 +129,8 @@ class Careful:
     def _text(self, value: Any, field: Field, here: Place) -> str:
         if isinstance(value, Number) or not isinstance(value, str):
             raise TypeError
+        if not is_text(value):
+            raise ValueError(HALVED)
         if field.kind is Kind.AMOUNT:
             self._amount(value, field.source, here)
         elif field.kind is Kind.MOMENT:
@@ -158,11 +179,13 @@ class Careful:
         for number, value in enumerate(values):
             place = here.element(number)
             if field.shape is None:
-                if isinstance(value, str) and not isinstance(value, Number):
+                if is_text(value):
                     self._word(value, place)
                     kept.append(value)
                 else:
-                    self.reject(place, "text was expected", value, money=False)
+                    half = isinstance(value, str) and not isinstance(value, Number)
+                    reason = HALVED if half else "text was expected"
+                    self.reject(place, reason, value, money=False)
                 continue
             try:
                 kept.append(self.record(value, field.shape, place, money=field.carries_money))
@@ -175,24 +198,32 @@ class Careful:
             if name in shape.fields:
                 continue
             here = place.member(name)
-            if shape.name == "Balance" and isinstance(member, Members) and member:
+            if shape.name == "Balance" and isinstance(member, Members | list) and member:
                 clean.setdefault("other", []).extend(self._unknown_balance(name, member, here))
             else:
                 self.notes.saw(here.pattern, UNKNOWN_FIELD, name, text_of(member))
 
-    def _unknown_balance(self, name: str, member: Members, here: Place) -> list[dict[str, str]]:
+    def _unknown_balance(
+        self, name: str, member: Members | list[Any], here: Place
+    ) -> list[dict[str, str]]:
         """The amounts of a balance kind that the document does not know; money is never dropped."""
         self.notes.saw(here.pattern, UNKNOWN_BALANCE, name, text_of(member))
-        if not member.repeated and all(_is_amount(amount) for amount in member.values()):
+        if _is_amounts_alone(member) and all(map(is_text, (name, *member))):
             for state, amount in member.items():
                 self._amount(amount, "BALANCE", here.member(state))
-            return [
-                {"bucket": name, "state": state, "amount": amount}
-                for state, amount in member.items()
-            ]
-        money = any(_is_amount(part) or isinstance(part, Number) for _, part in member.pairs)
-        self.reject(here, "an unknown balance kind of amount texts alone", member, money=money)
+            return [{"bucket": name, "state": state, "amount": member[state]} for state in member]
+        if _may_hold_money(member):
+            self.reject(here, "an unknown balance kind of amount texts alone", member, money=True)
         return []
+
+
+def _is_amounts_alone(member: Members | list[Any]) -> TypeGuard[Members]:
+    """Whether an unknown balance kind is an object of amount texts, so that it can be rows."""
+    return (
+        isinstance(member, Members)
+        and not member.repeated
+        and all(map(_is_amount, member.values()))
+    )
 
 
 def _is_amount(value: Any) -> bool:
@@ -201,6 +232,20 @@ def _is_amount(value: Any) -> bool:
         and not isinstance(value, Number)
         and amounts.parse(value) is not None
     )
+
+
+def _may_hold_money(value: Any) -> bool:
+    """Whether an amount or a number stands anywhere in a value."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Number) or _is_amount(part):
+            return True
+        if isinstance(part, Members):
+            waiting += [member for _, member in part.pairs]
+        elif isinstance(part, list):
+            waiting += part
+    return False
 
 
 def _stated(balance: Members, shape: Shape, other: list[dict[str, str]] | None) -> int:

@@ -1,52 +1,37 @@
 """Control totals: counted and summed in the landed JSON, and again in the lake.
 
-The JSON is walked by plain typed decoding, the lake by Arrow: neither shares code with the way
-rows are made, so a row or a digit lost on the way shows. Sums are exact.
+The JSON is walked by plain decoding, the lake by Arrow: neither shares code with the way rows are
+made, so a row or a digit lost on the way shows. Sums are exact.
+
+Counting takes what is as documented for granted and is quick. Where that and the lake differ, the
+JSON is counted once more with care (`pipelines.counting`), and that count stands.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines import amounts
+from pipelines import amounts, counting
+from pipelines.counting import Counted, Raw, Sum, Totals
 
-Json = Any
 COUNTED = ("portfolios", "integrations", "positions", "accounts", "balances")
-# The documented amounts of a balance (2.5); any other kind counts when it is amounts alone.
-_KNOWN = {
-    "trading": {"free", "locked"},
-    "margin": {"locked"},
-    "staking": {"locked"},
-    "custody": {"free", "locked"},
-}
-
-
-class Sum(NamedTuple):
-    """What is summed: an asset in a bucket."""
-
-    asset_id: str
-    is_custom_asset: bool
-    bucket: str
-
-
-class Totals(NamedTuple):
-    """Rows by table, and the exact sum of each asset and bucket."""
-
-    rows: dict[str, int]
-    sums: dict[Sum, Decimal]
+# Texts wait to be summed together, but never so many that memory would grow with the body.
+MOST_WAITING = 50_000
+_PLAIN = re.compile(r"(?:-?[0-9]{1,99}(?:\.[0-9]{1,99})?\n)*")
 
 
 class _Account(msgspec.Struct):
+    balance: dict[str, dict[str, str]]
     venueId: str  # noqa: N815 - the document's spelling, so that nothing is renamed here
     name: str
-    balance: dict[str, dict[str, str]]
 
 
 class _Position(msgspec.Struct):
@@ -65,108 +50,86 @@ class _Portfolio(msgspec.Struct):
     integrations: list[_Integration] | None = None
 
 
-def of_portfolios(raws: Iterable[msgspec.Raw]) -> Totals:
-    """Totals of landed portfolios, each id once, for the five tables that come of them."""
-    rows = Counter(dict.fromkeys(COUNTED, 0))
-    texts: defaultdict[Sum, list[str]] = defaultdict(list)
-    seen: set[str] = set()
-    decoder = msgspec.json.Decoder(_Portfolio)
-    for raw in raws:
-        portfolio: _Portfolio | None
-        try:
-            portfolio = decoder.decode(raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            portfolio = _leniently(raw)
-        if portfolio is None or portfolio.id in seen:
-            continue
-        seen.add(portfolio.id)
-        rows["portfolios"] += 1
-        rows["integrations"] += len({one.id for one in portfolio.integrations or ()})
-        rows["positions"] += len({(p.assetId, p.isCustomAsset) for p in portfolio.positions})
-        for position in portfolio.positions:
-            rows["accounts"] += len(position.accounts)
-            _gather(position, texts)
-    values = {key: _legal(several) for key, several in texts.items()}
-    rows["balances"] = sum(map(len, values.values()))
-    return Totals(dict(rows), {key: amounts.exact_sum(v) for key, v in values.items() if v})
+_DECODER = msgspec.json.Decoder(_Portfolio)
 
 
-class _Venue(msgspec.Struct):
-    id: str
-    type: Json = None
+class _Sums:
+    """Exact sums that take amounts by the thousand."""
+
+    def __init__(self) -> None:
+        self.amounts = 0
+        self.totals: dict[Sum, Decimal] = {}
+        self._texts: defaultdict[Sum, list[str]] = defaultdict(list)
+        self._waiting = 0
+
+    def add(self, key: Sum, texts: Iterable[str]) -> None:
+        """Take the amounts among some texts."""
+        waiting = self._texts[key]
+        before = len(waiting)
+        waiting += texts
+        self._waiting += len(waiting) - before
+        if self._waiting >= MOST_WAITING:
+            self.settle()
+
+    def settle(self) -> None:
+        """Sum up what waits."""
+        with localcontext(amounts.EXACT):
+            for key, texts in self._texts.items():
+                values = _values(texts)
+                if values:
+                    self.amounts += len(values)
+                    self.totals[key] = sum(values, self.totals.get(key, Decimal(0)))
+        self._texts.clear()
+        self._waiting = 0
 
 
-def of_venues(raws: Iterable[msgspec.Raw]) -> dict[str, int]:
-    """How many venues and venue types were landed, each venue's id once."""
-    types: dict[str, set[str]] = {}
-    for raw in raws:
-        try:
-            venue = msgspec.json.decode(raw, type=_Venue)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            continue
-        words = venue.type if isinstance(venue.type, list) else []
-        types.setdefault(venue.id, {word for word in words if isinstance(word, str)})
-    return {"venues": len(types), "venue_types": sum(map(len, types.values()))}
-
-
-def _gather(position: _Position, texts: defaultdict[Sum, list[str]]) -> None:
-    for account in position.accounts:
-        for bucket, parts in account.balance.items():
-            known = _KNOWN.get(bucket)
-            if known is None:
-                stated = list(parts.values()) if len(_legal(parts.values())) == len(parts) else []
-            elif parts.keys() <= known:
-                stated = list(parts.values())
-            else:
-                stated = [text for state, text in parts.items() if state in known]
-            texts[Sum(position.assetId, position.isCustomAsset, bucket)].extend(stated)
-
-
-def _legal(texts: Iterable[str]) -> list[Decimal]:
+def _values(texts: list[str]) -> list[Decimal]:
+    """The amounts among texts; those in plain digits, which nearly all are, at once."""
+    if _PLAIN.fullmatch("".join(f"{text}\n" for text in texts)):
+        return list(map(Decimal, texts))
     return [value for text in texts if (value := amounts.parse(text)) is not None]
 
 
-def _leniently(raw: msgspec.Raw) -> _Portfolio | None:
-    """A record that is not as documented, as far as it can be counted."""
+def of_portfolios(raws: Iterable[Raw], *, precise: bool = False) -> Totals:
+    """Totals of landed portfolios, each id once, for the five tables that come of them."""
+    rows = Counter(dict.fromkeys(COUNTED, 0))
+    sums = _Sums()
+    seen: set[str] = set()
+    for raw in raws:
+        counted = counting.portfolio(raw) if precise else _quickly(raw) or counting.portfolio(raw)
+        if counted is None or counted.identity in seen:
+            continue
+        seen.add(counted.identity)
+        rows["portfolios"] += 1
+        rows["integrations"] += counted.integrations
+        rows["positions"] += counted.positions
+        rows["accounts"] += counted.accounts
+        for key, texts in counted.amounts.items():
+            sums.add(key, texts)
+    sums.settle()
+    rows["balances"] = sums.amounts
+    return Totals(dict(rows), sums.totals)
+
+
+def _quickly(raw: Raw) -> Counted | None:
+    """A portfolio as documented, or None where it is not."""
     try:
-        tree = msgspec.json.decode(raw)
+        portfolio = _DECODER.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    if not isinstance(tree, dict) or not isinstance(tree.get("id"), str):
-        return None
-    positions = [
-        _Position(asset, custom, [*_accounts(position)])
-        for position in _objects(tree.get("positions"))
-        if isinstance(asset := position.get("assetId"), str)
-        and isinstance(custom := position.get("isCustomAsset"), bool)
-    ]
-    integrations = [
-        _Integration(one["id"])
-        for one in _objects(tree.get("integrations"))
-        if isinstance(one.get("id"), str)
-    ]
-    return _Portfolio(tree["id"], positions, integrations)
-
-
-def _accounts(position: dict[str, Json]) -> Iterator[_Account]:
-    for account in _objects(position.get("accounts")):
-        venue, name, balance = (account.get(key) for key in ("venueId", "name", "balance"))
-        if isinstance(venue, str) and isinstance(name, str):
-            parts = balance if isinstance(balance, dict) else {}
-            yield _Account(venue, name, dict(_parts(parts)))
-
-
-def _parts(balance: dict[str, Json]) -> Iterator[tuple[str, dict[str, str]]]:
-    for bucket, parts in balance.items():
-        if not isinstance(parts, dict):
-            continue
-        stated = {state: text for state, text in parts.items() if isinstance(text, str)}
-        if bucket in _KNOWN or len(stated) == len(parts):
-            yield bucket, stated
-
-
-def _objects(value: Json) -> list[dict[str, Json]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    texts: defaultdict[Sum, list[str]] = defaultdict(list)
+    for position in portfolio.positions:
+        for account in position.accounts:
+            for bucket, parts in account.balance.items():
+                key = Sum(position.assetId, position.isCustomAsset, bucket)
+                texts[key] += counting.stated(bucket, parts)
+    return Counted(
+        portfolio.id,
+        len({one.id for one in portfolio.integrations or ()}),
+        len({(p.assetId, p.isCustomAsset) for p in portfolio.positions}),
+        sum(len(p.accounts) for p in portfolio.positions),
+        texts,
+    )
 
 
 def of_lake(files: dict[str, Path]) -> Totals:
@@ -203,7 +166,12 @@ def _key(row: dict[str, Any]) -> Sum:
     return Sum(row["asset_id"], row["is_custom_asset"], row["bucket"])
 
 
-def compared(table_of_sums: str, in_json: Totals, in_lake: Totals) -> Iterator[dict[str, Any]]:
+def differ(in_json: Totals, in_lake: Totals) -> bool:
+    """Whether any measure is not the same on both sides."""
+    return any(one["in_json"] != one["in_lake"] for one in compared(in_json, in_lake))
+
+
+def compared(in_json: Totals, in_lake: Totals) -> Iterator[dict[str, Any]]:
     """Both totals side by side, as rows of `ops.control_totals` without the snapshot."""
     for table in sorted(in_json.rows.keys() | in_lake.rows.keys()):
         yield {
@@ -217,7 +185,7 @@ def compared(table_of_sums: str, in_json: Totals, in_lake: Totals) -> Iterator[d
         }
     for key in sorted(in_json.sums.keys() | in_lake.sums.keys()):
         yield {
-            "table_name": table_of_sums,
+            "table_name": "balances",
             "measure": "sum",
             **key._asdict(),
             "in_json": amounts.plain(in_json.sums.get(key, Decimal(0))),

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from pipelines.edge.protocol import Envelope
 from pipelines.notes import Notes, Reject
 from pipelines.texts import read, text_of
 
@@ -15,28 +16,38 @@ BATCH_BYTES = 4 * 1024 * 1024
 
 
 class Element(NamedTuple):
-    """One record as it came: the answer it stood in, and its number there."""
+    """One record as it came: the answer it stood in, its number there, and its id if it is text."""
 
     raw: msgspec.Raw
     request_no: int
     number: int
+    identity: str | None
 
 
 class _Id(msgspec.Struct):
     id: str
 
 
+_ID = msgspec.json.Decoder(_Id)
+
+
+def split(envelope: Envelope) -> list[msgspec.Raw]:
+    """The records of a list as the bytes that came, whatever they are; may raise `RecursionError`.
+
+    What is no object is for the careful reader: one such record must not hide its siblings.
+    """
+    return msgspec.json.decode(envelope.data, type=list[msgspec.Raw])
+
+
 def id_of(raw: msgspec.Raw) -> str | None:
     """The id of a record, or None where it has none that is text."""
     try:
-        return msgspec.json.decode(raw, type=_Id).id
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return _ID.decode(raw).id
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 
-def once(
-    elements: Iterable[Element], notes: Notes, *, carries_money: bool
-) -> list[tuple[str | None, Element]]:
+def once(elements: Iterable[Element], notes: Notes, *, carries_money: bool) -> list[Element]:
     """Each id once, ordered; repeated records are told in `ops.rejects`.
 
     Records that repeat another one word for word are taken once. Where they differ nobody knows
@@ -44,13 +55,13 @@ def once(
     """
     found: dict[str | None, list[Element]] = {}
     for element in elements:
-        found.setdefault(id_of(element.raw), []).append(element)
-    kept: list[tuple[str | None, Element]] = [(None, one) for one in found.pop(None, [])]
-    for identity in sorted(filter(None.__ne__, found), key=str):
-        several = found[identity]
+        found.setdefault(element.identity, []).append(element)
+    kept = found.pop(None, [])
+    for _, several in sorted((str(identity), several) for identity, several in found.items()):
         if len(several) > 1:
-            several = _settled(several, notes, carries_money=carries_money)
-        kept += [(identity, element) for element in several]
+            kept += _settled(several, notes, carries_money=carries_money)
+        else:
+            kept += several
     return kept
 
 

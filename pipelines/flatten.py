@@ -5,15 +5,18 @@ Two parts: portfolios (five tables) and venues (three). Each part stages its tab
 """
 
 import contextlib
+import mmap
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
 
-from pipelines import control, landing, portfolios, resources, venues
+from pipelines import control, counting, landing, portfolios, resources, venues
+from pipelines.counting import Totals
 from pipelines.edge import protocol
-from pipelines.elements import Element, batches, id_of, once
+from pipelines.elements import Element, batches, id_of, once, split
 from pipelines.landing import Answer, Manifest
 from pipelines.notes import Notes
 from warehouse.contract import Table
@@ -31,14 +34,17 @@ def flatten_portfolios(layout: Layout, manifest: Manifest, tell: Tell = lambda _
     Raises `landing.Damaged` where the landed bytes are not those that were received.
     """
     notes = Notes()
-    found = list(_elements(layout, manifest, manifest.answered("list_portfolios")))
-    kept = [element for _, element in once(found, notes, carries_money=True)]
+    found = _elements(layout, manifest, manifest.answered("list_portfolios"))
+    kept = once(found, notes, carries_money=True)
     with _staged(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
         read = portfolios.resource(manifest.snapshot_date)
         _fill(batches(kept), read, notes, tables, tell)
-    in_json = control.of_portfolios(element.raw for element in found)
-    facts = _finished(layout, manifest, tables, notes, in_json)
-    return _kept(layout, manifest, "portfolios", facts)
+        written = _closed(tables)
+
+    def counted(*, precise: bool) -> Totals:
+        return control.of_portfolios((element.raw for element in found), precise=precise)
+
+    return _kept(layout, manifest, "portfolios", _facts(layout, manifest, written, notes, counted))
 
 
 def flatten_venues(
@@ -51,16 +57,22 @@ def flatten_venues(
     """
     notes = Notes()
     embedded: dict[str, set[str]] = {}
-    found = list(_elements(layout, manifest, manifest.answered("list_venues")))
-    kept = [element for _, element in once(found, notes, carries_money=False)]
-    rows = control.of_venues(element.raw for element in found)
+    found = _elements(layout, manifest, manifest.answered("list_venues"))
+    kept = once(found, notes, carries_money=False)
     with _staged(layout, manifest, venues.VENUE_TABLES) as tables:
         read = venues.venues(manifest.snapshot_date, embedded)
         _fill(batches(kept), read, notes, tables, tell)
         instruments = _Instruments(layout, manifest, notes, tables, tell)
         listings = instruments.fill(embedded)
-        rows[INSTRUMENTS.name] = instruments.count + _carry(tables, carried)
-    facts = _finished(layout, manifest, tables, notes, control.Totals(rows, {}))
+        carried_rows = _carry(tables, carried)
+        written = _closed(tables)
+
+    def counted(*, precise: bool) -> Totals:
+        rows = counting.venues(element.raw for element in found)
+        rows[INSTRUMENTS.name] = carried_rows + instruments.counted(precise=precise)
+        return Totals(rows, {})
+
+    facts = _facts(layout, manifest, written, notes, counted)
     facts |= {"listings": listings, "stale_venues": sorted(carried)}
     return _kept(layout, manifest, "venues", facts)
 
@@ -78,70 +90,89 @@ class _Instruments:
     ) -> None:
         self._layout, self._manifest, self._notes = layout, manifest, notes
         self._tables, self._tell = tables, tell
-        self.count = 0
+        self._count = 0
 
     def fill(self, embedded: dict[str, set[str]]) -> list[list[str]]:
         """Write them all; returns (venue, instrument, missing from) of unequal lists."""
         listings: list[list[str]] = []
         for venue_id in sorted(whole_venues(self._manifest)):
-            typed, untyped = self._lists(venue_id)
-            typed_ids = {id_of(element.raw) for element in typed}
-            more = [element for element in untyped if id_of(element.raw) not in typed_ids]
-            kept = [one for _, one in once([*typed, *more], self._notes, carries_money=False)]
+            typed, more = self._lists(venue_id)
+            kept = once([*typed, *more], self._notes, carries_money=False)
             read = venues.instruments(self._manifest.snapshot_date, venue_id)
             _fill(batches(kept), read, self._notes, self._tables, self._tell)
-            self.count += _distinct_ids([*typed, *more])
-            listings += _unequal(venue_id, embedded.get(venue_id), typed, more)
+            typed_ids, more_ids = _ids(typed), _ids(more)
+            self._count += len(typed_ids | more_ids)
+            listings += _unequal(venue_id, embedded.get(venue_id), typed_ids, more_ids)
         return listings
 
+    def counted(self, *, precise: bool) -> int:
+        """How many instruments the answers hold."""
+        if not precise:
+            return self._count
+        lists = map(self._lists, whole_venues(self._manifest))
+        return sum(
+            counting.identities(element.raw for element in (*typed, *more)) for typed, more in lists
+        )
+
     def _lists(self, venue_id: str) -> tuple[list[Element], list[Element]]:
+        """The typed lists, and what the list without a type has beyond them."""
         typed: list[Element] = []
         untyped: list[Element] = []
         for answer in self._manifest.answered("list_instruments"):
             if answer.venue_id == venue_id:
                 into = typed if answer.query else untyped
                 into += _elements(self._layout, self._manifest, [answer])
-        return typed, untyped
+        listed = {element.identity for element in typed}
+        return typed, [element for element in untyped if element.identity not in listed]
 
 
 def whole_venues(manifest: Manifest) -> set[str]:
     """Venues whose instruments were all read."""
-    asked = [a for a in manifest.answers if a.operation == "list_instruments" and a.venue_id]
-    failed = {a.venue_id for a in asked if a.file is None}
-    return {str(a.venue_id) for a in asked} - {str(venue) for venue in failed}
+    return _venues(manifest, failed=False) - failed_venues(manifest)
 
 
 def failed_venues(manifest: Manifest) -> set[str]:
     """Venues of which a list of instruments could not be read."""
+    return _venues(manifest, failed=True)
+
+
+def _venues(manifest: Manifest, *, failed: bool) -> set[str]:
     return {
-        str(a.venue_id)
-        for a in manifest.answers
-        if a.operation == "list_instruments" and a.venue_id and a.file is None
+        answer.venue_id
+        for answer in manifest.answers
+        if answer.venue_id is not None and (answer.file is None) is failed
     }
 
 
+def _ids(elements: list[Element]) -> set[str]:
+    return {element.identity for element in elements if element.identity is not None}
+
+
 def _unequal(
-    venue_id: str, embedded: set[str] | None, typed: list[Element], more: list[Element]
+    venue_id: str, embedded: set[str] | None, typed: set[str], more: set[str]
 ) -> list[list[str]]:
     if embedded is None:
         return []
-    typed_ids = {str(one) for element in typed if (one := id_of(element.raw)) is not None}
-    more_ids = {str(one) for element in more if (one := id_of(element.raw)) is not None}
-    rows = [[venue_id, one, "venues"] for one in (typed_ids | more_ids) - embedded]
-    rows += [[venue_id, one, "instruments"] for one in embedded - typed_ids - more_ids]
-    rows += [[venue_id, one, "typed lists"] for one in more_ids]
+    rows = [[venue_id, one, "venues"] for one in (typed | more) - embedded]
+    rows += [[venue_id, one, "instruments"] for one in embedded - typed - more]
+    rows += [[venue_id, one, "typed lists"] for one in more]
     return sorted(rows)
 
 
-def _elements(layout: Layout, manifest: Manifest, answers: list[Answer]) -> Iterator[Element]:
-    for answer in answers:
-        envelope = protocol.read_envelope(landing.body(layout, manifest, answer), single=False)
-        for number, raw in enumerate(protocol.split(envelope)):
-            yield Element(raw, answer.request_no, number)
+def _elements(layout: Layout, manifest: Manifest, answers: list[Answer]) -> list[Element]:
+    found: list[Element] = []
+    # How deep JSON may nest is counted from where its reader stands: a new thread stands at the
+    # bottom, so what could be read when it was pulled can be read again from anywhere.
+    with ThreadPoolExecutor(1, "elements") as bottom:
+        for answer in answers:
+            body = landing.body(layout, manifest, answer)
+            found += bottom.submit(_split, body, answer.request_no).result()
+    return found
 
 
-def _distinct_ids(elements: Iterable[Element]) -> int:
-    return len({one for element in elements if (one := id_of(element.raw)) is not None})
+def _split(body: bytes | mmap.mmap, request_no: int) -> list[Element]:
+    raws = split(protocol.read_envelope(body, single=False))
+    return [Element(raw, request_no, number, id_of(raw)) for number, raw in enumerate(raws)]
 
 
 @contextlib.contextmanager
@@ -182,28 +213,28 @@ def _carry(tables: dict[str, Writer], carried: dict[str, pa.Table]) -> int:
     return count
 
 
-def _finished(
+def _closed(tables: dict[str, Writer]) -> dict[str, Written]:
+    """Finish every file; what was written."""
+    return {name: written for name, writer in tables.items() if (written := writer.close())}
+
+
+def _facts(
     layout: Layout,
     manifest: Manifest,
-    tables: dict[str, Writer],
+    written: dict[str, Written],
     notes: Notes,
-    in_json: control.Totals,
+    counted: Callable[..., Totals],
 ) -> Part:
-    written: dict[str, Written] = {}
-    for name, writer in tables.items():
-        done = writer.close()
-        if done is not None:
-            written[name] = done
-    counted = {
-        name: layout.staged(name, manifest.snapshot_id) for name in written if name in in_json.rows
-    }
-    in_lake = control.of_lake(counted)
+    in_lake = control.of_lake({name: layout.staged(name, manifest.snapshot_id) for name in written})
+    in_json = counted(precise=False)
+    if control.differ(in_json, in_lake):
+        in_json = counted(precise=True)
     return {
         "tables": {name: asdict(one) for name, one in written.items()},
         "rejects": [asdict(reject) for reject in notes.rejects],
         "inexact": [asdict(one) for one in notes.inexact],
         "drift": list(notes.drift_rows()),
-        "totals": list(control.compared("balances", in_json, in_lake)),
+        "totals": list(control.compared(in_json, in_lake)),
     }
 
 

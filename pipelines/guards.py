@@ -52,9 +52,11 @@ def drops(facts: Facts, before: Facts | None) -> dict[str, str]:
 
 
 def _drop(before: Decimal, now: Decimal) -> Decimal:
-    """How much of `before` is gone, in size: 1 is all of it, 0 none."""
-    if not before or abs(now) >= abs(before):
+    """How much of `before` is gone: 1 is all of it, also where its sign has changed; 0 is none."""
+    if not before or ((now > 0) is (before > 0) and abs(now) >= abs(before)):
         return Decimal(0)
+    if (now > 0) is not (before > 0):
+        return Decimal(1)
     return (1 - abs(now) / abs(before)).quantize(Decimal("0.0001"))
 
 

@@ -5,6 +5,7 @@ folder's name starts with a dot; it is renamed when its manifest is on disk, so 
 there whole or not at all. Neither key, secret nor signature is ever in it.
 """
 
+import contextlib
 import hashlib
 import io
 import mmap
@@ -14,36 +15,21 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from warehouse.layout import (
-    Layout,
-    make_directory,
-    read_json,
-    sync_directory,
-    write_json,
-    written_aside,
-)
+from pipelines import proved
+from pipelines.proved import Damaged
+from warehouse.layout import Layout, make_directory, sync_directory, written_aside
+
+__all__ = ["Answer", "Damaged", "Manifest", "Pulling", "body", "folders", "load", "sweep"]
 
 MANIFEST = "manifest.json"
 IN_MEMORY = 8 * 1024 * 1024
 CHUNK = 1024 * 1024
 _ID_FORM = "%Y%m%dT%H%M%SZ"
-
-
-class Damaged(Exception):  # noqa: N818 - it is about a file, not about the program
-    """A landed file is not what its manifest says."""
-
-    def __init__(self, file: Path, found: str, expected: str) -> None:
-        self.file = file
-        super().__init__(
-            f"{file} holds {found}, but its manifest says {expected}: the file was changed or "
-            "damaged after it was landed. Nothing was made from it. Restore the file from a "
-            "backup; the API keeps no history, so it cannot be read again."
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +95,7 @@ class Pulling:
             self.snapshot_id = started_at.strftime(_ID_FORM)
             self.folder = layout.snapshot(self.snapshot_date, self.snapshot_id)
             self._aside = self.folder.with_name(f".{self.snapshot_id}.pulling")
-            if not self.folder.exists():
+            if not any(layout.landing.glob(f"*/{self.snapshot_id}")):
                 break
             started_at += timedelta(seconds=1)
         self.started_at = started_at
@@ -153,23 +139,29 @@ class Pulling:
             tuple(sorted(answers, key=lambda answer: answer.request_no)),
         )
         content = asdict(manifest) | {"snapshot_date": manifest.snapshot_date.isoformat()}
-        write_json(self._aside / MANIFEST, content)
+        proved.write(self._aside / MANIFEST, content)
         self._aside.rename(self.folder)
         sync_directory(self.folder.parent)
         return manifest
 
     def abandon(self) -> None:
-        """Leave nothing: the night is a gap."""
+        """Leave nothing: the night is a gap. After `finish` this is nothing."""
         shutil.rmtree(self._aside, ignore_errors=True)
+        with contextlib.suppress(OSError):  # the date has other snapshots
+            self._aside.parent.rmdir()
 
 
 def load(folder: Path) -> Manifest:
-    """The manifest of a landed snapshot."""
-    content: dict[str, Any] = read_json(folder / MANIFEST)
+    """The manifest of a landed snapshot; raises `Damaged` where it is not as it was landed."""
+    content = proved.read(folder / MANIFEST)
     answers = tuple(Answer(**answer) for answer in content.pop("answers"))
     day = date.fromisoformat(content.pop("snapshot_date"))
     notices = tuple(content.pop("notices"))
-    return Manifest(**content, snapshot_date=day, notices=notices, answers=answers)
+    manifest = Manifest(**content, snapshot_date=day, notices=notices, answers=answers)
+    if folder.parts[-2:] != (day.isoformat(), manifest.snapshot_id):
+        found = f"the manifest of {manifest.snapshot_id} of {day}"
+        raise Damaged(folder / MANIFEST, found, f"that of {folder.name} of {folder.parent.name}")
+    return manifest
 
 
 def folders(layout: Layout) -> Iterator[Path]:
@@ -181,7 +173,12 @@ def folders(layout: Layout) -> Iterator[Path]:
 
 def sweep(layout: Layout) -> list[Path]:
     """Remove what a dead run left half pulled, and its scratch; returns what was removed."""
-    left = [*layout.landing.glob("*/.*.pulling"), *layout.work.glob("*")]
+    left = [
+        *layout.landing.glob("*/.*.pulling"),
+        *layout.landing.glob("*/*/.*.aside"),
+        *layout.lake.rglob(".*.aside"),
+        *layout.work.glob("*"),
+    ]
     for path in left:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -200,20 +197,21 @@ def body(layout: Layout, manifest: Manifest, answer: Answer) -> bytes | mmap.mma
     large = (answer.byte_count or 0) > IN_MEMORY
     make_directory(layout.work)
     with tempfile.TemporaryFile(dir=layout.work) if large else io.BytesIO() as file:
-        try:
-            _decompress(path, file, digest)
-        except OSError as error:
-            raise Damaged(path, f"no readable body ({error})", str(answer.sha256)) from None
+        for chunk in _chunks(path, str(answer.sha256)):
+            digest.update(chunk)
+            file.write(chunk)
         if digest.hexdigest() != answer.sha256:
-            raise Damaged(path, f"SHA-256 {digest.hexdigest()}", str(answer.sha256))
+            raise Damaged(path, f"SHA-256 {digest.hexdigest()}", f"SHA-256 {answer.sha256}")
         if isinstance(file, io.BytesIO):
             return file.getvalue()
         file.flush()
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-def _decompress(path: Path, into: IO[bytes], digest: Any) -> None:
-    with path.open("rb") as file, pa.CompressedInputStream(file, "zstd") as source:
-        while chunk := source.read(CHUNK):
-            digest.update(chunk)
-            into.write(chunk)
+def _chunks(path: Path, expected: str) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file, pa.CompressedInputStream(file, "zstd") as source:
+            while chunk := source.read(CHUNK):
+                yield chunk
+    except (OSError, pa.ArrowException) as error:
+        raise Damaged(path, f"no readable body ({error})", f"SHA-256 {expected}") from None

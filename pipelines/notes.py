@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipelines.texts import shown
+
 UNKNOWN_FIELD = "unknown field"
 UNKNOWN_VALUE = "unknown value"
 UNKNOWN_BALANCE = "unknown balance"
@@ -42,8 +44,9 @@ class Notes:
 
     def saw(self, path: str, kind: str, word: str, example: str, count: int = 1) -> None:
         """Note something the document does not list; the smallest example is kept, in any order."""
-        before, seen = self.drift.get((path, kind, word), (example[:EXAMPLE], 0))
-        self.drift[path, kind, word] = (min(before, example[:EXAMPLE]), seen + count)
+        key, example = (path, kind, shown(word[:EXAMPLE])), example[:EXAMPLE]
+        before, seen = self.drift.get(key, (example, 0))
+        self.drift[key] = (min(before, example), seen + count)
 
     def add(self, other: "Notes") -> None:
         """Take over what was noted elsewhere, for instance by a worker."""

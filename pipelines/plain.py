@@ -4,6 +4,8 @@ It takes only what is beyond doubt. Anything else (an unknown or repeated key, a
 value) raises `NotPlain`, and the whole batch is read again by `pipelines.careful`.
 """
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
@@ -13,11 +15,11 @@ from pipelines.shapes import DOCUMENTED, Form, Shape, arrow_fields
 from pipelines.texts import text_of
 
 
-class NotPlain(Exception):  # noqa: N818 - not an error: the careful reader takes over
+class NotPlain(Exception):
     """A batch holds something that the document does not describe."""
 
 
-def read(raws: list[bytes], shape: Shape) -> pa.StructArray:
+def read(raws: Sequence[bytes | memoryview], shape: Shape) -> pa.StructArray:
     """Records as nested columns; raises `NotPlain`.
 
     Arrow refuses unknown fields, repeated keys, wrong types and half surrogate pairs itself.

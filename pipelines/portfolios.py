@@ -138,9 +138,8 @@ def _merged(positions: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _join(first: dict[str, Any], other: dict[str, Any]) -> None:
     """One position of both; a list that was broken leaves the count unknown, not the accounts."""
     counts = (first.get("accounts#"), other.get("accounts#"))
-    known = first["accounts"] is not None and other["accounts"] is not None
     first["accounts"] = [*(first["accounts"] or ()), *(other["accounts"] or ())]
-    first["accounts#"] = sum(counts) if known else None
+    first["accounts#"] = None if None in counts else sum(counts)
 
 
 def _number(accounts: Iterable[dict[str, Any]]) -> None:
@@ -148,7 +147,8 @@ def _number(accounts: Iterable[dict[str, Any]]) -> None:
     for account in accounts:
         same.setdefault((account["venueId"], account["name"]), []).append(account)
     for several in same.values():
-        for number, account in enumerate(sorted(several, key=_content)):
+        ordered = sorted(several, key=_content) if len(several) > 1 else several
+        for number, account in enumerate(ordered):
             account["duplicate#"] = number
 
 
@@ -166,10 +166,14 @@ def _members(value: Any) -> Any:
 def _integrations_once(
     integrations: list[dict[str, Any]], reader: Careful, place: Place
 ) -> list[dict[str, Any]]:
-    kept: dict[str, dict[str, Any]] = {}
-    for integration in sorted(integrations, key=_content):
-        if kept.setdefault(integration["id"], integration) is not integration:
-            reason = "repeats the id of an integration of the same portfolio: one is taken"
-            value = _members(integration)
+    """Each integration once, where its id stood first; of unequal ones the first by content."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for integration in integrations:
+        found.setdefault(integration["id"], []).append(integration)
+    for several in found.values():
+        if len(several) > 1:
+            several.sort(key=_content)
+            reason = f"an id that stands once was expected, not {len(several)} times: one is taken"
+            value = _members(several[1:])
             reader.reject(place.member("integrations"), reason, value, money=False)
-    return list(kept.values())
+    return [several[0] for several in found.values()]

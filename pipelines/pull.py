@@ -5,21 +5,20 @@ read does not stop the night: the failed request is in the manifest, and its las
 carried over later.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
 
 import msgspec
 
 from pipelines.edge import protocol
 from pipelines.edge.attempts import Reply
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.errors import EdgeError, IdRefused, KeyRefused
+from pipelines.edge.errors import EdgeError, IdRefused, KeyRefused, Misread
+from pipelines.elements import id_of, split
 from pipelines.landing import Answer, Manifest, Pulling
 
 TYPES = ("spot", "future")
-_Model = TypeVar("_Model")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +40,8 @@ class Asked:
     venue_id: str | None = None
 
 
-class _Embedded(msgspec.Struct):
-    id: str
-
-
 class _Venue(msgspec.Struct):
-    id: str
-    instruments: list[_Embedded] | None = None
+    instruments: list[msgspec.Raw] | None = None
 
 
 class Pull:
@@ -66,9 +60,28 @@ class Pull:
         self._notices: set[str] = set()
         self._embedded: dict[str, set[str]] = {}
         self._listed: dict[str, set[str]] = {}
+        self._failed: set[str] = set()
 
     def take(self, now: Callable[[], datetime], origin: str, program_version: str) -> Manifest:
-        """Read everything and land it; raises `EdgeError` when there can be no snapshot."""
+        """Read everything and land it.
+
+        Raises `EdgeError` when there can be no snapshot; whatever is raised, nothing stays landed.
+        """
+        try:
+            self._read()
+            return self._pulling.finish(
+                now().astimezone(UTC),
+                tuple(self._answers),
+                origin=origin,
+                program_version=program_version,
+                clock_skew_ms=self._skew,
+                notices=tuple(sorted(self._notices)),
+            )
+        except BaseException:
+            self._pulling.abandon()
+            raise
+
+    def _read(self) -> None:
         lists = [
             self._asked("portfolios", protocol.list_portfolios(integrations=True)),
             self._asked("venues", protocol.list_venues(instruments=True)),
@@ -77,14 +90,6 @@ class Pull:
         venues = sorted(self._embedded)
         self._ask(list(self._typed(venues)), required=False)
         self._ask(list(self._untyped(venues)), required=False)
-        return self._pulling.finish(
-            now().astimezone(UTC),
-            tuple(self._answers),
-            origin=origin,
-            program_version=program_version,
-            clock_skew_ms=self._skew,
-            notices=tuple(sorted(self._notices)),
-        )
 
     def _asked(self, name: str, call: protocol.Call, venue_id: str | None = None) -> Asked:
         self._known += 1
@@ -100,8 +105,8 @@ class Pull:
     def _untyped(self, venues: list[str]) -> Iterator[Asked]:
         """Venues that embed an instrument which neither typed list holds: read without a type."""
         for venue_id in venues:
-            listed = self._listed.get(venue_id)
-            if listed is not None and self._embedded[venue_id] - listed:
+            listed = self._listed.get(venue_id, set())
+            if venue_id not in self._failed and self._embedded[venue_id] - listed:
                 asked = self._instruments(venue_id, None)
                 if asked is not None:
                     yield asked
@@ -112,6 +117,7 @@ class Pull:
             return self._asked(name, protocol.list_instruments(venue_id, kind), venue_id)
         except IdRefused as error:
             self._known += 1
+            self._failed.add(venue_id)
             query = "" if kind is None else f"type={kind}"
             self._answers.append(
                 Answer(
@@ -139,15 +145,25 @@ class Pull:
             if isinstance(outcome, EdgeError):
                 if required or isinstance(outcome, KeyRefused):
                     raise outcome
-                self._answers.append(_failed(one, outcome))
+                self._give_up(one, outcome)
             else:
-                self._keep(one, outcome)
+                self._keep(one, outcome, required=required)
             self._tell(Progress(len(self._answers), self._known, self._bytes))
 
-    def _keep(self, asked: Asked, reply: Reply) -> None:
+    def _give_up(self, asked: Asked, error: EdgeError) -> None:
+        self._failed.add(str(asked.venue_id))
+        self._answers.append(_failed(asked, error))
+
+    def _keep(self, asked: Asked, reply: Reply, *, required: bool) -> None:
         try:
-            file = self._pulling.land(asked.name, reply.body.buffer())
             self._note(asked, reply)
+            file = self._pulling.land(asked.name, reply.body.buffer())
+        except RecursionError:
+            error = Misread("a record is nested too deeply", asked.call.path, reply.attempts)
+            if required:
+                raise error from None
+            self._give_up(asked, error)
+            return
         finally:
             reply.body.close()
         self._bytes += reply.size
@@ -176,22 +192,23 @@ class Pull:
         if hint := protocol.paging_hint(reply.envelope):
             self._notices.add(f"{asked.call.path}: {hint}")
         if asked.name.endswith("-venues"):
-            for raw in protocol.split(reply.envelope):
-                if venue := _read(raw, _Venue):
-                    ids = {one.id for one in venue.instruments or ()}
-                    self._embedded[venue.id] = ids
+            for raw in split(reply.envelope):
+                if (venue_id := id_of(raw)) is not None:
+                    self._embedded.setdefault(venue_id, set()).update(_embedded(raw))
         elif asked.venue_id is not None:
-            records = (_read(raw, _Embedded) for raw in protocol.split(reply.envelope))
-            found = {record.id for record in records if record}
-            self._listed.setdefault(asked.venue_id, set()).update(found)
+            self._listed.setdefault(asked.venue_id, set()).update(_ids(split(reply.envelope)))
 
 
-def _read(raw: msgspec.Raw, model: type[_Model]) -> _Model | None:
-    """What we need of a record here; one that breaks the contract is rejected when flattened."""
+def _embedded(venue: msgspec.Raw) -> set[str]:
+    """The instruments that a venue embeds; what breaks the contract is rejected when flattened."""
     try:
-        return msgspec.json.decode(raw, type=model)
+        return _ids(msgspec.json.decode(venue, type=_Venue).instruments or ())
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
+        return set()
+
+
+def _ids(raws: Iterable[msgspec.Raw]) -> set[str]:
+    return {identity for raw in raws if (identity := id_of(raw)) is not None}
 
 
 def _query(call: protocol.Call) -> str:

@@ -15,7 +15,6 @@ from pipelines.columns import Odd
 from pipelines.elements import Element
 from pipelines.notes import Inexact, Notes
 from pipelines.shapes import INSTRUMENT, PORTFOLIO, VENUE, Form, Shape, arrow_fields
-from pipelines.texts import read
 from warehouse.contract import Kind
 from warehouse.tables import BOOK
 
@@ -87,7 +86,7 @@ def rows(batch: list[Element], resource: Resource, notes: Notes) -> dict[str, pa
 def _plain_rows(
     batch: list[Element], resource: Resource, notes: Notes
 ) -> dict[str, pa.RecordBatch]:
-    records = plain.read([bytes(element.raw) for element in batch], resource.shape)
+    records = plain.read([memoryview(element.raw) for element in batch], resource.shape)
     filled = resource.fill(records)
     if not all(odd.legal for odd in filled.odd):
         raise plain.NotPlain("a text is no amount or no time")
@@ -116,8 +115,8 @@ def _careful_records(
         reader = careful.Careful(element.request_no, notes, COLUMNS, resource.shape.name)
         place = careful.Place(f"data[{element.number}]", "data[]")
         try:
-            value = read(bytes(element.raw))
-            record = reader.record(value, resource.shape, place, money=resource.carries_money)
+            raw, money = bytes(element.raw), resource.carries_money
+            record = reader.whole(raw, resource.shape, place, money=money)
         except careful.Broken:
             continue
         resource.settle(record, reader, place)

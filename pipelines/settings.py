@@ -26,7 +26,7 @@ CRON_FIELDS = 5
 MOST_CONCURRENT = 64
 
 
-class SettingsWrong(Exception):  # noqa: N818 - errors here are named for what is the matter
+class SettingsWrong(Exception):
     """Settings are missing or wrong: each named, with where its value comes from."""
 
     exit_code = 2

@@ -9,15 +9,15 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from pipelines import landing
-from warehouse.layout import Layout, read_json, write_json
+from pipelines import landing, proved
+from warehouse.layout import Layout
 
 DECISION = "decision.json"
 COMPLETE, ACCEPTED, HELD, REJECTED = "complete", "accepted", "held", "rejected"
 GUARDS = "guards"
 
 
-class NoSuchSnapshot(Exception):  # noqa: N818 - errors here are named for what is the matter
+class NoSuchSnapshot(Exception):
     """No landed snapshot has that id."""
 
     exit_code = 2
@@ -30,7 +30,7 @@ class NoSuchSnapshot(Exception):  # noqa: N818 - errors here are named for what 
         )
 
 
-class NotToBeDecided(Exception):  # noqa: N818 - errors here are named for what is the matter
+class NotToBeDecided(Exception):
     """The snapshot is in a state from which this decision cannot be made."""
 
     exit_code = 2
@@ -66,6 +66,18 @@ class Snapshot:
         """The state it is in."""
         return self.decisions[-1].state if self.decisions else COMPLETE
 
+    def state_at(self, moment: datetime) -> str:
+        """The state it was in when a later night was taken, so that a rebuild sees what it saw.
+
+        The guards judge a night before the next is taken; a person may decide at any time.
+        """
+        made = [
+            one
+            for one in self.decisions
+            if one.by == GUARDS or datetime.fromisoformat(one.at) <= moment
+        ]
+        return made[-1].state if made else COMPLETE
+
     @property
     def decision(self) -> Decision | None:
         """The last decision, or None while it has not been judged."""
@@ -79,7 +91,7 @@ def landed(layout: Layout) -> list[Snapshot]:
 
 def _snapshot(folder: Path) -> Snapshot:
     path = folder / DECISION
-    made: list[dict[str, Any]] = read_json(path)["decisions"] if path.is_file() else []
+    made: list[dict[str, Any]] = proved.read(path)["decisions"] if path.is_file() else []
     decisions = tuple(
         Decision(one["state"], one["by"], one["at"], tuple(one["reasons"])) for one in made
     )
@@ -104,10 +116,15 @@ def books(snapshots: list[Snapshot]) -> dict[date, Snapshot]:
     return dict(sorted(chosen.items()))
 
 
-def book_before(snapshots: list[Snapshot], snapshot_id: str) -> Snapshot | None:
-    """The newest accepted snapshot that was taken before another one."""
-    before = [s for s in snapshots if s.state == ACCEPTED and s.snapshot_id < snapshot_id]
-    return max(before, key=lambda one: one.snapshot_id, default=None)
+def accepted_before(
+    snapshots: list[Snapshot], snapshot_id: str, moment: datetime
+) -> list[Snapshot]:
+    """The snapshots taken before another one that were accepted by a moment, oldest first."""
+    return [
+        one
+        for one in sorted(snapshots, key=lambda one: one.snapshot_id)
+        if one.snapshot_id < snapshot_id and one.state_at(moment) == ACCEPTED
+    ]
 
 
 def decide(
@@ -120,7 +137,7 @@ def decide(
         {"state": one.state, "by": one.by, "at": one.at, "reasons": list(one.reasons)}
         for one in decisions
     ]
-    write_json(snapshot.folder / DECISION, {"decisions": content})
+    proved.write(snapshot.folder / DECISION, {"decisions": content})
     return Snapshot(snapshot.snapshot_id, snapshot.snapshot_date, snapshot.folder, decisions)
 
 
@@ -128,6 +145,8 @@ def decide_by_hand(
     layout: Layout, snapshot_id: str, state: str, *, by: str, at: datetime, why: str
 ) -> Snapshot:
     """Accept or reject a held snapshot; raises `NoSuchSnapshot` and `NotToBeDecided`."""
+    if state not in (ACCEPTED, REJECTED):
+        raise ValueError(f"{state!r} is no decision: {ACCEPTED} or {REJECTED} is")
     snapshot = find(layout, snapshot_id)
     if snapshot.state != HELD:
         raise NotToBeDecided(snapshot_id, snapshot.state, state)

@@ -1,9 +1,11 @@
 """JSON as it was written: numbers keep their text, repeated keys are seen, values print again."""
 
 import json
-from typing import Any
+import re
+from typing import Any, NamedTuple
 
 QUOTES = json.JSONEncoder(ensure_ascii=False)
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 class Number(str):
@@ -40,19 +42,56 @@ def read(raw: bytes) -> Any:
     return _DECODER.decode(raw.decode("utf-8"))
 
 
+def is_text(value: Any) -> bool:
+    """Whether a value is a JSON string that can be kept: half of a surrogate pair cannot be."""
+    return isinstance(value, str) and not isinstance(value, Number) and not _HALF.search(value)
+
+
+def shown(text: str) -> str:
+    """A text that can be kept: halves of surrogate pairs as JSON escapes them."""
+    return _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+
+
+class _Whole(NamedTuple):
+    """A container whose elements have been printed: `keys` are those of an object."""
+
+    size: int
+    keys: list[str] | None
+
+    def text(self, elements: list[str], *, canonical: bool) -> str:
+        if self.keys is not None:
+            elements = [
+                f"{key}:{element}" for key, element in zip(self.keys, elements, strict=True)
+            ]
+        body = ",".join(sorted(elements) if canonical else elements)
+        return f"[{body}]" if self.keys is None else f"{{{body}}}"
+
+
 def text_of(value: Any, *, canonical: bool = False) -> str:
-    """A value's JSON text, compact; `canonical` sorts keys and arrays too."""
+    """A value's JSON text, compact; `canonical` sorts keys and arrays too.
+
+    However deeply it is nested: it goes down by a list of its own, not by calls.
+    """
+    waiting: list[Any] = [value]
+    printed: list[str] = []
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, _Whole):
+            first = len(printed) - part.size
+            printed[first:] = [part.text(printed[first:], canonical=canonical)]
+        elif isinstance(part, Members):
+            keys = [shown(QUOTES.encode(key)) for key, _ in part.pairs]
+            waiting.append(_Whole(len(keys), keys))
+            waiting += [member for _, member in reversed(part.pairs)]
+        elif isinstance(part, list):
+            waiting.append(_Whole(len(part), None))
+            waiting += reversed(part)
+        else:
+            printed.append(_leaf(part))
+    return printed[0]
+
+
+def _leaf(value: Any) -> str:
     if isinstance(value, Number):
         return str(value)
-    if isinstance(value, str):
-        return QUOTES.encode(value)
-    if isinstance(value, Members):
-        parts = [
-            f"{QUOTES.encode(key)}:{text_of(member, canonical=canonical)}"
-            for key, member in value.pairs
-        ]
-        return "{" + ",".join(sorted(parts) if canonical else parts) + "}"
-    if isinstance(value, list):
-        parts = [text_of(element, canonical=canonical) for element in value]
-        return "[" + ",".join(sorted(parts) if canonical else parts) + "]"
-    return json.dumps(value)
+    return shown(QUOTES.encode(value)) if isinstance(value, str) else json.dumps(value)

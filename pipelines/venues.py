@@ -1,5 +1,6 @@
 """Venues and their instruments as rows: venues, venue_types and instruments (2.6 to 2.8)."""
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import date
 from typing import Any
@@ -86,13 +87,12 @@ def _distinct_types(filled: Filled) -> None:
 
 def _settle_types(record: dict[str, Any], reader: Careful, place: Place) -> None:
     """A type that stands twice says nothing new."""
-    kept: list[str] = []
-    for word in record["type"] or ():
-        if word in kept:
-            reader.reject(place.member("type"), "a type that stands once", word, money=False)
-        else:
-            kept.append(word)
-    record["type"] = kept
+    words = Counter(record["type"] or ())
+    for word, times in words.items():
+        if times > 1:
+            reason = f"a type that stands once was expected, not {times} times"
+            reader.reject(place.member("type"), reason, word, money=False)
+    record["type"] = list(words)
 
 
 def _any(filled: Filled) -> None:

@@ -1,0 +1,156 @@
+"""Counting landed records one by one with care: only what the contract lets become a row counts.
+
+This is plain JSON and shares no code with the readers. A number is nothing (no field is one), an
+object with a repeated key is nothing, and a text with half of a surrogate pair is no text.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import msgspec
+
+from pipelines import amounts
+
+Raw = msgspec.Raw
+# The documented amounts of a balance (2.5); any other kind counts when it is amounts alone.
+KNOWN: dict[str, frozenset[str]] = {
+    "trading": frozenset({"free", "locked"}),
+    "margin": frozenset({"locked"}),
+    "staking": frozenset({"locked"}),
+    "custody": frozenset({"free", "locked"}),
+}
+
+
+class Sum(NamedTuple):
+    """What is summed: an asset in a bucket."""
+
+    asset_id: str
+    is_custom_asset: bool
+    bucket: str
+
+
+class Totals(NamedTuple):
+    """Rows by table, and the exact sum of each asset and bucket."""
+
+    rows: dict[str, int]
+    sums: dict[Sum, Decimal]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One portfolio: how many rows its lists make, and the amounts of each asset and bucket."""
+
+    identity: str
+    integrations: int
+    positions: int
+    accounts: int
+    amounts: Mapping[Sum, list[str]]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | None:
+    members = dict(pairs)
+    return members if len(members) == len(pairs) else None
+
+
+def _number(_: str) -> None:
+    return None
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=_number, parse_int=_number, parse_constant=_number
+)
+
+
+def _record(raw: Raw) -> dict[str, Any] | None:
+    """A record with an id, or None where there is nothing to count."""
+    try:
+        tree = _DECODER.decode(bytes(raw).decode())
+    except (ValueError, RecursionError):
+        return None
+    return tree if isinstance(tree, dict) and _is_text(tree.get("id")) else None
+
+
+def _is_text(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def portfolio(raw: Raw) -> Counted | None:
+    """What of a portfolio becomes rows; None where not even the portfolio does."""
+    tree = _record(raw)
+    if tree is None:
+        return None
+    positions = [
+        position
+        for position in _objects(tree.get("positions"))
+        if _is_text(position.get("assetId")) and isinstance(position.get("isCustomAsset"), bool)
+    ]
+    integrations = {
+        one["id"] for one in _objects(tree.get("integrations")) if _is_text(one.get("id"))
+    }
+    accounts = 0
+    texts: dict[Sum, list[str]] = {}
+    for position in positions:
+        for account in _accounts(position):
+            accounts += 1
+            for bucket, stated in _balance(account):
+                key = Sum(position["assetId"], position["isCustomAsset"], bucket)
+                texts.setdefault(key, []).extend(stated)
+    assets = {(one["assetId"], one["isCustomAsset"]) for one in positions}
+    return Counted(tree["id"], len(integrations), len(assets), accounts, texts)
+
+
+def _accounts(position: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for account in _objects(position.get("accounts")):
+        if _is_text(account.get("venueId")) and _is_text(account.get("name")):
+            yield account
+
+
+def _balance(account: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    balance = account.get("balance")
+    for bucket, parts in balance.items() if isinstance(balance, dict) else ():
+        if isinstance(parts, dict) and all(map(_is_text, (bucket, *parts))):
+            yield bucket, stated(bucket, parts)
+        elif isinstance(parts, dict) and bucket in KNOWN:
+            kept = {state: text for state, text in parts.items() if _is_text(state)}
+            yield bucket, stated(bucket, kept)
+
+
+def stated(bucket: str, parts: Mapping[str, Any]) -> list[str]:
+    """The amount texts of one balance kind: of an unknown kind all or none."""
+    known = KNOWN.get(bucket)
+    if known is None:
+        return list(parts.values()) if all(map(_is_amount, parts.values())) else []
+    if parts.keys() <= known:
+        return [text for text in parts.values() if isinstance(text, str)]
+    return [text for state, text in parts.items() if state in known and isinstance(text, str)]
+
+
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, str) and amounts.parse(value) is not None
+
+
+def venues(raws: Iterable[Raw]) -> dict[str, int]:
+    """How many venues and venue types were landed, each venue's id once."""
+    types: dict[str, set[str]] = {}
+    for raw in raws:
+        venue = _record(raw)
+        if venue is not None:
+            words = venue.get("type")
+            listed = words if isinstance(words, list) else []
+            types.setdefault(venue["id"], {word for word in listed if _is_text(word)})
+    return {"venues": len(types), "venue_types": sum(map(len, types.values()))}
+
+
+def identities(raws: Iterable[Raw]) -> int:
+    """How many different ids records have that can be rows."""
+    return len({record["id"] for raw in raws if (record := _record(raw)) is not None})

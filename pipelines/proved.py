@@ -1,0 +1,53 @@
+"""JSON files of ours that prove themselves: each holds the SHA-256 of everything else in it.
+
+Manifests and decisions say what is true of a night, so a changed byte in one of them must be found
+just as in the bodies and tables whose hashes they hold.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from warehouse.layout import write_json
+
+SEAL = "sha256"
+LANDED = (
+    "Nothing was made from it. Restore the file from a backup; the API keeps no history, so it "
+    "cannot be read again."
+)
+
+
+class Damaged(Exception):
+    """A file of ours is not what was written."""
+
+    def __init__(self, file: Path, found: str, expected: str, advice: str = LANDED) -> None:
+        self.file = file
+        super().__init__(
+            f"{file} holds {found}, but {expected} was expected: the file was changed or damaged "
+            f"after it was written. {advice}"
+        )
+
+
+def write(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON object with its own SHA-256, whole or not at all."""
+    write_json(path, content | {SEAL: digest(content)})
+
+
+def read(path: Path, advice: str = LANDED) -> dict[str, Any]:
+    """Read what `write` wrote; raises `Damaged` where it is anything else."""
+    try:
+        content: dict[str, Any] = json.loads(path.read_bytes())
+        expected = content.pop(SEAL)
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        found = f"nothing readable ({type(error).__name__})"
+        raise Damaged(path, found, "a JSON object with its SHA-256", advice) from None
+    if (found := digest(content)) != expected:
+        raise Damaged(path, f"content of SHA-256 {found}", f"{str(expected)[:64]}", advice)
+    return content
+
+
+def digest(content: Any) -> str:
+    """The SHA-256 of a JSON value, however it is laid out."""
+    text = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

@@ -1,0 +1,141 @@
+"""Sealing: what was made of a snapshot, as its own tables and one manifest.
+
+`lake/manifests/<snapshot_id>.json` has the tables with their SHA-256, the facts for the guards,
+and what was counted; it is written last, and proves itself.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipelines import amounts, guards, proved, snapshots
+from pipelines.flatten import Part
+from pipelines.guards import Facts
+from pipelines.landing import Manifest
+from warehouse.contract import Table
+from warehouse.layout import Layout
+from warehouse.ops import CONTROL_TOTALS, DRIFT, INEXACT, LISTINGS, REJECTS, REQUESTS
+from warehouse.parquet import rows_batch, write
+
+Row = dict[str, Any]
+REMEDY = "The landed bytes are not touched: nightbook rebuild --from-landing makes the lake again."
+_MOMENTS = ("sent_at", "received_at")
+
+
+def seal(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> None:
+    """Write the night's own tables and then the lake's manifest of a flattened snapshot."""
+    nightly = {
+        table.name: asdict(_write_nightly(layout, manifest, table, rows))
+        for table, rows in _nightly_rows(manifest, parts)
+    }
+    before = facts_before(layout, manifest)
+    facts = _facts(layout, manifest, parts)
+    facts |= {"drops": guards.drops(Facts.of(facts), before[-1] if before else None)}
+    content = {
+        "snapshot_id": manifest.snapshot_id,
+        "snapshot_date": manifest.snapshot_date.isoformat(),
+        "tables": parts["portfolios"]["tables"] | parts["venues"]["tables"],
+        "nightly": nightly,
+        "facts": facts,
+        "money_rejects": [
+            one["path"]
+            for part in parts.values()
+            for one in part["rejects"]
+            if one["carries_money"]
+        ],
+        "differing_totals": [
+            f"{one['table_name']} {one['measure']} {one['asset_id']} {one['bucket']}".strip()
+            for part in parts.values()
+            for one in part["totals"]
+            if one["in_json"] != one["in_lake"]
+        ],
+        "counts": {name: len(rows) for name, rows in _noted(parts).items()},
+    }
+    proved.write(layout.manifest(manifest.snapshot_id), content)
+
+
+def sealed(layout: Layout, snapshot_id: str) -> Row:
+    """The lake's manifest of a snapshot; raises `landing.Damaged`."""
+    return proved.read(layout.manifest(snapshot_id), REMEDY)
+
+
+def facts_before(layout: Layout, manifest: Manifest) -> list[Facts]:
+    """The facts of the nights before it, as they stood when it was taken, oldest first."""
+    moment = datetime.fromisoformat(manifest.finished_at)
+    before = snapshots.accepted_before(snapshots.landed(layout), manifest.snapshot_id, moment)
+    return [
+        Facts.of(sealed(layout, one.snapshot_id)["facts"])
+        for one in before
+        if layout.manifest(one.snapshot_id).is_file()
+    ]
+
+
+def _facts(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> Row:
+    tables = parts["portfolios"]["tables"] | parts["venues"]["tables"]
+    totals: dict[str, Decimal] = {}
+    for one in parts["portfolios"]["totals"]:
+        if one["measure"] == "sum":
+            asset = one["asset_id"] + (" (custom)" if one["is_custom_asset"] else "")
+            value = amounts.parse(one["in_lake"]) or Decimal(0)
+            totals[asset] = amounts.EXACT.add(totals.get(asset, Decimal(0)), value)
+    return {
+        "counts": {name: one["rows"] for name, one in tables.items()},
+        "totals": {asset: amounts.plain(total) for asset, total in totals.items()},
+        "money": _money(layout, manifest.snapshot_id),
+        "drops": {},
+    }
+
+
+def _money(layout: Layout, snapshot_id: str) -> dict[str, bool]:
+    """Every portfolio, and whether any of its amounts is not zero."""
+    portfolios = pq.read_table(layout.staged("portfolios", snapshot_id), columns=["portfolio_id"])
+    has = dict.fromkeys(portfolios["portfolio_id"].to_pylist(), False)
+    zero = pa.scalar(Decimal(0), amounts.TYPE)
+    with pq.ParquetFile(layout.staged("balances", snapshot_id)) as file:
+        for batch in file.iter_batches(columns=["portfolio_id", "amount"]):
+            some = pc.fill_null(pc.not_equal(batch["amount"], zero), fill_value=True)
+            holders = pc.unique(batch["portfolio_id"].filter(some))
+            has.update(dict.fromkeys(holders.to_pylist(), True))
+    return has
+
+
+def _noted(parts: Mapping[str, Part]) -> dict[str, list[Any]]:
+    names = ("rejects", "inexact", "drift")
+    return {name: [one for part in parts.values() for one in part[name]] for name in names}
+
+
+def _nightly_rows(manifest: Manifest, parts: Mapping[str, Part]) -> list[tuple[Table, list[Row]]]:
+    noted = _noted(parts)
+    keys = ("venue_id", "instrument_id", "missing_from")
+    listings = [dict(zip(keys, row, strict=True)) for row in parts["venues"]["listings"]]
+    totals = [one | {"in_warehouse": None} for part in parts.values() for one in part["totals"]]
+    requests = [_request(asdict(answer)) for answer in manifest.answers]
+    return [
+        (REQUESTS, requests),
+        (REJECTS, noted["rejects"]),
+        (INEXACT, noted["inexact"]),
+        (DRIFT, noted["drift"]),
+        (LISTINGS, listings),
+        (CONTROL_TOTALS, totals),
+    ]
+
+
+def _request(answer: Row) -> Row:
+    times = {
+        name: None if answer[name] is None else datetime.fromisoformat(answer[name])
+        for name in _MOMENTS
+    }
+    return answer | times
+
+
+def _write_nightly(layout: Layout, manifest: Manifest, table: Table, rows: list[Row]) -> Any:
+    key = {"snapshot_date": manifest.snapshot_date, "snapshot_id": manifest.snapshot_id}
+    batch = rows_batch(table, [key | row for row in rows])
+    path = layout.parquet(table.name, manifest.snapshot_date, manifest.snapshot_id)
+    return write(table, [batch], path)
