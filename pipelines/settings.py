@@ -15,6 +15,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dotenv import dotenv_values
 
+from pipelines import cron
+
 DEFAULTS: Final = {
     "NIGHTBOOK_HOME": "./data",
     "NIGHTBOOK_TIMEZONE": "UTC",
@@ -22,8 +24,10 @@ DEFAULTS: Final = {
     "NIGHTBOOK_CONCURRENCY": "8",
     "NIGHTBOOK_DEADLINE": "1800",
 }
-CRON_FIELDS = 5
 MOST_CONCURRENT = 64
+UNCARRIED = "holds a space or a letter that is not visible ASCII: copy it again."
+LONGEST_SECRET = 64 * 1024
+DIGITS = 9
 
 
 class SettingsWrong(Exception):
@@ -68,20 +72,31 @@ class Settings:
 def environment(directory: Path, process: Mapping[str, str] | None = None) -> dict[str, str]:
     """The variables that count: those of the process, then those of `directory/.env`."""
     given = dict(os.environ if process is None else process)
-    file = {name: value or "" for name, value in dotenv_values(directory / ".env").items()}
-    merged = DEFAULTS | file | given
+    merged = _dotenv(directory / ".env") | given
     return {name: value for name, value in merged.items() if name.startswith("NIGHTBOOK_")}
+
+
+def _dotenv(path: Path) -> dict[str, str]:
+    """What a `.env` says, letter by letter: a `$` in a secret stands for itself."""
+    try:
+        found = dotenv_values(path, interpolate=False)
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        complaint = f"{path.name} cannot be read: {why}. Mend it, or take it away."
+        raise SettingsWrong((complaint,)) from None
+    return {name: value or "" for name, value in found.items()}
 
 
 def read(variables: Mapping[str, str], *, api: bool) -> Settings:
     """Settings from variables; with `api`, those for the API must be there too.
 
-    Raises `SettingsWrong` with every complaint at once.
+    An empty variable counts as one that is not set. Raises `SettingsWrong` with every complaint
+    at once.
     """
-    variables = DEFAULTS | dict(variables)
+    variables = DEFAULTS | {name: value for name, value in variables.items() if value.strip()}
     complaints: list[str] = []
     settings = Settings(
-        home=Path(variables["NIGHTBOOK_HOME"]).expanduser().absolute(),
+        home=_home(variables, complaints),
         timezone=_timezone(variables, complaints),
         schedule=_schedule(variables, complaints),
         concurrency=int(_number(variables, complaints, "NIGHTBOOK_CONCURRENCY", MOST_CONCURRENT)),
@@ -91,6 +106,15 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
     if complaints:
         raise SettingsWrong(tuple(complaints))
     return settings
+
+
+def _home(variables: Mapping[str, str], complaints: list[str]) -> Path:
+    text = variables["NIGHTBOOK_HOME"]
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:
+        complaints.append(f"NIGHTBOOK_HOME is {text!r}: no such user has a home here.")
+        return Path.cwd()
 
 
 def _timezone(variables: Mapping[str, str], complaints: list[str]) -> ZoneInfo:
@@ -107,19 +131,23 @@ def _timezone(variables: Mapping[str, str], complaints: list[str]) -> ZoneInfo:
 
 def _schedule(variables: Mapping[str, str], complaints: list[str]) -> str:
     schedule = variables["NIGHTBOOK_SCHEDULE"]
-    if len(schedule.split()) != CRON_FIELDS or not all(
-        letter in "0123456789*/,- " for letter in schedule
-    ):
+    if not cron.is_schedule(schedule):
         complaints.append(
-            f"NIGHTBOOK_SCHEDULE is {schedule!r}: give five cron fields, such as 15 2 * * *."
+            f"NIGHTBOOK_SCHEDULE is {schedule!r}: give five cron fields (minute, hour, day, month, "
+            "weekday), such as 15 2 * * * for a quarter past two every night."
         )
-    return schedule
+    return " ".join(schedule.lower().split())
+
+
+def _small(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else None
 
 
 def _number(variables: Mapping[str, str], complaints: list[str], name: str, most: int) -> float:
     text = variables[name].strip()
-    if text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most:
-        return int(text)
+    number = _small(text)
+    if number is not None and 1 <= number <= most:
+        return number
     complaints.append(f"{name} is {text!r}: give a whole number from 1 to {most}.")
     return 1
 
@@ -135,9 +163,7 @@ def _access(variables: Mapping[str, str], complaints: list[str]) -> Access:
             "service's web platform (5)."
         )
     elif not _is_printable(key):
-        complaints.append(
-            "NIGHTBOOK_API_KEY holds a character that no header can carry: copy the key again."
-        )
+        complaints.append(f"NIGHTBOOK_API_KEY {UNCARRIED}")
     return Access(url, key, _secret(variables, complaints))
 
 
@@ -147,18 +173,18 @@ def _origin_problem(url: str) -> str | None:
             "is not set: give the origin of the API, such as https://api.example.com "
             "(or start `nightbook sandbox` and use what it prints)."
         )
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        return f"is {url!r}, which is no address: give an origin such as https://api.example.com."
-    if parts.scheme not in ("http", "https") or not host:
-        return f"is {url!r}: give an origin such as https://api.example.com."
-    if parts.username or parts.password or parts.path or parts.query or parts.fragment:
+    if set(url.partition("://")[2]) & set("@/?#"):
         return (
             "holds more than an origin: give scheme, host and port alone, without user name, path "
             "or query (paths are signed, 5.2)."
         )
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not _is_printable(url) or parts.scheme not in ("http", "https") or not host or port == 0:
+        return "is no origin: give scheme, host and perhaps a port, like https://api.example.com."
     if parts.scheme == "http" and not is_loopback(host):
         return f"is {url!r}: plain http is only for this machine itself; use https."
     return None
@@ -180,7 +206,9 @@ def _secret(variables: Mapping[str, str], complaints: list[str]) -> str:
             "NIGHTBOOK_API_SECRET and NIGHTBOOK_API_SECRET_FILE are both set: keep one of them."
         )
     elif file:
-        return _secret_from(Path(file).expanduser(), complaints)
+        return _secret_from(Path(file), complaints)
+    elif plain and not _is_printable(plain):
+        complaints.append(f"NIGHTBOOK_API_SECRET {UNCARRIED}")
     elif not plain:
         complaints.append(
             "NIGHTBOOK_API_SECRET or NIGHTBOOK_API_SECRET_FILE is not set: the secret is shown "
@@ -190,19 +218,24 @@ def _secret(variables: Mapping[str, str], complaints: list[str]) -> str:
 
 
 def _secret_from(path: Path, complaints: list[str]) -> str:
+    """The secret in a file. Its name is not repeated: it may be the secret, put in by mistake."""
+    name = "The file that NIGHTBOOK_API_SECRET_FILE names"
     try:
-        mode = path.stat().st_mode
-        secret = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+        status = path.expanduser().stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LONGEST_SECRET:
+            complaints.append(f"{name} is no small plain file: put the secret alone into one.")
+            return ""
+        secret = path.expanduser().read_text(encoding="utf-8").strip()
+    except (OSError, RuntimeError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is not text"
-        complaints.append(f"NIGHTBOOK_API_SECRET_FILE {str(path)!r} cannot be read: {why}.")
+        complaints.append(f"{name} cannot be read: {why}.")
         return ""
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        complaints.append(
-            f"NIGHTBOOK_API_SECRET_FILE {str(path)!r} can be read by others: chmod 600 it."
-        )
+    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        complaints.append(f"{name} can be read by others: chmod 600 it.")
     if not secret:
-        complaints.append(f"NIGHTBOOK_API_SECRET_FILE {str(path)!r} is empty.")
+        complaints.append(f"{name} is empty.")
+    elif not _is_printable(secret):
+        complaints.append(f"{name} {UNCARRIED}")
     return secret
 
 
