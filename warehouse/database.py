@@ -22,7 +22,7 @@ from warehouse.layout import DATABASE, PUBLISHED_MODE, Layout, make_directory, s
 from warehouse.load import (
     Book,
     Contents,
-    add_book,
+    add_books,
     books_held,
     count_totals,
     fill,
@@ -31,7 +31,14 @@ from warehouse.load import (
     remove_days,
 )
 from warehouse.ops import BUILD, CHECKS
-from warehouse.schema import STORAGE_VERSION, newest_book, schema_version, structure, surface
+from warehouse.schema import (
+    STORAGE_VERSION,
+    book_comments,
+    newest_book,
+    schema_version,
+    structure,
+    surface,
+)
 
 __all__ = ["Book", "Contents", "NotPublished", "Published", "publish"]
 
@@ -51,7 +58,7 @@ class Published:
     checks: tuple[CheckResult, ...]
 
 
-class NotPublished(Exception):  # noqa: N818 - the name says what happened
+class NotPublished(Exception):
     """A book must not be shown; what people see has not changed.
 
     `snapshots` are the ids it is about, `problems` one sentence each with its numbers.
@@ -144,8 +151,7 @@ def _build(
         loaded = tuple(sorted(set(wanted) - kept))
         remove_days(connection, removed)
         load_nightly(connection, contents)
-        for day in loaded:
-            add_book(connection, wanted[day])
+        add_books(connection, [wanted[day] for day in loaded])
         fill_snapshots(connection, contents)
         checks = _verified(connection, [wanted[day] for day in loaded], max(wanted, default=None))
         _note_build(connection, max(wanted, default=None), build)
@@ -218,6 +224,7 @@ def _verified(
         raise NotPublished(tuple(wrong), tuple(problems))
     if not loaded or loaded[-1].snapshot_date != newest:
         results = _checked(connection, newest)
+    _all(connection, book_comments())
     fill(connection, CHECKS, [_check_row(newest, result) for result in results if newest])
     return results
 

@@ -29,7 +29,7 @@ _HARDENED = {
 }
 
 
-class QueryFailed(ValueError):  # noqa: N818 - the name says what happened
+class QueryFailed(ValueError):
     """The question could not be answered; the sentence is DuckDB's own, and nothing was changed."""
 
 

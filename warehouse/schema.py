@@ -65,18 +65,28 @@ def structure() -> Iterator[str]:
 def newest_book(newest: date | None, before: date | None) -> Iterator[str]:
     """Statements that point the plain names of schema main at one book and at the one before."""
     for table in BOOK:
-        yield from _book(table, table.name, table.meaning, newest)
+        yield _book(table, table.name, newest)
+        if table.name in BEFORE:
+            yield _book(table, f"{table.name}_before", before)
+
+
+def book_comments() -> Iterator[str]:
+    """Statements that say what those names are; making a view anew forgets its comments."""
+    for table in BOOK:
+        yield from _comments("view", f"main.{quoted(table.name)}", table.meaning, _meanings(table))
         if table.name in BEFORE:
             meaning = f"`{table.name}` of the book before the newest. {table.meaning}"
-            yield from _book(table, f"{table.name}_before", meaning, before)
+            name = f"main.{quoted(f'{table.name}_before')}"
+            yield from _comments("view", name, meaning, _meanings(table))
 
 
-def _book(table: Table, name: str, meaning: str, day: date | None) -> Iterator[str]:
+def _book(table: Table, name: str, day: date | None) -> str:
     """A view of one day as a literal, by which DuckDB prunes best; empty where there is no day."""
     chosen = "false" if day is None else f"snapshot_date = date {literal(day.isoformat())}"
-    view = f"main.{quoted(name)}"
-    yield f"create or replace view {view} as select * from {stored_as(table)} where {chosen}"
-    yield from _comments("view", view, meaning, _meanings(table))
+    return (
+        f"create or replace view main.{quoted(name)} as "
+        f"select * from {stored_as(table)} where {chosen}"
+    )
 
 
 def surface() -> Iterator[str]:
@@ -91,7 +101,9 @@ def surface() -> Iterator[str]:
 
 def schema_version() -> str:
     """A digest of all that shapes the file: where it differs, nothing of the old one is kept."""
-    shape = "\n".join([STORAGE_VERSION, *structure(), *newest_book(None, None), *surface()])
+    shape = "\n".join(
+        [STORAGE_VERSION, *structure(), *newest_book(None, None), *book_comments(), *surface()]
+    )
     shape += "\n".join(words.sql for words in checks())
     return hashlib.sha256(shape.encode()).hexdigest()[:16]
 
