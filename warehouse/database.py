@@ -6,8 +6,6 @@ any instant leaves what people see as it was, and the next one clears what it le
 """
 
 import contextlib
-import os
-import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.checks import CheckResult, run_checks
-from warehouse.layout import DATABASE, PUBLISHED_MODE, Layout, make_directory, sync_directory
+from warehouse.layout import DATABASE, Layout, make_directory, sync_directory
 from warehouse.load import (
     Book,
     Contents,
@@ -39,12 +37,11 @@ from warehouse.schema import (
     structure,
     surface,
 )
+from warehouse.versions import clear, prune, seal, swap
 
 __all__ = ["Book", "Contents", "NotPublished", "Published", "publish"]
 
-KEPT_VERSIONS = 5
 SHOWN_PROBLEMS = 5
-_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +90,7 @@ def publish(
     `NotPublished` where a control total differs or a check of severity error fails.
     """
     versions = layout.warehouse / "versions"
-    _clear(layout, versions, version)
+    clear(layout, versions, version)
     aside = versions / f".tmp-{version}"
     make_directory(aside)
     try:
@@ -101,33 +98,15 @@ def publish(
         published = _build(
             layout, contents, file, fresh=fresh, build=(version, built_at, program_version)
         )
-        _seal(aside, file)
+        seal(aside, file)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
     aside.rename(versions / version)
     sync_directory(versions)
-    _swap(layout, version)
-    _prune(versions, version)
+    swap(layout, version)
+    prune(versions, version)
     return Published(version, layout.database, *published)
-
-
-def _clear(layout: Layout, versions: Path, version: str) -> None:
-    """Remove what dead runs left; refuse a version that is shown, for it may be open."""
-    if not _VERSION.fullmatch(version):
-        raise ValueError(f"{version!r} cannot name a version: letters, digits, dot, dash only")
-    make_directory(versions)
-    make_directory(layout.work)
-    if _shown(layout) == version:
-        raise ValueError(f"version {version} is what people see; give the new one another name")
-    for left in (*versions.glob(".tmp-*"), versions / version):
-        shutil.rmtree(left, ignore_errors=True)
-    (layout.warehouse / ".current").unlink(missing_ok=True)
-
-
-def _shown(layout: Layout) -> str | None:
-    link = layout.warehouse / "current"
-    return link.readlink().name if link.is_symlink() else None
 
 
 def _build(
@@ -269,32 +248,3 @@ def _note_build(
         "storage_version": STORAGE_VERSION,
     }
     fill(connection, BUILD, [row])
-
-
-def _seal(aside: Path, file: Path) -> None:
-    """See the file alone, unwritable and on disk."""
-    left = sorted(path.name for path in aside.iterdir())
-    if left != [DATABASE]:
-        raise RuntimeError(f"{left} lie beside the new warehouse; nothing was published")
-    descriptor = os.open(file, os.O_RDONLY)
-    try:
-        os.fchmod(descriptor, PUBLISHED_MODE)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    sync_directory(aside)
-
-
-def _swap(layout: Layout, version: str) -> None:
-    aside = layout.warehouse / ".current"
-    aside.symlink_to(Path("versions") / version)
-    aside.replace(layout.warehouse / "current")
-    sync_directory(layout.warehouse)
-
-
-def _prune(versions: Path, shown: str) -> None:
-    """Keep the newest versions by the time they were written, the shown one always."""
-    others = [path for path in versions.iterdir() if path.name != shown]
-    others.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
-    for old in others[KEPT_VERSIONS - 1 :]:
-        shutil.rmtree(old, ignore_errors=True)

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from tests.books import BUILT_AT, Amount, Night, exact, night, published, row, totals, written
 from warehouse.contract import Table
-from warehouse.database import KEPT_VERSIONS, Contents, NotPublished, publish
+from warehouse.database import Contents, NotPublished, publish
 from warehouse.layout import DATABASE, Layout
 from warehouse.ops import CONTROL_TOTALS, DRIFT
 from warehouse.parquet import rows_batch, write
 from warehouse.tables import BALANCES, BOOK, PORTFOLIOS
+from warehouse.versions import KEPT_VERSIONS
 
 Rows = list[tuple[Any, ...]]
 FIRST = night("20261119T021500Z", [Amount("1.5"), Amount("2", state="locked")])
@@ -259,6 +260,20 @@ def test_files_of_another_shape_are_refused(tmp_path: Path) -> None:
             built_at=BUILT_AT,
             program_version="0",
         )
+    assert not layout.database.exists()
+
+
+def test_no_file_is_cast_to_the_shape_of_another(tmp_path: Path) -> None:
+    """A file whose amounts have more decimals is refused, though the first one is as declared."""
+    layout = Layout(tmp_path)
+    contents = written(layout, [FIRST, SECOND])
+    file = contents.books[1].files["balances"]
+    finer = "select * replace (amount::decimal(38, 19) as amount)"
+    with duckdb.connect() as connection:
+        connection.execute(f"create table x as {finer} from '{file}'")
+        connection.execute(f"copy x to '{file}' (format parquet)")
+    with pytest.raises(ValueError, match=r"balances .*differ from what"):
+        publish(layout, contents, version="a", built_at=BUILT_AT, program_version="0")
     assert not layout.database.exists()
 
 

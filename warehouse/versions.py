@@ -1,0 +1,64 @@
+"""Versions of the warehouse file on disk: cleared, sealed, swapped in, pruned.
+
+Every version is a folder of its own that never changes once it can be seen; `current` is a link to
+one of them, replaced by rename. Each step can be killed at any instant: `clear` takes away what
+is left.
+"""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+from warehouse.layout import DATABASE, PUBLISHED_MODE, Layout, make_directory, sync_directory
+
+KEPT_VERSIONS = 5
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def clear(layout: Layout, versions: Path, version: str) -> None:
+    """Remove what dead runs left; refuse a version that is shown, for it may be open."""
+    if not _VERSION.fullmatch(version):
+        raise ValueError(f"{version!r} cannot name a version: letters, digits, dot, dash only")
+    make_directory(versions)
+    make_directory(layout.work)
+    if _shown(layout) == version:
+        raise ValueError(f"version {version} is what people see; give the new one another name")
+    for left in (*versions.glob(".tmp-*"), versions / version):
+        shutil.rmtree(left, ignore_errors=True)
+    (layout.warehouse / ".current").unlink(missing_ok=True)
+
+
+def _shown(layout: Layout) -> str | None:
+    link = layout.warehouse / "current"
+    return link.readlink().name if link.is_symlink() else None
+
+
+def seal(aside: Path, file: Path) -> None:
+    """See the file alone, unwritable and on disk."""
+    left = sorted(path.name for path in aside.iterdir())
+    if left != [DATABASE]:
+        raise RuntimeError(f"{left} lie beside the new warehouse; nothing was published")
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fchmod(descriptor, PUBLISHED_MODE)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    sync_directory(aside)
+
+
+def swap(layout: Layout, version: str) -> None:
+    """Point `current` at a version, in one rename."""
+    aside = layout.warehouse / ".current"
+    aside.symlink_to(Path("versions") / version)
+    aside.replace(layout.warehouse / "current")
+    sync_directory(layout.warehouse)
+
+
+def prune(versions: Path, shown: str) -> None:
+    """Keep the newest versions by the time they were written, the shown one always."""
+    others = [path for path in versions.iterdir() if path.name != shown]
+    others.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for old in others[KEPT_VERSIONS - 1 :]:
+        shutil.rmtree(old, ignore_errors=True)
