@@ -1,0 +1,1 @@
+"""What a night costs, measured: `make bench`. A benchmark measures; it asserts only exactness."""
