@@ -118,7 +118,7 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
         return dg.MaterializeResult(
             metadata={
                 "path": dg.MetadataValue.path(str(done.files[0])),
-                "dagster/row_count": dg.MetadataValue.int(done.rows),
+                "dagster/row_count": dg.MetadataValue.int(sum(done.rows.values())),
             }
         )
 

@@ -34,7 +34,10 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         formats=tuple(dict.fromkeys(arguments.format or ["xlsx"])),
         program_version=program_version(),
     )
-    print(f"Book of {done.as_of} (snapshot {done.snapshot_id}), {done.rows} accounts:")
+    counts = ", ".join(f"{rows} {table}" for table, rows in done.rows.items())
+    print(f"Book of {done.as_of} (snapshot {done.snapshot_id}): {counts}")
+    for notice in done.notices:
+        print(f"  {notice}")
     for file in done.files:
         print(f"  {file}")
     return 0
