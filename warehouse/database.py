@@ -9,7 +9,7 @@ import contextlib
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import duckdb
@@ -22,6 +22,7 @@ from warehouse.load import (
     Contents,
     add_books,
     books_held,
+    check_digests,
     count_totals,
     fill,
     fill_snapshots,
@@ -37,7 +38,7 @@ from warehouse.schema import (
     structure,
     surface,
 )
-from warehouse.versions import clear, prune, seal, swap
+from warehouse.versions import clear, is_as_published, prune, seal, swap
 
 __all__ = ["Book", "Contents", "NotPublished", "Published", "publish"]
 
@@ -98,7 +99,7 @@ def publish(
         published = _build(
             layout, contents, file, fresh=fresh, build=(version, built_at, program_version)
         )
-        seal(aside, file)
+        seal(aside, file, _decided(contents))
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
@@ -130,12 +131,23 @@ def _build(
         loaded = tuple(sorted(set(wanted) - kept))
         remove_days(connection, removed)
         load_nightly(connection, contents)
-        add_books(connection, [wanted[day] for day in loaded])
+        books = [wanted[day] for day in loaded]
+        check_digests(contents, (file for book in books for file in book.files.values()))
+        add_books(connection, books)
         fill_snapshots(connection, contents)
-        checks = _verified(connection, [wanted[day] for day in loaded], max(wanted, default=None))
+        checks = _verified(connection, books, max(wanted, default=None))
         _note_build(connection, max(wanted, default=None), build)
         connection.execute("checkpoint")
     return loaded, removed, checks
+
+
+def _decided(contents: Contents) -> dict[str, str | None]:
+    """When each snapshot was last decided on, ISO 8601 in UTC."""
+    moments = {row["snapshot_id"]: row["decided_at"] for row in contents.snapshots}
+    return {
+        snapshot_id: moment.astimezone(UTC).isoformat() if moment else None
+        for snapshot_id, moment in moments.items()
+    }
 
 
 def _opened(layout: Layout, file: Path, *, fresh: bool) -> DuckDBPyConnection:
@@ -143,10 +155,11 @@ def _opened(layout: Layout, file: Path, *, fresh: bool) -> DuckDBPyConnection:
     if not fresh and layout.database.exists():
         shutil.copyfile(layout.database, file)
         with contextlib.suppress(duckdb.Error):
-            connection = _connect(layout, file)
-            if _same_schema(connection):
-                return connection
-            connection.close()
+            if is_as_published(layout, file):
+                connection = _connect(layout, file)
+                if _same_schema(connection):
+                    return connection
+                connection.close()
     file.unlink(missing_ok=True)
     file.with_name(f"{file.name}.wal").unlink(missing_ok=True)
     connection = _connect(layout, file)

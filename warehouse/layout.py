@@ -4,6 +4,7 @@ Directories are 0750 and files 0640, published database files 0440 (design part 
 """
 
 import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ DIRECTORY_MODE = 0o750
 FILE_MODE = 0o640
 PUBLISHED_MODE = 0o440
 DATABASE = "nightbook.duckdb"
+DIGESTS = "digests.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +134,24 @@ def written_aside(path: Path, mode: int = FILE_MODE) -> Iterator[BufferedRandom]
     sync_directory(path.parent)
 
 
-def write_json(path: Path, content: Any) -> None:
-    """Write a manifest: sorted keys, one final newline, whole or not at all."""
+def write_json(path: Path, content: Any, mode: int = FILE_MODE) -> None:
+    """Write a manifest: whole or not at all."""
+    with written_aside(path, mode) as file:
+        file.write(json_bytes(content))
+
+
+def json_bytes(content: Any) -> bytes:
+    """A manifest as it is written: sorted keys, one final newline."""
     text = json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True)
-    with written_aside(path) as file:
-        file.write(text.encode() + b"\n")
+    return text.encode() + b"\n"
 
 
 def read_json(path: Path) -> Any:
     """Read what `write_json` wrote."""
     return json.loads(path.read_bytes())
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

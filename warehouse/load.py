@@ -7,7 +7,7 @@ is published, so that nothing here needs to be one transaction.
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract; values are parameters
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,24 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract import Table, literal, quoted
+from warehouse.layout import digest_of
 from warehouse.ops import CONTROL_TOTALS, GAPS, NIGHTLY, SNAPSHOTS
 from warehouse.parquet import rows_batch
 from warehouse.schema import stored_as
 from warehouse.tables import BOOK
 
 TOGETHER = 16
+
+
+class FileChanged(Exception):
+    """A file of the lake is not what was written; nothing was published from it."""
+
+    def __init__(self, file: Path, found: str) -> None:
+        super().__init__(
+            f"{file} {found}: it was changed or damaged after it was written. Nothing was "
+            "published, the warehouse still shows what it showed before, and the landed bytes are "
+            "not touched. Make the lake again: nightbook rebuild --from-landing"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +51,13 @@ class Contents:
 
     `nightly` has, per table of `ops.NIGHTLY`, the files of all snapshots, held ones too, where
     `Layout.parquet` or `Layout.staged` puts them; `snapshots` are rows of `ops.SNAPSHOTS`.
+    `digests` have the SHA-256 of each file: one that differs is not loaded.
     """
 
     books: tuple[Book, ...]
     nightly: Mapping[str, tuple[Path, ...]]
     snapshots: tuple[Mapping[str, Any], ...]
+    digests: Mapping[Path, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         chosen = {row["snapshot_id"] for row in self.snapshots if row["is_book"]}
@@ -127,6 +141,16 @@ def _alike(connection: DuckDBPyConnection, paths: str) -> bool:
 _TYPES = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
 
 
+def check_digests(contents: Contents, files: Iterable[Path]) -> None:
+    """See that files are what was written, where that is known; raises `FileChanged`."""
+    for file in files:
+        expected = contents.digests.get(file)
+        if not file.is_file():
+            raise FileChanged(file, "is missing")
+        if expected is not None and (found := digest_of(file)) != expected:
+            raise FileChanged(file, f"has the SHA-256 {found}, not {expected}")
+
+
 def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
     """Bring the nights' own tables up to date: what a snapshot said once stays as it is."""
     wanted = {str(row["snapshot_id"]) for row in contents.snapshots}
@@ -141,6 +165,7 @@ def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
             if _snapshot_of(file, wanted) not in present
         )
         if files:
+            check_digests(contents, files)
             source = _parquet(connection, table, files)
             connection.execute(f"insert into {stored_as(table)} by name select * from {source}")
 

@@ -2,15 +2,28 @@
 
 Every version is a folder of its own that never changes once it can be seen; `current` is a link to
 one of them, replaced by rename. Each step can be killed at any instant: `clear` takes away what
-is left.
+is left. Beside the database lies `digests.json`: its SHA-256, and which decision on each snapshot
+it tells of, so that `nightbook verify` finds a changed byte and a decision that was lost.
 """
 
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from warehouse.layout import DATABASE, PUBLISHED_MODE, Layout, make_directory, sync_directory
+from warehouse.layout import (
+    DATABASE,
+    DIGESTS,
+    PUBLISHED_MODE,
+    Layout,
+    digest_of,
+    make_directory,
+    read_json,
+    sync_directory,
+    write_json,
+)
 
 KEPT_VERSIONS = 5
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -24,8 +37,9 @@ def clear(layout: Layout, versions: Path, version: str) -> None:
     make_directory(layout.work)
     if _shown(layout) == version:
         raise ValueError(f"version {version} is what people see; give the new one another name")
-    for left in (*versions.glob(".tmp-*"), versions / version):
+    for left in versions.glob(".tmp-*"):
         shutil.rmtree(left, ignore_errors=True)
+    _remove(versions / version)
     (layout.warehouse / ".current").unlink(missing_ok=True)
 
 
@@ -34,8 +48,11 @@ def _shown(layout: Layout) -> str | None:
     return link.readlink().name if link.is_symlink() else None
 
 
-def seal(aside: Path, file: Path) -> None:
-    """See the file alone, unwritable and on disk."""
+def seal(aside: Path, file: Path, decided: Mapping[str, Any]) -> None:
+    """See the file alone, unwritable and on disk, and its SHA-256 beside it.
+
+    `decided` has, for each snapshot that the file tells of, when it was last decided on.
+    """
     left = sorted(path.name for path in aside.iterdir())
     if left != [DATABASE]:
         raise RuntimeError(f"{left} lie beside the new warehouse; nothing was published")
@@ -45,7 +62,17 @@ def seal(aside: Path, file: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    sync_directory(aside)
+    content = {"files": {DATABASE: digest_of(file)}, "decided": dict(decided)}
+    write_json(aside / DIGESTS, content, PUBLISHED_MODE)
+
+
+def is_as_published(layout: Layout, copy: Path) -> bool:
+    """Whether a copy of what people see has the SHA-256 that it was published with."""
+    try:
+        expected = read_json(layout.database.with_name(DIGESTS))["files"][DATABASE]
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+    return bool(digest_of(copy) == expected)
 
 
 def swap(layout: Layout, version: str) -> None:
@@ -61,4 +88,12 @@ def prune(versions: Path, shown: str) -> None:
     others = [path for path in versions.iterdir() if path.name != shown]
     others.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
     for old in others[KEPT_VERSIONS - 1 :]:
-        shutil.rmtree(old, ignore_errors=True)
+        _remove(old)
+
+
+def _remove(version: Path) -> None:
+    """Take a version away in one step: half of one is never seen."""
+    if version.is_dir():
+        gone = version.with_name(f".tmp-gone-{version.name}")
+        version.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
