@@ -14,11 +14,17 @@ from warehouse.views import macros
 GOOD = night("20261120T021500Z", [Amount("1.5"), Amount("1e30", asset="ETH")])
 
 
-@pytest.fixture
-def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A good book that can be spoilt: its tables copied into memory, without constraints."""
+@pytest.fixture(scope="module")
+def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """A warehouse of one good book."""
     layout = Layout(tmp_path_factory.mktemp("checks"))
     published(layout, [GOOD], "a")
+    return layout
+
+
+@pytest.fixture
+def connection(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A good book that can be spoilt: its tables copied into memory, without constraints."""
     with duckdb.connect() as connection:
         connection.execute(f"attach '{layout.database}' as book (read_only)")
         for table in BOOK:

@@ -71,7 +71,7 @@ COLUMNS = {
 }
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=3, deadline=None, derandomize=True)
 @given(BOOKS)
 def test_every_total_is_the_exact_sum_of_the_texts(
     tmp_path_factory: pytest.TempPathFactory, amounts: list[Amount]
@@ -96,7 +96,7 @@ def test_every_total_is_the_exact_sum_of_the_texts(
         assert found == wanted
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=3, deadline=None, derandomize=True)
 @given(BOOKS)
 def test_an_account_shows_each_part_that_is_stated(
     tmp_path_factory: pytest.TempPathFactory, amounts: list[Amount]
