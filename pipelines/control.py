@@ -7,6 +7,7 @@ Counting takes what is as documented for granted and is quick. Where that and th
 JSON is counted once more with care (`pipelines.counting`), and that count stands.
 """
 
+import operator
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -24,14 +25,30 @@ from pipelines.counting import Counted, Raw, Sum, Totals
 
 COUNTED = ("portfolios", "integrations", "positions", "accounts", "balances")
 # Texts wait to be summed together, but never so many that memory would grow with the body.
-MOST_WAITING = 50_000
+MOST_WAITING = 200_000
 _PLAIN = re.compile(r"(?:-?[0-9]{1,99}(?:\.[0-9]{1,99})?\n)*")
 
 
-class _Account(msgspec.Struct):
-    balance: dict[str, dict[str, str]]
+class _Free(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    free: str
+    locked: str
+
+
+class _Locked(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    locked: str
+
+
+class _Balance(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    trading: _Free | None = None
+    margin: _Locked | None = None
+    staking: _Locked | None = None
+    custody: _Free | None = None
+
+
+class _Account(msgspec.Struct, gc=False):
     venueId: str  # noqa: N815 - the document's spelling, so that nothing is renamed here
     name: str
+    balance: _Balance
 
 
 class _Position(msgspec.Struct):
@@ -104,7 +121,7 @@ def of_portfolios(raws: Iterable[Raw], *, precise: bool = False) -> Totals:
         rows["integrations"] += counted.integrations
         rows["positions"] += counted.positions
         rows["accounts"] += counted.accounts
-        for key, texts in counted.amounts.items():
+        for key, texts in counted.amounts:
             sums.add(key, texts)
     sums.settle()
     rows["balances"] = sums.amounts
@@ -117,12 +134,13 @@ def _quickly(raw: Raw) -> Counted | None:
         portfolio = _DECODER.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    texts: defaultdict[Sum, list[str]] = defaultdict(list)
+    texts: list[tuple[Sum, list[str]]] = []
     for position in portfolio.positions:
-        for account in position.accounts:
-            for bucket, parts in account.balance.items():
+        balances = [account.balance for account in position.accounts]
+        for bucket, stated in _stated(balances):
+            if stated:
                 key = Sum(position.assetId, position.isCustomAsset, bucket)
-                texts[key] += counting.stated(bucket, parts)
+                texts.append((key, stated))
     return Counted(
         portfolio.id,
         len({one.id for one in portfolio.integrations or ()}),
@@ -130,6 +148,16 @@ def _quickly(raw: Raw) -> Counted | None:
         sum(len(p.accounts) for p in portfolio.positions),
         texts,
     )
+
+
+def _stated(balances: list[_Balance]) -> Iterator[tuple[str, list[str]]]:
+    """The amount texts of documented balances, by bucket."""
+    for bucket in ("trading", "custody"):
+        both: list[_Free] = list(filter(None, map(operator.attrgetter(bucket), balances)))
+        yield bucket, [one.free for one in both] + [one.locked for one in both]
+    for bucket in ("margin", "staking"):
+        locked: list[_Locked] = list(filter(None, map(operator.attrgetter(bucket), balances)))
+        yield bucket, [one.locked for one in locked]
 
 
 def of_lake(files: dict[str, Path]) -> Totals:

@@ -47,7 +47,7 @@ class Counted:
     integrations: int
     positions: int
     accounts: int
-    amounts: Mapping[Sum, list[str]]
+    amounts: list[tuple[Sum, list[str]]]
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | None:
@@ -98,13 +98,13 @@ def portfolio(raw: Raw) -> Counted | None:
         one["id"] for one in _objects(tree.get("integrations")) if _is_text(one.get("id"))
     }
     accounts = 0
-    texts: dict[Sum, list[str]] = {}
+    texts: list[tuple[Sum, list[str]]] = []
     for position in positions:
         for account in _accounts(position):
             accounts += 1
             for bucket, stated in _balance(account):
                 key = Sum(position["assetId"], position["isCustomAsset"], bucket)
-                texts.setdefault(key, []).extend(stated)
+                texts.append((key, stated))
     assets = {(one["assetId"], one["isCustomAsset"]) for one in positions}
     return Counted(tree["id"], len(integrations), len(assets), accounts, texts)
 
