@@ -239,5 +239,5 @@ def _facts(
 
 
 def _kept(layout: Layout, manifest: Manifest, part: str, facts: Part) -> Part:
-    write_json(layout.staged(part, manifest.snapshot_id).with_suffix(".json"), facts)
+    write_json(layout.part(part, manifest.snapshot_id), facts)
     return facts

@@ -32,11 +32,15 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """What a warehouse is to hold: books as (date, snapshot id, files), nightly files, rows."""
+    """What a warehouse is to hold: books as (date, snapshot id, files), nightly files, rows.
+
+    `digests` have the SHA-256 of each of those files.
+    """
 
     books: tuple[tuple[date, str, Mapping[str, Path]], ...]
     nightly: Mapping[str, tuple[Path, ...]]
     snapshots: tuple[Row, ...]
+    digests: Mapping[Path, str]
 
 
 def judge(layout: Layout, manifest: Manifest, *, at: datetime) -> Snapshot:
@@ -98,17 +102,25 @@ def shelf(layout: Layout) -> Shelf:
         for day, one in books.items()
         if one.snapshot_id in sealed
     )
+    here = [one for one in known if one.snapshot_id in sealed and one.state != snapshots.PRUNED]
     nightly = {
         table.name: tuple(
-            layout.parquet(table.name, one.snapshot_date, one.snapshot_id)
-            for one in known
-            if one.snapshot_id in sealed
+            layout.parquet(table.name, one.snapshot_date, one.snapshot_id) for one in here
         )
         for table in NIGHTLY
     }
     is_book = {snapshot_id for _, snapshot_id, _ in chosen}
     rows = tuple(_snapshot_row(one, sealed.get(one.snapshot_id), is_book) for one in known)
-    return Shelf(chosen, nightly, rows)
+    digests = {
+        layout.parquet(name, one.snapshot_date, one.snapshot_id): written["sha256"]
+        for one in here
+        for name, written in _written(sealed[one.snapshot_id]).items()
+    }
+    return Shelf(chosen, nightly, rows, digests)
+
+
+def _written(sealed: Row) -> Row:
+    return sealed["tables"] | sealed["nightly"]  # type: ignore[no-any-return]  # JSON of ours
 
 
 def _files(layout: Layout, day: date, snapshot_id: str) -> dict[str, Path]:

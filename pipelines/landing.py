@@ -11,7 +11,7 @@ import io
 import mmap
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -53,7 +53,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a landed snapshot is. Times are ISO 8601 in UTC; `origin` is where it was read."""
+    """What a landed snapshot is. Times are ISO 8601 in UTC; `origin` is where it was read.
+
+    `stored` has the SHA-256 of each file as it lies there, compressed: some bits of a compressed
+    file may change without changing what it says.
+    """
 
     snapshot_id: str
     snapshot_date: date
@@ -65,6 +69,7 @@ class Manifest:
     clock_skew_ms: int | None
     notices: tuple[str, ...]
     answers: tuple[Answer, ...]
+    stored: Mapping[str, str]
 
     def answered(self, operation: str) -> list[Answer]:
         """The requests of an operation that were answered."""
@@ -100,19 +105,22 @@ class Pulling:
             started_at += timedelta(seconds=1)
         self.started_at = started_at
         self._timezone = str(timezone)
+        self._stored: dict[str, str] = {}
         shutil.rmtree(self._aside, ignore_errors=True)
         make_directory(self._aside)
 
     def land(self, name: str, body: bytes | mmap.mmap) -> str:
         """Keep a body; returns the file's name in the snapshot's folder."""
         file_name = f"{name}.json.zst"
-        with (
-            written_aside(self._aside / file_name) as file,
-            memoryview(body) as view,
-            pa.CompressedOutputStream(pa.PythonFile(_KeptOpen(file), "w"), "zstd") as sink,
-        ):
-            for start in range(0, len(view), CHUNK):
-                sink.write(view[start : start + CHUNK])
+        with written_aside(self._aside / file_name) as file:
+            with (
+                memoryview(body) as view,
+                pa.CompressedOutputStream(pa.PythonFile(_KeptOpen(file), "w"), "zstd") as sink,
+            ):
+                for start in range(0, len(view), CHUNK):
+                    sink.write(view[start : start + CHUNK])
+            file.seek(0)
+            self._stored[file_name] = hashlib.file_digest(file, "sha256").hexdigest()
         return file_name
 
     def finish(
@@ -137,6 +145,7 @@ class Pulling:
             clock_skew_ms,
             notices,
             tuple(sorted(answers, key=lambda answer: answer.request_no)),
+            dict(self._stored),
         )
         content = asdict(manifest) | {"snapshot_date": manifest.snapshot_date.isoformat()}
         proved.write(self._aside / MANIFEST, content)

@@ -22,14 +22,14 @@ from warehouse.layout import Layout, make_directory, read_json
 PARTS = ("portfolios", "venues")
 
 
-class NeverLanded(Exception):  # noqa: N818 - errors here are named for what is the matter
+class NeverLanded(Exception):
     """A date that was not pulled when it was today: the API keeps no history."""
 
     exit_code = 2
 
     def __init__(self, day: date, today: date, landed: list[date]) -> None:
         known = f"the landed dates are {landed[0]} to {landed[-1]}" if landed else "none is landed"
-        when = "is still to come" if day > today else "was never pulled"
+        when = "is still to come" if day > today else "was never pulled, or was pruned"
         super().__init__(
             f"{day} {when}: the API tells only what is held now, and today is {today} "
             f"({known}). Nothing was read and nothing was written. To take tonight's book, run "
@@ -82,7 +82,7 @@ def landed_on(layout: Layout, day: date) -> Manifest | None:
     found = [
         one
         for one in snapshots.landed(layout)
-        if one.snapshot_date == day and one.state != snapshots.REJECTED
+        if one.snapshot_date == day and one.state not in snapshots.GONE
     ]
     return landing.load(found[-1].folder) if found else None
 
@@ -109,7 +109,7 @@ def stage_venues(layout: Layout, manifest: Manifest) -> Part:
 
 def judge(layout: Layout, manifest: Manifest, now: datetime) -> Snapshot:
     """Seal a staged snapshot, accept or hold it, and bring the lake's folders up to date."""
-    parts = {name: read_json(_part_path(layout, manifest, name)) for name in PARTS}
+    parts = {name: read_json(layout.part(name, manifest.snapshot_id)) for name in PARTS}
     lake.seal(layout, manifest, parts)
     snapshot = lake.judge(layout, manifest, at=now)
     lake.settle(layout)
@@ -129,9 +129,6 @@ def left_over(layout: Layout) -> list[Path]:
     return [
         snapshot.folder
         for snapshot in snapshots.landed(layout)
-        if not layout.manifest(snapshot.snapshot_id).is_file() or snapshot.decision is None
+        if snapshot.state != snapshots.PRUNED
+        and (not layout.manifest(snapshot.snapshot_id).is_file() or snapshot.decision is None)
     ]
-
-
-def _part_path(layout: Layout, manifest: Manifest, part: str) -> Path:
-    return layout.staged(part, manifest.snapshot_id).with_suffix(".json")

@@ -19,7 +19,7 @@ from pipelines.flatten import Part
 from pipelines.guards import Facts
 from pipelines.landing import Manifest
 from warehouse.contract import Table
-from warehouse.layout import Layout
+from warehouse.layout import Layout, digest_of
 from warehouse.ops import CONTROL_TOTALS, DRIFT, INEXACT, LISTINGS, REJECTS, REQUESTS
 from warehouse.parquet import rows_batch, write
 
@@ -56,6 +56,7 @@ def seal(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> None:
             if one["in_json"] != one["in_lake"]
         ],
         "counts": {name: len(rows) for name, rows in _noted(parts).items()},
+        "parts": {part: digest_of(layout.part(part, manifest.snapshot_id)) for part in parts},
     }
     proved.write(layout.manifest(manifest.snapshot_id), content)
 

@@ -1,7 +1,8 @@
 """Snapshots and their states: `pulling → complete → accepted | held → accepted | rejected`.
 
 What was decided, by whom and why is kept beside the landed bodies in `decision.json`, whole
-history, so that everything after landing can be made again from the landing zone.
+history, so that everything after landing can be made again from the landing zone. A night may be
+pruned after years: its manifest and its decisions stay.
 """
 
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from warehouse.layout import Layout
 
 DECISION = "decision.json"
 COMPLETE, ACCEPTED, HELD, REJECTED = "complete", "accepted", "held", "rejected"
+PRUNED = "pruned"  # its manifest and decisions are kept for ever, its bodies and tables are not
+GONE = (REJECTED, PRUNED)
 GUARDS = "guards"
 
 
@@ -86,10 +89,11 @@ class Snapshot:
 
 def landed(layout: Layout) -> list[Snapshot]:
     """All landed snapshots, oldest first."""
-    return [_snapshot(folder) for folder in landing.folders(layout)]
+    return [read(folder) for folder in landing.folders(layout)]
 
 
-def _snapshot(folder: Path) -> Snapshot:
+def read(folder: Path) -> Snapshot:
+    """The snapshot in a landed folder; raises `Damaged` where its decisions are not as written."""
     path = folder / DECISION
     made: list[dict[str, Any]] = proved.read(path)["decisions"] if path.is_file() else []
     decisions = tuple(

@@ -89,6 +89,10 @@ class Layout:
         """The same before the snapshot is accepted: engines that read the lake skip dot folders."""
         return self.lake / ".staged" / snapshot_id / f"{table}.parquet"
 
+    def part(self, part: str, snapshot_id: str) -> Path:
+        """What was counted and noted while a part of a snapshot was flattened."""
+        return self.staged(part, snapshot_id).with_suffix(".json")
+
     def manifest(self, snapshot_id: str) -> Path:
         """The lake's manifest of one snapshot."""
         return self.manifests / f"{snapshot_id}.json"

@@ -143,7 +143,7 @@ SNAPSHOTS = Table(
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
-        text("state", "complete, accepted, held or rejected."),
+        text("state", "complete, accepted, held, rejected or pruned."),
         flag("is_book", "Whether this is its date's book: the newest accepted one."),
         moment("started_at", "When the read began, UTC."),
         moment("finished_at", "When the last answer was complete, UTC."),
@@ -199,7 +199,7 @@ GAPS = Table(
     is_small=True,
     columns=(
         SNAPSHOT_DATE,
-        text("reason", "no snapshot, held, rejected or complete (landed, not yet judged)."),
+        text("reason", "no snapshot, held, rejected, pruned or complete (landed, not yet judged)."),
         day("book_before", "The last date before it that has a book.", nullable=True),
         day("book_after", "The first date after it that has a book.", nullable=True),
     ),

@@ -6,6 +6,7 @@ is left. Beside the database lies `digests.json`: its SHA-256, and which decisio
 it tells of, so that `nightbook verify` finds a changed byte and a decision that was lost.
 """
 
+import hashlib
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from warehouse.layout import (
     PUBLISHED_MODE,
     Layout,
     digest_of,
+    json_bytes,
     make_directory,
     read_json,
     sync_directory,
@@ -62,7 +64,8 @@ def seal(aside: Path, file: Path, decided: Mapping[str, Any]) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    content = {"files": {DATABASE: digest_of(file)}, "decided": dict(decided)}
+    content: dict[str, Any] = {"files": {DATABASE: digest_of(file)}, "decided": dict(decided)}
+    content["sha256"] = hashlib.sha256(json_bytes(content)).hexdigest()
     write_json(aside / DIGESTS, content, PUBLISHED_MODE)
 
 
