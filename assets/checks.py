@@ -7,6 +7,8 @@ They ran before publishing, in the file that was being built; here they are only
 # ruff: noqa: S608 - values are quoted by warehouse.contract.literal
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import dagster as dg
@@ -14,9 +16,10 @@ import dagster as dg
 from assets.publish import WAREHOUSE
 from assets.resources import Nightbook
 from assets.tables import key_of
-from pipelines import snapshots
+from pipelines import night, snapshots
 from warehouse.checks import ERROR, Check, every_check
 from warehouse.contract import literal
+from warehouse.layout import Layout
 from warehouse.query import run
 from warehouse.tables import BOOK
 
@@ -25,6 +28,17 @@ CONTROL_MEANING = (
     "Rows, and exact sums per asset and bucket, are the same in the landed JSON, in Parquet and in "
     "DuckDB."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a check found in the newest book, of which date that is, and the first wrong row."""
+
+    day: date
+    wrong_rows: int
+    example: str | None
+
+
 KEYS = {f"{table.name}_key": key_of(table) for table in BOOK}
 
 
@@ -45,11 +59,10 @@ def told_checks() -> dg.AssetChecksDefinition:
         context: dg.AssetCheckExecutionContext, nightbook: dg.ResourceParam[Nightbook]
     ) -> Iterator[dg.AssetCheckResult]:
         layout = nightbook.layout
-        day = context.run.tags["dagster/partition"]
-        newest = [one for one in snapshots.landed(layout) if str(one.snapshot_date) == day][-1]
+        snapshot_id = _snapshot(layout, context.run.tags.get("dagster/partition"))
         for table in BOOK:
-            yield _control(layout.database, newest.snapshot_id, table.name)
-        results = _found(layout.database, day)
+            yield _control(layout.database, snapshot_id, table.name)
+        results = _found(layout.database)
         for check in every_check():
             yield _result(check, results.get(check.name))
 
@@ -61,6 +74,22 @@ def _told() -> Iterator[tuple[str, dg.AssetKey, str]]:
         yield CONTROL, key_of(table), CONTROL_MEANING
     for check in every_check():
         yield check.name, KEYS.get(check.name, WAREHOUSE), check.meaning
+
+
+def _snapshot(layout: Layout, partition: str | None) -> str:
+    """The snapshot to tell of: that of the partition, or the newest book."""
+    known = snapshots.landed(layout)
+    if partition is not None:
+        manifest = night.landed_on(layout, date.fromisoformat(partition))
+        if manifest is not None:
+            return manifest.snapshot_id
+    books = list(snapshots.books(known).values())
+    if not books:
+        raise dg.Failure(
+            description="No night has a book yet, so there is nothing to check.",
+            allow_retries=False,
+        )
+    return books[-1].snapshot_id
 
 
 def _control(database: Path, snapshot_id: str, table: str) -> dg.AssetCheckResult:
@@ -85,24 +114,25 @@ def _control(database: Path, snapshot_id: str, table: str) -> dg.AssetCheckResul
     )
 
 
-def _found(database: Path, day: str) -> dict[str, tuple[int, str | None]]:
-    answer = run(
-        database,
-        "select check_name, wrong_rows, example from ops.checks "
-        f"where snapshot_date = {literal(day)}",
-    )
-    return {str(name): (int(wrong), example) for name, wrong, example in answer.rows}
+def _found(database: Path) -> dict[str, Found]:
+    query = "select check_name, snapshot_date, wrong_rows, example from ops.checks"
+    return {
+        str(name): Found(day, int(wrong), example)
+        for name, day, wrong, example in run(database, query).rows
+    }
 
 
-def _result(check: Check, found: tuple[int, str | None] | None) -> dg.AssetCheckResult:
-    """What a check found; one that did not run on this night has not passed."""
-    error, warning = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
-    wrong, example = found or (0, "it ran on another night: this one is not the newest book")
+def _result(check: Check, found: Found | None) -> dg.AssetCheckResult:
+    """What a check found in the book that people see now; one that did not run has not passed."""
+    metadata: dict[str, str | int] = {}
+    if found is not None:
+        metadata = {"book of": str(found.day), "wrong rows": found.wrong_rows}
+    severe = dg.AssetCheckSeverity.ERROR if check.severity == ERROR else dg.AssetCheckSeverity.WARN
     return dg.AssetCheckResult(
         asset_key=KEYS.get(check.name, WAREHOUSE),
         check_name=check.name,
-        passed=found is not None and not wrong,
-        severity=error if check.severity == ERROR and found is not None else warning,
-        description=example or check.meaning,
-        metadata={"wrong rows": wrong},
+        passed=found is not None and not found.wrong_rows,
+        severity=severe,
+        description=(found.example if found else "it did not run") or check.meaning,
+        metadata=metadata,
     )

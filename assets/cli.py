@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assets.resources import Nightbook
+from assets.words import is_ours
 
-OURS = {"assets", "pipelines", "warehouse"}
 FAILED, BAD_INPUT = 1, 2
 
 
@@ -182,7 +182,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def told(error: Exception) -> int:
     """Say an error in one paragraph; ours write their own sentence."""
-    if type(error).__module__.partition(".")[0] in OURS:
+    if is_ours(error):
         print(str(error), file=sys.stderr)
         return getattr(error, "exit_code", FAILED)
     if isinstance(error, FileNotFoundError | PermissionError) and error.errno is None:

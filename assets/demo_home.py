@@ -8,7 +8,7 @@ from warehouse.layout import Layout, write_json
 MARK = "demo.json"
 
 
-class OnlyADemo(Exception):  # noqa: N818 - errors here are named for what is the matter
+class OnlyADemo(Exception):
     """A real night was to be written over a demo's."""
 
     exit_code = 2
@@ -21,7 +21,7 @@ class OnlyADemo(Exception):  # noqa: N818 - errors here are named for what is th
         )
 
 
-class RealNights(Exception):  # noqa: N818 - errors here are named for what is the matter
+class RealNights(Exception):
     """A demo was to be written over real nights."""
 
     exit_code = 2

@@ -9,15 +9,16 @@ from datetime import date, datetime
 
 import dagster as dg
 
-from assets.demo_home import OnlyADemo, require_real
+from assets import publishing
+from assets.demo_home import require_real
 from assets.resources import Nightbook, program_version
+from assets.steps import failing_in_words
 from pipelines import night
 from pipelines.edge.attempts import Event
-from pipelines.edge.errors import EdgeError
 from pipelines.landing import Manifest
 from pipelines.pull import Progress
-from pipelines.settings import SettingsWrong
-from pipelines.writer import WriterBusy, the_writer
+from pipelines.writer import the_writer
+from warehouse.layout import Layout
 
 API = dg.AssetKey("api")
 RESOURCES = {
@@ -28,7 +29,6 @@ RESOURCES = {
         "GET /venues/{id}/instruments?type=spot and ?type=future of every venue (4.5), as it came.",
     ),
 }
-EXPECTED = (EdgeError, SettingsWrong, WriterBusy, night.NeverLanded, OnlyADemo)
 TELL_EVERY = 20
 
 
@@ -58,44 +58,55 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
             for name, (_, words) in RESOURCES.items()
         ],
         partitions_def=partitions,
-        pool="nightbook",
     )
     def pull(
         context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
     ) -> Iterator[dg.MaterializeResult]:
         day = date.fromisoformat(context.partition_key)
-        try:
+        with failing_in_words():
             manifest, reused = _landed(nightbook, day, nightbook.tell or context.log.info)
-        except EXPECTED as error:
-            raise dg.Failure(description=str(error), allow_retries=False) from None
         for name, (operation, _) in RESOURCES.items():
-            yield dg.MaterializeResult(
-                asset_key=["landing", name], metadata=_metadata(manifest, operation, reused=reused)
-            )
+            metadata = _metadata(nightbook.layout, manifest, operation, reused=reused)
+            yield dg.MaterializeResult(asset_key=["landing", name], metadata=metadata)
 
     return pull
 
 
 def _landed(nightbook: Nightbook, day: date, tell: Callable[[str], None]) -> tuple[Manifest, bool]:
     settings = nightbook.settings()
-    today = night.business_date(settings, nightbook.now())
-    layout = nightbook.layout
-    with the_writer(layout, f"taking the snapshot of {day}", nightbook.now()):
-        if day == today:
-            if not nightbook.is_demo:
-                require_real(layout)
-            settings = nightbook.settings(api=True)
-            version = program_version()
-            said = _sayings(tell)
-            return night.take(settings, nightbook.now, version, said, _warnings(tell)), False
-        return night.landed_for(settings, nightbook.now(), day), True
+    reused = day != night.business_date(settings, nightbook.now())
+    with the_writer(nightbook.layout, f"taking the snapshot of {day}", nightbook.now()):
+        if reused:
+            manifest = night.landed_for(settings, nightbook.now(), day)
+        else:
+            manifest = _taken(nightbook, tell)
+        # Tonight is read first: what a dead run left is on this disk and cannot get away.
+        publishing.recover(nightbook, tell, but=manifest.snapshot_id)
+    return manifest, reused
 
 
-def _sayings(tell: Callable[[str], None]) -> Callable[[Progress], None]:
+def _taken(nightbook: Nightbook, tell: Callable[[str], None]) -> Manifest:
+    if not nightbook.is_demo:
+        require_real(nightbook.layout)
+    settings = nightbook.settings(api=True)
+    said = _sayings(nightbook.watch, tell)
+    manifest = night.take(settings, nightbook.now, program_version(), said, _warnings(tell))
+    size = sum(answer.byte_count or 0 for answer in manifest.answers) / 1e6
+    failed = sum(answer.file is None for answer in manifest.answers)
+    given_up = f", {failed} given up" if failed else ""
+    tell(f"landed {len(manifest.answers)} answers, {size:.1f} MB{given_up}")
+    return manifest
+
+
+def _sayings(
+    watch: Callable[[int, int, int], None] | None, tell: Callable[[str], None]
+) -> Callable[[Progress], None]:
     def say(progress: Progress) -> None:
-        if progress.done == progress.known or progress.done % TELL_EVERY == 0:
+        if watch is not None:
+            watch(progress.done, progress.known, progress.byte_count)
+        elif progress.done % TELL_EVERY == 0:
             size = progress.byte_count / 1e6
-            tell(f"{progress.done} of {progress.known} requests answered, {size:.1f} MB landed")
+            tell(f"{progress.done} of {progress.known} requests answered, {size:.1f} MB")
 
     return say
 
@@ -107,12 +118,16 @@ def _warnings(tell: Callable[[str], None]) -> Callable[[Event], None]:
     return warn
 
 
-def _metadata(manifest: Manifest, operation: str, *, reused: bool) -> dict[str, dg.MetadataValue]:
+def _metadata(
+    layout: Layout, manifest: Manifest, operation: str, *, reused: bool
+) -> dict[str, dg.MetadataValue]:
     answers = [answer for answer in manifest.answers if answer.operation == operation]
     failed = [answer for answer in answers if answer.file is None]
     started = datetime.fromisoformat(manifest.started_at)
+    folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
     return {
         "snapshot_id": dg.MetadataValue.text(manifest.snapshot_id),
+        "folder": dg.MetadataValue.path(str(folder)),
         "started_at": dg.MetadataValue.timestamp(started),
         "requests": dg.MetadataValue.int(len(answers)),
         "requests given up": dg.MetadataValue.int(len(failed)),

@@ -7,9 +7,10 @@ import dagster as dg
 
 from assets import publishing
 from assets.resources import Nightbook, program_version
+from assets.steps import failing_in_words
 from assets.tables import key_of
 from pipelines import night, snapshots
-from pipelines.writer import WriterBusy, the_writer
+from pipelines.writer import the_writer
 from warehouse.export import export
 from warehouse.tables import BOOK
 
@@ -27,7 +28,6 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
         partitions_def=partitions,
         group_name="published",
         kinds={"duckdb"},
-        pool="nightbook",
         check_specs=[
             dg.AssetCheckSpec(
                 ACCEPTED,
@@ -46,12 +46,9 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
     ) -> Iterator[dg.MaterializeResult]:
         day = date.fromisoformat(context.partition_key)
         layout = nightbook.layout
-        try:
-            with the_writer(layout, f"publishing {day}", nightbook.now()):
-                manifest = night.landed_for(nightbook.settings(), nightbook.now(), day)
-                outcome = publishing.judge_and_publish(nightbook, manifest)
-        except (WriterBusy, night.NeverLanded) as error:
-            raise dg.Failure(description=str(error), allow_retries=False) from None
+        with failing_in_words(), the_writer(layout, f"publishing {day}", nightbook.now()):
+            manifest = night.landed_for(nightbook.settings(), nightbook.now(), day)
+            outcome = publishing.judge_and_publish(nightbook, manifest)
         snapshot = outcome.snapshot
         reasons = "; ".join(snapshot.decision.reasons) if snapshot.decision else ""
         yield dg.MaterializeResult(

@@ -4,6 +4,7 @@ No Dagster here: the nightly job, `accept`, `reject` and `rebuild` all publish t
 """
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -35,7 +36,7 @@ def refresh(nightbook: Nightbook, *, fresh: bool = False) -> Published:
         try:
             return publish(
                 layout,
-                Contents(books, shelf.nightly, shelf.snapshots),
+                Contents(books, shelf.nightly, shelf.snapshots, shelf.digests),
                 version=_version(now),
                 built_at=now,
                 program_version=program_version(),
@@ -70,16 +71,22 @@ def judge_and_publish(nightbook: Nightbook, manifest: landing.Manifest) -> Outco
     return Outcome(snapshots.find(layout, manifest.snapshot_id), published)
 
 
-def recover(nightbook: Nightbook) -> list[str]:
-    """Finish what a dead run left: whole landed nights become books, half ones are removed."""
+def recover(nightbook: Nightbook, tell: Callable[[str], None], *, but: str) -> None:
+    """Judge the landed nights that a dead run left, so that the next publish has them too.
+
+    `but` is the snapshot that the run itself goes on with. A left-over that cannot be read is told
+    and stays a gap: it must not cost another night.
+    """
     layout = nightbook.layout
-    landing.sweep(layout)
-    finished = []
     for folder in night.left_over(layout):
-        night.finish(layout, folder, nightbook.now())
-        finished.append(folder.name)
-    lake.settle(layout)
-    return finished
+        if folder.name == but:
+            continue
+        try:
+            found = night.finish(layout, folder, nightbook.now())
+        except Exception as error:  # noqa: BLE001 - whatever is the matter with it, tonight goes on
+            tell(f"left over from a run that died, not made: snapshot {folder.name}: {error}")
+        else:
+            tell(f"left over from a run that died: snapshot {folder.name} is {found.state}")
 
 
 def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:

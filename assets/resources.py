@@ -35,12 +35,14 @@ class Nightbook:
     """The keeper of the book: `variables` give the settings, `now` the time in UTC.
 
     `tell` is given one line whenever long work has got somewhere; None leaves it to Dagster's log.
+    `watch` is given (requests answered, requests known, bytes) after every answer, for a bar.
     `is_demo` lets invented nights into a home that is marked for them.
     """
 
     variables: Callable[[], Mapping[str, str]] = field(default=process_environment, repr=False)
     now: Callable[[], datetime] = field(default=utc_now, repr=False)
     tell: Callable[[str], None] | None = field(default=None, repr=False)
+    watch: Callable[[int, int, int], None] | None = field(default=None, repr=False)
     is_demo: bool = False
 
     def settings(self, *, api: bool = False) -> Settings:

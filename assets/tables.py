@@ -5,11 +5,13 @@ from datetime import date
 
 import dagster as dg
 
+from assets.preview import preview
 from assets.resources import Nightbook
+from assets.steps import failing_in_words
 from pipelines import night
 from pipelines.flatten import Part
-from pipelines.landing import Damaged, Manifest
-from pipelines.writer import WriterBusy, the_writer
+from pipelines.landing import Manifest
+from pipelines.writer import the_writer
 from warehouse.contract import Table
 from warehouse.layout import Layout
 from warehouse.tables import BOOK
@@ -39,23 +41,28 @@ def _step(
         name=name,
         specs=[_spec(table) for table in tables],
         partitions_def=partitions,
-        pool="nightbook",
     )
     def flatten(
         context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
     ) -> Iterator[dg.MaterializeResult]:
         day = date.fromisoformat(context.partition_key)
         layout = nightbook.layout
-        try:
-            with the_writer(layout, f"flattening {day}", nightbook.now()):
-                manifest = night.landed_for(nightbook.settings(), nightbook.now(), day)
-                part = stage(layout, manifest)
-        except (Damaged, WriterBusy, night.NeverLanded) as error:
-            raise dg.Failure(description=str(error), allow_retries=False) from None
+        with failing_in_words(), the_writer(layout, f"flattening {day}", nightbook.now()):
+            manifest = night.landed_for(nightbook.settings(), nightbook.now(), day)
+            part = stage(layout, manifest)
+            shown = {
+                table: preview(layout.staged(table.name, manifest.snapshot_id)) for table in tables
+            }
+        counts = ", ".join(f"{part['tables'][table.name]['rows']} {table.name}" for table in tables)
+        (nightbook.tell or context.log.info)(f"flattened {counts}")
         for table in tables:
-            yield dg.MaterializeResult(
-                asset_key=key_of(table), metadata=_metadata(table, manifest, part)
-            )
+            about = _metadata(table, manifest, part)
+            path = layout.parquet(table.name, manifest.snapshot_date, manifest.snapshot_id)
+            about |= {
+                "file": dg.MetadataValue.path(str(path)),
+                "preview": dg.MetadataValue.md(shown[table]),
+            }
+            yield dg.MaterializeResult(asset_key=key_of(table), metadata=about)
 
     return flatten
 
@@ -106,7 +113,6 @@ def _lineage(table: Table) -> dg.TableColumnLineage:
 
 def _metadata(table: Table, manifest: Manifest, part: Part) -> dict[str, dg.MetadataValue]:
     written = part["tables"][table.name]
-    columns = {column.name for column in table.columns}
     inexact = [one for one in part["inexact"] if one["table_name"] == table.name]
     return {
         "dagster/row_count": dg.MetadataValue.int(written["rows"]),
@@ -114,7 +120,6 @@ def _metadata(table: Table, manifest: Manifest, part: Part) -> dict[str, dg.Meta
         "snapshot_id": dg.MetadataValue.text(manifest.snapshot_id),
         "bytes": dg.MetadataValue.int(written["size"]),
         "sha256": dg.MetadataValue.text(written["sha256"]),
-        "columns": dg.MetadataValue.int(len(columns)),
         "rejected records of this answer": dg.MetadataValue.int(len(part["rejects"])),
         "values kept as text only": dg.MetadataValue.int(len(inexact)),
     }

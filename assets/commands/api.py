@@ -10,7 +10,7 @@ from pipelines.edge.auth import Credentials
 from pipelines.edge.client import EdgeClient
 
 
-class NotAPair(Exception):  # noqa: N818 - errors here are named for what is the matter
+class NotAPair(Exception):
     """A query that is not of the form K=V."""
 
     exit_code = 2

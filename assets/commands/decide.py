@@ -2,8 +2,10 @@
 
 import argparse
 import getpass
+import os
 
 from assets import publishing
+from assets.commands.terminal import typed
 from assets.resources import Nightbook
 from pipelines import lake, snapshots
 from pipelines.writer import the_writer
@@ -19,7 +21,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             layout,
             arguments.snapshot,
             STATES[arguments.command],
-            by=getpass.getuser(),
+            by=_who(),
             at=now,
             why=arguments.why,
         )
@@ -32,4 +34,17 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     held = snapshot.decision if snapshot.state == snapshots.HELD else None
     for reason in held.reasons if held else ():
         print(f"  {reason}")
-    return 0 if snapshot.state == STATES[arguments.command] else 1
+    if snapshot.state != STATES[arguments.command]:
+        return 1
+    if snapshot.state == snapshots.ACCEPTED:
+        day = snapshot.snapshot_date
+        print(f"Its workbook, and the check in Dagster: {typed(layout)} run --date {day}")
+    return 0
+
+
+def _who() -> str:
+    """The user who decides; a container may have no name for it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"

@@ -1,12 +1,11 @@
 """`nightbook demo`: three simulated nights through the real job, over real loopback HTTP."""
 
 import argparse
-import sys
 import time
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from assets.commands.run import take
+from assets.commands.terminal import typed
 from assets.demo_home import make_demo
 from assets.resources import Nightbook
 from pipelines import snapshots
@@ -20,7 +19,7 @@ from warehouse.query import run as ask
 NIGHTS = 3
 HOUR, MINUTE = 2, 15
 HELD = (
-    "select asset_id, free_text, locked_text, total_text, portfolios, venues "
+    "select asset_id, total_text, portfolios, accounts, venues "
     "from holdings_by_asset order by accounts desc limit 8"
 )
 OVER_TIME = (
@@ -28,7 +27,7 @@ OVER_TIME = (
     "where asset_id = 'BTC' group by snapshot_date order by snapshot_date"
 )
 QUESTIONS = (
-    ("What is held of each asset, free and locked", HELD),
+    ("What is held of each asset, over all portfolios", HELD),
     ("What one asset was on each night, to the last digit", OVER_TIME),
 )
 
@@ -79,7 +78,9 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         demo = Nightbook(lambda: variables, clock, is_demo=True)
         print(f"The sandbox answers at {served.origin}; {NIGHTS} nights of its world follow.\n")
         for ago in reversed(range(NIGHTS)):
-            night = (today - timedelta(days=ago)).replace(hour=HOUR, minute=MINUTE)
+            night = (today - timedelta(days=ago)).replace(
+                hour=HOUR, minute=MINUTE, second=0, microsecond=0
+            )
             clock.set(min(night, today).astimezone(UTC))
             code = take(demo, night.date())
             if code:
@@ -89,27 +90,18 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 
 
 def _tell(layout: Layout) -> None:
-    me = _typed(Path(sys.argv[0]))
-    home = "" if layout.home == Path("data").absolute() else f" --home {layout.home}"
+    me = typed(layout)
     nights = len(snapshots.books(snapshots.landed(layout)))
     print(f"\n{nights} nights are in the book.\n\nOpen:")
     print(f"  {layout.database}   (DuckDB CLI, DBeaver, Python: read-only)")
     for workbook in sorted(layout.exports.glob("*.xlsx")):
         print(f"  {workbook}")
     for words, sql in QUESTIONS:
-        print(f'\n{words}:\n  {me}{home} query "{sql}"\n')
+        print(f'\n{words}:\n  {me} query "{sql}"\n')
         print(_indented(as_table(ask(layout.database, sql))))
     print("\nNext:")
     for command, words in NEXT:
-        print(f"  {me}{home} {command:<20} {words}")
-
-
-def _typed(program: Path) -> str:
-    """The command as a person here can type it."""
-    try:
-        return str(program.absolute().relative_to(Path.cwd()))
-    except ValueError:
-        return str(program)
+        print(f"  {me} {command:<20} {words}")
 
 
 def _indented(text: str) -> str:

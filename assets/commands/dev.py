@@ -1,27 +1,70 @@
 """`nightbook dev`: the Dagster UI, daemon and schedule for this home, on this machine only."""
 
 import argparse
+import contextlib
+import fcntl
 import os
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 
-from assets.instance import make_instance
+from assets.instance import close_dead_runs, opened
 from assets.resources import Nightbook
+from warehouse.layout import Layout, make_directory
 
 LOOPBACK = "127.0.0.1"
+
+
+class NotStarted(Exception):
+    """Dagster cannot be started here now."""
 
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Start Dagster and stay until Ctrl-C."""
     layout = nightbook.layout
-    make_instance(layout)
-    print(f"Dagster for {layout.home}: http://{LOOPBACK}:{arguments.port}   (Ctrl-C stops it)")
+    with _alone(layout):
+        _require_free(arguments.port)
+        with opened(layout) as instance:
+            close_dead_runs(instance, launched=True)
+        return _stay(layout, arguments.port)
+
+
+def _stay(layout: Layout, port: int) -> int:
+    print(f"Dagster for {layout.home}: http://{LOOPBACK}:{port}   (Ctrl-C stops it)")
     print("It has no login and can start runs with your key: do not open this port to others.")
     sys.stdout.flush()
     command = [sys.executable, "-m", "dagster", "dev", "-m", "assets.definitions"]
-    command += ["-h", LOOPBACK, "-p", str(arguments.port)]
+    command += ["-h", LOOPBACK, "-p", str(port)]
     quiet = {"PYTHONWARNINGS": "ignore", "NIGHTBOOK_HOME": str(layout.home)}
     try:
         return subprocess.run(command, env=os.environ | quiet, check=False).returncode
     except KeyboardInterrupt:
         return 0
+
+
+@contextlib.contextmanager
+def _alone(layout: Layout) -> Iterator[None]:
+    """One daemon a home: a second one would close the runs of the first."""
+    make_directory(layout.dagster)
+    with (layout.dagster / "daemon.lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise NotStarted(
+                f"Dagster is already up for {layout.home}: one daemon is enough for a home. "
+                "Nothing was started. Open the one that is there, or stop it first."
+            ) from None
+        yield
+
+
+def _require_free(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError as error:
+            raise NotStarted(
+                f"Port {port} of this machine cannot be used ({error.strerror}). Nothing was "
+                "started. Choose another: nightbook dev --port 3001"
+            ) from None

@@ -7,7 +7,7 @@ from assets.resources import Nightbook, program_version
 from warehouse.export import export
 
 
-class NotADate(Exception):  # noqa: N818 - errors here are named for what is the matter
+class NotADate(Exception):
     """What was typed is no date."""
 
     exit_code = 2

@@ -6,11 +6,14 @@ import sys
 from datetime import date
 
 from assets.commands.export import day
+from assets.commands.terminal import Teller, typed
 from assets.demo_home import require_real
 from assets.instance import run_night
 from assets.resources import Nightbook
 from pipelines import night, snapshots
 from pipelines.night import NeverLanded
+from pipelines.writer import the_writer
+from warehouse.layout import Layout
 
 FAILED, A_PERSON_MUST_DECIDE = 1, 3
 
@@ -26,40 +29,40 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     elif night.landed_on(nightbook.layout, chosen) is None:
         dates = sorted({one.snapshot_date for one in snapshots.landed(nightbook.layout)})
         raise NeverLanded(chosen, today, dates)
-    return take(nightbook, chosen)
+    # Who is busy is said before a run is begun that could only fail.
+    with the_writer(nightbook.layout, f"starting the book of {chosen}", nightbook.now()):
+        pass
+    return take(nightbook, chosen, debug=arguments.debug)
 
 
-def take(nightbook: Nightbook, chosen: date) -> int:
+def take(nightbook: Nightbook, chosen: date, *, debug: bool = False) -> int:
     """Run the job for a date and say how it ended."""
-    layout = nightbook.layout
+    layout, tell = nightbook.layout, Teller()
     print(f"Taking the book of {chosen} into {layout.home}")
-    ran = run_night(dataclasses.replace(nightbook, tell=_say), chosen)
-    known = [one for one in snapshots.landed(layout) if one.snapshot_date == chosen]
-    newest = known[-1] if known else None
-    if newest is not None and newest.state == snapshots.HELD and newest.decision:
-        print(f"Held: snapshot {newest.snapshot_id}. The last book stays.", file=sys.stderr)
-        for reason in newest.decision.reasons:
-            print(f"  {reason}", file=sys.stderr)
-        print(
-            f"Decide: nightbook accept {newest.snapshot_id} --why '...'   (or reject)",
-            file=sys.stderr,
-        )
+    ran = run_night(dataclasses.replace(nightbook, tell=tell, watch=tell.watch), chosen)
+    newest = next(
+        (one for one in reversed(snapshots.landed(layout)) if one.snapshot_date == chosen), None
+    )
+    if ran.is_judged and newest is not None and newest.state == snapshots.HELD:
+        _tell_held(layout, newest)
         return A_PERSON_MUST_DECIDE
-    for failure in ran.failures:
-        print(failure, file=sys.stderr)
     if not ran.success:
-        if not ran.failures:
-            print(f"The run failed; see run {ran.run_id} in: nightbook dev", file=sys.stderr)
+        if debug and ran.trace:
+            print(ran.trace, file=sys.stderr)
+        lines = ran.failures or (f"The run failed: see run {ran.run_id} in nightbook dev.",)
+        print("\n".join(lines), file=sys.stderr)
         return FAILED
-    _tell(newest, layout.database)
+    if newest is not None:
+        tell(f"{newest.state}: snapshot {newest.snapshot_id}")
+    tell(str(layout.database))
     return 0
 
 
-def _say(line: str) -> None:
-    print(f"  {line}", flush=True)
-
-
-def _tell(newest: snapshots.Snapshot | None, database: object) -> None:
-    if newest is not None:
-        print(f"  {newest.state}: snapshot {newest.snapshot_id}")
-    print(f"  {database}")
+def _tell_held(layout: Layout, newest: snapshots.Snapshot) -> None:
+    books = snapshots.books(snapshots.landed(layout))
+    book = books.get(newest.snapshot_date) or next(reversed(books.values()), None)
+    stays = f"the book of {book.snapshot_date} stays" if book else "there is no book yet"
+    lines = [f"Held: snapshot {newest.snapshot_id}; {stays}."]
+    lines += [f"  {reason}" for reason in (newest.decision.reasons if newest.decision else ())]
+    lines += [f"Decide: {typed(layout)} accept {newest.snapshot_id} --why '...'   (or reject)"]
+    print("\n".join(lines), file=sys.stderr)

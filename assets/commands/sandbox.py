@@ -10,7 +10,7 @@ from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve, un
 from pipelines.sandbox.world import LivingWorld
 
 
-class NoSuchFault(Exception):  # noqa: N818 - errors here are named for what is the matter
+class NoSuchFault(Exception):
     """A fault or scope that the sandbox does not know; the sentence is its own."""
 
     exit_code = 2

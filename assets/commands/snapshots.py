@@ -3,10 +3,10 @@
 import argparse
 import textwrap
 
+from assets.commands.terminal import typed, width
 from assets.resources import Nightbook
 from pipelines import snapshots
 
-WIDTH = 100
 A_PERSON_MUST_DECIDE = 3
 
 
@@ -29,10 +29,12 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         )
         print(f"{one.snapshot_date!s:<12}{one.snapshot_id:<18}{one.state:<10}{place:<12}{by}")
         for reason in one.decision.reasons if one.decision else ():
-            print(textwrap.fill(reason, WIDTH, initial_indent=" " * 12, subsequent_indent=" " * 14))
+            print(
+                textwrap.fill(reason, width(), initial_indent=" " * 12, subsequent_indent=" " * 14)
+            )
     held = [one.snapshot_id for one in known if one.state == snapshots.HELD]
     if held:
-        print(f"\nDecide: nightbook accept {held[-1]} --why '...'   (or reject)")
+        print(f"\nDecide: {typed(nightbook.layout)} accept {held[-1]} --why '...'   (or reject)")
     return A_PERSON_MUST_DECIDE if held else 0
 
 

@@ -3,13 +3,12 @@
 import argparse
 import textwrap
 
+from assets.commands.terminal import typed, width
 from assets.resources import Nightbook
 from warehouse.query import Described, tables
 
-WIDTH = 100
 
-
-class NoSuchTable(Exception):  # noqa: N818 - errors here are named for what is the matter
+class NoSuchTable(Exception):
     """Nothing in the warehouse has that name."""
 
     exit_code = 2
@@ -29,7 +28,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             for one in found:
                 if one.schema == schema:
                     _line(one)
-        print("\nOne of them with its columns: nightbook tables NAME")
+        print(f"\nOne of them with its columns: {typed(nightbook.layout)} tables NAME")
         return 0
     chosen = [one for one in found if arguments.name in (one.name, f"{one.schema}.{one.name}")]
     if not chosen:
@@ -41,7 +40,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 
 def _line(one: Described) -> None:
     first = _comment(one).partition(". ")[0].rstrip(".")
-    print(f"  {_signature(one):<34} {textwrap.shorten(first, WIDTH - 36, placeholder=' …')}")
+    print(f"  {_signature(one):<34} {textwrap.shorten(first, width() - 36, placeholder=' …')}")
 
 
 def _comment(one: Described) -> str:
@@ -57,8 +56,8 @@ def _signature(one: Described) -> str:
 
 def _whole(one: Described) -> None:
     print(f"\n{one.schema}.{_signature(one)}  ({one.kind})")
-    print(textwrap.fill(_comment(one), WIDTH, initial_indent="  ", subsequent_indent="  "))
+    print(textwrap.fill(_comment(one), width(), initial_indent="  ", subsequent_indent="  "))
     for name, kind, comment in one.columns:
         print(f"\n  {name}  {kind}")
         if comment:
-            print(textwrap.fill(comment, WIDTH, initial_indent="    ", subsequent_indent="    "))
+            print(textwrap.fill(comment, width(), initial_indent="    ", subsequent_indent="    "))

@@ -1,0 +1,61 @@
+"""How commands speak: a bar that moves in a terminal, plain lines in a log, and what to type."""
+
+import shlex
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from warehouse.layout import Layout
+
+CLEAR = "\r\x1b[K"
+BAR = 24
+WIDEST = 100
+
+
+class Teller:
+    """Says lines of progress; in a terminal the last one may be a bar, which the next replaces."""
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stdout.isatty()
+
+    @property
+    def watch(self) -> Callable[[int, int, int], None] | None:
+        """What is to be told of every answer: a bar in a terminal, nothing in a log."""
+        return self._bar if self._is_terminal else None
+
+    def __call__(self, line: str) -> None:
+        """One line, indented under what is being done."""
+        print(f"{CLEAR if self._is_terminal else ''}  {line}", flush=True)
+
+    def _bar(self, done: int, known: int, byte_count: int) -> None:
+        full = BAR * done // max(known, 1)
+        drawn = "#" * full + "." * (BAR - full)
+        words = f"[{drawn}] {done} of {known} requests, {byte_count / 1e6:.1f} MB"
+        print(f"{CLEAR}  {words[: width() - 3]}", end="", flush=True)
+
+
+def width() -> int:
+    """How many columns to write: those of the terminal, within reason."""
+    return max(40, min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST))
+
+
+def typed(layout: Layout) -> str:
+    """The command for this home, as a person here can type it."""
+    program = Path(sys.argv[0])
+    if program.name != "nightbook":
+        words = [sys.executable, "-m", "assets.cli"]
+    else:
+        words = [_near(program)]
+    if layout.home != Path("data").absolute():
+        words += ["--home", str(layout.home)]
+    return shlex.join(words)
+
+
+def _near(program: Path) -> str:
+    if shutil.which(program.name) == str(program.absolute()):
+        return program.name
+    try:
+        return str(program.absolute().relative_to(Path.cwd()))
+    except ValueError:
+        return str(program)
