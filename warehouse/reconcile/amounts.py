@@ -1,0 +1,248 @@
+"""Amounts as people write them, read exactly: one decimal convention for a whole column.
+
+A text that two conventions read differently (`1.234`) is settled by the other cells of its column,
+or by a person, never by a guess. What is no amount has a reason; a blank is never zero.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, time, timedelta
+from decimal import Context, Decimal
+from enum import Enum
+
+# Room for any amount: 200 places either way and any number of digits.
+EXACT = Context(prec=100_000, Emax=10**6, Emin=-(10**6))
+FLOAT_DIGITS = 15  # what a number cell of a spreadsheet keeps and shows
+LONGEST = 1000
+LARGEST_EXPONENT = 200
+_SPACES = "\u00a0\u2007\u2009\u202f\u3000\t"
+_LETTERS = str.maketrans(
+    dict.fromkeys(_SPACES, " ")
+    | {"\u2212": "-", "\uff0d": "-", "\uff0b": "+", "\uff0e": ".", "\uff0c": ",", "\u2019": "'"}
+    | {"\uff08": "(", "\uff09": ")"}
+    | {chr(0xFF10 + digit): str(digit) for digit in range(10)}
+)
+_DASHES = re.compile("[-\u2010-\u2015]*")
+_PLAIN = re.compile(r"-?(?:0|[1-9][0-9]{0,400})(?:\.[0-9]{1,400})?", re.ASCII)
+_UNIT = re.compile(
+    r"(?P<before>[^\W\d_]{2,} )?(?P<number>[^A-Za-z]*(?:[0-9.,][eE][+-]?[0-9]+)?)"
+    r"(?P<after> [^\W\d_][^\s]*|[^\W\d_]{2,})?"
+)
+_MAGNITUDES = frozenset(
+    [
+        "k",
+        "m",
+        "mm",
+        "mn",
+        "mio",
+        "mln",
+        "mil",
+        "bn",
+        "b",
+        "mrd",
+        "tsd",
+        "t",
+        "thousand",
+        "million",
+        "billion",
+    ]
+)
+_SCIENTIFIC = re.compile(r"([0-9]+)(?:([.,])([0-9]*))?[eE]([+-]?[0-9]{1,3})")
+_GROUPS = r"[1-9][0-9]{0,2}(?:%(g)s[0-9]{3})+|[1-9][0-9]?(?:%(g)s[0-9]{2})+%(g)s[0-9]{3}"
+_DEBIT = re.compile(r"(.*?) ?(CR|DR)\.?", re.IGNORECASE)
+
+
+class Decimals(Enum):
+    """Which letter stands before the decimals."""
+
+    POINT = "point"
+    COMMA = "comma"
+
+
+def _pattern(point: str, others: str) -> re.Pattern[str]:
+    grouped = "|".join(_GROUPS % {"g": re.escape(other)} for other in others)
+    return re.compile(rf"(?P<whole>{grouped}|[0-9]*)(?:{re.escape(point)}(?P<part>[0-9]*))?")
+
+
+_NUMERALS = {
+    Decimals.POINT: _pattern(".", ",' "),
+    Decimals.COMMA: _pattern(",", ".' "),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What was settled for a column: the decimals, and which of CR and DR is negative."""
+
+    decimals: Decimals | None = None
+    negative_word: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Numeral:
+    """A text taken apart: its sign, its digits as written, and the unit beside it."""
+
+    minus: bool
+    digits: str
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """An exact amount: plain digits, the decimals it was written with, and the unit beside it.
+
+    `is_number` says that a number cell of a spreadsheet held it, which keeps 15 digits.
+    """
+
+    text: str
+    decimals: int
+    unit: str = ""
+    is_number: bool = False
+
+
+def plain(amount: Decimal) -> str:
+    """An exact decimal in plain digits: no exponent, no needless zero, no `-0`."""
+    text = format(amount, "f")
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text in {"-0", ""} else text
+
+
+def exact(text: str) -> Decimal:
+    """A plain amount text as a decimal of any length."""
+    return EXACT.create_decimal(text)
+
+
+def total(texts: Iterable[str]) -> str:
+    """The exact sum of plain amount texts."""
+    summed = Decimal(0)
+    for text in texts:
+        summed = EXACT.add(summed, EXACT.create_decimal(text))
+    return plain(summed)
+
+
+def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
+    """Sign, digits and unit of a text, or the reason why it is no amount."""
+    text = cell.translate(_LETTERS).strip()
+    if _DASHES.fullmatch(text):
+        return "the amount is blank"
+    word = _DEBIT.fullmatch(text)
+    minus = False
+    if word and negative_word:
+        text, minus = word[1], word[2].upper() == negative_word.upper()
+    found = _UNIT.fullmatch(text)
+    if not found or len(text) > LONGEST:
+        return "it is no amount"
+    unit = (found["before"] or found["after"] or "").strip()
+    if word and unit.upper() in {"CR", "DR"}:
+        return "CR and DR need the setting negative_word"
+    if unit.casefold() in _MAGNITUDES:
+        return f"{unit} is a magnitude, or a unit that cannot be told from one"
+    signed = _signed(found["number"].strip())
+    if signed is None or (found["before"] and found["after"]):
+        return "it is no amount"
+    return Numeral(signed[0] != minus, signed[1], unit)
+
+
+def _signed(text: str) -> tuple[bool, str] | None:
+    """Whether it is negative, and the rest; None where two signs stand in it."""
+    minus = text.startswith("(") and text.endswith(")")
+    rest = text[1:-1].strip() if minus else text
+    if rest.endswith("-") and not minus:
+        minus, rest = True, rest[:-1].strip()
+    elif rest[:1] in {"-", "+"} and not minus:
+        minus, rest = rest[0] == "-", rest[1:].strip()
+    return (minus, rest) if rest[:1].isdigit() or rest[:1] in {".", ","} else None
+
+
+def readings(digits: str) -> dict[Decimals, tuple[str, int]]:
+    """What each convention reads in unsigned digits: plain text and how many decimals it had."""
+    found = _SCIENTIFIC.fullmatch(digits)
+    if found:
+        return _scientific(found)
+    read = {}
+    for convention, numeral in _NUMERALS.items():
+        match = numeral.fullmatch(digits)
+        if match and (match["whole"] or match["part"]):
+            whole = re.sub("[^0-9]", "", match["whole"]).lstrip("0") or "0"
+            part = match["part"] or ""
+            kept = part.rstrip("0")
+            read[convention] = (f"{whole}.{kept}" if kept else whole, len(part))
+    return read
+
+
+def _scientific(found: re.Match[str]) -> dict[Decimals, tuple[str, int]]:
+    whole, point, part, exponent = found.groups()
+    if abs(int(exponent)) > LARGEST_EXPONENT:
+        return {}
+    value = exact(f"{whole}.{part or ''}e{exponent}")
+    read = (plain(value), max(0, len(part or "") - int(exponent)))
+    allowed = {".": [Decimals.POINT], ",": [Decimals.COMMA]}.get(point, list(Decimals))
+    return dict.fromkeys(allowed, read)
+
+
+def evidence(cells: Sequence[object], negative_word: str = "") -> tuple[dict[Decimals, str], str]:
+    """For each convention a cell that only it can read, and a cell that both read differently."""
+    sure: dict[Decimals, str] = {}
+    unsure = ""
+    for cell in cells:
+        if not isinstance(cell, str) or (Decimals.POINT in sure and _PLAIN.fullmatch(cell)):
+            continue
+        apart = taken_apart(cell, negative_word)
+        if isinstance(apart, str):
+            continue
+        read = readings(apart.digits)
+        if len(read) == 1:
+            sure.setdefault(next(iter(read)), cell)
+        elif len({text for text, _ in read.values()}) > 1:
+            unsure = unsure or cell
+    return sure, unsure
+
+
+def read(cell: object, rules: Rules) -> Amount | str:
+    """One cell as an exact amount, or the reason why it is none."""
+    if isinstance(cell, str):
+        if rules.decimals is not Decimals.COMMA and _PLAIN.fullmatch(cell):
+            return _read_plain(cell)
+        return _read_text(cell, rules)
+    if isinstance(cell, bool) or not isinstance(cell, int | float):
+        kind = "a date" if isinstance(cell, date | time | timedelta) else "no amount"
+        return f"it is {kind}"
+    return _read_number(cell)
+
+
+def _read_plain(cell: str) -> Amount:
+    whole, _, part = cell.partition(".")
+    kept = part.rstrip("0")
+    text = f"{whole}.{kept}" if kept else whole
+    return Amount("0" if text == "-0" else text, len(part))
+
+
+def _read_number(cell: float) -> Amount | str:
+    try:
+        value = exact(format(cell, f".{FLOAT_DIGITS}g"))
+    except ValueError:
+        return "it is no amount"
+    if not value.is_finite():
+        return "it is no amount"
+    text = plain(value)
+    return Amount(text, len(text.partition(".")[2]), is_number=True)
+
+
+def _read_text(cell: str, rules: Rules) -> Amount | str:
+    apart = taken_apart(cell, rules.negative_word)
+    if isinstance(apart, str):
+        return apart
+    read = readings(apart.digits)
+    if not read:
+        return "it is no amount"
+    chosen = read.get(rules.decimals or Decimals.POINT)
+    if chosen is None:
+        if rules.decimals is None:
+            chosen = next(iter(read.values()))
+        else:
+            return f"it is no amount with a decimal {rules.decimals.value}"
+    text, decimals = chosen
+    minus = "-" if apart.minus and text != "0" else ""
+    return Amount(f"{minus}{text}", decimals, apart.unit)

@@ -1,0 +1,196 @@
+"""recon.toml: what a person settled, once, in lines that a question told them to write."""
+
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+from warehouse.reconcile.amounts import EXACT, Decimals
+from warehouse.reconcile.refusals import NotReconciled
+
+FIELDS = ("portfolio", "asset", "venue", "account", "bucket")
+READ = (*FIELDS, "amount", "as_of")
+_LEDGER = {"decimal", "sheet", "negative_word", "dates", *READ}
+_KNOWN = {
+    "": {"name", "level", "blank", "ledger_rounding", "accept_days", "stale_hours"}
+    | {"tolerance", "alias", "ledger"},
+    "tolerance": {"absolute", "relative", "asset"},
+    "alias": set(FIELDS),
+}
+TEMPLATE = """\
+# What was settled for the reconciliation. A question of `nightbook reconcile run` names the line.
+name = "positions"            # part of every break's id
+level = "auto"                # the finest that the ledger has, or ["portfolio", "asset", "venue"]
+blank = "reject"              # a blank amount is no zero; or "skip"
+ledger_rounding = "number"    # number cells keep 15 digits; "written" also forgives rounded texts
+accept_days = 30              # an accepted break is asked about again after so many days
+stale_hours = 48              # a portfolio not updated for longer is told
+
+[tolerance]
+absolute = "0"
+relative = "0"
+
+[tolerance.asset]
+# SHIB = "0.01"
+
+[alias.asset]
+# XBT = "BTC"
+
+[alias.venue]
+
+[alias.account]
+
+[alias.portfolio]
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What was settled for ledgers with the same headers: columns by field, decimals, sheet."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    decimals: Decimals | None = None
+    sheet: str = ""
+    negative_word: str = ""
+    dates: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All that a person settled; `digest` is the SHA-256 of the file as it was read."""
+
+    name: str = "positions"
+    level: tuple[str, ...] | None = None
+    blank: str = "reject"
+    ledger_rounding: str = "number"
+    accept_days: int = 30
+    stale_hours: int = 48
+    absolute: Decimal = Decimal(0)
+    relative: Decimal = Decimal(0)
+    per_asset: Mapping[str, Decimal] = field(default_factory=dict)
+    aliases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    digest: str = ""
+
+
+def read_config(path: Path) -> Config:
+    """The configuration, or what stands in the template where there is no file.
+
+    Raises `NotReconciled` with every complaint in one message.
+    """
+    given = path.read_bytes() if path.exists() else TEMPLATE.encode()
+    try:
+        words = tomllib.loads(given.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise NotReconciled(
+            f"{path.name} is not TOML: {error}. Nothing was reconciled. Mend that line."
+        ) from error
+    complaints: list[str] = []
+    config = _config(words, complaints, hashlib.sha256(given).hexdigest())
+    if complaints:
+        raise NotReconciled(
+            f"{path.name} cannot be used: {'; '.join(complaints)}. Nothing was reconciled."
+        )
+    return config
+
+
+def _config(words: dict[str, Any], complaints: list[str], digest: str) -> Config:
+    tolerance = _table(words, "tolerance", complaints)
+    for place, known in _KNOWN.items():
+        given = _table(words, place, complaints) if place else words
+        complaints += [f"{place or 'the file'} has no {name}" for name in given.keys() - known]
+    return Config(
+        name=_choice(words, "name", "positions", (), complaints),
+        level=_level(words.get("level", "auto"), complaints),
+        blank=_choice(words, "blank", "reject", ("reject", "skip"), complaints),
+        ledger_rounding=_choice(
+            words, "ledger_rounding", "number", ("number", "written", "off"), complaints
+        ),
+        accept_days=_count(words, "accept_days", 30, complaints),
+        stale_hours=_count(words, "stale_hours", 48, complaints),
+        absolute=_amount("absolute", tolerance.get("absolute", "0"), complaints),
+        relative=_amount("relative", tolerance.get("relative", "0"), complaints),
+        per_asset={
+            asset: _amount(asset, text, complaints)
+            for asset, text in _table(tolerance, "asset", complaints).items()
+        },
+        aliases={
+            name: {str(one): str(other) for one, other in _table(given, name, complaints).items()}
+            for given in [_table(words, "alias", complaints)]
+            for name in FIELDS
+        },
+        shapes={
+            print_: _shape(print_, given, complaints)
+            for print_, given in _table(words, "ledger", complaints).items()
+        },
+        digest=digest,
+    )
+
+
+def _table(words: Mapping[str, Any], name: str, complaints: list[str]) -> dict[str, Any]:
+    given = words.get(name, {})
+    if not isinstance(given, dict):
+        complaints.append(f"{name} is not a table")
+        return {}
+    return given
+
+
+def _choice(
+    words: dict[str, Any], name: str, default: str, allowed: tuple[str, ...], complaints: list[str]
+) -> str:
+    given = words.get(name, default)
+    if not isinstance(given, str) or (allowed and given not in allowed):
+        complaints.append(f"{name} is {given!r}, expected {' or '.join(allowed) or 'a text'}")
+        return default
+    return given
+
+
+def _count(words: dict[str, Any], name: str, default: int, complaints: list[str]) -> int:
+    given = words.get(name, default)
+    if type(given) is not int or given < 0:
+        complaints.append(f"{name} is {given!r}, expected a whole number")
+        return default
+    return given
+
+
+def _amount(name: str, given: object, complaints: list[str]) -> Decimal:
+    """A tolerance: text, since TOML's numbers are floats."""
+    if isinstance(given, str):
+        try:
+            value = EXACT.create_decimal(given)
+        except InvalidOperation:
+            value = Decimal("NaN")
+        if value.is_finite() and value >= 0:
+            return value
+    complaints.append(f'tolerance {name} is {given!r}, expected a text like "0.01"')
+    return Decimal(0)
+
+
+def _level(given: object, complaints: list[str]) -> tuple[str, ...] | None:
+    if given == "auto":
+        return None
+    if isinstance(given, list) and set(given) <= set(FIELDS) and "asset" in given:
+        return tuple(name for name in FIELDS if name in given)
+    complaints.append(f'level is {given!r}, expected "auto" or a list of {", ".join(FIELDS)}')
+    return None
+
+
+def _shape(name: str, given: object, complaints: list[str]) -> Shape:
+    if not isinstance(given, dict) or not all(isinstance(one, str) for one in given.values()):
+        complaints.append(f"ledger.{name} is not a table of texts")
+        return Shape()
+    complaints += [f"ledger.{name} has no {one}" for one in given.keys() - _LEDGER]
+    decimals = given.get("decimal")
+    if decimals not in (None, "point", "comma"):
+        complaints.append(f'ledger.{name}.decimal is {decimals!r}, expected "point" or "comma"')
+        decimals = None
+    return Shape(
+        {one: given[one] for one in READ if one in given},
+        Decimals(decimals) if decimals else None,
+        given.get("sheet", ""),
+        given.get("negative_word", ""),
+        given.get("dates", ""),
+    )

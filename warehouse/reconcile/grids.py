@@ -1,0 +1,195 @@
+"""Files as grids of cells: xlsx, xlsm, xlsb, xls, ods through calamine, and CSV through csv."""
+
+import csv
+import hashlib
+import io
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import python_calamine
+
+from warehouse.reconcile.refusals import NotReconciled
+from warehouse.reconcile.sheet_xml import Findings, findings, is_bomb
+
+SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+TEXTS = (".csv", ".tsv", ".txt")
+HEAD = 100  # rows in which a header is looked for
+DELIMITERS = ";\t,|"
+_OLE = b"\xd0\xcf\x11\xe0"
+_LONGEST_FIELD = 10_000_000
+_MOST_CELLS = 60_000_000
+Row = Sequence[object]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """One sheet: its rows from the first one on; `lines` are their numbers where not 1, 2, 3...
+
+    `errors` has, by row and column from 0, what the reader gave out as empty.
+    """
+
+    sheet: str
+    rows: Sequence[Row]
+    lines: Sequence[int] = ()
+    errors: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    merged: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = ()
+    hidden_rows: int = 0
+    is_visible: bool = True
+
+    def line(self, row: int) -> int:
+        """The number of a row as its program shows it."""
+        return self.lines[row] if self.lines else row + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """One file: its name, digest, grids and what there is to say of it."""
+
+    path: Path
+    sha256: str
+    grids: tuple[Grid, ...]
+    notices: tuple[str, ...] = ()
+
+
+def is_ledger_name(path: Path) -> bool:
+    """Whether a file may be a ledger by its name: no lock file, nothing hidden, a known ending."""
+    name = path.name
+    return not name.startswith(("~$", ".")) and path.suffix.lower() in (*SPREADSHEETS, *TEXTS)
+
+
+def whole(path: Path, pause: Callable[[], None]) -> bytes:
+    """The bytes of a file that nobody is writing to; `pause` waits between two looks."""
+    before = path.stat()
+    pause()
+    content = path.read_bytes()
+    after = path.stat()
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(
+        content
+    ) != after.st_size:
+        raise _refused(path, "is still being written", "Wait until it is whole and run again")
+    if not content:
+        raise _refused(path, "is empty (0 bytes)", "Save the ledger again")
+    return content
+
+
+def _refused(path: Path, found: str, then: str) -> NotReconciled:
+    return NotReconciled(f"{path.name} {found}. {then}. Nothing was reconciled.")
+
+
+def opened(
+    path: Path,
+    recognised: Callable[[Sequence[Row]], int],
+    pause: Callable[[], None] = lambda: None,
+) -> Opened:
+    """Read one file; `recognised` says how many fields of a ledger it sees in some rows.
+
+    Raises `NotReconciled` with what the file really is.
+    """
+    content = whole(path, pause)
+    digest = hashlib.sha256(content).hexdigest()
+    if path.suffix.lower() in TEXTS:
+        text, notices = decoded(path, content)
+        return Opened(path, digest, (_table(path, text, recognised),), notices)
+    return Opened(path, digest, tuple(_spreadsheet(path, content)))
+
+
+def _spreadsheet(path: Path, content: bytes) -> Iterator[Grid]:
+    told = _looked_at(path, content)
+    try:
+        with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
+            for about in book.sheets_metadata:
+                if about.typ is not python_calamine.SheetTypeEnum.WorkSheet:
+                    continue
+                found = told.get(about.name, Findings())
+                sheet = book.get_sheet_by_name(about.name)
+                if sheet.total_height * sheet.total_width > _MOST_CELLS:
+                    raise _refused(path, "spans more cells than a ledger has", "Save less of it")
+                yield Grid(
+                    about.name,
+                    sheet.to_python(skip_empty_area=False),
+                    errors=found.errors,
+                    merged=tuple(sheet.merged_cell_ranges or ()),
+                    hidden_rows=found.hidden_rows,
+                    is_visible=about.visible is python_calamine.SheetVisibleEnum.Visible,
+                )
+    except python_calamine.PasswordError as error:
+        raise _locked(path) from error
+    except python_calamine.CalamineError as error:
+        raise _refused(
+            path, f"is no whole spreadsheet ({error})", "Save it again as xlsx, ods or CSV"
+        ) from error
+
+
+def _locked(path: Path) -> NotReconciled:
+    return _refused(path, "is protected by a password", "Save a copy without one")
+
+
+def _looked_at(path: Path, content: bytes) -> dict[str, Findings]:
+    """What can be said before a reader touches it."""
+    if content[:512].lstrip()[:1] == b"<":
+        raise _refused(path, "is a web page, whatever its name says", "Save it as xlsx or CSV")
+    if content.startswith(_OLE):
+        if "EncryptedPackage".encode("utf-16-le") in content:
+            raise _locked(path)
+        return {}
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as names:
+            if is_bomb(names, len(content)):
+                raise _refused(path, "unpacks to more than a ledger can be", "Save it anew")
+            return findings(names)
+    except (zipfile.BadZipFile, NotImplementedError, OSError) as error:
+        raise _refused(
+            path, "is no whole spreadsheet: perhaps it was only half copied", "Copy it again"
+        ) from error
+
+
+def decoded(path: Path, content: bytes) -> tuple[str, tuple[str, ...]]:
+    """The text of a file by its mark, as UTF-8, else as cp1252, which is then told."""
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return content.decode("utf-16", "replace"), ()
+    zeros = content[:2000].count(0)
+    if zeros > len(content[:2000]) // 4:
+        order = "le" if content[1:2] == b"\x00" else "be"
+        return content.decode(f"utf-16-{order}", "replace"), ("read as UTF-16",)
+    if content[:512].lstrip()[:5].lower() in {b"<html", b"<!doc"}:
+        raise _refused(path, "is a web page, whatever its name says", "Save it as CSV")
+    try:
+        return content.decode("utf-8-sig"), ()
+    except UnicodeDecodeError:
+        return content.decode("cp1252", "replace"), ("read as cp1252: it is no UTF-8",)
+
+
+def _table(path: Path, text: str, recognised: Callable[[Sequence[Row]], int]) -> Grid:
+    """The delimiter is the one with which a header can be recognised, named by `sep=` or found."""
+    first, _, rest = text.partition("\n")
+    skipped = 0
+    delimiters = list(DELIMITERS)
+    if first.strip().lower().startswith("sep=") and len(first.strip()) <= len("sep=;"):
+        delimiters, text, skipped = [first.strip()[4:] or "\t"], rest, 1
+    head = text[:200_000]
+    scores = {}
+    for delimiter in delimiters:
+        cells = [row for row, _ in islice(_rows(path, head, delimiter), HEAD)]
+        scores[delimiter] = (recognised(cells), max(map(len, cells), default=0))
+    best = max(delimiters, key=lambda one: scores[one])
+    rows: list[Row] = []
+    lines: list[int] = []
+    for row, line in _rows(path, text, best):
+        rows.append(row)
+        lines.append(line + skipped)
+    return Grid("", rows, lines)
+
+
+def _rows(path: Path, text: str, delimiter: str) -> Iterator[tuple[Row, int]]:
+    csv.field_size_limit(_LONGEST_FIELD)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    line = 1
+    try:
+        for row in reader:
+            yield row, line
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise _refused(path, f"line {line} is no CSV ({error})", "Save it again") from error

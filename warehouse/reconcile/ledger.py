@@ -1,0 +1,89 @@
+"""What a ledger is once it is read: every row used, skipped or rejected, and where it stands."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from warehouse.reconcile.amounts import Amount
+
+Remembered = dict[str, dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One used row: its names as written by field, its amount, and where it stands."""
+
+    names: tuple[str, ...]
+    amount: Amount
+    file: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """One row that could not be read: where, what stood there, why; `names` as far as they go."""
+
+    names: tuple[str, ...]
+    raw: str
+    reason: str
+    file: int
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something a reader must know; severity is high, medium or low."""
+
+    severity: str
+    words: str
+    where: str = ""
+    raw: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file or sheet that was read, and its count: `rows` = used + skipped + rejected."""
+
+    name: str
+    sheet: str
+    sha256: str
+    as_of: date | None
+    rows: int
+    used: int
+    skipped: Mapping[str, int]
+    rejected: int
+    print: str
+
+    def place(self, line: int) -> str:
+        """`ledger.xlsx!Sheet1:12`."""
+        return f"{self.name}!{self.sheet}:{line}" if self.sheet else f"{self.name}:{line}"
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every row is accounted for."""
+        return self.rows == self.used + sum(self.skipped.values()) + self.rejected
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """All ledgers of one run, stacked: `fields` are those that every one of them has."""
+
+    fields: tuple[str, ...]
+    lines: Sequence[Line]
+    rejected: Sequence[Rejected]
+    sources: tuple[Source, ...]
+    notices: tuple[Notice, ...]
+    remembered: Remembered
+
+    def place(self, line: Line | Rejected) -> str:
+        """Where a row stands."""
+        return self.sources[line.file].place(line.line)
+
+
+def stacked_twice(ledger: Ledger) -> Iterator[str]:
+    """Keys that two files hold, as their first rows say."""
+    seen: dict[tuple[str, ...], Line] = {}
+    for line in ledger.lines:
+        first = seen.setdefault(line.names, line)
+        if first.file != line.file:
+            yield f"{ledger.place(first)} and {ledger.place(line)}"

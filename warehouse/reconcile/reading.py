@@ -1,0 +1,222 @@
+"""A ledger, read whole: every row is used, skipped or rejected, and counted."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from warehouse.reconcile.amounts import Rules, read
+from warehouse.reconcile.columns import as_text, dates_of, rules_of
+from warehouse.reconcile.config import FIELDS, Config
+from warehouse.reconcile.grids import Grid, Opened, Row
+from warehouse.reconcile.headers import Header, header, unknown
+from warehouse.reconcile.ledger import Ledger, Line, Notice, Rejected, Remembered, Source
+from warehouse.reconcile.names import folded
+from warehouse.reconcile.refusals import Ambiguous, NotReconciled
+
+_TOTAL = re.compile(
+    "(grand |sub|sub-)?(total|sum)s?|(end|gesamt|zwischen)?summe|gesamt|somme|sous-total"
+    "|total g\u00e9n\u00e9ral|suma|totale|subtotale|soma"
+    "|\u0438\u0442\u043e\u0433\u043e|\u5408\u8a08"
+)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What is being read of one sheet."""
+
+    number: int
+    grid: Grid
+    head: Header
+    rules: Rules
+    days: Sequence[date | None]
+    day: date | None
+    config: Config
+    file: str
+    lines: list[Line] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    notices: list[Notice] = field(default_factory=list)
+
+
+def read_ledger(
+    files: Sequence[Opened], config: Config, remembered: Remembered, day: date
+) -> Ledger:
+    """Read the chosen files for the book of a day; nothing is resolved or matched yet.
+
+    Raises `Ambiguous` where a person must settle something, `NotReconciled` where a file cannot be
+    read at all.
+    """
+    known = {name: dict(shape) for name, shape in remembered.items()}
+    readings: list[_Reading] = []
+    sources: list[Source] = []
+    for file in files:
+        grid, head = _chosen(file, config, known)
+        reading = _read_sheet(len(sources), file, (grid, head), (config, known), day)
+        readings.append(reading)
+        sources.append(_source(file, reading))
+    fields = tuple(
+        name
+        for name in FIELDS
+        if all(name in one.head.columns for one in readings)
+        and (config.level is None or name in config.level)
+    )
+    return Ledger(
+        fields,
+        [line for one in readings for line in one.lines],
+        [row for one in readings for row in one.rejected],
+        tuple(sources),
+        tuple(notice for one in readings for notice in one.notices),
+        known,
+    )
+
+
+def _chosen(file: Opened, config: Config, known: Remembered) -> tuple[Grid, Header]:
+    """The sheet that is the ledger; two that may be are a question."""
+    found = []
+    for grid in file.grids:
+        head = header(grid, config, known, file.path.name) if grid.is_visible else None
+        if head is not None:
+            found.append((grid, head))
+    wanted = {head.shape.sheet for _, head in found} - {""}
+    if wanted:
+        named = [one for one in found if one[0].sheet in wanted]
+        if not named:
+            raise NotReconciled(
+                f"{file.path.name} has no sheet {', '.join(sorted(wanted))}; its sheets are "
+                f"{', '.join(grid.sheet for grid in file.grids)}. Nothing was reconciled. Mend "
+                "`sheet` in recon.toml."
+            )
+        found = named
+    if not found:
+        raise unknown(file.grids, file.path.name)
+    if len(found) > 1:
+        names = ", ".join(repr(grid.sheet) for grid, _ in found)
+        raise Ambiguous(
+            f"{file.path.name}: the sheets {names} may each be the ledger.",
+            f'[ledger."{found[0][1].print}"]\nsheet = "{found[0][0].sheet}"',
+        )
+    return found[0]
+
+
+def _read_sheet(
+    number: int,
+    file: Opened,
+    sheet: tuple[Grid, Header],
+    settled: tuple[Config, Remembered],
+    day: date,
+) -> _Reading:
+    grid, head = sheet
+    config, known = settled
+    where = f"{file.path.name} {grid.sheet}".strip()
+    rules = rules_of(grid, head, known, where)
+    days = dates_of(grid, head, known, where)
+    stated = sorted({one for one in days if one is not None})
+    chosen = day if day in stated else (stated[-1] if stated else None)
+    reading = _Reading(number, grid, head, rules, days, chosen, config, file.path.name)
+    known[head.print] = known.get(head.print, {}) | {
+        name: head.titles[place] for name, place in head.columns.items()
+    }
+    for words in file.notices:
+        reading.notices.append(Notice("low", words, file.path.name))
+    if grid.hidden_rows:
+        told = f"{grid.hidden_rows} hidden or filtered rows were read like the others"
+        reading.notices.append(Notice("low", told, where))
+    for row in range(head.row + 1, len(grid.rows)):
+        _read_row(reading, row)
+    return reading
+
+
+def _read_row(on: _Reading, row: int) -> None:
+    cells = on.grid.rows[row]
+    names, skipped = _names(on, row, cells)
+    if skipped:
+        on.skipped[skipped] += 1
+        return
+    reason, raw = _unreadable(on, row, cells, names)
+    line = on.grid.line(row)
+    if reason:
+        if reason == "the amount is blank" and on.config.blank == "skip":
+            on.skipped["blank amount"] += 1
+            return
+        on.rejected.append(Rejected(names, raw, reason, on.number, line))
+        return
+    amount = read(cells[on.head.columns["amount"]], on.rules)
+    if isinstance(amount, str):
+        raise TypeError(amount)
+    asset = names[FIELDS.index("asset")]
+    if amount.unit and folded(amount.unit) != folded(asset):
+        words = f"the amount is written in {amount.unit} in a row of {asset}; it was used"
+        on.notices.append(Notice("medium", words, _place(on, line), raw))
+    on.lines.append(Line(names, amount, on.number, line))
+
+
+def _names(on: _Reading, row: int, cells: Row) -> tuple[tuple[str, ...], str]:
+    """The names of a row by field, and why it is skipped, if it is."""
+    if all(cell in ("", None) for cell in cells):
+        return (), "blank line"
+    if [folded(as_text(cell)) for cell in cells] == [folded(one) for one in on.head.titles]:
+        return (), "header repeated"
+    names = tuple(_name(on, row, cells, on.head.columns.get(name)) for name in FIELDS)
+    asset = names[FIELDS.index("asset")]
+    texts = [text for cell in cells if (text := as_text(cell).strip().rstrip(":").strip())]
+    if _TOTAL.fullmatch(folded(texts[0] if texts else "")) and (
+        not asset or _TOTAL.fullmatch(folded(asset))
+    ):
+        return names, "total line"
+    place = on.head.columns["amount"]
+    has_amount = (len(cells) > place and cells[place] != "") or (row, place) in on.grid.errors
+    if not asset and not has_amount:
+        return names, "title or note"
+    if on.day is not None and on.days[row] not in (None, on.day):
+        return names, "another date"
+    return names, ""
+
+
+def _name(on: _Reading, row: int, cells: Row, place: int | None) -> str:
+    if place is None:
+        return ""
+    text = as_text(cells[place]) if len(cells) > place else ""
+    if text:
+        return text
+    for (top, left), (bottom, right) in on.grid.merged:
+        if top < row <= bottom and left <= place <= right and top > on.head.row:
+            return as_text(on.grid.rows[top][left])
+    return text
+
+
+def _unreadable(on: _Reading, row: int, cells: Row, names: tuple[str, ...]) -> tuple[str, str]:
+    """Why a row cannot be used, and what stood in its amount; no reason where it can."""
+    columns = on.head.columns
+    place = columns["amount"]
+    cell = cells[place] if len(cells) > place else ""
+    raw = on.grid.errors.get((row, place), as_text(cell))
+    for name, where in columns.items():
+        if (row, where) in on.grid.errors:
+            return f"the {name} is an error cell: {on.grid.errors[row, where]}"[:200], raw
+    if any(as_text(extra) for extra in cells[len(on.head.titles) :]):
+        return "the row has more cells than the header", raw
+    for name in ("portfolio", "asset", "venue"):
+        if name in columns and not names[FIELDS.index(name)].strip():
+            return f"the {name} is blank", raw
+    amount = read(cell, on.rules)
+    return (amount, raw) if isinstance(amount, str) else ("", raw)
+
+
+def _place(on: _Reading, line: int) -> str:
+    return f"{on.file}!{on.grid.sheet}:{line}" if on.grid.sheet else f"{on.file}:{line}"
+
+
+def _source(file: Opened, on: _Reading) -> Source:
+    return Source(
+        file.path.name,
+        on.grid.sheet,
+        file.sha256,
+        on.day,
+        len(on.grid.rows) - on.head.row - 1,
+        len(on.lines),
+        dict(sorted(on.skipped.items())),
+        len(on.rejected),
+        on.head.print,
+    )

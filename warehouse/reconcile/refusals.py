@@ -1,0 +1,19 @@
+"""Why a reconciliation stops: what is ambiguous is asked, what cannot be read is said."""
+
+
+class Ambiguous(Exception):
+    """Two readings are possible and none is taken: `line` is what settles it in recon.toml."""
+
+    exit_code = 3
+
+    def __init__(self, words: str, line: str) -> None:
+        super().__init__(
+            f"{words} Nothing was guessed and nothing was reconciled. Add to recon.toml:\n{line}"
+        )
+        self.line = line
+
+
+class NotReconciled(ValueError):
+    """The input or the configuration cannot be used; nothing was written."""
+
+    exit_code = 2

@@ -1,0 +1,91 @@
+"""What a reader of spreadsheets does not tell: error cells, formulas without a value, hidden rows.
+
+Error cells come out of the reader as empty, and an empty amount must not be taken for nothing.
+"""
+
+import posixpath
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import unescape
+
+_PREFIX = rb"<(?:\w+:)?"
+_CELL = re.compile(_PREFIX + rb"c\b([^>]*?)(?:/>|>(.*?)</(?:\w+:)?c>)", re.DOTALL)
+_PLACE = re.compile(rb'\br="([A-Z]{1,3})([0-9]{1,7})"')
+_VALUE = re.compile(_PREFIX + rb"v[^>]*>([^<]*)<")
+_HIDDEN = re.compile(_PREFIX + rb'row\b[^>]*\bhidden="(?:1|true)"')
+_SHEET = re.compile(r"<(?:\w+:)?sheet\b[^>]*>")
+_RELATION = re.compile(r"<(?:\w+:)?Relationship\b[^>]*>")
+LARGEST = 2 * 1024**3  # bytes that a workbook may unpack to
+PACKED = 250  # times: beyond, and above a few megabytes, it is a bomb
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Cells, by row and column from 0, that hold an error or no value; how many rows are hidden."""
+
+    errors: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    hidden_rows: int = 0
+
+
+def unpacked(names: zipfile.ZipFile) -> int:
+    """How many bytes the archive says that it unpacks to."""
+    return sum(info.file_size for info in names.infolist())
+
+
+def is_bomb(names: zipfile.ZipFile, size: int) -> bool:
+    """Whether it unpacks to more than a ledger can be."""
+    whole = unpacked(names)
+    return whole > LARGEST or (whole > 100 * 1024**2 and whole > PACKED * size)
+
+
+def findings(names: zipfile.ZipFile) -> dict[str, Findings]:
+    """By sheet name; nothing where the archive is not laid out as a workbook."""
+    try:
+        book = names.read("xl/workbook.xml").decode("utf-8", "replace")
+        relations = names.read("xl/_rels/workbook.xml.rels").decode("utf-8", "replace")
+    except KeyError:
+        return {}
+    targets = {}
+    for found in _RELATION.findall(relations):
+        targets[_attribute(found, "Id")] = _attribute(found, "Target")
+    told = {}
+    for found in _SHEET.findall(book):
+        target = targets.get(_attribute(found, r"\w+:id"), "")
+        path = posixpath.normpath(posixpath.join("xl", target)) if target else ""
+        path = target.lstrip("/") if target.startswith("/") else path
+        if path in names.namelist():
+            told[unescape(_attribute(found, "name"))] = _scanned(names.read(path))
+    return told
+
+
+def _attribute(tag: str, name: str) -> str:
+    found = re.search(rf'\s{name}\s*=\s*(?:"([^"]*)"|\'([^\']*)\')', tag)
+    return (found[1] or found[2] or "") if found else ""
+
+
+def _scanned(xml: bytes) -> Findings:
+    hidden = len(_HIDDEN.findall(xml)) if b"hidden=" in xml else 0
+    if b't="e"' not in xml and b"<f" not in xml and b":f" not in xml:
+        return Findings({}, hidden)
+    errors = {}
+    for found in _CELL.finditer(xml):
+        attributes, inside = found[1], found[2] or b""
+        place = _PLACE.search(attributes)
+        if place is None:
+            continue
+        value = _VALUE.search(inside)
+        text = value[1].decode("utf-8", "replace") if value else ""
+        if b't="e"' in attributes:
+            errors[_at(place)] = text or "error"
+        elif not text and re.search(_PREFIX + rb"f\b", inside):
+            errors[_at(place)] = "a formula without a value: open the file and save it once"
+    return Findings(errors, hidden)
+
+
+def _at(place: re.Match[bytes]) -> tuple[int, int]:
+    column = 0
+    for letter in place[1]:
+        column = column * 26 + letter - ord("A") + 1
+    return int(place[2]) - 1, column - 1
