@@ -214,7 +214,10 @@ def _gaps(snapshots: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def count_totals(connection: DuckDBPyConnection, book: Book) -> tuple[str, ...]:
-    """Fill in_warehouse of one book's control totals; what differs comes back in words."""
+    """Fill in_warehouse of one book's control totals; what differs from the lake comes back.
+
+    A difference between JSON and lake is for the guards: a person may have accepted it.
+    """
     _measure(connection, book)
     found = connection.execute(
         f"select coalesce(told.table_name, here.table_name), coalesce(told.measure, here.measure), "
@@ -222,8 +225,7 @@ def count_totals(connection: DuckDBPyConnection, book: Book) -> tuple[str, ...]:
         "told.in_json, told.in_lake, here.total "
         f"from (select * from {stored_as(CONTROL_TOTALS)} where snapshot_id = ?) told "
         "full join measured here using (table_name, measure, asset_id, is_custom_asset, bucket) "
-        "where plain(told.in_json) is distinct from here.total "
-        "or plain(told.in_lake) is distinct from here.total order by all",
+        "where plain(told.in_lake) is distinct from coalesce(here.total, '0') order by all",
         [book.snapshot_id],
     ).fetchall()
     connection.execute(
