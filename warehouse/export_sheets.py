@@ -8,7 +8,6 @@ from warehouse.export_source import (
     EXHIBITS,
     PORTFOLIO_NAME,
     Exhibit,
-    NotExported,
     Source,
     batches,
     columns_of,
@@ -16,14 +15,28 @@ from warehouse.export_source import (
     longest_whole,
     meanings,
     records,
-    rows_rounded,
 )
-from warehouse.export_totals import Line, Tally
-from warehouse.workbook.cells import LONG_TEXTS, LONGEST_NUMBER, SIGNIFICANT, Digits, pieces
+from warehouse.export_totals import Line, Promise, Tally
+from warehouse.workbook.cells import LONG_TEXTS, Digits, pieces
 from warehouse.workbook.columns import Column, Kind, Sheet, fitting, title
 from warehouse.workbook.rows import Rows, Styles
 
 TOTAL = "total_text"
+_TITLES = {
+    PORTFOLIO_NAME: "Portfolio",
+    "portfolio_id": "Portfolio id",
+    "asset_id": "Asset",
+    "is_custom_asset": "Custom",
+    "venue_id": "Venue",
+    "account_name": "Account",
+    "duplicate_no": "Duplicate no.",
+    "balance_count": "Amounts stated",
+}
+_COUNTS = ("portfolios", "accounts", "venues")
+_OFF_PAPER = ("portfolio_id", "duplicate_no", "balance_count")
+_PRINTED_PARTS = 3
+_PRINTED_PROOF = 6
+_WIDEST_PROOF = 66  # a SHA-256 is seen whole
 _PLACES = ("In the JSON", "In the lake", "In the warehouse")
 FLAG = "is_custom_asset"
 _DECIMALS = 11  # the point and what the number format shows behind it
@@ -50,53 +63,63 @@ class Texts:
         return len(next(iter(self.values.values())))
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Written:
-    """What is being written of one exhibit: the texts that stand for long ones, and its counts."""
+    """What is being written of one exhibit: what it must come to, and what it comes to so far.
 
+    `shown` are the texts that stand for those that no cell holds.
+    """
+
+    promised: Promise
     shown: Mapping[str, str]
     tally: Tally = field(default_factory=Tally)
-    not_exact: int = 0
 
 
 def shown_columns(source: Source, exhibit: Exhibit) -> tuple[Column, ...]:
-    """The columns of a sheet: names, amounts, digits, exact total, counts; then the others."""
+    """The columns of a sheet: names, total, digits, exact total; parts and counts; then the rest.
+
+    Many parts stay off the paper, for which the total is.
+    """
     kinds = columns_of(source, exhibit)
     texts = longest(source, exhibit)
     whole = longest_whole(source, exhibit)
     words = meanings(exhibit)
 
-    def column(name: str, kind: Kind, width: float, *, printed: bool = True) -> Column:
-        heading = title(name.removesuffix("_text") if kind is Kind.NUMBER else name)
-        heading = {PORTFOLIO_NAME: "Portfolio", "venue_id": "Venue", "asset_id": "Asset"}.get(
-            name, heading
+    def made(names: Iterable[str], kind: Kind, *, printed: bool = True) -> list[Column]:
+        widths = (
+            _number_width(whole[name])
+            if kind is Kind.NUMBER
+            else fitting(texts.get(name, len(title(name))))
+            for name in names
         )
-        shown = name.removesuffix("_text") if kind is Kind.NUMBER else name
-        return Column(name, heading, f"{shown}: {words[shown]}", kind, width, printed)
+        return [
+            _column(name, kind, words, width, printed=printed)
+            for name, width in zip(names, widths, strict=True)
+        ]
 
-    names = [PORTFOLIO_NAME] if PORTFOLIO_NAME in kinds else []
-    names += [name for name in exhibit.key if name not in ("portfolio_id", "duplicate_no")]
     exact = [name for name in kinds if name.endswith("_text")]
-    counts = [name for name in ("portfolios", "accounts", "venues") if name in kinds]
-    rest = [name for name in ("duplicate_no", "balance_count") if name in kinds]
+    parts = [name for name in exact if name != TOTAL]
+    names = [PORTFOLIO_NAME] if PORTFOLIO_NAME in kinds else []
+    names += [name for name in exhibit.key if name not in _OFF_PAPER]
     return (
-        *(column(name, Kind.TEXT, fitting(texts.get(name, 6))) for name in names),
-        *(column(name, Kind.NUMBER, _number_width(whole[name])) for name in exact),
+        *made(names, Kind.TEXT),
+        *made([TOTAL], Kind.NUMBER),
         _DIGITS,
-        column(TOTAL, Kind.EXACT, fitting(texts[TOTAL])),
-        *(column(name, Kind.COUNT, 11) for name in counts),
-        *(
-            column(name, Kind.TEXT, fitting(texts[name]), printed=False)
-            for name in exhibit.key
-            if name == "portfolio_id"
-        ),
-        *(column(name, Kind.COUNT, 11, printed=False) for name in rest),
-        *(
-            column(name, Kind.EXACT, fitting(texts[name]), printed=False)
-            for name in exact
-            if name != TOTAL
-        ),
+        *made([TOTAL], Kind.EXACT),
+        *made([name for name in _COUNTS if name in kinds], Kind.COUNT),
+        *made(parts, Kind.NUMBER, printed=len(parts) <= _PRINTED_PARTS),
+        *made([name for name in exhibit.key if name == "portfolio_id"], Kind.TEXT, printed=False),
+        *made([name for name in _OFF_PAPER[1:] if name in kinds], Kind.COUNT, printed=False),
+        *made(parts, Kind.EXACT, printed=False),
     )
+
+
+def _column(
+    name: str, kind: Kind, words: Mapping[str, str], width: float, *, printed: bool
+) -> Column:
+    shown = name if kind is Kind.EXACT else name.removesuffix("_text")
+    heading = _TITLES.get(shown, title(shown))
+    return Column(name, heading, f"{shown}: {words[shown]}", kind, width, printed)
 
 
 def _number_width(whole: int) -> float:
@@ -104,37 +127,21 @@ def _number_width(whole: int) -> float:
     return max(12.0, whole + whole // 3 + _DECIMALS + 1.0)
 
 
-def filled(
-    source: Source,
-    exhibit: Exhibit,
-    sheet: Sheet,
-    written: Written,
-    styles: Styles,
-) -> Iterator[bytes]:
-    """The rows of one sheet of an exhibit; after its last part all is held against the source."""
+def filled(source: Source, sheet: Sheet, written: Written, styles: Styles) -> Iterator[bytes]:
+    """The rows of one sheet of an exhibit; after its last part all is held against the promise."""
     rows = Rows(sheet.columns, styles, written.shown)
     names = tuple(dict.fromkeys(c.source for c in sheet.columns if c.kind is not Kind.DIGITS))
     first = 2
+    exhibit = written.promised.exhibit
     for batch in batches(source, exhibit, names, start=sheet.start, rows=sheet.rows):
         values: dict[str, Sequence[Any]] = dict(zip(names, batch, strict=True))
         written.tally.add(values)
         values[FLAG] = [yes(flag) for flag in values[FLAG]]
         yield rows.render(values, first)
         first += len(batch[0])
-    written.not_exact += rows.worst[Digits.ROUNDED] + rows.worst[Digits.TEXT_ONLY]
+    written.tally.rounded += rows.worst[Digits.ROUNDED] + rows.worst[Digits.TEXT_ONLY]
     if sheet.part == sheet.parts:
-        _hold(source, exhibit, written)
-
-
-def _hold(source: Source, exhibit: Exhibit, written: Written) -> None:
-    written.tally.compare(source, exhibit)
-    rounded = rows_rounded(source, exhibit, SIGNIFICANT, LONGEST_NUMBER)
-    if written.not_exact != rounded:
-        raise NotExported(
-            f"{written.not_exact} rows of {exhibit.title} were marked as rounded and {rounded} "
-            "have amounts of more than 15 digits. The file was thrown away and the one before it "
-            "stands. This is a fault of the program."
-        )
+        written.tally.compare(written.promised)
 
 
 def filled_texts(
@@ -156,38 +163,30 @@ def evidence(source: Source, lines: Iterable[Line], program_version: str) -> Tex
     """What stands behind the figures: versions, control totals, and the bodies they came from."""
     rows = [*_about(source, program_version), *map(_line, lines), *_bodies(source)]
     heads = (
-        ("Kind", "run, rows, total or body.", 8),
-        ("Of", "What is stated: a setting, a table, an asset, or a request.", 44),
-        ("Custom", "For a total: whether the asset is custom.", 9),
-        ("Value", "The text itself; for a body its SHA-256 as landed.", 40),
-        (_PLACES[0], "Counted or summed in the landed bodies, exact.", 26),
-        (_PLACES[1], "The same in the Parquet files.", 26),
-        (_PLACES[2], "The same in the database.", 26),
-        *((exhibit.title, f"The same over sheet {exhibit.title}.", 26) for exhibit in EXHIBITS),
-        ("Ties", "yes where all that state the figure agree to the last digit.", 8),
+        ("Kind", "run, rows, total or body."),
+        ("Of", "What is stated: a setting, a table, an asset, or a request."),
+        ("Custom", "For a total: whether the asset is custom."),
+        ("Value", "The text itself; for a body the SHA-256 of its bytes as landed."),
+        (_PLACES[0], "Counted or summed in the landed bodies, exact."),
+        ("Ties", "yes where all that state the figure agree to the last digit."),
+        (_PLACES[1], "The same in the Parquet files."),
+        (_PLACES[2], "The same in the database."),
+        *((exhibit.title, f"The same over sheet {exhibit.title}.") for exhibit in EXHIBITS),
     )
+    values = {name: [row.get(name) for row in rows] for name, _ in heads}
     figures = {*_PLACES, *(exhibit.title for exhibit in EXHIBITS)}
     columns = tuple(
-        Column(name, name, meaning, Kind.EXACT if name in figures else Kind.TEXT, width)
-        for name, meaning, width in heads
-    )
-    values = {column.source: [row.get(column.source) for row in rows] for column in columns}
-    return Texts(_fitted(columns, values), values)
-
-
-def _fitted(
-    columns: tuple[Column, ...], values: Mapping[str, Sequence[str | None]]
-) -> tuple[Column, ...]:
-    return tuple(
         Column(
-            c.source,
-            c.title,
-            c.meaning,
-            c.kind,
-            fitting(max([len(c.title) + 2, *(len(text or "") for text in values[c.source])])),
+            name,
+            name,
+            meaning,
+            Kind.EXACT if name in figures else Kind.TEXT,
+            fitting(max(len(text or "") for text in (name, *values[name])), _WIDEST_PROOF),
+            place < _PRINTED_PROOF,
         )
-        for c in columns
+        for place, (name, meaning) in enumerate(heads)
     )
+    return Texts(columns, values)
 
 
 def _about(source: Source, program_version: str) -> Iterator[dict[str, str | None]]:

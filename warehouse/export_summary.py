@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from warehouse.export_sheets import TOTAL, yes
-from warehouse.export_source import EXHIBITS, Source, rows_rounded
-from warehouse.export_totals import Line, numbers_of
-from warehouse.workbook.cells import LONGEST_NUMBER, SIGNIFICANT, can_be_compared, number
+from warehouse.export_source import EXHIBITS, Source
+from warehouse.export_totals import Line, Promise, numbers_of
+from warehouse.workbook.cells import LONGEST_NUMBER, can_be_compared, number
 from warehouse.workbook.columns import Kind, Sheet
 from warehouse.workbook.frame import Draft, must, print_set_up
 
 SHEET = "Summary"
+_FIGURES = range(2, 6)
 SHOWN_ASSETS = 30
 LIVE_COMPARISONS = 10_000_000  # rows times assets: beyond, opening the file would take too long
 _WIDTHS = (24, 22, 26, 26, 34, 34, 10)
@@ -34,12 +35,12 @@ Names for formulas: as_of, snapshot_id, and each column, like accounts_total or 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the summary shows: the source, the sheets of each exhibit, the control totals."""
+    """What the summary shows: the source, the sheets, the control totals."""
 
     source: Source
     sheets: Mapping[str, tuple[Sheet, ...]]
+    promises: tuple[Promise, ...]
     lines: tuple[Line, ...]
-    evidence: Sheet
     notices: tuple[str, ...]
 
 
@@ -58,9 +59,11 @@ class _Paper:
         must(self.paper.write_formula(self.row, column, formula, shape, value))
 
     def heads(self, *titles: str) -> None:
+        """A header row: columns 3 to 6 hold figures, which stand to the right."""
         self.paper.set_row(self.row, 20)
         for column, title in enumerate(titles):
-            self.text(column, title, self.formats.header)
+            shape = self.formats.header_right if column in _FIGURES else self.formats.header
+            self.text(column, title, shape)
         self.row += 1
 
     def across(self, text: str, shape: Any) -> None:
@@ -139,24 +142,23 @@ def _rows(on: _Paper, figures: Figures) -> None:
         "",
         "Rows in the warehouse",
         "Rows in this workbook",
-        "Rounded numbers in",
+        "Rows with rounded numbers",
         "",
         "Ties",
     )
-    for exhibit in EXHIBITS:
-        sheets = figures.sheets[exhibit.title]
-        rows = figures.source.rows[exhibit.title]
-        rounded = rows_rounded(figures.source, exhibit, SIGNIFICANT, LONGEST_NUMBER)
+    for promised in figures.promises:
+        title = promised.exhibit.title
+        sheets = figures.sheets[title]
         flags = [sheet.cells("digits", Kind.DIGITS) for sheet in sheets]
         counted = "+".join(f"COUNTA({cells})" for cells in flags)
         exact = "+".join(f'COUNTIF({cells},"exact")' for cells in flags)
         count = on.formats.cells[Kind.COUNT]
         line = on.row + 1
-        on.text(0, exhibit.title)
+        on.text(0, title)
         on.text(1, "" if len(sheets) == 1 else f"on {len(sheets)} sheets")
-        must(on.paper.write_number(on.row, 2, rows, count))
-        on.formula(3, f"={counted}", count, rows)
-        on.formula(4, f"=D{line}-({exact})", count, rounded)
+        must(on.paper.write_number(on.row, 2, promised.rows, count))
+        on.formula(3, f"={counted}", count, promised.rows)
+        on.formula(4, f"=D{line}-({exact})", count, promised.rounded)
         on.formula(6, f'=IF(C{line}=D{line},"yes","NO")', None, "yes")
         on.row += 1
 

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any
 
-from warehouse.export_source import EXHIBITS, Exhibit, NotExported, Source, records
+from warehouse.export_source import (
+    EXHIBITS,
+    Exhibit,
+    NotExported,
+    Source,
+    records,
+    rows_rounded,
+)
+from warehouse.workbook.cells import LONGEST_NUMBER, SIGNIFICANT
 
 # Room for any amount that the API may state: 200 places either way and any number of digits.
 EXACT = Context(prec=100_000, Emax=10**6, Emin=-(10**6))
@@ -36,6 +44,29 @@ class Line:
         return len(stated) == 1
 
 
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What the sheets of one exhibit must come to: rows, rows with rounded numbers, totals."""
+
+    exhibit: Exhibit
+    rows: int
+    rounded: int
+    sums: Mapping[Asset, str]
+
+
+def promise(source: Source, exhibit: Exhibit) -> Promise:
+    """Count and add up an exhibit in DuckDB, before anything of it is written."""
+    summed = "exact_sums([exact_part(total, total_text)])[1].text"
+    query = f"select asset_id, is_custom_asset, {summed} from {exhibit.staged} group by all"
+    found = source.connection.execute(query).fetchall()
+    return Promise(
+        exhibit,
+        source.rows[exhibit.title],
+        rows_rounded(source, exhibit, SIGNIFICANT, LONGEST_NUMBER),
+        {(asset, custom): total for asset, custom, total in found},
+    )
+
+
 def plain(amount: Decimal) -> str:
     """An exact decimal in plain digits: no exponent, no needless zero, no `-0`."""
     text = format(amount, "f")
@@ -44,14 +75,14 @@ def plain(amount: Decimal) -> str:
     return "0" if text in {"-0", ""} else text
 
 
-def totals(source: Source) -> tuple[Line, ...]:
+def totals(source: Source, promises: Sequence[Promise]) -> tuple[Line, ...]:
     """Rows of the counted tables, then the total of every asset, by name."""
     told = records(
         source.connection,
         "select * from ops.control_totals where snapshot_id = ? order by all",
         source.snapshot_id,
     )
-    return (*_counts(source, told), *_sums(source, told))
+    return (*_counts(source, told), *_sums(promises, told))
 
 
 def _counts(source: Source, told: Sequence[Mapping[str, Any]]) -> list[Line]:
@@ -69,7 +100,7 @@ def _counts(source: Source, told: Sequence[Mapping[str, Any]]) -> list[Line]:
     ]
 
 
-def _sums(source: Source, told: Sequence[Mapping[str, Any]]) -> list[Line]:
+def _sums(promises: Sequence[Promise], told: Sequence[Mapping[str, Any]]) -> list[Line]:
     places: dict[Asset, list[Decimal | None]] = {}
     for row in told:
         if row["measure"] == "sum":
@@ -77,7 +108,7 @@ def _sums(source: Source, told: Sequence[Mapping[str, Any]]) -> list[Line]:
             sums = places.setdefault(asset, [Decimal(0)] * len(_WITNESSES))
             for place, name in enumerate(_WITNESSES):
                 sums[place] = _added(sums[place], row[name])
-    sheets = [in_sheet(source, exhibit) for exhibit in EXHIBITS]
+    sheets = [promised.sums for promised in promises]
     none: list[Decimal | None] = [None] * len(_WITNESSES)
     return [
         Line(
@@ -97,21 +128,12 @@ def _added(total: Decimal | None, text: str | None) -> Decimal | None:
     return EXACT.add(total, EXACT.create_decimal(text))
 
 
-def in_sheet(source: Source, exhibit: Exhibit) -> dict[Asset, str]:
-    """The total of every asset over the rows of one exhibit."""
-    summed = "select asset_id, is_custom_asset, exact_sum(total_text)"
-    query = f"{summed} from {exhibit.staged} group by all"
-    return {
-        (asset, custom): total
-        for asset, custom, total in source.connection.execute(query).fetchall()
-    }
-
-
 class Tally:
     """Adds up, per asset, what was really written, to be held against what was promised."""
 
     def __init__(self) -> None:
         self.rows = 0
+        self.rounded = 0
         self._sums: dict[Asset, Decimal] = {}
 
     def add(self, values: Mapping[str, Sequence[Any]]) -> None:
@@ -123,16 +145,17 @@ class Tally:
             sums[key] = EXACT.add(sums.get(key, Decimal(0)), Decimal(total))
         self.rows += len(values["total_text"])
 
-    def compare(self, source: Source, exhibit: Exhibit) -> None:
+    def compare(self, promised: Promise) -> None:
         """Raise `NotExported` where a row or a digit is missing from what was written."""
-        promised = in_sheet(source, exhibit)
         written = {asset: plain(total) for asset, total in self._sums.items()}
-        if self.rows != source.rows[exhibit.title] or written != promised:
-            odd = sorted(set(written.items()) ^ set(promised.items()))[:3]
+        counts = (self.rows, self.rounded)
+        if counts != (promised.rows, promised.rounded) or written != promised.sums:
+            odd = sorted(set(written.items()) ^ set(promised.sums.items()))[:3]
             raise NotExported(
-                f"{self.rows} rows were written to {exhibit.title} and "
-                f"{source.rows[exhibit.title]} were expected; totals that differ: {odd}. The file "
-                "was thrown away and the one before it stands. This is a fault of the program."
+                f"{self.rows} rows were written to {promised.exhibit.title}, {self.rounded} of "
+                f"them with rounded numbers; {promised.rows} and {promised.rounded} were expected; "
+                f"totals that differ: {odd}. The file was thrown away and the one before it "
+                "stands. This is a fault of the program."
             )
 
 

@@ -17,7 +17,7 @@ from warehouse.export_sheets import (
 )
 from warehouse.export_source import EXHIBITS, Source, texts_over
 from warehouse.export_summary import Figures, summary
-from warehouse.export_totals import totals
+from warehouse.export_totals import Promise, promise, totals
 from warehouse.layout import written_aside
 from warehouse.workbook.cells import CELL_LIMIT, LONG_TEXTS, shortened
 from warehouse.workbook.columns import ROWS_PER_SHEET, Sheet, parts
@@ -44,7 +44,8 @@ def write(
 
     Raises `NotExported` where what was written is not, to the last digit, what was to be.
     """
-    lines = totals(source)
+    promises = tuple(promise(source, exhibit) for exhibit in EXHIBITS)
+    lines = totals(source, promises)
     proof = evidence(source, lines, program_version)
     shown = shortened(chain(*_long(source, proof)))
     plans = {
@@ -63,8 +64,8 @@ def write(
         made_at=source.snapshot["finished_at"],
         about={"as_of": source.day.isoformat(), "snapshot_id": source.snapshot_id},
     )
-    summary(made, Figures(source, plans, lines, proof_sheet, notices), program_version)
-    planned = [*_tables(source, plans, shown), _texts(proof, proof_sheet, shown)]
+    summary(made, Figures(source, plans, promises, lines, notices), program_version)
+    planned = [*_tables(source, plans, promises, shown), _texts(proof, proof_sheet, shown)]
     if shown:
         whole = long_texts(shown)
         (sheet,) = parts(LONG_TEXTS, whole.columns, whole.rows)
@@ -102,12 +103,15 @@ def _cut(shown: Mapping[str, str]) -> list[str]:
 
 
 def _tables(
-    source: Source, plans: dict[str, tuple[Sheet, ...]], shown: Mapping[str, str]
+    source: Source,
+    plans: Mapping[str, tuple[Sheet, ...]],
+    promises: Iterable[Promise],
+    shown: Mapping[str, str],
 ) -> Iterable[_Planned]:
-    for exhibit in EXHIBITS:
-        written = Written(shown)
-        for sheet in plans[exhibit.title]:
-            yield _Planned(sheet, partial(filled, source, exhibit, sheet, written))
+    for promised in promises:
+        written = Written(promised, shown)
+        for sheet in plans[promised.exhibit.title]:
+            yield _Planned(sheet, partial(filled, source, sheet, written))
 
 
 def _texts(given: Texts, sheet: Sheet, shown: Mapping[str, str]) -> _Planned:

@@ -19,7 +19,8 @@ _PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 .:/-]*[A-Za-z0-9])?")
 _UNSPEAKABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
 _NON_CHARACTERS = re.compile("[\ufffe\uffff]")
 _HOSTILE = re.compile(r"[\s\x00-\x1f'\"]*[=+\-@|%\uff1d\uff0b\uff0d\uff20\u2212]")
-_AMOUNT = re.compile(r"-?[0-9]+(?:\.[0-9]+)?", re.ASCII)
+_AMOUNTS = re.compile(r"(?:-?[0-9]+(?:\.[0-9]+)?,)*", re.ASCII)
+_DIGITS = re.compile(r"[0-9.-]*", re.ASCII)
 
 
 class Digits(IntEnum):
@@ -66,16 +67,29 @@ def string(text: str) -> str:
 def number(text: str) -> tuple[str, Digits]:
     """An exact amount as the double nearest to it, and what that is to the text.
 
-    `ValueError` where the text is no plain amount.
+    The text is an amount in plain digits: see `must_be_amounts`.
     """
-    if not _AMOUNT.fullmatch(text):
-        raise ValueError(f"{text[:60]!r} is no amount in plain digits; no file was made")
     if len(text) <= SIGNIFICANT:
         return text, Digits.EXACT
     if len(text) > LONGEST_NUMBER:
         return "", Digits.TEXT_ONLY
     exact = len(text.replace(".", "").strip("-0")) <= SIGNIFICANT
     return repr(float(text)), Digits.EXACT if exact else Digits.ROUNDED
+
+
+def must_be_amounts(texts: Iterable[object]) -> None:
+    """Raise `ValueError` where one of the texts is no amount in plain digits."""
+    given = [str(text) for text in texts if text is not None]
+    if _AMOUNTS.fullmatch(",".join([*given, ""])):
+        return
+    odd = next(text for text in given if not _AMOUNTS.fullmatch(f"{text},") or "," in text)
+    raise ValueError(f"{odd[:60]!r} is no amount in plain digits; no file was made")
+
+
+def is_digits(texts: Iterable[object]) -> bool:
+    """Whether the texts hold nothing but digits, points and signs, and each fits a cell."""
+    given = [str(text) for text in texts if text is not None]
+    return bool(_DIGITS.fullmatch("".join(given))) and max(map(len, given), default=0) <= CELL_LIMIT
 
 
 def pieces(text: str) -> list[str]:

@@ -95,6 +95,6 @@ def title(name: str) -> str:
     return f"{plain}, exact" if name.endswith("_text") else plain
 
 
-def fitting(longest: int) -> float:
+def fitting(longest: int, widest: int = WIDEST) -> float:
     """A column width, in letters, for a text of that length."""
-    return float(min(max(longest + 2, NARROWEST), WIDEST))
+    return float(min(max(longest + 2, NARROWEST), widest))

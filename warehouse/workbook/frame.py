@@ -9,10 +9,10 @@ import xlsxwriter
 
 from warehouse.workbook.columns import Column, Kind, Sheet
 
-AMOUNT = '#,##0.00????????;[Red]-#,##0.00????????;"-"??????????'
-TINY = "0.00E+00"
-HUGE = "0.00000000000000E+00"
-BLUE, AMBER, GREY = "#1F3864", "#FFF2CC", "#595959"
+AMOUNT = '#,##0.00????????_);[Red]-#,##0.00????????_);"-"??????????_)'
+TINY = "0.00#####E+00_)"
+HUGE = "0.00000000000000E+00_)"
+BLUE, AMBER, GREY, LIGHT = "#1F3864", "#FFF2CC", "#595959", "#D9D9D9"
 A4 = 9
 _OPTIONS = {
     "constant_memory": True,
@@ -27,6 +27,7 @@ class Formats:
     """The formats of a workbook, by what they are for."""
 
     header: Any
+    header_right: Any
     cells: dict[Kind, Any]
     hostile: dict[Kind, Any]
     tiny: Any
@@ -62,13 +63,14 @@ def draft(*, title: str, made_at: datetime, about: dict[str, str]) -> Draft:
 
 
 def _formats(book: Any) -> Formats:
-    text: dict[str, object] = {"num_format": "@", "valign": "top"}
-    exact = text | {"align": "right", "font_name": "Consolas", "font_size": 10}
+    line = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
+    text: dict[str, object] = line | {"num_format": "@"}
+    exact = text | {"align": "right", "indent": 1}
     cells: dict[Kind, dict[str, object]] = {
         Kind.TEXT: text,
         Kind.DIGITS: text,
-        Kind.COUNT: {"num_format": "#,##0", "valign": "top"},
-        Kind.NUMBER: {"num_format": AMOUNT, "valign": "top"},
+        Kind.COUNT: line | {"num_format": "#,##0_)"},
+        Kind.NUMBER: line | {"num_format": AMOUNT},
         Kind.EXACT: exact,
     }
     quoted = {kind: given | {"quote_prefix": True} for kind, given in cells.items()}
@@ -76,15 +78,17 @@ def _formats(book: Any) -> Formats:
     def made(**given: object) -> Any:
         return book.add_format(given)
 
+    heading = {"bold": True, "font_color": "white", "bg_color": BLUE, "valign": "vcenter"}
+    heading |= {"text_wrap": True, "border": 1}
+    right = heading | {"align": "right", "indent": 1}
     return Formats(
-        header=made(
-            bold=True, font_color="white", bg_color=BLUE, valign="vcenter", text_wrap=True, border=1
-        ),
+        header=made(**heading),
+        header_right=made(**right),
         cells={kind: book.add_format(given) for kind, given in cells.items()},
         hostile={kind: book.add_format(given) for kind, given in quoted.items()},
         tiny=made(num_format=TINY),
         huge=made(num_format=HUGE),
-        rounded=made(italic=True, font_color=GREY),
+        rounded=made(italic=True),
         title=made(bold=True, font_size=18, font_color=BLUE),
         label=made(bold=True, font_color=GREY, valign="top"),
         wrapped=made(text_wrap=True, valign="top", num_format="@"),
@@ -106,7 +110,7 @@ def long_table(made: Draft, sheet: Sheet, *, footer: str) -> None:
     paper = made.book.add_worksheet(sheet.name)
     _columns(paper, sheet)
     for place, column in enumerate(sheet.columns):
-        must(paper.write_string(0, place, column.title, made.formats.header))
+        must(paper.write_string(0, place, column.title, heading(made.formats, column)))
         note = {"x_scale": 2.2, "y_scale": 1.2, "author": "nightbook", "font_size": 9}
         must(paper.write_comment(0, place, column.meaning, note))
     for row, formats in ((1, made.formats.cells), (2, made.formats.hostile)):
@@ -118,8 +122,13 @@ def long_table(made: Draft, sheet: Sheet, *, footer: str) -> None:
     printed = sum(column.is_printed for column in sheet.columns)
     paper.print_area(0, 0, sheet.last_row - 1, printed - 1)
     paper.repeat_rows(0)
-    paper.hide_gridlines(0)
     print_set_up(paper, footer=f"{footer}, {sheet.name}")
+
+
+def heading(formats: Formats, column: Column) -> Any:
+    """The format of a header: above figures it stands to the right, as they do."""
+    is_left = column.kind in (Kind.TEXT, Kind.DIGITS)
+    return formats.header if is_left else formats.header_right
 
 
 def _columns(paper: Any, sheet: Sheet) -> None:
@@ -141,25 +150,24 @@ def _letters(sheet: Sheet, column: Column) -> str:
 
 
 def _conditions(made: Draft, paper: Any, sheet: Sheet) -> None:
-    """Numbers too small or too large for the common format, and rows that show rounded ones."""
+    """Numbers too small or too large for the common format, and those of rows with rounded ones."""
     flags = [column for column in sheet.columns if column.kind is Kind.DIGITS]
     numbers = [column for column in sheet.columns if column.kind is Kind.NUMBER]
     if not numbers:
         return
-    letters = [sheet.letter(column.source, column.kind) for column in numbers]
-    area = f"{letters[0]}2:{letters[-1]}{sheet.last_row}"
-    size = f"ABS({letters[0]}2)"
-    is_number = f"ISNUMBER({letters[0]}2)"
+    first = sheet.letter(numbers[0].source, Kind.NUMBER)
     rules = [
-        (f"=AND({is_number},{size}>0,{size}<0.00000001)", made.formats.tiny),
-        (f"=AND({is_number},{size}>=1E+15)", made.formats.huge),
+        (f"=AND(ISNUMBER({first}2),{first}2<>0,ABS({first}2)<0.00000001)", made.formats.tiny),
+        (f"=AND(ISNUMBER({first}2),ABS({first}2)>=1E+15)", made.formats.huge),
     ]
     if flags:
         flag = sheet.letter(flags[0].source, Kind.DIGITS)
         rules.append((f'=${flag}2<>"exact"', made.formats.rounded))
+    areas = [_letters(sheet, column) for column in numbers]
     for formula, shape in rules:
         condition = {"type": "formula", "criteria": formula, "format": shape}
-        must(paper.conditional_format(area, condition))
+        condition |= {"multi_range": " ".join(areas)} if len(areas) > 1 else {}
+        must(paper.conditional_format(areas[0], condition))
 
 
 def print_set_up(paper: Any, *, footer: str) -> None:
