@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from assets.resources import Nightbook, program_version
-from pipelines import lake, landing, night, snapshots
+from pipelines import lake, landing, night, snapshots, verify
 from pipelines.snapshots import Snapshot
 from warehouse.database import Book, Contents, NotPublished, Published, publish
 from warehouse.layout import Layout
@@ -94,6 +94,7 @@ def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
     layout = nightbook.layout
     landing.sweep(layout)
     if from_landing and layout.lake.exists():
+        verify.require_landing(layout)
         shutil.rmtree(layout.lake)
     for folder in night.left_over(layout):
         night.finish(layout, folder, nightbook.now())

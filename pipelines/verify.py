@@ -93,6 +93,17 @@ def verify_landing(layout: Layout) -> Iterator[Damage]:
     yield from _strange(layout.landing, known)
 
 
+def require_landing(layout: Layout) -> None:
+    """See the landing zone whole before what is made of it is thrown away.
+
+    Raises `Damaged`, which names every file.
+    """
+    damage = [one for one in verify_landing(layout) if one.what != SURPLUS]
+    if damage:
+        found = "; ".join(f"{one.file} is {one.what}" for one in damage)
+        raise proved.Damaged(layout.landing, found, "every body as it was landed")
+
+
 def _folders(layout: Layout) -> list[Path]:
     found = layout.landing.glob("*/*")
     return sorted(

@@ -1,0 +1,123 @@
+"""Small whole nights for the torture tests: real pulling, landing, flattening and publishing.
+
+Only the network is left out: answers come from a table in memory, made of the sandbox's world.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+from assets import publishing
+from assets.resources import Nightbook
+from pipelines import landing, night, snapshots
+from pipelines.edge.attempts import Reply
+from pipelines.edge.body import Body
+from pipelines.edge.calls import PREFIX, Call
+from pipelines.edge.client import EdgeClient
+from pipelines.edge.envelope import read_envelope
+from pipelines.landing import Manifest, Pulling
+from pipelines.pull import Pull
+from pipelines.sandbox.world import LivingWorld
+from pipelines.snapshots import Snapshot
+from warehouse.layout import Layout
+
+FIRST = datetime(2026, 11, 18, 2, 15, tzinfo=UTC)
+TICK = timedelta(milliseconds=1)
+PORTFOLIOS, VENUES, INSTRUMENTS = 3, 2, 4
+EMBEDDED = ("id", "type", "displayName")
+Answers = Mapping[str, bytes]
+
+
+@dataclass(slots=True)
+class Clock:
+    """A clock that goes one tick whenever it is looked at, so that every run sees the same."""
+
+    moment: datetime
+
+    def __call__(self) -> datetime:
+        """The time it is."""
+        self.moment += TICK
+        return self.moment
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What answers instead of the API: bodies by request target."""
+
+    answers: Answers
+    asked: list[str] = field(default_factory=list)
+
+    def fetch_all(self, calls: Iterable[Call]) -> Iterator[tuple[Call, Reply]]:
+        """Every call with its answer, in order."""
+        for call in calls:
+            self.asked.append(call.target)
+            raw = self.answers[call.target]
+            body = Body()
+            body.write(raw)
+            envelope = read_envelope(raw, single=False)
+            digest = hashlib.sha256(raw).hexdigest()
+            yield (
+                call,
+                Reply(call, 200, FIRST, FIRST, 1, len(raw), digest, body, envelope, None),
+            )
+
+
+def answers(day: date, portfolios: int = PORTFOLIOS) -> Answers:
+    """The API's bodies on one day of a small world."""
+    world = LivingWorld().at(day)
+    listed = dict(world.instruments or {})
+    venues = world.venues[:VENUES]
+    made: dict[str, Any] = {
+        f"{PREFIX}/portfolios?include=integrations": world.portfolios[:portfolios],
+        f"{PREFIX}/venues?include=instruments": [
+            venue | {"instruments": [_embedded(one) for one in listed[venue["id"]][:INSTRUMENTS]]}
+            for venue in venues
+        ],
+    }
+    for venue in venues:
+        for kind in ("spot", "future"):
+            made[f"{PREFIX}/venues/{venue['id']}/instruments?type={kind}"] = [
+                one for one in listed[venue["id"]][:INSTRUMENTS] if one["type"] == kind
+            ]
+    return {
+        target: json.dumps({"data": data, "meta": {}}).encode() for target, data in made.items()
+    }
+
+
+def _embedded(instrument: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: instrument[name] for name in EMBEDDED}
+
+
+def at(number: int) -> datetime:
+    """When a night is taken, by its number from 0."""
+    return FIRST + timedelta(days=number)
+
+
+def nightbook(home: Path, now: Callable[[], datetime]) -> Nightbook:
+    """The keeper of a home, without an API."""
+    return Nightbook(lambda: {"NIGHTBOOK_HOME": str(home)}, now)
+
+
+def land(layout: Layout, clock: Clock, given: Answers) -> Manifest:
+    """Take one snapshot from prepared answers."""
+    landing.sweep(layout)
+    pulling = Pulling(layout, clock(), ZoneInfo("UTC"))
+    client = cast("EdgeClient", Prepared(given))
+    return Pull(client, pulling, lambda _: None).take(clock, "http://localhost", "0.0.0")
+
+
+def run(home: Path, moment: datetime, given: Answers | None = None) -> Snapshot:
+    """One night, as the nightly job takes it: land, mend what a dead run left, judge, publish."""
+    clock = Clock(moment)
+    keeper = nightbook(home, clock)
+    layout = Layout(home)
+    manifest = land(layout, clock, answers(moment.date()) if given is None else given)
+    publishing.recover(keeper, lambda _: None, but=manifest.snapshot_id)
+    night.finish(layout, layout.snapshot(manifest.snapshot_date, manifest.snapshot_id), clock())
+    publishing.refresh(keeper)
+    return snapshots.find(layout, manifest.snapshot_id)
