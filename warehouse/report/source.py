@@ -1,0 +1,89 @@
+"""What the report reads: one open warehouse, its nights, and answers that know their query.
+
+Every figure on the page is an `Answered`, so that the query shown beside it is the one that was
+asked.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+SNAPSHOTS = "select * from ops.snapshots order by snapshot_id"
+GAPS = "select * from ops.gaps order by snapshot_date desc"
+BUILD = "select * from ops.build"
+Record = Mapping[str, Any]
+
+
+class ReportFailed(ValueError):
+    """The report could not be made; none was written, and yesterday's is as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A query, its first rows by column name, and how many rows there are in all."""
+
+    sql: str
+    rows: tuple[Record, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nights:
+    """All that was taken: `last` is the newest snapshot, `book` and `before` the newest books."""
+
+    all: tuple[Record, ...]
+    gaps: tuple[Record, ...]
+    last: Record | None
+    book: Record | None
+    before: Record | None
+
+    @property
+    def book_day(self) -> date | None:
+        """Date of the newest book."""
+        return None if self.book is None else self.book["snapshot_date"]
+
+    @property
+    def before_day(self) -> date | None:
+        """Date of the book before the newest."""
+        return None if self.before is None else self.before["snapshot_date"]
+
+
+def ask(connection: DuckDBPyConnection, sql: str, most: int | None = None) -> Answered:
+    """Ask one query; with `most`, fetch so many rows and count the rest."""
+    query = sql.strip()
+    try:
+        found = connection.execute(query)
+        names = [str(column[0]) for column in found.description or ()]
+        fetched = found.fetchall() if most is None else found.fetchmany(most + 1)
+        rows = tuple(dict(zip(names, row, strict=True)) for row in fetched[:most])
+        count = len(rows) if len(rows) == len(fetched) else _count(connection, query)
+    except duckdb.Error as error:
+        raise ReportFailed(
+            f"The warehouse did not answer a query of the report: {error}. No report was written. "
+            "Look with `nightbook doctor`, or make the warehouse anew: `nightbook rebuild`."
+        ) from error
+    return Answered(query, rows, count)
+
+
+def _count(connection: DuckDBPyConnection, query: str) -> int:
+    counted = connection.execute(f"select count(*) from ({query})").fetchone()  # noqa: S608 - ours
+    return int(counted[0]) if counted else 0
+
+
+def nights(connection: DuckDBPyConnection) -> Nights:
+    """Every snapshot, and which of them the report is about."""
+    taken = ask(connection, SNAPSHOTS).rows
+    books = sorted(
+        (row for row in taken if row["is_book"]), key=lambda row: row["snapshot_date"], reverse=True
+    )
+    return Nights(
+        taken,
+        ask(connection, GAPS).rows,
+        taken[-1] if taken else None,
+        books[0] if books else None,
+        books[1] if len(books) > 1 else None,
+    )

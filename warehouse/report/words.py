@@ -1,0 +1,132 @@
+"""How a value is written on the page: exact, escaped, and readable.
+
+Everything that could have come over the wire passes `name` or `digits`; only what this module
+writes itself is marked as safe.
+"""
+
+import re
+from datetime import UTC, date, datetime, timedelta
+
+from markupsafe import Markup, escape
+
+LONGEST_NAME = 80
+LONG_AMOUNT = 34
+_AMOUNT = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?")
+_SIZES = ("bytes", "kB", "MB", "GB", "TB")
+_STEP = 1000
+MISSING = Markup('<span class="none">&ndash;</span>')
+
+
+def printable(value: str, longest: int = LONGEST_NAME) -> str:
+    """The text with controls and changes of direction made visible, and cut where it is too long.
+
+    >>> printable("a name of a portfolio", 6)
+    'a nam…'
+    """
+    kept = value if len(value) <= longest else value[: longest - 1]
+    seen = "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in kept
+    )
+    return seen if len(value) <= longest and len(seen) <= 2 * longest else f"{seen[:longest]}…"
+
+
+def name(value: object) -> Markup:
+    """A name or a text from the wire, kept from changing the direction of what is around it."""
+    if value is None:
+        return MISSING
+    shown = printable(str(value))
+    return (
+        Markup("<bdi>{}</bdi>").format(shown) if shown else Markup('<span class="none">""</span>')
+    )
+
+
+def custom(value: object, *, is_custom: bool) -> Markup:
+    """An asset; one that the organization defined itself is marked, for it may share a name."""
+    mark = Markup(' <span class="mark">custom</span>') if is_custom else Markup()
+    return name(value) + mark
+
+
+def digits(value: object, *, signed: bool = False) -> Markup:
+    """An exact amount, grouped in threes for the eye; what is copied has no gaps in it."""
+    if value is None:
+        return MISSING
+    found = _AMOUNT.fullmatch(str(value))
+    if found is None:
+        return name(value)
+    sign, whole, part = found.groups()
+    if signed and not sign and (int(whole) or int(part or 0)):
+        sign = "+"
+    first = len(whole) % 3 or 3
+    groups = [whole[:first], *_threes(whole[first:])]
+    shown = escape(sign) + _joined(groups)
+    if part:
+        shown += Markup(".") + _joined(_threes(part))
+    size = len(whole) + len(part or "")
+    kind = "long" if size > LONG_AMOUNT else "amount"
+    return Markup('<span class="{}">{}</span>').format(kind, shown)
+
+
+def _threes(text: str) -> list[str]:
+    return [text[start : start + 3] for start in range(0, len(text), 3)]
+
+
+def _joined(groups: list[str]) -> Markup:
+    return escape(groups[0]) + Markup().join(
+        Markup("<wbr><i>{}</i>").format(group) for group in groups[1:]
+    )
+
+
+def moment(value: object) -> Markup:
+    """A time in UTC to the second."""
+    if not isinstance(value, datetime):
+        return MISSING
+    return Markup("<time>{}</time>").format(f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC")
+
+
+def day(value: object) -> Markup:
+    """A date."""
+    if not isinstance(value, date):
+        return MISSING
+    return Markup("<time>{}</time>").format(value.isoformat())
+
+
+def duration(value: timedelta) -> str:
+    """A length of time, in the two units that matter.
+
+    >>> duration(timedelta(seconds=3725))
+    '1 h 2 min'
+    """
+    seconds = value.total_seconds()
+    if seconds < 60:  # noqa: PLR2004 - a minute
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:  # noqa: PLR2004 - an hour
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:  # noqa: PLR2004 - two days
+        return f"{hours} h {minutes} min"
+    return f"{hours // 24} days {hours % 24} h"
+
+
+def size(value: int) -> str:
+    """A number of bytes in the unit that suits it.
+
+    >>> size(283222)
+    '283.2 kB'
+    """
+    if value < _STEP:
+        return f"{value} bytes"
+    shown = float(value)
+    unit = 0
+    while shown >= _STEP and unit < len(_SIZES) - 1:
+        shown, unit = shown / _STEP, unit + 1
+    return f"{shown:.1f} {_SIZES[unit]}"
+
+
+def many(count: int, one: str, more: str = "") -> str:
+    """A count with its noun.
+
+    >>> many(1, "night"), many(1200, "entry", "entries")
+    ('1 night', '1,200 entries')
+    """
+    return f"{count:,} {one if count == 1 else more or one + 's'}"
