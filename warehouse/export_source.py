@@ -105,10 +105,7 @@ def book(database: Path, as_of: date | None) -> Iterator[Source]:
             build = records(connection, "select * from ops.build")[0]
             notices = tuple(_notices(connection, snapshot, as_of))
         except duckdb.Error as error:
-            raise NotExported(
-                f"{database.name} could not be read as a warehouse of nightbook: {error}. No file "
-                "was written. Look with `nightbook doctor`, or make it anew: `nightbook rebuild`."
-            ) from error
+            raise _unreadable(database, error) from error
         yield Source(connection, day, snapshot, build, counted, notices)
 
 
@@ -120,9 +117,19 @@ def _opened(database: Path, scratch: str) -> DuckDBPyConnection:
             "with `nightbook run`, or try `nightbook demo`."
         )
     config = _HARDENED | {"temp_directory": scratch}
-    connection = duckdb.connect(str(database), read_only=True, config=config)
+    try:
+        connection = duckdb.connect(str(database), read_only=True, config=config)
+    except duckdb.Error as error:
+        raise _unreadable(database, error) from error
     connection.execute("set TimeZone = 'UTC'")
     return connection
+
+
+def _unreadable(database: Path, error: duckdb.Error) -> NotExported:
+    return NotExported(
+        f"{database.name} could not be read as a warehouse of nightbook: {error}. No file was "
+        "written. Look with `nightbook doctor`, or make it anew: `nightbook rebuild`."
+    )
 
 
 def _allow_memory(connection: DuckDBPyConnection, accounts: int) -> None:
