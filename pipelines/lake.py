@@ -96,13 +96,18 @@ def shelf(layout: Layout) -> Shelf:
     """Everything the warehouse is to hold, from manifests and decisions alone."""
     known = snapshots.landed(layout)
     books = snapshots.books(known)
-    sealed = {path.stem: sealing.sealed(layout, path.stem) for path in _manifests(layout)}
+    pruned = {one.snapshot_id for one in known if one.state == snapshots.PRUNED}
+    sealed = {
+        path.stem: sealing.sealed(layout, path.stem)
+        for path in _manifests(layout)
+        if path.stem not in pruned
+    }
     chosen = tuple(
         (day, one.snapshot_id, _files(layout, day, one.snapshot_id))
         for day, one in books.items()
         if one.snapshot_id in sealed
     )
-    here = [one for one in known if one.snapshot_id in sealed and one.state != snapshots.PRUNED]
+    here = [one for one in known if one.snapshot_id in sealed]
     nightly = {
         table.name: tuple(
             layout.parquet(table.name, one.snapshot_date, one.snapshot_id) for one in here

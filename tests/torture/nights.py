@@ -6,7 +6,7 @@ Only the network is left out: answers come from a table in memory, made of the s
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +20,7 @@ from pipelines.edge.body import Body
 from pipelines.edge.calls import PREFIX, Call
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.envelope import read_envelope
+from pipelines.edge.errors import EdgeError, Unreachable
 from pipelines.landing import Manifest, Pulling
 from pipelines.pull import Pull
 from pipelines.sandbox.world import LivingWorld
@@ -50,13 +51,14 @@ class Prepared:
     """What answers instead of the API: bodies by request target."""
 
     answers: Answers
-    asked: list[str] = field(default_factory=list)
 
-    def fetch_all(self, calls: Iterable[Call]) -> Iterator[tuple[Call, Reply]]:
-        """Every call with its answer, in order."""
+    def fetch_all(self, calls: Iterable[Call]) -> Iterator[tuple[Call, Reply | EdgeError]]:
+        """Every call with its answer, in order; what was not prepared fails."""
         for call in calls:
-            self.asked.append(call.target)
-            raw = self.answers[call.target]
+            raw = self.answers.get(call.target)
+            if raw is None:
+                yield call, Unreachable(f"GET {call.path}", "refused")
+                continue
             body = Body()
             body.write(raw)
             envelope = read_envelope(raw, single=False)
@@ -109,6 +111,14 @@ def land(layout: Layout, clock: Clock, given: Answers) -> Manifest:
     pulling = Pulling(layout, clock(), ZoneInfo("UTC"))
     client = cast("EdgeClient", Prepared(given))
     return Pull(client, pulling, lambda _: None).take(clock, "http://localhost", "0.0.0")
+
+
+def judged(home: Path, moment: datetime, given: Answers | None = None) -> Snapshot:
+    """One night landed and judged, not yet published."""
+    clock, layout = Clock(moment), Layout(home)
+    manifest = land(layout, clock, answers(moment.date()) if given is None else given)
+    folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
+    return night.finish(layout, folder, clock())
 
 
 def run(home: Path, moment: datetime, given: Answers | None = None) -> Snapshot:
