@@ -10,13 +10,12 @@ NIGHTLY = "nightly"
 LONGEST_RUN = 2 * 3600
 
 
-def nightly_job(partitions: dg.DailyPartitionsDefinition) -> UnresolvedAssetJobDefinition:
+def nightly_job() -> UnresolvedAssetJobDefinition:
     """Everything, once, in one process: a step of its own process would cost seconds."""
     return dg.define_asset_job(
         NIGHTLY,
         selection=dg.AssetSelection.all(),
         executor_def=dg.in_process_executor,
-        partitions_def=partitions,
         tags={"dagster/max_runtime": str(LONGEST_RUN)},
         description="Take tonight's book: pull, land, flatten, judge, publish, tell.",
     )

@@ -152,7 +152,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) -> int:
     """Run one command; errors become one paragraph and an exit code."""
     top = parser()
     arguments = top.parse_args(argv)
@@ -164,7 +164,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         # Only the chosen command is imported: Dagster alone takes longer than a query may.
         module = importlib.import_module(f"assets.commands.{arguments.module}")
-        code: int = module.run(arguments, Nightbook())
+        code: int = module.run(arguments, nightbook or Nightbook())
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output, `head` for instance, has enough
         with contextlib.suppress(OSError):

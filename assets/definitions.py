@@ -14,7 +14,7 @@ from assets.tables import table_assets
 def assemble(nightbook: Nightbook) -> dg.Definitions:
     """The definitions for one keeper of the book; raises `SettingsWrong`."""
     partitions = nights(nightbook)
-    job = nightly_job(partitions)
+    job = nightly_job()
     return dg.Definitions(
         assets=[
             api_asset(),

@@ -1,8 +1,29 @@
-"""Options of the whole suite."""
+"""Options of the whole suite, and texts that are kept and compared whole."""
+
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--torture` runs the long tests whole; without it they run a share of themselves."""
     parser.addoption("--torture", action="store_true", help="run the long tests whole")
+    parser.addoption("--golden-update", action="store_true", help="write tests/golden anew")
+
+
+@pytest.fixture(scope="session")
+def golden(pytestconfig: pytest.Config) -> Callable[[str, str], None]:
+    """Compare a text with the kept one of that name; `--golden-update` keeps the new one."""
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if pytestconfig.getoption("--golden-update"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        kept = path.read_text(encoding="utf-8") if path.is_file() else ""
+        assert text == kept, f"tests/golden/{name} differs: look, then pytest --golden-update"
+
+    return compare
