@@ -72,22 +72,31 @@ class Bar:
 
 
 def fitted(text: str, longest: int = _LONGEST) -> str:
-    """A name cut to the room there is; letters of East Asia take two places.
+    """A name cut to the room there is; wide letters take more of it.
 
     >>> fitted("a long name of an asset", 10)
     'a long na…'
     """
-    shown = printable(text)
-    widths = [2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in shown]
+    shown = printable(text) or '""'
+    widths = [_width(char) for char in shown]
     if sum(widths) <= longest:
         return shown
-    used, kept = 1, ""
+    used, kept = 1.0, ""
     for char, width in zip(shown, widths, strict=True):
         used += width
         if used > longest:
             break
         kept += char
     return f"{kept}…"
+
+
+def _width(char: str) -> float:
+    """How wide a letter is, beside an ordinary one."""
+    if unicodedata.east_asian_width(char) in "WF" or char in "WM@%":
+        return 2
+    if char in "mw" or char.isupper():
+        return 1.4
+    return 1
 
 
 def bars(given: Sequence[Bar], words: str) -> Markup:

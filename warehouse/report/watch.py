@@ -120,8 +120,8 @@ def freshness(connection: DuckDBPyConnection, nights: Nights) -> Section:
     counted = Counter((row["kind"], row["light"]) for row in answered.rows)
     notes = [
         note(
-            "A portfolio by the time at which the API says that it last changed: fresh up to a day, "
-            "ageing up to thirty, old beyond, which is not wrong. A venue by whether its "
+            "A portfolio by the time at which the API says that it last changed: fresh up to a "
+            "day, ageing up to thirty, old beyond, which is not wrong. A venue by whether its "
             "instruments were read last night; those of one not read are of an earlier night."
         )
     ]

@@ -56,13 +56,12 @@ def digits(value: object, *, signed: bool = False) -> Markup:
     sign, whole, part = found.groups()
     if signed and not sign and (int(whole) or int(part or 0)):
         sign = "+"
-    first = len(whole) % 3 or 3
-    groups = [whole[:first], *_threes(whole[first:])]
-    shown = escape(sign) + _joined(groups)
-    if part:
-        shown += Markup(".") + _joined(_threes(part))
     size = len(whole) + len(part or "")
     kind = "long" if size > LONG_AMOUNT else "amount"
+    first = len(whole) % 3 or 3
+    shown = escape(sign) + _joined([whole[:first], *_threes(whole[first:])], kind)
+    if part:
+        shown += Markup(".") + _joined(_threes(part), kind)
     return Markup('<span class="{}">{}</span>').format(kind, shown)
 
 
@@ -70,9 +69,11 @@ def _threes(text: str) -> list[str]:
     return [text[start : start + 3] for start in range(0, len(text), 3)]
 
 
-def _joined(groups: list[str]) -> Markup:
+def _joined(groups: list[str], kind: str) -> Markup:
+    """The groups apart for the eye; only a long amount may be broken between them."""
+    gap = Markup("<wbr>") if kind == "long" else Markup()
     return escape(groups[0]) + Markup().join(
-        Markup("<wbr><i>{}</i>").format(group) for group in groups[1:]
+        gap + Markup("<i>{}</i>").format(group) for group in groups[1:]
     )
 
 
