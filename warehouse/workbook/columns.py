@@ -60,6 +60,11 @@ class Sheet:
         return self.table if self.part == 1 else f"{self.table} {self.part}"
 
     @property
+    def quoted(self) -> str:
+        """The tab as formulas write it."""
+        return f"'{self.name}'" if " " in self.name else self.name
+
+    @property
     def last_row(self) -> int:
         """The last row of the data, as a spreadsheet counts; the header is row 1."""
         return max(self.rows, 1) + 1
@@ -74,7 +79,7 @@ class Sheet:
     def cells(self, source: str, kind: Kind) -> str:
         """The data of a column as a reference that stays where it is, like `Accounts!$B$2:$B$9`."""
         letter = self.letter(source, kind)
-        return f"'{self.name}'!${letter}$2:${letter}${self.last_row}"
+        return f"{self.quoted}!${letter}$2:${letter}${self.last_row}"
 
 
 def parts(

@@ -188,7 +188,7 @@ def define_names(made: Draft, sheet: Sheet) -> None:
         return
     table = sheet.table.lower().replace(" ", "_")
     last = sheet.letter(sheet.columns[-1].source, sheet.columns[-1].kind)
-    made.book.define_name(table, f"='{sheet.name}'!$A$1:${last}${sheet.last_row}")
+    made.book.define_name(table, f"={sheet.quoted}!$A$1:${last}${sheet.last_row}")
     for column in sheet.columns:
         cells = sheet.cells(column.source, column.kind)
         made.book.define_name(f"{table}_{column_name(column)}", f"={cells}")
