@@ -20,7 +20,7 @@ _LOOKALIKES = str.maketrans(
 )
 _OTHER_NAMES = {"xbt": "btc", "xdg": "doge", "bcc": "bch", "str": "xlm", "miota": "iota"}
 _NEAR = 0.8
-_COMPARED = 2000  # names that a suggestion is looked for among: it is a hint, not a search
+_COMPARED = 50_000  # comparisons for suggestions, in all: they are hints, not a search
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class Resolved:
 
 def folded(text: str) -> str:
     """The name without what a reader does not see: case, outer and double spaces, zero widths."""
+    if text.isascii() and text.isalnum():
+        return text.lower()
     seen = _UNSEEN.sub("", unicodedata.normalize("NFC", text))
     return " ".join(seen.split()).casefold()
 
@@ -59,7 +61,7 @@ class Names:
         self._folded: dict[str, set[str]] = {}
         self._aliases = {folded(name): target for name, target in aliases.items()}
         self._skeletons: dict[str, str] | None = None
-        self.hits: dict[str, int] = {}
+        self._budget = _COMPARED
         for one, others in known.items():
             for name in {one, *others}:
                 self._exact.setdefault(name, set()).add(one)
@@ -95,7 +97,6 @@ class Names:
         found = self._exact.get(target) or self._folded.get(seen[-1], set())
         if len(found) != 1:
             return Resolved(None, "unknown", f"the alias {target} names nothing in the book")
-        self.hits[name] = self.hits.get(name, 0) + 1
         return Resolved(next(iter(found)), "alias")
 
     def _suggested(self, name: str) -> str:
@@ -105,7 +106,8 @@ class Names:
         other = _OTHER_NAMES.get(bare, bare)
         if other in self._skeletons:
             return self._shown(self._skeletons[other])
-        if len(self._skeletons) > _COMPARED:
+        self._budget -= len(self._skeletons)
+        if self._budget < 0:
             return ""
         near = difflib.get_close_matches(bare, self._skeletons, n=1, cutoff=_NEAR)
         return self._shown(self._skeletons[near[0]]) if near else ""

@@ -11,7 +11,7 @@ from warehouse.reconcile.columns import as_text, dates_of, rules_of
 from warehouse.reconcile.config import FIELDS, Config
 from warehouse.reconcile.grids import Grid, Opened, Row
 from warehouse.reconcile.headers import Header, header, unknown
-from warehouse.reconcile.ledger import Ledger, Line, Notice, Rejected, Remembered, Source
+from warehouse.reconcile.ledger import Ledger, Lines, Notice, Rejected, Remembered, Source
 from warehouse.reconcile.names import folded
 from warehouse.reconcile.refusals import Ambiguous, NotReconciled
 
@@ -34,7 +34,8 @@ class _Reading:
     day: date | None
     config: Config
     file: str
-    lines: list[Line] = field(default_factory=list)
+    lines: Lines
+    used: int = 0
     rejected: list[Rejected] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     notices: list[Notice] = field(default_factory=list)
@@ -51,9 +52,10 @@ def read_ledger(
     known = {name: dict(shape) for name, shape in remembered.items()}
     readings: list[_Reading] = []
     sources: list[Source] = []
+    lines = Lines()
     for file in files:
         grid, head = _chosen(file, config, known)
-        reading = _read_sheet(len(sources), file, (grid, head), (config, known), day)
+        reading = _read_sheet(len(sources), file, (grid, head), (config, known), (day, lines))
         readings.append(reading)
         sources.append(_source(file, reading))
     fields = tuple(
@@ -64,7 +66,7 @@ def read_ledger(
     )
     return Ledger(
         fields,
-        [line for one in readings for line in one.lines],
+        lines,
         [row for one in readings for row in one.rejected],
         tuple(sources),
         tuple(notice for one in readings for notice in one.notices),
@@ -105,16 +107,17 @@ def _read_sheet(
     file: Opened,
     sheet: tuple[Grid, Header],
     settled: tuple[Config, Remembered],
-    day: date,
+    into: tuple[date, Lines],
 ) -> _Reading:
     grid, head = sheet
+    day, lines = into
     config, known = settled
     where = f"{file.path.name} {grid.sheet}".strip()
     rules = rules_of(grid, head, known, where)
     days = dates_of(grid, head, known, where)
     stated = sorted({one for one in days if one is not None})
     chosen = day if day in stated else (stated[-1] if stated else None)
-    reading = _Reading(number, grid, head, rules, days, chosen, config, file.path.name)
+    reading = _Reading(number, grid, head, rules, days, chosen, config, file.path.name, lines)
     known[head.print] = known.get(head.print, {}) | {
         name: head.titles[place] for name, place in head.columns.items()
     }
@@ -149,7 +152,8 @@ def _read_row(on: _Reading, row: int) -> None:
     if amount.unit and folded(amount.unit) != folded(asset):
         words = f"the amount is written in {amount.unit} in a row of {asset}; it was used"
         on.notices.append(Notice("medium", words, _place(on, line), raw))
-    on.lines.append(Line(names, amount, on.number, line))
+    on.lines.add(names, amount, on.number, line)
+    on.used += 1
 
 
 def _names(on: _Reading, row: int, cells: Row) -> tuple[tuple[str, ...], str]:
@@ -215,7 +219,7 @@ def _source(file: Opened, on: _Reading) -> Source:
         file.sha256,
         on.day,
         len(on.grid.rows) - on.head.row - 1,
-        len(on.lines),
+        on.used,
         dict(sorted(on.skipped.items())),
         len(on.rejected),
         on.head.print,

@@ -1,0 +1,171 @@
+"""The snapshot's side: one book of the published warehouse, grouped to the level of the ledger.
+
+An asset that the organization defined itself may have the id of a listed one: its key ends with a
+letter that no one types, and people see `BTC (custom)`.
+"""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract import literal, quoted
+from warehouse.export_source import EXHIBITS, Source
+from warehouse.reconcile.ledger import Notice
+
+CUSTOM = "\x1f"
+_CANONICAL = r"0|-?(0|[1-9][0-9]*)\.[0-9]*[1-9]|-?[1-9][0-9]*"
+_ASSET = f"asset_id || case when is_custom_asset then {literal(CUSTOM)} else '' end"
+_COLUMNS = {
+    "portfolio": "portfolio_id",
+    "asset": _ASSET,
+    "venue": "venue_id",
+    "account": "account_name",
+    "bucket": "bucket || ' ' || state",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the book and the nights before know by name: ids, and what else they are called.
+
+    `delivered` are the portfolios of this book; others are known from earlier nights. `closed` are
+    venues that are not trading, with their status.
+    """
+
+    names: Mapping[str, Mapping[str, Sequence[str]]]
+    shown: Mapping[str, Mapping[str, str]]
+    delivered: frozenset[str]
+    closed: Mapping[str, str]
+    notices: tuple[Notice, ...]
+
+
+def side(source: Source, fields: tuple[str, ...]) -> None:
+    """Make the table `book_side`: the key columns of these fields, and the exact amount.
+
+    What the API does not state is no row: an absent part of a balance is not a zero.
+    """
+    if "bucket" in fields:
+        day = literal(source.day.isoformat())
+        table, amount = f"balances_as_of(date {day})", "amount_text"
+    else:
+        table, amount = EXHIBITS[0].staged, "total_text"
+    group_side(source.connection, table, amount, fields)
+
+
+def group_side(
+    connection: DuckDBPyConnection, table: str, amount: str, fields: tuple[str, ...]
+) -> None:
+    """Group a table of the book; only keys that stand on several rows are added up."""
+    keys = ", ".join(f"{_COLUMNS[name]} as {name}" for name in fields)
+    names = ", ".join(fields)
+    connection.execute(
+        f"create or replace temp table book_rows as select {keys}, {amount} as given from {table}"
+    )
+    connection.execute(
+        f"create or replace temp table book_side as select {names}, "
+        "case when count(*) = 1 then min(given) end as amount from book_rows group by all"
+    )
+    twice = connection.execute("select count(*) from book_side where amount is null").fetchone()
+    if twice and twice[0]:
+        same = " and ".join(f"one.{name} = many.{name}" for name in fields)
+        shown = ", ".join(f"one.{name}" for name in fields)
+        connection.execute(
+            "create or replace temp table book_side as "
+            "select * from book_side where amount is not null union all "
+            f"select {shown}, exact_sum(given) from book_side as one inner join book_rows as many "
+            f"on {same} and one.amount is null group by all"
+        )
+    connection.execute(
+        "update book_side set amount = plain(amount) "
+        f"where not regexp_full_match(amount, {literal(_CANONICAL)})"
+    )
+    connection.execute("drop table book_rows")
+
+
+def known(source: Source, stale_hours: int) -> Known:
+    """Who and what the book and its past know by name."""
+    ask = source.connection.execute
+    day = f"date {literal(source.day.isoformat())}"
+    portfolios = ask(
+        "select portfolio_id, arg_max(name, snapshot_date), max(snapshot_date), "
+        f"arg_max(updated_at, snapshot_date) from history.portfolios where snapshot_date <= {day} "
+        "group by 1 order by 1"
+    ).fetchall()
+    venues = ask(
+        f"select venue_id, display_name, trading_status from history.venues "
+        f"where snapshot_date = {day} order by 1"
+    ).fetchall()
+    assets = ask(
+        f"select distinct {_ASSET} from history.positions where snapshot_date <= {day} union "
+        f"select distinct unnest([base_asset, term_asset]) from history.instruments "
+        f"where snapshot_date = {day}"
+    ).fetchall()
+    delivered = frozenset(row[0] for row in portfolios if row[2] == source.day)
+    clock = source.snapshot["started_at"]
+    return Known(
+        {
+            "portfolio": {row[0]: [row[1]] if row[1] else [] for row in portfolios},
+            "asset": asset_names(row[0] for row in assets if row[0]),
+            "venue": {row[0]: [row[1]] if row[1] else [] for row in venues},
+            "bucket": _buckets(source, day),
+        },
+        {
+            "portfolio": {row[0]: row[1] or row[0] for row in portfolios},
+            "venue": {row[0]: row[1] or row[0] for row in venues},
+        },
+        delivered,
+        {row[0]: row[2] or "unknown" for row in venues if row[2] != "trading"},
+        tuple(_stale([row for row in portfolios if row[0] in delivered], clock, stale_hours)),
+    )
+
+
+def _buckets(source: Source, day: str) -> dict[str, list[str]]:
+    found = source.connection.execute(
+        f"select distinct bucket, state from history.balances where snapshot_date = {day}"
+    ).fetchall()
+    return {
+        f"{bucket} {state}": [f"{bucket}_{state}", f"{bucket}.{state}", f"{bucket}/{state}"]
+        for bucket, state in found
+    }
+
+
+def asset_names(keys: Iterable[str]) -> dict[str, list[str]]:
+    """Keys of assets and what they may be called: a listed one is what its bare id means."""
+    given = sorted(set(keys))
+    listed = {key for key in given if not key.endswith(CUSTOM)}
+    return {
+        key: []
+        if key in listed
+        else [shown_asset(key)] + ([] if key[:-1] in listed else [key.removesuffix(CUSTOM)])
+        for key in given
+    }
+
+
+def shown_asset(key: str) -> str:
+    """The key of an asset as people see it."""
+    return f"{key[:-1]} (custom)" if key.endswith(CUSTOM) else key
+
+
+def _stale(
+    portfolios: Sequence[tuple[str, str | None, object, datetime | None]],
+    clock: datetime,
+    hours: int,
+) -> Iterable[Notice]:
+    for portfolio, name, _, updated in portfolios:
+        if updated is not None and clock - updated > timedelta(hours=hours):
+            yield Notice(
+                "medium",
+                f"portfolio {name or portfolio} was last updated {updated:%Y-%m-%d %H:%M} UTC, "
+                f"more than {hours} hours before the snapshot",
+                "snapshot",
+                portfolio,
+            )
+
+
+def columns(fields: Iterable[str]) -> str:
+    """The fields as a list of quoted columns."""
+    return ", ".join(map(quoted, fields))
