@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 from pipelines import amounts, moments
 from pipelines.notes import UNKNOWN_BALANCE, UNKNOWN_FIELD, UNKNOWN_VALUE, Inexact, Notes, Reject
 from pipelines.shapes import DOCUMENTED, Field, Form, Shape
-from pipelines.texts import Members, Number, is_text, read, shown, text_of
+from pipelines.texts import Members, Number, is_text, read, text_of
 from warehouse.contract import Kind
 
 # Which table and column keep an amount or time, by its source: for ops.inexact.
@@ -21,7 +21,6 @@ _NAME = re.compile(r"[\w-]+")
 
 
 SHOWN = 60
-HALVED = "half of a surrogate pair stands in it, which no text can hold"
 
 
 class Broken(Exception):
@@ -70,7 +69,7 @@ class Careful:
         if not isinstance(value, Members):
             raise self._broken(place, "an object was expected", value, money=money)
         if value.repeated:
-            key = shown(value.twice()[:SHOWN])
+            key = value.twice()[:SHOWN]
             reason = f"the key {key!r} stands twice: which one counts cannot be known"
             raise self._broken(place, reason, value, money=money)
         clean: dict[str, Any] = {}
@@ -126,11 +125,9 @@ class Careful:
                 return self._elements(value, field, here)
         raise TypeError
 
-    def _text(self, value: Any, field: Field, here: Place) -> str:
-        if isinstance(value, Number) or not isinstance(value, str):
-            raise TypeError
+    def _text(self, value: Any, field: Field, here: Place) -> Any:
         if not is_text(value):
-            raise ValueError(HALVED)
+            raise TypeError
         if field.kind is Kind.AMOUNT:
             self._amount(value, field.source, here)
         elif field.kind is Kind.MOMENT:
@@ -183,9 +180,7 @@ class Careful:
                     self._word(value, place)
                     kept.append(value)
                 else:
-                    half = isinstance(value, str) and not isinstance(value, Number)
-                    reason = HALVED if half else "text was expected"
-                    self.reject(place, reason, value, money=False)
+                    self.reject(place, "text was expected", value, money=False)
                 continue
             try:
                 kept.append(self.record(value, field.shape, place, money=field.carries_money))
@@ -208,7 +203,7 @@ class Careful:
     ) -> list[dict[str, str]]:
         """The amounts of a balance kind that the document does not know; money is never dropped."""
         self.notes.saw(here.pattern, UNKNOWN_BALANCE, name, text_of(member))
-        if _is_amounts_alone(member) and all(map(is_text, (name, *member))):
+        if _is_amounts_alone(member):
             for state, amount in member.items():
                 self._amount(amount, "BALANCE", here.member(state))
             return [{"bucket": name, "state": state, "amount": member[state]} for state in member]
@@ -227,11 +222,7 @@ def _is_amounts_alone(member: Members | list[Any]) -> TypeGuard[Members]:
 
 
 def _is_amount(value: Any) -> bool:
-    return (
-        isinstance(value, str)
-        and not isinstance(value, Number)
-        and amounts.parse(value) is not None
-    )
+    return is_text(value) and amounts.parse(value) is not None
 
 
 def _may_hold_money(value: Any) -> bool:

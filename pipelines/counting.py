@@ -1,7 +1,7 @@
 """Counting landed records one by one with care: only what the contract lets become a row counts.
 
-This is plain JSON and shares no code with the readers. A number is nothing (no field is one), an
-object with a repeated key is nothing, and a text with half of a surrogate pair is no text.
+This is plain JSON and shares no code with the readers. A number is nothing (no field is one), and
+an object with a repeated key is nothing.
 """
 
 import json
@@ -74,10 +74,7 @@ def _record(raw: Raw) -> dict[str, Any] | None:
 
 
 def _is_text(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and value.encode() is not None
-    except UnicodeEncodeError:
-        return False
+    return isinstance(value, str)
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
@@ -118,20 +115,15 @@ def _accounts(position: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _balance(account: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
     balance = account.get("balance")
     for bucket, parts in balance.items() if isinstance(balance, dict) else ():
-        if isinstance(parts, dict) and all(map(_is_text, (bucket, *parts))):
-            yield bucket, stated(bucket, parts)
-        elif isinstance(parts, dict) and bucket in KNOWN:
-            kept = {state: text for state, text in parts.items() if _is_text(state)}
-            yield bucket, stated(bucket, kept)
+        if isinstance(parts, dict):
+            yield bucket, _stated(bucket, parts)
 
 
-def stated(bucket: str, parts: Mapping[str, Any]) -> list[str]:
+def _stated(bucket: str, parts: Mapping[str, Any]) -> list[str]:
     """The amount texts of one balance kind: of an unknown kind all or none."""
     known = KNOWN.get(bucket)
     if known is None:
         return list(parts.values()) if all(map(_is_amount, parts.values())) else []
-    if parts.keys() <= known:
-        return [text for text in parts.values() if isinstance(text, str)]
     return [text for state, text in parts.items() if state in known and isinstance(text, str)]
 
 

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.texts import shown
-
 UNKNOWN_FIELD = "unknown field"
 UNKNOWN_VALUE = "unknown value"
 UNKNOWN_BALANCE = "unknown balance"
@@ -44,7 +42,7 @@ class Notes:
 
     def saw(self, path: str, kind: str, word: str, example: str, count: int = 1) -> None:
         """Note something the document does not list; the smallest example is kept, in any order."""
-        key, example = (path, kind, shown(word[:EXAMPLE])), example[:EXAMPLE]
+        key, example = (path, kind, word[:EXAMPLE]), example[:EXAMPLE]
         before, seen = self.drift.get(key, (example, 0))
         self.drift[key] = (min(before, example), seen + count)
 

@@ -2,16 +2,30 @@
 
 It takes only what is beyond doubt. Anything else (an unknown or repeated key, a missing or wrong
 value) raises `NotPlain`, and the whole batch is read again by `pipelines.careful`.
+
+Arrow's JSON reader is only shown records that typed decoding has proved to be as documented: on
+others it can end the process (a `null` record) or give lists of a wrong length (a leading null).
 """
 
 from collections.abc import Sequence
+from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
+from msgspec import NODEFAULT
 
 from pipelines.notes import UNKNOWN_VALUE, Notes
-from pipelines.shapes import DOCUMENTED, Form, Shape, arrow_fields
+from pipelines.shapes import (
+    DOCUMENTED,
+    INSTRUMENT,
+    PORTFOLIO,
+    VENUE,
+    Form,
+    Shape,
+    arrow_fields,
+)
 from pipelines.texts import text_of
 
 
@@ -22,8 +36,10 @@ class NotPlain(Exception):
 def read(raws: Sequence[bytes | memoryview], shape: Shape) -> pa.StructArray:
     """Records as nested columns; raises `NotPlain`.
 
-    Arrow refuses unknown fields, repeated keys, wrong types and half surrogate pairs itself.
+    Decoding refuses unknown fields, nulls and wrong types, Arrow repeated keys and halves of
+    surrogate pairs.
     """
+    _prove(raws, shape.name)
     body = b"\n".join(raws)
     schema = pa.schema(arrow_fields(shape, careful=False))
     try:
@@ -43,6 +59,32 @@ def read(raws: Sequence[bytes | memoryview], shape: Shape) -> pa.StructArray:
     )
     _require(records, shape)
     return records
+
+
+def _model(shape: Shape) -> type[msgspec.Struct]:
+    """A shape as a type that holds nothing else."""
+    fields: list[tuple[str, Any, Any]] = []
+    for field in shape.fields.values():
+        kind: Any = {Form.FLAG: bool, Form.TEXTS: list[str]}.get(field.form, str)
+        if field.shape is not None:
+            inner: Any = _model(field.shape)
+            kind = inner if field.form is Form.OBJECT else list[inner]
+        fields.append((field.name, *((kind, NODEFAULT) if field.required else (kind | None, None))))
+    return msgspec.defstruct(shape.name, fields, forbid_unknown_fields=True, kw_only=True, gc=False)
+
+
+_PROOFS = {
+    shape.name: msgspec.json.Decoder(_model(shape)) for shape in (PORTFOLIO, VENUE, INSTRUMENT)
+}
+
+
+def _prove(raws: Sequence[bytes | memoryview], name: str) -> None:
+    decoder = _PROOFS[name]
+    try:
+        for raw in raws:
+            decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise NotPlain(str(error)) from None
 
 
 def _require(records: pa.StructArray, shape: Shape) -> None:

@@ -1,11 +1,9 @@
 """JSON as it was written: numbers keep their text, repeated keys are seen, values print again."""
 
 import json
-import re
 from typing import Any, NamedTuple
 
 QUOTES = json.JSONEncoder(ensure_ascii=False)
-_HALF = re.compile("[\ud800-\udfff]")
 
 
 class Number(str):
@@ -38,18 +36,16 @@ _DECODER = json.JSONDecoder(
 
 
 def read(raw: bytes) -> Any:
-    """One JSON value; raises `ValueError` or `RecursionError` where it cannot be read."""
+    """One JSON value; raises `ValueError` or `RecursionError` where it cannot be read.
+
+    No text in it has half of a surrogate pair: the envelope was refused with one.
+    """
     return _DECODER.decode(raw.decode("utf-8"))
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is a JSON string that can be kept: half of a surrogate pair cannot be."""
-    return isinstance(value, str) and not isinstance(value, Number) and not _HALF.search(value)
-
-
-def shown(text: str) -> str:
-    """A text that can be kept: halves of surrogate pairs as JSON escapes them."""
-    return _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+    """Whether a value is a JSON string."""
+    return isinstance(value, str) and not isinstance(value, Number)
 
 
 class _Whole(NamedTuple):
@@ -80,7 +76,7 @@ def text_of(value: Any, *, canonical: bool = False) -> str:
             first = len(printed) - part.size
             printed[first:] = [part.text(printed[first:], canonical=canonical)]
         elif isinstance(part, Members):
-            keys = [shown(QUOTES.encode(key)) for key, _ in part.pairs]
+            keys = [QUOTES.encode(key) for key, _ in part.pairs]
             waiting.append(_Whole(len(keys), keys))
             waiting += [member for _, member in reversed(part.pairs)]
         elif isinstance(part, list):
@@ -94,4 +90,4 @@ def text_of(value: Any, *, canonical: bool = False) -> str:
 def _leaf(value: Any) -> str:
     if isinstance(value, Number):
         return str(value)
-    return shown(QUOTES.encode(value)) if isinstance(value, str) else json.dumps(value)
+    return QUOTES.encode(value) if isinstance(value, str) else json.dumps(value)

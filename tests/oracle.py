@@ -1,0 +1,204 @@
+"""What the tables must hold, worked out a second time from design part 4 with plain Python.
+
+It shares no code with the pipelines: `json`, `Decimal`, `re`, `datetime`. It is for documents that
+the specification allows; `duplicate_no` is left to the comparison, which looks at contents.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, localcontext
+from typing import Any
+
+Row = dict[str, Any]
+KINDS = {
+    "trading": ("free", "locked"),
+    "margin": ("locked",),
+    "staking": ("locked",),
+    "custody": ("free", "locked"),
+}
+CONSTRAINTS = {
+    "min_base_qty": "minBaseQty",
+    "max_base_qty": "maxBaseQty",
+    "min_base_increment": "minBaseIncrement",
+    "min_term_qty": "minTermQty",
+    "min_price": "minPrice",
+    "max_price": "maxPrice",
+    "min_tick": "minTick",
+}
+_AMOUNT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE]([+-]?\d+))?", re.ASCII)
+_MOMENT = re.compile(
+    r"(\d{4})-?(\d\d)-?(\d\d)[Tt ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,](\d+))?)?)?"
+    r"(?:[Zz]|([+-])(\d\d):?(\d\d)?)",
+    re.ASCII,
+)
+
+
+def is_amount(text: Any) -> bool:
+    """Whether a value is an amount text: decimal, an exponent within 200."""
+    found = _AMOUNT.fullmatch(text) if isinstance(text, str) else None
+    return found is not None and (found[3] is None or abs(int(found[3])) <= 200)
+
+
+def value(text: str) -> Decimal | None:
+    """The amount where 38 digits with 18 decimals hold it exactly."""
+    with localcontext(prec=5000):
+        exact = Decimal(text)
+        units = exact.scaleb(18)
+        fits = units == units.to_integral_value() and abs(units) < 10**38
+        return exact if fits else None
+
+
+def moment(text: str | None) -> datetime | None:
+    """A time in UTC, cut to microseconds."""
+    if text is None:
+        return None
+    found = _MOMENT.fullmatch(text)
+    assert found, text
+    year, month, day, hour, minute, second, fraction, sign, hours, minutes = found.groups()
+    micro = int((fraction or "")[:6].ljust(6, "0"))
+    local = datetime(
+        int(year), int(month), int(day), int(hour), int(minute or 0), int(second or 0), tzinfo=UTC
+    )
+    offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+    return local.replace(microsecond=micro) - (offset if sign != "-" else -offset)
+
+
+def book(
+    day: date,
+    portfolios: Iterable[Row],
+    venues: Iterable[Row] = (),
+    instruments: Mapping[str, Iterable[Row]] | None = None,
+) -> dict[str, list[Row]]:
+    """The rows of all eight tables; accounts carry their balances instead of a number."""
+    tables: dict[str, list[Row]] = defaultdict(list)
+    for portfolio in portfolios:
+        _portfolio(portfolio, tables)
+    for venue in venues:
+        _venue(venue, tables)
+    for venue_id, listed in (instruments or {}).items():
+        tables["instruments"] += [_instrument(venue_id, one) for one in listed]
+    return {name: [{"snapshot_date": day, **row} for row in rows] for name, rows in tables.items()}
+
+
+def _portfolio(portfolio: Row, tables: dict[str, list[Row]]) -> None:
+    key = {"portfolio_id": portfolio["id"]}
+    integrations = portfolio.get("integrations")
+    tables["portfolios"].append(
+        {
+            **key,
+            "name": portfolio["name"],
+            "position_count": len(portfolio["positions"]),
+            "integration_count": None if integrations is None else len(integrations),
+            "created_at": moment(portfolio["createdAt"]),
+            "updated_at": moment(portfolio["updatedAt"]),
+        }
+    )
+    for one in integrations or ():
+        tables["integrations"].append(
+            {
+                **key,
+                "integration_id": one["id"],
+                "venue_id": one["venueId"],
+                "status": one["integrationStatus"],
+            }
+        )
+    assets: dict[tuple[str, bool], list[Row]] = defaultdict(list)
+    for position in portfolio["positions"]:
+        assets[position["assetId"], position["isCustomAsset"]] += position["accounts"]
+    for (asset, custom), accounts in assets.items():
+        held = {**key, "asset_id": asset, "is_custom_asset": custom}
+        tables["positions"].append({**held, "account_count": len(accounts)})
+        tables["accounts"] += [_account(held, account) for account in accounts]
+
+
+def _account(held: Row, account: Row) -> Row:
+    stated = balances(account["balance"])
+    return {
+        **held,
+        "venue_id": account["venueId"],
+        "account_name": account["name"],
+        "balance_count": len(stated),
+        "balances": tuple(sorted(stated)),
+    }
+
+
+def balances(balance: Row) -> list[tuple[str, str, str]]:
+    """Bucket, state and text of every amount that a balance states."""
+    found = []
+    for bucket, parts in balance.items():
+        if bucket in KINDS:
+            found += [(bucket, state, parts[state]) for state in KINDS[bucket] if parts]
+        elif isinstance(parts, dict) and all(map(is_amount, parts.values())):
+            found += [(bucket, state, text) for state, text in parts.items()]
+    return found
+
+
+def _venue(venue: Row, tables: dict[str, list[Row]]) -> None:
+    key = {"venue_id": venue["id"]}
+    tables["venues"].append(
+        {
+            **key,
+            "display_name": venue["displayName"],
+            "trading_status": venue["tradingStatus"],
+            "created_at": moment(venue["createdAt"]),
+            "updated_at": moment(venue["updatedAt"]),
+        }
+    )
+    tables["venue_types"] += [{**key, "type": word} for word in venue["type"]]
+
+
+def _instrument(venue_id: str, one: Row) -> Row:
+    limits = one.get("tradingConstraints") or {}
+    texts = {name: limits.get(source) for name, source in CONSTRAINTS.items()}
+    return {
+        "venue_id": venue_id,
+        "instrument_id": one["id"],
+        "type": one["type"],
+        "display_name": one["displayName"],
+        "feed_id": one["feedId"],
+        "venue_symbol": one["venueSymbol"],
+        "base_asset": one["baseAsset"],
+        "term_asset": one["termAsset"],
+        **{name: None if text is None else value(text) for name, text in texts.items()},
+        "expiration": moment(one.get("expiration")),
+        "created_at": moment(one["createdAt"]),
+        "updated_at": moment(one["updatedAt"]),
+        "stale_since": None,
+    }
+
+
+def require_equal(actual: Mapping[str, list[Row]], expected: Mapping[str, list[Row]]) -> None:
+    """Assert that all eight tables hold exactly the rows expected, in any order."""
+    found = dict(actual)
+    found["accounts"] = _with_balances(found["accounts"], found.pop("balances"))
+    for name, rows in found.items():
+        assert _counted(rows) == _counted(expected.get(name, [])), name
+    assert expected.keys() <= found.keys()
+
+
+def _with_balances(accounts: list[Row], amounts: list[Row]) -> list[Row]:
+    """Accounts with their balances; numbers of repeated accounts are checked and taken out."""
+    stated: dict[tuple[Any, ...], list[tuple[str, str, str]]] = defaultdict(list)
+    for row in amounts:
+        assert row["amount"] == value(row["amount_text"]), row
+        stated[_key(row)].append((row["bucket"], row["state"], row["amount_text"]))
+    assert stated.keys() <= {_key(row) for row in accounts}
+    numbers = defaultdict(list)
+    for row in accounts:
+        numbers[_key(row)[:-1]].append(row["duplicate_no"])
+    assert all(sorted(several) == list(range(len(several))) for several in numbers.values())
+    rows = [{**row, "balances": tuple(sorted(stated[_key(row)]))} for row in accounts]
+    for row in rows:
+        del row["duplicate_no"]
+    return rows
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    names = ("portfolio_id", "asset_id", "is_custom_asset", "venue_id", "account_name")
+    return (*(row[name] for name in names), row["duplicate_no"])
+
+
+def _counted(rows: Iterable[Row]) -> Counter[Any]:
+    return Counter(tuple(sorted(row.items(), key=lambda item: item[0])) for row in rows)

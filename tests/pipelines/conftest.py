@@ -1,0 +1,13 @@
+"""A home for each test."""
+
+from pathlib import Path
+
+import pytest
+
+from warehouse.layout import Layout
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    """An empty home."""
+    return Layout(tmp_path)
