@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from warehouse.layout import FILE_MODE, Layout, make_directory
 
 
-class WriterBusy(Exception):  # noqa: N818 - errors here are named for what is the matter
+class WriterBusy(Exception):
     """Another run is writing in this home."""
 
     def __init__(self, layout: Layout, holder: str) -> None:

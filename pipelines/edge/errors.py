@@ -53,7 +53,7 @@ class EdgeError(Exception):
     """Anything that keeps an answer of the API from us."""
 
 
-class Unreachable(EdgeError):  # noqa: N818 - named for what happened
+class Unreachable(EdgeError):
     """No answer came: connection refused or lost, time-out, name not found, TLS failure."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Unreachable(EdgeError):  # noqa: N818 - named for what happened
         )
 
 
-class Refused(EdgeError):  # noqa: N818 - named for what happened
+class Refused(EdgeError):
     """The API answered with an error (7); the class below says which kind."""
 
     advice = "Nothing was read."
@@ -157,7 +157,7 @@ class UnknownRefusal(Refused):
     advice = "Nothing was read. The document has no such answer: ask the owner of the API."
 
 
-class Misread(EdgeError):  # noqa: N818 - named for what happened
+class Misread(EdgeError):
     """The answer came, but breaks the document: not strict JSON, not the envelope, not its kind."""
 
     def __init__(self, found: str, where: str = "the body", attempts: int = 1) -> None:
@@ -172,7 +172,7 @@ class Misread(EdgeError):  # noqa: N818 - named for what happened
         )
 
 
-class TooLarge(EdgeError):  # noqa: N818 - named for what happened
+class TooLarge(EdgeError):
     """The answer is larger than the limit, on the wire or after decompression (bytes)."""
 
     def __init__(self, where: str, limit: int, stage: str) -> None:
@@ -186,7 +186,7 @@ class TooLarge(EdgeError):  # noqa: N818 - named for what happened
         )
 
 
-class RedirectRefused(EdgeError):  # noqa: N818 - named for what happened
+class RedirectRefused(EdgeError):
     """The answer is a redirect: following it would hand the key to another address."""
 
     def __init__(self, where: str, status: int, target: str) -> None:
@@ -201,7 +201,7 @@ class RedirectRefused(EdgeError):  # noqa: N818 - named for what happened
         )
 
 
-class DeadlinePassed(EdgeError):  # noqa: N818 - named for what happened
+class DeadlinePassed(EdgeError):
     """The time for the whole pull is used up."""
 
     def __init__(self, where: str, last: str = "") -> None:
@@ -216,7 +216,7 @@ class DeadlinePassed(EdgeError):  # noqa: N818 - named for what happened
         )
 
 
-class BreakerOpen(EdgeError):  # noqa: N818 - named for what happened
+class BreakerOpen(EdgeError):
     """So many calls failed in a row that the service counts as down; no more are sent."""
 
     def __init__(self, where: str, failures: int, last: str = "") -> None:
@@ -231,7 +231,7 @@ class BreakerOpen(EdgeError):  # noqa: N818 - named for what happened
         )
 
 
-class Stopped(EdgeError):  # noqa: N818 - named for what happened
+class Stopped(EdgeError):
     """The client was closed, or the reader of its answers went away."""
 
     def __init__(self, where: str) -> None:
@@ -242,7 +242,7 @@ class Stopped(EdgeError):  # noqa: N818 - named for what happened
         return f"{self.where}: not sent, because the client was closed. Make a new one."
 
 
-class SpoolFailed(EdgeError):  # noqa: N818 - named for what happened
+class SpoolFailed(EdgeError):
     """The body could not be put on disk while it was read."""
 
     def __init__(self, where: str, reason: str) -> None:
@@ -256,7 +256,7 @@ class SpoolFailed(EdgeError):  # noqa: N818 - named for what happened
         )
 
 
-class IdRefused(EdgeError, ValueError):  # noqa: N818 - named for what happened
+class IdRefused(EdgeError, ValueError):
     """An id that no request could carry exactly as it is; nothing was sent."""
 
     def __init__(self, value: str, reason: str) -> None:
@@ -270,7 +270,7 @@ class IdRefused(EdgeError, ValueError):  # noqa: N818 - named for what happened
         )
 
 
-class CredentialRefused(EdgeError, ValueError):  # noqa: N818 - named for what happened
+class CredentialRefused(EdgeError, ValueError):
     """A key or secret that cannot be used; its value is never shown."""
 
     def __init__(self, name: str, reason: str) -> None:
@@ -285,7 +285,7 @@ class CredentialRefused(EdgeError, ValueError):  # noqa: N818 - named for what h
         )
 
 
-class OriginRefused(EdgeError, ValueError):  # noqa: N818 - named for what happened
+class OriginRefused(EdgeError, ValueError):
     """An address of the service that must not be used, because it could leak the key."""
 
     def __init__(self, reason: str) -> None:
