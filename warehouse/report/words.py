@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from markupsafe import Markup, escape
 
 LONGEST_NAME = 80
+SHORT_NAME = 16
 LONG_AMOUNT = 34
 _AMOUNT = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
@@ -35,9 +36,10 @@ def name(value: object) -> Markup:
     if value is None:
         return MISSING
     shown = printable(str(value))
-    return (
-        Markup("<bdi>{}</bdi>").format(shown) if shown else Markup('<span class="none">""</span>')
-    )
+    if not shown:
+        return Markup('<span class="none">""</span>')
+    kept = Markup(' class="short"') if len(shown) <= SHORT_NAME else Markup()
+    return Markup("<bdi{}>{}</bdi>").format(kept, shown)
 
 
 def custom(value: object, *, is_custom: bool) -> Markup:
