@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from warehouse.export_source import PORTFOLIO_NAME, Exhibit, Source, batches, columns_of
+from warehouse.export_source import PORTFOLIO_NAME, Exhibit, Source
+from warehouse.export_tables import batches, columns_of
 from warehouse.layout import written_aside
 from warehouse.workbook.columns import title
 

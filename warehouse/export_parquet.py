@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from warehouse.contract import quoted
-from warehouse.export_source import PORTFOLIO_NAME, Exhibit, Source, columns_of, meanings
+from warehouse.export_source import PORTFOLIO_NAME, Exhibit, Source
+from warehouse.export_tables import columns_of, meanings
 from warehouse.layout import written_aside
 
 _ROW_GROUP = 128 * 1024

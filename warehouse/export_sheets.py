@@ -4,18 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from warehouse.export_source import (
-    EXHIBITS,
-    PORTFOLIO_NAME,
-    Exhibit,
-    Source,
-    batches,
-    columns_of,
-    longest,
-    longest_whole,
-    meanings,
-    records,
-)
+from warehouse.export_source import EXHIBITS, PORTFOLIO_NAME, Exhibit, Source, records
+from warehouse.export_tables import batches, columns_of, longest, longest_whole, meanings
 from warehouse.export_totals import Line, Promise, Tally
 from warehouse.workbook.cells import LONG_TEXTS, Digits, pieces
 from warehouse.workbook.columns import Column, Kind, Sheet, fitting, title

@@ -18,9 +18,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract import literal, quoted
-from warehouse.views import views
 
-BATCH = 1024  # rows: four times as many cost 25 MB and save nothing (measured)
 SHOWN_DATES = 5
 PORTFOLIO_NAME = "portfolio_name"
 _NAMED = "portfolio_id"
@@ -96,17 +94,23 @@ def book(database: Path, as_of: date | None) -> Iterator[Source]:
         contextlib.closing(_opened(database, scratch)) as connection,
     ):
         try:
-            snapshot = _book(connection, as_of)
-            day: date = snapshot["snapshot_date"]
-            _allow_memory(connection, snapshot["account_count"] or 0)
-            for exhibit in EXHIBITS:
-                _stage(connection, exhibit, day)
-            counted = {exhibit.title: _count(connection, exhibit) for exhibit in EXHIBITS}
-            build = records(connection, "select * from ops.build")[0]
-            notices = tuple(_notices(connection, snapshot, as_of))
+            yield _source(connection, as_of)
         except duckdb.Error as error:
             raise _unreadable(database, error) from error
-        yield Source(connection, day, snapshot, build, counted, notices)
+
+
+def _source(connection: DuckDBPyConnection, as_of: date | None) -> Source:
+    snapshot = _book(connection, as_of)
+    day: date = snapshot["snapshot_date"]
+    _stage_all(connection, day)
+    return Source(
+        connection,
+        day,
+        snapshot,
+        records(connection, "select * from ops.build")[0],
+        {exhibit.title: _count(connection, exhibit) for exhibit in EXHIBITS},
+        tuple(_notices(connection, snapshot, as_of)),
+    )
 
 
 def _opened(database: Path, scratch: str) -> DuckDBPyConnection:
@@ -132,9 +136,24 @@ def _unreadable(database: Path, error: duckdb.Error) -> NotExported:
     )
 
 
-def _allow_memory(connection: DuckDBPyConnection, accounts: int) -> None:
-    megabytes = max(_LEAST_MEGABYTES, accounts // _ACCOUNTS_PER_MEGABYTE)
-    connection.execute(f"set memory_limit = '{megabytes}MB'")
+def _stage_all(connection: DuckDBPyConnection, day: date) -> None:
+    """Copy every exhibit in little memory; in more where that is too little, spilling to disk."""
+    found = connection.execute(
+        "select count(*) from history.accounts where snapshot_date = ?", [day]
+    ).fetchone()
+    least = max(_LEAST_MEGABYTES, (found[0] if found else 0) // _ACCOUNTS_PER_MEGABYTE)
+    for megabytes in (least, 4 * least, 16 * least):
+        connection.execute(f"set memory_limit = '{megabytes}MB'")
+        with contextlib.suppress(duckdb.OutOfMemoryException):
+            _stage_each(connection, day)
+            return
+    connection.execute("reset memory_limit")
+    _stage_each(connection, day)
+
+
+def _stage_each(connection: DuckDBPyConnection, day: date) -> None:
+    for exhibit in EXHIBITS:
+        _stage(connection, exhibit, day)
 
 
 def records(connection: DuckDBPyConnection, query: str, *given: object) -> list[dict[str, Any]]:
@@ -186,82 +205,6 @@ def _stage(connection: DuckDBPyConnection, exhibit: Exhibit, day: date) -> None:
 def _count(connection: DuckDBPyConnection, exhibit: Exhibit) -> int:
     found = connection.execute(f"select count(*) from {exhibit.staged}").fetchone()
     return int(found[0]) if found else 0
-
-
-def columns_of(source: Source, exhibit: Exhibit) -> dict[str, str]:
-    """The columns of an exhibit and their types, the portfolio's name first where it has one."""
-    found = source.connection.execute(f"describe {exhibit.staged}").fetchall()
-    return {name: kind for name, kind, *_ in found}
-
-
-def meanings(exhibit: Exhibit) -> dict[str, str]:
-    """The meaning of every column, as the view's own file says it."""
-    words = next(words for words in views() if words.name == exhibit.view)
-    return {
-        PORTFOLIO_NAME: "The portfolio's name at that time, or its id where it has none.",
-        **words.entries,
-    }
-
-
-def batches(
-    source: Source, exhibit: Exhibit, names: tuple[str, ...], *, start: int = 0, rows: int = -1
-) -> Iterator[tuple[tuple[Any, ...], ...]]:
-    """Some columns of an exhibit in its order, a batch of columns at a time.
-
-    From row `start`, `rows` of them, all where that is negative. Decimals come as text in plain
-    digits, since every reader of batches writes text.
-    """
-    kinds = columns_of(source, exhibit)
-    shown = ", ".join(
-        f"{quoted(name)}{'::varchar' if kinds[name].startswith('DECIMAL') else ''}"
-        for name in names
-    )
-    limit = f"limit {rows} offset {start}" if rows >= 0 else ""
-    found = source.connection.execute(f"select {shown} from {exhibit.staged} {limit}")
-    while fetched := found.fetchmany(BATCH):
-        yield tuple(zip(*fetched, strict=True))
-
-
-def longest(source: Source, exhibit: Exhibit) -> dict[str, int]:
-    """The length of the longest text of each column of texts."""
-    names = [name for name, kind in columns_of(source, exhibit).items() if kind == "VARCHAR"]
-    shown = ", ".join(f"coalesce(max(length({quoted(name)})), 0)" for name in names)
-    found = source.connection.execute(f"select {shown} from {exhibit.staged}").fetchone()
-    return dict(zip(names, found or (), strict=True))
-
-
-def longest_whole(source: Source, exhibit: Exhibit) -> dict[str, int]:
-    """The most digits before the point of each column of amounts, up to 15."""
-    names = [name for name in columns_of(source, exhibit) if name.endswith("_text")]
-    shown = ", ".join(
-        f"coalesce(max(least(15, length(split_part({quoted(name)}, '.', 1)))), 0)" for name in names
-    )
-    found = source.connection.execute(f"select {shown} from {exhibit.staged}").fetchone()
-    return dict(zip(names, found or (), strict=True))
-
-
-def rows_rounded(source: Source, exhibit: Exhibit, significant: int, longest: int) -> int:
-    """How many rows have an amount of more digits than a number keeps, counted by DuckDB."""
-    names = [quoted(name) for name in columns_of(source, exhibit) if name.endswith("_text")]
-    tests = " or ".join(
-        f"length({name}) > {longest} or (length({name}) > {significant} and "
-        f"length(trim(replace({name}, '.', ''), '-0')) > {significant})"
-        for name in names
-    )
-    query = f"select count(*) from {exhibit.staged} where {tests}"
-    found = source.connection.execute(query).fetchone()
-    return int(found[0]) if found else 0
-
-
-def texts_over(source: Source, exhibit: Exhibit, size: int) -> list[str]:
-    """Every text of an exhibit that is longer than so many bytes."""
-    found: set[str] = set()
-    for name, kind in columns_of(source, exhibit).items():
-        if kind == "VARCHAR":
-            column = quoted(name)
-            query = f"select distinct {column} from {exhibit.staged} where strlen({column}) > ?"
-            found.update(row[0] for row in source.connection.execute(query, [size]).fetchall())
-    return sorted(found)
 
 
 def _notices(

@@ -12,9 +12,9 @@ from typing import Any
 from warehouse.export_sheets import TOTAL, yes
 from warehouse.export_source import EXHIBITS, Source
 from warehouse.export_totals import Line, Promise, numbers_of
-from warehouse.workbook.cells import LONGEST_NUMBER, can_be_compared, number
-from warehouse.workbook.columns import Kind, Sheet
-from warehouse.workbook.frame import Draft, must, print_set_up
+from warehouse.workbook.cells import LONGEST_NUMBER, Digits, can_be_compared, number
+from warehouse.workbook.columns import Kind, Sheet, fitting
+from warehouse.workbook.frame import Draft, must, print_set_up, sizes
 
 SHEET = "Summary"
 _FIGURES = range(2, 6)
@@ -77,8 +77,9 @@ class _Paper:
 def summary(draft: Draft, figures: Figures, program_version: str) -> None:
     """Write the first sheet."""
     on = _Paper(draft)
+    longest = max((len(line.of) for line in figures.lines if line.kind == "total"), default=0)
     for column, width in enumerate(_WIDTHS):
-        on.paper.set_column(column, column, width)
+        on.paper.set_column(column, column, max(width, fitting(longest)) if not column else width)
     _head(draft, on, figures.source, program_version)
     for notice in figures.notices:
         on.across(notice[:2000], on.formats.notice)
@@ -87,7 +88,7 @@ def summary(draft: Draft, figures: Figures, program_version: str) -> None:
     on.row += 1
     _rows(on, figures)
     on.row += 1
-    _assets(on, figures)
+    _assets(draft, on, figures)
     on.row += 1
     for text in _HELP:
         on.across(text, on.formats.wrapped)
@@ -163,7 +164,7 @@ def _rows(on: _Paper, figures: Figures) -> None:
         on.row += 1
 
 
-def _assets(on: _Paper, figures: Figures) -> None:
+def _assets(draft: Draft, on: _Paper, figures: Figures) -> None:
     totals = [line for line in figures.lines if line.kind == "total"]
     room = LIVE_COMPARISONS // max(figures.source.rows[EXHIBITS[0].title], 1)
     shown = [line for line in totals if can_be_compared(line.of)][: min(SHOWN_ASSETS, room)]
@@ -179,15 +180,15 @@ def _assets(on: _Paper, figures: Figures) -> None:
     first = on.row + 1
     for line in shown:
         _asset(on, figures, line)
+    if shown:
+        on.paper.ignore_errors({"number_stored_as_text": f"A{first}:F{on.row}"})
+        sizes(draft, on.paper, (f"C{first}:D{on.row}",))
     if len(shown) < len(totals):
         on.across(
             f"{len(shown)} of {len(totals):,} assets; all of them are on the sheets Assets and "
             "Evidence.",
             on.formats.wrapped,
         )
-    if shown:
-        texts = f"A{first}:F{on.row}"
-        on.paper.ignore_errors({"number_stored_as_text": texts})
 
 
 def _asset(on: _Paper, figures: Figures, line: Line) -> None:
@@ -197,11 +198,15 @@ def _asset(on: _Paper, figures: Figures, line: Line) -> None:
     on.text(0, line.of, cells[Kind.TEXT])
     on.text(1, yes(line.is_custom), cells[Kind.TEXT])
     value = number(total)[0]
-    if value:
-        must(on.paper.write_number(on.row, 2, float(value), cells[Kind.NUMBER]))
     numbers = numbers_of(figures.source, (line.of, line.is_custom), LONGEST_NUMBER)
-    formula = live_sum(figures.sheets[EXHIBITS[0].title], row)
-    on.formula(3, formula, cells[Kind.NUMBER], math.fsum(numbers))
+    if value and None not in numbers:
+        must(on.paper.write_number(on.row, 2, float(value), cells[Kind.NUMBER]))
+        formula = live_sum(figures.sheets[EXHIBITS[0].title], row)
+        found = math.fsum(one for one in numbers if one is not None)
+        on.formula(3, formula, cells[Kind.NUMBER], found)
+    else:
+        on.text(2, Digits.TEXT_ONLY.words, cells[Kind.EXACT])
+        on.text(3, Digits.TEXT_ONLY.words, cells[Kind.EXACT])
     on.text(4, total, cells[Kind.EXACT])
     on.text(5, line.places[0] or "not stated", cells[Kind.EXACT])
     on.text(6, "yes" if line.ties else "NO")

@@ -16,8 +16,8 @@ from warehouse.export_source import (
     NotExported,
     Source,
     records,
-    rows_rounded,
 )
+from warehouse.export_tables import rows_rounded
 from warehouse.workbook.cells import LONGEST_NUMBER, SIGNIFICANT
 
 # Room for any amount that the API may state: 200 places either way and any number of digits.
@@ -159,9 +159,9 @@ class Tally:
             )
 
 
-def numbers_of(source: Source, asset: Asset, longest: int) -> list[float]:
-    """The total of every account of an asset as the number its cell holds."""
-    wanted = "asset_id = ? and is_custom_asset = ? and length(total_text) <= ?"
+def numbers_of(source: Source, asset: Asset, longest: int) -> list[float | None]:
+    """The total of every account of an asset as the number its cell holds; None for text only."""
+    wanted = "asset_id = ? and is_custom_asset = ?"
     query = f"select total_text from {EXHIBITS[0].staged} where {wanted}"
-    found = source.connection.execute(query, [*asset, longest]).fetchall()
-    return [float(row[0]) for row in found]
+    found = source.connection.execute(query, [*asset]).fetchall()
+    return [float(text) if len(text) <= longest else None for (text,) in found]

@@ -15,8 +15,9 @@ from warehouse.export_sheets import (
     long_texts,
     shown_columns,
 )
-from warehouse.export_source import EXHIBITS, Source, texts_over
+from warehouse.export_source import EXHIBITS, Source
 from warehouse.export_summary import Figures, summary
+from warehouse.export_tables import texts_over
 from warehouse.export_totals import Promise, promise, totals
 from warehouse.layout import written_aside
 from warehouse.workbook.cells import CELL_LIMIT, LONG_TEXTS, shortened

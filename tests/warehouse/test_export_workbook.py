@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import openpyxl
 import pytest
 from books import Amount, exact, night, published
@@ -210,6 +211,21 @@ def test_totals_tie_and_evidence_says_from_what(path: Path) -> None:
     assert run["snapshot"] == "20261120T021500Z"
     assert run["workbook made by"] == "nightbook 1.2.3"
     assert [row["Accounts"] for row in rows if row["Of"] == "accounts"] == [str(len(AMOUNTS) - 0)]
+
+
+def test_a_total_that_does_not_tie_is_said_first(layout: Layout, tmp_path: Path) -> None:
+    """Where one place has another figure, the summary's banner and the evidence name it."""
+    damaged = tmp_path / "nightbook.duckdb"
+    damaged.write_bytes(layout.database.read_bytes())
+    with duckdb.connect(str(damaged)) as connection:
+        connection.execute("update ops.control_totals set in_lake = '8' where asset_id = '*'")
+    done = export(damaged, tmp_path, as_of=None, formats=["xlsx"], program_version="1")
+    lines = [row[0] for row in openpyxl.load_workbook(done.files[0])["Summary"].values]
+    assert "1 of 19 control totals DO NOT TIE: total of *. See sheet Evidence." in lines
+    wrong = [row for row in table(done.files[0], "Evidence") if row["Ties"] == "NO"]
+    assert [(row["Of"], row["In the JSON"], row["In the lake"]) for row in wrong] == [
+        ("*", "7", "8")
+    ]
 
 
 def test_sheets_are_framed_for_reading_and_printing(path: Path) -> None:

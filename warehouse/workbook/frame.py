@@ -150,24 +150,29 @@ def _letters(sheet: Sheet, column: Column) -> str:
 
 
 def _conditions(made: Draft, paper: Any, sheet: Sheet) -> None:
-    """Numbers too small or too large for the common format, and those of rows with rounded ones."""
     flags = [column for column in sheet.columns if column.kind is Kind.DIGITS]
     numbers = [column for column in sheet.columns if column.kind is Kind.NUMBER]
-    if not numbers:
-        return
-    first = sheet.letter(numbers[0].source, Kind.NUMBER)
-    rules = [
-        (f"=AND(ISNUMBER({first}2),{first}2<>0,ABS({first}2)<0.00000001)", made.formats.tiny),
-        (f"=AND(ISNUMBER({first}2),ABS({first}2)>=1E+15)", made.formats.huge),
-    ]
-    if flags:
+    areas = tuple(_letters(sheet, column) for column in numbers)
+    if areas:
+        sizes(made, paper, areas)
+    if areas and flags:
         flag = sheet.letter(flags[0].source, Kind.DIGITS)
-        rules.append((f'=${flag}2<>"exact"', made.formats.rounded))
-    areas = [_letters(sheet, column) for column in numbers]
-    for formula, shape in rules:
-        condition = {"type": "formula", "criteria": formula, "format": shape}
-        condition |= {"multi_range": " ".join(areas)} if len(areas) > 1 else {}
-        must(paper.conditional_format(areas[0], condition))
+        _rule(paper, areas, f'=${flag}2<>"exact"', made.formats.rounded)
+
+
+def sizes(made: Draft, paper: Any, areas: tuple[str, ...]) -> None:
+    """Show numbers that are too small or too large for the common format in powers of ten."""
+    first = areas[0].split(":")[0]
+    number = f"ISNUMBER({first})"
+    tiny = f"=AND({number},{first}<>0,ABS({first})<0.00000001)"
+    _rule(paper, areas, tiny, made.formats.tiny)
+    _rule(paper, areas, f"=AND({number},ABS({first})>=1E+15)", made.formats.huge)
+
+
+def _rule(paper: Any, areas: tuple[str, ...], formula: str, shape: Any) -> None:
+    condition = {"type": "formula", "criteria": formula, "format": shape}
+    condition |= {"multi_range": " ".join(areas)} if len(areas) > 1 else {}
+    must(paper.conditional_format(areas[0], condition))
 
 
 def print_set_up(paper: Any, *, footer: str) -> None:
