@@ -205,7 +205,10 @@ def _swings(answered: Answered) -> Iterator[Chart]:
         return
     shown = drawn[:DRAWN]
     most = min(float(abs(shown[0][0])), FULL_SWING)
-    bars = [Bar(row["asset_id"], (float(share),), _signed(share)) for share, row in shown]
+    bars = [
+        Bar(row["asset_id"], row["is_custom_asset"], (float(share),), _signed(share))
+        for share, row in shown
+    ]
     yield Chart(
         Markup("Assets by change"),
         charts.swings(bars, "Assets by change of their total in percent", most),

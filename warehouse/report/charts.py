@@ -64,9 +64,10 @@ MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One line of a bar chart: its name, its parts from left to right, and the figure beside."""
+    """One asset of a bar chart: its parts from left to right, and the figure beside."""
 
-    name: str
+    asset_id: str
+    is_custom: bool
     parts: tuple[float, ...]
     figure: str
 
@@ -88,6 +89,12 @@ def fitted(text: str, longest: int = _LONGEST) -> str:
             break
         kept += char
     return f"{kept}…"
+
+
+def _label(bar: Bar) -> str:
+    """Two assets of one name are told apart, however little room there is."""
+    mark = " (custom)" if bar.is_custom else ""
+    return fitted(bar.asset_id, _LONGEST - len(mark)) + mark
 
 
 def _width(char: str) -> float:
@@ -113,7 +120,7 @@ def bars(given: Sequence[Bar], words: str) -> Markup:
             axes.barh(middle, width, height=_BAR, left=start, color=colour, clip_on=False)
             start += width
         write(axes, WIDTH, middle, bar.figure, at="right", colour=MUTED)
-    return svg(figure, words, [fitted(bar.name) for bar in given])
+    return svg(figure, words, [_label(bar) for bar in given])
 
 
 def swings(given: Sequence[Bar], words: str, most: float) -> Markup:
@@ -132,7 +139,7 @@ def swings(given: Sequence[Bar], words: str, most: float) -> Markup:
             write(axes, tip, middle, "▸" if value > 0 else "◂", at="left" if value > 0 else "right")
         write(axes, WIDTH, middle, bar.figure, at="right", colour=MUTED)
     axes.plot([middle_x] * 2, [0, PITCH * len(given)], color=LINE, linewidth=1, clip_on=False)
-    return svg(figure, words, [fitted(bar.name) for bar in given])
+    return svg(figure, words, [_label(bar) for bar in given])
 
 
 def over_time(points: Mapping[date, float], first: date, last: date, words: str) -> Markup:

@@ -111,7 +111,10 @@ def _accounts(answered: Answered) -> Iterator[Chart]:
     rows = [row for row in answered.rows if row["accounts"]][:DRAWN]
     if not rows:
         return
-    bars = [Bar(row["asset_id"], (row["accounts"],), f"{row['accounts']:,}") for row in rows]
+    bars = [
+        Bar(row["asset_id"], row["is_custom_asset"], (row["accounts"],), f"{row['accounts']:,}")
+        for row in rows
+    ]
     yield Chart(
         Markup("Assets by accounts"),
         charts.bars(bars, "Assets by number of accounts"),
@@ -126,7 +129,9 @@ def _shares(answered: Answered) -> Iterator[Chart]:
     for row in answered.rows:
         shares = _parts(row)
         if shares:
-            bars.append(Bar(row["asset_id"], shares, f"{100 * shares[1]:.1f} %"))
+            bars.append(
+                Bar(row["asset_id"], row["is_custom_asset"], shares, f"{100 * shares[1]:.1f} %")
+            )
     if not bars:
         return
     yield Chart(
@@ -179,12 +184,13 @@ def _followed(rows: list[Record], first: date, last: date, sql: str) -> Chart:
         words.custom(rows[0]["asset_id"], is_custom=rows[0]["is_custom_asset"]),
         charts.over_time(points, first, last, "Amount of one asset over time"),
         note(
-            "Highest {} ({}), lowest {} ({}), newest {}.",
+            "Highest {} ({}), lowest {} ({}), newest {} ({}).",
             words.digits(high["total"]),
             words.day(high["snapshot_date"]),
             words.digits(low["total"]),
             words.day(low["snapshot_date"]),
             words.digits(rows[-1]["total"]),
+            words.day(rows[-1]["snapshot_date"]),
         ),
         sql,
     )
