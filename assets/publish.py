@@ -77,7 +77,7 @@ def _metadata(outcome: publishing.Outcome) -> dict[str, dg.MetadataValue]:
         "dates loaded": dg.MetadataValue.int(len(published.loaded)),
         "checks passed": dg.MetadataValue.int(sum(one.passed for one in published.checks)),
         "checks failed": dg.MetadataValue.int(sum(not one.passed for one in published.checks)),
-        "size": dg.MetadataValue.int(published.database.stat().st_size),
+        "bytes": dg.MetadataValue.int(published.database.stat().st_size),
     }
 
 

@@ -14,6 +14,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--golden-update", action="store_true", help="write tests/golden anew")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests marked `torture` are left out without the option."""
+    config.addinivalue_line("markers", "torture: long; runs with --torture only")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the long ones out, and say how many."""
+    if not config.getoption("--torture"):
+        left = [item for item in items if item.get_closest_marker("torture")]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if not item.get_closest_marker("torture")]
+
+
 @pytest.fixture(scope="session")
 def golden(pytestconfig: pytest.Config) -> Callable[[str, str], None]:
     """Compare a text with the kept one of that name; `--golden-update` keeps the new one."""
@@ -21,7 +34,7 @@ def golden(pytestconfig: pytest.Config) -> Callable[[str, str], None]:
     def compare(name: str, text: str) -> None:
         path = GOLDEN / name
         if pytestconfig.getoption("--golden-update"):
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         kept = path.read_text(encoding="utf-8") if path.is_file() else ""
         assert text == kept, f"tests/golden/{name} differs: look, then pytest --golden-update"

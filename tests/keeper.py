@@ -37,6 +37,7 @@ class Clock:
         self.moment = datetime(2026, 3, 3, 2, 15, tzinfo=UTC)
 
     def __call__(self) -> datetime:
+        """The time it is."""
         return self.moment
 
     def night(self, day: date, hour: int = 2, minute: int = 15) -> None:
@@ -60,6 +61,7 @@ class Sandbox:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, to what is shown now."""
         await self._app(scope, receive, send)
 
 
@@ -125,7 +127,8 @@ class Keeper:
         raw = []
         for stream in streams:
             stream.flush()
-            raw.append(stream.buffer.getvalue())  # type: ignore[attr-defined] # it is a BytesIO
+            stream.buffer.seek(0)
+            raw.append(stream.buffer.read())
         return Said(code, raw[0].decode(), raw[1].decode(), raw[0])
 
     def run(self, day: date, *words: str, hour: int = 2) -> Said:

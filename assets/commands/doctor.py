@@ -92,7 +92,7 @@ def _service(nightbook: Nightbook, settings: Settings) -> Iterator[Finding]:
     ) as client:
         check = client.check()
     if not check.reached:
-        yield Finding("reach", is_well=False, words=str(check.error))
+        yield Finding("reach", is_well=False, words=f"{access.url}: {check.error}")
         return
     yield Finding("reach", is_well=True, words=f"{access.url} answers ({check.status})")
     yield _key(check)

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from keeper import FIRST, SECOND, THIRD, Keeper, Said, Sandbox, sandbox
+
+from tests.keeper import FIRST, SECOND, THIRD, Keeper, Said, Sandbox, sandbox
 
 NIGHTS = (FIRST, SECOND, THIRD)
 

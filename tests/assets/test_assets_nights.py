@@ -6,10 +6,10 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from books import exact
-from keeper import FIRST, SECOND, THIRD, Keeper, Said, amounts_of
 
 from assets.instance import run_night
+from tests.books import exact
+from tests.keeper import FIRST, SECOND, THIRD, Keeper, Said, amounts_of
 
 NIGHTS = (FIRST, SECOND, THIRD)
 COLUMNS = "portfolio_id, asset_id, venue_id, account_name, bucket, state, amount_text"

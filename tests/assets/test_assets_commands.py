@@ -1,0 +1,251 @@
+"""Every command: its help, its exit codes, and what it writes where."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from assets.cli import COMMANDS, main
+from assets.commands.terminal import Teller
+from assets.preview import cell, preview
+from pipelines.sandbox.server import DEMO_SECRET
+from tests.keeper import KEY, SECRET, THIRD, Keeper
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("command", ["", *(one.name for one in COMMANDS)])
+def test_help_is_as_we_know_it(
+    command: str,
+    golden: Callable[[str, str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The help of every command, at 80 columns, is the text that was looked at."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as stop:
+        main([*command.split(), "--help"])
+    assert stop.value.code == 0
+    golden(f"help/{command or 'nightbook'}.txt", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ((), 2),
+        (("dance",), 2),
+        (("run", "--date", "yesterday"), 2),
+        (("export", "--as-of", "2026-13-01"), 2),
+        (("api", "/venues", "--query", "include"), 2),
+        (("tables", "nothing_like_it"), 2),
+        (("query", "select * from nothing_like_it"), 1),
+        (("query", "delete from balances"), 1),
+        (("sandbox", "--fault", "nothing-like-it"), 2),
+        (("accept", "nothing-like-it"), 2),
+        (("snapshots",), 0),
+        (("tables",), 0),
+        (("tables", "balances"), 0),
+        (("query", "select 1"), 0),
+        (("sandbox", "--fault", "list"), 0),
+    ],
+)
+def test_exit_codes(nights: Keeper, words: tuple[str, ...], code: int) -> None:
+    """0 done, 1 failed, 2 bad input; words on one side only, and never a traceback."""
+    said = nights(*words)
+    assert said.code == code
+    assert "Traceback" not in said.err
+    assert bool(said.err) == (code != 0 and bool(words))
+
+
+def test_an_empty_home_says_what_to_do(empty: Callable[..., Keeper]) -> None:
+    """Before the first night every question is answered with how to take one."""
+    keeper = empty()
+    for words in (("query", "select 1"), ("tables",), ("export",)):
+        said = keeper(*words)
+        assert said.code == 1
+        assert "nightbook run" in said.err
+    assert "nightbook run" in keeper("snapshots").out
+    assert not keeper.home.exists()
+
+
+def test_query_formats_keep_every_digit(nights: Keeper) -> None:
+    """Table, CSV and JSON show the same exact decimals; --limit says when it cut."""
+    sql = "select 123456789012345678.000000000000000001::decimal(38,18) as x union all select 2"
+    csv = "x\r\n123456789012345678.000000000000000001\r\n2\r\n"
+    assert nights("query", sql, "--format", "csv").out == csv
+    [one, two] = json.loads(nights("query", sql, "--format", "json").out)
+    assert (one, two) == ({"x": "123456789012345678.000000000000000001"}, {"x": "2"})
+    cut = nights("query", sql, "--limit", "1")
+    assert "123456789012345678.000000000000000001" in cut.out
+    assert cut.err == "Only the first 1 rows are shown (--limit).\n"
+
+
+def test_api_to_a_pipe_is_the_body_itself(nights: Keeper) -> None:
+    """`nightbook api` into a pipe gives the body byte for byte: it is the JSON the API sent."""
+    said = nights("api", "/portfolios", "--query", "include=integrations")
+    assert (said.code, said.err) == (0, "")
+    assert said.raw.startswith(b'{"data":[')
+    assert not said.raw.endswith(b"\n")
+    assert len(json.loads(said.raw)["data"]) == 14
+    refused = nights("api", "/venues/nothing-like-it")
+    assert (refused.code, refused.out) == (1, "")
+    assert "RESOURCE_NOT_FOUND" in refused.err
+
+
+def test_export_names_its_files(copied: Keeper) -> None:
+    """`nightbook export` writes each format that is asked for, and names the files."""
+    said = copied("export", "--format", "csv", "--as-of", "2026-03-04")
+    assert (said.code, said.err) == (0, "")
+    files = [
+        Path(line.strip()) for line in said.out.splitlines() if line.endswith((".csv", ".zip"))
+    ]
+    assert files
+    assert all(file.is_file() and file.is_relative_to(copied.home) for file in files)
+    assert "Book of 2026-03-04" in said.out
+
+
+def test_a_bar_in_a_terminal_lines_in_a_log(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a terminal progress moves on one line; into a log it is plain lines without codes."""
+    log = Teller()
+    assert log.watch is None
+    log("landed")
+    assert capsys.readouterr().out == "  landed\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    terminal = Teller()
+    assert terminal.watch is not None
+    terminal.watch(13, 26, 2_500_000)
+    terminal("landed")
+    assert capsys.readouterr().out == (
+        "\r\x1b[K  [############............] 13 of 26 requests, 2.5 MB\r\x1b[K  landed\n"
+    )
+
+
+def test_a_reader_that_goes_away_is_no_failure(nights: Keeper) -> None:
+    """`nightbook query ... | head -1` ends quietly."""
+    question = "from history.balances"
+    command = [sys.executable, "-m", "assets.cli", "query", question, "--format", "csv"]
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=os.environ | nights.variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b"snapshot_date,")
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_a_real_night_stays_out_of_a_demo(tmp_path: Path, nights: Keeper) -> None:
+    """A demo refuses a home with real nights, and a real night refuses a demo's home."""
+    said = nights("demo")
+    assert (said.code, said.out) == (2, "")
+    assert "holds 3 real snapshots" in said.err
+    keeper = Keeper(tmp_path, nights.sandbox)
+    (tmp_path / "demo.json").write_text("{}")
+    said = keeper("run")
+    assert (said.code, said.out) == (2, "")
+    assert "invented nights" in said.err
+
+
+def test_no_secret_is_left_anywhere(nights: Keeper, copied: Keeper) -> None:
+    """After good and bad runs, no file of the home and no word on a stream has key or secret."""
+    shown = []
+    for fault in ("access-denied-400", "authentication-failed", "timestamp-invalid"):
+        copied.sandbox.show(f"{fault},path=/portfolios")
+        shown += [copied("run"), copied("--debug", "run"), copied("doctor")]
+    copied.sandbox.show()
+    shown += [copied("api", "/venues"), copied("snapshots")]
+    files = [path for path in copied.home.rglob("*") if path.is_file()]
+    assert len(files) > 100
+    texts = [path.read_bytes() for path in files]
+    texts += [f"{said.out}{said.err}".encode() for said in shown]
+    for canary in (KEY, SECRET, DEMO_SECRET):
+        assert not any(canary.encode() in text for text in texts)
+
+
+def test_a_preview_cannot_break_out_of_its_cell(nights: Keeper) -> None:
+    """Names from the wire are escaped and shortened; a preview has at most five rows."""
+    assert cell("a|b") == "a\\|b"
+    assert cell("<b>[x](y)`") == "\\<b\\>\\[x\\]\\(y\\)\\`"
+    assert cell("one\ntwo\x1b\u202e") == "one\\\\ntwo\\\\x1b\\\\u202e"
+    assert cell(None) == ""
+    assert len(cell("x" * 1000)) == 40
+    [path] = nights.layout.lake.glob(f"balances/snapshot_date={THIRD}/*.parquet")
+    assert len(preview(path).splitlines()) == 2 + 5
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"NIGHTBOOK_API_URL": ""}, "NIGHTBOOK_API_URL is not set"),
+        ({"NIGHTBOOK_API_URL": "http://api.example.com"}, "plain http is only for this machine"),
+        ({"NIGHTBOOK_API_KEY": ""}, "NIGHTBOOK_API_KEY is not set"),
+        ({"NIGHTBOOK_API_SECRET": ""}, "NIGHTBOOK_API_SECRET_FILE is not set"),
+        ({"NIGHTBOOK_TIMEZONE": "Mars/Olympus"}, "NIGHTBOOK_TIMEZONE is 'Mars/Olympus'"),
+        ({"NIGHTBOOK_SCHEDULE": "at night"}, "NIGHTBOOK_SCHEDULE is 'at night'"),
+        ({"NIGHTBOOK_CONCURRENCY": "many"}, "NIGHTBOOK_CONCURRENCY is 'many'"),
+        ({"NIGHTBOOK_DEADLINE": "0"}, "NIGHTBOOK_DEADLINE is '0'"),
+    ],
+)
+def test_doctor_names_each_wrong_setting(
+    empty: Callable[..., Keeper], variables: dict[str, str], words: str
+) -> None:
+    """A missing or wrong setting is one line that names it, and the exit code is 2."""
+    said = empty(**variables)("doctor")
+    assert (said.code, said.err) == (2, "")
+    [line] = [line for line in said.out.splitlines() if line.startswith("✗")]
+    assert words in line
+
+
+def test_doctor_is_content(nights: Keeper) -> None:
+    """With all well there is one line for each thing, each with a check mark."""
+    said = nights("doctor")
+    assert (said.code, said.err) == (0, "")
+    names = [line.split()[1] for line in said.out.splitlines()]
+    assert names == ["settings", "disk", "reach", "key", "clock", "warehouse", "schedule"]
+    assert all(line.startswith("✓ ") for line in said.out.splitlines())
+
+
+def test_doctor_names_a_wrong_key(empty: Callable[..., Keeper]) -> None:
+    """A key the API does not know is said in the API's words; the rest is still looked at."""
+    said = empty(NIGHTBOOK_API_SECRET="not-the-secret")("doctor")
+    assert said.code == 1
+    assert "✗ key" in said.out
+    assert "AUTHENTICATION_FAILED" in said.out
+    assert "✓ reach" in said.out
+    assert "not-the-secret" not in said.out
+
+
+@pytest.mark.parametrize(("skew_ms", "side"), [(45_000, "behind"), (-45_000, "ahead of")])
+def test_doctor_names_a_clock_that_is_off(
+    empty: Callable[..., Keeper], skew_ms: int, side: str
+) -> None:
+    """A clock 45 s off is measured, told with its side, and fails the doctor."""
+    keeper = empty()
+    keeper.sandbox.show(skew_ms=skew_ms)
+    said = keeper("doctor")
+    assert said.code == 1
+    [line] = [line for line in said.out.splitlines() if "clock" in line[:8]]
+    assert line.startswith("✗ clock")
+    measured = re.search(rf"(\d+) ms {side} the API's", line)
+    assert measured
+    assert 44_000 <= int(measured[1]) <= 46_000
+
+
+def test_doctor_names_an_unreachable_host(empty: Callable[..., Keeper]) -> None:
+    """A port nobody listens on is named as what cannot be reached."""
+    said = empty(NIGHTBOOK_API_URL="http://127.0.0.1:9")("doctor")
+    assert said.code == 1
+    assert "✗ reach" in said.out
+    assert "127.0.0.1" in said.out

@@ -1,0 +1,164 @@
+"""Runs that die, and runs that meet: the next night is taken, and no reader is ever wronged."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from assets.instance import PROCESS, close_dead_runs
+from pipelines.writer import the_writer
+from tests.keeper import THIRD, Keeper, amounts_of
+
+ROOT = Path(__file__).parents[2]
+AFTER_JUDGING, AFTER_LANDING, AFTER_FLATTENING, NEXT = (
+    THIRD + timedelta(days=n) for n in range(1, 5)
+)
+START = """
+import json, os, signal, sys
+from datetime import datetime
+variables, moment = json.loads(sys.argv[1])
+now = lambda: datetime.fromisoformat(moment)
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+BY_HAND = f"""{START}
+from pipelines import night, settings
+from warehouse.layout import Layout
+chosen = settings.read(variables, api=True)
+manifest = night.take(chosen, now, "0")
+if sys.argv[2] == "flattened":
+    night.stage_portfolios(Layout(chosen.home), manifest)
+    night.stage_venues(Layout(chosen.home), manifest)
+die()
+"""
+WHOLE = f"""{START}
+from assets import publishing
+from assets.cli import main
+from assets.resources import Nightbook
+publishing.refresh = die
+main(["run"], Nightbook(lambda: variables, now))
+"""
+
+
+def killed(keeper: Keeper, day: date, script: str, *words: str) -> None:
+    """A night in a process of its own that is killed on its way."""
+    keeper.sandbox.clock.night(day)
+    given = json.dumps([keeper.variables, keeper.sandbox.clock.moment.isoformat()])
+    done = subprocess.run(
+        [sys.executable, "-c", script, given, *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def test_the_night_after_a_crash(copied: Keeper) -> None:
+    """The next run takes its own night, and the landed nights of dead runs are in the book too."""
+    shown = copied.history()
+    killed(copied, AFTER_JUDGING, WHOLE)
+    killed(copied, AFTER_LANDING, BY_HAND, "landed")
+    killed(copied, AFTER_FLATTENING, BY_HAND, "flattened")
+    assert copied.history() == shown
+    said = copied.run(NEXT)
+    assert (said.code, said.err) == (0, "")
+    assert said.out.count("left over from a run that died") == 2
+    for day in (AFTER_LANDING, AFTER_FLATTENING, AFTER_JUDGING, NEXT):
+        rows = copied.ask(
+            "select portfolio_id, asset_id, venue_id, account_name, bucket, state, amount_text "
+            f"from history.balances where snapshot_date = '{day}'"
+        )
+        assert sorted(rows) == amounts_of(day)
+    assert copied.ask("from ops.gaps") == []
+    with dg.DagsterInstance.from_config(str(copied.layout.dagster)) as instance:
+        states = [run.status.value for run in instance.get_runs()]
+    assert states == ["SUCCESS", "FAILURE", "SUCCESS", "SUCCESS", "SUCCESS"]
+
+
+def test_a_left_over_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
+    """A dead run's landed bytes that are damaged are told and stay a gap; tonight is taken."""
+    killed(copied, AFTER_LANDING, BY_HAND, "landed")
+    [body] = copied.layout.landing.glob(f"{AFTER_LANDING}/*/0001-portfolios.json.zst")
+    body.chmod(0o640)
+    body.write_bytes(b"not what was landed")
+    said = copied.run(AFTER_FLATTENING)
+    assert (said.code, said.err) == (0, "")
+    assert "left over from a run that died, not made" in said.out
+    assert copied.ask("select snapshot_date, reason from ops.gaps") == [(AFTER_LANDING, "complete")]
+    assert copied.ask("select distinct snapshot_date from balances") == [(AFTER_FLATTENING,)]
+
+
+def test_a_second_run_says_who_is_writing(copied: Keeper) -> None:
+    """While one run writes, another says who does and writes nothing, then works when it may."""
+    before = sorted(copied.home.rglob("*"))
+    with the_writer(copied.layout, "publishing 2026-03-05", copied.sandbox.clock()):
+        for words in (("run",), ("rebuild",), ("accept", "20260305T021500Z")):
+            said = copied(*words)
+            assert said.code == 1
+            assert f"publishing 2026-03-05, process {os.getpid()}, since 2026-03-05" in said.err
+            assert "This run wrote nothing" in said.err
+    assert sorted(copied.home.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("process", "status"),
+    [
+        ("1", dg.DagsterRunStatus.STARTED),
+        (str(os.getpid()), dg.DagsterRunStatus.FAILURE),
+        ("999999999", dg.DagsterRunStatus.FAILURE),
+    ],
+)
+def test_only_dead_runs_are_closed(process: str, status: dg.DagsterRunStatus) -> None:
+    """A run is closed when its process is gone or its number is ours now, and no other one."""
+
+    @dg.job
+    def nothing() -> None:
+        """No steps."""
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        run = instance.create_run_for_job(
+            nothing, status=dg.DagsterRunStatus.STARTED, tags={PROCESS: process}
+        )
+        launched = instance.create_run_for_job(nothing, status=dg.DagsterRunStatus.STARTED)
+        close_dead_runs(instance, launched=False)
+        found = {one.run_id: one.status for one in instance.get_runs()}
+        assert found == {run.run_id: status, launched.run_id: dg.DagsterRunStatus.STARTED}
+        close_dead_runs(instance, launched=True)
+        assert instance.get_runs()[0].status is dg.DagsterRunStatus.FAILURE
+
+
+def test_a_failed_pull_leaves_a_gap(empty: Callable[..., Keeper]) -> None:
+    """A night that cannot be read ends with 1 and the API's words, and keeps nothing."""
+    keeper = empty()
+    keeper.sandbox.show("access-denied-400,path=/portfolios")
+    said = keeper("run")
+    assert said.code == 1
+    assert "ACCESS_DENIED" in said.err
+    assert "Traceback" not in said.err
+    assert list(keeper.layout.landing.glob("*/*")) == []
+    assert not keeper.layout.database.exists()
+
+
+def test_what_nobody_expected_is_told_with_its_cause(
+    copied: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A defect inside a step is one paragraph with its cause; --debug adds where it happened."""
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr("pipelines.night.stage_venues", broken)
+    monkeypatch.setattr("assets.tables.night.stage_venues", broken)
+    said = copied("--debug", "run", "--date", str(THIRD))
+    assert said.code == 1
+    assert "The step flatten_venues stopped" in said.err
+    assert "ZeroDivisionError: a defect" in said.err
+    assert "test_assets_crashes.py" in said.err

@@ -1,0 +1,210 @@
+"""Nights that must not become the book: held, told, decided by a person."""
+
+import shutil
+from datetime import date, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import dagster as dg
+import pytest
+
+from tests.keeper import THIRD, Keeper, Said
+
+EMPTY, VANISHED, BROKEN, DOWN, LAST = (THIRD + timedelta(days=n) for n in range(1, 6))
+FAULTS = {
+    EMPTY: "portfolios-empty",
+    VANISHED: "portfolio-vanished",
+    BROKEN: "amount-nan",
+    DOWN: "not-found-404,path=/venues/meridian/*",
+}
+
+
+class Bad(NamedTuple):
+    """A home whose last nights were troubled: what was said of each, and `main` after each."""
+
+    keeper: Keeper
+    said: dict[date, Said]
+    newest: dict[date, list[tuple[date]]]
+    history: dict[date, list[tuple[date]]]
+
+
+@pytest.fixture(scope="session")
+def bad(taken: tuple[Keeper, list[Said]], tmp_path_factory: pytest.TempPathFactory) -> Bad:
+    """Four troubled nights after the three good ones."""
+    home = tmp_path_factory.mktemp("bad") / "home"
+    shutil.copytree(taken[0].home, home, symlinks=True)
+    keeper = Keeper(home, taken[0].sandbox)
+    made = Bad(keeper, {}, {}, {})
+    for day, fault in FAULTS.items():
+        keeper.sandbox.show(fault)
+        made.said[day] = keeper.run(day)
+        made.newest[day] = keeper.ask("select distinct snapshot_date from balances")
+        made.history[day] = keeper.ask("select distinct snapshot_date from history.balances")
+    keeper.sandbox.show()
+    return made
+
+
+@pytest.fixture
+def after(bad: Bad, tmp_path: Path) -> Keeper:
+    """A copy of the troubled home, to decide in."""
+    shutil.copytree(bad.keeper.home, tmp_path / "home", symlinks=True)
+    bad.keeper.sandbox.clock.night(LAST, hour=9)
+    return Keeper(tmp_path / "home", bad.keeper.sandbox)
+
+
+def held(keeper: Keeper, day: date) -> str:
+    """The id of the held snapshot of a date."""
+    query = f"select snapshot_id from ops.snapshots where snapshot_date = '{day}'"
+    [(snapshot_id,)] = keeper.ask(query)
+    return str(snapshot_id)
+
+
+@pytest.mark.parametrize(
+    ("day", "words"),
+    [
+        (EMPTY, "the portfolio list is empty and had "),
+        (VANISHED, "1 portfolios that held money are missing: "),
+        (BROKEN, "1 rejected records carry money, first data["),
+    ],
+)
+def test_a_doubtful_night_is_held(bad: Bad, day: date, words: str) -> None:
+    """A doubtful night ends with 3, says why with numbers and what to type, and main stays."""
+    said = bad.said[day]
+    assert said.code == 3
+    assert words in said.err
+    assert f"accept {held(bad.keeper, day)}" in said.err
+    assert f"the book of {THIRD} stays" in said.err
+    assert "Traceback" not in said.err
+    assert bad.newest[day] == [(THIRD,)]
+    assert (day,) not in bad.history[day]
+
+
+def test_ops_tell_why_the_book_is_of_yesterday(bad: Bad) -> None:
+    """Held nights stand in ops.snapshots with their reasons, and in ops.gaps as held."""
+    rows = bad.keeper.ask(
+        "select snapshot_date, state, is_book, reason from ops.snapshots "
+        f"where snapshot_date > '{THIRD}' order by all"
+    )
+    assert [(day, state, book) for day, state, book, _ in rows] == [
+        (EMPTY, "held", False),
+        (VANISHED, "held", False),
+        (BROKEN, "held", False),
+        (DOWN, "accepted", True),
+    ]
+    assert all(reason for *_, reason in rows[:3])
+    gaps = bad.keeper.ask("select snapshot_date, reason, book_before from ops.gaps order by all")
+    assert gaps == [(day, "held", THIRD) for day in (EMPTY, VANISHED, BROKEN)]
+
+
+def test_a_venue_that_is_down_does_not_hold_the_night(bad: Bad) -> None:
+    """One venue without instruments: the night is the book, its last good rows are marked."""
+    assert (bad.said[DOWN].code, bad.newest[DOWN]) == (0, [(DOWN,)])
+    assert "given up" in bad.said[DOWN].out
+    stale = bad.keeper.ask(
+        "select distinct venue_id, stale_since from instruments where stale_since is not null"
+    )
+    assert stale == [("meridian", THIRD)]
+    carried, before = (
+        bad.keeper.ask(
+            "select count(*) from history.instruments "
+            f"where venue_id = 'meridian' and snapshot_date = '{day}'"
+        )
+        for day in (DOWN, THIRD)
+    )
+    assert carried == before != [(0,)]
+
+
+def test_snapshots_lists_what_waits(bad: Bad) -> None:
+    """`nightbook snapshots` ends with 3 while a night waits, with every reason and what to type."""
+    said = bad.keeper("snapshots")
+    assert said.code == 3
+    for day in (EMPTY, VANISHED, BROKEN):
+        assert held(bad.keeper, day) in said.out
+    assert "the portfolio list is empty" in said.out
+    assert "Decide: " in said.out
+    assert all(len(line) <= 100 for line in said.out.splitlines() if "Decide" not in line)
+
+
+def test_doctor_names_a_night_that_waits(bad: Bad) -> None:
+    """`nightbook doctor` is not content while a night waits for a decision."""
+    bad.keeper.sandbox.clock.night(LAST)
+    said = bad.keeper("doctor")
+    assert said.code == 1
+    assert f"snapshot {held(bad.keeper, BROKEN)} is held and waits for you" in said.out
+
+
+def test_dagster_shows_the_night_as_not_accepted(bad: Bad) -> None:
+    """The check night_is_accepted has failed for held nights, and passed for the others."""
+    home = str(bad.keeper.layout.dagster)
+    with dg.DagsterInstance.from_config(home) as instance:
+        runs = list(reversed(instance.get_runs()))
+        assert len(runs) == 3 + len(FAULTS)
+        passed = {}
+        for run in runs:
+            for event in instance.all_logs(run.run_id):
+                found = event.dagster_event
+                if found and found.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+                    check = found.asset_check_evaluation_data
+                    if check.check_name == "night_is_accepted":
+                        passed[run.tags["dagster/partition"]] = check.passed
+    assert passed == {
+        "2026-03-03": True,
+        "2026-03-04": True,
+        "2026-03-05": True,
+        str(EMPTY): False,
+        str(VANISHED): False,
+        str(BROKEN): False,
+        str(DOWN): True,
+    }
+
+
+def test_accept_publishes_the_held_night(after: Keeper) -> None:
+    """An accepted night is the book of its date, on record with who and why; not a second time."""
+    snapshot_id = held(after, VANISHED)
+    said = after("accept", snapshot_id, "--why", "the fund was closed")
+    assert (said.code, said.err) == (0, "")
+    assert f"{VANISHED}: its book is {snapshot_id}" in said.out
+    assert after.ask(
+        f"select count(*) > 0 from history.balances where snapshot_date = '{VANISHED}'"
+    ) == [(True,)]
+    query = f"select state, is_book, reason from ops.snapshots where snapshot_id = '{snapshot_id}'"
+    assert after.ask(query) == [("accepted", True, "the fund was closed")]
+    assert VANISHED not in {day for (day,) in after.ask("select snapshot_date from ops.gaps")}
+    again = after("accept", snapshot_id)
+    assert (again.code, again.out) == (2, "")
+    assert "is accepted, so it cannot be accepted" in again.err
+
+
+def test_reject_keeps_the_last_book(after: Keeper) -> None:
+    """A rejected night is no book and stays on record; it cannot be decided a second time."""
+    before = after.history()
+    snapshot_id = held(after, EMPTY)
+    said = after("reject", snapshot_id)
+    assert (said.code, said.err) == (0, "")
+    assert after.history() == before
+    query = f"select state, is_book from ops.snapshots where snapshot_id = '{snapshot_id}'"
+    assert after.ask(query) == [("rejected", False)]
+    for word in ("accept", "reject"):
+        again = after(word, snapshot_id)
+        assert again.code == 2
+        assert "is rejected, so it cannot be" in again.err
+
+
+def test_deciding_on_nothing_is_refused(after: Keeper) -> None:
+    """An id that is not there, or not held, is refused in words."""
+    before = after.everything()
+    assert "There is no snapshot '20990101T000000Z'" in after("accept", "20990101T000000Z").err
+    assert "only a held snapshot" in after("reject", held(after, DOWN)).err
+    assert after.everything() == before
+
+
+def test_a_failed_pull_is_not_told_as_held(after: Keeper) -> None:
+    """When tonight cannot be read at all, that is said, though an earlier night of today waits."""
+    after.sandbox.show("portfolios-empty")
+    assert after.run(LAST).code == 3
+    after.sandbox.show("access-denied-400,path=/portfolios")
+    said = after.run(LAST, hour=3)
+    after.sandbox.show()
+    assert said.code == 1
+    assert "Held" not in said.err
+    assert "ACCESS_DENIED" in said.err
