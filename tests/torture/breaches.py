@@ -1,0 +1,129 @@
+"""Breaches of the discipline, one by one, that the harness must catch: what proves the prover."""
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from io import BufferedRandom
+from pathlib import Path
+from typing import Any
+
+from pipelines import landing, sealing
+from warehouse import database, layout, parquet, versions
+from warehouse.layout import Layout
+
+_fsync = os.fsync
+
+
+def _only(kind: Callable[[int], bool]) -> Callable[[int], None]:
+    def sync(descriptor: int) -> None:
+        if kind(os.fstat(descriptor).st_mode):
+            _fsync(descriptor)
+
+    return sync
+
+
+def _no_file_fsync() -> None:
+    _set(os, "fsync", _only(stat.S_ISDIR))
+
+
+def _no_folder_fsync() -> None:
+    _set(os, "fsync", _only(stat.S_ISREG))
+
+
+@contextlib.contextmanager
+def _in_place(path: Path, mode: int = layout.FILE_MODE) -> Iterator[BufferedRandom]:
+    layout.make_directory(path.parent)
+    path.unlink(missing_ok=True)
+    with path.open("x+b") as file:
+        yield file
+        os.fchmod(file.fileno(), mode)
+        file.flush()
+        os.fsync(file.fileno())
+    layout.sync_directory(path.parent)
+
+
+def _no_rename() -> None:
+    for module in (layout, landing, parquet):
+        _set(module, "written_aside", _in_place)
+
+
+def _set(module: Any, name: str, value: object) -> None:
+    setattr(module, name, value)
+
+
+def _manifest_first() -> None:
+    """The lake's manifest stands before the nights' own tables do."""
+    seal = sealing.seal
+
+    def early(home: Layout, manifest: Any, parts: Any) -> None:
+        seal(home, manifest, parts)
+        for name in ("requests", "control_totals"):
+            path = home.parquet(name, manifest.snapshot_date, manifest.snapshot_id)
+            content = path.read_bytes()
+            path.unlink()
+            with layout.written_aside(path) as file:
+                file.write(content)
+
+    _set(sealing, "seal", early)
+    for module in ("lake", "night"):
+        target = getattr(__import__(f"pipelines.{module}"), module)
+        if hasattr(target, "seal"):
+            target.seal = early
+
+
+def _link_first() -> None:
+    """The link points at the new version before that is in its place."""
+    seal = versions.seal
+
+    def early(aside: Path, file: Path, decided: Any) -> None:
+        seal(aside, file, decided)
+        home = Layout(aside.parent.parent.parent)
+        versions.swap(home, aside.name.removeprefix(".tmp-"))
+
+    _set(database, "seal", early)
+
+
+def _link_removed() -> None:
+    """The link is removed and made again instead of being replaced."""
+
+    def swap(home: Layout, version: str) -> None:
+        link = home.warehouse / "current"
+        link.unlink(missing_ok=True)
+        link.symlink_to(Path("versions") / version)
+        layout.sync_directory(home.warehouse)
+
+    _set(database, "swap", swap)
+
+
+def _written_in_place() -> None:
+    """The new database is copied over the one that people see."""
+
+    def swap(home: Layout, version: str) -> None:
+        if not home.database.exists():
+            versions.swap(home, version)
+            return
+        new = home.warehouse / "versions" / version
+        for name in (layout.DATABASE, layout.DIGESTS):
+            (home.database.parent / name).chmod(0o640)
+            shutil.copyfile(new / name, home.database.parent / name)
+
+    _set(database, "swap", swap)
+
+
+BREACHES: dict[str, Callable[[], None]] = {
+    "no file fsync": _no_file_fsync,
+    "no folder fsync": _no_folder_fsync,
+    "no rename": _no_rename,
+    "manifest first": _manifest_first,
+    "link first": _link_first,
+    "link removed": _link_removed,
+    "written in place": _written_in_place,
+}
+
+
+def commit(name: str | None) -> None:
+    """Break the discipline in this process, in the way of that name."""
+    if name is not None:
+        BREACHES[name]()

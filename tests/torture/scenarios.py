@@ -1,0 +1,163 @@
+"""What is interrupted: each scenario is a home to start from, an action, and the run after it."""
+
+import contextlib
+import hashlib
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+
+from assets import publishing
+from pipelines import lake, landing, night, snapshots
+from pipelines.prune import prune
+from pipelines.snapshots import ACCEPTED, HELD, NotToBeDecided
+from pipelines.verify import MISSING, verify
+from tests.torture.nights import Clock, answers, at, judged, land, nightbook, run
+from warehouse.layout import Layout
+from warehouse.schema import stored_as
+from warehouse.tables import BOOK
+
+LATER = timedelta(hours=1)
+_LEFT = re.compile(r"\..+\.(aside|pulling)|\.tmp-.+|\.current")
+Act = Callable[[Path, datetime], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A home is made by `prepare`; `act` is interrupted; `again` is what runs next."""
+
+    name: str
+    moment: datetime
+    prepare: Callable[[Path], None]
+    act: Act
+    again: Act
+
+
+def view(home: Path) -> str | None:
+    """A digest of all that readers see, or None where nothing was ever published."""
+    if not (home / "warehouse" / "current").is_symlink():
+        return None
+    told = hashlib.sha256()
+    queries = [f"select * from {stored_as(table)} order by all" for table in BOOK]
+    queries += ["select snapshot_id, state, is_book from ops.snapshots order by all"]
+    queries += ["select * exclude (sent_at, received_at) from ops.requests order by all"]
+    with duckdb.connect(str(Layout(home).database), read_only=True) as connection:
+        for query in queries:
+            told.update(repr(connection.execute(query).fetchall()).encode())
+    return told.hexdigest()
+
+
+def outcome(home: Path) -> dict[str, str]:
+    """What must be equal however the run was interrupted: every book, in lake and warehouse."""
+    layout = Layout(home)
+    found = {}
+    with duckdb.connect(str(layout.database), read_only=True) as connection:
+        for table in BOOK:
+            rows = connection.execute(f"select * from {stored_as(table)} order by all").fetchall()
+            found[table.name] = hashlib.sha256(repr(rows).encode()).hexdigest()
+            for path in (layout.lake / table.name).rglob("*.parquet"):
+                place = str(path.parent.relative_to(layout.lake))
+                found[place] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def damage(home: Path) -> list[str]:
+    """What `verify` finds right after an interruption, but for what was not made yet."""
+    found = list(verify(Layout(home)))
+    unmade = {"warehouse/current/nightbook.duckdb"}
+    return [
+        str(one)
+        for one in found
+        if one.what != MISSING or str(one.file.relative_to(home)) not in unmade
+    ]
+
+
+def left_over(home: Path) -> list[str]:
+    """Half-made files that nobody cleared."""
+    return [str(path.relative_to(home)) for path in home.rglob(".*") if _LEFT.fullmatch(path.name)]
+
+
+def _nights(count: int) -> Callable[[Path], None]:
+    def prepare(home: Path) -> None:
+        home.mkdir(parents=True)
+        for number in range(count):
+            run(home, at(number))
+
+    return prepare
+
+
+def _night(number: int, of: date | None = None) -> Act:
+    def act(home: Path, moment: datetime) -> None:
+        run(home, moment, answers(of or at(number).date()))
+
+    return act
+
+
+def _held(home: Path) -> None:
+    _nights(1)(home)
+    if run(home, at(1), answers(at(1).date(), portfolios=1)).state != HELD:
+        raise AssertionError("the guards did not hold a night that lost portfolios")
+
+
+def _accept(home: Path, moment: datetime) -> None:
+    layout, keeper = Layout(home), nightbook(home, Clock(moment))
+    snapshot_id = snapshots.landed(layout)[-1].snapshot_id
+    with contextlib.suppress(NotToBeDecided):
+        snapshots.decide_by_hand(layout, snapshot_id, ACCEPTED, by="ann", at=moment, why="known")
+    lake.settle(layout)
+    publishing.refresh(keeper)
+
+
+def _prune(home: Path, moment: datetime) -> None:
+    layout, keeper = Layout(home), nightbook(home, Clock(moment))
+    prune(layout, keep_days=1, keep_month_ends=False, dry_run=False, at=moment)
+    lake.settle(layout)
+    publishing.refresh(keeper)
+
+
+def _remake(home: Path, moment: datetime) -> None:
+    """`nightbook run --date` of a night that is published already."""
+    layout, clock = Layout(home), Clock(moment)
+    landing.sweep(layout)
+    manifest = landing.load(snapshots.landed(layout)[-1].folder)
+    night.finish(layout, layout.snapshot(manifest.snapshot_date, manifest.snapshot_id), clock())
+    publishing.refresh(nightbook(home, clock))
+
+
+def _half_landed(home: Path) -> None:
+    """A night landed, half of the next version built, and a pull that was cut: three deaths."""
+    _nights(1)(home)
+    layout = Layout(home)
+    manifest = land(layout, Clock(at(1)), answers(at(1).date()))
+    night.stage_portfolios(layout, manifest)
+    versions = layout.warehouse / "versions"
+    shutil.copytree(layout.database.parent.resolve(), versions / ".tmp-dead")
+    (layout.warehouse / ".current").symlink_to("versions/.tmp-dead")
+    (manifest_folder := layout.landing / "2026-11-20").mkdir()
+    (manifest_folder / ".20261120T011500Z.pulling").mkdir()
+    (manifest_folder / ".20261120T011500Z.pulling" / "0001-portfolios.json.zst").write_bytes(b"cut")
+
+
+SCENARIOS = {
+    one.name: one
+    for one in (
+        Scenario("first", at(0), _nights(0), _night(0), _night(0)),
+        Scenario("next", at(1), _nights(1), _night(1), _night(1)),
+        Scenario(
+            "again",
+            at(1) + 4 * LATER,
+            _nights(2),
+            _night(1, at(2).date()),
+            _night(1, at(2).date()),
+        ),
+        Scenario("remade", at(1) + 4 * LATER, _nights(2), _remake, _remake),
+        Scenario("accept", at(1) + 4 * LATER, _held, _accept, _accept),
+        Scenario("prune", at(2), _nights(2), _prune, _prune),
+        Scenario("recovery", at(2), _half_landed, _night(2), _night(2)),
+    )
+}
+__all__ = ["SCENARIOS", "Scenario", "damage", "judged", "left_over", "outcome", "view"]
