@@ -143,6 +143,8 @@ def carried(layout: Layout, manifest: Manifest) -> dict[str, pa.Table]:
     path = layout.parquet(INSTRUMENTS.name, last.snapshot_date, last.snapshot_id)
     if not path.is_file():
         path = layout.staged(INSTRUMENTS.name, last.snapshot_id)
+    if not path.is_file():  # pruned since: this is a rebuild, and nothing is left to carry
+        return {}
     with pq.ParquetFile(path) as file:
         rows = file.read()
     rows = rows.filter(pc.is_in(rows["venue_id"], pa.array(failed, pa.string())))

@@ -37,7 +37,7 @@ class Book:
 
     portfolios: Any = field(default_factory=list)
     venues: Any = field(default_factory=list)
-    instruments: Mapping[tuple[str, str | None], Any] = field(default_factory=dict)
+    instruments: Mapping[Any, Any] = field(default_factory=dict)
     failed: frozenset[str] = frozenset()
 
 

@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import nights
-import oracle
-import strategies
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from pipelines import plain, resources
 from pipelines.edge import protocol
 from pipelines.edge.errors import Misread
+from tests import nights, oracle, strategies
 from warehouse.layout import Layout
 from warehouse.tables import BOOK
 
@@ -218,7 +216,7 @@ def _night(which: str, text: bytes) -> nights.Book:
         venue = {"id": "v", "resource": "venue", "type": [], "displayName": "", "tradingStatus": ""}
         times = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
         return nights.Book([], [venue | times], {("v", "spot"): text})
-    return nights.Book(**{which: text})
+    return nights.Book(portfolios=text) if which == "portfolios" else nights.Book(venues=text)
 
 
 @settings(SOME, max_examples=80)
