@@ -12,6 +12,7 @@ from pathlib import Path
 from warehouse.checks import every_check
 from warehouse.contract import Column, Table
 from warehouse.ops import OPS
+from warehouse.questions import QUESTIONS
 from warehouse.schema import DRIFT, DRIFT_COLUMNS, DRIFT_MEANING, STORAGE_VERSION
 from warehouse.tables import BOOK
 from warehouse.views import BEFORE, Macro, Words, macros, views
@@ -60,7 +61,8 @@ def examples() -> tuple[tuple[str, str], ...]:
     written = [(words.name, words.example) for words in views()]
     written += [(macro.name, macro.example) for macro in macros()]
     checks = [(check.name, check.sql) for check in every_check()]
-    return (*plain, *before, (DRIFT, _DRIFT_EXAMPLE), *written, *checks)
+    asked = [(question.words, question.sql) for question in QUESTIONS]
+    return (*plain, *before, (DRIFT, _DRIFT_EXAMPLE), *written, *checks, *asked)
 
 
 _DRIFT_EXAMPLE = (
@@ -77,6 +79,7 @@ def _example(table: Table) -> str:
 def _lines() -> Iterator[str]:
     yield _OPENING
     yield from _contents()
+    yield from _questions()
     yield "## Tables\n"
     yield "In `main` they show the newest book, in `history` every night.\n"
     for table in BOOK:
@@ -108,6 +111,13 @@ def _contents() -> Iterator[str]:
     for title, names in groups:
         yield f"- {title}: {', '.join(f'`{name}`' for name in names)}"
     yield ""
+
+
+def _questions() -> Iterator[str]:
+    yield "## Twenty questions\n"
+    for number, question in enumerate(QUESTIONS, start=1):
+        yield f"{number}. {question.words} ({question.asker})\n"
+        yield from _query(question.sql)
 
 
 def _table(table: Table) -> Iterator[str]:
