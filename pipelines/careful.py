@@ -18,9 +18,8 @@ from warehouse.contract import Kind
 # Which table and column keep an amount or time, by its source: for ops.inexact.
 Columns = dict[str, tuple[str, str]]
 _NAME = re.compile(r"[\w-]+")
-
-
 SHOWN = 60
+MISSING = object()
 
 
 class Broken(Exception):
@@ -80,7 +79,7 @@ class Careful:
 
     def reject(self, place: Place, reason: str, value: Any, *, money: bool) -> None:
         """Note something that breaks the contract; a missing thing has no text."""
-        text = "" if value is None else text_of(value)
+        text = "" if value is MISSING else text_of(value)
         self.notes.rejects.append(Reject(self.request_no, place.path, reason, text, money))
 
     def _broken(self, place: Place, reason: str, value: Any, *, money: bool) -> Broken:
@@ -94,8 +93,8 @@ class Careful:
         if value is None:
             if not field.required:
                 return None
-            found = "null" if field.name in record else "missing"
-            return self._without(record, field, place, f"required, but {found}", None, money=money)
+            found, value = ("null", None) if field.name in record else ("missing", MISSING)
+            return self._without(record, field, place, f"required, but {found}", value, money=money)
         try:
             return self._value(value, field, here, clean)
         except TypeError:

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from pipelines import elements
 from pipelines.edge import protocol
 from pipelines.edge.attempts import Reply
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import EdgeError, IdRefused, KeyRefused, Misread
-from pipelines.elements import id_of, split
 from pipelines.landing import Answer, Manifest, Pulling
 
 TYPES = ("spot", "future")
@@ -192,11 +192,13 @@ class Pull:
         if hint := protocol.paging_hint(reply.envelope):
             self._notices.add(f"{asked.call.path}: {hint}")
         if asked.name.endswith("-venues"):
-            for raw in split(reply.envelope):
-                if (venue_id := id_of(raw)) is not None:
+            for raw in elements.split(reply.envelope):
+                if (venue_id := elements.id_of(raw)) is not None:
                     self._embedded.setdefault(venue_id, set()).update(_embedded(raw))
         elif asked.venue_id is not None:
-            self._listed.setdefault(asked.venue_id, set()).update(_ids(split(reply.envelope)))
+            self._listed.setdefault(asked.venue_id, set()).update(
+                _ids(elements.split(reply.envelope))
+            )
 
 
 def _embedded(venue: msgspec.Raw) -> set[str]:
@@ -208,7 +210,7 @@ def _embedded(venue: msgspec.Raw) -> set[str]:
 
 
 def _ids(raws: Iterable[msgspec.Raw]) -> set[str]:
-    return {identity for raw in raws if (identity := id_of(raw)) is not None}
+    return {identity for raw in raws if (identity := elements.id_of(raw)) is not None}
 
 
 def _query(call: protocol.Call) -> str:

@@ -1,0 +1,300 @@
+"""Pulling over real loopback: what is asked for, what is landed, and what stops a night."""
+
+import random
+import threading
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from pipelines import elements, flatten, landing, pull
+from pipelines.edge.auth import Credentials
+from pipelines.edge.client import EdgeClient
+from pipelines.edge.envelope import Envelope
+from pipelines.edge.errors import EdgeError, KeyRefused, Misread
+from pipelines.landing import Manifest
+from pipelines.sandbox.application import application
+from pipelines.sandbox.choices import Choices
+from pipelines.sandbox.faults import parse
+from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve, unix_ms
+from pipelines.sandbox.world import Calendar, LivingWorld, World
+from tests import nights
+from warehouse.layout import Layout
+
+DAY = nights.STARTED.date()
+VENUES = {str(one["id"]) for one in LivingWorld().at(DAY).venues}
+PREFIX = "/edge/v1beta"
+
+
+class Night:
+    """One pull from a sandbox, and what the sandbox was asked for."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.asked: list[str] = []
+        self.told: list[pull.Progress] = []
+        self._lock = threading.Lock()
+
+    def take(
+        self,
+        *faults: str,
+        world: Calendar = LivingWorld(),  # noqa: B008 - frozen, so one instance may be everybody's
+        secret: str = DEMO_SECRET,
+        **choices: Any,
+    ) -> Manifest:
+        """Pull tonight's book."""
+        app = application(
+            world,
+            DEMO_KEYS,
+            unix_ms,
+            Choices(**choices),
+            [parse(text) for text in faults],
+            today=lambda: DAY,
+            rng=random.Random(5),  # noqa: S311 - shuffles lists
+        )
+
+        async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+            with self._lock:
+                query = scope["query_string"].decode()
+                self.asked.append(scope["raw_path"].decode() + (f"?{query}" if query else ""))
+            await app(scope, receive, send)
+
+        pulling = landing.Pulling(self.layout, nights.STARTED, ZoneInfo("UTC"))
+        with (
+            serve(watched) as served,
+            EdgeClient(
+                served.origin,
+                Credentials(DEMO_KEY, secret),
+                sleep=lambda _: None,
+                rng=lambda: 0.5,
+            ) as client,
+        ):
+            return pull.Pull(client, pulling, self.told.append).take(
+                lambda: datetime.now(UTC), served.origin, "0"
+            )
+
+
+@pytest.fixture
+def night(layout: Layout) -> Night:
+    """A night that is still to be pulled."""
+    return Night(layout)
+
+
+def _paths(venues: Iterable[str], encode: Callable[[str], str] = lambda one: one) -> set[str]:
+    return {
+        f"{PREFIX}/venues/{encode(venue)}/instruments?type={kind}"
+        for venue in venues
+        for kind in ("spot", "future")
+    }
+
+
+def test_a_night_asks_for_each_list_once_and_lands_each_answer(night: Night) -> None:
+    """Both lists with their expansions, and both types of every venue; each answer is in a file."""
+    manifest = night.take()
+    lists = {f"{PREFIX}/portfolios?include=integrations", f"{PREFIX}/venues?include=instruments"}
+    assert sorted(night.asked) == sorted(
+        lists
+        | {
+            path.replace("north sea/otc desk", "north%20sea%2Fotc%20desk")
+            for path in _paths(VENUES)
+        }
+    )
+    assert [answer.request_no for answer in manifest.answers] == list(range(1, 27))
+    for answer in manifest.answers:
+        assert (answer.status, answer.attempts, answer.error) == (200, 1, None)
+        assert len(landing.body(night.layout, manifest, answer)) == answer.byte_count
+    assert f"{PREFIX}/venues?include=instruments" in {
+        f"{answer.path}?{answer.query}" for answer in manifest.answers
+    }
+
+
+def test_progress_counts_requests_and_bytes(night: Night) -> None:
+    """Told after each answer, and in the end all that is known is done."""
+    manifest = night.take()
+    assert len(night.told) == len(manifest.answers)
+    last = night.told[-1]
+    assert (last.done, last.known) == (26, 26)
+    assert last.byte_count == sum(answer.byte_count or 0 for answer in manifest.answers)
+
+
+def test_numbers_and_files_do_not_depend_on_which_answer_came_first(layout: Layout) -> None:
+    """Two pulls of one world number their requests and name their files alike."""
+    first, second = (
+        [(one.request_no, one.path, one.query, one.file) for one in Night(layout).take().answers]
+        for _ in range(2)
+    )
+    assert first == second
+
+
+def test_a_venue_that_fails_does_not_stop_the_night(night: Night) -> None:
+    """Its requests are in the manifest without a file and with words; all others are landed."""
+    manifest = night.take("access-denied-400,path=/venues/kestrel/*")
+    assert flatten.failed_venues(manifest) == {"kestrel"}
+    assert flatten.whole_venues(manifest) == VENUES - {"kestrel"}
+    failed = [answer for answer in manifest.answers if answer.file is None]
+    assert [(one.venue_id, one.status, one.byte_count) for one in failed] == [
+        ("kestrel", 400, None)
+    ] * 2
+    assert all("ACCESS_DENIED" in str(one.error) for one in failed)
+
+
+@pytest.mark.parametrize("fault", ["500", "access-denied-400", "json-cut", "meta-missing"])
+@pytest.mark.parametrize("path", ["/portfolios", "/venues"])
+def test_without_portfolios_or_venues_there_is_no_snapshot(
+    night: Night, fault: str, path: str
+) -> None:
+    """A list that cannot be read raises in words, and nothing of the night stays landed."""
+    with pytest.raises(EdgeError, match=path):
+        night.take(f"{fault},path={path}")
+    assert [path for path in night.layout.landing.rglob("*") if path.is_file()] == []
+    assert list(night.layout.landing.iterdir()) == []
+
+
+def test_a_refused_key_ends_the_night_at_once(night: Night) -> None:
+    """One wrong signature is enough: nothing is landed and no venue is asked."""
+    with pytest.raises(KeyRefused):
+        night.take(secret="wrong")
+    assert len(night.asked) <= 2
+    assert list(night.layout.landing.iterdir()) == []
+
+
+def test_a_key_refused_in_the_middle_ends_the_night(night: Night) -> None:
+    """A secret that is changed while the night is pulled leaves a gap, not half a book."""
+    with pytest.raises(KeyRefused):
+        night.take("authentication-failed,path=/venues/*")
+    assert list(night.layout.landing.iterdir()) == []
+
+
+def test_whatever_ends_a_pull_leaves_nothing_landed(
+    night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also an error that is not of the API, such as a full disk."""
+
+    def full(*_: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(landing.Pulling, "land", full)
+    with pytest.raises(OSError, match="No space"):
+        night.take()
+    assert list(night.layout.landing.iterdir()) == []
+
+
+def test_a_type_that_no_list_holds_is_read_once_more_without_a_type(night: Night) -> None:
+    """Where a venue embeds an instrument of an undocumented type, that venue alone is asked."""
+    manifest = night.take("instrument-type-unknown,venue=kestrel")
+    more = [answer for answer in manifest.answers if answer.venue_id and not answer.query]
+    assert [answer.venue_id for answer in more] == ["kestrel"]
+    part = flatten.flatten_venues(night.layout, manifest, {})
+    rows = nights.rows_of(night.layout.staged("instruments", manifest.snapshot_id))
+    options = [row for row in rows if row["type"] == "option"]
+    assert [row["venue_id"] for row in options] == ["kestrel"]
+    assert ["kestrel", options[0]["instrument_id"], "typed lists"] in part["listings"]
+    assert nights.differing({"venues": part}) == []
+
+
+def test_a_venue_of_which_a_type_failed_is_not_asked_a_third_time(night: Night) -> None:
+    """What it embeds cannot be missed while one of its lists is not there."""
+    night.take("500,path=/venues/kestrel/instruments,count=5")
+    assert f"{PREFIX}/venues/kestrel/instruments" not in night.asked
+
+
+@pytest.mark.parametrize("broken", [{"instruments": [{}]}, {"instruments": 7}, {"type": None}])
+def test_a_venue_that_breaks_the_contract_is_still_asked_for_its_instruments(
+    night: Night, broken: dict[str, Any]
+) -> None:
+    """One broken embedded instrument must not hide all of a venue's instruments."""
+    world = LivingWorld().at(DAY)
+    venues = tuple({**one, **broken} if one["id"] == "kestrel" else one for one in world.venues)
+    manifest = night.take(world=World(world.portfolios, venues, world.instruments))
+    assert "kestrel" in flatten.whole_venues(manifest)
+
+
+def test_hostile_venue_ids_are_sent_exactly_or_are_failed_venues(night: Night) -> None:
+    """What a path can carry is asked for and read; what it cannot, is told."""
+    manifest = night.take("hostile-ids")
+    refused = {"..", ".", "tab\there"}
+    assert flatten.failed_venues(manifest) == refused
+    assert "a/b?c#d" in flatten.whole_venues(manifest)
+    assert f"{PREFIX}/venues/a%2Fb%3Fc%23d/instruments?type=spot" in night.asked
+    told = [answer for answer in manifest.answers if answer.venue_id in refused]
+    assert all("no request can name it" in str(answer.error) for answer in told)
+    rows = flatten.flatten_venues(night.layout, manifest, {})["tables"]
+    assert rows["venues"]["rows"] == len(VENUES) + 12
+
+
+def test_meta_that_looks_like_paging_is_a_notice(night: Night) -> None:
+    """No page is shown in the document: the answer that has a cursor is named."""
+    manifest = night.take("meta-cursor,path=/portfolios")
+    assert manifest.notices == (f"{PREFIX}/portfolios: nextCursor",)
+    assert night.take().notices == ()
+
+
+def test_a_null_record_does_not_stop_a_pull(night: Night) -> None:
+    """It is landed as it came, and becomes a reject when it is flattened."""
+    manifest = night.take("record-null")
+    rows, parts = nights.staged(night.layout, manifest)
+    assert len(rows["portfolios"]) == len(LivingWorld().at(DAY).portfolios)
+    told = nights.noted(parts, "rejects")
+    assert {one["value"] for one in told} == {"null"}
+    assert any(one["carries_money"] for one in told)
+
+
+def test_nesting_beyond_reading_ends_the_night_where_a_list_is_required(
+    night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Venues that cannot be taken apart are an error in words, and nothing stays landed."""
+    monkeypatch.setattr(elements, "split", _too_deep_in(b'"resource":"venue"'))
+    with pytest.raises(Misread, match="nested too deeply"):
+        night.take()
+    assert list(night.layout.landing.iterdir()) == []
+
+
+def test_nesting_beyond_reading_fails_a_venue_and_not_the_night(
+    night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Instruments that cannot be taken apart are an answer that could not be read."""
+    monkeypatch.setattr(elements, "split", _too_deep_in(b'"feedId":"kestrel:'))
+    manifest = night.take()
+    assert flatten.failed_venues(manifest) == {"kestrel"}
+    told = [answer.error for answer in manifest.answers if answer.file is None]
+    assert all("nested too deeply" in str(error) for error in told)
+
+
+def _too_deep_in(mark: bytes) -> Callable[[Envelope], Any]:
+    split = elements.split
+
+    def deep(envelope: Envelope) -> Any:
+        if mark in bytes(envelope.data):
+            raise RecursionError
+        return split(envelope)
+
+    return deep
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"optional_as_null": True},
+        {"datetimes": "nanoseconds"},
+        {"datetimes": "offset"},
+        {"amounts": "exponent"},
+        {"amounts": "padded"},
+        {"order": "sorted"},
+    ],
+)
+def test_what_the_document_leaves_open_changes_no_row_count_and_no_sum(
+    night: Night, choices: dict[str, Any]
+) -> None:
+    """Nulls for absent fields, other forms of times and amounts: the same book, exactly."""
+    base = Night(night.layout)
+    plain_rows, plain_parts = nights.staged(night.layout, base.take())
+    rows, parts = nights.staged(night.layout, night.take(**choices))
+    assert {name: len(several) for name, several in rows.items()} == {
+        name: len(several) for name, several in plain_rows.items()
+    }
+    assert parts["portfolios"]["totals"] == plain_parts["portfolios"]["totals"]
+    assert nights.differing(parts) == []
+    assert nights.noted(parts, "rejects") == []
