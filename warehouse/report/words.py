@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 LONGEST_NAME = 80
 SHORT_NAME = 16
-LONG_AMOUNT = 34
+LONG_AMOUNT = 26
 _AMOUNT = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 _STEP = 1000
@@ -61,9 +61,9 @@ def digits(value: object, *, signed: bool = False) -> Markup:
     size = len(whole) + len(part or "")
     kind = "long" if size > LONG_AMOUNT else "amount"
     first = len(whole) % 3 or 3
-    shown = escape(sign) + _joined([whole[:first], *_threes(whole[first:])], kind)
+    shown = escape(sign) + _joined([whole[:first], *_threes(whole[first:])])
     if part:
-        shown += Markup(".") + _joined(_threes(part), kind)
+        shown += Markup(".") + _joined(_threes(part))
     return Markup('<span class="{}">{}</span>').format(kind, shown)
 
 
@@ -71,11 +71,10 @@ def _threes(text: str) -> list[str]:
     return [text[start : start + 3] for start in range(0, len(text), 3)]
 
 
-def _joined(groups: list[str], kind: str) -> Markup:
-    """The groups apart for the eye; only a long amount may be broken between them."""
-    gap = Markup("<wbr>") if kind == "long" else Markup()
+def _joined(groups: list[str]) -> Markup:
+    """The groups apart for the eye, each of them whole where a line must break."""
     return escape(groups[0]) + Markup().join(
-        gap + Markup("<i>{}</i>").format(group) for group in groups[1:]
+        Markup("<i>{}</i>").format(group) for group in groups[1:]
     )
 
 
