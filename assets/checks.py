@@ -136,6 +136,6 @@ def _result(check: Check, found: Found | None) -> dg.AssetCheckResult:
         check_name=check.name,
         passed=found is not None and not found.wrong_rows,
         severity=severe,
-        description=(found.example if found else "it did not run") or check.meaning,
+        description=found.example if found else "It did not run.",
         metadata=metadata,
     )

@@ -141,10 +141,9 @@ def _warehouse(layout: Layout, now: datetime) -> Finding:
         return Finding("warehouse", is_well=False, words="it holds no book: nightbook snapshots")
     newest = books[-1]
     taken = datetime.strptime(newest.snapshot_id, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    nights = "1 night" if len(books) == 1 else f"{len(books)} nights"
     hours = (now - taken).total_seconds() / 3600
-    words = (
-        f"newest book of {newest.snapshot_date}, taken {hours:.0f} hours ago; {len(books)} nights"
-    )
+    words = f"newest book of {newest.snapshot_date}, taken {hours:.0f} hours ago; {nights}"
     if is_demo(layout):
         return Finding("warehouse", is_well=True, words=f"{words}, all invented: this is the demo")
     if hours > STALE_HOURS:

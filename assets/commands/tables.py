@@ -7,6 +7,8 @@ from assets.commands.terminal import typed, width
 from assets.resources import Nightbook
 from warehouse.query import Described, tables
 
+NAMES = 34
+
 
 class NoSuchTable(Exception):
     """Nothing in the warehouse has that name."""
@@ -40,7 +42,9 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 
 def _line(one: Described) -> None:
     first = _comment(one).partition(". ")[0].rstrip(".")
-    print(f"  {_signature(one):<34} {textwrap.shorten(first, width() - 36, placeholder=' …')}")
+    print(
+        f"  {_signature(one):<{NAMES}} {textwrap.shorten(first, width() - NAMES - 3, placeholder=' …')}"
+    )
 
 
 def _comment(one: Described) -> str:

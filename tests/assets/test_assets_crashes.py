@@ -17,9 +17,7 @@ from pipelines.writer import the_writer
 from tests.keeper import THIRD, Keeper, amounts_of
 
 ROOT = Path(__file__).parents[2]
-AFTER_JUDGING, AFTER_LANDING, AFTER_FLATTENING, NEXT = (
-    THIRD + timedelta(days=n) for n in range(1, 5)
-)
+FIRST_DAY, SECOND_DAY, THIRD_DAY, NEXT = (THIRD + timedelta(days=n) for n in range(1, 5))
 START = """
 import json, os, signal, sys
 from datetime import datetime
@@ -64,14 +62,14 @@ def killed(keeper: Keeper, day: date, script: str, *words: str) -> None:
 def test_the_night_after_a_crash(copied: Keeper) -> None:
     """The next run takes its own night, and the landed nights of dead runs are in the book too."""
     shown = copied.history()
-    killed(copied, AFTER_JUDGING, WHOLE)
-    killed(copied, AFTER_LANDING, BY_HAND, "landed")
-    killed(copied, AFTER_FLATTENING, BY_HAND, "flattened")
+    killed(copied, FIRST_DAY, WHOLE)
+    killed(copied, SECOND_DAY, BY_HAND, "landed")
+    killed(copied, THIRD_DAY, BY_HAND, "flattened")
     assert copied.history() == shown
     said = copied.run(NEXT)
     assert (said.code, said.err) == (0, "")
     assert said.out.count("left over from a run that died") == 2
-    for day in (AFTER_LANDING, AFTER_FLATTENING, AFTER_JUDGING, NEXT):
+    for day in (SECOND_DAY, THIRD_DAY, FIRST_DAY, NEXT):
         rows = copied.ask(
             "select portfolio_id, asset_id, venue_id, account_name, bucket, state, amount_text "
             f"from history.balances where snapshot_date = '{day}'"
@@ -85,15 +83,15 @@ def test_the_night_after_a_crash(copied: Keeper) -> None:
 
 def test_a_left_over_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
     """A dead run's landed bytes that are damaged are told and stay a gap; tonight is taken."""
-    killed(copied, AFTER_LANDING, BY_HAND, "landed")
-    [body] = copied.layout.landing.glob(f"{AFTER_LANDING}/*/0001-portfolios.json.zst")
+    killed(copied, FIRST_DAY, BY_HAND, "landed")
+    [body] = copied.layout.landing.glob(f"{FIRST_DAY}/*/0001-portfolios.json.zst")
     body.chmod(0o640)
     body.write_bytes(b"not what was landed")
-    said = copied.run(AFTER_FLATTENING)
+    said = copied.run(SECOND_DAY)
     assert (said.code, said.err) == (0, "")
     assert "left over from a run that died, not made" in said.out
-    assert copied.ask("select snapshot_date, reason from ops.gaps") == [(AFTER_LANDING, "complete")]
-    assert copied.ask("select distinct snapshot_date from balances") == [(AFTER_FLATTENING,)]
+    assert copied.ask("select snapshot_date, reason from ops.gaps") == [(FIRST_DAY, "complete")]
+    assert copied.ask("select distinct snapshot_date from balances") == [(SECOND_DAY,)]
 
 
 def test_a_second_run_says_who_is_writing(copied: Keeper) -> None:
