@@ -5,6 +5,7 @@ A `.env` beside the process is read first; what the environment says wins.
 
 import ipaddress
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ MOST_CONCURRENT = 64
 UNCARRIED = "holds a space or a letter that is not visible ASCII: copy it again."
 LONGEST_SECRET = 64 * 1024
 DIGITS = 9
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9.+-]*://")
+_NEXT_ADDRESS = re.compile(rf"[\s,]+(?={_ADDRESS.pattern})")
 
 
 class SettingsWrong(Exception):
@@ -58,7 +61,8 @@ class Access:
 class Settings:
     """What the operator chose. `access` is None where a command needs no API.
 
-    `deadline` is in seconds for a whole pull; `timezone` decides the business date.
+    `deadline` is in seconds for a whole pull; `timezone` decides the business date. Addresses of
+    alerts and heartbeat may hold tokens, so neither a repr nor a complaint shows them.
     """
 
     home: Path
@@ -67,6 +71,8 @@ class Settings:
     concurrency: int
     deadline: float
     access: Access | None
+    alerts: tuple[str, ...] = field(default=(), repr=False)
+    heartbeat: str | None = field(default=None, repr=False)
 
 
 def environment(directory: Path, process: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -102,6 +108,8 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
         concurrency=int(_number(variables, complaints, "NIGHTBOOK_CONCURRENCY", MOST_CONCURRENT)),
         deadline=_number(variables, complaints, "NIGHTBOOK_DEADLINE", 24 * 3600),
         access=_access(variables, complaints) if api else None,
+        alerts=_alerts(variables, complaints),
+        heartbeat=_heartbeat(variables, complaints),
     )
     if complaints:
         raise SettingsWrong(tuple(complaints))
@@ -150,6 +158,34 @@ def _number(variables: Mapping[str, str], complaints: list[str], name: str, most
         return number
     complaints.append(f"{name} is {text!r}: give a whole number from 1 to {most}.")
     return 1
+
+
+def _alerts(variables: Mapping[str, str], complaints: list[str]) -> tuple[str, ...]:
+    """Addresses in their order; a comma inside one does not end it, the next `scheme://` does."""
+    text = variables.get("NIGHTBOOK_ALERTS", "").strip()
+    found = tuple(filter(None, (one.strip(" ,") for one in _NEXT_ADDRESS.split(text))))
+    for number, one in enumerate(found, 1):
+        if not _ADDRESS.match(one):
+            complaints.append(
+                f"NIGHTBOOK_ALERTS: address {number} of {len(found)} has no scheme, such as in "
+                "mailtos://user:password@example.com or json://127.0.0.1:8080/alerts."
+            )
+    return found
+
+
+def _heartbeat(variables: Mapping[str, str], complaints: list[str]) -> str | None:
+    url = variables.get("NIGHTBOOK_HEARTBEAT", "").strip()
+    try:
+        parts = urlsplit(url)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_url = False
+    if url and not (is_url and _is_printable(url)):
+        complaints.append(
+            "NIGHTBOOK_HEARTBEAT is no http or https URL: give the one that your monitor made for "
+            "this check, whole."
+        )
+    return url or None
 
 
 def _access(variables: Mapping[str, str], complaints: list[str]) -> Access:
