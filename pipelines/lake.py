@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from pipelines import flatten, guards, landing, sealing, snapshots
 from pipelines.guards import Facts
 from pipelines.landing import Manifest
+from pipelines.proved import Damaged
 from pipelines.sealing import seal
 from pipelines.snapshots import Snapshot
 from warehouse.layout import Layout, make_directory, sync_directory
@@ -102,6 +103,7 @@ def shelf(layout: Layout) -> Shelf:
         for path in _manifests(layout)
         if path.stem not in pruned
     }
+    _require_landed(layout, sealed, {one.snapshot_id for one in known})
     chosen = tuple(
         (day, one.snapshot_id, _files(layout, day, one.snapshot_id))
         for day, one in books.items()
@@ -122,6 +124,14 @@ def shelf(layout: Layout) -> Shelf:
         for name, written in _written(sealed[one.snapshot_id]).items()
     }
     return Shelf(chosen, nightly, rows, digests)
+
+
+def _require_landed(layout: Layout, sealed: Row, known: set[str]) -> None:
+    """A night whose landed folder vanished must not vanish from the warehouse without a word."""
+    for snapshot_id in sorted(set(sealed) - known):
+        day = date.fromisoformat(sealed[snapshot_id]["snapshot_date"])
+        folder = layout.snapshot(day, snapshot_id)
+        raise Damaged(folder / landing.MANIFEST, "nothing", "the manifest of a landed night")
 
 
 def _written(sealed: Row) -> Row:

@@ -164,6 +164,15 @@ def test_a_changed_bit_of_the_landing_zone_stops_a_rebuild_before_it_begins(
     assert books(layout) == before
 
 
+def test_a_landed_night_that_vanished_stays_in_the_warehouse(layout: Layout) -> None:
+    """Nothing is published where a night of the lake is no longer landed: it would be dropped."""
+    expected = books(layout)
+    (layout.landing / "2026-11-18" / "20261118T021500Z" / "manifest.json").unlink()
+    with pytest.raises(Damaged, match=r"2026-11-18/20261118T021500Z/manifest\.json holds nothing"):
+        nights.run(layout.home, nights.at(2))
+    assert books(layout) == expected
+
+
 def test_a_missing_file_is_named(layout: Layout, sized: Sized) -> None:
     """Each file that is gone is reported as missing, by its own name or by that of its link."""
     for path in published_files(layout)[:: sized(3, 1)]:
