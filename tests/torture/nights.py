@@ -3,6 +3,7 @@
 Only the network is left out: answers come from a table in memory, made of the sandbox's world.
 """
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -69,6 +70,7 @@ class Prepared:
             )
 
 
+@functools.cache
 def answers(day: date, portfolios: int = PORTFOLIOS) -> Answers:
     """The API's bodies on one day of a small world."""
     world = LivingWorld().at(day)
