@@ -13,7 +13,7 @@ from pipelines import amounts
 
 COUNTS = {"accounts": "accounts", "instruments": "instruments", "venues": "venues"}
 YOUNG = 10
-YOUNG_FLOOR = Decimal("0.5")
+YOUNG_FLOOR = Decimal("0.4")  # so that half of anything gone is seen from the second night on
 FLOOR = Decimal("0.3")
 MARGIN = Decimal("1.5")
 MOST_VENUES_FAILED = Decimal("0.1")

@@ -27,8 +27,10 @@ DEFAULTS: Final = {
 }
 MOST_CONCURRENT = 64
 UNCARRIED = "holds a space or a letter that is not visible ASCII: copy it again."
+NO_ORIGIN = "is no origin: give scheme, host and perhaps a port, like https://api.example.com."
 LONGEST_SECRET = 64 * 1024
 DIGITS = 9
+SHOWN = 80
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9.+-]*://")
 _NEXT_ADDRESS = re.compile(rf"[\s,]+(?={_ADDRESS.pattern})")
 
@@ -121,7 +123,7 @@ def _home(variables: Mapping[str, str], complaints: list[str]) -> Path:
     try:
         return Path(text).expanduser().absolute()
     except RuntimeError:
-        complaints.append(f"NIGHTBOOK_HOME is {text!r}: no such user has a home here.")
+        complaints.append(f"NIGHTBOOK_HOME is {text[:SHOWN]!r}: no such user has a home here.")
         return Path.cwd()
 
 
@@ -131,7 +133,7 @@ def _timezone(variables: Mapping[str, str], complaints: list[str]) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         complaints.append(
-            f"NIGHTBOOK_TIMEZONE is {name!r}: give a name of the time zone database, "
+            f"NIGHTBOOK_TIMEZONE is {name[:SHOWN]!r}: give a name of the time zone database, "
             "such as Europe/Zurich."
         )
         return ZoneInfo("UTC")
@@ -141,7 +143,7 @@ def _schedule(variables: Mapping[str, str], complaints: list[str]) -> str:
     schedule = variables["NIGHTBOOK_SCHEDULE"]
     if not cron.is_schedule(schedule):
         complaints.append(
-            f"NIGHTBOOK_SCHEDULE is {schedule!r}: give five cron fields (minute, hour, day, month, "
+            f"NIGHTBOOK_SCHEDULE is {schedule[:SHOWN]!r}: give five cron fields (minute, hour, day, month, "
             "weekday), such as 15 2 * * * for a quarter past two every night."
         )
     return " ".join(schedule.lower().split())
@@ -156,7 +158,7 @@ def _number(variables: Mapping[str, str], complaints: list[str], name: str, most
     number = _small(text)
     if number is not None and 1 <= number <= most:
         return number
-    complaints.append(f"{name} is {text!r}: give a whole number from 1 to {most}.")
+    complaints.append(f"{name} is {text[:SHOWN]!r}: give a whole number from 1 to {most}.")
     return 1
 
 
@@ -177,52 +179,13 @@ def _heartbeat(variables: Mapping[str, str], complaints: list[str]) -> str | Non
     url = variables.get("NIGHTBOOK_HEARTBEAT", "").strip()
     try:
         parts = urlsplit(url)
-        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        host = parts.hostname if parts.port != 0 else None
     except ValueError:
-        is_url = False
-    if url and not (is_url and _is_printable(url)):
-        complaints.append(
-            "NIGHTBOOK_HEARTBEAT is no http or https URL: give the one that your monitor made for "
-            "this check, whole."
-        )
-    return url or None
-
-
-def _access(variables: Mapping[str, str], complaints: list[str]) -> Access:
-    url = variables.get("NIGHTBOOK_API_URL", "").strip().rstrip("/")
-    key = variables.get("NIGHTBOOK_API_KEY", "").strip()
-    if problem := _origin_problem(url):
-        complaints.append(f"NIGHTBOOK_API_URL {problem}")
-    if not key:
-        complaints.append(
-            "NIGHTBOOK_API_KEY is not set: an API key is generated for your organization on the "
-            "service's web platform (5)."
-        )
-    elif not _is_printable(key):
-        complaints.append(f"NIGHTBOOK_API_KEY {UNCARRIED}")
-    return Access(url, key, _secret(variables, complaints))
-
-
-def _origin_problem(url: str) -> str | None:
-    if not url:
-        return (
-            "is not set: give the origin of the API, such as https://api.example.com "
-            "(or start `nightbook sandbox` and use what it prints)."
-        )
-    if set(url.partition("://")[2]) & set("@/?#"):
-        return (
-            "holds more than an origin: give scheme, host and port alone, without user name, path "
-            "or query (paths are signed, 5.2)."
-        )
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port = None, None
-    if not _is_printable(url) or parts.scheme not in ("http", "https") or not host or port == 0:
-        return "is no origin: give scheme, host and perhaps a port, like https://api.example.com."
+        return NO_ORIGIN
+    if not _is_printable(url) or parts.scheme not in ("http", "https") or not host:
+        return NO_ORIGIN
     if parts.scheme == "http" and not is_loopback(host):
-        return f"is {url!r}: plain http is only for this machine itself; use https."
+        return f"is {url[:SHOWN]!r}: plain http is only for this machine itself; use https."
     return None
 
 

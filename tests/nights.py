@@ -11,9 +11,11 @@ from zoneinfo import ZoneInfo
 
 import pyarrow.parquet as pq
 
-from pipelines import flatten, landing
+from pipelines import flatten, landing, night
 from pipelines.flatten import Part
 from pipelines.landing import Answer, Manifest
+from pipelines.sandbox.world import World
+from pipelines.snapshots import Snapshot
 from warehouse.layout import Layout
 from warehouse.tables import BOOK
 
@@ -122,3 +124,28 @@ def differing(parts: Mapping[str, Part]) -> list[dict[str, Any]]:
 def noted(parts: Mapping[str, Part], what: str) -> list[dict[str, Any]]:
     """All rejects, inexact or drift of both parts."""
     return [one for part in parts.values() for one in part[what]]
+
+
+def of_world(world: World) -> Book:
+    """A day of the sandbox's world as its answers."""
+    listed = {
+        (venue, kind): [one for one in several if one["type"] == kind]
+        for venue, several in (world.instruments or {}).items()
+        for kind in ("spot", "future")
+    }
+    embedded = [
+        {**venue, "instruments": [_embedded(one) for one in (world.instruments or {})[venue["id"]]]}
+        for venue in world.venues
+    ]
+    return Book(list(world.portfolios), embedded, listed)
+
+
+def _embedded(instrument: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: instrument[name] for name in ("id", "type", "displayName")}
+
+
+def take(layout: Layout, book: Book, started: datetime = STARTED) -> Snapshot:
+    """A whole night: landed, flattened, sealed, judged and settled."""
+    manifest = land(layout, book, started)
+    folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
+    return night.finish(layout, folder, started)

@@ -75,7 +75,9 @@ def record(fields: dict[str, SearchStrategy[Json]], **optional: SearchStrategy[J
 def _more(one: SearchStrategy[Json], *, strange: bool) -> SearchStrategy[Json]:
     if not strange:
         return one
-    more: SearchStrategy[Json] = st.just({}) | st.just({}) | NEWS.map(lambda news: {"somethingNew": news})
+    more: SearchStrategy[Json] = (
+        st.just({}) | st.just({}) | NEWS.map(lambda news: {"somethingNew": news})
+    )
     return st.tuples(one, more).map(lambda both: {**both[0], **both[1]})
 
 
