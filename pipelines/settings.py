@@ -27,8 +27,8 @@ DEFAULTS: Final = {
 }
 MOST_CONCURRENT = 64
 UNCARRIED = "holds a space or a letter that is not visible ASCII: copy it again."
-NO_ORIGIN = "is no origin: give scheme, host and perhaps a port, like https://api.example.com."
 LONGEST_SECRET = 64 * 1024
+NO_ORIGIN = "is no origin: give scheme, host and perhaps a port, like https://api.example.com."
 DIGITS = 9
 SHOWN = 80
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9.+-]*://")
@@ -143,8 +143,8 @@ def _schedule(variables: Mapping[str, str], complaints: list[str]) -> str:
     schedule = variables["NIGHTBOOK_SCHEDULE"]
     if not cron.is_schedule(schedule):
         complaints.append(
-            f"NIGHTBOOK_SCHEDULE is {schedule[:SHOWN]!r}: give five cron fields (minute, hour, day, month, "
-            "weekday), such as 15 2 * * * for a quarter past two every night."
+            f"NIGHTBOOK_SCHEDULE is {schedule[:SHOWN]!r}: give five cron fields (minute, hour, "
+            "day, month, weekday), such as 15 2 * * * for a quarter past two every night."
         )
     return " ".join(schedule.lower().split())
 
@@ -177,6 +177,45 @@ def _alerts(variables: Mapping[str, str], complaints: list[str]) -> tuple[str, .
 
 def _heartbeat(variables: Mapping[str, str], complaints: list[str]) -> str | None:
     url = variables.get("NIGHTBOOK_HEARTBEAT", "").strip()
+    try:
+        parts = urlsplit(url)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_url = False
+    if url and not (is_url and _is_printable(url)):
+        complaints.append(
+            "NIGHTBOOK_HEARTBEAT is no http or https URL: give the one that your monitor made for "
+            "this check, whole."
+        )
+    return url or None
+
+
+def _access(variables: Mapping[str, str], complaints: list[str]) -> Access:
+    url = variables.get("NIGHTBOOK_API_URL", "").strip().rstrip("/")
+    key = variables.get("NIGHTBOOK_API_KEY", "").strip()
+    if problem := _origin_problem(url):
+        complaints.append(f"NIGHTBOOK_API_URL {problem}")
+    if not key:
+        complaints.append(
+            "NIGHTBOOK_API_KEY is not set: an API key is generated for your organization on the "
+            "service's web platform (5)."
+        )
+    elif not _is_printable(key):
+        complaints.append(f"NIGHTBOOK_API_KEY {UNCARRIED}")
+    return Access(url, key, _secret(variables, complaints))
+
+
+def _origin_problem(url: str) -> str | None:
+    if not url:
+        return (
+            "is not set: give the origin of the API, such as https://api.example.com "
+            "(or start `nightbook sandbox` and use what it prints)."
+        )
+    if set(url.partition("://")[2]) & set("@/?#"):
+        return (
+            "holds more than an origin: give scheme, host and port alone, without user name, path "
+            "or query (paths are signed, 5.2)."
+        )
     try:
         parts = urlsplit(url)
         host = parts.hostname if parts.port != 0 else None
