@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import fcntl
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -21,30 +22,44 @@ class NotStarted(Exception):
 
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
-    """Start Dagster and stay until Ctrl-C."""
+    """Start Dagster and stay until it is stopped: Ctrl-C, or SIGTERM from a supervisor."""
     layout = nightbook.layout
-    with _alone(layout):
+    with _alone(layout) as lock:
         _require_free(arguments.port)
         with opened(layout) as instance:
             close_dead_runs(instance, launched=True)
-        return _stay(layout, arguments.port)
+        print(f"Dagster for {layout.home}: http://{LOOPBACK}:{arguments.port}   (Ctrl-C stops it)")
+        print("It has no login and can start runs with your key: do not open this port to others.")
+        sys.stdout.flush()
+        command = [sys.executable, "-m", "dagster", "dev", "-m", "assets.definitions"]
+        command += ["-h", LOOPBACK, "-p", str(arguments.port)]
+        return _stay(command, layout, lock)
 
 
-def _stay(layout: Layout, port: int) -> int:
-    print(f"Dagster for {layout.home}: http://{LOOPBACK}:{port}   (Ctrl-C stops it)")
-    print("It has no login and can start runs with your key: do not open this port to others.")
-    sys.stdout.flush()
-    command = [sys.executable, "-m", "dagster", "dev", "-m", "assets.definitions"]
-    command += ["-h", LOOPBACK, "-p", str(port)]
+def _stay(command: list[str], layout: Layout, lock: int) -> int:
+    """Wait for Dagster to end; it has the lock as well, so that a kill of ours frees nothing."""
     quiet = {"PYTHONWARNINGS": "ignore", "NIGHTBOOK_HOME": str(layout.home)}
-    try:
-        return subprocess.run(command, env=os.environ | quiet, check=False).returncode
-    except KeyboardInterrupt:
-        return 0
+    asked: list[int] = []
+    started: list[subprocess.Popen[bytes]] = []
+
+    def stop(signal_no: int, _: object) -> None:
+        asked.append(signal_no)
+        for process in started:
+            process.send_signal(signal.SIGTERM)
+
+    # Before the start: what is ignored here (nohup, a background job) would be ignored there too.
+    for one in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(one, stop)
+    with subprocess.Popen(command, env=os.environ | quiet, pass_fds=(lock,)) as process:
+        started.append(process)
+        if asked:
+            process.terminate()
+        code = process.wait()
+    return 0 if asked else code
 
 
 @contextlib.contextmanager
-def _alone(layout: Layout) -> Iterator[None]:
+def _alone(layout: Layout) -> Iterator[int]:
     """One daemon a home: a second one would close the runs of the first."""
     make_directory(layout.dagster)
     with (layout.dagster / "daemon.lock").open("a") as file:
@@ -55,7 +70,7 @@ def _alone(layout: Layout) -> Iterator[None]:
                 f"Dagster is already up for {layout.home}: one daemon is enough for a home. "
                 "Nothing was started. Open the one that is there, or stop it first."
             ) from None
-        yield
+        yield file.fileno()
 
 
 def _require_free(port: int) -> None:

@@ -42,9 +42,8 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 
 def _line(one: Described) -> None:
     first = _comment(one).partition(". ")[0].rstrip(".")
-    print(
-        f"  {_signature(one):<{NAMES}} {textwrap.shorten(first, width() - NAMES - 3, placeholder=' …')}"
-    )
+    words = textwrap.shorten(first, width() - NAMES - 3, placeholder=" …")
+    print(f"  {_signature(one):<{NAMES}} {words}")
 
 
 def _comment(one: Described) -> str:
