@@ -105,6 +105,35 @@ COMMANDS = (
             ),
         ),
     ),
+    Command("report", "the morning report as one HTML file, under reports/"),
+    Command(
+        "reconcile",
+        "the book against a ledger: init, run, status, history, sign, verify",
+        (
+            argument(
+                "step", choices=("init", "run", "status", "history", "sign", "verify"), help=""
+            ),
+            argument(
+                "what", metavar="WHAT", nargs="?", help="a break's id (history), a file (verify)"
+            ),
+            argument("--as-of", help="the newest book up to this date", **DATE),
+            argument(
+                "--role", choices=("preparer", "reviewer"), default="preparer", help="to sign"
+            ),
+            argument("--who", help="who signs; the user of this machine when not given"),
+            argument("--comment", default="", help="kept with the signature"),
+        ),
+    ),
+    Command("verify", "every file of landing, lake and warehouse against its SHA-256"),
+    Command(
+        "prune",
+        "let old nights go; what was read and decided stays on record",
+        (
+            argument("--keep", type=int, required=True, metavar="DAYS", help="before the newest"),
+            argument("--no-month-ends", action="store_true", help="let month ends go as well"),
+            argument("--dry-run", action="store_true", help="say what would go"),
+        ),
+    ),
     Command(
         "rebuild",
         "make the warehouse again from the lake, or both from the landing zone, offline",

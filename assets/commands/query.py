@@ -4,14 +4,14 @@ import argparse
 import sys
 
 from assets.resources import Nightbook
-from warehouse import query
+from warehouse import guarded_query, query
 
 FORMATS = {"table": query.as_table, "csv": query.as_csv, "json": query.as_json}
 
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Print the answer; a cut one says so on standard error."""
-    answer = query.run(nightbook.layout.database, arguments.sql, arguments.limit)
+    answer = guarded_query.ask(nightbook.layout.database, arguments.sql, arguments.limit)
     sys.stdout.write(FORMATS[arguments.format](answer).rstrip("\n") + "\n")
     if answer.is_cut:
         print(f"Only the first {arguments.limit} rows are shown (--limit).", file=sys.stderr)

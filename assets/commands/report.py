@@ -1,0 +1,16 @@
+"""`nightbook report`: the morning report as one HTML file."""
+
+import argparse
+
+from assets.resources import Nightbook, program_version
+from warehouse.report.morning import report
+
+
+def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+    """Write the report of this morning and name the file."""
+    del arguments
+    settings, layout = nightbook.settings(), nightbook.layout
+    now = nightbook.now().astimezone(settings.timezone)
+    file = report(layout.database, layout.reports, now=now, program_version=program_version())
+    print(file)
+    return 0
