@@ -454,3 +454,20 @@ def test_examples_in_docstrings_are_true(module: ModuleType) -> None:
     tried = doctest.testmod(module)
     assert tried.attempted
     assert not tried.failed
+
+
+def test_what_is_not_marked_is_escaped_by_the_page(small: Path) -> None:
+    """The page escapes by itself too: a query with `<` in it is shown as text."""
+    html = page(small, now=NOW, program_version="<0>")
+    assert "days_unchanged &lt;= 30" in html
+    assert "nightbook &lt;0&gt;" in html
+
+
+def test_a_line_breaks_where_a_night_is_missing() -> None:
+    """Nights that follow each other are one line; a night without a book parts it in two."""
+    first = date(2026, 11, 1)
+    for gap, lines in ((0, 1), (1, 2)):
+        days = [first + timedelta(days=number + gap * (number > 1)) for number in range(4)]
+        points = {day: float(number) for number, day in enumerate(days)}
+        drawn = charts.over_time(points, days[0], days[-1], "One asset")
+        assert drawn.count("s-main") == lines
