@@ -4,12 +4,15 @@ import argparse
 import getpass
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from assets.commands.export import day
 from assets.resources import Nightbook, program_version
 from pipelines.writer import the_writer
 from warehouse.reconcile import desk
 
+SHOWN = 12
+UNTOLD = {"at", "key", "names", "id", "break_id"}
 Step = Callable[[argparse.Namespace, Nightbook], int]
 
 
@@ -44,8 +47,7 @@ def _run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             now=now,
         )
     print(ran.words)
-    for notice in ran.notices if ran.run_id else ():
-        print(f"  {notice.words}")
+    _listed([notice.words for notice in ran.notices if ran.run_id], "notice")
     for file in ran.files:
         print(f"  {file}")
     return ran.exit_code
@@ -55,10 +57,7 @@ def _status(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     standing = desk.status(_folder(nightbook), day=day(arguments.as_of))
     counts = ", ".join(f"{number} {words}" for words, number in standing.counts.items() if number)
     print(f"{standing.day}: {counts}")
-    for one in standing.breaks:
-        print(
-            f"  {one['break_id']}  {one['status']:<12} {one.get('key_words', one.get('key', ''))}"
-        )
+    _listed([_break(one) for one in standing.breaks], "break")
     for one in standing.signatures:
         print(f"  signed by {one['who']} as {one['role']} at {one['at']}")
     if standing.void:
@@ -66,10 +65,23 @@ def _status(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     return standing.exit_code
 
 
+def _break(one: dict[str, Any]) -> str:
+    """A break on one line: its id, status, result, difference and where it is."""
+    where = " / ".join(str(name) for name in one["names"].values())
+    return f"{one['id']}  {one['status']}  {one['result']}  {one['difference'] or ''}  {where}"
+
+
+def _listed(lines: list[str], word: str) -> None:
+    for line in lines[:SHOWN]:
+        print("  " + "".join(char if char.isprintable() else " " for char in line))
+    if len(lines) > SHOWN:
+        print(f"  and {len(lines) - SHOWN} more {word}s: the workbook lists them all")
+
+
 def _history(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     for one in desk.history(_folder(nightbook), arguments.what or ""):
-        facts = ", ".join(f"{name} {value}" for name, value in one.items() if name != "at")
-        print(f"{one['at']}  {facts}")
+        facts = [f"{name} {value}" for name, value in one.items() if value and name not in UNTOLD]
+        print(f"{one['at']}  {', '.join(facts)}")
     return 0
 
 
