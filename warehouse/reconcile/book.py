@@ -19,6 +19,14 @@ from warehouse.reconcile.ledger import Notice
 CUSTOM = "\x1f"
 _CANONICAL = r"0|-?(0|[1-9][0-9]*)\.[0-9]*[1-9]|-?[1-9][0-9]*"
 _ASSET = f"asset_id || case when is_custom_asset then {literal(CUSTOM)} else '' end"
+_DOCUMENTED = (
+    ("trading", "free"),
+    ("trading", "locked"),
+    ("margin", "locked"),
+    ("staking", "locked"),
+    ("custody", "free"),
+    ("custody", "locked"),
+)
 _COLUMNS = {
     "portfolio": "portfolio_id",
     "asset": _ASSET,
@@ -128,8 +136,8 @@ def _buckets(source: Source, day: str) -> dict[str, list[str]]:
         f"select distinct bucket, state from history.balances where snapshot_date = {day}"
     ).fetchall()
     return {
-        f"{bucket} {state}": [f"{bucket}_{state}", f"{bucket}.{state}", f"{bucket}/{state}"]
-        for bucket, state in found
+        f"{bucket} {state}": [f"{bucket}{mark}{state}" for mark in "_./-"]
+        for bucket, state in {*_DOCUMENTED, *found}
     }
 
 

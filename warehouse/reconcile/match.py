@@ -7,7 +7,7 @@ amounts, however many digits they have; no decimal type is asked to hold or to s
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -69,15 +69,25 @@ class Pair:
     is_unmapped: bool
 
 
-def compare(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
-    """Make the table `compared` of `ledger_side` and `book_side`, in the order of the keys."""
+def compare(
+    connection: DuckDBPyConnection,
+    fields: tuple[str, ...],
+    rejected: Collection[tuple[str, ...]] = (),
+) -> None:
+    """Make the table `compared` of `ledger_side` and `book_side`, in the order of the keys.
+
+    `rejected` are keys of rows that could not be read: they are odd, whatever else they hold.
+    """
+    columns_ = [pa.array([key[n] for key in rejected], pa.string()) for n in range(len(fields))]
+    copied(connection, "rejected_keys", pa.table(dict(zip(fields, columns_, strict=True))))
+    unread = f"({', '.join(fields)}) in (select ({', '.join(fields)}) from rejected_keys)"
     keys = ", ".join(
         f"case when l.rows is null then s.{name} else l.{name} end as {name}" for name in fields
     )
     same = " and ".join(f"l.{name} = s.{name}" for name in fields)
     connection.execute(
-        f"create or replace temp table compared as select "
-        f"(row_number() over (order by {', '.join(fields)}, is_unmapped))::bigint as no, * from ("
+        f"create or replace temp table compared as select *, {unread} as is_unread, "
+        f"(row_number() over (order by {', '.join(fields)}, is_unmapped))::bigint as no from ("
         f"select {keys}, l.amount as ledger, s.amount as snapshot, "
         "coalesce(l.rows, 0) as rows, l.line, l.lines, l.decimals, l.is_number, "
         "coalesce(l.is_unmapped, false) as is_unmapped, 'Matched' as result "
@@ -91,7 +101,7 @@ def odd(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> Iterator[Pai
     found = connection.execute(
         f"select no, {columns(fields)}, ledger, snapshot, rows, coalesce(lines, [line]), "
         "coalesce(decimals, 0), coalesce(is_number, false), is_unmapped from compared "
-        "where is_unmapped or ledger is distinct from snapshot order by no"
+        "where is_unmapped or is_unread or ledger is distinct from snapshot order by no"
     )
     wide = len(fields)
     while rows := found.fetchmany(_BATCH):

@@ -1,0 +1,236 @@
+"""The reconciliation as commands see it: init, run, status, history, sign, verify.
+
+`folder` is `<home>/reconcile`, `database` the published warehouse. Times and pauses are given.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from warehouse.export_source import book
+from warehouse.layout import written_aside
+from warehouse.reconcile import night, published, record, signing, store, template
+from warehouse.reconcile.annotations import ACCEPTED
+from warehouse.reconcile.config import TEMPLATE, read_config
+from warehouse.reconcile.ledger import Notice
+from warehouse.reconcile.readback import edited
+from warehouse.reconcile.refusals import NotReconciled
+from warehouse.reconcile.store import Folder, Json
+
+TIED, OPEN_BREAKS = 0, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What `init` wrote; files that were there are left as they are."""
+
+    files: tuple[Path, ...]
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a run came to: `exit_code` is 0 where all ties or is accepted, 3 where breaks are open.
+
+    A run without a ledger has no `run_id` and says so in `notices`.
+    """
+
+    day: date
+    run_id: str
+    digest: str
+    counts: Mapping[str, int]
+    open_breaks: int
+    breaks: int
+    files: tuple[Path, ...]
+    notices: tuple[Notice, ...]
+    exit_code: int
+
+    @property
+    def words(self) -> str:
+        """The result in one paragraph."""
+        if not self.run_id:
+            return "; ".join(one.words for one in self.notices)
+        keys = sum(self.counts.values())
+        rejected = sum(one.words.startswith("rejected") for one in self.notices)
+        return (
+            f"{self.day}: {keys} keys, {self.counts['Matched']} exact, "
+            f"{self.counts['Within tolerance']} within tolerance, {self.breaks} breaks "
+            f"({self.open_breaks} open), {rejected} rows rejected."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the newest result, or that of a day, stands, with its breaks and signatures."""
+
+    day: date
+    run_id: str
+    digest: str
+    counts: Mapping[str, int]
+    breaks: tuple[Json, ...]
+    signatures: tuple[Json, ...]
+    void: str
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What differs between a workbook and the result it shows; nothing where it is `whole`."""
+
+    file: Path
+    run_id: str
+    differences: tuple[str, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every exact figure is as it was."""
+        return not self.differences
+
+
+def init(database: Path, folder: Path) -> Begun:
+    """Write recon.toml and a ledger template with the keys of the newest book.
+
+    Raises `FileNotFoundError` where no warehouse is published.
+    """
+    kept = Folder(folder)
+    kept.make()
+    files = []
+    with book(database, None) as source:
+        path = folder / "ledger_template.xlsx"
+        keys = template.write(source, path)
+        files.append(path)
+    if not kept.config.exists():
+        with written_aside(kept.config) as file:
+            file.write(TEMPLATE.encode())
+        files.append(kept.config)
+    return Begun(tuple(files), keys)
+
+
+def run(
+    database: Path,
+    folder: Path,
+    *,
+    as_of: date | None = None,
+    program_version: str,
+    now: datetime,
+    pause: Callable[[], None] = lambda: time.sleep(0.2),
+) -> Ran:
+    """Read what people wrote, hold the inbox's ledgers against the book, write the workbook.
+
+    Raises `Ambiguous` (exit code 3) where a person must settle something, `NotReconciled` (2)
+    where an input cannot be used, `NotExported` where there is no such book.
+    """
+    kept = Folder(folder)
+    kept.make()
+    config = read_config(kept.config)
+    with book(database, as_of) as source:
+        done = night.run(
+            source,
+            kept,
+            config,
+            record.Given(program_version, now, pause),
+        )
+    if done.result is None:
+        return Ran(source.day, "", "", {}, 0, 0, (), done.notices, TIED)
+    found = done.result
+    opened = sum(one["status"] != ACCEPTED for one in found["breaks"])
+    halted = opened or found["counts"]["Portfolio not delivered"] or found["rejected"]
+    return Ran(
+        source.day,
+        found["run_id"],
+        found["digest"],
+        found["counts"],
+        opened,
+        len(found["breaks"]),
+        done.files,
+        done.notices,
+        OPEN_BREAKS if halted else TIED,
+    )
+
+
+def _found(kept: Folder, day: date | None) -> Json:
+    days = store.days(kept)
+    wanted = day or (days[-1] if days else None)
+    found = store.result(kept, wanted) if wanted else None
+    if found is None:
+        raise NotReconciled(
+            f"There is no result of {wanted or 'any day'} yet. Put a ledger into the inbox and run "
+            "`nightbook reconcile run`. Nothing was changed."
+        )
+    return found
+
+
+def status(folder: Path, *, day: date | None = None) -> Standing:
+    """How the newest result stands, or that of a day.
+
+    Raises `NotReconciled` where there is none.
+    """
+    kept = Folder(folder)
+    found = _found(kept, day)
+    opened = any(one["status"] != ACCEPTED for one in found["breaks"])
+    return Standing(
+        date.fromisoformat(found["day"]),
+        found["run_id"],
+        found["digest"],
+        found["counts"],
+        tuple(found["breaks"]),
+        tuple(signing.valid(kept, found["digest"]).values()),
+        signing.void(kept, found),
+        OPEN_BREAKS if opened else TIED,
+    )
+
+
+def history(folder: Path, break_id: str) -> tuple[Json, ...]:
+    """Every day of a break and everything that was said of it, oldest first.
+
+    Raises `NotReconciled` where nothing is known of it.
+    """
+    kept = Folder(folder)
+    told: list[Json] = []
+    for day in store.days(kept):
+        found = store.by_id(store.result(kept, day)).get(break_id)
+        if found:
+            told.append({"at": day.isoformat(), "kind": "break", **found})
+    for one in store.annotations(kept):
+        about = {"at": one["at"], "kind": "said", "who": one["who"]}
+        told += [about | entry for entry in one["entries"] if entry["break_id"] == break_id]
+    if not told:
+        raise NotReconciled(
+            f"{break_id!r} is no break that was ever seen; `nightbook reconcile status` lists "
+            "those of today. Nothing was changed."
+        )
+    return tuple(sorted(told, key=lambda one: (one["at"], one["kind"])))
+
+
+def sign(
+    folder: Path, *, role: str, who: str, comment: str = "", day: date | None = None, now: datetime
+) -> Json:
+    """Sign the newest result, or that of a day, as preparer or reviewer.
+
+    Raises `NotReconciled` where both would be the same person or there is no result.
+    """
+    kept = Folder(folder)
+    return signing.sign(kept, _found(kept, day), role=role, who=who, comment=comment, at=now)
+
+
+def verify(folder: Path, file: Path) -> Verified:
+    """Hold the exact figures of a workbook against the stored result; edits are named.
+
+    Raises `NotReconciled` where the file is no workbook of ours or its run is not known.
+    """
+    kept = Folder(folder)
+    read = edited(file, file.read_bytes()) if file.is_file() else None
+    found = store.result_of(kept, read.run_id) if read else None
+    if read is None or found is None:
+        raise NotReconciled(
+            f"{file.name} is no workbook of a run that this folder knows. Nothing was verified."
+        )
+    return Verified(file, read.run_id, tuple(record.edits(read, found)))
+
+
+def ops_rows(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Rows for `ops.breaks`, `ops.annotations` and `ops.signoffs` (see `tables`)."""
+    return published.rows(Folder(folder))

@@ -1,0 +1,174 @@
+"""One run from end to end: comments in, ledgers in, verdict out, workbook out, all of it kept."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from warehouse.export_source import Source
+from warehouse.reconcile import book, inbox, signing, store
+from warehouse.reconcile.annotations import ENGINE, FIELDS, OPEN, State, merged, state
+from warehouse.reconcile.config import Config
+from warehouse.reconcile.ledger import Ledger, Notice, stacked_twice
+from warehouse.reconcile.outcome import Outcome, reconciled
+from warehouse.reconcile.readback import Edited
+from warehouse.reconcile.reading import read_ledger
+from warehouse.reconcile.record import Given, evidence, kept, written
+from warehouse.reconcile.shown import Shown
+from warehouse.reconcile.store import Folder, Json
+from warehouse.reconcile.tieout import rolled, tied
+
+_TWICE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a run left: no result where no ledger was there."""
+
+    result: Json | None
+    files: tuple[Path, ...]
+    notices: tuple[Notice, ...]
+
+
+def run(source: Source, folder: Folder, config: Config, given: Given) -> Done:
+    """Reconcile one book; nothing is written before everything is read."""
+    ours, paths = inbox.workbooks(folder, store.seen(folder))
+    found = inbox.ledgers(folder, source.day, paths, given.pause)
+    if not found.ledgers:
+        return Done(None, (), (_late(folder, source), *found.notices))
+    ledger = read_ledger(found.ledgers, config, store.mappings(folder), source.day)
+    said = [*found.notices, *_read_back(folder, ours)]
+    prior = store.before(folder, source.day)
+    days = store.days(folder)
+    is_newest = not days or source.day >= days[-1]
+    known = book.known(source, config.stale_hours)
+    outcome = reconciled(source, ledger, config, known, (prior, state(folder), is_newest))
+    store.write(folder.mappings, ledger.remembered)
+    _engine(folder, outcome, given, is_newest=is_newest)
+    notices = [
+        *(Notice("medium", words) for words in source.notices),
+        *said,
+        *outcome.notices,
+        *_about(ledger, source),
+    ]
+    shown = _shown(source, folder, (ledger, outcome, known), (config, given), notices)
+    result = kept(folder, shown, config, given)
+    return Done(result, written(folder, shown), tuple(notices))
+
+
+def _late(folder: Folder, source: Source) -> Notice:
+    days = store.days(folder)
+    last = f"; the last one that was reconciled is of {days[-1]}" if days else ""
+    return Notice("medium", f"no ledger for {source.day} lies in the inbox{last}")
+
+
+def _read_back(folder: Folder, ours: list[Edited]) -> Iterator[Notice]:
+    """Take in what people wrote, once for each version of each file."""
+    for one in ours:
+        told = store.by_id(store.result_of(folder, one.run_id))
+        entries, notices = merged(one, state(folder, one.base_revision), state(folder), told)
+        yield from notices
+        yield from signing.taken(folder, one)
+        if entries:
+            store.add_annotations(
+                folder,
+                {
+                    "who": one.who,
+                    "at": one.at.isoformat(),
+                    "source": one.name,
+                    "sha256": one.sha256,
+                    "run_id": one.run_id,
+                    "base_revision": one.base_revision,
+                    "entries": entries,
+                },
+            )
+    store.add_seen(folder, [one.sha256 for one in ours])
+
+
+def _engine(folder: Folder, outcome: Outcome, given: Given, *, is_newest: bool) -> None:
+    """Keep what the engine itself did: breaks opened again, and ids that changed."""
+    if not is_newest:
+        return
+    now = state(folder)
+    entries: list[Json] = [
+        {"break_id": new, "field": field, "value": now.of(old, field)}
+        for new, old in outcome.renamed.items()
+        for field in FIELDS
+        if field in now.breaks.get(old, {})
+    ]
+    for one in outcome.breaks:
+        if one.id not in outcome.renamed and one.status == OPEN != now.of(one.id, "status"):
+            entry = {"break_id": one.id, "field": "status", "value": OPEN, "note": one.note}
+            entries.append(entry | {"episode": one.episode})
+    if entries:
+        about: Json = {"who": ENGINE, "at": given.now.isoformat(), "source": "", "sha256": ""}
+        about |= {"run_id": "", "base_revision": now.revision}
+        store.add_annotations(folder, about | {"entries": entries})
+
+
+def _about(ledger: Ledger, source: Source) -> Iterator[Notice]:
+    """What the ledgers themselves say against being used."""
+    for one in ledger.sources:
+        if one.as_of is not None and one.as_of != source.day:
+            words = f"the ledger is as of {one.as_of}, the snapshot as of {source.day}"
+            yield Notice("high", words, one.name)
+        if not one.used:
+            yield Notice("high", "the ledger has no row that could be used", one.name)
+    for place, words in zip(range(_TWICE), stacked_twice(ledger), strict=False):
+        if place < _TWICE:
+            yield Notice("medium", "two files have the same key: they were added up", words)
+
+
+def _shown(
+    source: Source,
+    folder: Folder,
+    found: tuple[Ledger, Outcome, book.Known],
+    about: tuple[Config, Given],
+    notices: list[Notice],
+) -> Shown:
+    ledger, outcome, known = found
+    config, given = about
+    prior = store.before(folder, source.day)
+    ties = tied(source.connection, outcome.fields)
+    run_id = f"{source.day:%Y%m%d}-{outcome.digest[:12]}"
+    said = state(folder)
+    signed = signing.valid(folder, outcome.digest)
+    now = {
+        "day": source.day.isoformat(),
+        "digest": outcome.digest,
+        "breaks": [asdict(one) for one in outcome.breaks],
+        "ties": [asdict(one) for one in ties],
+    }
+    return Shown(
+        config.name,
+        source,
+        ledger,
+        outcome,
+        ties,
+        rolled(ties, prior),
+        _resolved(prior, outcome, said),
+        notices,
+        evidence(source, (ledger, outcome), config, given, run_id),
+        {role: (one["who"], one["comment"]) for role, one in signed.items()},
+        signing.void(folder, now),
+        run_id,
+        said.revision,
+        source.snapshot["finished_at"],
+        known.shown,
+    )
+
+
+def _resolved(prior: Json | None, outcome: Outcome, said: State) -> list[Json]:
+    """Breaks of the run before that are gone, and how they went."""
+    now = {one.id for one in outcome.breaks} | set(outcome.renamed.values())
+    gone = [one for id_, one in store.by_id(prior).items() if id_ not in now]
+    return [
+        one
+        | {
+            "closed_on": outcome.day.isoformat(),
+            "closed_because": "matched, or its key is gone from both sides",
+            "status": said.of(one["id"], "status"),
+            "owner": said.of(one["id"], "owner"),
+            "comment": said.of(one["id"], "comment"),
+        }
+        for one in gone
+    ]

@@ -1,0 +1,113 @@
+"""One reconciliation of one book: both sides read, matched and judged, and what came of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from warehouse.export_source import Source
+from warehouse.reconcile import book, match, resolve
+from warehouse.reconcile.annotations import State
+from warehouse.reconcile.book import Known
+from warehouse.reconcile.breaks import Break, identified, shown_names
+from warehouse.reconcile.causes import Case, suggested
+from warehouse.reconcile.config import Config
+from warehouse.reconcile.ledger import Ledger, Notice
+from warehouse.reconcile.match import Result
+from warehouse.reconcile.resolve import Alias
+from warehouse.reconcile.tonight import Prior, known_before, past_of, tonight, with_yesterday
+from warehouse.reconcile.verdicts import Court, Judged, judged
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run; every key stands in the table `compared` of the connection."""
+
+    day: date
+    fields: tuple[str, ...]
+    counts: Mapping[Result, int]
+    breaks: tuple[Break, ...]
+    ids: Mapping[int, str]
+    episodes: Mapping[str, tuple[int, str]]
+    renamed: Mapping[str, str]
+    aliases: tuple[Alias, ...]
+    notices: tuple[Notice, ...]
+    digest: str
+
+
+def reconciled(
+    source: Source, ledger: Ledger, config: Config, known: Known, past: tuple[Prior, State, bool]
+) -> Outcome:
+    """Hold a ledger against a book.
+
+    `past` is the result before, the annotations, and whether this is the newest day, which alone
+    may open again what was settled.
+    """
+    connection, fields = source.connection, ledger.fields
+    book.side(source, fields)
+    taken = resolve.side(connection, ledger, known, config)
+    match.compare(connection, fields, taken.rejected)
+    court = Court(fields, config, known.delivered, known.names["portfolio"], taken.rejected)
+    found = judged(match.odd(connection, fields), court)
+    match.settle(connection, {one.pair.no: one.result for one in found})
+    broken = [one for one in found if one.result.is_break]
+    prior = past[0]
+    ids = identified(config.name, fields, [one.pair.key for one in broken])
+    keys = [one.pair.key for one in broken]
+    before, notices = known_before(prior, fields, dict(zip(ids, keys, strict=True)))
+    cases = with_yesterday(
+        source,
+        fields,
+        [
+            Case(one, id_, past_of(before.get(id_)), shown_names(fields, one.pair.key, known.shown))
+            for one, id_ in zip(broken, ids, strict=True)
+        ],
+    )
+    episodes = {id_: (one[0], one[1]) for id_, one in (prior or {}).get("episodes", {}).items()}
+    causes = suggested(cases, fields)
+    made = [
+        tonight(case, causes, (ledger, known, config), (source.day, before, episodes, past))
+        for case in cases
+    ]
+    episodes |= {one.id: (one.episode, one.ever_seen.isoformat()) for one in made}
+    digest = match.digest(connection, fields, [config.name, str(source.day), source.snapshot_id])
+    return Outcome(
+        source.day,
+        fields,
+        match.counts(connection),
+        tuple(sorted(made, key=_order)),
+        {one.pair.no: id_ for one, id_ in zip(broken, ids, strict=True)},
+        episodes,
+        {id_: one["id"] for id_, one in before.items() if one["id"] != id_},
+        taken.aliases,
+        (*known.notices, *ledger.notices, *taken.notices, *notices, *_absent(found, known, fields)),
+        digest,
+    )
+
+
+def _order(one: Break) -> tuple[str, int, str, str]:
+    size = one.difference.lstrip("-")
+    return (one.names.get("asset", ""), -len(size.partition(".")[0]), _descending(size), one.id)
+
+
+def _descending(digits: str) -> str:
+    """A text that sorts the other way round, for digits of equal length."""
+    return digits.translate(str.maketrans("0123456789", "9876543210"))
+
+
+def _absent(found: Sequence[Judged], known: Known, fields: tuple[str, ...]) -> Sequence[Notice]:
+    """One notice for each portfolio that the API did not deliver, not one break for each key."""
+    counted: dict[str, int] = {}
+    for one in found:
+        if one.result is Result.NOT_DELIVERED:
+            portfolio = one.pair.key[fields.index("portfolio")]
+            counted[portfolio] = counted.get(portfolio, 0) + 1
+    return [
+        Notice(
+            "high",
+            f"portfolio {known.shown['portfolio'].get(one, one)} was not delivered by the API: "
+            f"{number} keys of the ledger could not be compared",
+            "snapshot",
+            one,
+        )
+        for one, number in sorted(counted.items())
+    ]

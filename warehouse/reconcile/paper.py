@@ -1,0 +1,174 @@
+"""Sheets that are written cell by cell: no text becomes a formula, no number is the truth."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from warehouse.reconcile.annotations import in_cell
+from warehouse.workbook.cells import LONGEST_NUMBER, is_hostile
+from warehouse.workbook.columns import Kind
+from warehouse.workbook.frame import Draft, must, print_set_up
+
+PLACES = 18
+_WHOLE = 15
+_TALL = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A column: its title, its width in letters, and what kind of cell it has.
+
+    Kinds beyond the workbook's own: `date`, and `yellow` for what people write.
+    """
+
+    title: str
+    width: float = 14
+    kind: str = "text"
+    is_printed: bool = True
+
+
+class Paper:
+    """One sheet, written from top to bottom."""
+
+    def __init__(self, draft: Draft, name: str, headings: Sequence[Heading]) -> None:
+        self.sheet = draft.book.add_worksheet(name)
+        self.name = name
+        self.headings = headings
+        self.row = 0
+        self._formats = draft.formats
+        text = {"num_format": "@", "valign": "top", "text_wrap": True}
+        yellow = text | {"bg_color": "#FFF9DB", "locked": False, "border": 4}
+        self._yellow = draft.book.add_format(yellow)
+        self._quoted_yellow = draft.book.add_format(yellow | {"quote_prefix": True})
+        self._wrapped = draft.book.add_format(text)
+        self._quoted = draft.book.add_format(text | {"quote_prefix": True})
+        self._date = draft.book.add_format({"num_format": "yyyy-mm-dd", "valign": "top"})
+        for place, one in enumerate(headings):
+            options = {} if one.is_printed else {"level": 1}
+            self.sheet.set_column(place, place, one.width, None, options)
+        self.sheet.hide_gridlines(2)
+
+    def title(self, text: str) -> None:
+        """A line in large letters."""
+        self.sheet.set_row(self.row, 26)
+        must(self.sheet.write_string(self.row, 0, text, self._formats.title))
+        self.row += 1
+
+    def heads(self, titles: Sequence[str] = ()) -> None:
+        """The header, of all columns or of other ones."""
+        self.sheet.set_row(self.row, 32)
+        for place, text in enumerate(titles or [one.title for one in self.headings]):
+            must(self.sheet.write_string(self.row, place, text, self._formats.header))
+        self.row += 1
+
+    def text(self, place: int, text: str, kind: str = "text", shape: Any = None) -> None:
+        """A text, whatever it looks like."""
+        if shape is None:
+            plain, quoted = {
+                "yellow": (self._yellow, self._quoted_yellow),
+                "exact": (self._formats.cells[Kind.EXACT], self._formats.hostile[Kind.EXACT]),
+            }.get(kind, (self._wrapped, self._quoted))
+            shape = quoted if is_hostile(text) else plain
+        must(self.sheet.write_string(self.row, place, in_cell(text), shape))
+
+    def number(self, place: int, text: str | None, shape: Any = None) -> None:
+        """An exact text as the number nearest to it, where a number can be."""
+        if text is not None and len(text) <= LONGEST_NUMBER:
+            shape = shape or self._formats.cells[Kind.NUMBER]
+            must(self.sheet.write_number(self.row, place, float(text), shape))
+
+    def count(self, place: int, number: int) -> None:
+        """A count."""
+        must(self.sheet.write_number(self.row, place, number, self._formats.cells[Kind.COUNT]))
+
+    def day(self, place: int, day: date) -> None:
+        """A date."""
+        must(self.sheet.write_datetime(self.row, place, day, self._date))
+
+    def formula(self, place: int, formula: str, value: object, kind: str = "text") -> None:
+        """A formula of ours with what it comes to."""
+        shape = {
+            "amount": self._formats.cells[Kind.NUMBER],
+            "count": self._formats.cells[Kind.COUNT],
+            "good": self._formats.good,
+            "bad": self._formats.bad,
+        }.get(kind)
+        must(self.sheet.write_formula(self.row, place, formula, shape, value))
+
+    def line(self, values: Sequence[object]) -> None:
+        """One row by the kinds of the columns; None is an empty cell."""
+        for place, (value, heading) in enumerate(zip(values, self.headings, strict=True)):
+            if value is None:
+                continue
+            if heading.kind == "amount":
+                self.number(place, str(value))
+            elif isinstance(value, int):
+                self.count(place, value)
+            elif isinstance(value, date):
+                self.day(place, value)
+            else:
+                self.text(place, str(value), heading.kind)
+        pairs = zip(values, self.headings, strict=True)
+        longest = max(_lines(str(value), heading) for value, heading in pairs)
+        self.sheet.set_row(self.row, _TALL * min(longest, 12))
+        self.row += 1
+
+    def table(self, rows: Iterable[Sequence[object]], footer: str, frozen: int = 1) -> None:
+        """Title above, then the header, the rows, panes, filter and print set-up."""
+        first = self.row
+        self.heads()
+        for row in rows:
+            self.line(row)
+        self.finish(first, footer, frozen)
+
+    def finish(self, header: int, footer: str, frozen: int) -> None:
+        """Panes, filter and print set-up of a table whose header stands in a row."""
+        last = max(self.row - 1, header)
+        self.sheet.freeze_panes(header + 1, frozen)
+        self.sheet.autofilter(header, 0, last, len(self.headings) - 1)
+        printed = sum(one.is_printed for one in self.headings)
+        self.sheet.print_area(0, 0, last, printed - 1)
+        self.sheet.repeat_rows(header)
+        print_set_up(self.sheet, footer=f"{footer}, {self.name}")
+
+
+def _lines(text: str, heading: Heading) -> int:
+    if heading.kind in ("amount", "exact"):
+        return 1
+    return sum(-(-max(len(part), 1) // int(heading.width)) for part in text.split("\n")[:12])
+
+
+def fixed(text: str | None) -> str:
+    """An exact text with 18 decimals, as the difference formula takes it apart."""
+    whole, _, part = (text or "0").partition(".")
+    return f"{whole}.{part.ljust(PLACES, '0')}"
+
+
+def can_be_live(*texts: str) -> bool:
+    """Whether the difference formula is exact for these: 15 whole digits and 18 decimals."""
+    return all(
+        len(text.partition(".")[0].lstrip("-")) <= _WHOLE and len(text.partition(".")[2]) == PLACES
+        for text in texts
+    )
+
+
+def difference(ours: str, theirs: str) -> str:
+    """The formula of the difference of two cells of fixed texts: exact, and no point is parsed."""
+
+    def whole(cell: str) -> str:
+        return f"VALUE(LEFT({cell},LEN({cell})-19))"
+
+    def sign(cell: str) -> str:
+        return f'IF(LEFT({cell})="-",-1,1)'
+
+    def middle(cell: str) -> str:
+        return f"{sign(cell)}*VALUE(MID({cell},LEN({cell})-17,9))"
+
+    def last(cell: str) -> str:
+        return f"{sign(cell)}*VALUE(RIGHT({cell},9))"
+
+    return (
+        f"=((({whole(ours)}-{whole(theirs)})*1E9+{middle(ours)}-{middle(theirs)})*1E9"
+        f"+{last(ours)}-{last(theirs)})/1E18"
+    )

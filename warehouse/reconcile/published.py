@@ -1,0 +1,101 @@
+"""What was kept, as rows of the tables of `ops`."""
+
+from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from warehouse.reconcile import store
+from warehouse.reconcile.amounts import exact
+from warehouse.reconcile.book import CUSTOM
+from warehouse.reconcile.store import Folder, Json
+
+_COLUMN = {
+    "portfolio": "portfolio_id",
+    "asset": "asset_id",
+    "venue": "venue_id",
+    "account": "account_name",
+    "bucket": "bucket",
+}
+_SAME = ("episode", "result", "source", "placement", "cause", "note", "age_days", "change")
+_SAID = ("status", "owner", "root_cause", "comment")
+_PLACES, _WHOLE = 18, 20
+Row = dict[str, Any]
+
+
+def rows(folder: Folder) -> dict[str, list[Row]]:
+    """Rows of `breaks`, `annotations` and `signoffs`, by the table's name."""
+    return {
+        "breaks": list(_breaks(folder)),
+        "annotations": list(_annotations(folder)),
+        "signoffs": list(_signoffs(folder)),
+    }
+
+
+def _breaks(folder: Folder) -> Iterator[Row]:
+    for day in store.days(folder):
+        found = store.result(folder, day) or {}
+        fields = found.get("fields", [])
+        for one in found.get("breaks", []):
+            yield _break(day, found["run_id"], fields, one)
+
+
+def _break(day: date, run_id: str, fields: list[str], one: Json) -> Row:
+    key = dict(zip(fields, one["key"], strict=True))
+    asset = key["asset"]
+    row: Row = {column: key.get(name) for name, column in _COLUMN.items()}
+    row |= {name: one[name] for name in (*_SAME, *_SAID)}
+    return row | {
+        "snapshot_date": day,
+        "break_id": one["id"],
+        "run_id": run_id,
+        "asset_id": asset.removesuffix(CUSTOM),
+        "is_custom_asset": asset.endswith(CUSTOM),
+        "ledger_text": one["ledger"],
+        "snapshot_text": one["snapshot"],
+        "difference": fitting(one["difference"]),
+        "difference_text": one["difference"],
+        "ledger_rows": one["rows"],
+        "first_seen": date.fromisoformat(one["first_seen"]),
+        "ever_seen": date.fromisoformat(one["ever_seen"]),
+    }
+
+
+def fitting(text: str) -> Decimal | None:
+    """An amount where DECIMAL(38,18) holds it exactly."""
+    whole, _, part = text.lstrip("-").partition(".")
+    return exact(text) if len(whole) <= _WHOLE and len(part) <= _PLACES else None
+
+
+def _annotations(folder: Folder) -> Iterator[Row]:
+    for one in store.annotations(folder):
+        for number, entry in enumerate(one["entries"], 1):
+            yield {
+                "revision": one["no"],
+                "entry_no": number,
+                "break_id": entry["break_id"],
+                "field": entry["field"],
+                "value": entry["value"],
+                "accepted_text": entry.get("accepted", ""),
+                "who": one["who"],
+                "said_at": datetime.fromisoformat(one["at"]),
+                "source": one["source"],
+                "sha256": one["sha256"],
+            }
+
+
+def _signoffs(folder: Folder) -> Iterator[Row]:
+    for one in store.signoffs(folder):
+        day = date.fromisoformat(one["day"])
+        newest = store.result(folder, day) or {}
+        yield {
+            "snapshot_date": day,
+            "signoff_no": one["no"],
+            "role": one["role"],
+            "who": one["who"],
+            "signed_at": datetime.fromisoformat(one["at"]),
+            "comment": one["comment"],
+            "run_id": one["run_id"],
+            "digest": one["digest"],
+            "is_valid": newest.get("digest") == one["digest"],
+        }

@@ -1,0 +1,159 @@
+"""What people wrote into a workbook, found by break id, wherever its rows and columns went.
+
+Only the fields for people and the sign-off are read; every number in it is ignored.
+"""
+
+import hashlib
+import io
+import re
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import python_calamine
+
+from warehouse.reconcile.columns import as_text
+from warehouse.reconcile.names import folded
+
+BREAK_ID = "Break ID"
+TITLES = ("status", "owner", "root cause", "comment")
+ROLES = {"prepared by": "preparer", "reviewed by": "reviewer"}
+_LOOKED_AT = 60
+_ID = re.compile(r"B-[0-9A-F]{8,64}")
+_WHO = re.compile(r"<(?:cp:lastModifiedBy|dc:creator)>([^<]*)<")
+_WHEN = re.compile(r"<(?:dcterms:modified|dc:date)[^>]*>([^<]*)<")
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """One workbook as it was found: what it was made from, and what is written in it.
+
+    `rows` are fields by break id; `numbers` its exact texts by break id, for `verify` alone.
+    """
+
+    path: Path
+    sha256: str
+    run_id: str
+    base_revision: int
+    who: str
+    at: datetime
+    rows: Mapping[str, Mapping[str, str]]
+    numbers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    signed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self.path.name
+
+
+def edited(path: Path, content: bytes) -> Edited | None:
+    """Read a workbook of ours, or None where a file is something else."""
+    try:
+        with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
+            sheets = [
+                book.get_sheet_by_name(name).to_python(skip_empty_area=False)
+                for name in book.sheet_names
+                if not name.startswith("All positions")
+            ]
+    except (python_calamine.CalamineError, python_calamine.ZipError, python_calamine.XmlError):
+        return None
+    made_from = _beside(sheets, ("run_id", "base_revision"))
+    found = [one for rows in sheets if (one := _table(rows)) is not None]
+    if not found or "run_id" not in made_from:
+        return None
+    rows, numbers = found[0]
+    who, at = _about(path, content)
+    revision = made_from.get("base_revision", "0")
+    return Edited(
+        path,
+        hashlib.sha256(content).hexdigest(),
+        made_from["run_id"],
+        int(revision) if revision.isdigit() else 0,
+        who,
+        at,
+        rows,
+        numbers,
+        dict(_signed(sheets)),
+    )
+
+
+def _beside(sheets: Sequence[Sequence[Sequence[object]]], labels: Sequence[str]) -> dict[str, str]:
+    """What stands right of some labels, on any sheet."""
+    found: dict[str, str] = {}
+    for rows in sheets:
+        for row in rows:
+            for cell, beside in pairwise(row):
+                if isinstance(cell, str) and cell in labels and as_text(beside):
+                    found.setdefault(cell, as_text(beside))
+    return found
+
+
+def _table(
+    rows: Sequence[Sequence[object]],
+) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]] | None:
+    """The table of breaks on a sheet, by its header, which may stand anywhere near the top."""
+    for number, row in enumerate(rows[:_LOOKED_AT]):
+        titles = [folded(as_text(cell)) for cell in row]
+        if folded(BREAK_ID) in titles and "comment" in titles and "last comment" not in titles:
+            place = titles.index(folded(BREAK_ID))
+            below = [
+                one for one in rows[number + 1 :] if _ID.fullmatch(as_text(one[place]).strip())
+            ]
+            people = {
+                name.replace(" ", "_"): titles.index(name) for name in TITLES if name in titles
+            }
+            exact = {
+                name: titles.index(f"{name}, exact")
+                for name in ("ledger", "snapshot", "difference")
+                if f"{name}, exact" in titles
+            }
+            return _cells(below, place, people), _cells(below, place, exact)
+    return None
+
+
+def _is_id(cell: object) -> bool:
+    return bool(_ID.fullmatch(as_text(cell).strip()))
+
+
+def _cells(
+    rows: Sequence[Sequence[object]], place: int, columns: Mapping[str, int]
+) -> dict[str, dict[str, str]]:
+    return {
+        as_text(row[place]).strip(): {name: as_text(row[at]) for name, at in columns.items()}
+        for row in rows
+    }
+
+
+def _signed(sheets: Sequence[Sequence[Sequence[object]]]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """By role the name and the comment beside its label."""
+    for rows in sheets:
+        for row in rows:
+            role = ROLES.get(folded(as_text(row[0]))) if row else None
+            if role and len(row) > 1 and as_text(row[1]).strip():
+                comment = as_text(row[2]).strip() if len(row) > 2 else ""  # noqa: PLR2004 - third cell
+                yield role, (as_text(row[1]).strip(), comment)
+
+
+def _about(path: Path, content: bytes) -> tuple[str, datetime]:
+    """Who saved it last and when, as the file says, or its time on disk."""
+    told = ""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as names:
+            for part in ("docProps/core.xml", "meta.xml"):
+                if part in names.namelist():
+                    told = names.read(part).decode("utf-8", "replace")
+    except zipfile.BadZipFile:
+        told = ""
+    who, when = _WHO.search(told), _WHEN.search(told)
+    changed = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(microsecond=0)
+    if when:
+        try:
+            stated = datetime.fromisoformat(when[1].strip()[:19]).replace(tzinfo=UTC)
+        except ValueError:
+            stated = changed
+        changed = max(stated, changed)
+    return (who[1] if who else "") or path.name, changed

@@ -1,0 +1,114 @@
+"""What a run leaves: the kept result, the workbook, the breaks for machines, the evidence."""
+
+import csv
+import hashlib
+import io
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from warehouse.export_source import Source
+from warehouse.layout import written_aside
+from warehouse.reconcile import store, workbook
+from warehouse.reconcile.config import Config
+from warehouse.reconcile.ledger import Ledger
+from warehouse.reconcile.outcome import Outcome
+from warehouse.reconcile.paper import fixed
+from warehouse.reconcile.readback import Edited
+from warehouse.reconcile.shown import Shown
+from warehouse.reconcile.store import Folder, Json
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a run is given besides its data."""
+
+    program_version: str
+    now: datetime
+    pause: Callable[[], None]
+
+
+def evidence(
+    source: Source, found: tuple[Ledger, Outcome], config: Config, given: Given, run_id: str
+) -> dict[str, str]:
+    """What stands behind the figures, in words."""
+    ledger, outcome = found
+    told = {
+        "run": run_id,
+        "digest of the result": outcome.digest,
+        "made by": f"nightbook {given.program_version}",
+        "warehouse made by": f"nightbook {source.build['program_version']}",
+        "snapshot": source.snapshot_id,
+        "read from": f"{source.snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
+        "read until": f"{source.snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
+        "level": ", ".join(outcome.fields),
+        "tolerance": f"absolute {config.absolute}, relative {config.relative}",
+        "SHA-256 of recon.toml": config.digest,
+    }
+    told |= {f"tolerance of {asset}": str(one) for asset, one in config.per_asset.items()}
+    for one in ledger.sources:
+        told[f"SHA-256 of {one.name} {one.sheet}".strip()] = one.sha256
+    told |= {result.value: str(count) for result, count in outcome.counts.items()}
+    return told
+
+
+def kept(folder: Folder, shown: Shown, config: Config, given: Given) -> Json:
+    """Keep the result; what was kept is what `status` and `verify` say."""
+    outcome = shown.outcome
+    result: Json = {
+        "name": config.name,
+        "day": shown.day.isoformat(),
+        "run_id": shown.run_id,
+        "digest": outcome.digest,
+        "snapshot_id": shown.source.snapshot_id,
+        "fields": list(outcome.fields),
+        "counts": {one.value: count for one, count in outcome.counts.items()},
+        "rejected": len(shown.ledger.rejected),
+        "breaks": [asdict(one) for one in outcome.breaks],
+        "resolved": list(shown.resolved),
+        "episodes": dict(outcome.episodes),
+        "ties": [asdict(one) for one in shown.ties],
+        "sources": [asdict(one) for one in shown.ledger.sources],
+        "notices": [asdict(one) for one in shown.notices],
+        "evidence": dict(shown.evidence),
+        "revision": shown.revision,
+        "made_at": given.now.isoformat(),
+    }
+    store.add_result(folder, result)
+    return store.result(folder, shown.day) or result
+
+
+def written(folder: Folder, shown: Shown) -> tuple[Path, ...]:
+    """Write the workbook and the breaks for machines; what we wrote need not be read back."""
+    place = folder.out / shown.day.isoformat()
+    book_path = place / f"recon_{shown.day}.xlsx"
+    workbook.write(shown, book_path)
+    table = io.StringIO()
+    csv.writer(table).writerows(workbook.rows_of_breaks(shown))
+    csv_path = place / f"breaks_{shown.day}.machines.csv"
+    with written_aside(csv_path) as file:
+        file.write(table.getvalue().encode())
+    store.add_seen(folder, [hashlib.sha256(book_path.read_bytes()).hexdigest()])
+    return book_path, csv_path
+
+
+def edits(read: Edited, found: Json) -> Iterator[str]:
+    """What in a workbook is not as it was written: such figures are ignored, and told here."""
+    known = store.by_id(found)
+    for break_id, cells in read.numbers.items():
+        one = known.get(break_id)
+        if one is None:
+            yield f"{break_id} is no break of run {read.run_id}"
+            continue
+        wanted: Mapping[str, Any] = {
+            "ledger": fixed(one["ledger"]),
+            "snapshot": fixed(one["snapshot"]),
+            "difference": one["difference"],
+        }
+        for name, text in cells.items():
+            if text != wanted[name]:
+                yield f"{break_id}: {name} was {wanted[name]} and is now {text[:60]!r}"
+    for break_id in known.keys() - read.numbers.keys():
+        yield f"{break_id} is missing"

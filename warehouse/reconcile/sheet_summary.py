@@ -1,0 +1,138 @@
+"""The first sheet: whether it ties, what is open and how old, and who signed."""
+
+from warehouse.reconcile.annotations import ACCEPTED, STATUSES
+from warehouse.reconcile.book import shown_asset
+from warehouse.reconcile.match import Result
+from warehouse.reconcile.paper import Heading, Paper
+from warehouse.reconcile.shown import Shown
+from warehouse.workbook.frame import Draft, must, print_set_up
+
+_COLUMNS = (
+    Heading("", 24),
+    Heading("", 18),
+    Heading("", 18),
+    Heading("", 18),
+    Heading("", 18),
+    Heading("", 18),
+)
+_AGES = (("0-1 days", 0, 1), ("2-4 days", 2, 4), ("5-29 days", 5, 29), ("30+ days", 30, 10**6))
+_CHANGES = ("new", "returned", "changed", "unchanged")
+_SHOWN_ASSETS = 10
+
+
+def summary(draft: Draft, shown: Shown) -> None:
+    """Write the first sheet; it is protected without a password but for the sign-off."""
+    on = Paper(draft, "Summary", _COLUMNS)
+    on.title(f"Reconciliation {shown.name}")
+    on.text(0, "As of")
+    must(on.sheet.write_datetime(on.row, 1, shown.day, draft.formats.day))
+    draft.book.define_name("as_of", f"=Summary!$B${on.row + 1}")
+    on.row += 1
+    for label, value in (("Snapshot", shown.source.snapshot_id), ("Run", shown.run_id)):
+        on.text(0, label)
+        on.text(1, value)
+        on.row += 1
+    _banner(draft, on, shown)
+    _counters(on, shown)
+    _grid(on, shown)
+    _assets(on, shown)
+    _signatures(on, shown)
+    on.sheet.print_area(0, 0, on.row, len(_COLUMNS) - 1)
+    print_set_up(on.sheet, footer=f"{shown.footer}, Summary")
+    on.sheet.set_portrait()
+    on.sheet.protect("", {"format_columns": True, "format_rows": True})
+
+
+def _banner(draft: Draft, on: Paper, shown: Shown) -> None:
+    breaks = shown.outcome.breaks
+    total, accepted = len(breaks), sum(one.status == ACCEPTED for one in breaks)
+    cells, status = shown.cells("A"), shown.cells("M")
+    counted = f'COUNTA({cells})-COUNTIF({status},"{ACCEPTED}")'
+    formula = f'={counted}&" OPEN BREAKS ("&COUNTA({cells})&" in total)"'
+    words = f"{total - accepted} OPEN BREAKS ({total} in total)"
+    on.sheet.set_row(on.row, 24)
+    on.formula(0, formula, words, "good" if total == accepted else "bad")
+    on.row += 1
+    urgent = [one for one in shown.notices if one.severity in ("high", "medium")]
+    for one in urgent[:6]:
+        on.sheet.set_row(on.row, 30)
+        words = ": ".join(filter(None, (one.where, one.words)))[:500]
+        must(
+            on.sheet.merge_range(on.row, 0, on.row, len(_COLUMNS) - 1, words, draft.formats.notice)
+        )
+        on.row += 1
+    if len(urgent) > 6:  # noqa: PLR2004 - as many as are shown above
+        on.text(0, f"and {len(urgent) - 6} more: see Notices")
+        on.row += 1
+    on.row += 1
+
+
+def _counters(on: Paper, shown: Shown) -> None:
+    on.heads(("Result", "Keys", "", "Since the run before", "Breaks", ""))
+    changes = {one: sum(b.change == one for b in shown.outcome.breaks) for one in _CHANGES}
+    right = [*changes.items(), ("resolved", len(shown.resolved))]
+    assets = [one for one in shown.ties if one.level == "asset"]
+    ties = sum(one.result == "equal" for one in assets)
+    right.append((f"assets that tie exactly, of {len(assets)}", ties))
+    for place, result in enumerate(Result):
+        on.text(0, result.value)
+        on.count(1, shown.outcome.counts[result])
+        if place < len(right):
+            on.text(3, right[place][0])
+            on.count(4, right[place][1])
+        on.row += 1
+    on.text(0, "Keys in all")
+    on.formula(1, f"=SUM(B{on.row - len(Result) + 1}:B{on.row})", _all(shown), "count")
+    on.row += 2
+
+
+def _all(shown: Shown) -> int:
+    return sum(shown.outcome.counts.values())
+
+
+def _grid(on: Paper, shown: Shown) -> None:
+    """Breaks by status and age, counted live."""
+    on.heads(("Status", *(label for label, _, _ in _AGES), "In all"))
+    status, age = shown.cells("M"), shown.cells("K")
+    for one in STATUSES:
+        on.text(0, one)
+        found = [b.age_days for b in shown.outcome.breaks if b.status == one]
+        for place, (_, low, high) in enumerate(_AGES, 1):
+            formula = f'=COUNTIFS({status},$A{on.row + 1},{age},">={low}",{age},"<={high}")'
+            on.formula(place, formula, sum(low <= days <= high for days in found), "count")
+        on.formula(5, f"=SUM(B{on.row + 1}:E{on.row + 1})", len(found), "count")
+        on.row += 1
+    on.row += 1
+
+
+def _assets(on: Paper, shown: Shown) -> None:
+    on.heads(("Asset", "Result", "Ledger", "Snapshot", "Difference", "Breaks"))
+    assets = [one for one in shown.ties if one.level == "asset"]
+    for one in sorted(assets, key=lambda tie: (-tie.breaks, tie.asset))[:_SHOWN_ASSETS]:
+        on.text(0, shown_asset(one.asset))
+        on.text(1, one.result)
+        on.number(2, one.ledger)
+        on.number(3, one.snapshot)
+        on.number(4, one.difference)
+        on.count(5, one.breaks)
+        on.row += 1
+    on.row += 1
+
+
+def _signatures(on: Paper, shown: Shown) -> None:
+    on.heads(("Sign-off", "Name", "Comment", "", "", ""))
+    rows = []
+    for label, role in (("Prepared by", "preparer"), ("Reviewed by", "reviewer")):
+        on.text(0, label)
+        name, comment = shown.signatures.get(role, ("", ""))
+        on.text(1, name, "yellow")
+        on.text(2, comment, "yellow")
+        rows.append(on.row + 1)
+        on.row += 1
+    one, other = (f"LOWER(TRIM(B{row}))" for row in rows)
+    words = "REVIEWER MUST DIFFER FROM PREPARER"
+    on.formula(0, f'=IF(AND({one}<>"",{one}={other}),"{words}","")', "")
+    on.row += 1
+    if shown.void:
+        on.text(0, shown.void)
+        on.row += 1

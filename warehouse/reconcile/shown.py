@@ -1,0 +1,58 @@
+"""What a workbook shows of a run: the outcome, its totals, and what stands behind them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from warehouse.export_source import Source
+from warehouse.reconcile.ledger import Ledger, Notice
+from warehouse.reconcile.outcome import Outcome
+from warehouse.reconcile.tieout import Rolled, Tie
+
+BREAKS, RESOLVED, POSITIONS, TIES = "Breaks", "Resolved", "All positions", "Tie-out"
+ROLLED, NOTICES, MAPPING, EVIDENCE = "Roll-forward", "Notices", "Mapping", "Evidence"
+HEADER, FIRST = 2, 3  # of the sheet Breaks, as a spreadsheet counts
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Everything a workbook shows; `resolved` are breaks of the run before that are gone.
+
+    `signatures` are by role: name, time and comment, or why they are void.
+    """
+
+    name: str
+    source: Source
+    ledger: Ledger
+    outcome: Outcome
+    ties: Sequence[Tie]
+    rolled: Sequence[Rolled]
+    resolved: Sequence[Mapping[str, Any]]
+    notices: Sequence[Notice]
+    evidence: Mapping[str, str]
+    signatures: Mapping[str, tuple[str, str]]
+    void: str
+    run_id: str
+    revision: int
+    made_at: datetime
+    shown: Mapping[str, Mapping[str, str]]
+
+    @property
+    def day(self) -> date:
+        """The business date of the book."""
+        return self.outcome.day
+
+    @property
+    def footer(self) -> str:
+        """What stands below every page."""
+        return f"Reconciliation {self.name} as of {self.day}, run {self.run_id}"
+
+    @property
+    def last(self) -> int:
+        """The last row of the sheet Breaks, as a spreadsheet counts."""
+        return FIRST + max(len(self.outcome.breaks), 1) - 1
+
+    def cells(self, letter: str) -> str:
+        """A column of the sheet Breaks."""
+        return f"{BREAKS}!${letter}${FIRST}:${letter}${self.last}"

@@ -1,0 +1,118 @@
+"""The reconciliation's workbook: all its sheets, in one file that appears whole or not at all."""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from warehouse.layout import written_aside
+from warehouse.reconcile import sheet_breaks, sheet_notes, sheet_summary
+from warehouse.reconcile.annotations import in_cell
+from warehouse.reconcile.book import columns
+from warehouse.reconcile.breaks import shown_names
+from warehouse.reconcile.shown import POSITIONS, Shown
+from warehouse.workbook.columns import ROWS_PER_SHEET, Column, Kind, Sheet, parts
+from warehouse.workbook.frame import define_names, draft, long_table
+from warehouse.workbook.rows import Rows, Styles
+from warehouse.workbook.splice import splice
+
+_BATCH = 4096
+_CELL_BYTES = 130
+_BEFORE = 3  # sheets before the first part of All positions
+
+
+def write(shown: Shown, path: Path, *, rows_per_sheet: int = ROWS_PER_SHEET) -> None:
+    """Write the workbook; the same run gives the same bytes."""
+    made = draft(
+        title=f"Reconciliation {shown.name} as of {shown.day}",
+        made_at=shown.made_at,
+        about={"run_id": shown.run_id, "base_revision": str(shown.revision)},
+    )
+    count = sum(shown.outcome.counts.values())
+    sheets = parts(POSITIONS, _columns(shown.outcome.fields), count, rows_per_sheet)
+    sheet_summary.summary(made, shown)
+    sheet_breaks.breaks(made, shown)
+    sheet_breaks.resolved(made, shown)
+    for sheet in sheets:
+        long_table(made, sheet, footer=shown.footer)
+    define_names(made, sheets[0])
+    sheet_notes.ties(made, shown)
+    sheet_notes.rolled(made, shown)
+    sheet_notes.notices(made, shown)
+    sheet_notes.mapping(made, shown)
+    sheet_notes.evidence(made, shown)
+    sheet_notes.explanations(made, shown)
+    sheet_breaks.lists(made, shown)
+    made.book.close()
+    fillings = {}
+    for number, sheet in enumerate(sheets, _BEFORE + 1):
+        last = sheet.letter(sheet.columns[-1].source, sheet.columns[-1].kind)
+        size = sheet.rows * len(sheet.columns) * _CELL_BYTES
+        fillings[number] = (f"A1:{last}{sheet.last_row}", size, partial(_filled, shown, sheet))
+    with written_aside(path) as file:
+        splice(made.file, file, fillings)
+
+
+def _columns(fields: tuple[str, ...]) -> tuple[Column, ...]:
+    return (
+        *(Column(name, name.capitalize(), f"{name} of the key.", Kind.TEXT, 18) for name in fields),
+        Column("ledger", "Ledger", "The ledger's amount.", Kind.NUMBER, 24),
+        Column("snapshot", "Snapshot", "The snapshot's amount.", Kind.NUMBER, 24),
+        Column("digits", "Digits", "Whether the numbers are their exact texts.", Kind.DIGITS, 10),
+        Column("result", "Result", "What is said of the key: see Help.", Kind.TEXT, 20),
+        Column("id", "Break ID", "Its break, where it is one.", Kind.TEXT, 14),
+        Column("ledger", "Ledger, exact", "The truth.", Kind.EXACT, 34),
+        Column("snapshot", "Snapshot, exact", "The truth.", Kind.EXACT, 34),
+        Column("rows", "Ledger rows", "Rows of the ledger of this key.", Kind.COUNT, 11),
+    )
+
+
+def _filled(shown: Shown, sheet: Sheet, styles: Styles) -> Iterator[bytes]:
+    rows = Rows(sheet.columns, styles, {})
+    first = 2
+    for batch in positions(shown, sheet.start, sheet.rows):
+        values = _values(shown, batch)
+        yield rows.render(values, first)
+        first += len(batch)
+
+
+def positions(shown: Shown, start: int, count: int) -> Iterator[list[tuple[Any, ...]]]:
+    """Every key with both amounts, how many rows, its result and its number, in order."""
+    found = shown.source.connection.execute(
+        f"select no, {columns(shown.outcome.fields)}, ledger, snapshot, rows, result from compared "
+        f"where no > {start} and no <= {start + count} order by no"
+    )
+    while batch := found.fetchmany(_BATCH):
+        yield batch
+
+
+def _values(shown: Shown, batch: Sequence[tuple[Any, ...]]) -> dict[str, Sequence[object]]:
+    fields = shown.outcome.fields
+    names = [shown_names(fields, row[1 : len(fields) + 1], shown.shown) for row in batch]
+    values: dict[str, Sequence[object]] = {
+        field: [in_cell(one[field]) for one in names] for field in fields
+    }
+    for place, name in enumerate(("ledger", "snapshot", "rows", "result"), len(fields) + 1):
+        values[name] = [row[place] for row in batch]
+    values["id"] = [shown.outcome.ids.get(row[0]) for row in batch]
+    return values
+
+
+def rows_of_breaks(shown: Shown) -> Iterable[list[str]]:
+    """The breaks as a table for machines: every text as it is."""
+    fields = shown.outcome.fields
+    yield ["break_id", "result", *fields, "ledger", "snapshot", "difference", "first_seen", "cause"]
+    for one in shown.outcome.breaks:
+        names = [one.names[name] for name in fields]
+        yield [
+            one.id,
+            one.result,
+            *names,
+            one.ledger or "",
+            one.snapshot or "",
+            one.difference,
+            one.first_seen.isoformat(),
+            one.cause,
+        ]
