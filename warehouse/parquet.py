@@ -4,6 +4,7 @@ Every column's meaning travels in the field's metadata. Pages carry checksums; d
 on the columns where they pay (ids), not on amounts.
 """
 
+import contextlib
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -84,20 +85,11 @@ class Writer:
         self.rows = 0
         self._aside = written_aside(path)
         self._file = self._aside.__enter__()
-        schema = arrow_schema(table)
-        self._writer = pq.ParquetWriter(
-            self._file,
-            schema,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=[
-                column.name
-                for column in table.columns
-                if column.kind is Kind.TEXT and column.name not in PLAIN
-            ],
-            write_page_checksum=True,
-            store_decimal_as_integer=False,
-        )
+        try:
+            self._writer = _parquet_writer(table, self._file)
+        except BaseException as error:
+            self._aside.__exit__(type(error), error, error.__traceback__)
+            raise
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
 
@@ -117,18 +109,44 @@ class Writer:
 
     def close(self, error: BaseException | None = None) -> Written | None:
         """Finish the file, or on an error leave nothing."""
-        if error is None:
+        if error is not None:
+            self._drop(error)
+            return None
+        try:
             self._flush()
             self._writer.close()
             self._file.flush()
             self._file.seek(0)
             digest = hashlib.file_digest(self._file, "sha256").hexdigest()
             written = Written(self.rows, self._file.tell(), digest)
-            self._aside.__exit__(None, None, None)
-            return written
-        self._writer.close()
-        self._aside.__exit__(type(error), error, error.__traceback__)
-        return None
+        except BaseException as failure:
+            self._drop(failure)
+            raise
+        self._aside.__exit__(None, None, None)
+        return written
+
+    def _drop(self, error: BaseException) -> None:
+        with contextlib.suppress(OSError, ValueError):  # a full disk takes no footer either
+            self._writer.close()
+        self._writer.is_open = False  # otherwise its destructor tries again
+        with contextlib.suppress(ValueError):  # what is in its buffer cannot be written
+            self._aside.__exit__(type(error), error, error.__traceback__)
+
+
+def _parquet_writer(table: Table, file: Any) -> Any:
+    return pq.ParquetWriter(
+        file,
+        arrow_schema(table),
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=[
+            column.name
+            for column in table.columns
+            if column.kind is Kind.TEXT and column.name not in PLAIN
+        ],
+        write_page_checksum=True,
+        store_decimal_as_integer=False,
+    )
 
 
 def write(table: Table, batches: Iterable[pa.RecordBatch], path: Path) -> Written:

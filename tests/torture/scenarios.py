@@ -16,7 +16,7 @@ from pipelines import lake, landing, night, snapshots
 from pipelines.prune import prune
 from pipelines.snapshots import ACCEPTED, HELD, NotToBeDecided
 from pipelines.verify import MISSING, verify
-from tests.torture.nights import Clock, answers, at, judged, land, nightbook, run
+from tests.torture.nights import Clock, answers, at, land, nightbook, run
 from warehouse.layout import Layout
 from warehouse.schema import stored_as
 from warehouse.tables import BOOK
@@ -137,9 +137,9 @@ def _half_landed(home: Path) -> None:
     versions = layout.warehouse / "versions"
     shutil.copytree(layout.database.parent.resolve(), versions / ".tmp-dead")
     (layout.warehouse / ".current").symlink_to("versions/.tmp-dead")
-    (manifest_folder := layout.landing / "2026-11-20").mkdir()
-    (manifest_folder / ".20261120T011500Z.pulling").mkdir()
-    (manifest_folder / ".20261120T011500Z.pulling" / "0001-portfolios.json.zst").write_bytes(b"cut")
+    pulling = layout.landing / "2026-11-20" / ".20261120T011500Z.pulling"
+    pulling.mkdir(parents=True)
+    (pulling / "0001-portfolios.json.zst").write_bytes(b"cut")
 
 
 SCENARIOS = {
@@ -160,4 +160,3 @@ SCENARIOS = {
         Scenario("recovery", at(2), _half_landed, _night(2), _night(2)),
     )
 }
-__all__ = ["SCENARIOS", "Scenario", "damage", "judged", "left_over", "outcome", "view"]
