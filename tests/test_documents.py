@@ -75,8 +75,8 @@ def test_what_the_demo_prints_can_be_pasted(folder: Path) -> None:
             continue  # they stay up until Ctrl-C: tests/assets starts them
         ran = _run(["nightbook", *words], folder)
         assert ran.returncode == 0, f"{line}\n{ran.stdout}{ran.stderr}"
-    files = re.findall(r"^  (/\S+\.(?:duckdb|xlsx))", printed, re.MULTILINE)
-    assert len(files) >= 2
+    files = re.findall(r"^  (/\S+\.(?:duckdb|xlsx|html))", printed, re.MULTILINE)
+    assert len(files) >= 3
     assert all(Path(file).is_file() for file in files)
 
 

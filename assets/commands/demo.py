@@ -15,6 +15,7 @@ from pipelines.sandbox.world import LivingWorld
 from warehouse.layout import Layout
 from warehouse.query import as_table
 from warehouse.query import run as ask
+from warehouse.report.morning import LATEST
 
 NIGHTS = 3
 HOUR, MINUTE = 2, 15
@@ -94,8 +95,9 @@ def _tell(layout: Layout) -> None:
     nights = len(snapshots.books(snapshots.landed(layout)))
     print(f"\n{nights} nights are in the book.\n\nOpen:")
     print(f"  {layout.database}   (DuckDB CLI, DBeaver, Python: read-only)")
-    for workbook in sorted(layout.exports.glob("*.xlsx")):
-        print(f"  {workbook}")
+    newest = sorted(layout.exports.glob("*.xlsx"))[-1:]
+    for file in [layout.reports / LATEST, *newest]:
+        print(f"  {file}")
     for words, sql in QUESTIONS:
         print(f'\n{words}:\n  {me} query "{sql}"\n')
         print(_indented(as_table(ask(layout.database, sql))))
