@@ -163,10 +163,14 @@ class Pulling:
 def load(folder: Path) -> Manifest:
     """The manifest of a landed snapshot; raises `Damaged` where it is not as it was landed."""
     content = proved.read(folder / MANIFEST)
-    answers = tuple(Answer(**answer) for answer in content.pop("answers"))
-    day = date.fromisoformat(content.pop("snapshot_date"))
-    notices = tuple(content.pop("notices"))
-    manifest = Manifest(**content, snapshot_date=day, notices=notices, answers=answers)
+    try:
+        answers = tuple(Answer(**answer) for answer in content.pop("answers"))
+        day = date.fromisoformat(content.pop("snapshot_date"))
+        notices = tuple(content.pop("notices"))
+        manifest = Manifest(**content, snapshot_date=day, notices=notices, answers=answers)
+    except (KeyError, TypeError, ValueError) as error:
+        found = f"other fields than this version of nightbook writes ({error})"
+        raise Damaged(folder / MANIFEST, found, "a manifest of this version") from None
     if folder.parts[-2:] != (day.isoformat(), manifest.snapshot_id):
         found = f"the manifest of {manifest.snapshot_id} of {day}"
         raise Damaged(folder / MANIFEST, found, f"that of {folder.name} of {folder.parent.name}")

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from pipelines import landing
+from pipelines import landing, proved
 from tests import nights
 from warehouse.layout import Layout
 
@@ -128,6 +128,17 @@ def test_a_manifest_in_another_folder_is_not_believed(layout: Layout) -> None:
     folder.rename(moved)
     with pytest.raises(landing.Damaged, match="20261120T021500Z"):
         landing.load(moved)
+
+
+def test_a_manifest_of_another_version_is_told_in_words(layout: Layout) -> None:
+    """One that proves itself but lacks a field is no traceback."""
+    _landed(layout)
+    [folder] = landing.folders(layout)
+    content = proved.read(folder / landing.MANIFEST)
+    del content["stored"]
+    proved.write(folder / landing.MANIFEST, content)
+    with pytest.raises(landing.Damaged, match="other fields than this version"):
+        landing.load(folder)
 
 
 def test_a_full_disk_is_not_called_damage(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
