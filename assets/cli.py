@@ -50,7 +50,12 @@ COMMANDS = (
         "take tonight's book: pull, land, flatten, judge, publish",
         (argument("--date", help="today, or a landed date to make again", **DATE),),
     ),
-    Command("doctor", "check settings, disk, reach, key, clock, warehouse and schedule"),
+    Command(
+        "doctor",
+        "check settings, disk, reach, key, clock, warehouse and schedule",
+        (argument("--alert", action="store_true", help="send a test by every alert channel"),),
+    ),
+    Command("status", "in five lines: last night, the book, the next night, what is wrong"),
     Command(
         "api",
         "one signed GET; JSON to standard output",
@@ -138,6 +143,22 @@ COMMANDS = (
         "rebuild",
         "make the warehouse again from the lake, or both from the landing zone, offline",
         (argument("--from-landing", action="store_true", help="the lake as well"),),
+    ),
+    Command(
+        "backup",
+        "what cannot be made again, into one file: bodies, decisions, reconciliations",
+        (argument("file", metavar="FILE"),),
+    ),
+    Command(
+        "restore",
+        "a backup into an empty home, then lake and warehouse made of it",
+        (argument("file", metavar="FILE"),),
+        "backup",
+    ),
+    Command(
+        "install",
+        "systemd units for this home and user; starts nothing",
+        (argument("--into", metavar="DIR", help="instead of where systemd looks"),),
     ),
     Command(
         "sandbox",

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from dagster._utils.schedules import schedule_execution_time_iterator
 
+from assets.alerts import Alert, command, deliver
 from assets.demo_home import is_demo
 from assets.resources import Nightbook
 from pipelines import snapshots
@@ -36,7 +37,6 @@ class Finding:
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Print every finding; 2 when a setting is wrong, 1 when anything else is."""
-    del arguments
     findings, code = [], 0
     try:
         settings: Settings | None = nightbook.settings(api=True)
@@ -52,6 +52,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     if home is not None:
         now = nightbook.now()
         findings += [_warehouse(Layout(home.home), now), _schedule(home, now)]
+        findings += _channels(home) if arguments.alert else ()
     for one in findings:
         print(f"{'✓' if one.is_well else '✗'} {one.what:<10} {one.words}")
     return code or (0 if all(one.is_well for one in findings) else FAILED)
@@ -163,3 +164,18 @@ def _schedule(settings: Settings, now: datetime) -> Finding:
     when = tick.strftime("%Y-%m-%d %H:%M")
     words = f"{settings.schedule} in {settings.timezone}: next {when}, if the daemon is up"
     return Finding("schedule", is_well=True, words=words)
+
+
+def _channels(settings: Settings) -> Iterator[Finding]:
+    """A test message by every channel, also by those that are only used when another fails."""
+    layout = Layout(settings.home)
+    if not settings.alerts:
+        words = "NIGHTBOOK_ALERTS is not set: nobody hears of a night that is held or fails"
+        yield Finding("alerts", is_well=False, words=words)
+    words = "If you read this, alerts of nightbook reach you. Nothing is wrong."
+    test = Alert("test", "a test", words, str(layout.home), command(layout, "status"))
+    for number, address in enumerate(settings.alerts, 1):
+        is_well = bool(deliver((address,), (test,)).sent)
+        channel = f"channel {number} ({address.partition('://')[0]})"
+        told = f"{channel} took a test message" if is_well else f"{channel} took nothing: mend it"
+        yield Finding("alerts", is_well=is_well, words=told)

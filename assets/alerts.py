@@ -1,0 +1,145 @@
+"""Alerts: how an operator hears of something, once for its cause, by the first channel that lives.
+
+What there is to tell is found in `assets.concerns`. Addresses hold tokens: they are shown nowhere,
+a channel is named by its place and its scheme.
+"""
+
+import contextlib
+import fcntl
+import json
+import logging
+import shlex
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from apprise import Apprise
+
+from assets.demo_home import is_demo
+from assets.resources import Nightbook
+from warehouse.layout import Layout, make_directory, write_json
+
+REMEMBERED = 2000
+LONGEST = 1500
+Send = Callable[[str, str, str], bool]
+# Names come from the wire: they must not call a room together or be read as markup.
+_TAME = str.maketrans({"<": "(", ">": ")", "@": "(at)", "`": "'", "*": "(star)"})
+
+# Apprise writes tokens to its log; `disabled` would not do, for Dagster enables every logger.
+logging.getLogger("apprise").addFilter(lambda _: False)
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One thing to tell: what it is about (told once), its numbers, where to look, what to type."""
+
+    cause: str
+    title: str
+    words: str
+    see: str
+    command: str
+
+    @property
+    def body(self) -> str:
+        """The message."""
+        return f"{tame(self.words)}\n\nSee: {self.see}\nType: {self.command}"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What went out, what did not because no channel took it, and which channels failed."""
+
+    sent: tuple[Alert, ...] = ()
+    unsent: tuple[Alert, ...] = ()
+    dead: tuple[str, ...] = ()
+
+
+def tame(words: str) -> str:
+    """Words that may hold names from the wire, as plain short text on printable lines."""
+    plain = "".join(one if one.isprintable() or one == "\n" else " " for one in words)
+    return plain.translate(_TAME)[:LONGEST]
+
+
+def command(layout: Layout, *words: str) -> str:
+    """What to type for this home, from any folder."""
+    beside = Path(sys.executable).with_name("nightbook")
+    program = str(beside) if beside.exists() else "nightbook"
+    return shlex.join([program, "--home", str(layout.home), *words])
+
+
+def by_apprise(address: str, title: str, body: str) -> bool:
+    """Send by one channel; whether it was taken. Nothing is raised: another channel may live."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its plugins import what Python will drop
+            channel = Apprise()
+            return bool(channel.add(address) and channel.notify(body, title, body_format="text"))
+    except Exception:  # noqa: BLE001 - a plugin may raise anything, with its address in the words
+        return False
+
+
+def tell(nightbook: Nightbook, alerts: Sequence[Alert], send: Send = by_apprise) -> Told:
+    """Tell what was not told before; what no channel takes is tried again at the next look."""
+    addresses, layout = nightbook.settings().alerts, nightbook.layout
+    if not addresses or is_demo(layout):
+        return Told()
+    with _memory(layout) as known:
+        new = {one.cause: one for one in alerts if one.cause not in known}
+        told = deliver(addresses, tuple(new.values()), send)
+        known |= {one.cause: nightbook.now().isoformat() for one in told.sent}
+    return told
+
+
+def deliver(addresses: Sequence[str], alerts: Sequence[Alert], send: Send = by_apprise) -> Told:
+    """Each alert by the first channel that takes it; one that failed is not asked again."""
+    living, sent = list(enumerate(addresses, 1)), list[Alert]()
+    dead: list[str] = []
+    for alert in alerts:
+        while living:
+            _, address = living[0]
+            lost = f"\n\nNot reached: {', '.join(dead)}." if dead else ""
+            if send(address, f"nightbook: {tame(alert.title)}", alert.body + lost):
+                sent.append(alert)
+                break
+            dead.append(_named(*living.pop(0)))
+    return Told(tuple(sent), tuple(alerts[len(sent) :]), tuple(dead))
+
+
+def _named(number: int, address: str) -> str:
+    return f"channel {number} ({address.partition('://')[0]})"
+
+
+def remembered(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> bool | None:
+    """Do something once for its cause: None where it was done before, else whether it went well."""
+    with _memory(layout) as known:
+        if cause in known:
+            return None
+        if done := act():
+            known[cause] = when
+        return done
+
+
+@contextlib.contextmanager
+def _memory(layout: Layout) -> Iterator[dict[str, str]]:
+    """What was told, by cause; one teller at a time, and kept when the `with` ends."""
+    folder = layout.home / "alerts"
+    make_directory(folder)
+    with (folder / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        known = _read(folder / "told.json")
+        before = dict(known)
+        yield known
+        if known != before:
+            newest = sorted(known.items(), key=lambda item: item[1])[-REMEMBERED:]
+            write_json(folder / "told.json", dict(newest))
+
+
+def _read(path: Path) -> dict[str, str]:
+    """The memory; one that cannot be read is empty: twice told is better than never."""
+    try:
+        content = json.loads(path.read_bytes())
+        return {str(cause): str(when) for cause, when in content.items()}
+    except (OSError, ValueError, AttributeError):
+        return {}

@@ -1,0 +1,40 @@
+"""`nightbook backup` and `nightbook restore`: what cannot be made again, out and in."""
+
+import argparse
+from pathlib import Path
+
+from assets import kept, publishing
+from assets.commands.terminal import typed
+from assets.resources import Nightbook
+from pipelines.writer import the_writer
+
+
+def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+    """Write a backup, or put one into an empty home and make lake and warehouse of it."""
+    target = Path(arguments.file).absolute()
+    if arguments.command == "backup":
+        return _out(nightbook, target)
+    return _in(nightbook, target)
+
+
+def _out(nightbook: Nightbook, target: Path) -> int:
+    layout = nightbook.layout
+    with the_writer(layout, "backing up", nightbook.now()):
+        done = kept.back_up(layout, target)
+    print(f"{target}: {done.files} files, {done.byte_count / 1e6:.1f} MB, read back and whole.")
+    print(
+        "Lake, warehouse, exports and run history are not in it: all but the last are made again."
+    )
+    print(f"Keep it on another machine. To use it: {typed(layout)} --home NEW restore {target}")
+    return 0
+
+
+def _in(nightbook: Nightbook, target: Path) -> int:
+    layout = nightbook.layout
+    with the_writer(layout, "restoring", nightbook.now()):
+        done = kept.restore(layout, target)
+        print(f"{done.files} files, {done.byte_count / 1e6:.1f} MB are back; making the rest ...")
+        published = publishing.rebuild(nightbook, from_landing=True)
+    print(f"{published.database}: {len(published.loaded)} nights")
+    print(f"See that every byte is as it was: {typed(layout)} verify")
+    return 0

@@ -1,0 +1,97 @@
+"""`nightbook install`: systemd units for this home, this interpreter and this user."""
+
+import argparse
+import getpass
+import os
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+from assets.instance import make_instance
+from assets.resources import Nightbook
+from warehouse.layout import Layout, make_directory
+
+UNITS = ("nightbook-daemon.service", "nightbook-web.service")
+SYSTEM = Path("/etc/systemd/system")
+UNIT_MODE = 0o644
+
+
+class NotInstalled(Exception):
+    """A unit cannot be written for this host."""
+
+    exit_code = 2
+
+
+def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+    """Write the units and the Dagster instance; starts nothing, and says what does."""
+    layout = nightbook.layout
+    nightbook.settings(api=True)
+    into = Path(arguments.into).absolute() if arguments.into else _place()
+    is_system = into == SYSTEM
+    texts = {name: rendered(name, layout, Path.cwd(), is_system=is_system) for name in UNITS}
+    make_instance(layout)
+    make_directory(into)
+    for name, text in texts.items():
+        (into / name).write_text(text, encoding="utf-8")
+        (into / name).chmod(UNIT_MODE)
+        print(f"written  {into / name}")
+    print(f"written  {layout.dagster / 'dagster.yaml'} (where there was none)")
+    print(f"settings are read from {Path.cwd() / '.env'} at each start; nothing of them was copied")
+    control = "systemctl" if is_system else "systemctl --user"
+    print("Nothing was started. Type:")
+    print(f"  {control} daemon-reload && {control} enable --now {UNITS[0]}")
+    print(f"  {control} enable --now {UNITS[1]}   (the UI, if wanted)")
+    if not is_system:
+        print("  loginctl enable-linger   (so that it runs while you are not logged in)")
+    return 0
+
+
+def _place() -> Path:
+    if os.geteuid() == 0:
+        return SYSTEM
+    return Path.home() / ".config" / "systemd" / "user"
+
+
+def rendered(name: str, layout: Layout, folder: Path, *, is_system: bool) -> str:
+    """A shipped unit with its signs filled in; raises `NotInstalled` for a path no unit can hold.
+
+    A unit of a user can neither choose that user, nor change what it sees of the
+    disk on every system, nor wait for the network: those lines are for units of the system.
+    """
+    text = (files("assets") / "deploy" / name).read_text(encoding="utf-8")
+    target = "multi-user.target" if is_system else "default.target"
+    signs = {
+        "@FOLDER@": str(folder),
+        "@HOME@": str(layout.home),
+        "@PYTHON@": sys.executable,
+        "@TARGET@": target,
+        "@USER@": _user(layout),
+    }
+    for sign, value in signs.items():
+        if set(value) & set("\"'\\%$\n ;"):
+            raise NotInstalled(
+                f"{value!r} holds a space, quote, $, % or backslash, which a systemd unit would "
+                "read in its own way. Nothing was written. Choose a plainer path: nightbook "
+                "--home DIR install"
+            )
+        text = text.replace(sign, value)
+    if is_system:
+        return text
+    only_system = (
+        "User=",
+        "Wants=network",
+        "After=network",
+        "ProtectSystem=",
+        "ReadWritePaths=",
+        "Private",
+    )
+    return "".join(
+        line for line in text.splitlines(keepends=True) if not line.startswith(only_system)
+    )
+
+
+def _user(layout: Layout) -> str:
+    """Who is to run a system's units: whose home it is, or who called sudo where there is none."""
+    if layout.home.exists():
+        return layout.home.owner()
+    return os.environ.get("SUDO_USER", getpass.getuser())

@@ -1,0 +1,173 @@
+"""What an operator should hear of: held nights, gaps, stale venues, drift, checks, the clock.
+
+Everything is read from what is kept: the landing zone for nights and decisions, the published
+warehouse for the rest. Nothing is remembered here: a cause has a name that stays the same, and
+`assets.alerts` tells it once.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from assets.alerts import Alert, command
+from assets.resources import Nightbook
+from assets.ticks import tick_of
+from pipelines import snapshots
+from pipelines.snapshots import Snapshot
+from warehouse.layout import Layout
+from warehouse.query import run as ask
+
+LOOK_BACK = timedelta(days=7)
+GRACE = timedelta(hours=1)
+SHOWN = 5
+
+
+def concerns(nightbook: Nightbook) -> list[Alert]:
+    """Everything that is not as it should be, of the last week and of the newest book."""
+    layout, now = nightbook.layout, nightbook.now()
+    today = now.astimezone(nightbook.settings().timezone).date()
+    known = snapshots.landed(layout)
+    found = [*_held(layout, known, today - LOOK_BACK), *_gaps(nightbook, known, today)]
+    if layout.database.exists():
+        found += [*_stale(layout), *_drift(layout), *_checks(layout), *_clock(layout)]
+    return found
+
+
+def _held(layout: Layout, known: list[Snapshot], since: date) -> Iterator[Alert]:
+    books = snapshots.books(known)
+    for one in known:
+        if one.state != snapshots.HELD or one.snapshot_date < since:
+            continue
+        before = [day for day in books if day <= one.snapshot_date]
+        stays = f"The book of {before[-1]} stays." if before else "There is no book yet."
+        reasons = one.decision.reasons if one.decision else ()
+        yield Alert(
+            f"held:{one.snapshot_id}",
+            f"the night of {one.snapshot_date} is held",
+            "\n".join((f"Snapshot {one.snapshot_id} waits for you. {stays}", *reasons)),
+            str(one.folder),
+            command(layout, "accept", one.snapshot_id) + "   (or reject)",
+        )
+
+
+def _gaps(nightbook: Nightbook, known: list[Snapshot], today: date) -> Iterator[Alert]:
+    """Planned dates of the last week, after the first night, that are over and were not read."""
+    landed = {one.snapshot_date for one in known}
+    settings, layout = nightbook.settings(), nightbook.layout
+    day = max(min(landed, default=today), today - LOOK_BACK)
+    while day < today:
+        if day not in landed and tick_of(settings, day) is not None:
+            yield Alert(
+                f"gap:{day}",
+                f"{day} was not read",
+                f"No snapshot of {day} was landed, and the API tells only what is held now: that "
+                "date stays a gap (ops.gaps).",
+                str(layout.landing),
+                command(layout, "status"),
+            )
+        day += timedelta(days=1)
+
+
+def late(nightbook: Nightbook) -> Alert | None:
+    """Today's night, where it is long past its tick and nothing was landed."""
+    settings, layout, now = nightbook.settings(), nightbook.layout, nightbook.now()
+    today = now.astimezone(settings.timezone).date()
+    tick = tick_of(settings, today)
+    known = [one.snapshot_date for one in snapshots.landed(layout)]
+    if tick is None or not known or today in known:
+        return None
+    if now < tick + timedelta(seconds=settings.deadline) + GRACE:
+        return None
+    return Alert(
+        f"late:{today}",
+        f"no book of {today} yet",
+        f"It was due at {tick:%H:%M} ({settings.timezone}) and no run has begun. Until midnight it "
+        "can still be read.",
+        str(layout.home),
+        command(layout, "run"),
+    )
+
+
+def _stale(layout: Layout) -> Iterator[Alert]:
+    found = _rows(
+        layout,
+        "select venue_id, stale_since, count(*), any_value(why.error) from instruments "
+        "left join (select venue_id, arg_max(error, snapshot_id) as error from ops.requests "
+        "where error is not null group by all) as why using (venue_id) "
+        "where stale_since is not null group by all order by all",
+    )
+    for venue, since, count, why in found:
+        yield Alert(
+            f"stale:{venue}:{since}",
+            f"venue {venue} could not be read",
+            f"Its {count} instruments are those of {since}, carried over since. {why or ''}",
+            str(layout.database),
+            command(layout, "query", "select * from findings where kind = 'instruments_stale'"),
+        )
+
+
+def _drift(layout: Layout) -> Iterator[Alert]:
+    """What the newest book was the first to have, all in one message."""
+    found = _rows(
+        layout,
+        "select first_seen, kind, path, word, example from ops.drift where first_seen = "
+        "(select max(snapshot_date) from ops.snapshots where is_book) order by all",
+    )
+    if found:
+        lines = [
+            f"{kind}: {path} {word}, for example {str(example)[:80]}"
+            for _, kind, path, word, example in found[:SHOWN]
+        ]
+        more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
+        yield Alert(
+            f"drift:{found[0][0]}:{len(found)}",
+            f"the API sent {len(found)} things that its document does not list",
+            "\n".join(("No amount was lost: every body is kept.", *lines, *more)),
+            str(layout.database),
+            command(layout, "query", "select * from ops.drift order by first_seen desc"),
+        )
+
+
+def _checks(layout: Layout) -> Iterator[Alert]:
+    found = _rows(
+        layout,
+        "select snapshot_date, check_name, meaning, wrong_rows, example from ops.checks "
+        "where not passed union all select snapshot_date, table_name || ' control totals', "
+        "'JSON, lake and warehouse agree.', count(*), min(in_json || ' / ' || in_lake) "
+        "from ops.control_totals where (in_json <> in_lake or in_lake <> in_warehouse) "
+        "and snapshot_id = (select max(snapshot_id) from ops.snapshots where is_book) "
+        "group by all order by all",
+    )
+    for day, name, meaning, wrong, example in found:
+        yield Alert(
+            f"check:{name}:{day}",
+            f"check {name} failed",
+            f"{meaning} {wrong} rows of {day} are wrong, first: {example}",
+            str(layout.database),
+            command(layout, "query", "select * from ops.checks where not passed"),
+        )
+
+
+def _clock(layout: Layout) -> Iterator[Alert]:
+    """A clock that the newest night had to correct; told once until a night needs it no more."""
+    spell: list[tuple[str, int]] = []
+    query = "select snapshot_id, clock_skew_ms from ops.snapshots order by snapshot_id desc"
+    for snapshot_id, skew in _rows(layout, query):
+        if skew is None:
+            break
+        spell.append((snapshot_id, int(skew)))
+    if spell:
+        first = datetime.strptime(spell[-1][0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        side = "behind" if spell[0][1] > 0 else "ahead of"
+        yield Alert(
+            f"clock:{spell[-1][0]}",
+            "this machine's clock is off",
+            f"It is {abs(spell[0][1])} ms {side} the API's since {first:%Y-%m-%d %H:%M} UTC. Each "
+            "run corrects itself once; a request older than 30 s is refused.",
+            command(layout, "doctor"),
+            "timedatectl set-ntp true",
+        )
+
+
+def _rows(layout: Layout, query: str) -> tuple[tuple[Any, ...], ...]:
+    return ask(layout.database, query).rows

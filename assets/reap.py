@@ -1,0 +1,60 @@
+"""Before the daemon: runs whose process is gone are closed, then the daemon takes this place.
+
+`python -m assets.reap COMMAND ...` is what the units start. Dagster leaves a run that died with
+its machine running for ever, and every later night would wait for it. The lock says that one
+daemon is up for a home; it goes with the process that holds it.
+"""
+
+import fcntl
+import os
+import sys
+from collections.abc import Sequence
+
+from assets.cli import told
+from assets.instance import close_dead_runs, opened
+from assets.resources import Nightbook
+from warehouse.layout import FILE_MODE, Layout, make_directory
+
+BAD_INPUT = 2
+
+
+class DaemonUp(Exception):
+    """Another daemon is up for this home, so no run of it may be closed."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(
+            f"Dagster is already up for {layout.home}: one daemon is enough for a home, and its "
+            "runs are alive. Nothing was closed or started. Stop the other one first "
+            "(systemctl stop nightbook-daemon, or Ctrl-C in nightbook dev)."
+        )
+
+
+def reap(layout: Layout) -> int:
+    """Close dead runs; the lock's descriptor, which a daemon started by exec goes on holding."""
+    make_directory(layout.dagster)
+    descriptor = os.open(layout.dagster / "daemon.lock", os.O_RDWR | os.O_CREAT, FILE_MODE)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise DaemonUp(layout) from None
+    with opened(layout) as instance:
+        close_dead_runs(instance, launched=True)
+    os.set_inheritable(descriptor, True)
+    return descriptor
+
+
+def main(words: Sequence[str]) -> int:
+    """Reap, then become the command; with no command only reap."""
+    try:
+        descriptor = reap(Nightbook().layout)
+    except Exception as error:  # noqa: BLE001 - said in one paragraph, as the command line does
+        return told(error)
+    if words:
+        os.execvp(words[0], list(words))  # noqa: S606 - no shell is wanted, the unit names it
+    os.close(descriptor)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,188 @@
+"""Status, backup and restore: five lines that are true, and a home that comes back whole."""
+
+import json
+import shutil
+import tarfile
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.keeper import FIRST, SECOND, THIRD, Keeper
+from tests.operator.conftest import Watched
+
+Make = Callable[..., Watched]
+
+
+def lines(keeper: Keeper) -> tuple[int, dict[str, str]]:
+    """What status says: its exit code, and each line by its first word or words."""
+    said = keeper("status")
+    assert said.err == ""
+    found = [line for line in said.out.splitlines() if not line.startswith(" ")]
+    return said.code, {line[:12].strip(): line[12:] for line in found}
+
+
+def test_status_of_a_good_home(watched: Make) -> None:
+    """After a good night: five lines, nothing wrong, the next night, 0."""
+    keeper = watched().keeper
+    keeper.sandbox.clock.night(SECOND, hour=9)
+    code, said = lines(keeper)
+    assert code == 0
+    assert list(said) == ["last night", "book", "next", "alerts", "wrong"]
+    assert said["last night"].startswith(f"{SECOND}, snapshot ")
+    assert said["last night"].endswith(", accepted")
+    assert said["next"].startswith(f"{THIRD} 02:15 UTC")
+    assert said["alerts"] == "1 channels; and a dead-man's switch"
+    assert said["wrong"] == "nothing"
+
+
+def test_status_of_a_held_night(watched: Make) -> None:
+    """While a night waits status ends with 3 and gives the command that decides."""
+    home = watched()
+    home.night(THIRD, "portfolios-empty")
+    code, said = lines(home.keeper)
+    assert code == 3
+    assert said["wrong"] == f"the night of {THIRD} is held"
+    assert said["book"].startswith(str(SECOND))
+    assert f"accept {THIRD:%Y%m%d}T021500Z" in home.keeper("status").out
+
+
+def test_status_of_a_night_that_never_began(watched: Make) -> None:
+    """Hours after its tick a night that nobody took is wrong; before, it is merely next."""
+    keeper = watched().keeper
+    keeper.sandbox.clock.night(THIRD, hour=3)
+    assert lines(keeper)[1]["wrong"] == "nothing"
+    keeper.sandbox.clock.night(THIRD, hour=5)
+    code, said = lines(keeper)
+    assert (code, said["wrong"]) == (1, f"no book of {THIRD} yet")
+
+
+def test_status_of_an_empty_home(shown: Any, tmp_path: Path) -> None:
+    """A home without nights is not wrong: it says what takes the first."""
+    code, said = lines(Keeper(tmp_path / "none", shown))
+    assert code == 0
+    assert "nightbook run takes the first" in said["last night"]
+
+
+def as_of(keeper: Keeper) -> list[Any]:
+    """Every as-of answer, and every row of the book."""
+    days = [FIRST + timedelta(days=n) for n in range(5)]
+    macros = ("balances_as_of", "account_balances_as_of", "holdings_as_of")
+    asked = [f"from {macro}(date '{day}') order by all" for day in days for macro in macros]
+    return [keeper.history(), *map(keeper.ask, asked)]
+
+
+def test_a_home_comes_back_from_its_backup(watched: Make, tmp_path: Path) -> None:
+    """Everything destroyed but the backup: verify passes and every as-of answer is the same."""
+    home = watched()
+    keeper = home.keeper
+    home.night(THIRD, "portfolios-empty")
+    keeper.sandbox.clock.night(THIRD, hour=9)
+    assert keeper("reject", f"{THIRD:%Y%m%d}T021500Z", "--why", "access was lost").code == 0
+    before, decided = as_of(keeper), keeper.ask("select * from ops.snapshots order by all")
+    said = keeper("backup", str(tmp_path / "book.tar"))
+    assert said.code == 0, said.err
+    shutil.rmtree(keeper.home)
+    keeper.sandbox.clock.night(THIRD, hour=10)
+    said = keeper("restore", str(tmp_path / "book.tar"))
+    assert said.code == 0, said.err
+    assert keeper("verify").code == 0
+    assert as_of(keeper) == before
+    assert keeper.ask("select * from ops.snapshots order by all") == decided
+
+
+def test_a_backup_is_not_mixed_with_nights(watched: Make, tmp_path: Path) -> None:
+    """A restore into a home with nights is refused and changes nothing."""
+    keeper = watched().keeper
+    assert keeper("backup", str(tmp_path / "book.tar")).code == 0
+    before = sorted(keeper.home.rglob("*"))
+    said = keeper("restore", str(tmp_path / "book.tar"))
+    assert said.code == 1
+    assert "Nothing was changed" in said.err
+    assert sorted(keeper.home.rglob("*")) == before
+
+
+def cut(path: Path) -> None:
+    """Lose the end."""
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path: Path) -> None:
+    """Change a byte of a body."""
+    content = bytearray(path.read_bytes())
+    place = content.find(b"\x28\xb5\x2f\xfd") + 9
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def climb(path: Path) -> None:
+    """Add a file that would lie outside of the home, and own up to it in the list."""
+    inside = path.with_name("inside")
+    with tarfile.open(path) as tar:
+        tar.extractall(inside, filter="data")
+    digests = json.loads((inside / "digests.json").read_bytes())
+    first = next(iter(digests))
+    digests["landing/../../out"] = digests[first]
+    (inside / "digests.json").write_text(json.dumps(digests), encoding="utf-8")
+    with tarfile.open(path, "w") as tar:
+        for name in digests:
+            tar.add(inside / (first if ".." in name else name), name)
+        tar.add(inside / "digests.json", "digests.json")
+
+
+def link(path: Path) -> None:
+    """Add a link to somewhere else."""
+    with tarfile.open(path, "a") as tar:
+        entry = tarfile.TarInfo("landing/link")
+        entry.type, entry.linkname = tarfile.SYMTYPE, "/etc"
+        tar.addfile(entry)
+
+
+@pytest.mark.parametrize("harm", [cut, flip, climb, link])
+def test_a_harmed_backup_is_refused_whole(
+    watched: Make, tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    """A backup that was cut, changed or made to climb out restores nothing at all."""
+    keeper = watched().keeper
+    backup = tmp_path / "book.tar"
+    assert keeper("backup", str(backup)).code == 0
+    harm(backup)
+    shutil.rmtree(keeper.home)
+    said = keeper("restore", str(backup))
+    assert said.code == 1, said.out
+    assert "Nothing was restored" in said.err
+    assert not (keeper.home / "landing").exists()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_backup_that_fails_leaves_the_old_one(
+    watched: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full while a backup is written leaves the backup that was there."""
+    keeper = watched().keeper
+    backup = tmp_path / "book.tar"
+    assert keeper("backup", str(backup)).code == 0
+    kept = backup.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tarfile.TarFile.addfile", full)
+    assert keeper("backup", str(backup)).code == 1
+    assert backup.read_bytes() == kept
+    assert [path.name for path in tmp_path.glob(".*")] == []
+
+
+def test_status_knows_nights_when_clocks_change(watched: Make) -> None:
+    """The next night is told in the operator's zone on both nights when clocks change."""
+    keeper = watched().keeper
+    keeper.more["NIGHTBOOK_TIMEZONE"] = "Europe/Zurich"  # type: ignore[index] # a dict here
+    keeper.more["NIGHTBOOK_SCHEDULE"] = "30 2 * * *"  # type: ignore[index] # a dict here
+    for day, told in (
+        (date(2026, 3, 28), "2026-03-29 03:00 Europe/Zurich"),
+        (date(2026, 10, 24), "2026-10-25 02:30 Europe/Zurich"),
+    ):
+        keeper.sandbox.clock.night(day, hour=12)
+        assert lines(keeper)[1]["next"].startswith(told)
