@@ -122,15 +122,15 @@ def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
     day, snapshot_id = snapshot.snapshot_date, snapshot.snapshot_id
     places = [layout.manifest(snapshot_id)]
     places += [layout.parquet(table.name, day, snapshot_id) for table in (*BOOK, *NIGHTLY)]
-    places += sorted(layout.staged("portfolios", snapshot_id).parent.glob("*"))
+    places += sorted(layout.staged("portfolios", snapshot_id).parent.glob("[!.]*"))
     own = {landing.MANIFEST, DECISION}
-    places += [path for path in sorted(snapshot.folder.iterdir()) if path.name not in own]
+    places += [path for path in sorted(snapshot.folder.glob("[!.]*")) if path.name not in own]
     return (path for path in places if path.is_file())
 
 
 def _remove(layout: Layout, files: tuple[Path, ...]) -> None:
     for path in files:
-        path.unlink()
+        path.unlink(missing_ok=True)
     for folder in {path.parent: None for path in files}:
         if folder != layout.manifests:
             with contextlib.suppress(OSError):  # something else is in it

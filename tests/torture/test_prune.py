@@ -133,6 +133,14 @@ def test_twice_is_once_and_a_dead_prune_is_finished(layout: Layout) -> None:
     assert not done.files[-1].exists()
 
 
+def test_what_a_dead_decision_left_does_not_stop_it(layout: Layout) -> None:
+    """A half-written decision of a night that goes is in nobody's way."""
+    folder = snapshots.find(layout, "20261030T021500Z").folder
+    (folder / f".{DECISION}.aside").write_bytes(b"half")
+    assert len(pruned(layout, 10).snapshots) == 5
+    assert sorted(path.name for path in folder.iterdir()) == [DECISION, MANIFEST]
+
+
 def test_a_pruned_home_rebuilds_to_the_same_book(layout: Layout) -> None:
     """From landing, what was kept comes back as it was; what went does not stand in the way."""
     pruned(layout, 10)
