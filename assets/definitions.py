@@ -8,7 +8,9 @@ from assets.landing import api_asset, landed_assets
 from assets.partitions import nights
 from assets.publish import warehouse_asset, workbook_asset
 from assets.resources import Nightbook
+from assets.sensors import sensors
 from assets.tables import table_assets
+from assets.telling import reconciliation_asset, report_asset
 
 
 def assemble(nightbook: Nightbook) -> dg.Definitions:
@@ -22,10 +24,13 @@ def assemble(nightbook: Nightbook) -> dg.Definitions:
             *table_assets(partitions),
             warehouse_asset(partitions),
             workbook_asset(partitions),
+            report_asset(partitions),
+            reconciliation_asset(partitions),
         ],
         asset_checks=[told_checks()],
         jobs=[job],
         schedules=[nightly_schedule(nightbook, job)],
+        sensors=sensors(nightbook),
         resources={"nightbook": nightbook},
         executor=dg.in_process_executor,
     )

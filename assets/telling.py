@@ -1,0 +1,113 @@
+"""What is told after publishing: the morning report, and the reconciliation where a ledger lies."""
+
+from datetime import date
+
+import dagster as dg
+
+from assets.publish import WAREHOUSE
+from assets.resources import Nightbook, program_version
+from pipelines import snapshots
+from pipelines.writer import WriterBusy, the_writer
+from warehouse.reconcile import desk
+from warehouse.reconcile.refusals import Ambiguous, NotReconciled
+from warehouse.report.morning import report
+
+REPORT = dg.AssetKey("report")
+RECONCILIATION = dg.AssetKey("reconciliation")
+TIES_OUT = "ledger_ties_out"
+
+
+def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
+    """The morning report: also of a held night, which is when it is needed most."""
+
+    @dg.asset(
+        key=REPORT,
+        deps=[WAREHOUSE],
+        partitions_def=partitions,
+        group_name="published",
+        kinds={"html"},
+        description="reports/latest.html: what happened last night, what changed, findings, "
+        "holdings, gaps and freshness, with the query behind every figure.",
+    )
+    def morning_report(nightbook: dg.ResourceParam[Nightbook]) -> dg.MaterializeResult:
+        settings, layout = nightbook.settings(), nightbook.layout
+        file = report(
+            layout.database,
+            layout.reports,
+            now=nightbook.now().astimezone(settings.timezone),
+            program_version=program_version(),
+        )
+        return dg.MaterializeResult(
+            metadata={
+                "path": dg.MetadataValue.path(str(file)),
+                "bytes": dg.MetadataValue.int(file.stat().st_size),
+            }
+        )
+
+    return morning_report
+
+
+def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
+    """The book against the ledgers in the inbox; without one it says so and is content."""
+
+    @dg.asset(
+        key=RECONCILIATION,
+        deps=[WAREHOUSE],
+        partitions_def=partitions,
+        group_name="published",
+        kinds={"excel"},
+        pool="nightbook",
+        check_specs=[
+            dg.AssetCheckSpec(
+                TIES_OUT,
+                asset=RECONCILIATION,
+                description="Every key of book and ledger matches, or its break is accepted.",
+            )
+        ],
+        description="The book against the ledgers in reconcile/inbox: matches, breaks, ages and "
+        "suggested causes, in a workbook. A ledger that is late is a notice, not a failure.",
+    )
+    def reconciliation(
+        context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
+    ) -> dg.MaterializeResult:
+        layout, now = nightbook.layout, nightbook.now()
+        day = date.fromisoformat(context.partition_key)
+        if day not in snapshots.books(snapshots.landed(layout)):
+            return _told(
+                passed=True, words=f"{day} has no book, so there is nothing to hold against"
+            )
+        try:
+            with the_writer(layout, f"reconciling {day}", now):
+                ran = desk.run(
+                    layout.database,
+                    layout.home / "reconcile",
+                    as_of=day,
+                    program_version=program_version(),
+                    now=now,
+                )
+        except WriterBusy as error:
+            raise dg.Failure(description=str(error), allow_retries=False) from None
+        except (Ambiguous, NotReconciled) as error:
+            return _told(passed=False, words=str(error))
+        files = [str(file) for file in ran.files]
+        return _told(passed=ran.exit_code == desk.TIED, words=ran.words, files=files)
+
+    return reconciliation
+
+
+def _told(*, passed: bool, words: str, files: list[str] | None = None) -> dg.MaterializeResult:
+    """The result as the asset's metadata and its check; open breaks warn, they do not fail."""
+    return dg.MaterializeResult(
+        metadata={
+            "result": dg.MetadataValue.text(words),
+            "files": dg.MetadataValue.json(files or []),
+        },
+        check_results=[
+            dg.AssetCheckResult(
+                check_name=TIES_OUT,
+                passed=passed,
+                severity=dg.AssetCheckSeverity.WARN,
+                description=words,
+            )
+        ],
+    )
