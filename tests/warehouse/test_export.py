@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from books import Amount, Night, exact, night, published
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.books import Amount, Night, exact, night, published
 from warehouse import export_csv
 from warehouse.export import FORMATS, Exported, NotExported, export
 from warehouse.export_csv import field, harmless

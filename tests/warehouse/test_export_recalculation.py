@@ -9,8 +9,8 @@ from typing import Any
 
 import openpyxl
 import pytest
-from books import Amount, night, published
 
+from tests.books import Amount, night, published
 from warehouse import export_workbook
 from warehouse.export_source import book
 from warehouse.layout import Layout

@@ -10,11 +10,11 @@ from typing import Any
 import duckdb
 import openpyxl
 import pytest
-from books import Amount, exact, night, published
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openpyxl.utils.escape import unescape
 
+from tests.books import Amount, exact, night, published
 from warehouse import export_workbook
 from warehouse.export import NotExported, export
 from warehouse.export_source import book
