@@ -1,0 +1,103 @@
+"""What Dagster's sensors tell after real runs of the nightly job, and how Dagster is given them."""
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import dagster as dg
+import pytest
+
+from assets.definitions import assemble
+from assets.demo_home import MARK
+from assets.sensors import AFTER_A_RUN, BETWEEN, sensors
+from tests.keeper import SECOND, THIRD, Keeper
+from tests.operator.conftest import Receiver, Watched
+
+Make = Callable[..., Watched]
+ENDED = {
+    dg.DagsterRunStatus.SUCCESS: (1, dg.DagsterEventType.RUN_SUCCESS),
+    dg.DagsterRunStatus.FAILURE: (0, dg.DagsterEventType.RUN_FAILURE),
+}
+
+
+def ended(keeper: Keeper) -> None:
+    """Let the sensor that the newest run calls for see it, as the daemon does."""
+    with dg.DagsterInstance.from_config(str(keeper.layout.dagster)) as instance:
+        run = instance.get_runs(limit=1)[0]
+        which, kind = ENDED[run.status]
+        events = [log.dagster_event for log in instance.all_logs(run.run_id, of_type=kind)]
+        context = dg.build_run_status_sensor_context(
+            "tested", cast("dg.DagsterEvent", events[0]), instance, run
+        )
+        sensor = sensors(keeper.nightbook)[which]
+        sensor(context.for_run_failure() if which == 0 else context)
+
+
+def watching(keeper: Keeper) -> None:
+    """A tick of the sensor that looks between runs."""
+    keeper.layout.dagster.mkdir(exist_ok=True)
+    with dg.DagsterInstance.from_config(str(keeper.layout.dagster)) as instance:
+        sensors(keeper.nightbook)[2](dg.build_sensor_context(instance))
+
+
+def test_a_failed_run_is_told_once(watched: Make, receiver: Receiver) -> None:
+    """A run that failed is one message with the API's words, the run and what to type."""
+    keeper = watched().keeper
+    keeper.sandbox.show("access-denied-400,path=/portfolios")
+    assert keeper.run(THIRD).code == 1
+    ended(keeper)
+    ended(keeper)
+    keeper.sandbox.clock.night(THIRD, hour=9)
+    watching(keeper)
+    [(title, words)] = receiver.alerts
+    assert title == f"nightbook: the run of {THIRD} failed"
+    assert "ACCESS_DENIED" in words
+    assert "It is not tried again by itself." in words
+    assert f"--home {keeper.home} run" in words
+    assert receiver.fetched == []
+
+
+def test_a_held_run_is_told_as_held_only(watched: Make, receiver: Receiver) -> None:
+    """A run that ends badly only because its night is held is one message: that it is held."""
+    keeper = watched().keeper
+    keeper.sandbox.show("portfolios-empty")
+    assert keeper.run(THIRD).code == 3
+    ended(keeper)
+    watching(keeper)
+    assert receiver.titles == [f"the night of {THIRD} is held"]
+    assert receiver.fetched == []
+
+
+def test_a_good_run_is_alive_and_silent(watched: Make, receiver: Receiver) -> None:
+    """A good run gives one sign of life and no message."""
+    keeper = watched().keeper
+    keeper.sandbox.show()
+    assert keeper.run(THIRD).code == 0
+    ended(keeper)
+    watching(keeper)
+    assert (receiver.titles, receiver.fetched) == ([], ["/alive"])
+
+
+def test_a_night_that_never_began_is_told_once(watched: Make, receiver: Receiver) -> None:
+    """Hours after its tick a night without any run is told; not before, and not twice."""
+    keeper = watched().keeper
+    keeper.sandbox.clock.night(THIRD, hour=3)
+    watching(keeper)
+    assert receiver.titles == []
+    for hour in (5, 6):
+        keeper.sandbox.clock.night(THIRD, hour=hour)
+        watching(keeper)
+    assert receiver.titles == [f"no book of {THIRD} yet"]
+
+
+@pytest.mark.parametrize("is_demo", [True, False])
+def test_sensors_run_by_themselves(watched: Make, *, is_demo: bool) -> None:
+    """All three are on without a click, but in a demo, and tick no faster than they need to."""
+    keeper = watched().keeper
+    keeper.sandbox.clock.night(SECOND, hour=9)
+    if is_demo:
+        (keeper.home / MARK).write_text("{}", encoding="utf-8")
+    found = cast("Sequence[dg.SensorDefinition]", assemble(keeper.nightbook).sensors)
+    assert [one.name for one in found] == ["night_failed", "night_succeeded", "watch"]
+    wanted = dg.DefaultSensorStatus.STOPPED if is_demo else dg.DefaultSensorStatus.RUNNING
+    assert {one.default_status for one in found} == {wanted}
+    assert [one.minimum_interval_seconds for one in found] == [AFTER_A_RUN, AFTER_A_RUN, BETWEEN]
