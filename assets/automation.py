@@ -5,9 +5,11 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 
 from assets.demo_home import is_demo
 from assets.resources import Nightbook
+from pipelines import snapshots
 
 NIGHTLY = "nightly"
 LONGEST_RUN = 2 * 3600
+TAKEN = (snapshots.ACCEPTED, snapshots.HELD)
 
 
 def nightly_job() -> UnresolvedAssetJobDefinition:
@@ -26,7 +28,8 @@ def nightly_schedule(
 ) -> dg.ScheduleDefinition:
     """`NIGHTBOOK_SCHEDULE` in `NIGHTBOOK_TIMEZONE`; running unless somebody turns it off.
 
-    A missed tick is not made up for: the API tells only what is held now.
+    A missed tick is not made up for: the API tells only what is held now. With two ticks a night,
+    the later one takes it where the earlier one could not, and else does nothing.
     """
     settings = nightbook.settings()
 
@@ -37,10 +40,15 @@ def nightly_schedule(
         default_status=dg.DefaultScheduleStatus.STOPPED
         if is_demo(nightbook.layout)
         else dg.DefaultScheduleStatus.RUNNING,
-        description="Takes the book of the date on which it ticks.",
+        description="Takes the book of the date on which it ticks, unless that night is taken.",
     )
-    def nightly_schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+    def nightly_schedule(
+        context: dg.ScheduleEvaluationContext,
+    ) -> dg.RunRequest | dg.SkipReason:
         tick = context.scheduled_execution_time.astimezone(settings.timezone)
+        for one in snapshots.landed(nightbook.layout):
+            if one.snapshot_date == tick.date() and one.state in TAKEN:
+                return dg.SkipReason(f"The night is taken: {one.snapshot_id} is {one.state}.")
         return dg.RunRequest(run_key=tick.isoformat(), partition_key=tick.date().isoformat())
 
     return nightly_schedule

@@ -1,13 +1,11 @@
 """`nightbook install`: systemd units for this home, this interpreter and this user."""
 
 import argparse
-import getpass
 import os
 import sys
 from importlib.resources import files
 from pathlib import Path
 
-from assets.instance import make_instance
 from assets.resources import Nightbook
 from warehouse.layout import Layout, make_directory
 
@@ -23,19 +21,17 @@ class NotInstalled(Exception):
 
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
-    """Write the units and the Dagster instance; starts nothing, and says what does."""
+    """Write the units; starts nothing, and says what does."""
     layout = nightbook.layout
     nightbook.settings(api=True)
     into = Path(arguments.into).absolute() if arguments.into else _place()
     is_system = into == SYSTEM
     texts = {name: rendered(name, layout, Path.cwd(), is_system=is_system) for name in UNITS}
-    make_instance(layout)
     make_directory(into)
     for name, text in texts.items():
         (into / name).write_text(text, encoding="utf-8")
         (into / name).chmod(UNIT_MODE)
         print(f"written  {into / name}")
-    print(f"written  {layout.dagster / 'dagster.yaml'} (where there was none)")
     print(f"settings are read from {Path.cwd() / '.env'} at each start; nothing of them was copied")
     control = "systemctl" if is_system else "systemctl --user"
     print("Nothing was started. Type:")
@@ -65,7 +61,7 @@ def rendered(name: str, layout: Layout, folder: Path, *, is_system: bool) -> str
         "@HOME@": str(layout.home),
         "@PYTHON@": sys.executable,
         "@TARGET@": target,
-        "@USER@": _user(layout),
+        "@USER@": _user(layout) if is_system else "",
     }
     for sign, value in signs.items():
         if set(value) & set("\"'\\%$\n ;"):
@@ -91,7 +87,14 @@ def rendered(name: str, layout: Layout, folder: Path, *, is_system: bool) -> str
 
 
 def _user(layout: Layout) -> str:
-    """Who is to run a system's units: whose home it is, or who called sudo where there is none."""
-    if layout.home.exists():
-        return layout.home.owner()
-    return os.environ.get("SUDO_USER", getpass.getuser())
+    """Who is to run a system's units: whose home it is. Raises `NotInstalled` where there is none.
+
+    A home that root makes here could not be written by anybody else.
+    """
+    if not layout.home.is_dir():
+        raise NotInstalled(
+            f"{layout.home} is not there, so nobody knows which user is to run nightbook. Nothing "
+            "was written. Make it for that user first: "
+            f"install -d -m 0750 -o USER -g USER {layout.home}"
+        )
+    return layout.home.owner()

@@ -84,6 +84,7 @@ def runs(home: Path) -> dict[str, dg.DagsterRun]:
 def test_a_killed_daemon_comes_back_and_publishes(receiver: Receiver, tmp_path: Path) -> None:
     """Killed in mid-run and started again it tells the death, takes the night again, publishes."""
     home, log = tmp_path / "home", tmp_path / "daemon.log"
+    home.mkdir()
     tick = datetime.now(UTC) + START_UP + timedelta(minutes=1)
     with sandbox() as shown:
         shown.clock = Now()  # type: ignore[assignment] # all that is asked of it is the time

@@ -13,7 +13,7 @@ import dagster as dg
 import pytest
 import yaml
 
-from assets.commands.install import UNITS, rendered
+from assets.commands.install import UNITS, NotInstalled, rendered
 from tests.keeper import Keeper, Said
 from tests.operator.conftest import Watched
 from warehouse.layout import Layout
@@ -179,5 +179,13 @@ def test_install_writes_units_and_starts_nothing(
 
 def test_a_path_that_a_unit_cannot_hold_is_refused(tmp_path: Path) -> None:
     """A home with a space or a percent sign is refused before anything is written."""
-    with pytest.raises(Exception, match="Nothing was written"):
-        rendered(UNITS[0], Layout(tmp_path / "my home"), tmp_path, is_system=True)
+    with pytest.raises(NotInstalled, match="Nothing was written"):
+        rendered(UNITS[0], Layout(tmp_path / "my home"), tmp_path, is_system=False)
+
+
+def test_a_system_needs_a_home_that_is_somebodys(tmp_path: Path) -> None:
+    """Units of the system run as the owner of the home; without a home nothing is written."""
+    with pytest.raises(NotInstalled, match="Nothing was written"):
+        rendered(UNITS[0], Layout(tmp_path / "none"), tmp_path, is_system=True)
+    text = rendered(UNITS[0], Layout(tmp_path), tmp_path, is_system=True)
+    assert f"User={tmp_path.owner()}\n" in text

@@ -1,6 +1,7 @@
 """What Dagster's sensors tell after real runs of the nightly job, and how Dagster is given them."""
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import cast
 
 import dagster as dg
@@ -87,6 +88,22 @@ def test_a_night_that_never_began_is_told_once(watched: Make, receiver: Receiver
         keeper.sandbox.clock.night(THIRD, hour=hour)
         watching(keeper)
     assert receiver.titles == [f"no book of {THIRD} yet"]
+
+
+def test_a_second_tick_takes_only_what_the_first_could_not(watched: Make) -> None:
+    """Later in the night a tick does nothing where the book stands or waits, else it runs."""
+    home = watched()
+    home.night(THIRD, "portfolios-empty")
+    definitions = assemble(home.keeper.nightbook)
+    schedule = definitions.resolve_schedule_def("nightly_schedule")
+    repository = definitions.get_repository_def()
+    wanted = {SECOND: 0, THIRD: 0, THIRD + timedelta(days=1): 1}
+    for day, count in wanted.items():
+        tick = datetime(day.year, day.month, day.day, 4, 15, tzinfo=UTC)
+        with dg.DagsterInstance.ephemeral() as instance:
+            context = dg.build_schedule_context(instance, tick, repository_def=repository)
+            found = schedule.evaluate_tick(context).run_requests or []
+        assert len(found) == count, day
 
 
 @pytest.mark.parametrize("is_demo", [True, False])
