@@ -28,6 +28,9 @@ from warehouse.layout import Layout
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SHARDS = 4
+KILLING = ("before", "torn", "after")
+# How far the number of a call may differ from run to run.
+DRIFT = sorted(range(-8, 9), key=abs)
 Sized = Callable[[int, int], int]
 Case = dict[str, Any]
 
@@ -136,6 +139,11 @@ def cuts(calls: list[Call]) -> list[Case]:
     return [{"mode": "power", "variant": list(variant)} for variant in power.states(calls)]
 
 
+def _too_late(one: Case, result: Case) -> bool:
+    """Whether the run was over first: DuckDB's threads make a few calls more or less."""
+    return bool(result["told"].get("value", one["point"]) < one["point"])
+
+
 def violations(harness: Harness, scenario: str, cases: Iterable[Case]) -> list[str]:
     """Run the cases; what went wrong, in words. Prints how many there were."""
     found, ended = [], Counter[str]()
@@ -143,7 +151,7 @@ def violations(harness: Harness, scenario: str, cases: Iterable[Case]) -> list[s
         result = harness.case(scenario, **one)
         found += [f"{scenario} {one}: {problem}" for problem in result["problems"]]
         killed = os.WIFSIGNALED(result["status"]) and os.WTERMSIG(result["status"])
-        if one["mode"] in ("before", "torn", "after") and killed != signal.SIGKILL:
+        if one["mode"] in KILLING and killed != signal.SIGKILL and not _too_late(one, result):
             found.append(f"{scenario} {one}: it was not killed: {result['told']}")
         ended[f"{one['mode']}{' raised' if result['told'].get('error') else ''}"] += 1
     print(f"{scenario}: {ended.total()} states ({dict(ended)}), {len(found)} violations")
@@ -215,10 +223,11 @@ def test_a_breach_of_the_discipline_is_caught(harness: Harness, breach: str) -> 
     calls = harness.calls("next", breach)
     points = [number + later for number, call in enumerate(calls, 1) if is_place(call)]
     assert points, Counter(f"{call.kind} {call.path}" for call in calls)
-    how: Case = {"mode": mode, "point": points[0]}
     if mode in power.VARIANTS:
-        how = {"mode": "power", "variant": [points[0], mode]}
-    assert harness.case("next", breach, quick=True, **how)["problems"] != []
+        tries: list[Case] = [{"mode": "power", "variant": [points[0], mode]}]
+    else:
+        tries = [{"mode": mode, "point": points[0] + drift} for drift in DRIFT]
+    assert any(harness.case("next", breach, quick=True, **how)["problems"] for how in tries)
 
 
 def test_a_reader_who_stays_open_is_served_all_along(harness: Harness, tmp_path: Path) -> None:
