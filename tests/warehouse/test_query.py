@@ -90,8 +90,8 @@ def test_a_long_answer_is_cut_and_says_so(database: Path) -> None:
     [
         "create table x (y integer)",
         "delete from history.balances",
-        "attach '/tmp/other.db'",
-        "copy (select 1) to '/tmp/copied'",
+        "attach '/elsewhere/other.db'",
+        "copy (select 1) to '/elsewhere/copied'",
         "select * from read_csv('/etc/hostname')",
         "select * from read_text('/etc/hostname')",
         "select * from '/etc/hostname'",
@@ -100,7 +100,7 @@ def test_a_long_answer_is_cut_and_says_so(database: Path) -> None:
         "set memory_limit = '100GB'",
         "set lock_configuration = false",
         "pragma enable_external_access = true",
-        "export database '/tmp/exported'",
+        "export database '/elsewhere/exported'",
     ],
 )
 def test_a_question_can_do_no_harm(database: Path, sql: str) -> None:
