@@ -10,7 +10,7 @@ import openpyxl
 from tests.books import Amount, Night, night, published
 from warehouse.layout import Layout
 from warehouse.reconcile import desk
-from warehouse.reconcile.desk import Ran
+from warehouse.reconcile.desk import Begun, Ran
 from warehouse.reconcile.store import Folder, Json
 
 NOW = datetime(2026, 11, 21, 8, tzinfo=UTC)
@@ -51,6 +51,16 @@ class Desk:
         self.nights = sorted(made, key=lambda one: one.snapshot_id)
         self.versions += 1
         published(self.layout, self.nights, f"v{self.versions}")
+
+    def again(self, one: Night) -> None:
+        """Publish a night of another home."""
+        self.nights.append(one)
+        self.versions += 1
+        published(self.layout, self.nights, f"v{self.versions}")
+
+    def init(self) -> Begun:
+        """Write the template and recon.toml."""
+        return desk.init(self.layout.database, self.folder.root)
 
     def put(self, text: str, name: str = "ledger.csv") -> Path:
         """Put a ledger of texts into the inbox."""
