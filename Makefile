@@ -1,6 +1,6 @@
 # The doors of the project. Each needs only Python 3.11+ and says what it does.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run dev test torture bench lint dictionary lock clean
+.PHONY: help setup sides demo run dev test torture bench lint dictionary lock clean
 
 PYTHON ?= python3
 BIN    := .venv/bin
@@ -19,6 +19,18 @@ setup: .venv/ready ## a virtual environment in .venv: pinned, hashed, byte-compi
 	@touch $@
 	@echo "Ready: $(BIN)/nightbook"
 
+# What only tests need, one virtual environment a file of tests/side; tests skip, saying so, without it.
+TEST_SIDES := $(filter-out peers mutants,$(patsubst tests/side/%.txt,%,$(wildcard tests/side/*.txt)))
+
+.side/%/ready: tests/side/%.txt
+	@echo "Setting up .side/$* ..."
+	@$(PYTHON) -m venv --clear .side/$*
+	@.side/$*/bin/python -m pip install -qq --disable-pip-version-check --no-deps --require-hashes -r $<
+	@touch $@
+
+sides:       ## the side environments that tests use
+	@for side in $(TEST_SIDES); do $(MAKE) --no-print-directory .side/$$side/ready || echo "Left out: tests that need .side/$$side will be skipped"; done
+
 demo: setup  ## three simulated nights against the embedded sandbox: no key needed
 	@$(BIN)/nightbook demo
 
@@ -28,13 +40,13 @@ run: setup   ## tonight's job, once, here
 dev: setup   ## the Dagster UI, daemon and schedule, on this machine only
 	@$(BIN)/nightbook dev
 
-test: setup lint ## every test
+test: setup sides lint ## every test
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
-torture: setup ## the long tests, whole
+torture: setup sides ## the long tests, whole
 	@$(BIN)/python -m pytest -n 2 --dist worksteal --torture
 
-bench: setup ## what a night costs, against the peers
+bench: setup .side/peers/ready ## what a night costs, against the peers
 	@$(BIN)/python -m tests.benchmarks
 
 lint: setup  ## format, lint, types
@@ -49,4 +61,4 @@ lock: setup  ## resolve constraints.txt anew (needs uv)
 	@{ sed "/^[^#]/Q" constraints.txt; uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --all-extras pyproject.toml; } > .constraints.aside && mv .constraints.aside constraints.txt
 
 clean:       ## remove .venv and caches; your data stays
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache *.egg-info
+	@rm -rf .venv .side .mypy_cache .ruff_cache .pytest_cache *.egg-info

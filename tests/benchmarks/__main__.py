@@ -24,7 +24,7 @@ from tests.benchmarks.measuring import Cost, measured
 
 getcontext().prec = 100  # sums of these bodies have at most forty digits
 ROOT = Path(__file__).parent.parent.parent
-PEERS = ROOT / ".bench"
+PEERS = ROOT / ".side" / "peers"
 MARK = ("<!-- bench -->", "<!-- /bench -->")
 # The children tables of dlt's default have other names; its sums are not compared.
 WITHOUT_SUMS = {"dlt, default"}
@@ -62,13 +62,9 @@ def main() -> None:
 def _python(name: str) -> str:
     if name == "nightbook":
         return sys.executable
-    python = PEERS / "bin" / "python"
-    if not python.exists():
-        print("Setting up the peers in .bench ...", flush=True)
-        subprocess.run([sys.executable, "-m", "venv", str(PEERS)], check=True)
-        peers = str(Path(__file__).with_name("peers.txt"))
-        subprocess.run([str(python), "-m", "pip", "install", "-qq", "-r", peers], check=True)
-    return str(python)
+    if not (PEERS / "ready").exists():
+        subprocess.run(["make", "-C", str(ROOT), ".side/peers/ready"], check=True)
+    return str(PEERS / "bin" / "python")
 
 
 def _one(name: str, body: Path, folder: Path, sums: dict[str, str]) -> tuple[Cost, str]:
