@@ -4,11 +4,13 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from assets.demo_home import is_demo
+from assets.logs import configured
 from assets.resources import Nightbook
 from pipelines import snapshots
 
 NIGHTLY = "nightly"
 LONGEST_RUN = 2 * 3600
+LOGGED = configured("INFO")
 TAKEN = (snapshots.ACCEPTED, snapshots.HELD)
 
 
@@ -19,6 +21,7 @@ def nightly_job() -> UnresolvedAssetJobDefinition:
         selection=dg.AssetSelection.all(),
         executor_def=dg.in_process_executor,
         tags={"dagster/max_runtime": str(LONGEST_RUN)},
+        config=LOGGED,
         description="Take tonight's book: pull, land, flatten, judge, publish, tell.",
     )
 
@@ -49,6 +52,8 @@ def nightly_schedule(
         for one in snapshots.landed(nightbook.layout):
             if one.snapshot_date == tick.date() and one.state in TAKEN:
                 return dg.SkipReason(f"The night is taken: {one.snapshot_id} is {one.state}.")
-        return dg.RunRequest(run_key=tick.isoformat(), partition_key=tick.date().isoformat())
+        return dg.RunRequest(
+            run_key=tick.isoformat(), partition_key=tick.date().isoformat(), run_config=LOGGED
+        )
 
     return nightly_schedule

@@ -5,6 +5,7 @@ import dagster as dg
 from assets.automation import nightly_job, nightly_schedule
 from assets.checks import told_checks
 from assets.landing import api_asset, landed_assets
+from assets.logs import CONSOLE, console
 from assets.partitions import nights
 from assets.publish import warehouse_asset, workbook_asset
 from assets.resources import Nightbook
@@ -32,8 +33,12 @@ def assemble(nightbook: Nightbook) -> dg.Definitions:
         schedules=[nightly_schedule(nightbook, job)],
         sensors=sensors(nightbook),
         resources={"nightbook": nightbook},
+        loggers={CONSOLE: console},
         executor=dg.in_process_executor,
     )
 
 
-defs = assemble(Nightbook())
+@dg.definitions
+def nightbook() -> dg.Definitions:
+    """What Dagster's own processes load; a run of the command line assembles for its own keeper."""
+    return assemble(Nightbook())

@@ -1,25 +1,24 @@
-"""The Dagster instance of a home, and one run of the nightly job in this process."""
+"""The Dagster instance of a home, and which of its runs are alive.
+
+A run of the command line holds a lock while it lasts, and a run of a daemon lasts no longer than
+the daemon: so a run that nothing holds is dead, whatever Dagster's record says of it.
+"""
 
 import contextlib
+import fcntl
 import logging
 import os
 import shutil
+import tempfile
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import date
 from importlib.resources import files
 from pathlib import Path
 
 import dagster as dg
 
-from assets.automation import NIGHTLY
-from assets.definitions import assemble
-from assets.publish import WAREHOUSE
-from assets.resources import Nightbook
 from warehouse.layout import Layout, make_directory
 
-QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 PROCESS = "nightbook/process"
 UNFINISHED = [
     dg.DagsterRunStatus.STARTING,
@@ -27,21 +26,6 @@ UNFINISHED = [
     dg.DagsterRunStatus.CANCELING,
 ]
 DIED = "The process of this run is gone: it was stopped, or the machine was."
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """How a run ended.
-
-    `is_judged` tells whether the night got as far as the guards; `failures` are what the failed
-    steps said, `trace` is where the first of them failed that did not expect to.
-    """
-
-    success: bool
-    is_judged: bool
-    failures: tuple[str, ...]
-    trace: str
-    run_id: str
 
 
 def make_instance(layout: Layout) -> Path:
@@ -55,28 +39,6 @@ def make_instance(layout: Layout) -> Path:
     return layout.dagster
 
 
-def run_night(nightbook: Nightbook, day: date) -> Ran:
-    """The nightly job for one date, here, recorded in Dagster."""
-    with opened(nightbook.layout) as instance:
-        job = assemble(nightbook).resolve_job_def(NIGHTLY)
-        close_dead_runs(instance, launched=False)
-        result = job.execute_in_process(
-            partition_key=day.isoformat(),
-            instance=instance,
-            raise_on_error=False,
-            run_config=QUIET,
-            tags={PROCESS: str(os.getpid())},
-        )
-    failures = list(_failures(result))
-    return Ran(
-        result.success,
-        any(e.is_step_success and e.step_key == WAREHOUSE.path[0] for e in result.all_events),
-        tuple(dict.fromkeys(words for words, _ in failures)),
-        next((trace for _, trace in failures if trace), ""),
-        result.run_id,
-    )
-
-
 @contextlib.contextmanager
 def opened(layout: Layout) -> Iterator[dg.DagsterInstance]:
     """The instance of a home, without Dagster's own chatter."""
@@ -88,49 +50,56 @@ def opened(layout: Layout) -> Iterator[dg.DagsterInstance]:
             yield instance
 
 
-def close_dead_runs(instance: dg.DagsterInstance, *, launched: bool) -> None:
-    """Let runs whose process is gone be failed runs: Dagster leaves them running for ever.
+@contextlib.contextmanager
+def alive(layout: Layout) -> Iterator[str]:
+    """The name of a lock that this process holds while the `with` lasts: the tag of its runs.
+
+    A process number would not do: another process gets it, and another container has its own.
+    """
+    place = layout.dagster / "alive"
+    make_directory(place)
+    descriptor, name = tempfile.mkstemp(dir=place)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield Path(name).name
+    finally:
+        Path(name).unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def close_dead_runs(
+    layout: Layout, instance: dg.DagsterInstance, *, launched: bool
+) -> list[dg.DagsterRun]:
+    """Let dead runs be failed runs, and return them: Dagster leaves them running for ever.
 
     With `launched` also those that a daemon started; then no daemon may be up.
     """
-    for run in instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED)):
-        process = run.tags.get(PROCESS)
-        if (launched and process is None) or (process is not None and not _is_alive(int(process))):
-            instance.report_run_failed(run, DIED)
+    dead = [
+        run
+        for run in instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))
+        if (launched if (name := run.tags.get(PROCESS)) is None else not _is_held(layout, name))
+    ]
+    for run in dead:
+        instance.report_run_failed(run, DIED)
+        if name := run.tags.get(PROCESS):
+            _lock(layout, name).unlink(missing_ok=True)
+    return dead
 
 
-def _is_alive(process: int) -> bool:
-    """Whether another process has that number; ours cannot have begun an older run."""
-    if process == os.getpid():
+def _lock(layout: Layout, name: str) -> Path:
+    return layout.dagster / "alive" / Path(name).name
+
+
+def _is_held(layout: Layout, name: str) -> bool:
+    """Whether a process holds the lock of that name."""
+    try:
+        descriptor = os.open(_lock(layout, name), os.O_RDWR)
+    except OSError:
         return False
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         return True
-    return True
-
-
-def _failures(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, str]]:
-    """What each failed step said; for one that did not expect to fail, with the trace."""
-    for event in result.all_events:
-        if not event.is_step_failure:
-            continue
-        failure = event.step_failure_data
-        said = failure.user_failure_data
-        if said is not None and said.description:
-            yield said.description, ""
-        elif failure.error is not None:
-            error = failure.error.cause or failure.error
-            words = (
-                f"The step {event.step_key} stopped at something it did not expect "
-                f"({error.message.strip()}). The last published warehouse stands. The whole "
-                f"trace: nightbook --debug run, or run {result.run_id} in nightbook dev."
-            )
-            yield words, failure.error.to_string()
-
-
-def forget(layout: Layout) -> None:
-    """Remove a home's Dagster instance, for a demo that starts over."""
-    shutil.rmtree(layout.dagster, ignore_errors=True)
+    finally:
+        os.close(descriptor)
+    return False

@@ -11,6 +11,8 @@ import dagster as dg
 
 from assets import publishing
 from assets.demo_home import require_real
+from assets.journal import WARNING, Tell
+from assets.logs import telling
 from assets.resources import Nightbook, program_version
 from assets.steps import failing_in_words
 from pipelines import night
@@ -64,7 +66,7 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
     ) -> Iterator[dg.MaterializeResult]:
         day = date.fromisoformat(context.partition_key)
         with failing_in_words():
-            manifest, reused = _landed(nightbook, day, nightbook.tell or context.log.info)
+            manifest, reused = _landed(nightbook, day, nightbook.tell or telling(context.log))
         for name, (operation, _) in RESOURCES.items():
             metadata = _metadata(nightbook.layout, manifest, operation, reused=reused)
             yield dg.MaterializeResult(asset_key=["landing", name], metadata=metadata)
@@ -72,7 +74,7 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
     return pull
 
 
-def _landed(nightbook: Nightbook, day: date, tell: Callable[[str], None]) -> tuple[Manifest, bool]:
+def _landed(nightbook: Nightbook, day: date, tell: Tell) -> tuple[Manifest, bool]:
     settings = nightbook.settings()
     reused = day != night.business_date(settings, nightbook.now())
     with the_writer(nightbook.layout, f"taking the snapshot of {day}", nightbook.now()):
@@ -85,7 +87,7 @@ def _landed(nightbook: Nightbook, day: date, tell: Callable[[str], None]) -> tup
     return manifest, reused
 
 
-def _taken(nightbook: Nightbook, tell: Callable[[str], None]) -> Manifest:
+def _taken(nightbook: Nightbook, tell: Tell) -> Manifest:
     if not nightbook.is_demo:
         require_real(nightbook.layout)
     settings = nightbook.settings(api=True)
@@ -94,26 +96,28 @@ def _taken(nightbook: Nightbook, tell: Callable[[str], None]) -> Manifest:
     size = sum(answer.byte_count or 0 for answer in manifest.answers) / 1e6
     failed = sum(answer.file is None for answer in manifest.answers)
     given_up = f", {failed} given up" if failed else ""
-    tell(f"landed {len(manifest.answers)} answers, {size:.1f} MB{given_up}")
+    words = f"landed {len(manifest.answers)} answers, {size:.1f} MB{given_up}"
+    tell(words, event="landed", snapshot=manifest.snapshot_id)
     return manifest
 
 
 def _sayings(
-    watch: Callable[[int, int, int], None] | None, tell: Callable[[str], None]
+    watch: Callable[[int, int, int], None] | None, tell: Tell
 ) -> Callable[[Progress], None]:
     def say(progress: Progress) -> None:
         if watch is not None:
             watch(progress.done, progress.known, progress.byte_count)
         elif progress.done % TELL_EVERY == 0:
             size = progress.byte_count / 1e6
-            tell(f"{progress.done} of {progress.known} requests answered, {size:.1f} MB")
+            words = f"{progress.done} of {progress.known} requests answered, {size:.1f} MB"
+            tell(words, event="pulling")
 
     return say
 
 
-def _warnings(tell: Callable[[str], None]) -> Callable[[Event], None]:
+def _warnings(tell: Tell) -> Callable[[Event], None]:
     def warn(event: Event) -> None:
-        tell(f"{event.kind}: {event.words}")
+        tell(f"{event.kind}: {event.words}", event=event.kind, level=WARNING)
 
     return warn
 

@@ -4,10 +4,10 @@ No Dagster here: the nightly job, `accept`, `reject` and `rebuild` all publish t
 """
 
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from assets.journal import WARNING, Tell
 from assets.resources import Nightbook, program_version
 from pipelines import lake, landing, night, snapshots, verify
 from pipelines.snapshots import Snapshot
@@ -71,7 +71,7 @@ def judge_and_publish(nightbook: Nightbook, manifest: landing.Manifest) -> Outco
     return Outcome(snapshots.find(layout, manifest.snapshot_id), published)
 
 
-def recover(nightbook: Nightbook, tell: Callable[[str], None], *, but: str) -> None:
+def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
     """Judge the landed nights that a dead run left, so that the next publish has them too.
 
     `but` is the snapshot that the run itself goes on with. A left-over that cannot be read is told
@@ -84,9 +84,11 @@ def recover(nightbook: Nightbook, tell: Callable[[str], None], *, but: str) -> N
         try:
             found = night.finish(layout, folder, nightbook.now())
         except Exception as error:  # noqa: BLE001 - whatever is the matter with it, tonight goes on
-            tell(f"left over from a run that died, not made: snapshot {folder.name}: {error}")
+            words = f"left over from a run that died, not made: snapshot {folder.name}: {error}"
+            tell(words, event="left over", level=WARNING, snapshot=folder.name)
         else:
-            tell(f"left over from a run that died: snapshot {folder.name} is {found.state}")
+            words = f"left over from a run that died: snapshot {folder.name} is {found.state}"
+            tell(words, event=found.state, snapshot=folder.name)
 
 
 def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:

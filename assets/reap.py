@@ -39,7 +39,7 @@ def reap(layout: Layout) -> int:
         os.close(descriptor)
         raise DaemonUp(layout) from None
     with opened(layout) as instance:
-        close_dead_runs(instance, launched=True)
+        close_dead_runs(layout, instance, launched=True)
     os.set_inheritable(descriptor, True)
     return descriptor
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from assets.journal import Tell
 from pipelines import settings
 from pipelines.settings import Settings
 from warehouse.layout import Layout
@@ -41,7 +42,7 @@ class Nightbook:
 
     variables: Callable[[], Mapping[str, str]] = field(default=process_environment, repr=False)
     now: Callable[[], datetime] = field(default=utc_now, repr=False)
-    tell: Callable[[str], None] | None = field(default=None, repr=False)
+    tell: Tell | None = field(default=None, repr=False)
     watch: Callable[[int, int, int], None] | None = field(default=None, repr=False)
     is_demo: bool = False
 

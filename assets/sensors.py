@@ -4,8 +4,7 @@ Three sensors do the same looking: after a failed run, after a good one, and eve
 what no run tells (a night that never began, a decision by hand, a channel that was dead).
 """
 
-from collections.abc import Callable
-from datetime import date
+from collections.abc import Callable, Sequence
 
 import dagster as dg
 
@@ -13,15 +12,11 @@ from assets import metrics
 from assets.alerts import Alert, Send, by_apprise, command, tell
 from assets.concerns import concerns, late
 from assets.demo_home import is_demo
+from assets.failures import PARTITION, failed
 from assets.heartbeat import Get, beat, plain_get
 from assets.resources import Nightbook
-from pipelines import snapshots
 
 AFTER_A_RUN, BETWEEN = 30, 300
-WILL_RETRY = "dagster/will_retry"
-PARTITION = "dagster/partition"
-UNTIL_JUDGED = {"pull", "flatten_portfolios", "flatten_venues", "warehouse"}
-LONGEST = 600
 Log = Callable[[str], object]
 
 
@@ -48,7 +43,9 @@ def _night_failed(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.Se
         description="Tells of a failed run, once, and of everything else that is wrong.",
     )
     def night_failed(context: dg.RunFailureSensorContext) -> None:
-        look(nightbook, context.log.warning, failed(nightbook, context))
+        events, message = context.get_step_failure_events(), context.failure_event.message or ""
+        alert = failed(nightbook, context.dagster_run, events, message)
+        look(nightbook, context.log.warning, [alert] if alert else [])
 
     return night_failed
 
@@ -81,7 +78,7 @@ def _watch(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.SensorDef
         tags = {PARTITION: today.isoformat()}
         has_run = context.instance.get_runs(dg.RunsFilter(tags=tags), limit=1)
         missing = None if has_run else late(nightbook)
-        look(nightbook, context.log.warning, missing)
+        look(nightbook, context.log.warning, [missing] if missing else [])
         return dg.SkipReason("Looked; there is nothing to run.")
 
     return watch
@@ -90,12 +87,12 @@ def _watch(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.SensorDef
 def look(
     nightbook: Nightbook,
     log: Log,
-    first: Alert | None = None,
+    first: Sequence[Alert] = (),
     send: Send = by_apprise,
     get: Get = plain_get,
 ) -> None:
     """Tell what is wrong, write the metrics, give the sign of life; none of them stops another."""
-    found = [first] if first else []
+    found = list(first)
     try:
         found += concerns(nightbook)
     except Exception as error:  # noqa: BLE001 - an operator must hear that nobody can look
@@ -125,48 +122,3 @@ def _blind(nightbook: Nightbook, error: Exception) -> Alert:
         str(layout.home),
         command(layout, "doctor"),
     )
-
-
-def failed(nightbook: Nightbook, context: dg.RunFailureSensorContext) -> Alert | None:
-    """What to tell of a failed run; nothing where all it did was to leave its night held.
-
-    A run that Dagster tries again by itself is told too, once: the next attempt is another run.
-    """
-    run, layout = context.dagster_run, nightbook.layout
-    events = context.get_step_failure_events()
-    day = run.tags.get(PARTITION, "")
-    steps = {event.step_key for event in events}
-    if steps and not steps & UNTIL_JUDGED and _is_held(nightbook, day):
-        return None
-    words = [said for event in events if (said := _said(event))]
-    words = words or [context.failure_event.message or "It does not say why."]
-    again = run.tags.get(WILL_RETRY) == "true"
-    after = "It is tried again by itself." if again else "It is not tried again by itself."
-    return Alert(
-        f"failed:{run.run_id}",
-        f"the run of {day or run.job_name} failed",
-        "\n".join([*(str(one)[:LONGEST] for one in dict.fromkeys(words)), after]),
-        f"run {run.run_id} in nightbook dev; {layout.home}",
-        command(layout, "run"),
-    )
-
-
-def _is_held(nightbook: Nightbook, day: str) -> bool:
-    try:
-        on = [
-            one
-            for one in snapshots.landed(nightbook.layout)
-            if one.snapshot_date == date.fromisoformat(day)
-        ]
-    except ValueError:
-        return False
-    return bool(on) and on[-1].state == snapshots.HELD
-
-
-def _said(event: dg.DagsterEvent) -> str | None:
-    failure = event.step_failure_data
-    said = failure.user_failure_data
-    if said is not None and said.description:
-        return str(said.description)
-    error = failure.error and (failure.error.cause or failure.error)
-    return f"{event.step_key}: {error.message.strip()}" if error else None

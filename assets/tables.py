@@ -5,6 +5,7 @@ from datetime import date
 
 import dagster as dg
 
+from assets.logs import telling
 from assets.preview import preview
 from assets.resources import Nightbook
 from assets.steps import failing_in_words
@@ -54,7 +55,8 @@ def _step(
                 table: preview(layout.staged(table.name, manifest.snapshot_id)) for table in tables
             }
         counts = ", ".join(f"{part['tables'][table.name]['rows']} {table.name}" for table in tables)
-        (nightbook.tell or context.log.info)(f"flattened {counts}")
+        tell = nightbook.tell or telling(context.log)
+        tell(f"flattened {counts}", event="flattened", snapshot=manifest.snapshot_id)
         for table in tables:
             about = _metadata(table, manifest, part)
             path = layout.parquet(table.name, manifest.snapshot_date, manifest.snapshot_id)

@@ -1,18 +1,15 @@
 """`nightbook dev`: the Dagster UI, daemon and schedule for this home, on this machine only."""
 
 import argparse
-import contextlib
-import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 
-from assets.instance import close_dead_runs, opened
+from assets.reap import reap
 from assets.resources import Nightbook
-from warehouse.layout import Layout, make_directory
+from warehouse.layout import Layout
 
 LOOPBACK = "127.0.0.1"
 
@@ -24,16 +21,15 @@ class NotStarted(Exception):
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Start Dagster and stay until it is stopped: Ctrl-C, or SIGTERM from a supervisor."""
     layout = nightbook.layout
-    with _alone(layout) as lock:
-        _require_free(arguments.port)
-        with opened(layout) as instance:
-            close_dead_runs(instance, launched=True)
+    _require_free(arguments.port)
+    with os.fdopen(reap(layout)) as lock:
         print(f"Dagster for {layout.home}: http://{LOOPBACK}:{arguments.port}   (Ctrl-C stops it)")
         print("It has no login and can start runs with your key: do not open this port to others.")
         sys.stdout.flush()
         command = [sys.executable, "-m", "dagster", "dev", "-m", "assets.definitions"]
         command += ["-h", LOOPBACK, "-p", str(arguments.port)]
-        return _stay(command, layout, lock)
+        command += [] if sys.stderr.isatty() else ["--log-format", "json"]
+        return _stay(command, layout, lock.fileno())
 
 
 def _stay(command: list[str], layout: Layout, lock: int) -> int:
@@ -56,21 +52,6 @@ def _stay(command: list[str], layout: Layout, lock: int) -> int:
             process.terminate()
         code = process.wait()
     return 0 if asked else code
-
-
-@contextlib.contextmanager
-def _alone(layout: Layout) -> Iterator[int]:
-    """One daemon a home: a second one would close the runs of the first."""
-    make_directory(layout.dagster)
-    with (layout.dagster / "daemon.lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise NotStarted(
-                f"Dagster is already up for {layout.home}: one daemon is enough for a home. "
-                "Nothing was started. Open the one that is there, or stop it first."
-            ) from None
-        yield file.fileno()
 
 
 def _require_free(port: int) -> None:

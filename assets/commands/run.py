@@ -3,19 +3,35 @@
 import argparse
 import dataclasses
 import sys
+import uuid
+from dataclasses import dataclass
 from datetime import date
+from functools import partial
 
 from assets.commands.export import day
-from assets.commands.terminal import Teller, typed
+from assets.commands.terminal import Teller, is_terminal, typed
 from assets.demo_home import require_real
-from assets.instance import run_night
+from assets.journal import ERROR, INFO, STARTED, WARNING, Journal, Tell
+from assets.nightly_run import Ran, run_night
 from assets.resources import Nightbook
+from assets.sensors import look
 from pipelines import night, snapshots
 from pipelines.night import NeverLanded
 from pipelines.writer import the_writer
 from warehouse.layout import Layout
 
 FAILED, A_PERSON_MUST_DECIDE = 1, 3
+LEVELS = {0: INFO, FAILED: ERROR, A_PERSON_MUST_DECIDE: WARNING}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a run ended: its exit code, that in one word, that in words, and its snapshot."""
+
+    code: int
+    event: str
+    words: str
+    snapshot_id: str = ""
 
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
@@ -32,37 +48,67 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     # Who is busy is said before a run is begun that could only fail.
     with the_writer(nightbook.layout, f"starting the book of {chosen}", nightbook.now()):
         pass
-    return take(nightbook, chosen, debug=arguments.debug)
+    if is_terminal():
+        return take(nightbook, chosen, debug=arguments.debug)
+    run_id = str(uuid.uuid4())
+    log = Journal(nightbook.now, {"night": chosen.isoformat(), "run": run_id})
+    return take(nightbook, chosen, debug=arguments.debug, log=log, run_id=run_id)
 
 
-def take(nightbook: Nightbook, chosen: date, *, debug: bool = False) -> int:
-    """Run the job for a date and say how it ended."""
-    layout, tell = nightbook.layout, Teller()
-    print(f"Taking the book of {chosen} into {layout.home}")
-    ran = run_night(dataclasses.replace(nightbook, tell=tell, watch=tell.watch), chosen)
+def take(
+    nightbook: Nightbook,
+    chosen: date,
+    *,
+    debug: bool = False,
+    log: Journal | None = None,
+    run_id: str | None = None,
+) -> int:
+    """Run the job for a date, tell whoever is to be told, and say how it ended.
+
+    With a `log` progress and ending are its lines; what a person must read is on standard error
+    either way.
+    """
+    layout, teller = nightbook.layout, Teller()
+    tell: Tell = log or teller
+    watch = None if log else teller.watch
+    tell(f"Taking the book of {chosen} into {layout.home}", event=STARTED)
+    ran = run_night(dataclasses.replace(nightbook, tell=tell, watch=watch), chosen, run_id)
+    if not nightbook.is_demo:
+        look(nightbook, partial(tell, event="alerts", level=WARNING), ran.alerts)
+    ended = _ended(layout, chosen, ran)
+    if debug and ran.trace:
+        print(ran.trace, file=sys.stderr)
+    if ended.code:
+        print(ended.words, file=sys.stderr)
+    if log or not ended.code:
+        tell(ended.words, event=ended.event, level=LEVELS[ended.code], snapshot=ended.snapshot_id)
+    if not ended.code:
+        tell(str(layout.database), event="published", snapshot=ended.snapshot_id)
+    return ended.code
+
+
+def _ended(layout: Layout, chosen: date, ran: Ran) -> Ended:
+    """How it ended: held, failed, or the book."""
     newest = next(
         (one for one in reversed(snapshots.landed(layout)) if one.snapshot_date == chosen), None
     )
     if ran.is_judged and newest is not None and newest.state == snapshots.HELD:
-        _tell_held(layout, newest)
-        return A_PERSON_MUST_DECIDE
+        words = _held(layout, newest)
+        return Ended(A_PERSON_MUST_DECIDE, newest.state, words, newest.snapshot_id)
     if not ran.success:
-        if debug and ran.trace:
-            print(ran.trace, file=sys.stderr)
         lines = ran.failures or (f"The run failed: see run {ran.run_id} in nightbook dev.",)
-        print("\n".join(lines), file=sys.stderr)
-        return FAILED
-    if newest is not None:
-        tell(f"{newest.state}: snapshot {newest.snapshot_id}")
-    tell(str(layout.database))
-    return 0
+        return Ended(FAILED, "failed", "\n".join(lines))
+    if newest is None:
+        return Ended(0, "ended", f"{chosen} was taken")
+    words = f"{newest.state}: snapshot {newest.snapshot_id}"
+    return Ended(0, newest.state, words, newest.snapshot_id)
 
 
-def _tell_held(layout: Layout, newest: snapshots.Snapshot) -> None:
+def _held(layout: Layout, newest: snapshots.Snapshot) -> str:
     books = snapshots.books(snapshots.landed(layout))
     book = books.get(newest.snapshot_date) or next(reversed(books.values()), None)
     stays = f"the book of {book.snapshot_date} stays" if book else "there is no book yet"
     lines = [f"Held: snapshot {newest.snapshot_id}; {stays}."]
     lines += [f"  {reason}" for reason in (newest.decision.reasons if newest.decision else ())]
     lines += [f"Decide: {typed(layout)} accept {newest.snapshot_id} --why '...'   (or reject)"]
-    print("\n".join(lines), file=sys.stderr)
+    return "\n".join(lines)

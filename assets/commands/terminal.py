@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from assets.journal import INFO, STARTED, TOLD
 from warehouse.layout import Layout
 
 CLEAR = "\r\x1b[K"
@@ -17,22 +18,31 @@ class Teller:
     """Says lines of progress; in a terminal the last one may be a bar, which the next replaces."""
 
     def __init__(self) -> None:
-        self._is_terminal = sys.stdout.isatty()
+        self._is_terminal = is_terminal()
 
     @property
     def watch(self) -> Callable[[int, int, int], None] | None:
         """What is to be told of every answer: a bar in a terminal, nothing in a log."""
         return self._bar if self._is_terminal else None
 
-    def __call__(self, line: str) -> None:
+    def __call__(
+        self, words: str, *, event: str = TOLD, level: str = INFO, snapshot: str = ""
+    ) -> None:
         """One line, indented under what is being done."""
-        print(f"{CLEAR if self._is_terminal else ''}  {line}", flush=True)
+        del level, snapshot
+        indent = "" if event == STARTED else "  "
+        print(f"{CLEAR if self._is_terminal else ''}{indent}{words}", flush=True)
 
     def _bar(self, done: int, known: int, byte_count: int) -> None:
         full = BAR * done // max(known, 1)
         drawn = "#" * full + "." * (BAR - full)
         words = f"[{drawn}] {done} of {known} requests, {byte_count / 1e6:.1f} MB"
         print(f"{CLEAR}  {words[: width() - 3]}", end="", flush=True)
+
+
+def is_terminal() -> bool:
+    """Whether a person reads along."""
+    return sys.stdout.isatty()
 
 
 def width() -> int:

@@ -15,6 +15,7 @@ import pytest
 from assets.instance import PROCESS, close_dead_runs
 from pipelines.writer import the_writer
 from tests.keeper import THIRD, Keeper, amounts_of
+from warehouse.layout import Layout
 
 ROOT = Path(__file__).parents[2]
 FIRST_DAY, SECOND_DAY, THIRD_DAY, NEXT = (THIRD + timedelta(days=n) for n in range(1, 5))
@@ -106,32 +107,58 @@ def test_a_second_run_says_who_is_writing(copied: Keeper) -> None:
     assert sorted(copied.home.rglob("*")) == before
 
 
-@pytest.mark.parametrize(
-    ("process", "status"),
-    [
-        ("1", dg.DagsterRunStatus.STARTED),
-        ("ours", dg.DagsterRunStatus.FAILURE),
-        ("999999999", dg.DagsterRunStatus.FAILURE),
-    ],
-)
-def test_only_dead_runs_are_closed(process: str, status: dg.DagsterRunStatus) -> None:
-    """A run is closed when its process is gone or its number is ours now, and no other one."""
+HOLDING = """
+import sys
+from pathlib import Path
+from assets.instance import alive
+from warehouse.layout import Layout
+with alive(Layout(Path(sys.argv[1]))) as name:
+    print(name, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_only_dead_runs_are_closed(tmp_path: Path) -> None:
+    """A run of the command line is closed once its process was killed; a daemon's before it is up.
+
+    What a killed process leaves, or a tag that is a path to somewhere else, is nobody's life.
+    """
 
     @dg.job
     def nothing() -> None:
         """No steps."""
 
-    number = str(os.getpid()) if process == "ours" else process
-    with dg.DagsterInstance.ephemeral() as instance:
-        run = instance.create_run_for_job(
-            nothing, status=dg.DagsterRunStatus.STARTED, tags={PROCESS: number}
-        )
-        launched = instance.create_run_for_job(nothing, status=dg.DagsterRunStatus.STARTED)
-        close_dead_runs(instance, launched=False)
-        found = {one.run_id: one.status for one in instance.get_runs()}
-        assert found == {run.run_id: status, launched.run_id: dg.DagsterRunStatus.STARTED}
-        close_dead_runs(instance, launched=True)
-        assert instance.get_runs()[0].status is dg.DagsterRunStatus.FAILURE
+    layout = Layout(tmp_path)
+    with (
+        dg.DagsterInstance.ephemeral() as instance,
+        subprocess.Popen(
+            [sys.executable, "-c", HOLDING, str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        names = [process.stdout.readline().decode().strip(), "../../../etc/hostname", None]
+        made = [
+            instance.create_run_for_job(
+                nothing,
+                status=dg.DagsterRunStatus.STARTED,
+                tags={PROCESS: name} if name else None,
+            ).run_id
+            for name in names
+        ]
+
+        def closed(*, launched: bool) -> list[int]:
+            dead = close_dead_runs(layout, instance, launched=launched)
+            return sorted(made.index(run.run_id) for run in dead)
+
+        assert closed(launched=False) == [1]
+        process.kill()
+        process.wait()
+        assert closed(launched=False) == [0]
+        assert closed(launched=True) == [2]
+        assert {run.status for run in instance.get_runs()} == {dg.DagsterRunStatus.FAILURE}
+    assert list((tmp_path / "dagster" / "alive").iterdir()) == []
 
 
 def test_a_failed_pull_leaves_a_gap(empty: Callable[..., Keeper]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.instance import run_night
+from assets.nightly_run import run_night
 from tests.books import exact
 from tests.keeper import FIRST, SECOND, THIRD, Keeper, Said, amounts_of
 

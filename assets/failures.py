@@ -1,0 +1,62 @@
+"""A failed run in words: what its steps said, and what an operator is told of it."""
+
+from collections.abc import Iterable
+from datetime import date
+
+import dagster as dg
+
+from assets.alerts import Alert, command
+from assets.resources import Nightbook
+from pipelines import snapshots
+
+WILL_RETRY = "dagster/will_retry"
+PARTITION = "dagster/partition"
+UNTIL_JUDGED = {"pull", "flatten_portfolios", "flatten_venues", "warehouse"}
+LONGEST = 600
+
+
+def said(event: dg.DagsterEvent) -> str:
+    """What a failed step said: our own paragraph, or the step and the error's message."""
+    failure = event.step_failure_data
+    ours = failure.user_failure_data
+    if ours is not None and ours.description:
+        return str(ours.description)
+    error = failure.error and (failure.error.cause or failure.error)
+    return f"{event.step_key}: {error.message.strip()}" if error else ""
+
+
+def failed(
+    nightbook: Nightbook, run: dg.DagsterRun, events: Iterable[dg.DagsterEvent], message: str
+) -> Alert | None:
+    """What to tell of a failed run; nothing where all it did was to leave its night held.
+
+    A run that Dagster tries again by itself is told too, once: the next attempt is another run.
+    """
+    layout, failures = nightbook.layout, list(events)
+    day = run.tags.get(PARTITION, "")
+    steps = {event.step_key for event in failures}
+    if steps and not steps & UNTIL_JUDGED and _is_held(nightbook, day):
+        return None
+    words = [words for event in failures if (words := said(event))]
+    again = run.tags.get(WILL_RETRY) == "true"
+    after = "It is tried again by itself." if again else "It is not tried again by itself."
+    lines = dict.fromkeys(words or [message or "It does not say why."])
+    return Alert(
+        f"failed:{run.run_id}",
+        f"the run of {day or run.job_name} failed",
+        "\n".join([*(one[:LONGEST] for one in lines), after]),
+        f"run {run.run_id} in nightbook dev; {layout.home}",
+        command(layout, "run"),
+    )
+
+
+def _is_held(nightbook: Nightbook, day: str) -> bool:
+    try:
+        on = [
+            one
+            for one in snapshots.landed(nightbook.layout)
+            if one.snapshot_date == date.fromisoformat(day)
+        ]
+    except ValueError:
+        return False
+    return bool(on) and on[-1].state == snapshots.HELD

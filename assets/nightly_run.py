@@ -1,0 +1,94 @@
+"""One run of the nightly job in this process, recorded in Dagster as those of the daemon are."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+
+import dagster as dg
+
+from assets.alerts import Alert
+from assets.automation import NIGHTLY
+from assets.definitions import assemble
+from assets.failures import failed, said
+from assets.instance import DIED, PROCESS, alive, close_dead_runs, opened
+from assets.logs import configured
+from assets.publish import WAREHOUSE
+from assets.resources import Nightbook
+
+SILENT = configured("CRITICAL")
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a run ended.
+
+    `is_judged` tells whether the night got as far as the guards; `failures` are what the failed
+    steps said, `trace` is where the first of them failed that did not expect to. `alerts` are what
+    an operator is to hear of this run, and of earlier ones that it found dead.
+    """
+
+    success: bool
+    is_judged: bool
+    failures: tuple[str, ...]
+    trace: str
+    run_id: str
+    alerts: tuple[Alert, ...] = ()
+
+
+def run_night(nightbook: Nightbook, day: date, run_id: str | None = None) -> Ran:
+    """The nightly job for one date, here, recorded in Dagster, under an id where one is given."""
+    layout = nightbook.layout
+    with opened(layout) as instance, alive(layout) as name:
+        job = assemble(nightbook).resolve_job_def(NIGHTLY)
+        dead = close_dead_runs(layout, instance, launched=False)
+        result = job.execute_in_process(
+            partition_key=day.isoformat(),
+            instance=instance,
+            raise_on_error=False,
+            run_config=SILENT,
+            tags={PROCESS: name},
+            run_id=run_id,
+        )
+        alerts = tuple(_alerts(nightbook, instance, dead, result))
+    failures = list(_failures(result))
+    return Ran(
+        result.success,
+        any(e.is_step_success and e.step_key == WAREHOUSE.path[0] for e in result.all_events),
+        tuple(dict.fromkeys(words for words, _ in failures)),
+        next((trace for _, trace in failures if trace), ""),
+        result.run_id,
+        alerts,
+    )
+
+
+def _alerts(
+    nightbook: Nightbook,
+    instance: dg.DagsterInstance,
+    dead: list[dg.DagsterRun],
+    result: dg.ExecuteInProcessResult,
+) -> Iterator[Alert]:
+    """What a sensor would tell of the same runs, in the same words, so that it is told once."""
+    ended = [] if result.success else [result.dagster_run]
+    for run in (*dead, *ended):
+        events = [e for e in result.all_events if e.is_step_failure] if run in ended else []
+        now = instance.get_run_by_id(run.run_id) or run
+        if alert := failed(nightbook, now, events, DIED):
+            yield alert
+
+
+def _failures(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, str]]:
+    """What each failed step said; for one that did not expect to fail, with the trace."""
+    for event in result.all_events:
+        if not event.is_step_failure:
+            continue
+        failure = event.step_failure_data
+        if failure.user_failure_data is not None and failure.user_failure_data.description:
+            yield said(event), ""
+        elif failure.error is not None:
+            error = failure.error.cause or failure.error
+            words = (
+                f"The step {event.step_key} stopped at something it did not expect "
+                f"({error.message.strip()}). The last published warehouse stands. The whole "
+                f"trace: nightbook --debug run, or run {result.run_id} in nightbook dev."
+            )
+            yield words, failure.error.to_string()
