@@ -13,6 +13,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from assets.partitions import PARTITION
 from assets.publish import WAREHOUSE
 from assets.resources import Nightbook
 from assets.tables import key_of
@@ -59,7 +60,7 @@ def told_checks() -> dg.AssetChecksDefinition:
         context: dg.AssetCheckExecutionContext, nightbook: dg.ResourceParam[Nightbook]
     ) -> Iterator[dg.AssetCheckResult]:
         layout = nightbook.layout
-        snapshot_id = _snapshot(layout, context.run.tags.get("dagster/partition"))
+        snapshot_id = _snapshot(layout, context.run.tags.get(PARTITION))
         yield from _controls(layout.database, snapshot_id)
         results = _found(layout.database)
         for check in every_check():

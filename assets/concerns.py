@@ -1,11 +1,11 @@
-"""What an operator should hear of: held nights, gaps, stale venues, drift, checks, the clock.
+"""What an operator should hear of: held nights, gaps, stale venues, drift, checks, clock, breaks.
 
 Everything is read from what is kept: the landing zone for nights and decisions, the published
 warehouse for the rest. Nothing is remembered here: a cause has a name that stays the same, and
 `assets.alerts` tells it once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -16,9 +16,13 @@ from pipelines import snapshots
 from pipelines.snapshots import Snapshot
 from warehouse.layout import Layout
 from warehouse.query import run as ask
+from warehouse.reconcile import desk
+from warehouse.reconcile.annotations import ACCEPTED
+from warehouse.reconcile.refusals import NotReconciled
 
 LOOK_BACK = timedelta(days=7)
 GRACE = timedelta(hours=1)
+AGED = timedelta(days=7)
 SHOWN = 5
 
 
@@ -30,7 +34,7 @@ def concerns(nightbook: Nightbook) -> list[Alert]:
     found = [*_held(layout, known, today - LOOK_BACK), *_gaps(nightbook, known, today)]
     if layout.database.exists():
         found += [*_stale(layout), *_drift(layout), *_checks(layout), *_clock(layout)]
-    return found
+    return [*found, *_breaks(layout)]
 
 
 def _held(layout: Layout, known: list[Snapshot], since: date) -> Iterator[Alert]:
@@ -116,13 +120,12 @@ def _drift(layout: Layout) -> Iterator[Alert]:
     if found:
         lines = [
             f"{kind}: {path} {word}, for example {str(example)[:80]}"
-            for _, kind, path, word, example in found[:SHOWN]
+            for _, kind, path, word, example in found
         ]
-        more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
         yield Alert(
             f"drift:{found[0][0]}:{len(found)}",
             f"the API sent {len(found)} things that its document does not list",
-            "\n".join(("No amount was lost: every body is kept.", *lines, *more)),
+            "\n".join(("No amount was lost: every body is kept.", *_some(lines))),
             str(layout.database),
             command(layout, "query", "select * from ops.drift order by first_seen desc"),
         )
@@ -167,6 +170,49 @@ def _clock(layout: Layout) -> Iterator[Alert]:
             command(layout, "doctor"),
             "timedatectl set-ntp true",
         )
+
+
+def _breaks(layout: Layout) -> Iterator[Alert]:
+    """Open breaks: told when new ones came, and once more when those of a day have grown old."""
+    folder = layout.home / "reconcile"
+    try:
+        standing = desk.status(folder)
+    except NotReconciled:
+        return
+    by_day: dict[str, list[dict[str, Any]]] = {}
+    for one in standing.breaks:
+        if one["status"] != ACCEPTED:
+            by_day.setdefault(one["first_seen"], []).append(one)
+    if not by_day:
+        return
+    told = [(max(by_day), "breaks", [one for day in sorted(by_day) for one in by_day[day]])]
+    old = (standing.day - AGED).isoformat()
+    told += [(day, "breaks-old", by_day[day]) for day in sorted(by_day) if day <= old]
+    for day, kind, breaks in told:
+        since = "" if kind == "breaks" else f" since {day}"
+        yield Alert(
+            f"{kind}:{day}",
+            f"{_counted(len(breaks), 'break')} open{since}",
+            "\n".join((f"Book against ledger, {standing.day}:", *_some(map(_broken, breaks)))),
+            str(folder / "out" / standing.day.isoformat()),
+            command(layout, "reconcile", "status"),
+        )
+
+
+def _broken(one: dict[str, Any]) -> str:
+    where = " / ".join(map(str, one["names"].values()))
+    return f"{one['id']}: {one['result']}, {one['difference'] or 'no amount'}, {where}"
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"1 {thing} is" if number == 1 else f"{number} {thing}s are"
+
+
+def _some(lines: Iterable[str]) -> list[str]:
+    """The first lines, and how many more there are."""
+    every = list(lines)
+    more = [f"and {len(every) - SHOWN} more"] if len(every) > SHOWN else []
+    return [*every[:SHOWN], *more]
 
 
 def _rows(layout: Layout, query: str) -> tuple[tuple[Any, ...], ...]:

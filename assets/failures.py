@@ -1,28 +1,21 @@
 """A failed run in words: what its steps said, and what an operator is told of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import date
 
 import dagster as dg
 
 from assets.alerts import Alert, command
+from assets.partitions import PARTITION
 from assets.resources import Nightbook
+from assets.steps import said
+from assets.telling import TIES_OUT
 from pipelines import snapshots
 
 WILL_RETRY = "dagster/will_retry"
-PARTITION = "dagster/partition"
 UNTIL_JUDGED = {"pull", "flatten_portfolios", "flatten_venues", "warehouse"}
 LONGEST = 600
-
-
-def said(event: dg.DagsterEvent) -> str:
-    """What a failed step said: our own paragraph, or the step and the error's message."""
-    failure = event.step_failure_data
-    ours = failure.user_failure_data
-    if ours is not None and ours.description:
-        return str(ours.description)
-    error = failure.error and (failure.error.cause or failure.error)
-    return f"{event.step_key}: {error.message.strip()}" if error else ""
+CHECKED = dg.DagsterEventType.ASSET_CHECK_EVALUATION
 
 
 def failed(
@@ -48,6 +41,26 @@ def failed(
         f"run {run.run_id} in nightbook dev; {layout.home}",
         command(layout, "run"),
     )
+
+
+def unreconciled(
+    nightbook: Nightbook, run: dg.DagsterRun, events: Iterable[dg.DagsterEvent]
+) -> Iterator[Alert]:
+    """What to tell where a ledger lies in the inbox and could not be held against the book."""
+    layout, day = nightbook.layout, run.tags.get(PARTITION, "")
+    for event in events:
+        if event.event_type is not CHECKED:
+            continue
+        found = event.asset_check_evaluation_data
+        is_error = found.severity is dg.AssetCheckSeverity.ERROR
+        if found.check_name == TIES_OUT and not found.passed and is_error:
+            yield Alert(
+                f"unreconciled:{day}",
+                f"the book of {day} was not reconciled",
+                found.description or "It does not say why.",
+                str(layout.home / "reconcile" / "inbox"),
+                command(layout, "reconcile", "run"),
+            )
 
 
 def _is_held(nightbook: Nightbook, day: str) -> bool:

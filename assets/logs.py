@@ -11,8 +11,9 @@ from typing import Any
 
 import dagster as dg
 
-from assets.failures import PARTITION, said
 from assets.journal import INFO, TOLD, Tell, json_line
+from assets.partitions import PARTITION
+from assets.steps import said
 
 CONSOLE = "console"
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}

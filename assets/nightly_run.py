@@ -9,11 +9,12 @@ import dagster as dg
 from assets.alerts import Alert
 from assets.automation import NIGHTLY
 from assets.definitions import assemble
-from assets.failures import failed, said
+from assets.failures import failed, unreconciled
 from assets.instance import DIED, PROCESS, alive, close_dead_runs, opened
 from assets.logs import configured
 from assets.publish import WAREHOUSE
 from assets.resources import Nightbook
+from assets.steps import said
 
 SILENT = configured("CRITICAL")
 
@@ -74,6 +75,7 @@ def _alerts(
         now = instance.get_run_by_id(run.run_id) or run
         if alert := failed(nightbook, now, events, DIED):
             yield alert
+    yield from unreconciled(nightbook, result.dagster_run, result.all_events)
 
 
 def _failures(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, str]]:

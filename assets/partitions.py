@@ -6,6 +6,8 @@ import dagster as dg
 
 from assets.resources import Nightbook
 
+PARTITION = "dagster/partition"
+
 
 def nights(nightbook: Nightbook) -> dg.DailyPartitionsDefinition:
     """Daily partitions from the first landed night (or today) up to today.

@@ -12,8 +12,9 @@ from assets import metrics
 from assets.alerts import Alert, Send, by_apprise, command, tell
 from assets.concerns import concerns, late
 from assets.demo_home import is_demo
-from assets.failures import PARTITION, failed
+from assets.failures import CHECKED, failed, unreconciled
 from assets.heartbeat import Get, beat, plain_get
+from assets.partitions import PARTITION
 from assets.resources import Nightbook
 
 AFTER_A_RUN, BETWEEN = 30, 300
@@ -60,7 +61,10 @@ def _night_succeeded(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg
         description="After a good run: what is still wrong, the metrics, the sign of life.",
     )
     def night_succeeded(context: dg.RunStatusSensorContext) -> None:
-        look(nightbook, context.log.warning)
+        logs = context.instance.all_logs(context.dagster_run.run_id, of_type=CHECKED)
+        events = [log.dagster_event for log in logs if log.dagster_event]
+        alerts = list(unreconciled(nightbook, context.dagster_run, events))
+        look(nightbook, context.log.warning, alerts)
 
     return night_succeeded
 

@@ -1,4 +1,4 @@
-"""How a step fails: with the words of the error, and never tried again by itself.
+"""How a step fails: with the words of the error, never tried again by itself; and what it said.
 
 The client retries requests; a step that failed will fail again until somebody reads why.
 """
@@ -20,3 +20,13 @@ def failing_in_words() -> Iterator[None]:
         if not is_ours(error):
             raise
         raise dg.Failure(description=str(error), allow_retries=False) from None
+
+
+def said(event: dg.DagsterEvent) -> str:
+    """What a failed step said: our own paragraph, or the step and the error's message."""
+    failure = event.step_failure_data
+    ours = failure.user_failure_data
+    if ours is not None and ours.description:
+        return str(ours.description)
+    error = failure.error and (failure.error.cause or failure.error)
+    return f"{event.step_key}: {error.message.strip()}" if error else ""

@@ -88,15 +88,24 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
         except WriterBusy as error:
             raise dg.Failure(description=str(error), allow_retries=False) from None
         except (Ambiguous, NotReconciled) as error:
-            return _told(passed=False, words=str(error))
+            return _told(passed=False, words=str(error), severity=dg.AssetCheckSeverity.ERROR)
         files = [str(file) for file in ran.files]
         return _told(passed=ran.exit_code == desk.TIED, words=ran.words, files=files)
 
     return reconciliation
 
 
-def _told(*, passed: bool, words: str, files: list[str] | None = None) -> dg.MaterializeResult:
-    """The result as the asset's metadata and its check; open breaks warn, they do not fail."""
+def _told(
+    *,
+    passed: bool,
+    words: str,
+    files: list[str] | None = None,
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
+) -> dg.MaterializeResult:
+    """The result as the asset's metadata and its check: open breaks warn, no result is an error.
+
+    Neither fails the run: the book stands.
+    """
     return dg.MaterializeResult(
         metadata={
             "result": dg.MetadataValue.text(words),
@@ -106,7 +115,7 @@ def _told(*, passed: bool, words: str, files: list[str] | None = None) -> dg.Mat
             dg.AssetCheckResult(
                 check_name=TIES_OUT,
                 passed=passed,
-                severity=dg.AssetCheckSeverity.WARN,
+                severity=severity,
                 description=words,
             )
         ],

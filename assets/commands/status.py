@@ -9,11 +9,11 @@ from pipelines import snapshots
 from pipelines.snapshots import Snapshot
 
 WRONG, A_PERSON_MUST_DECIDE = 1, 3
-HELD = "held:"
+DECIDE = ("held:", "breaks:", "breaks-old:")
 
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
-    """Print five lines; 3 while a night waits for a decision, 1 when anything else is wrong."""
+    """Print five lines; 3 while a night or a break waits for somebody, 1 for other wrongs."""
     del arguments
     settings, layout, now = nightbook.settings(), nightbook.layout, nightbook.now()
     known = snapshots.landed(layout)
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     print(f"wrong       {'; '.join(one.title for one in found) or 'nothing'}")
     for one in found:
         print(f"            {one.title}: {one.command}")
-    if any(one.cause.startswith(HELD) for one in found):
+    if any(one.cause.startswith(DECIDE) for one in found):
         return A_PERSON_MUST_DECIDE
     return WRONG if found else 0
 

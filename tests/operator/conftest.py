@@ -9,13 +9,18 @@ from dataclasses import dataclass, field
 from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import cast
 
+import dagster as dg
 import pytest
 
 from assets import publishing
-from assets.sensors import look
+from assets.sensors import look, sensors
 from pipelines import night, snapshots
 from tests.keeper import FIRST, SECOND, Keeper, Sandbox, sandbox
+
+
+DEAD = "json://127.0.0.1:9/canary-token"
 
 
 @dataclass(slots=True)
@@ -134,13 +139,32 @@ def take(keeper: Keeper, day: date) -> str:
 def watched(
     two: Path, shown: Sandbox, receiver: Receiver, tmp_path: Path
 ) -> Callable[..., Watched]:
-    """A copy of the two good nights that tells the receiver, or other channels."""
+    """A copy of the two good nights that tells the receiver, which stands behind a dead channel."""
     settings = {"NIGHTBOOK_HEARTBEAT": f"http://127.0.0.1:{receiver.port}/alive"}
 
     def make(*channels: str) -> Watched:
         home = tmp_path / "home"
         shutil.copytree(two, home, symlinks=True)
-        more = settings | {"NIGHTBOOK_ALERTS": ",".join(channels or (receiver.channel,))}
+        more = settings | {"NIGHTBOOK_ALERTS": ",".join(channels or (DEAD, receiver.channel))}
         return Watched(Keeper(home, shown, more), [])
 
     return make
+
+
+ENDED = {
+    dg.DagsterRunStatus.SUCCESS: (1, dg.DagsterEventType.RUN_SUCCESS),
+    dg.DagsterRunStatus.FAILURE: (0, dg.DagsterEventType.RUN_FAILURE),
+}
+
+
+def ended(keeper: Keeper) -> None:
+    """Let the sensor that the newest run calls for see it, as the daemon does."""
+    with dg.DagsterInstance.from_config(str(keeper.layout.dagster)) as instance:
+        run = instance.get_runs(limit=1)[0]
+        which, kind = ENDED[run.status]
+        events = [log.dagster_event for log in instance.all_logs(run.run_id, of_type=kind)]
+        context = dg.build_run_status_sensor_context(
+            "tested", cast("dg.DagsterEvent", events[0]), instance, run
+        )
+        sensor = sensors(keeper.nightbook)[which]
+        sensor(context.for_run_failure() if which == 0 else context)

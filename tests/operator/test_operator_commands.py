@@ -34,7 +34,7 @@ def test_status_of_a_good_home(watched: Make) -> None:
     assert said["last night"].startswith(f"{SECOND}, snapshot ")
     assert said["last night"].endswith(", accepted")
     assert said["next"].startswith(f"{THIRD} 02:15 UTC")
-    assert said["alerts"] == "1 channels; and a dead-man's switch"
+    assert said["alerts"] == "2 channels; and a dead-man's switch"
     assert said["wrong"] == "nothing"
 
 

@@ -7,30 +7,14 @@ from typing import cast
 import dagster as dg
 import pytest
 
+from assets.automation import LOGGED
 from assets.definitions import assemble
 from assets.demo_home import MARK
 from assets.sensors import AFTER_A_RUN, BETWEEN, sensors
 from tests.keeper import SECOND, THIRD, Keeper
-from tests.operator.conftest import Receiver, Watched
+from tests.operator.conftest import Receiver, Watched, ended
 
 Make = Callable[..., Watched]
-ENDED = {
-    dg.DagsterRunStatus.SUCCESS: (1, dg.DagsterEventType.RUN_SUCCESS),
-    dg.DagsterRunStatus.FAILURE: (0, dg.DagsterEventType.RUN_FAILURE),
-}
-
-
-def ended(keeper: Keeper) -> None:
-    """Let the sensor that the newest run calls for see it, as the daemon does."""
-    with dg.DagsterInstance.from_config(str(keeper.layout.dagster)) as instance:
-        run = instance.get_runs(limit=1)[0]
-        which, kind = ENDED[run.status]
-        events = [log.dagster_event for log in instance.all_logs(run.run_id, of_type=kind)]
-        context = dg.build_run_status_sensor_context(
-            "tested", cast("dg.DagsterEvent", events[0]), instance, run
-        )
-        sensor = sensors(keeper.nightbook)[which]
-        sensor(context.for_run_failure() if which == 0 else context)
 
 
 def watching(keeper: Keeper) -> None:
@@ -103,7 +87,7 @@ def test_a_second_tick_takes_only_what_the_first_could_not(watched: Make) -> Non
         with dg.DagsterInstance.ephemeral() as instance:
             context = dg.build_schedule_context(instance, tick, repository_def=repository)
             found = schedule.evaluate_tick(context).run_requests or []
-        assert len(found) == count, day
+        assert [one.run_config for one in found] == [LOGGED] * count, day
 
 
 @pytest.mark.parametrize("is_demo", [True, False])
