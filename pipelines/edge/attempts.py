@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from pipelines.edge.body import Body
-from pipelines.edge.calls import Call
+from pipelines.edge.calls import Call, list_venues
 from pipelines.edge.clock import measured_offset, utc
 from pipelines.edge.envelope import Envelope, read_envelope, read_errors
 from pipelines.edge.errors import (
@@ -31,6 +32,9 @@ from pipelines.edge.retry import (
     refusal,
     retry_after,
 )
+
+PROBE = list_venues()
+"""The cheapest request that every night makes anyway (4.3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,25 +107,34 @@ class Attempts:
         self._wire, self._gate, self._budget = wire, gate, budget
         self._sleep, self._rng, self._on_event = sleep, rng, on_event
 
-    def fetch(self, call: Call) -> Reply:
+    def fetch(self, call: Call, rests: Callable[[bool], None] = lambda _: None) -> Reply:
         """The answer to a call.
+
+        `rests` is told when the call begins to wait for its next attempt, and when that is over.
 
         Raises:
             EdgeError: there is none, and why.
         """
         where = _where(call)
         tally = _Tally()
+        pause = partial(self._pause, where)
         while True:
-            tally.attempt += 1
-            with self._gate.slot(where, lambda wait, last: self._pause(wait, where, last)) as sent:
-                outcome = self._attempt(call, where, tally.attempt, sent)
+            with self._gate.slot(where, call.path, pause) as slot:
+                if slot.is_probe:
+                    self._probe(slot.number)
+                    continue
+                tally.attempt += 1
+                outcome = self._attempt(call, where, tally.attempt, slot.number)
             if isinstance(outcome, Reply):
                 return outcome
             wait = self._wait(where, outcome, tally)
             if isinstance(wait, EdgeError):
                 raise wait
-            if wait:
-                self._pause(wait, where, str(outcome.error))
+            rests(True)
+            try:
+                self._pause(where, wait, str(outcome.error))
+            finally:
+                rests(False)
 
     def fault(self, call: Call, where: str, answer: Answer) -> EdgeError | None:
         """What is wrong with an answer, or None where it is a success."""
@@ -132,15 +145,15 @@ class Attempts:
         """Make one attempt and let the gate know, while the slot is still held."""
         answer = self._wire.attempt(call, where, self._gate.proved)
         if isinstance(answer, EdgeError):
-            self._note(answer, where, number, sent)
+            self._note(answer, call.path, where, number, sent)
             return _Setback(answer)
         verdict = self._judge(call, where, answer)
         answer.body.give_back()
         if not isinstance(verdict, EdgeError):
-            self._gate.worked(sent)
+            self._gate.worked(sent, call.path)
             self._budget.earn()
             return _reply(call, answer, verdict, number)
-        self._note(verdict, where, number, sent)
+        self._note(verdict, call.path, where, number, sent)
         answer.body.close()
         received = utc(answer.received + (answer.signed_with or 0))
         return _Setback(
@@ -149,6 +162,12 @@ class Attempts:
             measured_offset(answer.headers, answer.sent, answer.received),
             answer.signed_with,
         )
+
+    def _probe(self, sent: int) -> None:
+        """See whether the service is up at all: what fails may be to blame by itself."""
+        outcome = self._attempt(PROBE, _where(PROBE), 1, sent)
+        if isinstance(outcome, Reply):
+            outcome.body.close()
 
     def _judge(self, call: Call, where: str, answer: Answer) -> Envelope | EdgeError:
         """The envelope of a success, or what the answer means: code first, status second."""
@@ -171,16 +190,16 @@ class Attempts:
         scrub = self._wire.credentials.scrub
         return errors and tuple(ApiError(scrub(e.code), scrub(e.message)) for e in errors)
 
-    def _note(self, error: EdgeError, where: str, number: int, sent: int) -> None:
+    def _note(self, error: EdgeError, path: str, where: str, number: int, sent: int) -> None:
         """Tell the gate whether the service is up, and the operator if it is not."""
         if isinstance(error, KeyRefused):
             self._gate.kill(error)
         elif isinstance(error, Unreachable | Misread | ServerFailed):
             throttled = isinstance(error, ServerFailed) and error.status == 429  # noqa: PLR2004
-            if not throttled and self._gate.failed(error):
+            if not throttled and self._gate.failed(error, path):
                 self._tell(Event("breaker", where, number, str(error)))
         elif isinstance(error, Refused):
-            self._gate.worked(sent)
+            self._gate.worked(sent, path)
 
     def _wait(self, where: str, setback: _Setback, tally: _Tally) -> float | EdgeError:
         """Seconds until the next attempt, or the error with which the call ends."""
@@ -219,7 +238,7 @@ class Attempts:
             return 0.0
         return _final(setback.error, tally.attempt, _clock_note(setback))
 
-    def _pause(self, seconds: float, where: str, last: str) -> None:
+    def _pause(self, where: str, seconds: float, last: str) -> None:
         """Wait, in steps of a second at most, so that closing the client ends it."""
         left = self._gate.left()
         if left is not None and seconds >= left:

@@ -10,6 +10,7 @@ threads. How an attempt is made is in `exchange`, when another is made in `attem
 
 import queue
 import random
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +30,7 @@ from pipelines.edge.clock import Clock, measured_offset
 from pipelines.edge.decode import Limits
 from pipelines.edge.errors import EdgeError, Misread
 from pipelines.edge.exchange import Wire
-from pipelines.edge.gate import Gate
+from pipelines.edge.gate import TRIPS_AT, Gate
 from pipelines.edge.models import Instrument, Portfolio, Venue, decode
 from pipelines.edge.retry import Budget
 from pipelines.edge.transport import OneShot, checked_origin
@@ -40,6 +41,9 @@ _HEADERS = {
     "connection": "close",
     "user-agent": "nightbook",
 }
+SPARE = TRIPS_AT
+"""Calls that may go while others rest: enough to tell a venue that fails from a service."""
+_Done = tuple[Call, Reply | EdgeError | BaseException]
 _One = TypeVar("_One", Portfolio, Venue)
 _Model = TypeVar("_Model")
 
@@ -147,26 +151,30 @@ class EdgeClient:
         """Every call with its answer or its error, as they come, concurrently within the bound.
 
         After a refused key nothing more is sent: the remaining calls have that error too. Whoever
-        stops reading early closes the client. At most `concurrency` answers wait to be read.
+        stops reading early closes the client. At most `concurrency` answers wait to be read; while
+        a call rests between two attempts another one goes, so that one that fails keeps up nobody.
         """
         rest = iter(calls)
-        done: queue.SimpleQueue[tuple[Call, Reply | EdgeError | BaseException]] = (
-            queue.SimpleQueue()
-        )
+        done: queue.SimpleQueue[_Done | None] = queue.SimpleQueue()
         under_way = 0
+        resting = _Resting(lambda: done.put(None))
 
         def work(call: Call) -> None:
-            done.put((call, self._outcome(call)))
+            done.put((call, self._outcome(call, resting.note)))
 
-        pool = ThreadPoolExecutor(self._concurrency, "edge")
+        pool = ThreadPoolExecutor(self._concurrency + SPARE, "edge")
         try:
             while True:
-                while under_way < self._concurrency and (call := next(rest, None)) is not None:
+                while (under_way - resting.count) < self._concurrency and (
+                    call := next(rest, None)
+                ) is not None:
                     pool.submit(work, call)
                     under_way += 1
                 if not under_way:
                     return
-                call, outcome = done.get()
+                if (ready := done.get()) is None:
+                    continue
+                call, outcome = ready
                 under_way -= 1
                 if not isinstance(outcome, Reply | EdgeError):
                     raise outcome
@@ -209,9 +217,11 @@ class EdgeClient:
         answer.body.close()
         return Check(reached=True, status=answer.status, skew_ms=skew, error=error)
 
-    def _outcome(self, call: Call) -> Reply | EdgeError | BaseException:
+    def _outcome(
+        self, call: Call, rests: Callable[[bool], None]
+    ) -> Reply | EdgeError | BaseException:
         try:
-            return self.fetch(call)
+            return self._attempts.fetch(call, rests)
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             return error
 
@@ -235,9 +245,28 @@ class EdgeClient:
         raise Misread(found, f"GET {reply.call.path}", reply.attempts)
 
 
-def _drop(done: "queue.SimpleQueue[tuple[Call, Reply | EdgeError | BaseException]]") -> None:
+class _Resting:
+    """How many calls wait between two attempts; `wake` is called when one more does."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake, self._lock, self._count = wake, threading.Lock(), 0
+
+    @property
+    def count(self) -> int:
+        """Those for which another may go."""
+        return min(self._count, SPARE)
+
+    def note(self, begins: bool) -> None:  # noqa: FBT001 - one event with two ends
+        """Count one more, or one less."""
+        with self._lock:
+            self._count += 1 if begins else -1
+        if begins:
+            self._wake()
+
+
+def _drop(done: "queue.SimpleQueue[_Done | None]") -> None:
     """Free the bodies nobody will read."""
     while not done.empty():
-        _, outcome = done.get()
-        if isinstance(outcome, Reply):
-            outcome.body.close()
+        ready = done.get()
+        if ready is not None and isinstance(ready[1], Reply):
+            ready[1].body.close()

@@ -7,6 +7,7 @@ is checked inside the slot: a queue that has passed a check before an outage wou
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from pipelines.edge.errors import BreakerOpen, DeadlinePassed, EdgeError, KeyRefused, Stopped
 
@@ -18,12 +19,23 @@ PAUSE = 5.0
 """Seconds before the first probe; thrice as long before the second."""
 
 
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Leave to send one request, with its number among all that were sent."""
+
+    number: int
+    is_probe: bool
+
+
 class Gate:
     """At most `concurrency` attempts at once; fewer while the service is unproved or failing.
 
     Until a first answer is good only one attempt is under way, so a wrong key is tried once.
     While requests fail in a row, those under way and those failed are never more than `TRIPS_AT`
     together, so a service that is down gets `TRIPS_AT + PROBES` requests in all.
+
+    A probe is a request of its own that worked on every other night, not one of those that failed:
+    a venue that is dead must not cost the others their night.
     """
 
     def __init__(
@@ -33,6 +45,8 @@ class Gate:
         self._changed = threading.Condition()
         self._inside = self._failures = self._probes = 0
         self._sent = self._seen_failing = 0
+        self._failing: set[str] = set()  # paths that failed since the last good answer
+        self._waiting: list[str] = []  # paths for which a slot is waited for
         self._proved = False
         self._last = ""
         self._dead: KeyRefused | None = None
@@ -43,19 +57,17 @@ class Gate:
         return None if self._deadline is None else self._deadline - self._monotonic()
 
     @contextmanager
-    def slot(self, where: str, pause: Callable[[float, str], None]) -> Iterator[int]:
-        """Hold a slot, and give the number of this request among all that were sent.
+    def slot(self, where: str, path: str, pause: Callable[[float, str], None]) -> Iterator[Slot]:
+        """Hold a slot: for the request itself, or for a probe before it.
 
-        `pause` waits some seconds, or raises where there is no time for it.
+        `path` is what is asked for. `pause` waits some seconds, or raises where there is no time
+        for it.
 
         Raises:
             KeyRefused, DeadlinePassed, BreakerOpen, Stopped: the attempt must not be sent.
         """
         with self._changed:
-            while self._inside >= self._limit():
-                self._require_open(where)
-                self._changed.wait(self._patience())
-            self._require_open(where)
+            self._wait(where, path)
             self._inside += 1
             self._sent += 1
             number = self._sent
@@ -63,7 +75,7 @@ class Gate:
         try:
             if wait:
                 pause(wait, self._last)
-            yield number
+            yield Slot(number, is_probe=wait > 0)
         finally:
             with self._changed:
                 self._inside -= 1
@@ -75,7 +87,7 @@ class Gate:
             self._proved = True
             self._changed.notify_all()
 
-    def worked(self, number: int) -> None:
+    def worked(self, number: int, path: str) -> None:
         """Note that the service answered a request as a service that is up does.
 
         One that was sent before the last failure was seen proves nothing about now.
@@ -83,12 +95,15 @@ class Gate:
         with self._changed:
             if number > self._seen_failing:
                 self._failures = self._probes = 0
+                self._failing.clear()
+            self._failing.discard(path)
             self._changed.notify_all()
 
-    def failed(self, error: EdgeError) -> bool:
+    def failed(self, error: EdgeError, path: str) -> bool:
         """Note a failure of the service; True where it is the one that trips the breaker."""
         with self._changed:
             self._failures += 1
+            self._failing.add(path)
             self._seen_failing = self._sent
             self._last = str(error)
             self._changed.notify_all()
@@ -100,8 +115,27 @@ class Gate:
             self._dead = self._dead or error
             self._changed.notify_all()
 
+    def _wait(self, where: str, path: str) -> None:
+        """Wait for room; while requests fail, whoever has not failed yet goes first."""
+        self._waiting.append(path)
+        try:
+            self._require_open(where)
+            while self._inside >= self._limit() or self._yields(path):
+                self._changed.wait(self._patience())
+                self._require_open(where)
+        finally:
+            self._waiting.remove(path)
+            if self._failing:
+                self._changed.notify_all()  # somebody may have let it go first
+
+    def _yields(self, path: str) -> bool:
+        return path in self._failing and not self._failing.issuperset(self._waiting)
+
+    def _is_tripped(self) -> bool:
+        return self._failures >= TRIPS_AT
+
     def _limit(self) -> int:
-        if not self._proved or self._failures >= TRIPS_AT:
+        if not self._proved or self._is_tripped():
             return 1
         return (
             min(self._concurrency, TRIPS_AT - self._failures)
@@ -115,7 +149,7 @@ class Gate:
 
     def _probe(self) -> float:
         """Count a probe, if this is one, and say how long it has to wait."""
-        if self._failures < TRIPS_AT:
+        if not self._is_tripped():
             return 0.0
         self._probes += 1
         return PAUSE * 3.0 ** (self._probes - 1)
@@ -130,5 +164,5 @@ class Gate:
         left = self.left()
         if left is not None and left <= 0:
             raise DeadlinePassed(where, self._last)
-        if self._failures >= TRIPS_AT and self._probes >= PROBES and not self._inside:
+        if self._is_tripped() and self._probes >= PROBES and not self._inside:
             raise BreakerOpen(where, self._failures, self._last)
