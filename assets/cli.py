@@ -134,7 +134,8 @@ COMMANDS = (
         "prune",
         "let old nights go; what was read and decided stays on record",
         (
-            argument("--keep", type=int, required=True, metavar="DAYS", help="before the newest"),
+            argument("--keep", type=int, metavar="DAYS", help="before the newest book"),
+            argument("--max-gb", metavar="N", help="that bodies and tables may take: oldest go"),
             argument("--no-month-ends", action="store_true", help="let month ends go as well"),
             argument("--dry-run", action="store_true", help="say what would go"),
         ),

@@ -6,7 +6,7 @@ A pruned night cannot be made again; the last five versions of the warehouse sti
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -35,56 +35,115 @@ class NotPruned(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What went, or with `dry_run` would go: snapshot ids, and the files with their bytes."""
+    """What went, or with `dry_run` would go: snapshot ids, and the files with their bytes.
+
+    `left` is how many bytes the bodies and tables of the nights that stay take.
+    """
 
     snapshots: tuple[str, ...]
     files: tuple[Path, ...]
     byte_count: int
+    left: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Nights that are there, those that stay, those that must, and the last book of each month."""
+
+    known: list[Snapshot]
+    kept: set[str]
+    never: set[str]
+    month_ends: set[str]
 
 
 def prune(
-    layout: Layout, *, keep_days: int, keep_month_ends: bool, dry_run: bool, at: datetime
+    layout: Layout,
+    *,
+    keep_days: int | None,
+    keep_month_ends: bool,
+    dry_run: bool,
+    at: datetime,
+    most_bytes: int | None = None,
 ) -> Pruned:
-    """Let old nights go; the caller is the writer, and publishes afterwards.
+    """Let old nights go, by age, by space or both; the caller is the writer, and publishes then.
 
     Days are counted back from the newest book, not from today: a home that has stopped loses
-    nothing. What is newer stays, and the last book of each month if so wished, the newest book,
-    every night that waits for a decision, and every night whose instruments a kept one carried
-    over. Raises `NotPruned` where a kept night is damaged, `ValueError` for less than a day.
+    nothing. What is newer stays, and the last book of each month if so wished. Where bodies and
+    tables then take more than `most_bytes`, nights go too, the oldest first and month ends last.
+    Whatever the limits, the newest book stays, every night that waits for a decision, and every
+    night whose instruments a kept one carried over. Raises `NotPruned` where a kept night is
+    damaged, `ValueError` for a limit that is none.
     """
-    if keep_days < 1:
-        raise ValueError(f"{keep_days} days cannot be kept: 1 is the least. Nothing was pruned.")
+    _require_sane(keep_days, most_bytes)
     known = [one for one in snapshots.landed(layout) if one.state != PRUNED]
-    kept = _kept(known, keep_days, keep_month_ends=keep_month_ends)
+    plan = _plan(known, keep_days, keep_month_ends=keep_month_ends)
+    sizes = {one.snapshot_id: _size(_files(layout, one)) for one in known}
+    too_much = set() if most_bytes is None else _too_much(plan, sizes, most_bytes)
+    kept = plan.kept - too_much
     going = [one for one in known if one.snapshot_id not in kept]
     gone = [one for one in snapshots.landed(layout) if one.state == PRUNED]
     _require_whole(layout, {one.snapshot_id for one in going + gone})
     files = tuple(path for one in (*gone, *going) for path in _files(layout, one))
-    size = sum(path.stat().st_size for path in files)
+    done = Pruned(
+        tuple(one.snapshot_id for one in going),
+        files,
+        _size(files),
+        sum(sizes[one] for one in kept),
+    )
     if not dry_run:
         for one in going:
             why = f"older than {keep_days} days before the newest book"
+            if one.snapshot_id in too_much:
+                why = f"bodies and tables took more than {most_bytes} bytes"
             snapshots.decide(one, PRUNED, by=BY, at=at, reasons=(why,))
         _remove(layout, files)
-    return Pruned(tuple(one.snapshot_id for one in going), files, size)
+    return done
 
 
-def _kept(known: list[Snapshot], keep_days: int, *, keep_month_ends: bool) -> set[str]:
+def _require_sane(keep_days: int | None, most_bytes: int | None) -> None:
+    if keep_days is None and most_bytes is None:
+        raise ValueError("Neither an age nor a size is given. Nothing was pruned.")
+    if keep_days is not None and keep_days < 1:
+        raise ValueError(f"{keep_days} days cannot be kept: 1 is the least. Nothing was pruned.")
+    if most_bytes is not None and most_bytes < 1:
+        raise ValueError(f"{most_bytes} bytes hold no night. Nothing was pruned.")
+
+
+def _plan(known: list[Snapshot], keep_days: int | None, *, keep_month_ends: bool) -> _Plan:
     books = snapshots.books(known)
+    every = {one.snapshot_id for one in known}
     if not books:
-        return {one.snapshot_id for one in known}
+        return _Plan(known, every, every, set())
     newest = max(books)
-    kept = {
-        one.snapshot_id
-        for one in known
-        if one.snapshot_date > newest - timedelta(days=keep_days) or _waits(one, known)
+    never = {one.snapshot_id for one in known if _waits(one, known)} | {books[newest].snapshot_id}
+    lasts = {(day.year, day.month): book for day, book in sorted(books.items())}
+    month_ends = {one.snapshot_id for one in lasts.values()} if keep_month_ends else set()
+    if keep_days is None:
+        return _Plan(known, every, never, month_ends)
+    young = {
+        one.snapshot_id for one in known if one.snapshot_date > newest - timedelta(days=keep_days)
     }
-    kept.add(books[newest].snapshot_id)
-    if keep_month_ends:
-        kept |= {
-            book.snapshot_id for book in {(d.year, d.month): b for d, b in books.items()}.values()
-        }
-    return kept | _sources(known, kept)
+    kept = young | never | month_ends
+    return _Plan(known, kept | set(_sources(known, kept).values()), never, month_ends)
+
+
+def _too_much(plan: _Plan, sizes: Mapping[str, int], most_bytes: int) -> set[str]:
+    """What goes besides, until the rest fits or nothing more may go."""
+    sources = _sources(plan.known, plan.kept)
+    order = sorted(plan.kept - plan.never, key=lambda one: (one in plan.month_ends, one))
+    kept, size = set(plan.kept), sum(sizes[one] for one in plan.kept)
+    while size > most_bytes:
+        needed = {source for one, source in sources.items() if one in kept}
+        going = next((one for one in order if one in kept and one not in needed), None)
+        if going is None:
+            break
+        kept.remove(going)
+        size -= sizes[going]
+    return plan.kept - kept
+
+
+def _size(files: Iterable[Path]) -> int:
+    return sum(path.stat().st_size for path in files)
 
 
 def _waits(snapshot: Snapshot, known: list[Snapshot]) -> bool:
@@ -98,16 +157,20 @@ def _waits(snapshot: Snapshot, known: list[Snapshot]) -> bool:
     )
 
 
-def _sources(known: list[Snapshot], kept: set[str]) -> set[str]:
-    """Nights from which a kept night carried instruments over: it could not be made without."""
-    needed: set[str] = set()
+def _sources(known: list[Snapshot], kept: set[str]) -> dict[str, str]:
+    """Of each kept night, that from which it carried instruments over: it cannot be made without.
+
+    A source counts as kept, so that its own source is found as well.
+    """
+    needed: dict[str, str] = {}
     for one in sorted(known, key=lambda one: one.snapshot_id, reverse=True):
-        if one.snapshot_id in kept | needed:
+        if one.snapshot_id in kept or one.snapshot_id in needed.values():
             manifest = landing.load(one.folder)
             if flatten.failed_venues(manifest):
                 moment = datetime.fromisoformat(manifest.finished_at)
                 before = snapshots.accepted_before(known, one.snapshot_id, moment)
-                needed |= {source.snapshot_id for source in before[-1:]}
+                if before:
+                    needed[one.snapshot_id] = before[-1].snapshot_id
     return needed
 
 

@@ -1,6 +1,7 @@
 """`nightbook prune`: let old nights go; what was read and decided stays on record."""
 
 import argparse
+from decimal import Decimal, InvalidOperation
 
 from assets import publishing
 from assets.resources import Nightbook
@@ -8,14 +9,43 @@ from pipelines import lake
 from pipelines.prune import prune
 from pipelines.writer import the_writer
 
+A_PERSON_MUST_DECIDE = 3
+GIGABYTE = 10**9
+FOR_EVER = (
+    "Kept for ever, whatever the limits: manifests and decisions of every night, the newest book, "
+    "nights that wait for a decision, and those whose rows a kept night carried over."
+)
+
+
+class NoLimit(Exception):
+    """There is no limit to prune by."""
+
+    exit_code = 2
+
+    def __init__(self, text: str | None = None) -> None:
+        found = (
+            "Neither --keep nor --max-gb is given"
+            if text is None
+            else f"{text[:40]!r} GB is no limit"
+        )
+        super().__init__(
+            f"{found}. Nothing was pruned. Say how many days to keep before the newest book, how "
+            "many gigabytes bodies and tables may take, or both: nightbook prune --keep 400 "
+            "--max-gb 20 --dry-run"
+        )
+
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Prune, or with `--dry-run` say what would go."""
     layout, now = nightbook.layout, nightbook.now()
+    most = _bytes(arguments.max_gb)
+    if arguments.keep is None and most is None:
+        raise NoLimit
     with the_writer(layout, "pruning", now):
         gone = prune(
             layout,
             keep_days=arguments.keep,
+            most_bytes=most,
             keep_month_ends=not arguments.no_month_ends,
             dry_run=arguments.dry_run,
             at=now,
@@ -24,9 +54,27 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             lake.settle(layout)
             publishing.refresh(nightbook)
     verb = "would go" if arguments.dry_run else "went"
-    size = gone.byte_count / 1e6
-    print(f"{len(gone.snapshots)} nights {verb}: {len(gone.files)} files, {size:.1f} MB.")
+    nights, size = len(gone.snapshots), gone.byte_count / 1e6
+    ones = "1 night" if nights == 1 else f"{nights} nights"
+    print(f"{ones} {verb}: {len(gone.files)} files, {size:.1f} MB.")
     for snapshot_id in gone.snapshots:
         print(f"  {snapshot_id}")
-    print("Manifests and decisions of every night stay for ever.")
+    print(f"Bodies and tables of the nights that stay take {gone.left / 1e6:.1f} MB.")
+    print(FOR_EVER)
+    if most is not None and gone.left > most:
+        print(f"That is more than {arguments.max_gb} GB, and none of them may go.")
+        return A_PERSON_MUST_DECIDE
     return 0
+
+
+def _bytes(text: str | None) -> int | None:
+    """Gigabytes as bytes; raises `NoLimit` for what is no number of them."""
+    if text is None:
+        return None
+    try:
+        wanted = Decimal(text) * GIGABYTE
+    except InvalidOperation:
+        raise NoLimit(text) from None
+    if not wanted.is_finite() or wanted < 1:
+        raise NoLimit(text)
+    return int(wanted)

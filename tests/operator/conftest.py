@@ -19,7 +19,6 @@ from assets.sensors import look, sensors
 from pipelines import night, snapshots
 from tests.keeper import FIRST, SECOND, Keeper, Sandbox, sandbox
 
-
 DEAD = "json://127.0.0.1:9/canary-token"
 
 

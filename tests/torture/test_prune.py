@@ -127,7 +127,7 @@ def test_a_dry_run_says_the_same_and_removes_nothing(layout: Layout) -> None:
 def test_twice_is_once_and_a_dead_prune_is_finished(layout: Layout) -> None:
     """A second prune finds nothing; what a killed one left is removed by the next."""
     done = pruned(layout, 10)
-    assert pruned(layout, 10) == Pruned((), (), 0)
+    assert pruned(layout, 10) == Pruned((), (), 0, done.left)
     done.files[-1].write_bytes(b"left")
     assert pruned(layout, 10).files == (done.files[-1],)
     assert not done.files[-1].exists()
@@ -185,6 +185,56 @@ def test_less_than_a_day_is_refused(layout: Layout) -> None:
         pruned(layout, 0)
 
 
+def fitted(layout: Layout, most: int, days: int | None = None, *, ends: bool = True) -> list[str]:
+    """The nights that go where bodies and tables may take so much; month ends last if so wished."""
+    done = prune(
+        layout, keep_days=days, keep_month_ends=ends, dry_run=True, at=NOW, most_bytes=most
+    )
+    assert done == prune(
+        layout, keep_days=days, keep_month_ends=ends, dry_run=False, at=NOW, most_bytes=most
+    )
+    there = [one for one in files(layout) if one.name not in (MANIFEST, DECISION)]
+    assert done.left == sum(path.stat().st_size for path in there)
+    return list(done.snapshots)
+
+
+def test_the_oldest_go_until_the_rest_fits(layout: Layout) -> None:
+    """By space the oldest nights go, no more than must, and month ends after all others."""
+    whole = prune(layout, keep_days=365, keep_month_ends=True, dry_run=True, at=NOW).left
+    half = whole // 14  # of one of the seven nights, which are not quite alike
+    assert fitted(layout, whole) == []
+    assert fitted(layout, whole - 1) == ["20260930T011500Z"]
+    assert dates(fitted(layout, whole - 5 * half)) == [DAYS[1], DAYS[3]]
+    assert dates(fitted(layout, whole - 9 * half)) == [DAYS[0], DAYS[4]]
+    assert dates(fitted(layout, 1)) == [DAYS[2]]
+    assert [day for day, state in states(layout).items() if state == ACCEPTED] == [
+        "20261118T021500Z"
+    ]
+    publishing.refresh(nights.nightbook(layout.home, nights.Clock(LATER)))
+    assert list(verify(layout)) == []
+
+
+def test_without_month_ends_the_oldest_go_first(layout: Layout) -> None:
+    """Where month ends are not wished for, age alone gives the order; both limits hold at once."""
+    whole = prune(layout, keep_days=365, keep_month_ends=True, dry_run=True, at=NOW).left
+    gone = fitted(layout, whole - whole // 14 * 7, 40, ends=False)
+    assert dates(gone) == [DAYS[0], DAYS[0], DAYS[1], DAYS[2]]
+
+
+def test_what_waits_stays_whatever_the_space(layout: Layout) -> None:
+    """A held night without another book of its date stays, and so does the newest book."""
+    held = "20260930T021500Z"
+    for one in (held, "20260930T011500Z"):
+        snapshots.decide(snapshots.find(layout, one), HELD, by="guards", at=NOW)
+    lake.settle(layout)
+    fitted(layout, 1)
+    assert [one for one, state in states(layout).items() if state != PRUNED] == [
+        "20260930T011500Z",
+        held,
+        "20261118T021500Z",
+    ]
+
+
 def test_the_source_of_what_was_carried_over_stays(tmp_path: Path) -> None:
     """A kept night with a venue that could not be read keeps the night its rows came from."""
     layout = Layout(tmp_path / "home")
@@ -199,4 +249,5 @@ def test_the_source_of_what_was_carried_over_stays(tmp_path: Path) -> None:
         snapshots.decide(last, ACCEPTED, by="ann", at=moment(DAYS[5], 3))
     lake.settle(layout)
     publishing.refresh(nights.nightbook(layout.home, nights.Clock(NOW)))
-    assert dates(pruned(layout, 1).snapshots) == [DAYS[3]]
+    assert dates(pruned(layout, 1, dry=True).snapshots) == [DAYS[3]]
+    assert dates(fitted(layout, 1)) == [DAYS[3]]
