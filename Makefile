@@ -1,6 +1,6 @@
 # The doors of the project. Each needs only Python 3.11+ and says what it does.
 .DEFAULT_GOAL := help
-.PHONY: help setup sides demo run dev test torture bench lint dictionary lock clean
+.PHONY: help setup sides demo run dev test torture bench mutants lint dictionary lock clean
 
 PYTHON ?= python3
 BIN    := .venv/bin
@@ -48,6 +48,9 @@ torture: setup sides ## the long tests, whole
 
 bench: setup .side/peers/ready ## what a night costs, against the peers
 	@$(BIN)/python -m tests.benchmarks
+
+mutants: setup .side/mutants/ready ## small changes to the code that some test must notice: hours
+	@$(BIN)/python -m tests.mutation
 
 lint: setup  ## format, lint, types
 	@$(BIN)/ruff format --check --quiet . || { echo "Formatting differs: run $(BIN)/ruff format ."; exit 1; }

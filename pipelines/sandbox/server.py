@@ -102,7 +102,10 @@ def _bound(host: str, port: int) -> socket.socket:
             "localhost. No socket was opened."
         )
         raise ValueError(message)
-    bound = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    # Named as TCP, or asyncio leaves TCP_NODELAY off and every answer of a kept connection waits
+    # 40 ms for an acknowledgement.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((address, port))

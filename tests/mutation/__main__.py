@@ -1,0 +1,115 @@
+"""`make mutants`: small changes to the code, one at a time; tests that notice none are missing.
+
+    python -m tests.mutation [ROOM ...] [--share 0.2] [--seed 1] [--to FILE]
+
+A room is one of `tests/mutation/rooms.py`; all of them without any. The checkout is copied aside;
+nothing in it changes. Texts for people are not mutated, nor are functions with a decorator (mutmut
+leaves them out). The exit code is 1 where fewer than nine of ten are noticed.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.mutation.rooms import ROOMS, Room
+
+ROOT = Path(__file__).parent.parent.parent
+SIDE = ROOT / ".side" / "mutants"
+MUTATING = Path(__file__).parent / "mutating.py"
+COPIED = ("assets", "pipelines", "warehouse", "tests")
+WANTED = 0.9
+# Outcomes that a test run notices; anything else is a survivor.
+NOTICED = ("killed", "timeout", "segfault")
+
+
+def main() -> int:
+    """Mutate, and tell each room's score and survivors."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation")
+    parser.add_argument("rooms", nargs="*", choices=[*ROOMS, []], metavar="ROOM")
+    parser.add_argument("--share", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--to", type=Path, help="keep the survivors' differences in this file")
+    arguments = parser.parse_args()
+    if not (SIDE / "ready").is_file():
+        print("The side environment mutants is not there: make .side/mutants/ready")
+        return 2
+    scores = []
+    if arguments.to:
+        arguments.to.unlink(missing_ok=True)
+    for name in arguments.rooms or ROOMS:
+        found = _mutated(ROOMS[name], arguments.share, arguments.seed)
+        lives = {
+            one: what for one, what in found["tried"].items() if what["outcome"] not in NOTICED
+        }
+        tried = len(found["tried"])
+        scores.append((tried - len(lives)) / max(1, tried))
+        print(
+            f"{name}: {found['mutants']} mutants, {tried} tried, {tried - len(lives)} noticed, "
+            f"{scores[-1]:.1%}",
+            flush=True,
+        )
+        for one, what in lives.items():
+            print(f"  {what['outcome']}: {one}", flush=True)
+        if arguments.to:
+            with arguments.to.open("a", encoding="utf-8") as kept:
+                kept.writelines(f"# {one}\n{what['difference']}\n" for one, what in lives.items())
+    return int(min(scores) < WANTED)
+
+
+def _mutated(room: Room, share: float, seed: int) -> dict[str, Any]:
+    """What came of a room's mutants, tried in a copy of the checkout."""
+    with tempfile.TemporaryDirectory(prefix="nightbook-mutants-") as folder:
+        copy = Path(folder)
+        for name in COPIED:
+            leave = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / name, copy / name, ignore=leave)
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        (copy / "setup.cfg").write_text(_settings(room), encoding="utf-8")
+        packages = next((SIDE / "lib").glob("python3*/site-packages"))
+        result = copy / "result.json"
+        command = [sys.executable, str(MUTATING), str(packages), str(share), str(seed), str(result)]
+        log = copy / "mutmut.log"
+        with log.open("w", encoding="utf-8") as out:
+            ran = subprocess.run(
+                command, cwd=copy, env=_environment(), stdout=out, stderr=out, check=False
+            )
+        if ran.returncode or not result.is_file():
+            sys.exit(f"mutmut ended with {ran.returncode}:\n{log.read_text('utf-8')[-3000:]}")
+        told: dict[str, Any] = json.loads(result.read_text("utf-8"))
+        return told
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+def _without(room: Room) -> tuple[str, ...]:
+    return ("-k", "not " + " and not ".join(room.without)) if room.without else ()
+
+
+def _settings(room: Room) -> str:
+    """The settings of mutmut; it reads setup.cfg where pyproject.toml has none for it."""
+    lists = {
+        "source_paths": COPIED[:-1],
+        "only_mutate": room.modules,
+        "pytest_add_cli_args_test_selection": room.tests,
+        # A survivor of a loop that never ends costs this many times the tests it is held against.
+        "timeout_multiplier": ("3",),
+        "timeout_constant": ("2",),
+        "pytest_add_cli_args": ("-p", "no:cacheprovider", *_without(room)),
+    }
+    lines = ["[mutmut]"]
+    for name, values in lists.items():
+        lines += [f"{name} ="] if len(values) > 1 else [f"{name} = {values[0]}"]
+        lines += [f"    {value}" for value in values] if len(values) > 1 else []
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""mutmut, with the texts that people read left alone; runs inside the copy that is mutated.
+
+    python mutating.py PACKAGES SHARE SEED RESULT
+
+`PACKAGES` is where mutmut is installed; it is looked at last, so that the tests run with
+nightbook's own versions. Of the mutants a seeded share is tried. `RESULT` becomes a JSON object:
+how many mutants there are and, by the name of each one tried, what came of it and its difference
+where it lives.
+"""
+
+import json
+import random
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+sys.path.append(sys.argv[1])
+
+import libcst as cst  # type: ignore[import-not-found]  # lives in the side environment
+from mutmut import __main__ as mutmut  # type: ignore[import-not-found]  # the same
+from mutmut.mutation import file_mutation, mutators  # type: ignore[import-not-found]  # the same
+
+
+def is_text(node: cst.CSTNode) -> bool:
+    """Whether a node is prose: a string with a space in it, or what chooses between such."""
+    if isinstance(node, cst.FunctionDef):
+        return bool(node.name.value == "__str__")
+    if isinstance(node, cst.IfExp):
+        return is_text(node.body) or is_text(node.orelse)
+    if isinstance(node, cst.ConcatenatedString):
+        return is_text(node.left) or is_text(node.right)
+    if isinstance(node, cst.FormattedString):
+        return any(isinstance(p, cst.FormattedStringText) and " " in p.value for p in node.parts)
+    return isinstance(node, cst.SimpleString) and " " in node.value
+
+
+def arguments(node: cst.Call) -> Iterable[cst.Call]:
+    """Calls with an argument changed or left out, but never a text."""
+    texts = [one for one in node.args if is_text(one.value)]
+    for mutated in mutators.operator_arg_removal(node):
+        if all(any(text is one for one in mutated.args) for text in texts):
+            yield mutated
+
+
+def assignments(node: Any) -> Iterable[cst.CSTNode]:
+    """Assignments of nothing, but never in place of a text."""
+    if node.value is not None and not is_text(node.value):
+        yield from mutators.operator_assignment(node)
+
+
+OURS: dict[Callable[..., Any], Callable[..., Any]] = {
+    mutators.operator_arg_removal: arguments,
+    mutators.operator_assignment: assignments,
+}
+
+
+def leave_texts_alone() -> None:
+    """From now on no mutant differs from the original in a text only."""
+    operators = [(kind, OURS.get(one, one)) for kind, one in mutators.mutation_operators]
+    file_mutation.mutation_operators = operators
+    visitor = file_mutation.MutationVisitor
+    skips = visitor._skip_node_and_children
+
+    def skipped(self: Any, node: cst.CSTNode) -> bool:
+        return is_text(node) or skips(self, node)
+
+    visitor._skip_node_and_children = skipped
+
+
+def all_mutants() -> list[str]:
+    """Write the mutants, and name them all."""
+    Path("mutants").mkdir(exist_ok=True)
+    mutmut.copy_src_dir()
+    mutmut.copy_also_copy_files()
+    mutmut.setup_source_paths()
+    mutmut.create_mutants(1)
+    found, _ = mutmut.collect_source_file_mutation_data(mutant_names=())
+    return sorted(name for _, name, _ in found)
+
+
+def outcomes(names: list[str]) -> dict[str, dict[str, str]]:
+    """What came of these mutants."""
+    found, _ = mutmut.collect_source_file_mutation_data(mutant_names=names)
+    told = {}
+    for data, name, code in found:
+        outcome = mutmut.status_by_exit_code[code]
+        lives = outcome not in {"killed", "timeout", "segfault"}
+        diff = mutmut.get_diff_for_mutant(name, path=data.path) if lives else ""
+        told[name] = {"outcome": outcome, "difference": diff}
+    return told
+
+
+def main() -> None:
+    """Try a share of the mutants of the copy in the current directory."""
+    share, seed, result = float(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
+    leave_texts_alone()
+    everything = all_mutants()
+    size = max(1, round(len(everything) * share))
+    names = sorted(random.Random(seed).sample(everything, size))  # noqa: S311 - a sample to try
+    print(f"{len(everything)} mutants, {len(names)} tried", flush=True)
+    if share:
+        mutmut._run(names, 1)
+    told = {"mutants": len(everything), "tried": outcomes(names) if share else {}}
+    result.write_text(json.dumps(told), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
