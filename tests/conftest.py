@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.torture.tally import Progress
+
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -14,9 +16,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--golden-update", action="store_true", help="write tests/golden anew")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Tests marked `torture` are left out without the option."""
+    """Tests marked `torture` are left out without the option; with it, what they count is told."""
     config.addinivalue_line("markers", "torture: long; runs with --torture only")
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal and config.getoption("--torture"):
+        config.pluginmanager.register(Progress(terminal), "torture")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -9,7 +9,10 @@ from io import BufferedRandom
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from pipelines import landing, sealing
+from tests.torture.power import Call
 from warehouse import database, layout, parquet, versions
 from warehouse.layout import Layout
 
@@ -112,6 +115,23 @@ def _written_in_place() -> None:
     _set(database, "swap", swap)
 
 
+def _wal_left() -> None:
+    """What was written last stays in a file beside the database."""
+    seal = versions.seal
+
+    def careless(aside: Path, file: Path, decided: Any) -> None:
+        with duckdb.connect(str(file)) as connection:
+            connection.execute("pragma disable_checkpoint_on_shutdown")
+            connection.execute("create table main.late as select 1 as x")
+        wal = file.with_name(f"{file.name}.wal")
+        hidden = aside.parent / wal.name
+        wal.rename(hidden)
+        seal(aside, file, decided)
+        hidden.rename(wal)
+
+    _set(database, "seal", careless)
+
+
 BREACHES: dict[str, Callable[[], None]] = {
     "no file fsync": _no_file_fsync,
     "no folder fsync": _no_folder_fsync,
@@ -120,6 +140,25 @@ BREACHES: dict[str, Callable[[], None]] = {
     "link first": _link_first,
     "link removed": _link_removed,
     "written in place": _written_in_place,
+    "a .wal left": _wal_left,
+}
+
+
+def _is(kind: str, part: str) -> Callable[[Call], bool]:
+    return lambda call: call.kind == kind and part in call.path
+
+
+# Where each breach is struck: the mode, and the call that is interrupted or after which the power
+# goes; the second number is how many calls later.
+STRIKES: dict[str, tuple[str, Callable[[Call], bool], int]] = {
+    "no file fsync": ("lost", _is("rename", "decision.json"), 1),
+    "no folder fsync": ("first entry lost", _is("rename", ".current"), 1),
+    "no rename": ("torn", _is("write", "decision.json"), 0),
+    "manifest first": ("before", _is("unlink", "lake/requests"), 1),
+    "link first": ("before", _is("rename", ".current"), 1),
+    "link removed": ("before", _is("unlink", "warehouse/current"), 1),
+    "written in place": ("before", _is("write", "versions/20261118"), 1),
+    "a .wal left": ("before", _is("rename", ".current"), 1),
 }
 
 

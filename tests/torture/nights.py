@@ -30,7 +30,7 @@ from warehouse.layout import Layout
 
 FIRST = datetime(2026, 11, 18, 2, 15, tzinfo=UTC)
 TICK = timedelta(milliseconds=1)
-PORTFOLIOS, VENUES, INSTRUMENTS = 3, 2, 4
+PORTFOLIOS, POSITIONS, VENUES, INSTRUMENTS = 3, 4, 2, 4
 EMBEDDED = ("id", "type", "displayName")
 Answers = Mapping[str, bytes]
 
@@ -77,7 +77,10 @@ def answers(day: date, portfolios: int = PORTFOLIOS) -> Answers:
     listed = dict(world.instruments or {})
     venues = world.venues[:VENUES]
     made: dict[str, Any] = {
-        f"{PREFIX}/portfolios?include=integrations": world.portfolios[:portfolios],
+        f"{PREFIX}/portfolios?include=integrations": [
+            one | {"positions": one["positions"][:POSITIONS]}
+            for one in world.portfolios[:portfolios]
+        ],
         f"{PREFIX}/venues?include=instruments": [
             venue | {"instruments": [_embedded(one) for one in listed[venue["id"]][:INSTRUMENTS]]}
             for venue in venues
@@ -88,6 +91,7 @@ def answers(day: date, portfolios: int = PORTFOLIOS) -> Answers:
             made[f"{PREFIX}/venues/{venue['id']}/instruments?type={kind}"] = [
                 one for one in listed[venue["id"]][:INSTRUMENTS] if one["type"] == kind
             ]
+    made |= {target.partition("?")[0]: data for target, data in made.items() if "include" in target}
     return {
         target: json.dumps({"data": data, "meta": {}}).encode() for target, data in made.items()
     }
@@ -123,13 +127,17 @@ def judged(home: Path, moment: datetime, given: Answers | None = None) -> Snapsh
     return night.finish(layout, folder, clock())
 
 
+def _unheard(*_: object, **__: object) -> None:
+    """What is told to nobody."""
+
+
 def run(home: Path, moment: datetime, given: Answers | None = None) -> Snapshot:
     """One night, as the nightly job takes it: land, mend what a dead run left, judge, publish."""
     clock = Clock(moment)
     keeper = nightbook(home, clock)
     layout = Layout(home)
     manifest = land(layout, clock, answers(moment.date()) if given is None else given)
-    publishing.recover(keeper, lambda _: None, but=manifest.snapshot_id)
+    publishing.recover(keeper, _unheard, but=manifest.snapshot_id)
     night.finish(layout, layout.snapshot(manifest.snapshot_date, manifest.snapshot_id), clock())
     publishing.refresh(keeper)
     return snapshots.find(layout, manifest.snapshot_id)

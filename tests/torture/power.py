@@ -14,11 +14,13 @@ from typing import Any
 
 ENTRIES = ("create", "open", "mkdir", "rename", "unlink", "rmdir", "symlink", "link")
 VARIANTS = ("lost", "zeroed", "cut", "entries lost", "first entry lost", "all lost")
+TO_FILES = ("lost", "zeroed", "cut", "all lost")
+NOTHING = "nothing lost"
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the log: its kind, its paths below the home, an offset or size, its bytes."""
+    """One call of the log: kind, paths below the home, an offset, size or mode, and bytes."""
 
     kind: str
     path: str
@@ -76,14 +78,28 @@ def unsynced(made: list[Call]) -> tuple[set[int], dict[str, int]]:
     return set(pending), dirty
 
 
+def variants(pending: set[int], dirty: dict[str, int]) -> list[str]:
+    """The ways in which something may be lost."""
+    found = []
+    for variant in VARIANTS:
+        about_entries = "entr" in variant
+        if (pending if about_entries else dirty) and (variant != "all lost" or pending):
+            found.append(variant)
+    return found
+
+
 def states(made: list[Call]) -> Iterator[tuple[int, str]]:
     """Every prefix of the calls with each way in which what is unsynced may be lost."""
     for length in range(1, len(made) + 1):
-        pending, dirty = unsynced(made[:length])
-        for variant in VARIANTS:
-            about_entries = "entr" in variant
-            if (pending if about_entries else dirty) and (variant != "all lost" or pending):
-                yield length, variant
+        for variant in variants(*unsynced(made[:length])):
+            yield length, variant
+
+
+def skipped(pending: set[int], how: str) -> set[int]:
+    """The changes of entries that are lost."""
+    if how in ("entries lost", "all lost"):
+        return pending
+    return {min(pending)} if how == "first entry lost" else set()
 
 
 def replay(start: Path, home: Path, log: Path, variant: tuple[int, str]) -> None:
@@ -91,19 +107,20 @@ def replay(start: Path, home: Path, log: Path, variant: tuple[int, str]) -> None
     length, how = variant
     made = calls(log)[:length]
     pending, dirty = unsynced(made)
-    skipped: set[int] = set()
-    if how in ("entries lost", "all lost"):
-        skipped = pending
-    elif how == "first entry lost":
-        skipped = {min(pending)}
+    gone = skipped(pending, how)
     shutil.copytree(start, home, symlinks=True)
     for number, call in enumerate(made):
-        if number not in skipped:
+        if number not in gone:
             with contextlib.suppress(OSError):  # its folder or file went with an entry
                 _DO[call.kind](home, call)
-    if how in ("lost", "zeroed", "cut", "all lost"):
+    if how in TO_FILES:
         for path, size in dirty.items():
             _lose(home / path, size, how)
+
+
+def kept(size: int, whole: int, how: str) -> int:
+    """How many bytes of a file are left, of those that were on disk and those that were not."""
+    return size if how != "cut" else (size + whole) // 2
 
 
 def _lose(path: Path, size: int, how: str) -> None:
@@ -112,8 +129,7 @@ def _lose(path: Path, size: int, how: str) -> None:
     mode = path.stat().st_mode
     path.chmod(0o640)
     whole = path.stat().st_size
-    kept = size if how != "cut" else (size + whole) // 2
-    os.truncate(path, min(kept, whole))
+    os.truncate(path, min(kept(size, whole, how), whole))
     if how == "zeroed":
         os.truncate(path, whole)
     path.chmod(mode)
@@ -121,7 +137,7 @@ def _lose(path: Path, size: int, how: str) -> None:
 
 def _create(home: Path, call: Call) -> None:
     flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if call.kind == "create" else 0)
-    os.close(os.open(home / call.path, flags, 0o640))
+    os.close(os.open(home / call.path, flags, call.at))
 
 
 def _write(home: Path, call: Call) -> None:
@@ -141,7 +157,7 @@ _DO: dict[str, Callable[[Path, Call], Any]] = {
     "write": _write,
     "truncate": lambda home, call: os.truncate(home / call.path, call.at),
     "mode": lambda home, call: (home / call.path).chmod(call.at),
-    "mkdir": lambda home, call: (home / call.path).mkdir(),
+    "mkdir": lambda home, call: (home / call.path).mkdir(call.at),
     "rmdir": lambda home, call: (home / call.path).rmdir(),
     "unlink": lambda home, call: (home / call.path).unlink(),
     "rename": lambda home, call: (home / call.path).rename(home / call.other),

@@ -12,7 +12,10 @@ from pathlib import Path
 import duckdb
 
 from assets import publishing
-from pipelines import lake, landing, night, snapshots
+from pipelines import landing, night, snapshots
+from pipelines.flatten import Part
+from pipelines.lake import settle
+from pipelines.landing import Manifest
 from pipelines.prune import prune
 from pipelines.snapshots import ACCEPTED, HELD, NotToBeDecided
 from pipelines.verify import MISSING, verify
@@ -28,13 +31,17 @@ Act = Callable[[Path, datetime], None]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A home is made by `prepare`; `act` is interrupted; `again` is what runs next."""
+    """A home is made by `prepare`; `act` is interrupted; `again` is what runs next.
+
+    `otherwise` is another way in which it may end whole, where a disk failed.
+    """
 
     name: str
     moment: datetime
     prepare: Callable[[Path], None]
     act: Act
     again: Act
+    otherwise: Act | None = None
 
 
 def view(home: Path) -> str | None:
@@ -51,17 +58,24 @@ def view(home: Path) -> str | None:
     return told.hexdigest()
 
 
-def outcome(home: Path) -> dict[str, str]:
-    """What must be equal however the run was interrupted: every book, in lake and warehouse."""
-    layout = Layout(home)
+def books(home: Path) -> dict[str, str]:
+    """What must be equal however the run was interrupted: every book in the warehouse."""
     found = {}
-    with duckdb.connect(str(layout.database), read_only=True) as connection:
+    with duckdb.connect(str(Layout(home).database), read_only=True) as connection:
         for table in BOOK:
             rows = connection.execute(f"select * from {stored_as(table)} order by all").fetchall()
             found[table.name] = hashlib.sha256(repr(rows).encode()).hexdigest()
-            for path in (layout.lake / table.name).rglob("*.parquet"):
-                place = str(path.parent.relative_to(layout.lake))
-                found[place] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def lake(home: Path) -> dict[str, str]:
+    """And every book in the lake, byte for byte."""
+    found = {}
+    layout = Layout(home)
+    for table in BOOK:
+        for path in (layout.lake / table.name).rglob("*.parquet"):
+            place = str(path.parent.relative_to(layout.lake))
+            found[place] = hashlib.sha256(path.read_bytes()).hexdigest()
     return found
 
 
@@ -108,14 +122,14 @@ def _accept(home: Path, moment: datetime) -> None:
     snapshot_id = snapshots.landed(layout)[-1].snapshot_id
     with contextlib.suppress(NotToBeDecided):
         snapshots.decide_by_hand(layout, snapshot_id, ACCEPTED, by="ann", at=moment, why="known")
-    lake.settle(layout)
+    settle(layout)
     publishing.refresh(keeper)
 
 
 def _prune(home: Path, moment: datetime) -> None:
     layout, keeper = Layout(home), nightbook(home, Clock(moment))
     prune(layout, keep_days=1, keep_month_ends=False, dry_run=False, at=moment)
-    lake.settle(layout)
+    settle(layout)
     publishing.refresh(keeper)
 
 
@@ -142,6 +156,22 @@ def _half_landed(home: Path) -> None:
     (pulling / "0001-portfolios.json.zst").write_bytes(b"cut")
 
 
+def _left_as_it_is(home: Path, moment: datetime) -> None:
+    """Tonight goes on where a left-over night cannot be made; that one stays a gap."""
+    for name in ("stage_portfolios", "stage_venues"):
+        setattr(night, name, _unmade(getattr(night, name)))
+    run(home, moment, answers(at(2).date()))
+
+
+def _unmade(stage: Callable[[Layout, Manifest], Part]) -> Callable[[Layout, Manifest], Part]:
+    def staged(layout: Layout, manifest: Manifest) -> Part:
+        if manifest.started_at < at(2).isoformat():
+            raise OSError("the disk failed")
+        return stage(layout, manifest)
+
+    return staged
+
+
 SCENARIOS = {
     one.name: one
     for one in (
@@ -157,6 +187,6 @@ SCENARIOS = {
         Scenario("remade", at(1) + 4 * LATER, _nights(2), _remake, _remake),
         Scenario("accept", at(1) + 4 * LATER, _held, _accept, _accept),
         Scenario("prune", at(2), _nights(2), _prune, _prune),
-        Scenario("recovery", at(2), _half_landed, _night(2), _night(2)),
+        Scenario("recovery", at(2), _half_landed, _night(2), _night(2), _left_as_it_is),
     )
 }

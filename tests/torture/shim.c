@@ -252,7 +252,7 @@ static int opened(int folder, const char *name, int flags, mode_t rights) {
     if (!changes || !path_at(folder, name, path))
         return (int)syscall(SYS_openat, folder, name, flags, rights);
     struct iovec none = {NULL, 0};
-    COUNTED(1, flags & O_TRUNC ? "create" : "open", path, "", 0, &none, 1, int,
+    COUNTED(1, flags & O_TRUNC ? "create" : "open", path, "", rights, &none, 1, int,
             (int)syscall(SYS_openat, folder, name, flags, rights));
 }
 
@@ -300,7 +300,7 @@ int rmdir(const char *name) { return unlinkat(AT_FDCWD, name, AT_REMOVEDIR); }
 int mkdirat(int folder, const char *name, mode_t rights) {
     char path[PATH_MAX];
     if (!path_at(folder, name, path)) return (int)syscall(SYS_mkdirat, folder, name, rights);
-    COUNTED(1, "mkdir", path, "", 0, NULL, 0, int, (int)syscall(SYS_mkdirat, folder, name, rights));
+    COUNTED(1, "mkdir", path, "", rights, NULL, 0, int, (int)syscall(SYS_mkdirat, folder, name, rights));
 }
 int mkdir(const char *name, mode_t rights) { return mkdirat(AT_FDCWD, name, rights); }
 
