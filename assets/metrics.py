@@ -64,7 +64,7 @@ def _all(nightbook: Nightbook) -> Iterator[tuple[str, str, Sequence[Sample]]]:
 def _published(layout: Layout) -> Iterator[tuple[str, str, Sequence[Sample]]]:
     yield "warehouse_bytes", "Size of the warehouse file.", _one(layout.database.stat().st_size)
     for name, words, query in (
-        ("gaps", "Dates without a book.", "from ops.gaps"),
+        ("gaps", "Dates without a book.", "from ops.gaps where reason <> 'pruned'"),
         ("checks_failed", "Failed checks of the newest book.", "from ops.checks where not passed"),
         ("findings", "Findings in the newest book.", "from findings"),
     ):
