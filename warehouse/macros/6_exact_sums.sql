@@ -15,7 +15,7 @@ create or replace macro exact_sums(parts) as (
                 end,
                 'text': case
                     when sums['texts'] is null and sums['whole'] is null
-                        then rtrim(rtrim(sums['small']::varchar, '0'), '.')
+                        then regexp_replace(sums['small']::varchar, '\.?0+$', '')
                     else exact_total(
                         list_concat(
                             coalesce(sums['texts'], []),

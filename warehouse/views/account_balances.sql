@@ -30,57 +30,81 @@
 -- example: select portfolio_id, asset_id, venue_id, account_name, total_text
 --     from account_balances order by all
 
-with sums as (
+with split as (
     select
-        snapshot_date,
         portfolio_id,
         asset_id,
         is_custom_asset,
         venue_id,
         account_name,
         duplicate_no,
-        exact_sums(
-            [
-                exact_part(
-                    case when bucket = 'trading' and state = 'free' then amount end,
-                    case when bucket = 'trading' and state = 'free' then amount_text end
-                ),
-                exact_part(
-                    case when bucket = 'trading' and state = 'locked' then amount end,
-                    case when bucket = 'trading' and state = 'locked' then amount_text end
-                ),
-                exact_part(
-                    case when bucket = 'margin' and state = 'locked' then amount end,
-                    case when bucket = 'margin' and state = 'locked' then amount_text end
-                ),
-                exact_part(
-                    case when bucket = 'staking' and state = 'locked' then amount end,
-                    case when bucket = 'staking' and state = 'locked' then amount_text end
-                ),
-                exact_part(
-                    case when bucket = 'custody' and state = 'free' then amount end,
-                    case when bucket = 'custody' and state = 'free' then amount_text end
-                ),
-                exact_part(
-                    case when bucket = 'custody' and state = 'locked' then amount end,
-                    case when bucket = 'custody' and state = 'locked' then amount_text end
-                ),
-                exact_part(
-                    case when not is_known_balance(bucket, state) then amount end,
-                    case when not is_known_balance(bucket, state) then amount_text end
-                ),
-                exact_part(amount, amount_text)
-            ]
-        ) as parts
+        case
+            when is_known_balance(bucket, state) then bucket || '_' || state
+            else 'other'
+        end as kind,
+        exact_split(amount, amount_text) as split
     from balances
+),
+
+parts as (
+    select
+        portfolio_id,
+        asset_id,
+        is_custom_asset,
+        venue_id,
+        account_name,
+        duplicate_no,
+        exact_part_of(split, kind = 'trading_free') as trading_free,
+        exact_part_of(split, kind = 'trading_locked') as trading_locked,
+        exact_part_of(split, kind = 'margin_locked') as margin_locked,
+        exact_part_of(split, kind = 'staking_locked') as staking_locked,
+        exact_part_of(split, kind = 'custody_free') as custody_free,
+        exact_part_of(split, kind = 'custody_locked') as custody_locked,
+        exact_part_of(split, kind = 'other') as other,
+        exact_part_of(split, true) as total
+    from split
     group by
-        snapshot_date,
         portfolio_id,
         asset_id,
         is_custom_asset,
         venue_id,
         account_name,
         duplicate_no
+),
+
+sums as (
+    select
+        portfolio_id,
+        asset_id,
+        is_custom_asset,
+        venue_id,
+        account_name,
+        duplicate_no,
+        trading_free.small as trading_free,
+        trading_locked.small as trading_locked,
+        margin_locked.small as margin_locked,
+        staking_locked.small as staking_locked,
+        custody_free.small as custody_free,
+        custody_locked.small as custody_locked,
+        other.small as other,
+        total.small as total,
+        -- The long way, for the few that are not sums of small decimals.
+        case
+            when total.texts is not null
+                then exact_sums(
+                    [
+                        trading_free,
+                        trading_locked,
+                        margin_locked,
+                        staking_locked,
+                        custody_free,
+                        custody_locked,
+                        other,
+                        total
+                    ]
+                )
+        end as odd
+    from parts
 )
 
 select
@@ -92,22 +116,22 @@ select
     accounts.account_name,
     accounts.duplicate_no,
     accounts.balance_count,
-    parts[1].amount as trading_free,
-    parts[1].text as trading_free_text,
-    parts[2].amount as trading_locked,
-    parts[2].text as trading_locked_text,
-    parts[3].amount as margin_locked,
-    parts[3].text as margin_locked_text,
-    parts[4].amount as staking_locked,
-    parts[4].text as staking_locked_text,
-    parts[5].amount as custody_free,
-    parts[5].text as custody_free_text,
-    parts[6].amount as custody_locked,
-    parts[6].text as custody_locked_text,
-    parts[7].amount as other,
-    parts[7].text as other_text,
-    case when parts is null then 0 else parts[8].amount end as total,
-    case when parts is null then '0' else parts[8].text end as total_text
+    case when odd[1].text is null then sums.trading_free else odd[1].amount end as trading_free,
+    coalesce(odd[1].text, in_digits(sums.trading_free)) as trading_free_text,
+    case when odd[2].text is null then sums.trading_locked else odd[2].amount end as trading_locked,
+    coalesce(odd[2].text, in_digits(sums.trading_locked)) as trading_locked_text,
+    case when odd[3].text is null then sums.margin_locked else odd[3].amount end as margin_locked,
+    coalesce(odd[3].text, in_digits(sums.margin_locked)) as margin_locked_text,
+    case when odd[4].text is null then sums.staking_locked else odd[4].amount end as staking_locked,
+    coalesce(odd[4].text, in_digits(sums.staking_locked)) as staking_locked_text,
+    case when odd[5].text is null then sums.custody_free else odd[5].amount end as custody_free,
+    coalesce(odd[5].text, in_digits(sums.custody_free)) as custody_free_text,
+    case when odd[6].text is null then sums.custody_locked else odd[6].amount end as custody_locked,
+    coalesce(odd[6].text, in_digits(sums.custody_locked)) as custody_locked_text,
+    case when odd[7].text is null then sums.other else odd[7].amount end as other,
+    coalesce(odd[7].text, in_digits(sums.other)) as other_text,
+    case when odd[8].text is null then coalesce(sums.total, 0) else odd[8].amount end as total,
+    coalesce(odd[8].text, in_digits(coalesce(sums.total, 0))) as total_text
 from accounts
 left join sums
     on sums.portfolio_id = accounts.portfolio_id

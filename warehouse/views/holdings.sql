@@ -18,37 +18,50 @@
 -- venues: Venues that keep one of those accounts.
 -- example: select portfolio_id, asset_id, total_text from holdings order by all
 
-with sums as (
+with split as (
     select
         portfolio_id,
         asset_id,
         is_custom_asset,
-        exact_sums(
-            [
-                exact_part(
-                    case when is_known_balance(bucket, state) and state = 'free' then amount end,
-                    case
-                        when is_known_balance(bucket, state) and state = 'free' then amount_text
-                    end
-                ),
-                exact_part(
-                    case when is_known_balance(bucket, state) and state = 'locked' then amount end,
-                    case
-                        when is_known_balance(bucket, state) and state = 'locked' then amount_text
-                    end
-                ),
-                exact_part(
-                    case when not is_known_balance(bucket, state) then amount end,
-                    case when not is_known_balance(bucket, state) then amount_text end
-                ),
-                exact_part(amount, amount_text)
-            ]
-        ) as parts
+        case when is_known_balance(bucket, state) then state else 'other' end as kind,
+        exact_split(amount, amount_text) as split
     from balances
+),
+
+parts as (
+    select
+        portfolio_id,
+        asset_id,
+        is_custom_asset,
+        exact_part_of(split, kind = 'free') as free,
+        exact_part_of(split, kind = 'locked') as locked,
+        exact_part_of(split, kind = 'other') as other
+    from split
     group by
         portfolio_id,
         asset_id,
         is_custom_asset
+),
+
+totals as (
+    select
+        *,
+        exact_both(exact_both(free, locked), other) as total
+    from parts
+),
+
+sums as (
+    select
+        portfolio_id,
+        asset_id,
+        is_custom_asset,
+        free.small as free,
+        locked.small as locked,
+        other.small as other,
+        total.small as total,
+        -- The long way, for the few that are not sums of small decimals.
+        case when len(total.texts) > 0 then exact_sums([free, locked, other, total]) end as odd
+    from totals
 ),
 
 counted as (
@@ -79,14 +92,14 @@ select
     listed.portfolio_id,
     listed.asset_id,
     listed.is_custom_asset,
-    case when parts[1].text is null then 0 else parts[1].amount end as free,
-    coalesce(parts[1].text, '0') as free_text,
-    case when parts[2].text is null then 0 else parts[2].amount end as locked,
-    coalesce(parts[2].text, '0') as locked_text,
-    case when parts[3].text is null then 0 else parts[3].amount end as other,
-    coalesce(parts[3].text, '0') as other_text,
-    case when parts[4].text is null then 0 else parts[4].amount end as total,
-    coalesce(parts[4].text, '0') as total_text,
+    case when odd[1].text is null then coalesce(sums.free, 0) else odd[1].amount end as free,
+    coalesce(odd[1].text, in_digits(coalesce(sums.free, 0))) as free_text,
+    case when odd[2].text is null then coalesce(sums.locked, 0) else odd[2].amount end as locked,
+    coalesce(odd[2].text, in_digits(coalesce(sums.locked, 0))) as locked_text,
+    case when odd[3].text is null then coalesce(sums.other, 0) else odd[3].amount end as other,
+    coalesce(odd[3].text, in_digits(coalesce(sums.other, 0))) as other_text,
+    case when odd[4].text is null then coalesce(sums.total, 0) else odd[4].amount end as total,
+    coalesce(odd[4].text, in_digits(coalesce(sums.total, 0))) as total_text,
     coalesce(counted.accounts, 0) as accounts,
     coalesce(counted.venues, 0) as venues
 from listed

@@ -1,0 +1,15 @@
+-- exact_part_of(split, chosen): `exact_part` of the chosen rows of one night: an aggregate.
+--
+-- split: What `exact_split` made of a row; made once in a subquery, it serves several sums.
+-- chosen: Whether the row is one of those to add up.
+-- returns: A STRUCT as of exact_part; where its `texts` are NULL, `small` is the whole sum.
+-- example: select exact_part_of(exact_split(amount, amount_text), state = 'free') from balances
+
+create or replace macro exact_part_of(split, chosen) as (
+    {
+        'small': sum(split['small']) filter (where chosen),
+        'whole': null::decimal(38, 0),
+        'part': null::decimal(38, 18),
+        'texts': list(split['odd']) filter (where chosen and split['odd'] is not null)
+    }
+);
