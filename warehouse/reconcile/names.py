@@ -5,12 +5,14 @@ Only spaces, case and letters that cannot be seen are folded away. A letter that
 """
 
 import difflib
+import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from warehouse.reconcile.refusals import NotReconciled
+from warehouse.workbook.cells import CELL_LIMIT, units
 
 _UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _LOOKALIKES = str.maketrans(
@@ -19,6 +21,8 @@ _LOOKALIKES = str.maketrans(
     "abekmhopctyxisjdabeiknoptyx",
 )
 _OTHER_NAMES = {"xbt": "btc", "xdg": "doge", "bcc": "bch", "str": "xlm", "miota": "iota"}
+_NON_CHARACTERS = re.compile("[\ufffe\uffff]")
+_CUT, _DIGEST = 200, 16
 _NEAR = 0.8
 _COMPARED = 50_000  # comparisons for suggestions, in all: they are hints, not a search
 
@@ -33,6 +37,23 @@ class Resolved:
     id: str | None
     how: str
     suggestion: str = ""
+
+
+def in_name_cell(text: str) -> str:
+    """A name as its cell shows it: one that no cell holds is cut, and known by its digest."""
+    if 2 * len(text) <= CELL_LIMIT or units(text) <= CELL_LIMIT:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:_CUT]} ... ({len(text)} letters, {digest[:_DIGEST]})"
+
+
+def _written(name: str) -> Iterator[str]:
+    """A name, and what a cell makes of one that it cannot hold."""
+    yield name
+    if 2 * len(name) > CELL_LIMIT or _NON_CHARACTERS.search(name):
+        cut = in_name_cell(name)
+        yield cut
+        yield _NON_CHARACTERS.sub(lambda found: f"_x{ord(found[0]):04X}_", cut)
 
 
 def folded(text: str) -> str:
@@ -63,7 +84,7 @@ class Names:
         self._skeletons: dict[str, str] | None = None
         self._budget = _COMPARED
         for one, others in known.items():
-            for name in {one, *others}:
+            for name in {form for given in (one, *others) for form in _written(given)}:
                 self._exact.setdefault(name, set()).add(one)
                 self._folded.setdefault(folded(name), set()).add(one)
 

@@ -1,11 +1,13 @@
 """The sheets Breaks, for people to write into, and Resolved."""
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 from warehouse.reconcile.amounts import FLOAT_DIGITS
 from warehouse.reconcile.annotations import ACCEPTED, STATUSES
 from warehouse.reconcile.breaks import Break
+from warehouse.reconcile.names import in_name_cell
 from warehouse.reconcile.paper import Heading, Paper, can_be_live, difference, fixed
 from warehouse.reconcile.shown import BREAKS, FIRST, HEADER, RESOLVED, Shown
 from warehouse.workbook.frame import TINY, Draft, must
@@ -95,7 +97,7 @@ def _break(on: Paper, one: Break, *, is_live: bool) -> None:
     values: list[object] = [
         one.id,
         one.result,
-        *(one.names.get(name) for name in _KEY),
+        *_names(one.names),
         one.ledger,
         one.snapshot,
         None,
@@ -127,6 +129,10 @@ def _break(on: Paper, one: Break, *, is_live: bool) -> None:
     equal = "yes" if ours == theirs else "no"
     on.formula(21, f'=IF(EXACT(S{row},T{row}),"yes","no")', equal)
     on.line(values)
+
+
+def _names(names: Mapping[str, str]) -> list[str | None]:
+    return [in_name_cell(names[name]) if name in names else None for name in _KEY]
 
 
 def _digits(one: Break) -> str:
@@ -177,7 +183,7 @@ def resolved(draft: Draft, shown: Shown) -> None:
         [
             one["id"],
             one["result"],
-            *(one["names"].get(name) for name in _KEY),
+            *_names(one["names"]),
             one["difference"],
             one["first_seen"],
             one["closed_on"],

@@ -1,5 +1,6 @@
 """What is said of each odd key, in Python's decimals of any length: results and placements."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from warehouse.reconcile.amounts import EXACT, FLOAT_DIGITS, exact, plain
 from warehouse.reconcile.config import Config
 from warehouse.reconcile.match import Pair, Result
 
+_DOUBLES = 300  # powers of ten that a double holds at full precision
 _SHOWN = Context(prec=FLOAT_DIGITS, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(10**6))
 
 
@@ -84,12 +86,28 @@ def _precision(pair: Pair, config: Config) -> str:
         return ""
     ledger, snapshot = exact(pair.ledger or "0"), exact(pair.snapshot or "0")
     if pair.is_number:
-        return f"{FLOAT_DIGITS} digits of a number cell" * (_SHOWN.plus(snapshot) == ledger)
+        return f"{FLOAT_DIGITS} digits of a number cell" * (ledger in _as_number(snapshot))
     unit = Decimal(1).scaleb(-pair.decimals, EXACT)
     near = 2 * abs(EXACT.subtract(ledger, snapshot)) <= unit
     if config.ledger_rounding == "written" and near:
         return f"{pair.decimals} decimals written"
     return ""
+
+
+def _as_number(amount: Decimal) -> tuple[Decimal, ...]:
+    """What a number cell may show of an amount that was put into it.
+
+    A cell holds the nearest double, which some programs write with 16 digits only; where an amount
+    lies in the middle between two shown numbers, that decides which of them is seen.
+    """
+    nearest = float(amount) if abs(amount.adjusted()) < _DOUBLES else math.inf
+    if not math.isfinite(nearest):
+        return (_SHOWN.plus(amount),)
+    doubles = (nearest, float(format(nearest, ".16g")))
+    return (
+        _SHOWN.plus(amount),
+        *(exact(format(one, f".{FLOAT_DIGITS}g")) for one in doubles),
+    )
 
 
 def _tolerance(pair: Pair, court: Court) -> tuple[Decimal, str]:

@@ -9,9 +9,9 @@ from typing import Any
 
 from warehouse.layout import written_aside
 from warehouse.reconcile import sheet_breaks, sheet_notes, sheet_summary
-from warehouse.reconcile.annotations import in_cell
 from warehouse.reconcile.book import columns
 from warehouse.reconcile.breaks import shown_names
+from warehouse.reconcile.names import in_name_cell
 from warehouse.reconcile.shown import POSITIONS, Shown
 from warehouse.workbook.columns import ROWS_PER_SHEET, Column, Kind, Sheet, parts
 from warehouse.workbook.frame import define_names, draft, long_table
@@ -92,7 +92,7 @@ def _values(shown: Shown, batch: Sequence[tuple[Any, ...]]) -> dict[str, Sequenc
     fields = shown.outcome.fields
     names = [shown_names(fields, row[1 : len(fields) + 1], shown.shown) for row in batch]
     values: dict[str, Sequence[object]] = {
-        field: [in_cell(one[field]) for one in names] for field in fields
+        field: [in_name_cell(one[field]) for one in names] for field in fields
     }
     for place, name in enumerate(("ledger", "snapshot", "rows", "result"), len(fields) + 1):
         values[name] = [row[place] for row in batch]
