@@ -34,6 +34,7 @@ def concerns(nightbook: Nightbook) -> list[Alert]:
     found = [*_held(layout, known, today - LOOK_BACK), *_gaps(nightbook, known, today)]
     if layout.database.exists():
         found += [*_stale(layout), *_drift(layout), *_checks(layout), *_clock(layout)]
+        found += _rounds(layout)
     return [*found, *_breaks(layout)]
 
 
@@ -111,21 +112,21 @@ def _stale(layout: Layout) -> Iterator[Alert]:
 
 
 def _drift(layout: Layout) -> Iterator[Alert]:
-    """What the newest book was the first to have, all in one message."""
+    """What the newest night was the first to have, held or not, all in one message."""
     found = _rows(
         layout,
-        "select first_seen, kind, path, word, example from ops.drift where first_seen = "
-        "(select max(snapshot_date) from ops.snapshots where is_book) order by all",
+        "select first_seen, kind, path, word, example, seen from ops.drift where first_seen = "
+        "(select max(snapshot_date) from ops.snapshots) order by all",
     )
     if found:
         lines = [
-            f"{kind}: {path} {word}, for example {str(example)[:80]}"
-            for _, kind, path, word, example in found
+            f"{kind}: {path} {word}, {seen} times, for example {str(example)[:80]}"
+            for _, kind, path, word, example, seen in found
         ]
         yield Alert(
             f"drift:{found[0][0]}:{len(found)}",
-            f"the API sent {len(found)} things that its document does not list",
-            "\n".join(("No amount was lost: every body is kept.", *_some(lines))),
+            f"the API sent {len(found)} things that are not as documented",
+            "\n".join((f"First seen {found[0][0]}; every body is kept.", *_some(lines))),
             str(layout.database),
             command(layout, "query", "select * from ops.drift order by first_seen desc"),
         )
@@ -135,7 +136,8 @@ def _checks(layout: Layout) -> Iterator[Alert]:
     found = _rows(
         layout,
         "select snapshot_date, check_name, meaning, wrong_rows, example from ops.checks "
-        "where not passed union all select snapshot_date, table_name || ' control totals', "
+        "where not passed and check_name <> 'drift' "
+        "union all select snapshot_date, table_name || ' control totals', "
         "'JSON, lake and warehouse agree.', count(*), min(in_json || ' / ' || in_lake) "
         "from ops.control_totals where (in_json <> in_lake or in_lake <> in_warehouse) "
         "and snapshot_id = (select max(snapshot_id) from ops.snapshots where is_book) "
@@ -148,6 +150,19 @@ def _checks(layout: Layout) -> Iterator[Alert]:
             f"{meaning} {wrong} rows of {day} are wrong, first: {example}",
             str(layout.database),
             command(layout, "query", "select * from ops.checks where not passed"),
+        )
+
+
+def _rounds(layout: Layout) -> Iterator[Alert]:
+    """Lists that look like one page of several; told once for each list and count."""
+    query = "select venue_id, words from findings where kind = 'round_count' order by all"
+    for venue, words in _rows(layout, query):
+        yield Alert(
+            f"round:{venue or ''}:{words}",
+            "a list has a round number of records",
+            f"{words} {f'Venue: {venue}.' if venue else ''}".strip(),
+            str(layout.database),
+            command(layout, "query", "select * from findings where kind = 'round_count'"),
         )
 
 

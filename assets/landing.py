@@ -75,26 +75,35 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
 
 
 def _landed(nightbook: Nightbook, day: date, tell: Tell) -> tuple[Manifest, bool]:
-    settings = nightbook.settings()
-    reused = day != night.business_date(settings, nightbook.now())
-    with the_writer(nightbook.layout, f"taking the snapshot of {day}", nightbook.now()):
+    # Read once: midnight may pass at any moment, and a night is of the date on which it began.
+    settings, started = nightbook.settings(), nightbook.now()
+    reused = day != night.business_date(settings, started)
+    with the_writer(nightbook.layout, f"taking the snapshot of {day}", started):
         if reused:
-            manifest = night.landed_for(settings, nightbook.now(), day)
+            manifest = night.landed_for(settings, started, day)
         else:
-            manifest = _taken(nightbook, tell)
+            manifest = _taken(nightbook, tell, started)
         # Tonight is read first: what a dead run left is on this disk and cannot get away.
         publishing.recover(nightbook, tell, but=manifest.snapshot_id)
     return manifest, reused
 
 
-def _taken(nightbook: Nightbook, tell: Tell) -> Manifest:
+def _taken(nightbook: Nightbook, tell: Tell, started: datetime) -> Manifest:
     if not nightbook.is_demo:
         require_real(nightbook.layout)
     settings = nightbook.settings(api=True)
     said = _sayings(nightbook.watch, tell)
-    manifest = night.take(settings, nightbook.now, program_version(), said, _warnings(tell))
+    manifest = night.take(
+        settings,
+        nightbook.now,
+        program_version(),
+        said,
+        _warnings(tell),
+        started=started,
+        pause=nightbook.pause,
+    )
     size = sum(answer.byte_count or 0 for answer in manifest.answers) / 1e6
-    failed = sum(answer.file is None for answer in manifest.answers)
+    failed = sum(answer.error is not None for answer in manifest.answers)
     given_up = f", {failed} given up" if failed else ""
     words = f"landed {len(manifest.answers)} answers, {size:.1f} MB{given_up}"
     tell(words, event="landed", snapshot=manifest.snapshot_id)
@@ -126,7 +135,7 @@ def _metadata(
     layout: Layout, manifest: Manifest, operation: str, *, reused: bool
 ) -> dict[str, dg.MetadataValue]:
     answers = [answer for answer in manifest.answers if answer.operation == operation]
-    failed = [answer for answer in answers if answer.file is None]
+    failed = [answer for answer in answers if answer.error is not None]
     started = datetime.fromisoformat(manifest.started_at)
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
     return {

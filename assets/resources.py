@@ -4,6 +4,7 @@ It holds no secret: settings are read from the environment when they are needed,
 them can reach Dagster's configuration, its event log or a repr.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -37,7 +38,8 @@ class Nightbook:
 
     `tell` is given one line whenever long work has got somewhere; None leaves it to Dagster's log.
     `watch` is given (requests answered, requests known, bytes) after every answer, for a bar.
-    `is_demo` lets invented nights into a home that is marked for them.
+    `is_demo` lets invented nights into a home that is marked for them. `pause` waits some seconds
+    before a list that has lost portfolios is read a second time.
     """
 
     variables: Callable[[], Mapping[str, str]] = field(default=process_environment, repr=False)
@@ -45,6 +47,7 @@ class Nightbook:
     tell: Tell | None = field(default=None, repr=False)
     watch: Callable[[int, int, int], None] | None = field(default=None, repr=False)
     is_demo: bool = False
+    pause: Callable[[float], None] = field(default=time.sleep, repr=False)
 
     def settings(self, *, api: bool = False) -> Settings:
         """The settings; raises `SettingsWrong` with every complaint at once."""

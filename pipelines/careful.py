@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from pipelines import amounts, moments
-from pipelines.notes import UNKNOWN_BALANCE, UNKNOWN_FIELD, UNKNOWN_VALUE, Inexact, Notes, Reject
+from pipelines.notes import (
+    CHANGED_TYPE,
+    MISSING_FIELD,
+    UNKNOWN_BALANCE,
+    UNKNOWN_FIELD,
+    UNKNOWN_VALUE,
+    Inexact,
+    Notes,
+    Reject,
+)
 from pipelines.shapes import DOCUMENTED, Field, Form, Shape
 from pipelines.texts import Members, Number, is_text, read, text_of
 from warehouse.contract import Kind
@@ -94,11 +103,13 @@ class Careful:
             if not field.required:
                 return None
             found, value = ("null", None) if field.name in record else ("missing", MISSING)
+            self.notes.saw(here.pattern, MISSING_FIELD, field.name, found)
             return self._without(record, field, place, f"required, but {found}", value, money=money)
         try:
             return self._value(value, field, here, clean)
         except TypeError:
             reason = f"{field.form.value} was expected"
+            self.notes.saw(here.pattern, CHANGED_TYPE, field.name, text_of(value))
         except ValueError as error:
             reason = str(error)
         return self._without(record, field, place, reason, value, money=money)

@@ -139,7 +139,7 @@ def failed_venues(manifest: Manifest) -> set[str]:
 def _venues(manifest: Manifest, *, failed: bool) -> set[str]:
     return {
         answer.venue_id
-        for answer in manifest.answers
+        for answer in manifest.book
         if answer.venue_id is not None and (answer.file is None) is failed
     }
 

@@ -9,15 +9,23 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from pipelines import amounts
+from pipelines import amounts, stillness
+from pipelines.stillness import Window
 
 COUNTS = {"accounts": "accounts", "instruments": "instruments", "venues": "venues"}
 YOUNG = 10
+MOST = Decimal("0.75")  # whatever was seen before: who loses more must be looked at
 YOUNG_FLOOR = Decimal("0.4")  # so that half of anything gone is seen from the second night on
 FLOOR = Decimal("0.3")
 MARGIN = Decimal("1.5")
 MOST_VENUES_FAILED = Decimal("0.1")
 SHOWN = 5
+FATES = {
+    stillness.REFUSED: "refused: access was taken away",
+    stillness.DELETED: "not found: it was deleted",
+    stillness.THERE: "still there: the list left it out",
+    stillness.UNTOLD: "without an answer that tells",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +76,14 @@ def _asset_drops(facts: Facts, before: Facts) -> Iterator[tuple[str, Decimal, De
 
 
 def limit(measure: str, past: list[Facts]) -> Decimal:
-    """The drop of a measure above which a night is held, learned from past accepted nights."""
+    """The drop of a measure above which a night is held, learned from past accepted nights.
+
+    It never exceeds `MOST`: a night that was accepted by hand after a collapse must not switch the
+    guard off for the nights after it.
+    """
     seen = [Decimal(facts.drops[measure]) for facts in past if measure in facts.drops]
     floor = YOUNG_FLOOR if len(seen) < YOUNG else FLOOR
-    return max(floor, MARGIN * max(seen, default=Decimal(0)))
+    return min(MOST, max(floor, MARGIN * max(seen, default=Decimal(0))))
 
 
 def judge(
@@ -82,17 +94,18 @@ def judge(
     differing_totals: list[str],
     venues: tuple[int, int],
     notices: tuple[str, ...],
+    window: Window,
 ) -> tuple[str, ...]:
     """Why a night must be held; empty when it may be accepted.
 
     `past` are the accepted nights before it, oldest first; `money_rejects` are paths of rejected
     things that carry money; `venues` are how many failed, of how many; `notices` are what the
-    pull saw that looks like paging (4.6).
+    pull saw that looks like paging (4.6); `window` has what a second read said.
     """
     before = past[-1] if past else None
     reasons = list(_broken(money_rejects, differing_totals, venues, notices))
     if before is not None:
-        reasons += _vanished(facts, before)
+        reasons += _vanished(facts, before, window)
         reasons += _dropped(facts, before, past)
     return tuple(reasons)
 
@@ -120,11 +133,11 @@ def _broken(
         yield f"an answer looks like one page of several, which no document shows (4.6): {notice}"
 
 
-def _vanished(facts: Facts, before: Facts) -> Iterator[str]:
+def _vanished(facts: Facts, before: Facts, window: Window) -> Iterator[str]:
     if before.money and not facts.money:
         yield (
             f"the portfolio list is empty and had {len(before.money)} portfolios: this is what the "
-            "API answers when access is lost (4.1)"
+            f"API answers when access is lost (4.1){_confirmed(window, set(before.money))}"
         )
         return
     gone = sorted(
@@ -135,7 +148,24 @@ def _vanished(facts: Facts, before: Facts) -> Iterator[str]:
     if gone:
         more = f" and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
         names = ", ".join(gone[:SHOWN])
-        yield f"{len(gone)} portfolios that held money are missing: {names}{more}"
+        confirmed = _confirmed(window, set(gone))
+        yield f"{len(gone)} portfolios that held money are missing: {names}{more}{confirmed}"
+
+
+def _confirmed(window: Window, gone: set[str]) -> str:
+    """What a second read, and asking for them by id, said of portfolios that are gone."""
+    words = ""
+    if window.second_count is not None:
+        words += f"; a second read {window.second_after} s later had {window.second_count}"
+    told: dict[str, list[str]] = {}
+    for portfolio, fate in sorted(window.missing.items()):
+        if portfolio in gone:
+            told.setdefault(FATES[fate], []).append(portfolio)
+    asked = sum(map(len, told.values()))
+    if asked:
+        said = ", ".join(f"{len(ids)} {fate} ({ids[0]})" for fate, ids in sorted(told.items()))
+        words += f"; asked for by id, {asked} of {len(gone)}: {said}"
+    return words
 
 
 def _dropped(facts: Facts, before: Facts, past: list[Facts]) -> Iterator[str]:

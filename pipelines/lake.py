@@ -58,6 +58,7 @@ def judge(layout: Layout, manifest: Manifest, *, at: datetime) -> Snapshot:
         differing_totals=content["differing_totals"],
         venues=(len(failed), len(flatten.whole_venues(manifest) | failed)),
         notices=manifest.notices,
+        window=manifest.window,
     )
     state = snapshots.HELD if reasons else snapshots.ACCEPTED
     return snapshots.decide(snapshot, state, by=snapshots.GUARDS, at=at, reasons=reasons)
@@ -186,7 +187,7 @@ def _snapshot_row(snapshot: Snapshot, sealed: Row | None, is_book: set[str]) -> 
         "decided_at": datetime.fromisoformat(decision.at) if decision else None,
         "reason": "; ".join(decision.reasons) if decision else "",
         "request_count": len(manifest.answers),
-        "failed_request_count": sum(1 for answer in manifest.answers if answer.file is None),
+        "failed_request_count": sum(1 for one in manifest.answers if one.error is not None),
         "byte_count": sum(answer.byte_count or 0 for answer in manifest.answers),
         "portfolio_count": counts.get("portfolios"),
         "account_count": counts.get("accounts"),
@@ -197,4 +198,6 @@ def _snapshot_row(snapshot: Snapshot, sealed: Row | None, is_book: set[str]) -> 
         "inexact_count": noted.get("inexact"),
         "drift_count": noted.get("drift"),
         "clock_skew_ms": manifest.clock_skew_ms,
+        "stillness": manifest.window.state,
+        "moved": "; ".join(manifest.window.moved),
     }

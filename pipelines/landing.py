@@ -12,16 +12,17 @@ import mmap
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
 from pipelines import proved
 from pipelines.proved import Damaged
+from pipelines.stillness import Window
 from warehouse.layout import Layout, make_directory, sync_directory, written_aside
 
 __all__ = ["Answer", "Damaged", "Manifest", "Pulling", "body", "folders", "load", "sweep"]
@@ -30,11 +31,17 @@ MANIFEST = "manifest.json"
 IN_MEMORY = 8 * 1024 * 1024
 CHUNK = 1024 * 1024
 _ID_FORM = "%Y%m%dT%H%M%SZ"
+BOOK, REPLACED, CLOSING, CONFIRMING = "book", "replaced", "closing", "confirming"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One request of a snapshot and what came: the row of `ops.requests`, times in UTC."""
+    """One request of a snapshot and what came: the row of `ops.requests`, times in UTC.
+
+    `purpose` is `book` for what the tables are made of. What else was asked: `replaced` was read
+    again because the book moved, `closing` was only compared and is not kept, `confirming` asked
+    for a portfolio that had gone from the list.
+    """
 
     request_no: int
     operation: str
@@ -49,6 +56,7 @@ class Answer:
     sha256: str | None
     file: str | None
     error: str | None
+    purpose: str = BOOK
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +78,16 @@ class Manifest:
     notices: tuple[str, ...]
     answers: tuple[Answer, ...]
     stored: Mapping[str, str]
+    window: Window = field(default_factory=Window)
+
+    @property
+    def book(self) -> list[Answer]:
+        """The requests that the tables are made of."""
+        return [one for one in self.answers if one.purpose == BOOK]
 
     def answered(self, operation: str) -> list[Answer]:
-        """The requests of an operation that were answered."""
-        return [a for a in self.answers if a.operation == operation and a.file is not None]
+        """Those of an operation that were answered."""
+        return [a for a in self.book if a.operation == operation and a.file is not None]
 
 
 class _KeptOpen:
@@ -95,8 +109,8 @@ class Pulling:
 
     def __init__(self, layout: Layout, started_at: datetime, timezone: ZoneInfo) -> None:
         started_at = started_at.astimezone(UTC).replace(microsecond=0)
-        while True:
-            self.snapshot_date = started_at.astimezone(timezone).date()
+        self.snapshot_date = started_at.astimezone(timezone).date()
+        while True:  # a second later where the id is taken: its date stays that of the start
             self.snapshot_id = started_at.strftime(_ID_FORM)
             self.folder = layout.snapshot(self.snapshot_date, self.snapshot_id)
             self._aside = self.folder.with_name(f".{self.snapshot_id}.pulling")
@@ -132,6 +146,7 @@ class Pulling:
         program_version: str,
         clock_skew_ms: int | None,
         notices: tuple[str, ...] = (),
+        window: Window | None = None,
     ) -> Manifest:
         """Write the manifest last and let the snapshot appear."""
         manifest = Manifest(
@@ -146,6 +161,7 @@ class Pulling:
             notices,
             tuple(sorted(answers, key=lambda answer: answer.request_no)),
             dict(self._stored),
+            window or Window(),
         )
         content = asdict(manifest) | {"snapshot_date": manifest.snapshot_date.isoformat()}
         proved.write(self._aside / MANIFEST, content)
@@ -167,7 +183,10 @@ def load(folder: Path) -> Manifest:
         answers = tuple(Answer(**answer) for answer in content.pop("answers"))
         day = date.fromisoformat(content.pop("snapshot_date"))
         notices = tuple(content.pop("notices"))
-        manifest = Manifest(**content, snapshot_date=day, notices=notices, answers=answers)
+        window = _window(content.pop("window", {}))
+        manifest = Manifest(
+            **content, snapshot_date=day, notices=notices, answers=answers, window=window
+        )
     except (KeyError, TypeError, ValueError) as error:
         found = f"other fields than this version of nightbook writes ({error})"
         raise Damaged(folder / MANIFEST, found, "a manifest of this version") from None
@@ -175,6 +194,11 @@ def load(folder: Path) -> Manifest:
         found = f"the manifest of {manifest.snapshot_id} of {day}"
         raise Damaged(folder / MANIFEST, found, f"that of {folder.name} of {folder.parent.name}")
     return manifest
+
+
+def _window(content: dict[str, Any]) -> Window:
+    """The window as a manifest keeps it; one of an older version has none."""
+    return Window(**content | {"moved": tuple(content.get("moved", ()))})
 
 
 def folders(layout: Layout) -> Iterator[Path]:

@@ -4,16 +4,19 @@ Dagster calls them one by one; `nightbook rebuild` calls them for every landed s
 be killed at any instant and called again.
 """
 
+import contextlib
+import time
 from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
 
-from pipelines import flatten, lake, landing, snapshots
+from pipelines import flatten, lake, landing, sealing, snapshots
 from pipelines.edge.attempts import Event
 from pipelines.edge.auth import Credentials
 from pipelines.edge.client import EdgeClient
 from pipelines.flatten import Part
 from pipelines.landing import Manifest, Pulling
+from pipelines.proved import Damaged
 from pipelines.pull import Progress, Pull
 from pipelines.settings import Settings, SettingsWrong
 from pipelines.snapshots import Snapshot
@@ -48,8 +51,14 @@ def take(
     program_version: str,
     tell: Callable[[Progress], None] = lambda _: None,
     on_event: Callable[[Event], None] | None = None,
+    *,
+    started: datetime | None = None,
+    pause: Callable[[float], None] = time.sleep,
 ) -> Manifest:
     """Read everything from the API and land it as a new snapshot.
+
+    Its date is that of `started` (now, where it is not given), however long it takes. `pause`
+    waits some seconds before a second read.
 
     Raises `EdgeError` when portfolios or venues cannot be read: then nothing is kept, and the
     night is a gap unless it is run again.
@@ -59,7 +68,7 @@ def take(
     layout = Layout(settings.home)
     landing.sweep(layout)
     make_directory(layout.work)
-    pulling = Pulling(layout, now(), settings.timezone)
+    pulling = Pulling(layout, started or now(), settings.timezone)
     access = settings.access
     try:
         with EdgeClient(
@@ -71,10 +80,19 @@ def take(
             spool_dir=layout.work,
             on_event=on_event,
         ) as client:
-            return Pull(client, pulling, tell).take(now, access.url, program_version)
+            known = _known(layout, pulling)
+            pull = Pull(client, pulling, tell, known=known, pause=pause)
+            return pull.take(now, access.url, program_version)
     except BaseException:
         pulling.abandon()
         raise
+
+
+def _known(layout: Layout, pulling: Pulling) -> dict[str, bool]:
+    """The portfolios of the book before; where it is damaged nothing is known of it."""
+    with contextlib.suppress(Damaged):
+        return sealing.portfolios_before(layout, pulling.snapshot_id, pulling.started_at)
+    return {}
 
 
 def landed_on(layout: Layout, day: date) -> Manifest | None:

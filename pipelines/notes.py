@@ -7,6 +7,8 @@ from typing import Any
 UNKNOWN_FIELD = "unknown field"
 UNKNOWN_VALUE = "unknown value"
 UNKNOWN_BALANCE = "unknown balance"
+MISSING_FIELD = "missing field"
+CHANGED_TYPE = "changed type"
 EXAMPLE = 200
 
 

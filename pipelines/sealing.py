@@ -77,6 +77,14 @@ def facts_before(layout: Layout, manifest: Manifest) -> list[Facts]:
     ]
 
 
+def portfolios_before(layout: Layout, snapshot_id: str, moment: datetime) -> dict[str, bool]:
+    """The portfolios of the book before a snapshot that is being pulled, and whether with money."""
+    before = snapshots.accepted_before(snapshots.landed(layout), snapshot_id, moment)
+    if not before or not layout.manifest(before[-1].snapshot_id).is_file():
+        return {}
+    return dict(sealed(layout, before[-1].snapshot_id)["facts"]["money"])
+
+
 def _facts(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> Row:
     tables = parts["portfolios"]["tables"] | parts["venues"]["tables"]
     totals: dict[str, Decimal] = {}

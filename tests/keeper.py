@@ -111,7 +111,7 @@ class Keeper:
     @property
     def nightbook(self) -> Nightbook:
         """The same for what is not a command."""
-        return Nightbook(lambda: self.variables, self.sandbox.clock)
+        return Nightbook(lambda: self.variables, self.sandbox.clock, pause=lambda _: None)
 
     def __call__(self, *words: str) -> Said:
         """One command."""

@@ -44,6 +44,12 @@ REQUESTS = Table(
         text("sha256", "SHA-256 of those bytes; NULL when none came.", nullable=True),
         text("file", "The landed file in the snapshot's folder; NULL when none.", nullable=True),
         text("error", "Why it was given up; NULL when it was answered.", nullable=True),
+        text(
+            "purpose",
+            "book: the tables are made of it. replaced: read again, because the book moved. "
+            "closing: read at the end to compare, not kept. confirming: a portfolio that was gone "
+            "from the list, asked for by its id.",
+        ),
     ),
 )
 
@@ -81,16 +87,23 @@ INEXACT = Table(
 
 DRIFT = Table(
     "drift_by_night",
-    "One row per snapshot and thing the document does not list: a field, a word, a balance kind.",
+    "One row per snapshot and thing that is not as documented: a field, a word, a balance kind.",
     key=("snapshot_id", "path", "kind", "word"),
     schema="ops",
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
         text("path", "Where it stands, without indexes, like data[].positions[].note."),
-        text("kind", "unknown field, unknown value or unknown balance."),
+        text(
+            "kind",
+            "unknown field, unknown value, unknown balance, missing field (required, and missing "
+            "or null) or changed type (another JSON type than the document has).",
+        ),
         text("word", "For an unknown value: the word; otherwise the name of the field."),
-        text("example", "One value of it, as JSON text, the first 200 letters."),
+        text(
+            "example",
+            "One value of it, as JSON text, the first 200 letters; `missing` where there is none.",
+        ),
         count("seen", "How often it came that night."),
     ),
 )
@@ -171,6 +184,12 @@ SNAPSHOTS = Table(
             "had to be corrected; NULL otherwise.",
             nullable=True,
         ),
+        text(
+            "stillness",
+            "Whether portfolios and venues were at its end as at its beginning: still; moved (they "
+            "were read again, and then stood still); moving (they moved again); or unknown.",
+        ),
+        text("moved", "What differed between the first and the last read; empty when still."),
     ),
 )
 

@@ -18,12 +18,12 @@ from warehouse.views import BEFORE, Macro, Words, checks, macros, views
 STORAGE_VERSION = "v1.2.0"
 DRIFT = "drift"
 DRIFT_MEANING = (
-    "One row per thing the document does not list, over all nights: a field, a word or a balance "
-    "kind."
+    "One row per thing that is not as documented, over all nights: a field, a word or a balance "
+    "kind that is new, a required field that is missing, a type that changed."
 )
 DRIFT_COLUMNS = {
     "path": "Where it stands, without indexes, like data[].positions[].note.",
-    "kind": "unknown field, unknown value or unknown balance.",
+    "kind": "unknown field, unknown value, unknown balance, missing field or changed type.",
     "word": "For an unknown value: the word; otherwise the name of the field.",
     "first_seen": "Business date of the first night that had it.",
     "last_seen": "Business date of the newest night that had it.",

@@ -29,6 +29,8 @@ from pipelines.edge.retry import (
     MISREADS,
     Budget,
     backoff,
+    final,
+    may_pass,
     refusal,
     retry_after,
 )
@@ -208,14 +210,12 @@ class Attempts:
             return self._corrected(where, setback, tally)
         if isinstance(error, Misread):
             tally.misreads += 1
-        if not _may_pass(error) or tally.attempt >= ATTEMPTS or tally.misreads >= MISREADS:
-            return _final(error, tally.attempt)
+        if not may_pass(error) or tally.attempt >= ATTEMPTS or tally.misreads >= MISREADS:
+            return final(error, tally.attempt)
         if setback.asked_wait is not None and setback.asked_wait > LONGEST_WAIT:
-            return _final(
-                error, tally.attempt, f"It asks to wait {setback.asked_wait:.0f} seconds."
-            )
+            return final(error, tally.attempt, f"It asks to wait {setback.asked_wait:.0f} seconds.")
         if not self._budget.take():
-            return _final(error, tally.attempt, "The retries of this run are used up.")
+            return final(error, tally.attempt, "The retries of this run are used up.")
         wait = max(setback.asked_wait or 0.0, backoff(tally.attempt, self._rng()))
         left = self._gate.left()
         if left is not None and wait >= left:
@@ -236,7 +236,7 @@ class Attempts:
             self._tell(Event("clock", where, tally.attempt, words, 0.0, skew))
         if again:
             return 0.0
-        return _final(setback.error, tally.attempt, _clock_note(setback))
+        return final(setback.error, tally.attempt, _clock_note(setback))
 
     def _pause(self, where: str, seconds: float, last: str) -> None:
         """Wait, in steps of a second at most, so that closing the client ends it."""
@@ -273,24 +273,6 @@ def _reply(call: Call, answer: Answer, envelope: Envelope, attempts: int) -> Rep
         envelope=envelope,
         skew_ms=answer.signed_with,
     )
-
-
-def _may_pass(error: EdgeError) -> bool:
-    """Whether another attempt could end better."""
-    if isinstance(error, Unreachable):
-        return not error.lasting
-    return isinstance(error, Misread | ServerFailed)
-
-
-def _final(error: EdgeError, attempts: int, note: str = "") -> EdgeError:
-    """The error as the caller gets it: with the number of attempts, and no traceback of its own."""
-    if isinstance(error, Unreachable):
-        return Unreachable(error.where, error.reason, attempts, lasting=error.lasting)
-    if isinstance(error, Misread):
-        return Misread(error.found, error.where, attempts)
-    if isinstance(error, Refused):
-        return type(error)(error.where, error.status, error.errors, attempts, note)
-    return error
 
 
 def _clock_note(setback: _Setback) -> str:

@@ -13,12 +13,15 @@ from pipelines.edge.errors import (
     AccessRefused,
     ApiError,
     ClockRefused,
+    EdgeError,
     KeyRefused,
+    Misread,
     NotFound,
     Refused,
     RequestRefused,
     ServerFailed,
     UnknownRefusal,
+    Unreachable,
 )
 
 ATTEMPTS = 5
@@ -59,6 +62,24 @@ def refusal(
             return kind(where, status, (*named, *rest), attempts, note)
     kind = ServerFailed if status >= 500 else _STATUSES.get(status, UnknownRefusal)  # noqa: PLR2004 - 5xx
     return kind(where, status, errors or (), attempts, note)
+
+
+def may_pass(error: EdgeError) -> bool:
+    """Whether another attempt could end better."""
+    if isinstance(error, Unreachable):
+        return not error.lasting
+    return isinstance(error, Misread | ServerFailed)
+
+
+def final(error: EdgeError, attempts: int, note: str = "") -> EdgeError:
+    """The error as the caller gets it: with the number of attempts, and no traceback of its own."""
+    if isinstance(error, Unreachable):
+        return Unreachable(error.where, error.reason, attempts, lasting=error.lasting)
+    if isinstance(error, Misread):
+        return Misread(error.found, error.where, attempts)
+    if isinstance(error, Refused):
+        return type(error)(error.where, error.status, error.errors, attempts, note)
+    return error
 
 
 def backoff(attempt: int, draw: float) -> float:

@@ -93,7 +93,7 @@ def test_drift_is_told_once(watched: Make, receiver: Receiver) -> None:
     home = watched()
     assert home.night(THIRD, "unknown-field") == ACCEPTED
     [(title, words)] = receiver.alerts
-    assert "that its document does not list" in title
+    assert "that are not as documented" in title
     assert "unknown field: " in words
     receiver.alerts.clear()
     home.night(FOURTH, "unknown-field")

@@ -14,6 +14,7 @@ from pipelines.guards import Facts
 from pipelines.sandbox.fault_worlds import WORLD_FAULTS
 from pipelines.sandbox.faults import parse
 from pipelines.sandbox.world import LivingWorld, World
+from pipelines.stillness import Window
 from tests import nights, oracle
 from warehouse.layout import Layout
 
@@ -24,7 +25,8 @@ GOOD = Facts(COUNTS, {"BTC": "100", "ETH": "0.5"}, {"p1": True, "p2": True, "p3"
 def judged(facts: Facts, past: list[Facts], **found: Any) -> tuple[str, ...]:
     """The reasons of a night in which nothing else is wrong."""
     usual: dict[str, Any] = {"money_rejects": [], "differing_totals": [], "venues": (0, 10)}
-    return guards.judge(facts, past, **(usual | {"notices": ()} | found))
+    usual |= {"notices": (), "window": Window()}
+    return guards.judge(facts, past, **(usual | found))
 
 
 def accounts(count: int) -> Facts:

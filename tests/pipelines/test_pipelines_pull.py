@@ -21,6 +21,7 @@ from pipelines.sandbox.choices import Choices
 from pipelines.sandbox.faults import parse
 from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve, unix_ms
 from pipelines.sandbox.world import Calendar, LivingWorld, World
+from pipelines.stillness import Window
 from tests import nights
 from warehouse.layout import Layout
 
@@ -91,19 +92,27 @@ def _paths(venues: Iterable[str], encode: Callable[[str], str] = lambda one: one
     }
 
 
-def test_a_night_asks_for_each_list_once_and_lands_each_answer(night: Night) -> None:
-    """Both lists with their expansions, and both types of every venue; each answer is in a file."""
+def test_a_night_asks_for_each_list_and_lands_each_answer(night: Night) -> None:
+    """Both lists with their expansions, both types of every venue; each of these is in a file.
+
+    At the end both lists are read once more to be compared, without what could be expanded.
+    """
     manifest = night.take()
     lists = {f"{PREFIX}/portfolios?include=integrations", f"{PREFIX}/venues?include=instruments"}
+    closing = {f"{PREFIX}/portfolios", f"{PREFIX}/venues"}
     assert sorted(night.asked) == sorted(
         lists
+        | closing
         | {
             path.replace("north sea/otc desk", "north%20sea%2Fotc%20desk")
             for path in _paths(VENUES)
         }
     )
-    assert [answer.request_no for answer in manifest.answers] == list(range(1, 27))
-    for answer in manifest.answers:
+    assert [answer.request_no for answer in manifest.answers] == list(range(1, 29))
+    assert {answer.path for answer in manifest.answers if answer.file is None} == closing
+    assert manifest.window == Window("still")
+    assert len(manifest.book) == 26
+    for answer in manifest.book:
         assert (answer.status, answer.attempts, answer.error) == (200, 1, None)
         assert len(landing.body(night.layout, manifest, answer)) == answer.byte_count
     assert f"{PREFIX}/venues?include=instruments" in {
@@ -116,7 +125,7 @@ def test_progress_counts_requests_and_bytes(night: Night) -> None:
     manifest = night.take()
     assert len(night.told) == len(manifest.answers)
     last = night.told[-1]
-    assert (last.done, last.known) == (26, 26)
+    assert (last.done, last.known) == (28, 28)
     assert last.byte_count == sum(answer.byte_count or 0 for answer in manifest.answers)
 
 
@@ -134,7 +143,7 @@ def test_a_venue_that_fails_does_not_stop_the_night(night: Night) -> None:
     manifest = night.take("access-denied-400,path=/venues/kestrel/*")
     assert flatten.failed_venues(manifest) == {"kestrel"}
     assert flatten.whole_venues(manifest) == VENUES - {"kestrel"}
-    failed = [answer for answer in manifest.answers if answer.file is None]
+    failed = [answer for answer in manifest.answers if answer.error is not None]
     assert [(one.venue_id, one.status, one.byte_count) for one in failed] == [
         ("kestrel", 400, None)
     ] * 2
@@ -259,7 +268,7 @@ def test_nesting_beyond_reading_fails_a_venue_and_not_the_night(
     monkeypatch.setattr(elements, "split", _too_deep_in(b'"feedId":"kestrel:'))
     manifest = night.take()
     assert flatten.failed_venues(manifest) == {"kestrel"}
-    told = [answer.error for answer in manifest.answers if answer.file is None]
+    told = [answer.error for answer in manifest.answers if answer.error is not None]
     assert all("nested too deeply" in str(error) for error in told)
 
 

@@ -32,6 +32,9 @@ def connection(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
         for macro in macros():
             if not macro.is_table:
                 connection.execute(macro.sql)
+        connection.execute("create schema ops")
+        for name in ("snapshots", "drift"):
+            connection.execute(f"create table ops.{name} as from book.ops.{name}")
         yield connection
 
 
@@ -80,6 +83,20 @@ def test_an_amount_that_is_not_its_text_is_found(
     found = failed(connection)
     assert list(found) == ["amounts"]
     assert "amount_text=1.5" in (found["amounts"].example or "")
+
+
+def test_what_is_new_on_the_night_is_found_and_does_not_stop_it(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    """Drift fails its check on the first night that has it, as a warning, and not on the next."""
+    new = "date '2026-11-20', date '2026-11-20', '\"x\"', 3"
+    connection.execute(f"insert into ops.drift values ('data[].note', 'unknown field', 'n', {new})")
+    found = failed(connection)
+    assert list(found) == ["drift"]
+    assert not found["drift"].stops
+    assert "path=data[].note" in (found["drift"].example or "")
+    connection.execute("update ops.drift set first_seen = date '2026-11-19'")
+    assert failed(connection) == {}
 
 
 def test_a_text_that_is_no_amount_is_found(connection: duckdb.DuckDBPyConnection) -> None:

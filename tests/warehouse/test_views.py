@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.books import Amount, Night, exact, fits, night, published, row
+from tests.books import BUILT_AT, Amount, Night, exact, fits, night, published, row, written
+from warehouse.database import publish
 from warehouse.layout import Layout
 from warehouse.ops import LISTINGS
 from warehouse.views import at_day, read, used, views
@@ -337,3 +338,45 @@ def test_as_of_is_the_same_query_over_another_day() -> None:
     assert "balances_before" not in at_day("select * from balances", "day")
     for view in views():
         assert at_day(view.sql, "day").endswith(f"{view.sql}\n)")
+
+
+@pytest.mark.parametrize(
+    ("count", "is_told"), [(99, False), (100, True), (250, True), (300, False), (1000, True)]
+)
+def test_a_round_count_of_records_is_a_loud_finding(
+    count: int, tmp_path: Path, *, is_told: bool
+) -> None:
+    """A list of exactly 100, 250 or 1,000 records is what the first page of several looks like."""
+    layout = Layout(tmp_path)
+    listed = [INSTRUMENT | {"instrument_id": f"i{number}"} for number in range(count)]
+    listed += [INSTRUMENT | {"instrument_id": "f", "type": "future"}]
+    venues = [{"venue_id": "v1", "trading_status": "trading"}]
+    published(layout, [night(TONIGHT, [], {"instruments": listed, "venues": venues})], "a")
+    words = (
+        f"The list of spot instruments has exactly {count} records: see whether it is whole, or "
+        "one page of several."
+    )
+    found = ask(layout, "select severity, kind, venue_id, words from findings")
+    assert found == ([("high", "round_count", "v1", words)] if is_told else [])
+
+
+@pytest.mark.parametrize(
+    ("stillness", "severity", "once"),
+    [("moved", "low", ""), ("moving", "medium", "moved again while it was ")],
+)
+def test_a_book_that_moved_while_it_was_read_says_so(
+    stillness: str, severity: str, once: str, tmp_path: Path
+) -> None:
+    """What differed between the first and the last read is a finding; a still night has none."""
+    layout = Layout(tmp_path)
+    contents = written(layout, [night(TONIGHT, [])])
+    about = {"stillness": stillness, "moved": "portfolios: 1 changed (p1)"}
+    told = tuple({**one, **about} for one in contents.snapshots)
+    contents = replace(contents, snapshots=told)
+    publish(layout, contents, version="a", built_at=BUILT_AT, program_version="0")
+    [(found, kind, words)] = ask(layout, "select severity, kind, words from findings")
+    assert (found, kind) == (severity, "book_moved")
+    assert words == (
+        f"While it was read the book moved, and {once or 'was '}read once more: portfolios: "
+        "1 changed (p1)."
+    )

@@ -1,12 +1,14 @@
 -- What only this API can tell: one row per thing that a person should look at.
 --
--- Money is an amount that is not zero. What instruments_differ counts is in ops.listings.
+-- Money is an amount that is not zero. What instruments_differ counts is in ops.listings. A
+-- round_count is a list of 100, 200, 250, 500, 1000, ... records exactly: where a service begins to
+-- page without saying so, this is what its lists look like.
 --
 -- snapshot_date: Business date of the book.
 -- severity: high, medium or low.
 -- kind: money_at_closed_venue, money_at_unknown_venue, money_without_integration,
---     integration_unknown_venue, portfolio_vanished, portfolio_renamed, instruments_stale or
---     instruments_differ.
+--     integration_unknown_venue, portfolio_vanished, portfolio_renamed, instruments_stale,
+--     instruments_differ, round_count or book_moved.
 -- portfolio_id: The portfolio it is about; NULL where it is about a venue alone.
 -- venue_id: The venue it is about; NULL where it is about a portfolio alone.
 -- words: The finding in one sentence.
@@ -27,6 +29,30 @@ money as (
     where amount is distinct from 0
     group by
         portfolio_id,
+        venue_id
+),
+
+lists as (
+    select
+        'portfolios' as what,
+        null as venue_id,
+        count(*) as records
+    from portfolios
+    union all
+    select
+        'venues',
+        null,
+        count(*)
+    from venues
+    union all
+    select
+        type || ' instruments',
+        venue_id,
+        count(*)
+    from instruments
+    where stale_since is null
+    group by
+        type,
         venue_id
 ),
 
@@ -143,6 +169,37 @@ found as (
     group by
         listings.venue_id,
         listings.missing_from
+    union all
+    select
+        'high',
+        'round_count',
+        null,
+        lists.venue_id,
+        'The list of ' || lists.what || ' has exactly ' || lists.records
+        || ' records: see whether it is whole, or one page of several.'
+    from lists
+    where regexp_matches(lists.records::varchar, '^(1|2|25|5)0+$')
+        and lists.records >= 100
+    union all
+    select
+        case snapshots.stillness
+            when 'moving' then 'medium'
+            else 'low'
+        end,
+        'book_moved',
+        null,
+        null,
+        'While it was read the book moved, and '
+        || case snapshots.stillness
+            when 'moving' then 'moved again while it was read once more: '
+            else 'was read once more: '
+        end
+        || snapshots.moved || '.'
+    from ops.snapshots as snapshots
+    inner join book
+        on book.snapshot_date = snapshots.snapshot_date
+    where snapshots.is_book
+        and snapshots.stillness in ('moved', 'moving')
 )
 
 select
