@@ -2,23 +2,29 @@
 
 import configparser
 import json
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 from assets.commands.install import UNITS, NotInstalled, rendered
+from tests import side
 from tests.keeper import Keeper, Said
 from tests.operator.conftest import Watched
 from warehouse.layout import Layout
 
-DEPLOY = Path(__file__).parents[2] / "assets" / "deploy"
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "assets" / "deploy"
 READ_HERE = {
     *UNITS,
     "Containerfile",
@@ -26,6 +32,7 @@ READ_HERE = {
     "dagster.yaml",
     "dagster-postgres.yaml",
     "helm-values.yaml",
+    "image.txt",
 }
 
 
@@ -112,25 +119,72 @@ def test_compose_is_good_for_docker(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (DEPLOY / "dagster-postgres.yaml").is_file()
 
 
-def test_compose_is_taken_by_compose(tmp_path: Path) -> None:
-    """`docker compose config` takes the file, where it is there."""
-    tool = ["docker", "compose"]
-    if (
-        shutil.which("docker") is None
-        or subprocess.run([*tool, "version"], capture_output=True, check=False).returncode
-    ):
-        pytest.skip("docker compose is not on this machine")
-    shutil.copytree(DEPLOY, tmp_path / "deploy")
-    (tmp_path / "deploy" / ".env").write_text("DAGSTER_POSTGRES_PASSWORD=x\n", encoding="utf-8")
-    ran = subprocess.run(
-        [*tool, "config", "--format", "json"],
-        cwd=tmp_path / "deploy",
-        capture_output=True,
-        text=True,
-        check=False,
+def read_as_compose(path: Path) -> subprocess.CompletedProcess[str]:
+    """What an implementation of the Compose specification makes of a file: names, or a refusal."""
+    program = (
+        "import sys; from pathlib import Path; from compose_spec import PyOptions\n"
+        "read = PyOptions(apply_merge=True).from_yaml(Path(sys.argv[1]).read_text())\n"
+        "read.validate(); print(*sorted(read.service_names()))"
     )
-    assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout)["services"]["daemon"]["image"] == "nightbook"
+    return ran([str(side.python("deploy")), "-c", program, str(path)])
+
+
+def ran(command: list[str], **more: str) -> subprocess.CompletedProcess[str]:
+    """A command, with what it said."""
+    env = dict(os.environ) | more
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+
+
+def test_compose_is_read_by_the_specification(tmp_path: Path) -> None:
+    """What implements the Compose specification takes the file, and refuses a wrong one."""
+    said = read_as_compose(DEPLOY / "compose.yaml")
+    assert (said.returncode, said.stdout.split()) == (0, ["daemon", "postgres", "web"]), said.stderr
+    text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
+    for right, wrong in (("interval: 5s", "interval: 5parsecs"), ("secrets: [", "secretz: [")):
+        assert right in text
+        (tmp_path / "compose.yaml").write_text(text.replace(right, wrong), encoding="utf-8")
+        assert read_as_compose(tmp_path / "compose.yaml").returncode != 0
+
+
+def test_the_image_is_read_by_hadolint(tmp_path: Path) -> None:
+    """The linter of images has nothing to say, not even a hint; of a wrong file it has."""
+    tool = str(side.python("deploy").with_name("hadolint"))
+    said = ran([tool, str(DEPLOY / "Containerfile")])
+    assert (said.returncode, said.stdout) == (0, "")
+    (tmp_path / "Containerfile").write_text("FROM python\nCOPPY a b\n", encoding="utf-8")
+    assert ran([tool, str(tmp_path / "Containerfile")]).returncode != 0
+
+
+def pins(path: Path) -> dict[str, str]:
+    """Names and versions in a file of pins."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found = [line.split()[0].split("==") for line in lines if "==" in line.split(";")[0]]
+    return {name.lower().replace("_", "-"): version for name, version in found}
+
+
+def test_the_image_has_what_its_packages_need() -> None:
+    """What the image has beside constraints.txt is pinned, hashed, tried here, and complete."""
+    added, kept = pins(DEPLOY / "image.txt"), pins(ROOT / "constraints.txt")
+    assert not added.keys() & kept.keys()
+    text = (DEPLOY / "image.txt").read_text(encoding="utf-8")
+    assert text.count("--hash=") > len(added)
+    tried = pins(ROOT / "tests" / "side" / "image.txt")
+    assert added.items() <= tried.items(), "tests/side/image.txt tries other versions"
+    assert kept["dagster"].removeprefix("1.13.") == added["dagster-k8s"].removeprefix("0.29.")
+    there = {name: Version(version) for name, version in (kept | added).items()}
+    for one in distributions(path=[str(packages())]):
+        if one.metadata["Name"].lower() not in added:
+            continue
+        for needed in map(Requirement, one.requires or ()):
+            if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+                name = needed.name.lower().replace("_", "-")
+                assert needed.specifier.contains(there[name]), f"{one.metadata['Name']}: {needed}"
+
+
+def packages() -> Path:
+    """Where the side environment of the image keeps its packages."""
+    [found] = (side.python("image").parents[1] / "lib").glob("python*/site-packages")
+    return found
 
 
 def test_the_image_runs_what_the_unit_runs() -> None:
@@ -145,19 +199,83 @@ def test_the_image_runs_what_the_unit_runs() -> None:
     for words in (words.split() for name, words in lines if name == "COPY"):
         for source in words[:-1]:
             assert (DEPLOY.parents[1] / source).exists(), source
-    assert [words for name, words in lines if name == "USER"] == ["nightbook"]
+    assert [words for name, words in lines if name == "USER"] == ["10001:10001"]
 
 
-def test_helm_values_are_taken_by_helm() -> None:
-    """The example is YAML whose one deployment starts our definitions; Helm's own word if there."""
+# What the chart's own schema (1.13) lets stand at these places; a name that is not there is refused
+# or, worse, left unread by Helm.
+CHART = {
+    "": {"telemetry", "dagster-user-deployments", "runLauncher", "dagsterDaemon"}
+    | {"dagsterWebserver"},
+    "telemetry": {"enabled"},
+    "dagster-user-deployments": {"enabled", "enableSubchart", "imagePullSecrets", "deployments"},
+    "dagster-user-deployments.deployments": {"name", "image", "port", "dagsterApiGrpcArgs", "env"}
+    | {"envSecrets", "volumes", "volumeMounts", "podSecurityContext", "securityContext"}
+    | {"resources", "labels", "includeConfigInLaunchedRuns"},
+    "dagsterDaemon": {"runCoordinator", "runMonitoring", "runRetries", "logFormat"},
+    "dagsterDaemon.runCoordinator": {"enabled", "type", "config"},
+    "dagsterDaemon.runCoordinator.config": {"queuedRunCoordinator"},
+    "dagsterDaemon.runCoordinator.config.queuedRunCoordinator": {"maxConcurrentRuns"},
+    "dagsterDaemon.runMonitoring": {"enabled", "startTimeoutSeconds", "pollIntervalSeconds"}
+    | {"maxRuntimeSeconds"},
+    "dagsterDaemon.runRetries": {"enabled", "maxRetries", "retryOnAssetOrOpFailure"},
+    "dagsterWebserver": {"service"},
+    "dagsterWebserver.service": {"type", "port", "annotations"},
+}
+
+
+def test_helm_values_are_of_the_chart() -> None:
+    """Every name in the example is one that the chart's schema has at that place."""
+
+    def see(place: str, content: Any) -> None:
+        for one in content if isinstance(content, list) else [content]:
+            if place in CHART and isinstance(one, dict):
+                assert one.keys() <= CHART[place], place
+                for name, inner in one.items():
+                    see(f"{place}.{name}".removeprefix("."), inner)
+
     content = loaded("helm-values.yaml")
+    see("", content)
     [deployment] = content["dagster-user-deployments"]["deployments"]
     assert deployment["dagsterApiGrpcArgs"] == ["-m", "assets.definitions"]
     claimed = {one["name"] for one in deployment["volumes"]}
     assert {one["name"] for one in deployment["volumeMounts"]} == claimed
     assert content["telemetry"] == {"enabled": False}
-    if shutil.which("helm") is None:
-        pytest.skip("helm is not on this machine: read as YAML only")
+    text = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
+    [user] = {
+        deployment["securityContext"]["runAsUser"],
+        deployment["podSecurityContext"]["fsGroup"],
+    }
+    assert f"USER {user}:{user}\n" in text
+
+
+def as_pods(content: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    """What Dagster's own launcher of pods makes of the values, given as the chart gives them."""
+    [one] = content["dagster-user-deployments"]["deployments"]
+    context = {
+        "image_pull_policy": one["image"]["pullPolicy"],
+        "env_secrets": [secret["name"] for secret in one["envSecrets"]],
+        **{name: one[key] for name, key in NAMES.items()},
+    }
+    program = (
+        "import json, sys; from dagster_k8s.container_context import K8sContainerContext\n"
+        "K8sContainerContext.create_from_config({'k8s': json.loads(sys.argv[1])})"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", program, json.dumps(context)]
+    return ran(command, PYTHONPATH=str(packages()))
+
+
+NAMES = {"env": "env", "volumes": "volumes", "volume_mounts": "volumeMounts"}
+
+
+def test_helm_values_are_taken_by_the_launcher() -> None:
+    """Dagster's launcher takes volumes, mounts, variables and secrets, and refuses a wrong name."""
+    content = loaded("helm-values.yaml")
+    said = as_pods(content)
+    assert said.returncode == 0, said.stderr
+    [volume] = content["dagster-user-deployments"]["deployments"][0]["volumes"]
+    volume["persistentVolumeClam"] = volume.pop("persistentVolumeClaim")
+    assert "persistentVolumeClam" in as_pods(content).stderr
 
 
 def test_install_writes_units_and_starts_nothing(
