@@ -8,14 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
 from assets import publishing
 from pipelines import landing, night, snapshots
-from pipelines.flatten import Part
 from pipelines.lake import settle
-from pipelines.landing import Manifest
 from pipelines.prune import prune
 from pipelines.snapshots import ACCEPTED, HELD, NotToBeDecided
 from pipelines.verify import MISSING, verify
@@ -33,7 +32,7 @@ Act = Callable[[Path, datetime], None]
 class Scenario:
     """A home is made by `prepare`; `act` is interrupted; `again` is what runs next.
 
-    `otherwise` is another way in which it may end whole, where a disk failed.
+    `otherwise` are other ways in which it may end whole, where a disk failed.
     """
 
     name: str
@@ -41,7 +40,7 @@ class Scenario:
     prepare: Callable[[Path], None]
     act: Act
     again: Act
-    otherwise: Act | None = None
+    otherwise: tuple[Act, ...] = ()
 
 
 def view(home: Path) -> str | None:
@@ -156,20 +155,28 @@ def _half_landed(home: Path) -> None:
     (pulling / "0001-portfolios.json.zst").write_bytes(b"cut")
 
 
-def _left_as_it_is(home: Path, moment: datetime) -> None:
-    """Tonight goes on where a left-over night cannot be made; that one stays a gap."""
-    for name in ("stage_portfolios", "stage_venues"):
-        setattr(night, name, _unmade(getattr(night, name)))
+def _unmade(home: Path, moment: datetime) -> None:
+    """Tonight goes on where a left-over night cannot be flattened; that one stays a gap."""
+    _failing(night, "stage_portfolios", lambda _layout, manifest: manifest.snapshot_id)
     run(home, moment, answers(at(2).date()))
 
 
-def _unmade(stage: Callable[[Layout, Manifest], Part]) -> Callable[[Layout, Manifest], Part]:
-    def staged(layout: Layout, manifest: Manifest) -> Part:
-        if manifest.started_at < at(2).isoformat():
-            raise OSError("the disk failed")
-        return stage(layout, manifest)
+def _undecided(home: Path, moment: datetime) -> None:
+    """The same where its decision cannot be written."""
+    _failing(snapshots, "decide", lambda snapshot, *_: snapshot.snapshot_id)
+    run(home, moment, answers(at(2).date()))
 
-    return staged
+
+def _failing(module: Any, step: str, snapshot_id: Callable[..., str]) -> None:
+    """Let a step fail for every snapshot before tonight's."""
+    done: Callable[..., Any] = getattr(module, step)
+
+    def failing(*given: Any, **named: Any) -> Any:
+        if snapshot_id(*given) < f"{at(2):%Y%m%d}":
+            raise OSError("the disk failed")
+        return done(*given, **named)
+
+    setattr(module, step, failing)
 
 
 SCENARIOS = {
@@ -187,6 +194,6 @@ SCENARIOS = {
         Scenario("remade", at(1) + 4 * LATER, _nights(2), _remake, _remake),
         Scenario("accept", at(1) + 4 * LATER, _held, _accept, _accept),
         Scenario("prune", at(2), _nights(2), _prune, _prune),
-        Scenario("recovery", at(2), _half_landed, _night(2), _night(2), _left_as_it_is),
+        Scenario("recovery", at(2), _half_landed, _night(2), _night(2), (_unmade, _undecided)),
     )
 }

@@ -15,9 +15,10 @@ import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -186,9 +187,8 @@ def prepare(request: Request) -> Any:
     shutil.copytree(start / "home", copy, symlinks=True)
     status, told = forked(lambda: interrupted(request | {"mode": "count", "point": 0}, copy))
     if not (start / "expected.json").exists():
-        views = [_told(view, home) for home in (start / "home", copy)]
-        if scenario.otherwise:
-            views.append(_told(view, _otherwise(scenario, start)))
+        ends = (start / "home", copy, *_otherwise(scenario, start))
+        views = [_told(view, home) for home in ends]
         expected = {"views": views, "outcome": _told(books, copy) | lake(copy)}
         (start / "expected.json").write_text(json.dumps(expected))
     made = digest(copy)
@@ -232,12 +232,14 @@ def read(request: Request) -> Any:
     return {"reads": len(came), "problems": problems}
 
 
-def _otherwise(scenario: Scenario, start: Path) -> Path:
-    home = start / "otherwise"
-    shutil.copytree(start / "home", home, symlinks=True)
-    act = scenario.otherwise or scenario.act
-    assert forked(lambda: act(home, scenario.moment))[0] == 0
-    return home
+def _otherwise(scenario: Scenario, start: Path) -> Iterator[Path]:
+    for number, act in enumerate(scenario.otherwise):
+        home = start / f"otherwise-{number}"
+        shutil.copytree(start / "home", home, symlinks=True)
+        status, told = forked(partial(act, home, scenario.moment))
+        if status:
+            raise RuntimeError(told)
+        yield home
 
 
 def _told(question: Callable[[Path], Any], home: Path) -> Any:
