@@ -18,3 +18,9 @@ def python(name: str) -> Path:
     if not (home / "ready").is_file():
         pytest.skip(f"the side environment {name} is not there: make .side/{name}/ready")
     return home / "bin" / "python"
+
+
+def packages(name: str) -> Path:
+    """Where a side environment keeps its packages, to be used beside nightbook's own."""
+    [found] = (python(name).parents[1] / "lib").glob("python*/site-packages")
+    return found

@@ -1,77 +1,18 @@
 """A real daemon, started as the shipped unit starts it: it ticks, dies, comes back, publishes."""
 
-import os
-import shlex
-import signal
-import subprocess
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from assets.commands.install import UNITS, rendered
-from tests.keeper import KEY, SECRET, Sandbox, sandbox
+from assets.commands.install import UNITS
+from tests.keeper import Sandbox, sandbox
 from tests.operator.conftest import Receiver
+from tests.operator.units import Now, environment, started, until
 from warehouse.layout import Layout
 
-PATIENCE = 150.0
 START_UP = timedelta(seconds=15)
-
-
-class Now:
-    """The clock of this machine, where a sandbox expects one that stands."""
-
-    def __call__(self) -> datetime:
-        """The time it is."""
-        return datetime.now(UTC)
-
-
-def until(what: str, is_so: Callable[[], bool], log: Path) -> None:
-    """Wait for something, and say what the daemon wrote where it does not come."""
-    end = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < end, f"{what}: not within {PATIENCE} s\n{log.read_text()[-4000:]}"
-        time.sleep(0.3)
-
-
-@contextmanager
-def daemon(home: Path, settings: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The unit's command in its folder and environment; killed with all it started at the end."""
-    unit = rendered(UNITS[0], Layout(home), home.parent, is_system=True)
-    lines = dict(line.split("=", 1) for line in unit.splitlines() if "=" in line)
-    given = dict(word.split("=", 1) for word in shlex.split(lines["Environment"]))
-    kept = {name: value for name, value in os.environ.items() if "NIGHTBOOK" not in name}
-    with log.open("ab") as file:
-        process = subprocess.Popen(
-            shlex.split(lines["ExecStart"]),
-            cwd=lines["WorkingDirectory"],
-            env=kept | settings | given,
-            stdout=file,
-            stderr=file,
-            start_new_session=True,
-        )
-    try:
-        yield process
-    finally:
-        kill(process)
-
-
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """What a power cut leaves of a daemon and its runs: nothing."""
-    inside = f"{process.pid}"
-    found = subprocess.run(["ps", "-eo", "pid=,sid="], capture_output=True, text=True, check=True)
-    for line in found.stdout.splitlines():
-        pid, session = line.split()
-        if session == inside:
-            try:
-                os.kill(int(pid), signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-    process.wait()
 
 
 def runs(home: Path) -> dict[str, dg.DagsterRun]:
@@ -90,18 +31,16 @@ def test_a_killed_daemon_comes_back_and_publishes(receiver: Receiver, tmp_path: 
         shown.clock = Now()  # type: ignore[assignment] # all that is asked of it is the time
         shown.show("drip,path=/portfolios")
         settings = {
-            "NIGHTBOOK_API_URL": shown.origin,
-            "NIGHTBOOK_API_KEY": KEY,
-            "NIGHTBOOK_API_SECRET": SECRET,
             "NIGHTBOOK_SCHEDULE": f"{tick.minute} {tick.hour} * * *",
             "NIGHTBOOK_ALERTS": f"json://127.0.0.1:9/dead,{receiver.channel}",
             "NIGHTBOOK_HEARTBEAT": f"http://127.0.0.1:{receiver.port}/alive",
         }
-        with daemon(home, settings, log):
+        variables = environment(home, shown.origin, settings)
+        with started(UNITS[0], home, variables, log):
             pulling = "landing/*/.*.pulling"
             until("a night is begun", lambda: bool(list(home.glob(pulling))), log)
             assert "STARTED" in runs(home)
-        _again(home, settings, log, receiver, shown)
+        _again(home, variables, log, receiver, shown)
     assert receiver.fetched == ["/alive"]
     [(title, words)] = receiver.alerts
     assert title == f"nightbook: the run of {tick.date()} failed"
@@ -110,10 +49,10 @@ def test_a_killed_daemon_comes_back_and_publishes(receiver: Receiver, tmp_path: 
 
 
 def _again(
-    home: Path, settings: dict[str, str], log: Path, receiver: Receiver, shown: Sandbox
+    home: Path, variables: dict[str, str], log: Path, receiver: Receiver, shown: Sandbox
 ) -> None:
     shown.show()
-    with daemon(home, settings, log):
+    with started(UNITS[0], home, variables, log):
         until("the death is told", lambda: bool(receiver.alerts), log)
         until("the night is taken again", lambda: "SUCCESS" in runs(home), log)
         until("the sign of life", lambda: bool(receiver.fetched), log)

@@ -172,19 +172,13 @@ def test_the_image_has_what_its_packages_need() -> None:
     assert added.items() <= tried.items(), "tests/side/image.txt tries other versions"
     assert kept["dagster"].removeprefix("1.13.") == added["dagster-k8s"].removeprefix("0.29.")
     there = {name: Version(version) for name, version in (kept | added).items()}
-    for one in distributions(path=[str(packages())]):
+    for one in distributions(path=[str(side.packages("image"))]):
         if one.metadata["Name"].lower() not in added:
             continue
         for needed in map(Requirement, one.requires or ()):
             if needed.marker is None or needed.marker.evaluate({"extra": ""}):
                 name = needed.name.lower().replace("_", "-")
                 assert needed.specifier.contains(there[name]), f"{one.metadata['Name']}: {needed}"
-
-
-def packages() -> Path:
-    """Where the side environment of the image keeps its packages."""
-    [found] = (side.python("image").parents[1] / "lib").glob("python*/site-packages")
-    return found
 
 
 def test_the_image_runs_what_the_unit_runs() -> None:
@@ -262,7 +256,7 @@ def as_pods(content: dict[str, Any]) -> subprocess.CompletedProcess[str]:
         "K8sContainerContext.create_from_config({'k8s': json.loads(sys.argv[1])})"
     )
     command = [sys.executable, "-W", "ignore", "-c", program, json.dumps(context)]
-    return ran(command, PYTHONPATH=str(packages()))
+    return ran(command, PYTHONPATH=str(side.packages("image")))
 
 
 NAMES = {"env": "env", "volumes": "volumes", "volume_mounts": "volumeMounts"}
