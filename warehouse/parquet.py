@@ -26,7 +26,9 @@ TYPES: dict[Kind, pa.DataType] = {
     Kind.DAY: pa.date32(),
     Kind.MOMENT: pa.timestamp("us", tz="UTC"),
 }
-ROW_GROUP = 128 * 1024
+# The row group of DuckDB too: groups of another size are put together and compressed once more
+# when a file is loaded by two threads, for twice the CPU time and twice the bytes on disk.
+ROW_GROUP = 120 * 1024
 PLAIN = ("amount_text", "created_at", "updated_at", "value", "example")
 
 
@@ -94,18 +96,22 @@ class Writer:
         self._pending_rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add a batch; small ones are gathered into row groups of `ROW_GROUP` rows."""
+        """Add a batch; rows go into row groups of exactly `ROW_GROUP`, but for the last."""
         self._pending.append(batch)
         self._pending_rows += batch.num_rows
         self.rows += batch.num_rows
         if self._pending_rows >= ROW_GROUP:
-            self._flush()
+            self._flush(self._pending_rows - self._pending_rows % ROW_GROUP)
 
-    def _flush(self) -> None:
-        if self._pending:
-            gathered = pa.Table.from_batches(self._pending).combine_chunks()
-            self._writer.write_table(gathered, row_group_size=ROW_GROUP)
-        self._pending, self._pending_rows = [], 0
+    def _flush(self, rows: int) -> None:
+        """Write the first of the rows that wait."""
+        if rows:
+            gathered = pa.Table.from_batches(self._pending)
+            self._writer.write_table(
+                gathered.slice(0, rows).combine_chunks(), row_group_size=ROW_GROUP
+            )
+            self._pending = gathered.slice(rows).to_batches()
+            self._pending_rows -= rows
 
     def close(self, error: BaseException | None = None) -> Written | None:
         """Finish the file, or on an error leave nothing."""
@@ -113,7 +119,7 @@ class Writer:
             self._drop(error)
             return None
         try:
-            self._flush()
+            self._flush(self._pending_rows)
             self._writer.close()
             self._file.flush()
             self._file.seek(0)
