@@ -4,6 +4,7 @@ No Dagster here: the nightly job, `accept`, `reject` and `rebuild` all publish t
 """
 
 import shutil
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -12,7 +13,10 @@ from assets.resources import Nightbook, program_version
 from pipelines import lake, landing, night, snapshots, verify
 from pipelines.snapshots import Snapshot
 from warehouse.database import Book, Contents, NotPublished, Published, publish
-from warehouse.layout import Layout
+from warehouse.layout import Layout, sync_directory
+from warehouse.reconcile.published import Rows, rows
+from warehouse.reconcile.refusals import NotReconciled
+from warehouse.reconcile.store import Folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ def refresh(nightbook: Nightbook, *, fresh: bool = False) -> Published:
         try:
             return publish(
                 layout,
-                Contents(books, shelf.nightly, shelf.snapshots, shelf.digests),
+                Contents(books, shelf.nightly, shelf.snapshots, shelf.digests, _reconciled(layout)),
                 version=_version(now),
                 built_at=now,
                 program_version=program_version(),
@@ -47,6 +51,15 @@ def refresh(nightbook: Nightbook, *, fresh: bool = False) -> Published:
 
 
 def _version(now: datetime) -> str:
+def _reconciled(layout: Layout) -> Rows | None:
+    """What the reconciliation keeps, or None where it cannot be read: that costs no night."""
+    try:
+        return rows(Folder(layout.home / "reconcile"))
+    except NotReconciled as error:
+        print(error, file=sys.stderr)
+        return None
+
+
     return now.astimezone(UTC).strftime("%Y%m%dT%H%M%S%fZ")
 
 

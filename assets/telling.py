@@ -4,6 +4,7 @@ from datetime import date
 
 import dagster as dg
 
+from assets import publishing
 from assets.publish import WAREHOUSE
 from assets.resources import Nightbook, program_version
 from pipelines import snapshots
@@ -85,6 +86,8 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
                     program_version=program_version(),
                     now=now,
                 )
+                if ran.run_id:
+                    publishing.refresh(nightbook)
         except WriterBusy as error:
             raise dg.Failure(description=str(error), allow_retries=False) from None
         except (Ambiguous, NotReconciled) as error:

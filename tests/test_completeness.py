@@ -8,6 +8,7 @@ from pipelines.shapes import INSTRUMENT, PORTFOLIO, VENUE, Field, every_field
 from pipelines.venues import VENUE_TABLES
 from warehouse import ops
 from warehouse.contract import Column, Table
+from warehouse.reconcile.tables import RECONCILED
 from warehouse.tables import BOOK
 
 # Fields of the models that are no column of their own, each with the reason.
@@ -63,7 +64,7 @@ def test_every_column_has_its_source(table: Table, column: Column) -> None:
     assert column.source in sources, f"{table.name}.{column.name} comes from {column.source}"
 
 
-@pytest.mark.parametrize("table", [*BOOK, *ops.OPS], ids=lambda table: table.name)
+@pytest.mark.parametrize("table", [*BOOK, *ops.OPS, *RECONCILED], ids=lambda table: table.name)
 def test_every_table_says_what_it_is(table: Table) -> None:
     """Rows, columns and NULLs are explained in sentences, and the key is made of columns."""
     assert table.meaning.startswith("One row")

@@ -25,6 +25,7 @@ from warehouse.load import (
     check_digests,
     count_totals,
     fill,
+    fill_reconciled,
     fill_snapshots,
     load_nightly,
     remove_days,
@@ -135,6 +136,7 @@ def _build(
         check_digests(contents, (file for book in books for file in book.files.values()))
         add_books(connection, books)
         fill_snapshots(connection, contents)
+        fill_reconciled(connection, contents)
         checks = _verified(connection, books, max(wanted, default=None))
         _note_build(connection, max(wanted, default=None), build)
         connection.execute("checkpoint")

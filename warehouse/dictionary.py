@@ -13,6 +13,7 @@ from warehouse.checks import every_check
 from warehouse.contract import Column, Table
 from warehouse.ops import OPS
 from warehouse.questions import QUESTIONS
+from warehouse.reconcile.tables import RECONCILED
 from warehouse.schema import DRIFT, DRIFT_COLUMNS, DRIFT_MEANING, STORAGE_VERSION
 from warehouse.tables import BOOK
 from warehouse.views import BEFORE, Macro, Words, macros, views
@@ -56,7 +57,7 @@ def render() -> str:
 
 def examples() -> tuple[tuple[str, str], ...]:
     """Every example query of the dictionary, with the name of what it is an example of."""
-    plain = [(table.name, _example(table)) for table in (*BOOK, *OPS)]
+    plain = [(table.name, _example(table)) for table in (*BOOK, *OPS, *RECONCILED)]
     before = [(f"{name}_before", f"select count(*) from {name}_before") for name in BEFORE]
     written = [(words.name, words.example) for words in views()]
     written += [(macro.name, macro.example) for macro in macros()]
@@ -97,6 +98,10 @@ def _lines() -> Iterator[str]:
     for table in OPS:
         yield from _table(table)
     yield from _section(f"ops.{DRIFT}", DRIFT_MEANING, DRIFT_COLUMNS, _DRIFT_EXAMPLE)
+    yield "## The reconciliation\n"
+    yield "Empty until a ledger is held against the book: `nightbook reconcile run`.\n"
+    for table in RECONCILED:
+        yield from _table(table)
     yield from _checks()
 
 
@@ -106,6 +111,7 @@ def _contents() -> Iterator[str]:
         ("Views", [words.name for words in views()]),
         ("Macros", [macro.name for macro in macros()]),
         ("The nights themselves", [*(f"ops.{table.name}" for table in OPS), f"ops.{DRIFT}"]),
+        ("The reconciliation", [f"ops.{table.name}" for table in RECONCILED]),
     )
     yield "## What there is\n"
     for title, names in groups:

@@ -19,6 +19,7 @@ from warehouse.contract import Table, literal, quoted
 from warehouse.layout import digest_of
 from warehouse.ops import CONTROL_TOTALS, GAPS, NIGHTLY, SNAPSHOTS
 from warehouse.parquet import rows_batch
+from warehouse.reconcile.tables import RECONCILED
 from warehouse.schema import stored_as
 from warehouse.tables import BOOK
 
@@ -51,13 +52,15 @@ class Contents:
 
     `nightly` has, per table of `ops.NIGHTLY`, the files of all snapshots, held ones too, where
     `Layout.parquet` or `Layout.staged` puts them; `snapshots` are rows of `ops.SNAPSHOTS`.
-    `digests` have the SHA-256 of each file: one that differs is not loaded.
+    `digests` have the SHA-256 of each file: one that differs is not loaded. `reconciled` has rows
+    of `reconcile.tables.RECONCILED` by table; where it is None, those tables stay as they are.
     """
 
     books: tuple[Book, ...]
     nightly: Mapping[str, tuple[Path, ...]]
     snapshots: tuple[Mapping[str, Any], ...]
     digests: Mapping[Path, str] = field(default_factory=dict)
+    reconciled: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
 
     def __post_init__(self) -> None:
         chosen = {row["snapshot_id"] for row in self.snapshots if row["is_book"]}
@@ -193,6 +196,12 @@ def fill_snapshots(connection: DuckDBPyConnection, contents: Contents) -> None:
     rows = sorted(contents.snapshots, key=lambda row: str(row["snapshot_id"]))
     fill(connection, SNAPSHOTS, rows)
     fill(connection, GAPS, _gaps(rows))
+
+
+def fill_reconciled(connection: DuckDBPyConnection, contents: Contents) -> None:
+    """Write what the reconciliation found, what people said of it, and who signed."""
+    for table in RECONCILED if contents.reconciled is not None else ():
+        fill(connection, table, (contents.reconciled or {}).get(table.name, ()))
 
 
 def _gaps(snapshots: list[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from datetime import date
 
 from warehouse.contract import Column, Kind, Table, literal, quoted
 from warehouse.ops import OPS
+from warehouse.reconcile.tables import RECONCILED
 from warehouse.tables import BOOK
 from warehouse.views import BEFORE, Macro, Words, checks, macros, views
 
@@ -57,7 +58,7 @@ def structure() -> Iterator[str]:
     """Statements that make an empty warehouse: schemas, tables and their comments."""
     yield "create schema history"
     yield "create schema ops"
-    for table in (*BOOK, *OPS):
+    for table in (*BOOK, *OPS, *RECONCILED):
         yield _create(table)
         yield from _comments("table", stored_as(table), table.meaning, _meanings(table))
 

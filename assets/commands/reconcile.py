@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from assets import publishing
 from assets.commands.export import day
 from assets.resources import Nightbook, program_version
 from pipelines.writer import the_writer
@@ -46,6 +47,8 @@ def _run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             program_version=program_version(),
             now=now,
         )
+        if ran.run_id:
+            publishing.refresh(nightbook)
     print(ran.words)
     _listed([notice.words for notice in ran.notices if ran.run_id], "notice")
     for file in ran.files:
@@ -96,6 +99,7 @@ def _sign(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             day=day(arguments.as_of),
             now=now,
         )
+        publishing.refresh(nightbook)
     print(f"Signed by {signed['who']} as {signed['role']}: result {signed['digest']}")
     return 0
 

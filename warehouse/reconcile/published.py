@@ -8,6 +8,7 @@ from typing import Any
 from warehouse.reconcile import store
 from warehouse.reconcile.amounts import exact
 from warehouse.reconcile.book import CUSTOM
+from warehouse.reconcile.refusals import NotReconciled
 from warehouse.reconcile.store import Folder, Json
 
 _COLUMN = {
@@ -21,15 +22,27 @@ _SAME = ("episode", "result", "source", "placement", "cause", "note", "age_days"
 _SAID = ("status", "owner", "root_cause", "comment")
 _PLACES, _WHOLE = 18, 20
 Row = dict[str, Any]
+Rows = dict[str, list[Row]]
 
 
-def rows(folder: Folder) -> dict[str, list[Row]]:
-    """Rows of `breaks`, `annotations` and `signoffs`, by the table's name."""
-    return {
-        "breaks": list(_breaks(folder)),
-        "annotations": list(_annotations(folder)),
-        "signoffs": list(_signoffs(folder)),
-    }
+def rows(folder: Folder) -> Rows:
+    """Rows of `breaks`, `annotations` and `signoffs`, by the table's name.
+
+    Raises `NotReconciled` where a kept file cannot be read.
+    """
+    try:
+        return {
+            "breaks": list(_breaks(folder)),
+            "annotations": list(_annotations(folder)),
+            "signoffs": list(_signoffs(folder)),
+        }
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NotReconciled(
+            f"What the reconciliation keeps under {folder.root} cannot be read "
+            f"({type(error).__name__}: {str(error)[:200]}). ops.breaks, ops.annotations and "
+            "ops.signoffs stay as they were; the book is not touched. Restore that folder from the "
+            "backup."
+        ) from error
 
 
 def _breaks(folder: Folder) -> Iterator[Row]:
