@@ -135,7 +135,7 @@ class Writer:
         with contextlib.suppress(OSError, ValueError):  # a full disk takes no footer either
             self._writer.close()
         self._writer.is_open = False  # otherwise its destructor tries again
-        with contextlib.suppress(ValueError):  # what is in its buffer cannot be written
+        with contextlib.suppress(OSError, ValueError):  # its buffer cannot be written either
             self._aside.__exit__(type(error), error, error.__traceback__)
 
 

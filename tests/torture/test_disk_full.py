@@ -1,6 +1,7 @@
 """A disk that takes no more: the error is the one that happened, and nothing half-made stays."""
 
 import errno
+import gc
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from pipelines import night
 from tests.books import row
+from tests.torture.nights import Clock, answers, at, land
+from warehouse.layout import Layout
 from warehouse.parquet import rows_batch, write
 from warehouse.tables import PORTFOLIOS
 
@@ -37,3 +41,14 @@ def test_parquet_on_a_full_disk_leaves_nothing(tmp_path: Path, size: int) -> Non
     assert caught.value.errno == errno.EFBIG
     assert list(tmp_path.iterdir()) == []
     assert write(PORTFOLIOS, [batch], tmp_path / "x.parquet").rows == 500
+
+
+@pytest.mark.parametrize("size", [0, 200, 2000])
+def test_a_night_on_a_full_disk_leaves_no_table_half_written(tmp_path: Path, size: int) -> None:
+    """Every table that was begun is dropped, not only the first, and nobody is told of it twice."""
+    layout = Layout(tmp_path / "home")
+    manifest = land(layout, Clock(at(0)), answers(at(0).date()))
+    with room_for(size), pytest.raises(OSError, match="File too large"):
+        night.stage_portfolios(layout, manifest)
+    gc.collect()  # a writer that was not closed complains when it is taken away
+    assert [path for path in layout.lake.rglob("*") if path.is_file()] == []
