@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ __all__ = ["Answer", "Damaged", "Manifest", "Pulling", "body", "folders", "load"
 MANIFEST = "manifest.json"
 IN_MEMORY = 8 * 1024 * 1024
 CHUNK = 1024 * 1024
+FRAME = 4 * CHUNK  # compressed at a time: zstd reads frame after frame as one stream
 _ID_FORM = "%Y%m%dT%H%M%SZ"
 BOOK, REPLACED, CLOSING, CONFIRMING = "book", "replaced", "closing", "confirming"
 
@@ -90,20 +91,6 @@ class Manifest:
         return [a for a in self.book if a.operation == operation and a.file is not None]
 
 
-class _KeptOpen:
-    """A file that Arrow may write to but not close: it is still to be seen on disk."""
-
-    closed = False
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.write = file.write
-        self.flush = file.flush
-
-    def close(self) -> None:
-        """Hand the bytes on."""
-        self.flush()
-
-
 class Pulling:
     """A snapshot being landed; until `finish` nobody sees it."""
 
@@ -126,15 +113,14 @@ class Pulling:
     def land(self, name: str, body: bytes | mmap.mmap) -> str:
         """Keep a body; returns the file's name in the snapshot's folder."""
         file_name = f"{name}.json.zst"
-        with written_aside(self._aside / file_name) as file:
-            with (
-                memoryview(body) as view,
-                pa.CompressedOutputStream(pa.PythonFile(_KeptOpen(file), "w"), "zstd") as sink,
-            ):
-                for start in range(0, len(view), CHUNK):
-                    sink.write(view[start : start + CHUNK])
-            file.seek(0)
-            self._stored[file_name] = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.sha256()
+        codec = pa.Codec("zstd", compression_level=1)
+        with written_aside(self._aside / file_name) as file, memoryview(body) as view:
+            for start in range(0, max(len(view), 1), FRAME):
+                frame = codec.compress(view[start : start + FRAME])
+                digest.update(frame)
+                file.write(frame)
+        self._stored[file_name] = digest.hexdigest()
         return file_name
 
     def finish(

@@ -176,7 +176,8 @@ class Attempts:
         buffer = answer.body.buffer()
         if answer.status == 200:  # noqa: PLR2004 - the only success (4)
             try:
-                return read_envelope(buffer, single=call.single)
+                is_ascii = answer.body.is_ascii
+                return read_envelope(buffer, single=call.single, is_ascii=is_ascii)
             except Misread as error:
                 found = error.found
             errors = read_errors(buffer) if len(buffer) <= ERROR_BODY else None

@@ -25,6 +25,7 @@ class Body:
         self._digest = hashlib.sha256()
         self._closed = False
         self.size = 0
+        self.is_ascii = True
 
     @property
     def sha256(self) -> str:
@@ -43,6 +44,7 @@ class Body:
             OSError: the disk is full or failing.
         """
         self._digest.update(chunk)
+        self.is_ascii = self.is_ascii and chunk.isascii()
         self.size += len(chunk)
         if self._file is None and self.size <= IN_MEMORY:
             self._head += chunk

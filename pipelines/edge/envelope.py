@@ -53,13 +53,17 @@ class _Key:
         self.text = text
 
 
-def read_envelope(body: bytes | mmap | memoryview, *, single: bool) -> Envelope:
+def read_envelope(
+    body: bytes | mmap | memoryview, *, single: bool, is_ascii: bool = False
+) -> Envelope:
     """Read a success body strictly (2.9), without building its records.
+
+    `is_ascii` says that all of its bytes are known to be ASCII, which then is not looked at again.
 
     Raises:
         Misread: the body is not strict JSON, or not the documented envelope.
     """
-    commas = _require_text(body)
+    commas = _require_text(body, is_ascii=is_ascii)
     walk = Walk(body) if len(body) > _LARGE or commas > RECORDS else None
     members = walk.members if walk else _members(body)
     if "data" not in members:
@@ -148,20 +152,26 @@ def _unique(pairs: dict[_Key, msgspec.Raw]) -> dict[str, msgspec.Raw]:
     return members
 
 
-def _require_text(body: bytes | mmap | memoryview) -> int:
+def _require_text(body: bytes | mmap | memoryview, *, is_ascii: bool) -> int:
     """Raise Misread unless all is UTF-8 (msgspec skips over strings) and no long blank.
 
-    Returns the number of commas, on which the number of records cannot be more than one above.
+    Returns the number of commas, on which the number of records cannot be more than one above; of
+    a body that is walked anyway they are not counted.
     """
     commas = 0
+    is_large = len(body) > _LARGE
     decoder = codecs.getincrementaldecoder("utf-8")()
     found = ""
     with memoryview(body) as view:
         try:
             for start in range(0, len(view), _CHUNK):
+                if is_large and is_ascii and not bytes(view[start : start + 1]).isspace():
+                    continue
                 chunk = bytes(view[start : start + _CHUNK])
-                commas += chunk.count(b",")
-                decoder.decode(chunk)
+                commas += 0 if is_large else chunk.count(b",")
+                # ASCII need not be decoded, unless a character before it is still open.
+                if not (is_ascii or (chunk.isascii() and not decoder.getstate()[0])):
+                    decoder.decode(chunk)
                 if len(chunk) == _CHUNK and chunk.isspace():
                     found = "a megabyte of white space"
                     break
