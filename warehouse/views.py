@@ -18,8 +18,9 @@ from warehouse.contract import quoted
 from warehouse.tables import BALANCES, BOOK
 
 HERE = Path(__file__).parent
-BEFORE = ("balances", "portfolios")
+BEFORE = ("accounts", "balances", "portfolios")
 AS_OF = ("account_balances", "holdings", "holdings_by_venue", "holdings_by_asset")
+BETWEEN = {"changes": "changes_between", "roll_forward": "roll_forward_between"}
 _DAY = "Any date: the newest book on or before it is used."
 _ENTRY = re.compile(r"([a-z][a-z0-9_]*): (.*)")
 
@@ -135,7 +136,8 @@ def _table_macros() -> tuple[Macro, ...]:
     made = [
         _as_of(words.name, words.meaning, words.sql) for words in views() if words.name in AS_OF
     ]
-    return (balances, *made, _between())
+    between = [_between(words) for words in views() if words.name in BETWEEN]
+    return (balances, *made, *between)
 
 
 def _as_of(name: str, meaning: str, sql: str) -> Macro:
@@ -152,33 +154,49 @@ def _as_of(name: str, meaning: str, sql: str) -> Macro:
     )
 
 
-def _between() -> Macro:
-    words = next(words for words in views() if words.name == "changes")
+def _between(words: Words) -> Macro:
+    macro = BETWEEN[words.name]
     body = at_day(words.sql, "day2", "day1")
     return Macro(
-        "changes_between",
-        "changes_between(day1, day2)",
-        f"`changes` between any two days. {words.notes}",
+        macro,
+        f"{macro}(day1, day2)",
+        f"`{words.name}` between any two days. {words.notes}",
         {"day1": f"The earlier one. {_DAY}", "day2": f"The later one. {_DAY}"},
-        "select * from changes_between('2026-11-19', '2026-11-20') limit 10",
-        f"create or replace macro changes_between(day1, day2) as table\n{body}",
+        f"select * from {macro}('2026-11-19', '2026-11-20') limit 10",
+        f"create or replace macro {macro}(day1, day2) as table\n{body}",
         True,
     )
 
 
 def at_day(sql: str, day: str, before: str = "") -> str:
-    """The same query over the book of a day: the table names stand for that day's rows."""
+    """The same query over the book of a day: tables, and views of them, stand for that day."""
     days = {table.name: (table.name, day) for table in BOOK}
     if before:
         days |= {f"{name}_before": (name, before) for name in BEFORE}
-    shadows = ",\n".join(
+    inner = _views_of(sql)
+    read_there = {name for text in (*inner.values(), sql) for name in used(text, set(days))}
+    shadows = [
         f"{quoted(name)} as (\n    select * from history.{quoted(days[name][0])}\n"
         f"    where snapshot_date = (\n"
         f"        select max(snapshot_date) from ops.snapshots\n"
         f"        where is_book and snapshot_date <= {days[name][1]}::date\n    )\n)"
-        for name in used(sql, set(days))
-    )
-    return f"with {shadows}\n\nselect * from (\n{sql}\n)"
+        for name in sorted(read_there)
+    ]
+    shadows += [f"{quoted(name)} as (\n{inner[name]}\n)" for name in inner]
+    together = ",\n".join(shadows)
+    return f"with {together}\n\nselect * from (\n{sql}\n)"
+
+
+def _views_of(sql: str) -> dict[str, str]:
+    """The views that a query reads, and those that they read, in the order in which they stand."""
+    known = {words.name: words.sql for words in views()}
+    found: set[str] = set()
+    waiting = [sql]
+    while waiting:
+        new = set(used(waiting.pop(), set(known))) - found
+        found |= new
+        waiting += [known[name] for name in new]
+    return {name: text for name, text in known.items() if name in found}
 
 
 def checks() -> tuple[Words, ...]:

@@ -12,7 +12,7 @@ from warehouse.ops import OPS
 from warehouse.query import Described, opened, run, tables
 from warehouse.reconcile.tables import RECONCILED
 from warehouse.tables import BOOK
-from warehouse.views import Words, macros, views
+from warehouse.views import BEFORE, Words, macros, views
 
 NIGHTS = [
     night("20261119T021500Z", [Amount("1.5"), Amount("2", asset="ETH", state="locked")]),
@@ -87,7 +87,7 @@ def test_everything_in_the_file_is_in_the_dictionary(layout: Layout) -> None:
     declared = {table.name for table in BOOK}
     declared |= {f"ops.{table.name}" for table in (*OPS, *RECONCILED)}
     declared |= {words.name for words in views()} | {macro.name for macro in macros()}
-    declared |= {"ops.drift", "balances_before", "portfolios_before"}
+    declared |= {"ops.drift", *(f"{name}_before" for name in BEFORE)}
     found = {_name(one) for one in tables(layout.database)}
     assert found == declared
     page = FILE.read_text("utf-8")

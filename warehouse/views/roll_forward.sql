@@ -1,0 +1,172 @@
+-- How each asset got from its opening to its closing amount: one row per asset, cause by cause.
+--
+-- From the book before to the newest one. Opening and the four causes add up to closing exactly.
+-- An account is told by all its key; what only moved between its own parts is no cause. Without a
+-- book before, everything is of new accounts.
+--
+-- asset_id: Asset; assets are never added to each other.
+-- is_custom_asset: Whether the asset is one the organization defined itself.
+-- opening_date: Business date of the book that it opens with; NULL when there is none.
+-- closing_date: Business date of the book that it closes with.
+-- opening: The amount in the opening book; 0 when none is stated.
+-- opening_text: The same, exact.
+-- new_accounts: What accounts hold that the opening book does not list.
+-- new_accounts_text: The same, exact.
+-- gone_accounts: What accounts held that the closing book does not list, negative.
+-- gone_accounts_text: The same, exact.
+-- increased: By how much accounts of both books rose, those that rose.
+-- increased_text: The same, exact.
+-- decreased: By how much accounts of both books fell, those that fell; negative.
+-- decreased_text: The same, exact.
+-- closing: The amount in the closing book; 0 when none is stated.
+-- closing_text: The same, exact.
+-- accounts_new: How many accounts are new, also empty ones.
+-- accounts_gone: How many accounts are gone, also empty ones.
+-- accounts_increased: How many accounts rose.
+-- accounts_decreased: How many accounts fell.
+-- example: select asset_id, opening_text, closing_text from roll_forward order by all limit 10
+
+with stated as (
+    select
+        portfolio_id,
+        asset_id,
+        is_custom_asset,
+        venue_id,
+        account_name,
+        duplicate_no,
+        (old.account_name is null) as is_new,
+        (new.account_name is null) as is_gone
+    from accounts_before as old
+    full join accounts as new using (
+        portfolio_id,
+        asset_id,
+        is_custom_asset,
+        venue_id,
+        account_name,
+        duplicate_no
+    )
+),
+
+moved as (
+    select
+        portfolio_id,
+        asset_id,
+        is_custom_asset,
+        venue_id,
+        account_name,
+        duplicate_no,
+        exact_sums([exact_part(delta, delta_text)])[1] as delta
+    from changes
+    group by
+        portfolio_id,
+        asset_id,
+        is_custom_asset,
+        venue_id,
+        account_name,
+        duplicate_no
+),
+
+told as (
+    select
+        asset_id,
+        is_custom_asset,
+        moved.delta.amount as amount,
+        moved.delta.text as amount_text,
+        case
+            when is_new then 'new'
+            when is_gone then 'gone'
+            when moved.delta.text is null or moved.delta.text = '0' then 'same'
+            when starts_with(moved.delta.text, '-') then 'decreased'
+            else 'increased'
+        end as cause
+    from stated
+    left join moved using (
+        portfolio_id,
+        asset_id,
+        is_custom_asset,
+        venue_id,
+        account_name,
+        duplicate_no
+    )
+),
+
+caused as (
+    select
+        asset_id,
+        is_custom_asset,
+        exact_sums(
+            [
+                exact_part(
+                    case when cause = 'new' then amount end,
+                    case when cause = 'new' then amount_text end
+                ),
+                exact_part(
+                    case when cause = 'gone' then amount end,
+                    case when cause = 'gone' then amount_text end
+                ),
+                exact_part(
+                    case when cause = 'increased' then amount end,
+                    case when cause = 'increased' then amount_text end
+                ),
+                exact_part(
+                    case when cause = 'decreased' then amount end,
+                    case when cause = 'decreased' then amount_text end
+                )
+            ]
+        ) as parts,
+        count(*) filter (where cause = 'new') as accounts_new,
+        count(*) filter (where cause = 'gone') as accounts_gone,
+        count(*) filter (where cause = 'increased') as accounts_increased,
+        count(*) filter (where cause = 'decreased') as accounts_decreased
+    from told
+    group by
+        asset_id,
+        is_custom_asset
+),
+
+opened as (
+    select
+        asset_id,
+        is_custom_asset,
+        exact_sums([exact_part(amount, amount_text)])[1] as total
+    from balances_before
+    group by
+        asset_id,
+        is_custom_asset
+),
+
+closed as (
+    select
+        asset_id,
+        is_custom_asset,
+        exact_sums([exact_part(amount, amount_text)])[1] as total
+    from balances
+    group by
+        asset_id,
+        is_custom_asset
+)
+
+select
+    asset_id,
+    is_custom_asset,
+    (select max(snapshot_date) from portfolios_before) as opening_date,
+    (select max(snapshot_date) from portfolios) as closing_date,
+    case when opened.total.text is null then 0 else opened.total.amount end as opening,
+    coalesce(opened.total.text, '0') as opening_text,
+    case when parts[1].text is null then 0 else parts[1].amount end as new_accounts,
+    coalesce(parts[1].text, '0') as new_accounts_text,
+    case when parts[2].text is null then 0 else parts[2].amount end as gone_accounts,
+    coalesce(parts[2].text, '0') as gone_accounts_text,
+    case when parts[3].text is null then 0 else parts[3].amount end as increased,
+    coalesce(parts[3].text, '0') as increased_text,
+    case when parts[4].text is null then 0 else parts[4].amount end as decreased,
+    coalesce(parts[4].text, '0') as decreased_text,
+    case when closed.total.text is null then 0 else closed.total.amount end as closing,
+    coalesce(closed.total.text, '0') as closing_text,
+    accounts_new,
+    accounts_gone,
+    accounts_increased,
+    accounts_decreased
+from caused
+left join opened using (asset_id, is_custom_asset)
+left join closed using (asset_id, is_custom_asset)
