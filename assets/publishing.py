@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from assets import decisions
 from assets.journal import WARNING, Tell
 from assets.resources import Nightbook, program_version
 from pipelines import lake, landing, night, snapshots, verify
@@ -50,7 +51,6 @@ def refresh(nightbook: Nightbook, *, fresh: bool = False) -> Published:
             _hold(layout, refusal, now)
 
 
-def _version(now: datetime) -> str:
 def _reconciled(layout: Layout) -> Rows | None:
     """What the reconciliation keeps, or None where it cannot be read: that costs no night."""
     try:
@@ -60,6 +60,7 @@ def _reconciled(layout: Layout) -> Rows | None:
         return None
 
 
+def _version(now: datetime) -> str:
     return now.astimezone(UTC).strftime("%Y%m%dT%H%M%S%fZ")
 
 
@@ -79,6 +80,7 @@ def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
 def judge_and_publish(nightbook: Nightbook, manifest: landing.Manifest) -> Outcome:
     """Judge a staged snapshot and publish, held or accepted: `ops` is brought up to date always."""
     layout = nightbook.layout
+    decisions.give_back(layout)
     night.judge(layout, manifest, nightbook.now())
     published = refresh(nightbook)
     return Outcome(snapshots.find(layout, manifest.snapshot_id), published)
@@ -91,6 +93,8 @@ def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
     and stays a gap: it must not cost another night.
     """
     layout = nightbook.layout
+    for words in decisions.give_back(layout):
+        tell(words, event="restored")
     for folder in night.left_over(layout):
         if folder.name == but:
             continue
@@ -104,14 +108,40 @@ def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
             tell(words, event=found.state, snapshot=folder.name)
 
 
+def remake(nightbook: Nightbook) -> None:
+    """Make again the decided nights that the lake has lost to a rebuild that died.
+
+    Whoever publishes without running a night does this first: what the lake does not hold would
+    vanish from the warehouse.
+    """
+    layout = nightbook.layout
+    decisions.give_back(layout)
+    for folder in night.left_over(layout):
+        if snapshots.read(folder).decision is not None:
+            night.finish(layout, folder, nightbook.now())
+
+
 def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
     """Make lake (with `from_landing`) and warehouse again; decisions stay as they were made."""
     layout = nightbook.layout
     landing.sweep(layout)
+    decisions.give_back(layout)
     if from_landing and layout.lake.exists():
         verify.require_landing(layout)
-        shutil.rmtree(layout.lake)
+        _forget_lake(layout)
     for folder in night.left_over(layout):
         night.finish(layout, folder, nightbook.now())
     lake.settle(layout)
     return refresh(nightbook, fresh=True)
+
+
+def _forget_lake(layout: Layout) -> None:
+    """Remove the lake, manifests first.
+
+    A night without a manifest is made again by whatever runs next, so that a death on the way
+    leaves no night with a manifest and without its tables.
+    """
+    if layout.manifests.exists():
+        shutil.rmtree(layout.manifests)
+        sync_directory(layout.lake)
+    shutil.rmtree(layout.lake)

@@ -17,6 +17,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Record the decision and publish; says what the book of the date is now."""
     layout, now = nightbook.layout, nightbook.now()
     with the_writer(layout, f"{arguments.command} {arguments.snapshot}", now):
+        publishing.remake(nightbook)
         snapshots.decide_by_hand(
             layout,
             arguments.snapshot,

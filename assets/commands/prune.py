@@ -42,6 +42,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     if arguments.keep is None and most is None:
         raise NoLimit
     with the_writer(layout, "pruning", now):
+        publishing.remake(nightbook)
         gone = prune(
             layout,
             keep_days=arguments.keep,
