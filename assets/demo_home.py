@@ -57,6 +57,7 @@ def make_demo(layout: Layout) -> None:
         layout.reports,
         layout.dagster,
         layout.work,
+        layout.home / "reconcile",
     ):
         shutil.rmtree(path, ignore_errors=True)
     write_json(layout.home / MARK, {"what": "invented nights of nightbook demo"})

@@ -15,6 +15,7 @@ from pipelines.sandbox.world import LivingWorld
 from warehouse.layout import Layout
 from warehouse.query import as_table
 from warehouse.query import run as ask
+from warehouse.reconcile import desk
 from warehouse.report.morning import LATEST
 
 NIGHTS = 3
@@ -37,6 +38,7 @@ NEXT = (
     ("tables", "what is in the warehouse, column by column"),
     ("snapshots", "the nights and their states"),
     ("export --format csv", "positions for machines and for people"),
+    ("reconcile run", "the book against a ledger in which errors are planted: exit code 3"),
     ("dev", "the same nights in Dagster, in a browser"),
     ("sandbox", "the API itself, to point your own client at"),
 )
@@ -86,7 +88,12 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             code = take(demo, night.date())
             if code:
                 return code
+    desk.init(layout.database, layout.home / "reconcile")
+    ledger, planted = desk.rehearse(layout.database, layout.home / "reconcile")
     _tell(layout)
+    print(f"\nFor finance: {ledger} is that ledger. In it, one line")
+    for words in planted:
+        print(f"  - {words}")
     return 0
 
 

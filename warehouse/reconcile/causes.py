@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 
 from warehouse.reconcile.amounts import EXACT, exact, plain
+from warehouse.reconcile.config import setting
 from warehouse.reconcile.match import Result
 from warehouse.reconcile.verdicts import Judged
 
@@ -70,7 +71,8 @@ def _names(cases: Sequence[Case], fields: tuple[str, ...]) -> Iterator[tuple[str
         for ours, theirs in groups.values():
             if len(ours) == len(theirs) == 1:
                 one, other = theirs[0].shown[field], ours[0].shown[field]
-                words = f'{field} under two names? [alias.{field}] "{one}" = "{other}"'
+                words = f"{field} under two names? In recon.toml under [alias.{field}]: "
+                words += setting(one, other)
                 yield theirs[0].id, f"{words} ({ours[0].id})"
                 yield ours[0].id, f"{words} ({theirs[0].id})"
 

@@ -1,6 +1,8 @@
 """recon.toml: what a person settled, once, in lines that a question told them to write."""
 
 import hashlib
+import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +15,7 @@ from warehouse.reconcile.refusals import NotReconciled
 
 FIELDS = ("portfolio", "asset", "venue", "account", "bucket")
 READ = (*FIELDS, "amount", "as_of")
+_BARE = re.compile("[a-z_]+")
 _LEDGER = {"decimal", "sheet", "negative_word", "dates", *READ}
 _KNOWN = {
     "": {"name", "level", "blank", "ledger_rounding", "accept_days", "stale_hours"}
@@ -74,6 +77,12 @@ class Config:
     aliases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     digest: str = ""
+
+
+def setting(name: str, value: str) -> str:
+    """A line of recon.toml that says so, whatever letters are in it."""
+    key = name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+    return f"{key} = {json.dumps(value, ensure_ascii=False)}"
 
 
 def read_config(path: Path) -> Config:

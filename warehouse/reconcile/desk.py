@@ -12,7 +12,7 @@ from typing import Any
 
 from warehouse.export_source import book
 from warehouse.layout import written_aside
-from warehouse.reconcile import night, published, record, signing, store, template
+from warehouse.reconcile import night, published, record, rehearsal, signing, store, template
 from warehouse.reconcile.annotations import ACCEPTED
 from warehouse.reconcile.config import TEMPLATE, read_config
 from warehouse.reconcile.ledger import Notice
@@ -107,6 +107,15 @@ def init(database: Path, folder: Path) -> Begun:
             file.write(TEMPLATE.encode())
         files.append(kept.config)
     return Begun(tuple(files), keys)
+
+
+def rehearse(database: Path, folder: Path) -> tuple[Path, tuple[str, ...]]:
+    """Write a ledger of the newest book with errors planted into the inbox; they come back."""
+    kept = Folder(folder)
+    kept.make()
+    with book(database, None) as source:
+        path = kept.inbox / f"ledger-{source.day}.xlsx"
+        return path, rehearsal.write(source, path)
 
 
 def run(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from warehouse.reconcile.config import READ, Config, Shape
+from warehouse.reconcile.config import READ, Config, Shape, setting
 from warehouse.reconcile.grids import HEAD, Grid, Row
 from warehouse.reconcile.names import folded
 from warehouse.reconcile.refusals import Ambiguous, NotReconciled
@@ -124,7 +124,7 @@ def _columns(
             shown = " and ".join(repr(titles[place]) for place in found)
             raise Ambiguous(
                 f"{where}: the columns {shown} may each be the {field}.",
-                f'[ledger."{name}"]\n{field} = "{titles[found[0]]}"',
+                f'[ledger."{name}"]\n{setting(field, titles[found[0]])}',
             )
         if found:
             columns[field] = found[0]

@@ -8,7 +8,7 @@ from datetime import date
 
 from warehouse.reconcile.amounts import Rules, read
 from warehouse.reconcile.columns import as_text, dates_of, rules_of
-from warehouse.reconcile.config import FIELDS, Config
+from warehouse.reconcile.config import FIELDS, Config, setting
 from warehouse.reconcile.grids import Grid, Opened, Row
 from warehouse.reconcile.headers import Header, header, unknown
 from warehouse.reconcile.ledger import Ledger, Lines, Notice, Rejected, Remembered, Source
@@ -97,7 +97,7 @@ def _chosen(file: Opened, config: Config, known: Remembered) -> tuple[Grid, Head
         names = ", ".join(repr(grid.sheet) for grid, _ in found)
         raise Ambiguous(
             f"{file.path.name}: the sheets {names} may each be the ledger.",
-            f'[ledger."{found[0][1].print}"]\nsheet = "{found[0][0].sheet}"',
+            f'[ledger."{found[0][1].print}"]\n{setting("sheet", found[0][0].sheet)}',
         )
     return found[0]
 

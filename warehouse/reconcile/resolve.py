@@ -10,7 +10,7 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.reconcile.amounts import total
 from warehouse.reconcile.book import Known, columns
-from warehouse.reconcile.config import FIELDS, Config
+from warehouse.reconcile.config import FIELDS, Config, setting
 from warehouse.reconcile.ledger import Ledger, Notice, Rejected
 from warehouse.reconcile.names import Names, Resolved, folded
 
@@ -212,8 +212,9 @@ def _told(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
     for one in aliases:
         if one.how == "unknown":
             meant = f'; perhaps "{one.suggestion}"' if one.suggestion else ""
-            settle = f'[alias.{one.field}] "{one.written[:60]}" = "{one.suggestion or "..."}"'
-            words = f"unknown {one.field} in {one.rows} rows{meant}: settle it by {settle}"
+            settle = setting(one.written[:60], one.suggestion or "...")
+            words = f"unknown {one.field} in {one.rows} rows{meant}: settle it in recon.toml under "
+            words += f"[alias.{one.field}] by {settle}"
             yield Notice("medium", words, "", one.written[:1000])
     for alias in aliases:
         if alias.how == "folded":

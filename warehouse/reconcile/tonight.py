@@ -2,11 +2,9 @@
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from typing import Any
-
-from duckdb import DuckDBPyConnection
 
 from warehouse.contract import literal
 from warehouse.export_source import Source
@@ -48,26 +46,10 @@ def past_of(known: Json | None) -> Past:
 
 def with_yesterday(source: Source, fields: tuple[str, ...], cases: Sequence[Case]) -> list[Case]:
     """The cases with the amount that the book before had for their keys."""
-    day = literal(source.day.isoformat())
-    found = source.connection.execute(
-        f"select max(snapshot_date) from ops.snapshots where is_book and snapshot_date < {day}"
-    ).fetchone()
-    if not cases or not found or found[0] is None:
-        return list(cases)
-    then = literal(found[0].isoformat())
-    source.connection.execute(
-        "create or replace temp table yesterday as select * from "
-        f"account_balances_as_of(date {then})"
-    )
-    table, amount = "yesterday", "total_text"
-    if "bucket" in fields:
-        table, amount = f"balances_as_of(date {then})", "amount_text"
-    book.group_side(source.connection, table, amount, fields)
-    wanted = " or ".join(
-        ["false", *(f"{name} in (select {name} from wanted)" for name in fields[:1])]
-    )
-    del wanted
-    known = _amounts(source.connection, fields, cases)
+    if not cases:
+        return []
+    place = fields.index("asset")
+    known = book_before(source, fields, {one.judged.pair.key[place] for one in cases})
     return [
         Case(
             one.judged,
@@ -84,16 +66,27 @@ def with_yesterday(source: Source, fields: tuple[str, ...], cases: Sequence[Case
     ]
 
 
-def _amounts(
-    connection: DuckDBPyConnection, fields: tuple[str, ...], cases: Sequence[Case]
+def book_before(
+    source: Source, fields: tuple[str, ...], assets: Collection[str] | None = None
 ) -> dict[tuple[str, ...], str]:
-    place = fields.index("asset")
-    assets = sorted({one.judged.pair.key[place] for one in cases})
-    found = connection.execute(
-        f"select {book.columns(fields)}, amount from book_side where list_contains(?, asset)",
-        [assets],
+    """The amounts of the book before by key, of some assets or all; none where there is no such."""
+    day = literal(source.day.isoformat())
+    ask = source.connection.execute
+    found = ask(
+        f"select max(snapshot_date) from ops.snapshots where is_book and snapshot_date < {day}"
+    ).fetchone()
+    if not found or found[0] is None:
+        return {}
+    then = literal(found[0].isoformat())
+    table, amount = f"account_balances_as_of(date {then})", "total_text"
+    if "bucket" in fields:
+        table, amount = f"balances_as_of(date {then})", "amount_text"
+    book.group_side(source.connection, table, amount, fields)
+    rows = ask(
+        f"select {book.columns(fields)}, amount from book_side where ? or list_contains(?, asset)",
+        [assets is None, sorted(assets or ())],
     ).fetchall()
-    return {row[:-1]: row[-1] for row in found}
+    return {row[:-1]: row[-1] for row in rows}
 
 
 def tonight(
