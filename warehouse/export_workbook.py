@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import IO
 
+from warehouse.export_proof import prove
 from warehouse.export_sheets import (
     Texts,
     Written,
@@ -27,6 +29,7 @@ from warehouse.workbook.rows import Styles
 from warehouse.workbook.splice import splice
 
 EVIDENCE = "Evidence"
+FIRST = 2  # the number of the first long sheet: the summary stands before it
 _CELL_BYTES = 130
 
 
@@ -71,9 +74,8 @@ def write(
         whole = long_texts(shown)
         (sheet,) = parts(LONG_TEXTS, whole.columns, whole.rows)
         planned.append(_texts(whole, sheet, {}))
-    _save(
-        made, planned, path, footer=f"Positions as of {source.day}, snapshot {source.snapshot_id}"
-    )
+    footer = f"Positions as of {source.day}, snapshot {source.snapshot_id}"
+    _save(made, planned, path, footer=footer, proof=partial(_prove, planned, promises, shown))
     return notices
 
 
@@ -119,16 +121,37 @@ def _texts(given: Texts, sheet: Sheet, shown: Mapping[str, str]) -> _Planned:
     return _Planned(sheet, partial(filled_texts, given, sheet, shown))
 
 
-def _save(made: Draft, planned: list[_Planned], path: Path, *, footer: str) -> None:
+def _prove(
+    planned: Iterable[_Planned],
+    promises: Iterable[Promise],
+    shown: Mapping[str, str],
+    file: IO[bytes],
+) -> None:
+    """See that the finished file says what was promised, table by table."""
+    sheets = [(number, one.sheet) for number, one in enumerate(planned, FIRST)]
+    for promised in promises:
+        own = [(number, one) for number, one in sheets if one.table == promised.exhibit.title]
+        prove(file, promised, own, shown)
+
+
+def _save(
+    made: Draft,
+    planned: list[_Planned],
+    path: Path,
+    *,
+    footer: str,
+    proof: Callable[[IO[bytes]], None],
+) -> None:
     for one in planned:
         long_table(made, one.sheet, footer=footer)
         if one.sheet.table in {exhibit.title for exhibit in EXHIBITS}:
             define_names(made, one.sheet)
     made.book.close()
     fillings = {}
-    for number, one in enumerate(planned, 2):
+    for number, one in enumerate(planned, FIRST):
         last = one.sheet.letter(one.sheet.columns[-1].source, one.sheet.columns[-1].kind)
         size = one.sheet.rows * len(one.sheet.columns) * _CELL_BYTES
         fillings[number] = (f"A1:{last}{one.sheet.last_row}", size, one.fill)
     with written_aside(path) as file:
         splice(made.file, file, fillings)
+        proof(file)

@@ -1,0 +1,58 @@
+"""Decisions that were lost from the landing zone, given back from the published warehouse.
+
+A crash cannot lose one (it is on disk before anything is published of it), a person or a disk can.
+Without it a rejected night would be judged again as if nobody had looked at it.
+"""
+
+# ruff: noqa: S608 - ids are quoted by warehouse.contract.literal
+
+from datetime import datetime
+from typing import Any
+
+from pipelines import snapshots
+from pipelines.snapshots import Snapshot
+from warehouse.contract import literal
+from warehouse.layout import DIGESTS, Layout, read_json
+from warehouse.query import run as ask
+from warehouse.versions import is_as_published
+
+
+def give_back(layout: Layout) -> tuple[str, ...]:
+    """Write the lost decisions again, each as it was last; says which, in sentences.
+
+    Only a warehouse that is as it was published is believed.
+    """
+    known = _published(layout)
+    lost = [
+        one
+        for one in snapshots.landed(layout)
+        if one.decision is None and known.get(one.snapshot_id) is not None
+    ]
+    if not lost or not is_as_published(layout, layout.database):
+        return ()
+    return tuple(filter(None, (_restored(layout, one) for one in lost)))
+
+
+def _published(layout: Layout) -> dict[str, Any]:
+    """When the published warehouse says that each snapshot was decided on; empty without one."""
+    try:
+        return dict(read_json(layout.database.with_name(DIGESTS))["decided"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return {}
+
+
+def _restored(layout: Layout, snapshot: Snapshot) -> str:
+    rows = ask(
+        layout.database,
+        "select state, decided_by, decided_at::varchar, reason from ops.snapshots "
+        f"where snapshot_id = {literal(snapshot.snapshot_id)} and decided_by is not null",
+    ).rows
+    if not rows:
+        return ""
+    state, by, at, reason = map(str, rows[0])
+    reasons = (reason,) if reason else ()
+    snapshots.decide(snapshot, state, by=by, at=datetime.fromisoformat(at), reasons=reasons)
+    return (
+        f"the decision on snapshot {snapshot.snapshot_id} was lost from the landing zone; it is "
+        f"{state} again, by {by}, as the published warehouse says"
+    )
