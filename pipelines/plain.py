@@ -3,8 +3,10 @@
 It takes only what is beyond doubt. Anything else (an unknown or repeated key, a missing or wrong
 value) raises `NotPlain`, and the whole batch is read again by `pipelines.careful`.
 
-Arrow's JSON reader is only shown records that typed decoding has proved to be as documented: on
-others it can end the process (a `null` record) or give lists of a wrong length (a leading null).
+Arrow's JSON reader must not see a null where none is documented, nor a record that is no object:
+it can end the process or give lists of a wrong length. So where a batch has those four letters
+anywhere, or such a record, typed decoding has to prove it first; all else Arrow refuses itself.
+No Python object is made for a row.
 """
 
 from collections.abc import Sequence
@@ -36,11 +38,11 @@ class NotPlain(Exception):
 def read(raws: Sequence[bytes | memoryview], shape: Shape) -> pa.StructArray:
     """Records as nested columns; raises `NotPlain`.
 
-    Decoding refuses unknown fields, nulls and wrong types, Arrow repeated keys and halves of
-    surrogate pairs.
+    Arrow refuses unknown fields, wrong types, repeated keys and halves of surrogate pairs.
     """
-    _prove(raws, shape.name)
     body = b"\n".join(raws)
+    if b"null" in body or any(raw[:1] != b"{" for raw in raws):
+        _prove(raws, shape.name)
     schema = pa.schema(arrow_fields(shape, careful=False))
     try:
         table = pj.read_json(

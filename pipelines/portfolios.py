@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines import columns, money, plain
+from pipelines import columns, money
 from pipelines.careful import Careful, Place
 from pipelines.columns import Level, Odd
 from pipelines.resources import Filled, Resource, tail
@@ -17,6 +17,11 @@ from warehouse.tables import ACCOUNTS, BALANCES, INTEGRATIONS, PORTFOLIOS, POSIT
 
 PORTFOLIO_TABLES = (PORTFOLIOS, INTEGRATIONS, POSITIONS, ACCOUNTS, BALANCES)
 _ABOVE = ("Portfolio.id", "Position.assetId", "Position.isCustomAsset")
+_KEYS = (
+    ("Integration.id",),
+    ("Position.assetId", "Position.isCustomAsset"),
+    ("Account.venueId", "Account.name"),
+)
 
 
 def resource(snapshot_date: date) -> Resource:
@@ -25,7 +30,6 @@ def resource(snapshot_date: date) -> Resource:
         PORTFOLIO,
         carries_money=True,
         fill=_fill(snapshot_date),
-        distinct=_distinct,
         settle=_settle,
     )
 
@@ -37,6 +41,7 @@ def _fill(snapshot_date: date) -> Callable[[pa.StructArray], Filled]:
         positions = columns.inner_level(tops, "positions")
         accounts = columns.inner_level(positions, "accounts")
         levels = {"portfolios": tops, "integrations": links, "positions": positions}
+        keyed = (links, positions, accounts)
         made = {
             PORTFOLIOS.name: _rows(PORTFOLIOS, tops, snapshot_date, _portfolio_counts(tops)),
             INTEGRATIONS.name: _rows(INTEGRATIONS, links, snapshot_date, {}),
@@ -57,6 +62,7 @@ def _fill(snapshot_date: date) -> Callable[[pa.StructArray], Filled]:
             {name: batch for name, (batch, _) in made.items()},
             [odd for _, odds in made.values() for odd in odds],
             where,
+            tuple(_key(level, sources) for level, sources in zip(keyed, _KEYS, strict=True)),
         )
 
     return fill
@@ -108,11 +114,9 @@ def _balances(accounts: pa.RecordBatch, amounts: money.Amounts) -> tuple[pa.Reco
     return columns.picked(BALANCES, source, len(amounts.texts), computed)
 
 
-def _distinct(filled: Filled) -> None:
-    for table in (POSITIONS, ACCOUNTS, INTEGRATIONS):
-        batch = filled.tables[table.name]
-        names = [name for name in table.key if name not in ("snapshot_date", "duplicate_no")]
-        plain.require_distinct({name: batch.column(name) for name in names})
+def _key(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
+    """What must not repeat: the fields that tell a record from the others of its parent."""
+    return {"parent": pa.array(level.parents)} | {name: level.columns[name] for name in sources}
 
 
 def _settle(record: dict[str, Any], reader: Careful, place: Place) -> None:

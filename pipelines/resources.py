@@ -21,29 +21,30 @@ from warehouse.tables import BOOK
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Rows of one batch by table; values that do not fit; where such a value stands.
+    """Rows of one batch by table; values that do not fit; where such a value stands; keys.
 
     `where` takes the odd value and the numbers of the batch's records in their answers, and gives
-    the outermost record's place in the batch and the JSON path.
+    the outermost record's place in the batch and the JSON path. Each of `keys` is columns that
+    together must not repeat; where they do, what to keep is decided with care.
     """
 
     tables: dict[str, pa.RecordBatch]
     odd: list[Odd]
     where: Callable[[Odd, list[int]], tuple[int, str]]
+    keys: tuple[dict[str, pa.Array], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
     """What a landed resource holds and how its records become rows.
 
-    `fill` makes rows of nested records; `distinct` raises `NotPlain` where a key stands twice;
-    `settle` merges what stands twice in one careful record, telling `careful` of what is dropped.
+    `fill` makes rows of nested records; `settle` merges what stands twice in one careful record,
+    telling `careful` of what is dropped.
     """
 
     shape: Shape
     carries_money: bool
     fill: Callable[[pa.StructArray], Filled]
-    distinct: Callable[[Filled], None]
     settle: Callable[[dict[str, Any], careful.Careful, careful.Place], None]
 
 
@@ -90,7 +91,8 @@ def _plain_rows(
     filled = resource.fill(records)
     if not all(odd.legal for odd in filled.odd):
         raise plain.NotPlain("a text is no amount or no time")
-    resource.distinct(filled)
+    for key in filled.keys:
+        plain.require_distinct(key)
     plain.note_words(records, resource.shape, notes)
     numbers = [element.number for element in batch]
     for odd in filled.odd:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines import columns, plain
+from pipelines import columns
 from pipelines.careful import Careful, Place
 from pipelines.columns import Odd
 from pipelines.resources import Filled, Resource, tail
@@ -21,15 +21,13 @@ VENUE_TABLES = (VENUES, VENUE_TYPES, INSTRUMENTS)
 def venues(snapshot_date: date, embedded: dict[str, set[str]]) -> Resource:
     """How venues are read; the ids they embed go to `embedded`, by venue."""
     fill = _fill_venues(snapshot_date, embedded)
-    return Resource(
-        VENUE, carries_money=False, fill=fill, distinct=_distinct_types, settle=_settle_types
-    )
+    return Resource(VENUE, carries_money=False, fill=fill, settle=_settle_types)
 
 
 def instruments(snapshot_date: date, venue_id: str) -> Resource:
     """How the instruments of one venue are read: an instrument does not name its venue (2.8)."""
     fill = _fill_instruments(snapshot_date, venue_id)
-    return Resource(INSTRUMENT, carries_money=False, fill=fill, distinct=_any, settle=_as_is)
+    return Resource(INSTRUMENT, carries_money=False, fill=fill, settle=_as_is)
 
 
 def _fill_venues(
@@ -46,7 +44,8 @@ def _fill_venues(
         computed = {"snapshot_date": day, "venue_id": owners, "type": words}
         pairs, _ = columns.picked(VENUE_TYPES, {}, len(words), computed)
         _embed(level, embedded)
-        return Filled({VENUES.name: rows, VENUE_TYPES.name: pairs}, odd, _at_top)
+        tables = {VENUES.name: rows, VENUE_TYPES.name: pairs}
+        return Filled(tables, odd, _at_top, ({"venue": owners, "type": words},))
 
     return fill
 
@@ -80,11 +79,6 @@ def _at_top(odd: Odd, numbers: list[int]) -> tuple[int, str]:
     return odd.place, f"data[{numbers[odd.place]}]{tail(odd)}"
 
 
-def _distinct_types(filled: Filled) -> None:
-    pairs = filled.tables[VENUE_TYPES.name]
-    plain.require_distinct({name: pairs.column(name) for name in ("venue_id", "type")})
-
-
 def _settle_types(record: dict[str, Any], reader: Careful, place: Place) -> None:
     """A type that stands twice says nothing new."""
     words = Counter(record["type"] or ())
@@ -93,10 +87,6 @@ def _settle_types(record: dict[str, Any], reader: Careful, place: Place) -> None
             reason = f"a type that stands once was expected, not {times} times"
             reader.reject(place.member("type"), reason, word, money=False)
     record["type"] = list(words)
-
-
-def _any(filled: Filled) -> None:
-    """Instruments are made distinct by id before they are read."""
 
 
 def _as_is(record: dict[str, Any], reader: Careful, place: Place) -> None:
