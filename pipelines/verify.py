@@ -18,7 +18,15 @@ from typing import Any
 from pipelines import landing, proved, snapshots
 from pipelines.landing import MANIFEST, Manifest
 from pipelines.snapshots import DECISION, Snapshot
-from warehouse.layout import DATABASE, DIGESTS, Layout, digest_of, json_bytes, read_json
+from warehouse.layout import (
+    DATABASE,
+    DIGESTS,
+    Layout,
+    block_digests,
+    digest_of,
+    json_bytes,
+    read_json,
+)
 from warehouse.ops import NIGHTLY
 from warehouse.tables import BOOK
 
@@ -198,7 +206,8 @@ def _warehouse(layout: Layout, nights: Mapping[str, _Night]) -> Iterator[Damage]
         if digests is None:
             yield _lost(version / DIGESTS, None, WAREHOUSE)
             continue
-        yield from _differing({version / DATABASE: digests["files"][DATABASE]}, WAREHOUSE)
+        if not _is_whole(version / DATABASE, digests["blocks"]):
+            yield _lost(version / DATABASE, None, WAREHOUSE)
         if current.is_symlink() and version == current.parent / current.readlink():
             yield from _forgotten(layout, digests["decided"], nights)
     has_books = any(night.is_decided for night in nights.values())
@@ -207,12 +216,17 @@ def _warehouse(layout: Layout, nights: Mapping[str, _Night]) -> Iterator[Damage]
     yield from _strange(layout.warehouse, known)
 
 
+def _is_whole(file: Path, blocks: list[str]) -> bool:
+    return file.is_file() and list(block_digests(file)) == blocks
+
+
 def _digests(path: Path) -> dict[str, Any] | None:
     """What a version says of itself; None where it is not as it was written."""
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
         content: dict[str, Any] = read_json(path)
         is_ours = path.read_bytes() == json_bytes(content)
-        if content.pop("sha256") == hashlib.sha256(json_bytes(content)).hexdigest() and is_ours:
+        proved = content.pop("sha256") == hashlib.sha256(json_bytes(content)).hexdigest()
+        if proved and is_ours and "blocks" in content:
             return content
     return None
 

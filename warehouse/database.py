@@ -16,7 +16,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.checks import CheckResult, run_checks
-from warehouse.layout import DATABASE, Layout, make_directory, sync_directory
+from warehouse.layout import DATABASE, Layout, block_digests, make_directory, sync_directory
 from warehouse.load import (
     Book,
     Contents,
@@ -39,11 +39,23 @@ from warehouse.schema import (
     structure,
     surface,
 )
-from warehouse.versions import clear, is_as_published, prune, seal, swap
+from warehouse.versions import (
+    clear,
+    copied,
+    is_as_published,
+    prune,
+    seal,
+    swap,
+    was_as_published,
+)
 
 __all__ = ["Book", "Contents", "NotPublished", "Published", "publish"]
 
 SHOWN_PROBLEMS = 5
+Build = tuple[str, datetime, str]
+"""What is noted of a build: its version, when it was made, and by which program version."""
+Done = tuple[tuple[date, ...], tuple[date, ...], tuple[CheckResult, ...]]
+"""What a build did: the dates put in, those taken out, and the checks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +109,9 @@ def publish(
     make_directory(aside)
     try:
         file = aside / DATABASE
-        published = _build(
-            layout, contents, file, fresh=fresh, build=(version, built_at, program_version)
-        )
-        seal(aside, file, _decided(contents))
+        build = (version, built_at, program_version)
+        published, digests = _built(layout, contents, file, fresh=fresh, build=build)
+        seal(aside, file, digests, _decided(contents))
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
@@ -111,15 +122,27 @@ def publish(
     return Published(version, layout.database, *published)
 
 
-def _build(
-    layout: Layout,
-    contents: Contents,
-    file: Path,
-    *,
-    fresh: bool,
-    build: tuple[str, datetime, str],
-) -> tuple[tuple[date, ...], tuple[date, ...], tuple[CheckResult, ...]]:
-    connection = _opened(layout, file, fresh=fresh)
+def _built(
+    layout: Layout, contents: Contents, file: Path, *, fresh: bool, build: Build
+) -> tuple[Done, tuple[str, ...]]:
+    """Build upon the last version where that is what was published, else anew; with digests."""
+    expected = () if fresh else copied(layout, file)
+    upon = _last(layout, file) if expected else None
+    if upon is not None:
+        try:
+            done = _build(upon, contents, build)
+            digests = block_digests(file)
+            if was_as_published(layout, expected, digests):
+                return done, digests
+        except (duckdb.Error, NotPublished):
+            if is_as_published(layout, layout.database):
+                raise
+    done = _build(_empty(layout, file), contents, build)
+    return done, block_digests(file)
+
+
+def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> Done:
+    """Bring an open warehouse up to `contents`, see it verified, and close it."""
     with contextlib.closing(connection):
         held = books_held(connection)
         wanted = {book.snapshot_date: book for book in contents.books}
@@ -152,16 +175,18 @@ def _decided(contents: Contents) -> dict[str, str | None]:
     }
 
 
-def _opened(layout: Layout, file: Path, *, fresh: bool) -> DuckDBPyConnection:
-    """The copy of the last version where it can be built upon; otherwise an empty warehouse."""
-    if not fresh and layout.database.exists():
-        shutil.copyfile(layout.database, file)
-        with contextlib.suppress(duckdb.Error):
-            if is_as_published(layout, file):
-                connection = _connect(layout, file)
-                if _same_schema(connection):
-                    return connection
-                connection.close()
+def _last(layout: Layout, file: Path) -> DuckDBPyConnection | None:
+    """The copy of the last version, open; None where it cannot be built upon."""
+    with contextlib.suppress(duckdb.Error):
+        connection = _connect(layout, file)
+        if _same_schema(connection):
+            return connection
+        connection.close()
+    return None
+
+
+def _empty(layout: Layout, file: Path) -> DuckDBPyConnection:
+    """An empty warehouse in the place of whatever is there."""
     file.unlink(missing_ok=True)
     file.with_name(f"{file.name}.wal").unlink(missing_ok=True)
     connection = _connect(layout, file)
@@ -249,9 +274,7 @@ def _check_row(day: date, result: CheckResult) -> dict[str, object]:
     }
 
 
-def _note_build(
-    connection: DuckDBPyConnection, newest: date | None, build: tuple[str, datetime, str]
-) -> None:
+def _note_build(connection: DuckDBPyConnection, newest: date | None, build: Build) -> None:
     version, built_at, program_version = build
     row = {
         "version": version,

@@ -2,8 +2,8 @@
 
 Every version is a folder of its own that never changes once it can be seen; `current` is a link to
 one of them, replaced by rename. Each step can be killed at any instant: `clear` takes away what
-is left. Beside the database lies `digests.json`: its SHA-256, and which decision on each snapshot
-it tells of, so that `nightbook verify` finds a changed byte and a decision that was lost.
+is left. Beside the database lies `digests.json`: the SHA-256 of its blocks, and which decision on
+each snapshot it tells of, so that `nightbook verify` finds a changed byte and a lost decision.
 """
 
 import hashlib
@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from warehouse.layout import (
+    BLOCK,
     DATABASE,
     DIGESTS,
     PUBLISHED_MODE,
     Layout,
-    digest_of,
+    block_digests,
+    digest_of_blocks,
     json_bytes,
     make_directory,
     read_json,
@@ -50,8 +52,32 @@ def _shown(layout: Layout) -> str | None:
     return link.readlink().name if link.is_symlink() else None
 
 
-def seal(aside: Path, file: Path, decided: Mapping[str, Any]) -> None:
-    """See the file alone, unwritable and on disk, and its SHA-256 beside it.
+def copied(layout: Layout, file: Path) -> tuple[str, ...]:
+    """Copy the file that people see; returns the digests it was published with, none without one.
+
+    Where the file system can, the copy shares its blocks with the original.
+    """
+    digests = _published(layout)
+    if digests:
+        with layout.database.open("rb") as source, file.open("wb") as target:
+            left = os.fstat(source.fileno()).st_size
+            while left > 0 and (step := _step(source.fileno(), target.fileno(), left)):
+                left -= step
+        if left:
+            shutil.copyfile(layout.database, file)
+    return digests
+
+
+def _step(source: int, target: int, left: int) -> int:
+    """Bytes copied within the kernel; 0 where this system cannot."""
+    try:
+        return os.copy_file_range(source, target, left)
+    except (AttributeError, OSError):
+        return 0
+
+
+def seal(aside: Path, file: Path, digests: tuple[str, ...], decided: Mapping[str, Any]) -> None:
+    """See the file alone, unwritable and on disk, and the SHA-256 of its blocks beside it.
 
     `decided` has, for each snapshot that the file tells of, when it was last decided on.
     """
@@ -64,18 +90,43 @@ def seal(aside: Path, file: Path, decided: Mapping[str, Any]) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    content: dict[str, Any] = {"files": {DATABASE: digest_of(file)}, "decided": dict(decided)}
+    content: dict[str, Any] = {
+        "files": {DATABASE: digest_of_blocks(digests)},
+        "blocks": list(digests),
+        "decided": dict(decided),
+    }
     content["sha256"] = hashlib.sha256(json_bytes(content)).hexdigest()
     write_json(aside / DIGESTS, content, PUBLISHED_MODE)
 
 
-def is_as_published(layout: Layout, copy: Path) -> bool:
-    """Whether a copy of what people see has the SHA-256 that it was published with."""
+def _published(layout: Layout) -> tuple[str, ...]:
+    """The digests of the blocks of what people see; none where they cannot be believed."""
     try:
-        expected = read_json(layout.database.with_name(DIGESTS))["files"][DATABASE]
+        content = read_json(layout.database.with_name(DIGESTS))
+        digests = tuple(map(str, content["blocks"]))
+        is_whole = content["files"][DATABASE] == digest_of_blocks(digests)
     except (OSError, ValueError, LookupError, TypeError):
-        return False
-    return bool(digest_of(copy) == expected)
+        return ()
+    return digests if is_whole else ()
+
+
+def is_as_published(layout: Layout, file: Path) -> bool:
+    """Whether what people see, or a copy of it, is what was published, block by block."""
+    digests = _published(layout)
+    return bool(digests) and block_digests(file) == digests
+
+
+def was_as_published(layout: Layout, expected: tuple[str, ...], built: tuple[str, ...]) -> bool:
+    """Whether the file that a new one was built upon was as published.
+
+    `expected` are its digests and `built` those of the new file. Only what differs is read again:
+    a block that is still what was published was so in the old file too.
+    """
+    blocks = [n for n, digest in enumerate(expected) if built[n : n + 1] != (digest,)]
+    found = block_digests(layout.database, blocks)
+    size = len(expected) * BLOCK
+    is_length = size - BLOCK < layout.database.stat().st_size <= size
+    return is_length and found == tuple(expected[n] for n in blocks)
 
 
 def swap(layout: Layout, version: str) -> None:

@@ -22,7 +22,7 @@ from warehouse.load import FileChanged
 from warehouse.ops import CONTROL_TOTALS, DRIFT
 from warehouse.parquet import rows_batch, write
 from warehouse.tables import BALANCES, BOOK, PORTFOLIOS
-from warehouse.versions import KEPT_VERSIONS
+from warehouse.versions import KEPT_VERSIONS, is_as_published
 
 Rows = list[tuple[Any, ...]]
 FIRST = night("20261119T021500Z", [Amount("1.5"), Amount("2", state="locked")])
@@ -317,7 +317,11 @@ def test_the_published_file_is_alone_and_unwritable(tmp_path: Path) -> None:
     beside = sorted(path.name for path in layout.database.parent.iterdir())
     assert beside == [DIGESTS, DATABASE]
     digests = read_json(layout.database.with_name(DIGESTS))
-    assert digests["files"] == {DATABASE: hashlib.sha256(layout.database.read_bytes()).hexdigest()}
+    content = layout.database.read_bytes()
+    blocks = [content[start : start + (1 << 20)] for start in range(0, len(content), 1 << 20)]
+    assert digests["blocks"] == [hashlib.sha256(block).hexdigest() for block in blocks]
+    whole = hashlib.sha256("".join(digests["blocks"]).encode()).hexdigest()
+    assert digests["files"] == {DATABASE: whole}
     assert str((layout.warehouse / "current").readlink()) == "versions/a"
     assert rows(layout, "select tags from duckdb_databases() where not internal") == [
         ({"storage_version": "v1.2.0+"},)
@@ -358,6 +362,31 @@ def test_a_last_version_of_which_one_bit_changed_is_built_anew(tmp_path: Path) -
     layout.database.write_bytes(content)
     assert published(layout, [FIRST, SECOND], "b").loaded == (FIRST.day, SECOND.day)
     layout.database.with_name(DIGESTS).unlink()
+    assert published(layout, [FIRST, SECOND], "c").loaded == (FIRST.day, SECOND.day)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 0.6, 0.9, 1.0])
+def test_damage_anywhere_in_the_last_version_is_found(tmp_path: Path, share: float) -> None:
+    """Whichever byte has changed, also one that the new night writes over, all is built anew."""
+    layout = Layout(tmp_path)
+    published(layout, [FIRST], "a")
+    layout.database.chmod(0o640)
+    content = bytearray(layout.database.read_bytes())
+    content[min(int(len(content) * share), len(content) - 1)] ^= 1
+    layout.database.write_bytes(content)
+    assert published(layout, [FIRST, SECOND], "b").loaded == (FIRST.day, SECOND.day)
+    assert is_as_published(layout, layout.database)
+
+
+def test_bytes_added_to_the_last_version_are_found(tmp_path: Path) -> None:
+    """A file that has grown or lost its end is not the one that was published."""
+    layout = Layout(tmp_path)
+    published(layout, [FIRST], "a")
+    layout.database.chmod(0o640)
+    layout.database.write_bytes(layout.database.read_bytes() + b"\0")
+    assert published(layout, [FIRST, SECOND], "b").loaded == (FIRST.day, SECOND.day)
+    layout.database.chmod(0o640)
+    layout.database.write_bytes(layout.database.read_bytes()[:-1])
     assert published(layout, [FIRST, SECOND], "c").loaded == (FIRST.day, SECOND.day)
 
 
