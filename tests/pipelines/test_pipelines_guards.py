@@ -8,8 +8,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pipelines import guards
+from pipelines import guards, stillness
 from pipelines.guards import Facts
 from pipelines.sandbox.fault_worlds import WORLD_FAULTS
 from pipelines.sandbox.faults import parse
@@ -240,3 +242,69 @@ def test_a_night_that_lost_money_is_held_and_one_that_is_odd_is_not(
     reasons = snapshot.decision.reasons if snapshot.decision else ()
     assert snapshot.state == ("held" if word else "accepted"), reasons
     assert word is None or any(word in reason for reason in reasons)
+
+
+SHARES = st.decimals("0", "1", places=4)
+HISTORY = st.lists(
+    st.dictionaries(st.sampled_from([*guards.COUNTS, "asset totals"]), SHARES.map(str)), max_size=40
+)
+
+
+@given(HISTORY, st.sampled_from(list(guards.COUNTS)), st.integers(4, 10**6), SHARES)
+def test_no_history_switches_a_guard_off(
+    history: list[dict[str, str]], measure: str, before: int, share: Decimal
+) -> None:
+    """Whatever was accepted before, by the guards or by hand, losing more than 75 % is held."""
+    nights_before = [replace(GOOD, drops=drops) for drops in history]
+    nights_before.append(replace(GOOD, counts=COUNTS | {measure: before}))
+    now = int(before * share)
+    reasons = judged(replace(GOOD, counts=COUNTS | {measure: now}), nights_before)
+    if 1 - Decimal(now) / before > guards.MOST + Decimal("0.0001"):
+        assert [reason for reason in reasons if reason.startswith(f"{measure} fell from ")]
+    if 1 - Decimal(now) / before < guards.FLOOR - Decimal("0.0001"):
+        assert reasons == ()
+
+
+@given(HISTORY, st.decimals("-1e30", "1e30", allow_nan=False, places=18), SHARES)
+def test_no_history_lets_an_asset_vanish(
+    history: list[dict[str, str]], amount: Decimal, share: Decimal
+) -> None:
+    """The total of an asset, of either sign and any size, cannot fall to a quarter unseen."""
+    nights_before = [replace(GOOD, drops=drops) for drops in history] + [total(f"{amount:f}")]
+    left = amount * share
+    reasons = judged(total(f"{left:f}"), nights_before)
+    if amount and share < 1 - guards.MOST - Decimal("0.0001"):
+        assert len(reasons) == 1
+        assert reasons[0].startswith("the total of BTC fell from ")
+    assert judged(replace(GOOD, totals={"ETH": "0.5"}), nights_before) or not amount
+
+
+def test_a_reason_says_what_the_second_read_found() -> None:
+    """How much later, how many there were then, and what asking by id has told of whom."""
+    window = Window(
+        second_count=1,
+        second_after=10,
+        missing={
+            "p1": stillness.REFUSED,
+            "p2": stillness.DELETED,
+            "p3": stillness.THERE,
+            "another": stillness.THERE,
+        },
+    )
+    [empty] = judged(replace(GOOD, money={}), [GOOD], window=window)
+    assert empty.endswith(
+        "(4.1); a second read 10 s later had 1; asked for by id, 3 of 3: 1 not found: it was "
+        "deleted (p2), 1 refused: access was taken away (p1), 1 still there: the list left it out "
+        "(p3)"
+    )
+    [missing] = judged(replace(GOOD, money={"p3": False}), [GOOD], window=window)
+    assert missing == (
+        "2 portfolios that held money are missing: p1, p2; a second read 10 s later had 1; asked "
+        "for by id, 2 of 2: 1 not found: it was deleted (p2), 1 refused: access was taken away (p1)"
+    )
+    untold = Window(missing={"p1": stillness.UNTOLD})
+    [reason] = judged(replace(GOOD, money={"p2": True, "p3": False}), [GOOD], window=untold)
+    assert reason == (
+        "1 portfolios that held money are missing: p1; asked for by id, 1 of 1: 1 without an "
+        "answer that tells (p1)"
+    )

@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -44,6 +44,8 @@ class Night:
         *faults: str,
         world: Calendar = LivingWorld(),  # noqa: B008 - frozen, so one instance may be everybody's
         secret: str = DEMO_SECRET,
+        known: Mapping[str, bool] | None = None,
+        pause: Callable[[float], None] = lambda _: None,
         **choices: Any,
     ) -> Manifest:
         """Pull tonight's book."""
@@ -73,9 +75,8 @@ class Night:
                 rng=lambda: 0.5,
             ) as client,
         ):
-            return pull.Pull(client, pulling, self.told.append).take(
-                lambda: datetime.now(UTC), served.origin, "0"
-            )
+            taking = pull.Pull(client, pulling, self.told.append, known=known, pause=pause)
+            return taking.take(lambda: datetime.now(UTC), served.origin, "0")
 
 
 @pytest.fixture
