@@ -80,8 +80,8 @@ def _link_first() -> None:
     """The link points at the new version before that is in its place."""
     seal = versions.seal
 
-    def early(aside: Path, file: Path, decided: Any) -> None:
-        seal(aside, file, decided)
+    def early(aside: Path, file: Path, *about: Any) -> None:
+        seal(aside, file, *about)
         home = Layout(aside.parent.parent.parent)
         versions.swap(home, aside.name.removeprefix(".tmp-"))
 
@@ -119,14 +119,14 @@ def _wal_left() -> None:
     """What was written last stays in a file beside the database."""
     seal = versions.seal
 
-    def careless(aside: Path, file: Path, decided: Any) -> None:
+    def careless(aside: Path, file: Path, *about: Any) -> None:
         with duckdb.connect(str(file)) as connection:
             connection.execute("pragma disable_checkpoint_on_shutdown")
             connection.execute("create table main.late as select 1 as x")
         wal = file.with_name(f"{file.name}.wal")
         hidden = aside.parent / wal.name
         wal.rename(hidden)
-        seal(aside, file, decided)
+        seal(aside, file, *about)
         hidden.rename(wal)
 
     _set(database, "seal", careless)

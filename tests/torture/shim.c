@@ -181,17 +181,16 @@ ssize_t pwritev64(int fd, const struct iovec *parts, int count, off64_t at) {
 }
 
 /* Copies within the kernel become plain ones, whose bytes can be seen. */
-ssize_t sendfile(int out, int in, off_t *at, size_t size) {
-    char path[PATH_MAX];
-    if (!path_of(out, path)) return syscall(SYS_sendfile, out, in, at, size);
+static ssize_t copied(int in, off_t *in_at, int out, off_t *out_at, size_t size) {
     size_t most = size < (4u << 20) ? size : (4u << 20);
     char *bytes = malloc(most);
-    off_t from = at ? *at : lseek(in, 0, SEEK_CUR);
+    off_t from = in_at ? *in_at : lseek(in, 0, SEEK_CUR);
     ssize_t got = bytes ? pread(in, bytes, most, from) : -1;
     ssize_t result = got;
     if (got > 0) {
-        result = write(out, bytes, (size_t)got);
-        if (result > 0 && at) *at += result;
+        result = out_at ? pwrite(out, bytes, (size_t)got, *out_at) : write(out, bytes, (size_t)got);
+        if (result > 0 && out_at) *out_at += result;
+        if (result > 0 && in_at) *in_at += result;
         else if (result > 0) lseek(in, result, SEEK_CUR);
     }
     int kept = errno;
@@ -199,11 +198,16 @@ ssize_t sendfile(int out, int in, off_t *at, size_t size) {
     errno = kept;
     return result;
 }
+ssize_t sendfile(int out, int in, off_t *at, size_t size) {
+    char path[PATH_MAX];
+    if (!path_of(out, path)) return syscall(SYS_sendfile, out, in, at, size);
+    return copied(in, at, out, NULL, size);
+}
 ssize_t sendfile64(int out, int in, off64_t *at, size_t size) { return sendfile(out, in, at, size); }
 ssize_t copy_file_range(int in, off64_t *in_at, int out, off64_t *out_at, size_t size, unsigned flags) {
-    (void)in, (void)in_at, (void)out, (void)out_at, (void)size, (void)flags;
-    errno = ENOSYS;
-    return -1;
+    char path[PATH_MAX];
+    if (!path_of(out, path)) return syscall(SYS_copy_file_range, in, in_at, out, out_at, size, flags);
+    return copied(in, in_at, out, out_at, size);
 }
 
 int fsync(int fd) {
