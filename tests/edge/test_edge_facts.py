@@ -51,24 +51,27 @@ TWO = (ApiError("ACCESS_DENIED", "m1"), ApiError("NEW", "m2"))
 
 
 @pytest.mark.parametrize(
-    ("error", "facts"),
+    ("make", "facts"),
     [
-        (Unreachable("GET /a", "refused", 3), {"where": "GET /a", "reason": "refused"}),
-        (Refused("GET /a", 400, TWO, 3, "A note."), {"status": 400, "errors": TWO}),
-        (Misread("garbage", "GET /a", 3), {"found": "garbage", "where": "GET /a"}),
-        (TooLarge("GET /a", 1234, "on the wire"), {"limit": 1234, "stage": "on the wire"}),
-        (RedirectRefused("GET /a", 302, "http://b"), {"status": 302, "target": "http://b"}),
-        (DeadlinePassed("GET /a", "a 503"), {"where": "GET /a", "last": "a 503"}),
-        (BreakerOpen("GET /a", 8, "a 503"), {"failures": 8, "last": "a 503"}),
-        (Stopped("GET /a"), {"where": "GET /a"}),
-        (SpoolFailed("GET /a", "full"), {"where": "GET /a", "reason": "full"}),
-        (IdRefused("an-id", "is bad"), {"value": "an-id", "reason": "is bad"}),
-        (CredentialRefused("secret", "is bad"), {"name": "secret", "reason": "is bad"}),
-        (OriginRefused("is bad"), {"reason": "is bad"}),
+        (lambda: Unreachable("GET /a", "refused", 3), {"where": "GET /a", "reason": "refused"}),
+        (lambda: Refused("GET /a", 400, TWO, 3, "A note."), {"status": 400, "errors": TWO}),
+        (lambda: Misread("garbage", "GET /a", 3), {"found": "garbage", "where": "GET /a"}),
+        (lambda: TooLarge("GET /a", 1234, "on the wire"), {"limit": 1234, "stage": "on the wire"}),
+        (lambda: RedirectRefused("GET /a", 302, "http://b"), {"status": 302, "target": "http://b"}),
+        (lambda: DeadlinePassed("GET /a", "a 503"), {"where": "GET /a", "last": "a 503"}),
+        (lambda: BreakerOpen("GET /a", 8, "a 503"), {"failures": 8, "last": "a 503"}),
+        (lambda: Stopped("GET /a"), {"where": "GET /a"}),
+        (lambda: SpoolFailed("GET /a", "full"), {"where": "GET /a", "reason": "full"}),
+        (lambda: IdRefused("an-id", "is bad"), {"value": "an-id", "reason": "is bad"}),
+        (lambda: CredentialRefused("secret", "is bad"), {"name": "secret", "reason": "is bad"}),
+        (lambda: OriginRefused("is bad"), {"reason": "is bad"}),
     ],
 )
-def test_an_error_keeps_its_facts_and_says_them(error: EdgeError, facts: dict[str, object]) -> None:
+def test_an_error_keeps_its_facts_and_says_them(
+    make: Callable[[], EdgeError], facts: dict[str, object]
+) -> None:
     """Facts are its arguments and attributes, stand in its sentence, and survive pickling."""
+    error = make()
     assert set(facts.values()) <= {*error.args}
     for name, fact in facts.items():
         assert getattr(error, name) == fact
@@ -109,41 +112,45 @@ def test_text_from_outside_is_shown_on_one_line(text: str, length: int, words: s
 
 
 @pytest.mark.parametrize(
-    ("call", "expected"),
+    ("make", "expected"),
     [
-        (list_portfolios(), ("list_portfolios", "/portfolios", "", False)),
+        (list_portfolios, ("list_portfolios", "/portfolios", "", False)),
         (
-            list_portfolios(["a", "b"], integrations=True),
+            lambda: list_portfolios(["a", "b"], integrations=True),
             ("list_portfolios", "/portfolios", "?id=a%2Cb&include=integrations", False),
         ),
-        (get_portfolio("a/b"), ("get_portfolio", "/portfolios/a%2Fb", "", True)),
+        (lambda: get_portfolio("a/b"), ("get_portfolio", "/portfolios/a%2Fb", "", True)),
         (
-            get_portfolio("a", integrations=True),
+            lambda: get_portfolio("a", integrations=True),
             ("get_portfolio", "/portfolios/a", "?include=integrations", True),
         ),
-        (list_venues(), ("list_venues", "/venues", "", False)),
+        (list_venues, ("list_venues", "/venues", "", False)),
         (
-            list_venues(instruments=True),
+            lambda: list_venues(instruments=True),
             ("list_venues", "/venues", "?include=instruments", False),
         ),
-        (get_venue("aXb"), ("get_venue", "/venues/aXb", "", True)),
+        (lambda: get_venue("aXb"), ("get_venue", "/venues/aXb", "", True)),
         (
-            get_venue("a", instruments=True),
+            lambda: get_venue("a", instruments=True),
             ("get_venue", "/venues/a", "?include=instruments", True),
         ),
-        (list_instruments("v"), ("list_instruments", "/venues/v/instruments", "", False)),
+        (lambda: list_instruments("v"), ("list_instruments", "/venues/v/instruments", "", False)),
         (
-            list_instruments("v", "spot"),
+            lambda: list_instruments("v", "spot"),
             ("list_instruments", "/venues/v/instruments", "?type=spot", False),
         ),
-        (raw_call("/venues/v", [("a", "b c")]), ("get_venue", "/venues/v", "?a=b%20c", True)),
-        (raw_call("XX/y"), ("other", "/XX/y", "", False)),
+        (
+            lambda: raw_call("/venues/v", [("a", "b c")]),
+            ("get_venue", "/venues/v", "?a=b%20c", True),
+        ),
+        (lambda: raw_call("XX/y"), ("other", "/XX/y", "", False)),
     ],
 )
 def test_a_call_is_exactly_what_section_4_says(
-    call: Call, expected: tuple[str, str, str, bool]
+    make: Callable[[], Call], expected: tuple[str, str, str, bool]
 ) -> None:
     """Operation, path and query as they go on the wire, and whether one record is answered."""
+    call = make()
     operation, path, query, single = expected
     assert (call.operation, call.path, call.single) == (operation, PREFIX + path, single)
     assert call.target == PREFIX + path + query

@@ -1,0 +1,171 @@
+"""What an attempt tells of its failure: the words of the network, the limits, how often."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pipelines.edge.body import Body
+from pipelines.edge.client import EdgeClient
+from pipelines.edge.decode import Limits
+from pipelines.edge.envelope import read_envelope
+from pipelines.edge.errors import (
+    ApiError,
+    EdgeError,
+    IdRefused,
+    Misread,
+    NotFound,
+    ServerFailed,
+    SpoolFailed,
+    TooLarge,
+    Unreachable,
+)
+from pipelines.edge.exchange import _afresh
+from pipelines.edge.protocol import list_venues
+from pipelines.edge.retry import final
+
+ONE = (ApiError("RESOURCE_NOT_FOUND", "m"),)
+Connect = Callable[..., EdgeClient]
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda: Misread("garbage"), Misread("garbage", "GET /a")),
+        (lambda: TooLarge("it", 12, "on the wire"), TooLarge("GET /a", 12, "on the wire")),
+        (lambda: SpoolFailed("it", "full"), SpoolFailed("GET /a", "full")),
+        (lambda: IdRefused("an-id", "is bad"), IdRefused("an-id", "is bad")),
+    ],
+)
+def test_an_error_made_afresh_has_the_same_facts(
+    make: Callable[[], Misread | TooLarge | SpoolFailed | IdRefused], expected: EdgeError
+) -> None:
+    """Only where it happened is put in."""
+    found = _afresh(make(), "GET /a")
+    assert (type(found), found.args) == (type(expected), expected.args)
+
+
+@pytest.mark.parametrize(
+    ("make", "args"),
+    [
+        (lambda: Unreachable("GET /a", "r", lasting=True), ("GET /a", "r", 4)),
+        (lambda: Misread("f", "GET /a"), ("f", "GET /a", 4)),
+        (lambda: NotFound("GET /a", 400, ONE), ("GET /a", 400, ONE, 4, "A note.")),
+        (lambda: ServerFailed("GET /a", 503), ("GET /a", 503, (), 4, "A note.")),
+    ],
+)
+def test_the_last_error_says_how_often_and_why_no_more(
+    make: Callable[[], EdgeError], args: tuple[object, ...]
+) -> None:
+    """Its kind and facts stay, the count and the note are put in."""
+    error = make()
+    found = final(error, 4, "A note.")
+    assert (type(found), found.args) == (type(error), args)
+    assert getattr(found, "lasting", None) is getattr(error, "lasting", None)
+    assert final(ServerFailed("GET /a", 503), 2).args == ("GET /a", 503, (), 2, "")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (httpx.ConnectTimeout("too slow"), "connect timeout: too slow"),
+        (httpx.ReadError("  reset\n by peer "), "read error: reset by peer"),
+        (httpx.RemoteProtocolError("x" * 300), "remote protocol error: " + "x" * 200),
+        (httpx.PoolTimeout(""), "pool timeout"),
+    ],
+)
+def test_the_network_is_told_in_its_words(error: Exception, words: str, connect: Connect) -> None:
+    """What kind of failure, in lower case, and what was said, on one line of a bounded length."""
+
+    def fail(_request: httpx.Request) -> httpx.Response:
+        raise error
+
+    edge = connect(transport=httpx.MockTransport(fail))
+    with pytest.raises(Unreachable) as failed:
+        edge.fetch(list_venues())
+    assert failed.value.reason == words
+
+
+def test_a_record_that_cannot_be_read_says_after_how_many_attempts(connect: Connect) -> None:
+    """The second attempt brought it, and its list holds no venue."""
+    body = {"data": [{"id": 7}], "meta": {}}
+    answers = [httpx.Response(503), httpx.Response(200, json=body)]
+    edge = connect(transport=httpx.MockTransport(lambda _: answers.pop(0)))
+    with pytest.raises(Misread) as misread:
+        edge.venues()
+    assert (misread.value.attempts, misread.value.where) == (2, "GET /edge/v1beta/venues")
+
+
+def test_a_client_shows_where_it_goes_and_nothing_else(connect: Connect) -> None:
+    """Its origin, in quotes."""
+    assert repr(connect("http://127.0.0.1:9")) == "EdgeClient('http://127.0.0.1:9')"
+
+
+def test_records_are_asked_for_without_expansions_unless_wished(connect: Connect) -> None:
+    """By default no `include`; with it, that of the resource; each one record or many."""
+    asked = list[str]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.raw_path.decode())
+        return httpx.Response(404, json={"errors": [], "meta": {}})
+
+    edge = connect(transport=httpx.MockTransport(answer))
+    calls: list[Callable[[], object]] = [
+        edge.portfolios,
+        lambda: edge.portfolio("p"),
+        edge.venues,
+        lambda: edge.venue("v"),
+        lambda: edge.portfolios(integrations=True),
+        lambda: edge.portfolio("p", integrations=True),
+        lambda: edge.venues(instruments=True),
+        lambda: edge.venue("v", instruments=True),
+    ]
+    for call in calls:
+        with pytest.raises(EdgeError):
+            call()
+    paths = ["portfolios", "portfolios/p", "venues", "venues/v"]
+    ends = ["?include=integrations"] * 2 + ["?include=instruments"] * 2
+    assert asked == [f"/edge/v1beta/{path}" for path in paths] + [
+        f"/edge/v1beta/{path}{end}" for path, end in zip(paths, ends, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("members", "names"),
+    [
+        ({}, "nothing"),
+        ({"x" * 41: 1}, f"`{'x' * 40}`"),
+        (dict.fromkeys("abcdef", 1), "`a`, `b`, `c`, `d`, `e`"),
+    ],
+)
+def test_an_envelope_without_data_is_told_by_what_it_has(
+    members: dict[str, int], names: str
+) -> None:
+    """At most five names, each of at most forty characters."""
+    with pytest.raises(Misread) as misread:
+        read_envelope(json.dumps(members).encode(), single=False)
+    assert misread.value.found == f"the envelope has no `data`, only {names}"
+
+
+def test_the_check_says_what_it_met(connect: Connect) -> None:
+    """Reached or not, with the status and the error, which names the request."""
+    unreached = connect("http://127.0.0.1:1").check()
+    assert isinstance(unreached.error, Unreachable)
+    assert unreached.error.where == "GET /edge/v1beta/venues"
+    body = {"errors": [{"error": "ACCESS_DENIED", "message": "m"}], "meta": {}}
+    transport = httpx.MockTransport(lambda _: httpx.Response(400, json=body))
+    refused = connect(transport=transport).check()
+    assert (refused.reached, refused.status) == (True, 400)
+    assert "GET /edge/v1beta/venues" in str(refused.error)
+    good = httpx.MockTransport(lambda _: httpx.Response(200, json={"data": [], "meta": {}}))
+    assert connect(transport=good).check().error is None
+
+
+def test_limits_and_bodies_have_their_own_places(tmp_path: Path) -> None:
+    """Two gigabytes each way by default, and an empty body is no file."""
+    assert (Limits().wire, Limits().decoded) == (2 << 30, 2 << 30)
+    body = Body(tmp_path)
+    assert (body.size, list(tmp_path.iterdir())) == (0, [])
+    body.close()
