@@ -69,14 +69,18 @@ def settle(layout: Layout) -> None:
 
     Files move by rename between staged and placed, so this can be killed and run again.
     """
-    books = {one.snapshot_id for one in snapshots.books(snapshots.landed(layout)).values()}
+    known = snapshots.landed(layout)
+    books = {one.snapshot_id for one in snapshots.books(known).values()}
+    days = {one.snapshot_id: one.snapshot_date for one in known}
     for path in _manifests(layout):
-        content = sealing.sealed(layout, path.stem)
-        day = date.fromisoformat(content["snapshot_date"])
+        day = days.get(path.stem)
+        is_book = path.stem in books
+        if day is None or (is_book and not any(layout.staging(path.stem).glob("*.parquet"))):
+            continue  # its landed folder is gone, as `shelf` says; or all is in its place
         for table in BOOK:
             placed = layout.parquet(table.name, day, path.stem)
             staged = layout.staged(table.name, path.stem)
-            if path.stem in books:
+            if is_book:
                 _move(staged, placed)
             else:
                 _move(placed, staged)

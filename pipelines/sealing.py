@@ -34,7 +34,7 @@ def seal(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> None:
         table.name: asdict(_write_nightly(layout, manifest, table, rows))
         for table, rows in _nightly_rows(manifest, parts)
     }
-    before = facts_before(layout, manifest)
+    before = facts_before(layout, manifest, last=1)
     facts = _facts(layout, manifest, parts)
     facts |= {"drops": guards.drops(Facts.of(facts), before[-1] if before else None)}
     content = {
@@ -66,15 +66,15 @@ def sealed(layout: Layout, snapshot_id: str) -> Row:
     return proved.read(layout.manifest(snapshot_id), REMEDY)
 
 
-def facts_before(layout: Layout, manifest: Manifest) -> list[Facts]:
-    """The facts of the nights before it, as they stood when it was taken, oldest first."""
+def facts_before(layout: Layout, manifest: Manifest, last: int = 0) -> list[Facts]:
+    """The facts of the nights before it, as they stood when it was taken, oldest first.
+
+    With `last` only of that many, so that no more manifests are read.
+    """
     moment = datetime.fromisoformat(manifest.finished_at)
     before = snapshots.accepted_before(snapshots.landed(layout), manifest.snapshot_id, moment)
-    return [
-        Facts.of(sealed(layout, one.snapshot_id)["facts"])
-        for one in before
-        if layout.manifest(one.snapshot_id).is_file()
-    ]
+    known = [one.snapshot_id for one in before if layout.manifest(one.snapshot_id).is_file()]
+    return [Facts.of(sealed(layout, one)["facts"]) for one in known[-last:]]
 
 
 def portfolios_before(layout: Layout, snapshot_id: str, moment: datetime) -> dict[str, bool]:

@@ -86,11 +86,15 @@ class Layout:
 
     def parquet(self, table: str, snapshot_date: date, snapshot_id: str) -> Path:
         """The Parquet file of one table and snapshot in the lake."""
-        return self.lake / table / f"snapshot_date={snapshot_date}" / f"{snapshot_id}.parquet"
+        return self.lake / f"{table}/snapshot_date={snapshot_date}/{snapshot_id}.parquet"
+
+    def staging(self, snapshot_id: str) -> Path:
+        """What a snapshot is made of before it is accepted: engines skip dot folders."""
+        return self.lake / ".staged" / snapshot_id
 
     def staged(self, table: str, snapshot_id: str) -> Path:
-        """The same before the snapshot is accepted: engines that read the lake skip dot folders."""
-        return self.lake / ".staged" / snapshot_id / f"{table}.parquet"
+        """The Parquet file of one table and snapshot, as long as that is no book."""
+        return self.staging(snapshot_id) / f"{table}.parquet"
 
     def part(self, part: str, snapshot_id: str) -> Path:
         """What was counted and noted while a part of a snapshot was flattened."""
