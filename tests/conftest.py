@@ -7,11 +7,12 @@ import pytest
 
 from tests.torture.tally import Progress
 
+GROWING = ("torture", "fuzz")
 GOLDEN = Path(__file__).parent / "golden"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--torture` runs the long tests whole; without it they run a share of themselves."""
+    """`--torture` runs the long tests, whole; without it they run a share of themselves."""
     parser.addoption("--torture", action="store_true", help="run the long tests whole")
     parser.addoption("--golden-update", action="store_true", help="write tests/golden anew")
 
@@ -26,11 +27,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the long ones out, and say how many."""
-    if not config.getoption("--torture"):
-        left = [item for item in items if item.get_closest_marker("torture")]
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if not item.get_closest_marker("torture")]
+    """Leave the long ones out, or with the option the short ones; pytest says how many."""
+    whole = config.getoption("--torture")
+    left = [item for item in items if not whole and _is_long(item)]
+    left += [item for item in items if whole and not (_is_long(item) or _grows(item))]
+    config.hook.pytest_deselected(items=left)
+    gone = set(left)
+    items[:] = [item for item in items if item not in gone]
+
+
+def _is_long(item: pytest.Item) -> bool:
+    return item.get_closest_marker("torture") is not None
+
+
+def _grows(item: pytest.Item) -> bool:
+    """Whether it belongs to a room whose tests do more with the option."""
+    return item.path.parent.name in GROWING
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Damage on disk: found by `verify`, named, never served, and mended from what is whole."""
 
+import itertools
 import random
 import shutil
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from warehouse.schema import stored_as
 from warehouse.tables import BOOK
 
 LAST = "20261119T021500Z"
+Record = Callable[[str, object], None]
 Sized = Callable[[int, int], int]
 Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -80,9 +82,9 @@ def found(layout: Layout) -> list[Damage]:
     return list(verify(layout))
 
 
-def rebuilt(layout: Layout, *, from_landing: bool) -> None:
+def rebuilt(layout: Layout, *, from_landing: bool, number: int = 9) -> None:
     """Make warehouse, or lake and warehouse, again."""
-    keeper = nights.nightbook(layout.home, nights.Clock(nights.at(9)))
+    keeper = nights.nightbook(layout.home, nights.Clock(nights.at(number)))
     publishing.rebuild(keeper, from_landing=from_landing)
 
 
@@ -93,7 +95,9 @@ def test_whole_nights_are_whole(layout: Layout) -> None:
     assert found(layout) == []
 
 
-def test_every_changed_bit_is_found_and_named(layout: Layout, sized: Sized) -> None:
+def test_every_changed_bit_is_found_and_named(
+    layout: Layout, sized: Sized, record_property: Record
+) -> None:
     """One bit changed in any published file is reported as that file, changed."""
     count = sized(150, 1000)
     missed = []
@@ -104,23 +108,47 @@ def test_every_changed_bit_is_found_and_named(layout: Layout, sized: Sized) -> N
             missed.append((path.relative_to(layout.home), bit, named))
         flip(path, bit)
     assert missed == []
-    print(f"{count} changed bits in {len(published_files(layout))} files: all found")
+    files = len(published_files(layout))
+    record_property("torture", [f"bits flipped in {files} files", {"flips": count, "missed": 0}])
 
 
-def test_no_changed_bit_of_the_warehouse_is_served(layout: Layout, sized: Sized) -> None:
+def test_no_changed_bit_of_the_warehouse_is_served(
+    layout: Layout, sized: Sized, record_property: Record
+) -> None:
     """A reader of a damaged database is refused, or is told exactly what was published."""
     expected = books(layout)
     size = layout.database.stat().st_size * 8
     rng = random.Random(3)  # noqa: S311 - which bits, no secret
-    for _ in range(sized(20, 200)):
+    count, refused = sized(20, 200), 0
+    for _ in range(count):
         bit = rng.randrange(size)
         flip(layout.database, bit)
         try:
             assert books(layout) == expected
         except (duckdb.Error, UnicodeDecodeError):
-            pass  # refused
+            refused += 1
         finally:
             flip(layout.database, bit)
+    counts = {"flips": count, "refused": refused, "served wrong": 0}
+    record_property("torture", ["bits flipped in the file that people see", counts])
+
+
+def test_a_rebuild_mends_whatever_can_be_made_again(
+    layout: Layout, sized: Sized, record_property: Record
+) -> None:
+    """A bit flipped in any file but the landing zone's is gone after `rebuild --from-landing`."""
+    expected = books(layout)
+    count, mended = sized(2, 40), 0
+    for path, bit in itertools.islice(flips(layout, 1000), 0, None, 1000 // (3 * count)):
+        if layout.landing in path.parents or not path.exists() or mended == count:
+            continue
+        flip(path, bit)
+        rebuilt(layout, from_landing=True, number=9 + mended)
+        assert found(layout) == [], path
+        assert books(layout) == expected
+        mended += 1
+    assert mended == count
+    record_property("torture", ["flipped and made again from landing", {"mended": mended}])
 
 
 def test_a_changed_bit_of_the_lake_is_not_published(layout: Layout) -> None:
