@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import ClassVar
@@ -52,6 +52,7 @@ from tests.fuzz.remembered import (
 )
 from tests.torture import nights
 from warehouse.layout import Layout
+from warehouse.tables import BOOK
 
 FIRST = datetime(2026, 10, 30, 2, 15, tzinfo=UTC)
 KINDS = (("trading", "free"), ("trading", "locked"), ("margin", "locked"), ("lending", "earned"))
@@ -69,6 +70,11 @@ AMOUNTS = st.builds(
     st.integers(1, 10**12) | st.integers(1, 10**40),
     st.integers(0, 24),
 )
+# What must have happened at least once when the test runs whole.
+EVERYTHING = {
+    *("run", "accepted", "held", "accept", "reject", "prune", "rebuild", "restore", "death"),
+    *("corrupt landing", "corrupt lake", "corrupt warehouse"),
+}
 Said = tuple[list[Row], list[Row]]
 QUERY = """
 select snapshot_date, portfolio_id, asset_id, account_name, bucket, state, amount_text
@@ -246,6 +252,7 @@ class Keeping(RuleBasedStateMachine):
             return
         newest, history = self.read()
         assert (newest, history) == self.seen
+        assert self.dates() <= {row[0] for row in history}
         books = self.model.books()
         if newest == (sorted(books[max(books)].rows()) if books else []):
             assert self.totals() == (sums(books[max(books)].world) if books else {})
@@ -364,6 +371,12 @@ class Keeping(RuleBasedStateMachine):
             )
         return sorted(newest), sorted(history)
 
+    def dates(self) -> set[date]:
+        """The dates of which any table of the book holds a row."""
+        query = " union ".join(f"select snapshot_date from history.{one.name}" for one in BOOK)
+        with duckdb.connect(str(self.layout.database), read_only=True) as connection:
+            return {day for (day,) in connection.execute(query).fetchall()}
+
     def totals(self) -> dict[str, Decimal]:
         """The sums that the warehouse tells."""
         with duckdb.connect(str(self.layout.database), read_only=True) as connection:
@@ -387,7 +400,8 @@ def test_whatever_happens_to_a_home_people_see_what_was_accepted(
     pytestconfig: pytest.Config,
 ) -> None:
     """Runs, deaths, flipped bits, drops, decisions, prunings and rebuilds, in any order."""
-    examples, steps = (60, 30) if pytestconfig.getoption("--torture") else (3, 12)
+    is_whole = bool(pytestconfig.getoption("--torture"))
+    examples, steps = (60, 30) if is_whole else (3, 12)
     Keeping.done.clear()
     run_state_machine_as_test(
         Keeping,
@@ -403,3 +417,4 @@ def test_whatever_happens_to_a_home_people_see_what_was_accepted(
     )
     print(dict(Keeping.done))
     assert Keeping.done["run"]
+    assert not is_whole or Keeping.done.keys() >= EVERYTHING
