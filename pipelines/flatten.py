@@ -34,17 +34,24 @@ def flatten_portfolios(layout: Layout, manifest: Manifest, tell: Tell = lambda _
     Raises `landing.Damaged` where the landed bytes are not those that were received.
     """
     notes = Notes()
-    found = _elements(layout, manifest, manifest.answered("list_portfolios"))
-    kept = once(found, notes, carries_money=True)
-    with _staged(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
-        read = portfolios.resource(manifest.snapshot_date)
-        _fill(batches(kept), read, notes, tables, tell)
-        written = _closed(tables)
+    found, written = portfolio_tables(layout, manifest, notes, tell)
 
     def counted(*, precise: bool) -> Totals:
         return control.of_portfolios((element.raw for element in found), precise=precise)
 
     return _kept(layout, manifest, "portfolios", _facts(layout, manifest, written, notes, counted))
+
+
+def portfolio_tables(
+    layout: Layout, manifest: Manifest, notes: Notes, tell: Tell = lambda _: None
+) -> tuple[list[Element], dict[str, Written]]:
+    """Stage the five tables of portfolios; returns the landed records and what was written."""
+    found = _elements(layout, manifest, manifest.answered("list_portfolios"))
+    kept = once(found, notes, carries_money=True)
+    with _staged(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
+        read = portfolios.resource(manifest.snapshot_date)
+        _fill(batches(kept), read, notes, tables, tell)
+        return found, _closed(tables)
 
 
 def flatten_venues(

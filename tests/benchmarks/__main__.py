@@ -1,8 +1,9 @@
-"""`make bench`: our pipeline and its peers on the same bodies, run in turn, sums checked.
+"""`make bench`: our pipeline, its peers and the floor on the same bodies, in turn, sums checked.
 
-    python -m tests.benchmarks [--scale S|M|L] [--runs N] [--only NAME] [--readme]
+    python -m tests.benchmarks [--scale S|M|L|instruments] [--runs N] [--only NAME] [--readme]
 
-Each design is a whole process. `--readme` puts the table into README.md.
+Each design is a whole process. `--readme` puts the tables into README.md; `--scale` can be given
+more than once.
 """
 
 import argparse
@@ -13,120 +14,152 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from decimal import Decimal, getcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
 
-from tests.benchmarks.bodies import SCALES, Scale, write_portfolios
-from tests.benchmarks.designs import DESIGNS
+from tests.benchmarks.bodies import (
+    INSTRUMENTS_EACH,
+    SCALES,
+    VENUES,
+    Truth,
+    write_instruments,
+    write_portfolios,
+)
+from tests.benchmarks.designs import DESIGNS, FLOOR, HOME, OF_INSTRUMENTS, OURS
+from tests.benchmarks.exactness import verdict
 from tests.benchmarks.measuring import Cost, measured
 
-getcontext().prec = 100  # sums of these bodies have at most forty digits
 ROOT = Path(__file__).parent.parent.parent
 PEERS = ROOT / ".side" / "peers"
 MARK = ("<!-- bench -->", "<!-- /bench -->")
-# The children tables of dlt's default have other names; its sums are not compared.
-WITHOUT_SUMS = {"dlt, default"}
+LISTED = "instruments"
+# What makes no database, so that there is nothing to check.
+WITHOUT_SUMS = {"floor: parse only", "floor: Parquet only"}
+# By default the designs that need gigabytes, or that cost minutes, stay out of the large scale.
+LARGE = {*OURS, "polars"}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What was measured on one scale: the costs and the verdict of each design."""
+
+    scale: str
+    size: float
+    truth: Truth
+    costs: dict[str, list[Cost]] = field(default_factory=dict)
+    exact: dict[str, str] = field(default_factory=dict)
 
 
 def main() -> None:
     """Measure and print; the exit code is 1 when a design lost a digit."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks")
-    parser.add_argument("--scale", choices=SCALES, default="M")
+    scales = (*SCALES, LISTED)
+    parser.add_argument("--scale", choices=scales, action="append")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", choices=DESIGNS, action="append")
     parser.add_argument("--readme", action="store_true")
     arguments = parser.parse_args()
-    scale = SCALES[arguments.scale]
-    names = arguments.only or list(DESIGNS)
-    with tempfile.TemporaryDirectory(prefix="nightbook-bench-") as folder:
-        body = Path(folder) / "portfolios.json"
-        print(f"Writing the body of scale {scale.name} ({scale.rows:,} accounts) ...", flush=True)
-        sums = write_portfolios(body, scale)
-        size = body.stat().st_size / 1e6
-        costs: dict[str, list[Cost]] = {name: [] for name in names}
-        exact: dict[str, str] = {}
-        for run in range(arguments.runs):
-            for name in names:
-                cost, verdict = _one(name, body, Path(folder) / "run", sums)
-                costs[name].append(cost)
-                exact[name] = verdict
-                print(f"  run {run + 1}: {name:<32} {cost.cpu:7.2f} CPU s  {verdict}", flush=True)
-    table = _table(scale, size, costs, exact)
-    print(f"\n{table}")
+    tables = []
+    for scale in arguments.scale or ["M"]:
+        with tempfile.TemporaryDirectory(prefix="nightbook-bench-") as folder:
+            tables.append(_measure(scale, arguments.only, arguments.runs, Path(folder)))
+    text = "\n".join(_rendered(table) for table in tables)
+    print(f"\n{text}")
     if arguments.readme:
-        _into_readme(table)
+        _into_readme(text)
+    exact = [one for table in tables for one in table.exact.values()]
+    sys.exit(any("differ" in one for one in exact))
+
+
+def _measure(scale: str, only: list[str] | None, runs: int, folder: Path) -> Table:
+    print(f"Writing the bodies of scale {scale} ...", flush=True)
+    body = folder / "body"
+    truth = write_instruments(body) if scale == LISTED else write_portfolios(body, SCALES[scale])
+    files = list(body.iterdir()) if body.is_dir() else [body]
+    table = Table(scale, sum(file.stat().st_size for file in files) / 1e6, truth)
+    for run in range(runs):
+        for name in _chosen(scale, only):
+            cost, found = _one(name, body, folder / "run", truth)
+            table.costs.setdefault(name, []).append(cost)
+            table.exact[name] = found
+            print(f"  run {run + 1}: {name:<32} {cost.cpu:7.2f} CPU s  {found}", flush=True)
+    return table
+
+
+def _chosen(scale: str, only: list[str] | None) -> list[str]:
+    known = OF_INSTRUMENTS if scale == LISTED else DESIGNS
+    if only:
+        return [name for name in only if name in known]
+    return [name for name in known if scale != "L" or name in LARGE]
 
 
 def _python(name: str) -> str:
-    if name == "nightbook":
+    if name in HOME:
         return sys.executable
     if not (PEERS / "ready").exists():
         subprocess.run(["make", "-C", str(ROOT), ".side/peers/ready"], check=True)
     return str(PEERS / "bin" / "python")
 
 
-def _one(name: str, body: Path, folder: Path, sums: dict[str, str]) -> tuple[Cost, str]:
+def _one(name: str, body: Path, folder: Path, truth: Truth) -> tuple[Cost, str]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     os.environ["PYTHONPATH"] = str(ROOT)
     cost = measured([_python(name), "-m", "tests.benchmarks.designs", name, str(body), str(folder)])
-    database = next(
-        line.removeprefix("database ")
-        for line in cost.output.splitlines()
-        if line.startswith("database ")
-    )
-    return cost, "" if name in WITHOUT_SUMS else _verdict(Path(database), sums)
+    database = Path(_told(cost, "database"))
+    return cost, "" if name in WITHOUT_SUMS else verdict(database, truth)
 
 
-def _verdict(database: Path, sums: dict[str, str]) -> str:
-    query = (
-        "select asset_id || ' ' || bucket, list(amount_text) from balances group by all order by 1"
-    )
-    with duckdb.connect(str(database), read_only=True) as connection:
-        found = {
-            key: sum(map(Decimal, texts)) for key, texts in connection.execute(query).fetchall()
-        }
-        columns = {row[0] for row in connection.execute("describe balances").fetchall()}
-    wrong = [key for key in sums if found.get(key) != Decimal(sums[key])]
-    if wrong:
-        return f"{len(wrong)} sums differ"
-    return "exact" if "amount" in columns else "exact, as text only"
-
-
-def _table(scale: Scale, size: float, costs: dict[str, list[Cost]], exact: dict[str, str]) -> str:
-    runs = len(next(iter(costs.values())))
+def _rendered(table: Table) -> str:
+    runs = len(next(iter(table.costs.values())))
     machine = (
-        f"Scale {scale.name}: {scale.rows:,} accounts, a body of {size:.0f} MB; "
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-        f"DuckDB {duckdb.__version__}; medians of {runs} runs, imports left out."
+        f"{_what(table)}; {platform.machine()}, {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}, DuckDB {duckdb.__version__}; "
+        f"{f'medians of {runs} runs' if runs > 1 else 'one run'}, imports left out."
     )
     heads = "| design | CPU s | wall s | anonymous MB | CPU, nightbook = 1 | sums |"
     lines = [machine, "", heads, "|---|---:|---:|---:|---:|---|"]
-    ours = [cost.cpu for cost in costs.get("nightbook", [])]
+    ours = [cost.cpu for cost in table.costs.get("nightbook", [])]
     base = statistics.median(ours) if ours else float("nan")
-    for name, several in costs.items():
+    for name, several in table.costs.items():
         cpu = statistics.median(cost.cpu for cost in several)
-        wall = statistics.median(_wall(cost) for cost in several)
-        memory = statistics.median(cost.anonymous for cost in several)
-        figures = f"{cpu:.1f} | {wall:.1f} | {memory:.0f} | {cpu / base:.1f}"
-        lines.append(f"| {name} | {figures} | {exact[name]} |")
+        wall = statistics.median(float(_told(cost, "wall")) for cost in several)
+        memory = f"{statistics.median(cost.anonymous for cost in several):.0f}"
+        memory = "" if name in FLOOR else memory
+        figures = f"{cpu:.1f} | {wall:.1f} | {memory} | {cpu / base:.1f}"
+        lines.append(f"| {name} | {figures} | {table.exact[name]} |")
     return "\n".join(lines) + "\n"
 
 
-def _wall(cost: Cost) -> float:
-    return next(
-        float(line.split()[1]) for line in cost.output.splitlines() if line.startswith("wall ")
+def _what(table: Table) -> str:
+    if table.scale == LISTED:
+        count = f"{table.truth.rows[LISTED]:,}"
+        bodies = VENUES * 2
+        return f"{count} instruments, {bodies} bodies of {INSTRUMENTS_EACH:,}, {table.size:.0f} MB"
+    rows = table.truth.rows
+    return (
+        f"Scale {table.scale}: {rows['accounts']:,} accounts, {rows['balances']:,} amounts, "
+        f"a body of {table.size:.0f} MB"
     )
 
 
-def _into_readme(table: str) -> None:
+def _told(cost: Cost, what: str) -> str:
+    """What a design printed under a name."""
+    lines = (
+        line.removeprefix(f"{what} ")
+        for line in cost.output.splitlines()
+        if line.startswith(f"{what} ")
+    )
+    return next(lines)
+
+
+def _into_readme(text: str) -> None:
     readme = ROOT / "README.md"
-    text = readme.read_text(encoding="utf-8")
-    before, _, rest = text.partition(MARK[0])
+    before, _, rest = readme.read_text(encoding="utf-8").partition(MARK[0])
     _, _, after = rest.partition(MARK[1])
-    readme.write_text(f"{before}{MARK[0]}\n{table}{MARK[1]}{after}", encoding="utf-8")
+    readme.write_text(f"{before}{MARK[0]}\n{text}{MARK[1]}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,20 +3,33 @@
 import json
 import random
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, getcontext
 from pathlib import Path
+from typing import Any
 
 getcontext().prec = 100  # sums of these bodies have at most forty digits
 ASSETS = 400
 VENUES = 40
+# Each balance kind, its states, and how many of the accounts have it: 4.2 amounts an account.
 BUCKETS = (
-    ("trading", ("free", "locked")),
-    ("custody", ("free", "locked")),
-    ("margin", ("locked",)),
-    ("staking", ("locked",)),
+    ("trading", ("free", "locked"), 0.95),
+    ("custody", ("free", "locked"), 0.6),
+    ("margin", ("locked",), 0.55),
+    ("staking", ("locked",), 0.55),
 )
+CONSTRAINTS = {
+    "minBaseQty": "min_base_qty",
+    "maxBaseQty": "max_base_qty",
+    "minBaseIncrement": "min_base_increment",
+    "minTermQty": "min_term_qty",
+    "minPrice": "min_price",
+    "maxPrice": "max_price",
+    "minTick": "min_tick",
+}
+STAMP = "2026-11-20T02:15:00.123Z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +52,29 @@ SCALES = {
     "M": Scale("M", 500, 200, 3),
     "L": Scale("L", 2000, 500, 3),
 }
+INSTRUMENTS_EACH = 1500
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What is in a body: how many rows by table, and exact sums by what they are of."""
+
+    rows: dict[str, int]
+    sums: dict[str, Decimal]
 
 
 def amount(rng: random.Random) -> str:
-    """An amount with 0 to 18 decimals and up to 9 integer digits."""
+    """An amount with 0 to 18 decimals, 7.7 on average, and up to 6 integer digits."""
     decimals = rng.choice((0, 2, 6, 8, 8, 12, 18))
-    digits = rng.randrange(10 ** rng.randrange(1, 10 + min(decimals, 9)))
-    return format(Decimal(digits).scaleb(-decimals), "f")
+    whole = rng.randrange(10 ** rng.randrange(1, 7))
+    return f"{whole}.{rng.randrange(10**decimals):0{decimals}}" if decimals else str(whole)
 
 
 def balance(rng: random.Random) -> dict[str, dict[str, str]]:
-    """A balance: trading nearly always, the others now and then."""
-    shares = (0.95, 0.3, 0.15, 0.15)
+    """A balance: trading nearly always, the others often."""
     return {
         bucket: {state: amount(rng) for state in states}
-        for (bucket, states), share in zip(BUCKETS, shares, strict=True)
+        for bucket, states, share in BUCKETS
         if rng.random() < share
     }
 
@@ -61,7 +82,6 @@ def balance(rng: random.Random) -> dict[str, dict[str, str]]:
 def portfolios(scale: Scale, seed: int) -> Iterator[dict[str, object]]:
     """The portfolios of a scale, always the same for a seed."""
     rng = random.Random(seed)  # noqa: S311 - repeatable, guards nothing
-    stamp = "2026-11-20T02:15:00.123Z"
     for number in range(scale.portfolios):
         assets = rng.sample(range(max(ASSETS, scale.positions)), scale.positions)
         yield {
@@ -84,28 +104,67 @@ def portfolios(scale: Scale, seed: int) -> Iterator[dict[str, object]]:
                 }
                 for asset in assets
             ],
-            "createdAt": stamp,
-            "updatedAt": stamp,
+            "createdAt": STAMP,
+            "updatedAt": STAMP,
         }
 
 
-def write_portfolios(path: Path, scale: Scale, seed: int = 7) -> dict[str, str]:
-    """Write the body of `GET /portfolios`; returns the exact sum of each asset and bucket."""
+def write_portfolios(path: Path, scale: Scale, seed: int = 7) -> Truth:
+    """Write the body of `GET /portfolios`; the truth has the sum of each asset and bucket."""
+    rows: Counter[str] = Counter()
     sums: dict[str, Decimal] = {}
     with path.open("w", encoding="utf-8") as file:
         file.write('{"data":[')
         for number, portfolio in enumerate(portfolios(scale, seed)):
             file.write(("," if number else "") + json.dumps(portfolio, separators=(",", ":")))
-            _add(sums, portfolio)
+            _add(rows, sums, portfolio)
         file.write('],"meta":{}}')
-    return {key: format(value, "f") for key, value in sorted(sums.items())}
+    return Truth(dict(rows), sums)
 
 
-def _add(sums: dict[str, Decimal], portfolio: dict[str, object]) -> None:
-    positions = portfolio["positions"]
-    assert isinstance(positions, list)
-    for position in positions:
+def _add(rows: Counter[str], sums: dict[str, Decimal], portfolio: dict[str, Any]) -> None:
+    rows["portfolios"] += 1
+    for position in portfolio["positions"]:
+        rows["positions"] += 1
         for account in position["accounts"]:
+            rows["accounts"] += 1
             for bucket, parts in account["balance"].items():
+                rows["balances"] += len(parts)
                 key = f"{position['assetId']} {bucket}"
                 sums[key] = sums.get(key, Decimal(0)) + sum(map(Decimal, parts.values()))
+
+
+def instruments(rng: random.Random, kind: str, count: int) -> Iterator[dict[str, Any]]:
+    """Instruments of one venue and type; each constraint is there nine times of ten."""
+    for number in range(count):
+        base, term = f"ASSET{rng.randrange(ASSETS)}", rng.choice(("USD", "USDT", "EUR", "BTC"))
+        record: dict[str, Any] = {
+            "id": f"{kind}-{number}",
+            "resource": "instrument",
+            "type": kind,
+            "displayName": f"{base}/{term}",
+            "feedId": f"feed-{number}",
+            "venueSymbol": f"{base}{term}",
+            "baseAsset": base,
+            "termAsset": term,
+            "tradingConstraints": {name: amount(rng) for name in CONSTRAINTS if rng.random() < 0.9},
+            "createdAt": STAMP,
+            "updatedAt": STAMP,
+        }
+        yield record if kind == "spot" else record | {"expiration": STAMP}
+
+
+def write_instruments(folder: Path, seed: int = 7) -> Truth:
+    """Write a body for each venue and type, `VENUE.TYPE.json`; the sums are of each constraint."""
+    rng = random.Random(seed)  # noqa: S311 - repeatable, guards nothing
+    sums = dict.fromkeys(CONSTRAINTS.values(), Decimal(0))
+    folder.mkdir()
+    for venue in range(VENUES):
+        for kind in ("spot", "future"):
+            data = list(instruments(rng, kind, INSTRUMENTS_EACH))
+            for record in data:
+                for name, text in record["tradingConstraints"].items():
+                    sums[CONSTRAINTS[name]] += Decimal(text)
+            text = json.dumps({"data": data, "meta": {}}, separators=(",", ":"))
+            (folder / f"venue-{venue}.{kind}.json").write_text(text, encoding="utf-8")
+    return Truth({"instruments": VENUES * 2 * INSTRUMENTS_EACH}, sums)

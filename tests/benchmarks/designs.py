@@ -1,23 +1,27 @@
-"""The designs that are compared: each takes a body to Parquet or DuckDB, one row per amount.
+"""Our own designs, the floor, and the way one design is run as a whole process.
 
-`python -m tests.benchmarks.designs NAME BODY FOLDER` runs one and prints its sums' digest and the
-CPU seconds of its work. The peers need the packages of `peers.txt`.
+`python -m tests.benchmarks.designs NAME BODY FOLDER` runs one, and prints the database it made and
+the wall and CPU seconds of its work; imports and setting up are left out. What is imported belongs
+to the design: the peers run in an environment without ours, and the other way round.
 """
 
 import hashlib
 import importlib
-import json
+import mmap
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-Rows = Iterator[dict[str, Any]]
+from tests.benchmarks.listings import LISTINGS
+from tests.benchmarks.peers import PEERS, Work
+
 STAMP = datetime(2026, 11, 20, 2, 15, tzinfo=UTC)
+EMPTY = b'{"data":[],"meta":{}}'
 
 
 def cpu() -> float:
@@ -26,201 +30,174 @@ def cpu() -> float:
     return used.user + used.system + used.children_user + used.children_system
 
 
-def ours(body: Path, folder: Path) -> Callable[[], Path]:
-    """The whole of nightbook after landing: flatten, judge, publish, all checks and totals."""
-    night = importlib.import_module("pipelines.night")
-    landing = importlib.import_module("pipelines.landing")
-    publishing = importlib.import_module("assets.publishing")
-    resources = importlib.import_module("assets.resources")
-    layout = importlib.import_module("warehouse.layout").Layout(folder)
-    pulling = landing.Pulling(layout, STAMP, ZoneInfo("UTC"))
-    empty = b'{"data":[],"meta":{}}'
-    answers = [
-        _landed(landing, pulling, 1, "list_portfolios", body.read_bytes()),
-        _landed(landing, pulling, 2, "list_venues", empty),
-    ]
-    pulling.finish(STAMP, tuple(answers), origin="", program_version="bench", clock_skew_ms=None)
-    folder_of = pulling.folder
+class Landed:
+    """A night of ours whose bodies are landed: what every design of ours begins with."""
+
+    def __init__(self, body: Path, folder: Path) -> None:
+        importlib.import_module("pandas")  # pyarrow imports it at some point of every run
+        self.night = importlib.import_module("pipelines.night")
+        self.flatten = importlib.import_module("pipelines.flatten")
+        self.publishing = importlib.import_module("assets.publishing")
+        self.resources = importlib.import_module("assets.resources")
+        self.layout = importlib.import_module("warehouse.layout").Layout(folder)
+        self._landing = importlib.import_module("pipelines.landing")
+        self._pulling = self._landing.Pulling(self.layout, STAMP, ZoneInfo("UTC"))
+        self._answers: list[Any] = []
+        listed = sorted(body.iterdir()) if body.is_dir() else []
+        if listed:
+            self._land("list_portfolios", None, EMPTY)
+            self._land("list_venues", None, EMPTY)
+            for file in listed:
+                venue, kind, _ = file.name.split(".")
+                self._land("list_instruments", venue, file.read_bytes(), f"type={kind}")
+        else:
+            with body.open("rb") as one, mmap.mmap(one.fileno(), 0, prot=mmap.PROT_READ) as view:
+                self._land("list_portfolios", None, view)
+            self._land("list_venues", None, EMPTY)
+        self.manifest = self._pulling.finish(
+            STAMP, tuple(self._answers), origin="", program_version="bench", clock_skew_ms=None
+        )
+        self.folder = self._pulling.folder
+
+    def _land(self, operation: str, venue: str | None, body: Any, query: str = "") -> None:
+        number = len(self._answers) + 1
+        file = self._pulling.land(f"{number:04}", body)
+        digest = hashlib.sha256(body).hexdigest()
+        stamp = STAMP.isoformat()
+        self._answers.append(
+            self._landing.Answer(
+                number,
+                operation,
+                venue,
+                "",
+                query,
+                200,
+                1,
+                stamp,
+                stamp,
+                len(body),
+                digest,
+                file,
+                None,
+            )
+        )
+
+    def staged(self) -> dict[str, Path]:
+        """Flatten into Parquet, without control totals; the files by table."""
+        notes = importlib.import_module("pipelines.notes").Notes()
+        _, written = self.flatten.portfolio_tables(self.layout, self.manifest, notes)
+        venues = self.flatten.flatten_venues(self.layout, self.manifest, {})
+        names = [*written, *venues["tables"]]
+        return {name: self.layout.staged(name, self.manifest.snapshot_id) for name in names}
+
+    def database(self, files: dict[str, Path]) -> Path:
+        """A new warehouse file with these tables in it, without the words about them."""
+        duckdb = importlib.import_module("duckdb")
+        load = importlib.import_module("warehouse.load")
+        schema = importlib.import_module("warehouse.schema")
+        path: Path = self.layout.home / "same.duckdb"
+        settings = {
+            "storage_compatibility_version": schema.STORAGE_VERSION,
+            "threads": "2",
+            "memory_limit": "400MB",
+        }
+        with duckdb.connect(str(path), config=settings) as connection:
+            connection.execute("begin")
+            for statement in schema.structure():
+                if not statement.startswith("comment"):
+                    connection.execute(statement)
+            connection.execute("commit")
+            book = load.Book(self.manifest.snapshot_date, self.manifest.snapshot_id, files)
+            load.add_books(connection, [book])
+            connection.execute("checkpoint")
+        return path
+
+
+def ours(body: Path, folder: Path) -> Work:
+    """The same job as the peers: landed bytes to Parquet and DuckDB, with our own functions."""
+    landed = Landed(body, folder)
+    return lambda: landed.database(landed.staged())
+
+
+def whole_night(body: Path, folder: Path) -> Work:
+    """All of nightbook after landing: totals taken twice, guards, seals, views, checks, publish."""
+    landed = Landed(body, folder)
     variables = {"NIGHTBOOK_HOME": str(folder)}
-    nightbook = resources.Nightbook(lambda: variables, lambda: STAMP)
+    nightbook = landed.resources.Nightbook(lambda: variables, lambda: STAMP)
 
     def work() -> Path:
-        night.finish(layout, folder_of, STAMP)
-        publishing.refresh(nightbook)
-        database: Path = layout.database
+        landed.night.finish(landed.layout, landed.folder, STAMP)
+        landed.publishing.refresh(nightbook)
+        database: Path = landed.layout.database
         return database
 
     return work
 
 
-def _landed(landing: Any, pulling: Any, number: int, operation: str, body: bytes) -> Any:
-    file = pulling.land(f"{number:04}", body)
-    digest = hashlib.sha256(body).hexdigest()
-    stamp = STAMP.isoformat()
-    return landing.Answer(
-        number, operation, None, "", "", 200, 1, stamp, stamp, len(body), digest, file, None
-    )
-
-
-def _flat(body: Path) -> Rows:
-    for portfolio in json.loads(body.read_bytes())["data"]:
-        for position in portfolio["positions"]:
-            for account in position["accounts"]:
-                for bucket, parts in account["balance"].items():
-                    for state, text in parts.items():
-                        yield {
-                            "portfolio_id": portfolio["id"],
-                            "asset_id": position["assetId"],
-                            "is_custom_asset": position["isCustomAsset"],
-                            "venue_id": account["venueId"],
-                            "account_name": account["name"],
-                            "bucket": bucket,
-                            "state": state,
-                            "amount_text": text,
-                        }
-
-
-def _to_duckdb(folder: Path, table: Any) -> Path:
-    duckdb = importlib.import_module("duckdb")
-    importlib.import_module("pyarrow.parquet").write_table(
-        table, folder / "balances.parquet", compression="zstd"
-    )
-    path = folder / "peer.duckdb"
-    with duckdb.connect(str(path)) as connection:
-        connection.register("rows", table)
-        connection.execute(
-            "create table balances as "
-            "select *, try_cast(amount_text as decimal(38,18)) as amount from rows"
-        )
-    return path
-
-
-def json_loops(body: Path, folder: Path) -> Callable[[], Path]:
-    """The script that most people write: json, loops, row dicts, Arrow, DuckDB."""
-    arrow = importlib.import_module("pyarrow")
-    importlib.import_module("duckdb")
-    return lambda: _to_duckdb(folder, arrow.Table.from_pylist(list(_flat(body))))
-
-
-def pandas_normalize(body: Path, folder: Path) -> Callable[[], Path]:
-    """`pandas.json_normalize` down to the accounts, then melted to one row per amount."""
-    pandas = importlib.import_module("pandas")
-    arrow = importlib.import_module("pyarrow")
-    importlib.import_module("duckdb")
+def floor_parse(body: Path, folder: Path) -> Work:
+    """Typed parsing alone, by the quickest parser we have."""
+    msgspec = importlib.import_module("msgspec")
+    models = importlib.import_module("pipelines.edge.models")
+    records: Any = list
+    fields = [("data", records[models.Portfolio]), ("meta", dict)]
+    envelope = msgspec.defstruct("Envelope", fields)
+    decoder = msgspec.json.Decoder(envelope)
 
     def work() -> Path:
-        data = json.loads(body.read_bytes())["data"]
-        flat = pandas.json_normalize(
-            data,
-            ["positions", "accounts"],
-            ["id", ["positions", "assetId"], ["positions", "isCustomAsset"]],
-            errors="ignore",
-        )
-        flat = flat.melt(
-            ["id", "positions.assetId", "positions.isCustomAsset", "venueId", "name"],
-            value_name="amount_text",
-        ).dropna(subset=["amount_text"])
-        parts = flat.pop("variable").str.split(".", expand=True)
-        flat = flat.assign(bucket=parts[1], state=parts[2])
-        flat = flat.rename(columns={"positions.assetId": "asset_id"})
-        return _to_duckdb(folder, arrow.Table.from_pandas(flat, preserve_index=False))
+        decoder.decode(body.read_bytes())
+        return folder
 
     return work
 
 
-def polars_unnest(body: Path, folder: Path) -> Callable[[], Path]:
-    """polars: read_json, explode, unnest, unpivot."""
-    polars = importlib.import_module("polars")
-    importlib.import_module("duckdb")
+def floor_parquet(body: Path, folder: Path) -> Work:
+    """Our tables, flat already, written as Parquet."""
+    landed = Landed(body, folder)
+    parquet = importlib.import_module("pyarrow.parquet")
+    writer = importlib.import_module("warehouse.parquet")
+    book = importlib.import_module("warehouse.tables").BOOK
+    files = landed.staged()
+    rows = {table: parquet.read_table(files[table.name]).to_batches() for table in book}
 
     def work() -> Path:
-        rows = polars.read_json(body).select(polars.col("data").explode()).unnest("data")
-        rows = rows.select(polars.col("id").alias("portfolio_id"), "positions").explode("positions")
-        rows = rows.unnest("positions").rename({"assetId": "asset_id"}).explode("accounts")
-        rows = rows.unnest("accounts").unnest("balance")
-        known = [name for name in ("trading", "custody", "margin", "staking") if name in rows]
-        frames = []
-        for bucket in known:
-            for field in rows.schema[bucket].fields:
-                text = polars.col(bucket).struct.field(field.name).alias("amount_text")
-                keys = ("portfolio_id", "asset_id", "isCustomAsset", "venueId", "name")
-                marks = (
-                    polars.lit(bucket).alias("bucket"),
-                    polars.lit(field.name).alias("state"),
-                )
-                frames.append(rows.select(*keys, *marks, text).drop_nulls("amount_text"))
-        return _to_duckdb(folder, polars.concat(frames).to_arrow())
+        for table, batches in rows.items():
+            writer.write(table, batches, folder / f"{table.name}.parquet")
+        return folder
 
     return work
 
 
-def dlt_default(body: Path, folder: Path) -> Callable[[], Path]:
-    """As the first page of dlt page shows it: nested records in, child tables out."""
-    dlt = importlib.import_module("dlt")
-
-    def work() -> Path:
-        data = json.loads(body.read_bytes())["data"]
-        path = folder / "peer.duckdb"
-        pipeline = dlt.pipeline(
-            "bench",
-            pipelines_dir=str(folder / "dlt"),
-            destination=dlt.destinations.duckdb(str(path)),
-            dataset_name="main",
-        )
-        pipeline.run(data, table_name="portfolios")
-        return path
-
-    return work
+def floor_load(body: Path, folder: Path) -> Work:
+    """Our Parquet files into a new DuckDB file, and nothing else."""
+    landed = Landed(body, folder)
+    files = landed.staged()
+    return lambda: landed.database(files)
 
 
-def dlt_best(body: Path, folder: Path) -> Callable[[], Path]:
-    """Flat rows into dlt, in large pages, with the Parquet loader."""
-    dlt = importlib.import_module("dlt")
-    os.environ["NORMALIZE__WORKERS"] = "2"
-    os.environ["DATA_WRITER__BUFFER_MAX_ITEMS"] = "100000"
-
-    def work() -> Path:
-        path = folder / "peer.duckdb"
-        pipeline = dlt.pipeline(
-            "bench",
-            pipelines_dir=str(folder / "dlt"),
-            destination=dlt.destinations.duckdb(str(path)),
-            dataset_name="main",
-        )
-        pipeline.run(_pages(body), table_name="balances", loader_file_format="parquet")
-        return path
-
-    return work
-
-
-def _pages(body: Path) -> Iterator[list[dict[str, Any]]]:
-    page: list[dict[str, Any]] = []
-    for row in _flat(body):
-        page.append(row)
-        if len(page) == 50_000:
-            yield page
-            page = []
-    yield page
-
-
-DESIGNS: dict[str, Callable[[Path, Path], Callable[[], Path]]] = {
+OURS: dict[str, Callable[[Path, Path], Work]] = {
     "nightbook": ours,
-    "json and loops": json_loops,
-    "polars": polars_unnest,
-    "pandas.json_normalize": pandas_normalize,
-    "dlt, flat rows, best settings": dlt_best,
-    "dlt, default": dlt_default,
+    "nightbook, the whole night": whole_night,
 }
+FLOOR: dict[str, Callable[[Path, Path], Work]] = {
+    "floor: parse only": floor_parse,
+    "floor: Parquet only": floor_parquet,
+    "floor: DuckDB load only": floor_load,
+}
+DESIGNS = OURS | PEERS | FLOOR
+# Those that need our own environment; and of instruments those that have a design.
+HOME = {*OURS, *FLOOR}
+OF_INSTRUMENTS = {"nightbook": ours, **LISTINGS}
 
 
 def main(name: str, body: str, folder: str) -> None:
     """Run one design and print what it cost."""
-    work = DESIGNS[name](Path(body), Path(folder))
+    designs = OF_INSTRUMENTS if Path(body).is_dir() else DESIGNS
+    work = designs[name](Path(body), Path(folder))
     start, begun = cpu(), time.monotonic()
     database = work()
-    print(f"database {database}")
     print(f"wall {time.monotonic() - begun:.3f}")
     print(f"cpu {cpu() - start:.3f}")
+    print(f"database {database}")
 
 
 if __name__ == "__main__":
