@@ -121,8 +121,10 @@ def _contents() -> Iterator[str]:
 
 def _questions() -> Iterator[str]:
     yield "## Twenty questions\n"
+    yield "Each with its answer on the nights of the demo: [the answers](answers.md).\n"
     for number, question in enumerate(QUESTIONS, start=1):
-        yield f"{number}. {question.words} ({question.asker})\n"
+        place = f"answers.md#question-{number}"
+        yield f"{number}. {question.words} ({question.asker}) [Answer]({place})\n"
         yield from _query(question.sql)
 
 

@@ -109,9 +109,8 @@ QUESTIONS = (
     _one(
         AUDITOR,
         "What was each portfolio called, and when?",
-        "select portfolio_id, name, min(snapshot_date) as first_night,",
-        "    max(snapshot_date) as last_night",
-        "from history.portfolios group by all order by portfolio_id, first_night",
+        "select portfolio_id, name, valid_from, valid_to from portfolio_history",
+        "order by portfolio_id, valid_from",
     ),
     _one(
         AUDITOR,
@@ -131,17 +130,14 @@ QUESTIONS = (
     _one(
         ANALYST,
         "Which venues changed their state, and when?",
-        "select venue_id, snapshot_date, lag(trading_status) over nights as before, trading_status",
-        "from history.venues window nights as (partition by venue_id order by snapshot_date)",
-        "qualify row_number() over nights > 1 and before is distinct from trading_status",
-        "order by all",
+        "select venue_id, valid_from, what_changed from venue_history",
+        "where what_changed like '%trading_status: %' order by all",
     ),
     _one(
         ANALYST,
         "Which instruments were delisted, and when were they last seen?",
-        "select venue_id, instrument_id, max(snapshot_date) as last_seen",
-        "from history.instruments group by all",
-        "having last_seen < (select max(snapshot_date) from history.venues) order by all",
+        "select venue_id, instrument_id, max(valid_to) as last_seen from instrument_history",
+        "group by all having not bool_or(is_current) order by all",
     ),
     _one(
         ANALYST,
@@ -152,14 +148,8 @@ QUESTIONS = (
     _one(
         ANALYST,
         "How did each asset get from its opening to its closing amount between two days?",
-        "select asset_id, is_custom_asset, opening.total_text as opening, moved.delta,",
-        "    closing.total_text as closing",
-        "from holdings_by_asset_as_of('2026-11-19') as opening",
-        "full join holdings_by_asset_as_of('2026-11-20') as closing",
-        "    using (asset_id, is_custom_asset)",
-        "left join (",
-        "    select asset_id, is_custom_asset, exact_sum(delta_text) as delta",
-        "    from changes_between('2026-11-19', '2026-11-20') group by all",
-        ") as moved using (asset_id, is_custom_asset) order by all",
+        "select asset_id, is_custom_asset, opening_text, new_accounts_text, gone_accounts_text,",
+        "    increased_text, decreased_text, closing_text",
+        "from roll_forward_between('2026-11-19', '2026-11-20') order by all",
     ),
 )

@@ -60,13 +60,13 @@ ANSWERS: Mapping[str, list[str]] = {
         'unknown field data[].note "x"',
     ],
     "Which accounts appeared": ["p2 v1 cold BTC true"],
-    "Which venues changed their state": ["v2 2026-11-20 trading suspended"],
+    "Which venues changed their state": ["v2 2026-11-20 trading_status: trading -> suspended"],
     "Which instruments were delisted": ["v1 BTC-OLD 2026-11-19"],
     "How much BTC was there": ["2026-11-17 1", "2026-11-19 1.5", "2026-11-20 1.75"],
     "How did each asset get": [
-        "BTC false 1.5 0.25 1.75",
-        "BTC true  4 4",
-        f"ETH false {'0.' + '0' * 29}2  {'0.' + '0' * 29}2",
+        "BTC false 1.5 0 0 0.25 0 1.75",
+        "BTC true 0 4 0 0 0 4",
+        f"ETH false {'0.' + '0' * 29}2 0 0 0 0 {'0.' + '0' * 29}2",
     ],
 }
 
