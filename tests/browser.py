@@ -1,0 +1,196 @@
+"""A headless Chromium for tests: pages opened at a width, in light or dark, and measured.
+
+It is spoken to over two pipes in the DevTools protocol, so that nothing but the browser is needed.
+What is measured is said by the page's layout, not by its source: what is cut, what overlaps.
+"""
+
+import base64
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pytest
+
+# Every piece of text on the page as the boxes of its lines; what is not drawn has none.
+_MEASURE = """
+(() => {
+  const wide = document.documentElement.scrollWidth - innerWidth;
+  const found = {wide, out: [], cut: [], over: []};
+  const boxes = [];
+  const hidden = (one) => {
+    for (; one; one = one.parentElement) {
+      const style = getComputedStyle(one);
+      if (style.clipPath.startsWith('inset(50%') || style.visibility === 'hidden') return true;
+    }
+    return false;
+  };
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const text = node.textContent.trim();
+    if (!text || hidden(node.parentElement)) continue;
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    const svg = node.parentElement.closest('svg');
+    const frame = svg ? svg.getBoundingClientRect() : {left: 0, right: innerWidth};
+    for (const box of range.getClientRects()) {
+      if (box.width < 1 || box.height < 1) continue;
+      const words = text.slice(0, 60);
+      if (box.left < frame.left - 1.5 || box.right > frame.right + 1.5) found.out.push(words);
+      boxes.push({words, node, left: box.left, right: box.right, top: box.top, bottom: box.bottom});
+    }
+  }
+  for (const one of document.body.querySelectorAll('*')) {
+    const style = getComputedStyle(one);
+    const room = one.scrollWidth - one.clientWidth;
+    if (style.overflowX === 'hidden' && room > 1 && !hidden(one) && !one.closest('svg'))
+      found.cut.push(one.textContent.slice(0, 60));
+  }
+  boxes.sort((one, other) => one.top - other.top);
+  for (let i = 0; i < boxes.length; i++) {
+    for (let j = i + 1; j < boxes.length && boxes[j].top < boxes[i].bottom; j++) {
+      const [one, other] = [boxes[i], boxes[j]];
+      const wide = Math.min(one.right, other.right) - Math.max(one.left, other.left);
+      const high = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top);
+      const small = Math.min(one.bottom - one.top, other.bottom - other.top);
+      if (one.node !== other.node && wide > 2 && high > small * 0.45)
+        found.over.push(`${one.words} / ${other.words}`);
+    }
+  }
+  found.texts = boxes.length;
+  return found;
+})()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a page is looked at."""
+
+    width: int
+    is_dark: bool = False
+    medium: str = "screen"
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a page was: its measures, what it asked for, and what it said."""
+
+    measures: dict[str, Any]
+    asked: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    globals: dict[str, Any] = field(default_factory=dict)
+
+
+class Browser:
+    """One browser and its two pipes."""
+
+    def __init__(self, commands: BinaryIO, answers: BinaryIO) -> None:
+        self._commands, self._answers = commands, answers
+        self._last, self._rest = 0, b""
+        self._events: list[dict[str, Any]] = []
+
+    def _message(self) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            part = self._answers.read1(1 << 16)  # type: ignore[attr-defined] # a buffered reader
+            assert part, "the browser is gone"
+            self._rest += part
+        text, self._rest = self._rest.split(b"\0", 1)
+        message: dict[str, Any] = json.loads(text)
+        return message
+
+    def call(self, method: str, session: str | None = None, /, **params: Any) -> dict[str, Any]:
+        """One command and its answer; events on the way are kept."""
+        self._last += 1
+        words: dict[str, Any] = {"id": self._last, "method": method, "params": params}
+        self._commands.write(
+            json.dumps(words | ({"sessionId": session} if session else {})).encode()
+        )
+        self._commands.write(b"\0")
+        self._commands.flush()
+        while True:
+            message = self._message()
+            if message.get("id") == self._last:
+                assert "error" not in message, message
+                answer: dict[str, Any] = message["result"]
+                return answer
+            self._events.append(message)
+
+    def _until(self, event: str) -> None:
+        while not any(one.get("method") == event for one in self._events):
+            self._events.append(self._message())
+
+    def look(self, page: Path | str, look: Look, picture: Path | None = None) -> Seen:
+        """Open a page this way, measure it, and keep a picture of the whole of it."""
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._events.clear()
+        for domain in ("Page", "Network", "Log", "Runtime"):
+            self.call(f"{domain}.enable", session)
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            session,
+            width=look.width,
+            height=900,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if look.is_dark else "light"}
+        self.call("Emulation.setEmulatedMedia", session, media=look.medium, features=[scheme])
+        url = page.resolve().as_uri() if isinstance(page, Path) else page
+        self.call("Page.navigate", session, url=url)
+        self._until("Page.loadEventFired")
+        seen = Seen(self.evaluate(session, _MEASURE))
+        seen.globals = {"title": self.evaluate(session, "document.title")}
+        if picture is not None:
+            shot = self.call("Page.captureScreenshot", session, captureBeyondViewport=True)
+            picture.write_bytes(base64.b64decode(shot["data"]))
+        for one in self._events:
+            params = one.get("params", {})
+            if one.get("method") == "Network.requestWillBeSent":
+                seen.asked.append(params["request"]["url"])
+            if one.get("method") in ("Log.entryAdded", "Runtime.consoleAPICalled"):
+                seen.said.append(json.dumps(params)[:500])
+            if one.get("method") == "Page.javascriptDialogOpening":
+                seen.said.append("a dialog was opened")
+        self.call("Target.closeTarget", targetId=target)
+        return seen
+
+    def evaluate(self, session: str, script: str) -> Any:
+        """The value of a script in the page."""
+        done = self.call("Runtime.evaluate", session, expression=script, returnByValue=True)
+        assert "exceptionDetails" not in done, done
+        return done["result"]["value"]
+
+
+@contextlib.contextmanager
+def chromium(profile: Path) -> Iterator[Browser]:
+    """A browser of our own; skips the test where there is none."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("there is no Chromium here to look at pages with")
+    theirs_in, ours_out = os.pipe()
+    ours_in, theirs_out = os.pipe()
+    options = ("--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe")
+    command = [program, *options, "--disable-dev-shm-usage", f"--user-data-dir={profile}"]
+    with (
+        os.fdopen(ours_out, "wb") as commands,
+        os.fdopen(ours_in, "rb") as answers,
+        subprocess.Popen(
+            ["bash", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "bash", *command],
+            pass_fds=(theirs_in, theirs_out),
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        ) as process,
+    ):
+        os.close(theirs_in)
+        os.close(theirs_out)
+        try:
+            yield Browser(commands, answers)
+        finally:
+            process.kill()
