@@ -6,6 +6,7 @@ from datetime import date
 import dagster as dg
 
 from assets.alerts import Alert, command
+from assets.instance import DIED
 from assets.partitions import PARTITION
 from assets.resources import Nightbook
 from assets.steps import said
@@ -41,6 +42,11 @@ def failed(
         f"run {run.run_id} in nightbook dev; {layout.home}",
         command(layout, "run"),
     )
+
+
+def death(nightbook: Nightbook, instance: dg.DagsterInstance, run: dg.DagsterRun) -> Alert | None:
+    """What to tell of a run that was closed because its process is gone."""
+    return failed(nightbook, instance.get_run_by_id(run.run_id) or run, (), DIED)
 
 
 def unreconciled(

@@ -9,8 +9,8 @@ import dagster as dg
 from assets.alerts import Alert
 from assets.automation import NIGHTLY
 from assets.definitions import assemble
-from assets.failures import failed, unreconciled
-from assets.instance import DIED, PROCESS, alive, close_dead_runs, opened
+from assets.failures import death, failed, unreconciled
+from assets.instance import PROCESS, alive, close_dead_runs, opened
 from assets.logs import configured
 from assets.publish import WAREHOUSE
 from assets.resources import Nightbook
@@ -69,12 +69,11 @@ def _alerts(
     result: dg.ExecuteInProcessResult,
 ) -> Iterator[Alert]:
     """What a sensor would tell of the same runs, in the same words, so that it is told once."""
-    ended = [] if result.success else [result.dagster_run]
-    for run in (*dead, *ended):
-        events = [e for e in result.all_events if e.is_step_failure] if run in ended else []
-        now = instance.get_run_by_id(run.run_id) or run
-        if alert := failed(nightbook, now, events, DIED):
-            yield alert
+    found = [death(nightbook, instance, run) for run in dead]
+    if not result.success:
+        events = [event for event in result.all_events if event.is_step_failure]
+        found.append(failed(nightbook, result.dagster_run, events, ""))
+    yield from filter(None, found)
     yield from unreconciled(nightbook, result.dagster_run, result.all_events)
 
 

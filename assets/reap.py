@@ -5,12 +5,15 @@ its machine running for ever, and every later night would wait for it. The lock 
 daemon is up for a home; it goes with the process that holds it.
 """
 
+import contextlib
 import fcntl
 import os
 import sys
 from collections.abc import Sequence
 
+from assets.alerts import tell
 from assets.cli import told
+from assets.failures import death
 from assets.instance import close_dead_runs, opened
 from assets.resources import Nightbook
 from warehouse.layout import FILE_MODE, Layout, make_directory
@@ -29,8 +32,9 @@ class DaemonUp(Exception):
         )
 
 
-def reap(layout: Layout) -> int:
-    """Close dead runs; the lock's descriptor, which a daemon started by exec goes on holding."""
+def reap(nightbook: Nightbook) -> int:
+    """Close dead runs and tell of them; the lock's descriptor, which a daemon goes on holding."""
+    layout = nightbook.layout
     make_directory(layout.dagster)
     descriptor = os.open(layout.dagster / "daemon.lock", os.O_RDWR | os.O_CREAT, FILE_MODE)
     try:
@@ -39,7 +43,11 @@ def reap(layout: Layout) -> int:
         os.close(descriptor)
         raise DaemonUp(layout) from None
     with opened(layout) as instance:
-        close_dead_runs(layout, instance, launched=True)
+        dead = close_dead_runs(layout, instance, launched=True)
+        alerts = [one for run in dead if (one := death(nightbook, instance, run))]
+    # Here and not by the sensor alone: a sensor that never ticked before sees only what is new.
+    with contextlib.suppress(OSError):  # a full disk must not keep the daemon down
+        tell(nightbook, alerts)
     os.set_inheritable(descriptor, True)
     return descriptor
 
@@ -47,7 +55,7 @@ def reap(layout: Layout) -> int:
 def main(words: Sequence[str]) -> int:
     """Reap, then become the command; with no command only reap."""
     try:
-        descriptor = reap(Nightbook().layout)
+        descriptor = reap(Nightbook())
     except Exception as error:  # noqa: BLE001 - said in one paragraph, as the command line does
         return told(error)
     if words:

@@ -57,7 +57,6 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
         partitions_def=partitions,
         group_name="published",
         kinds={"excel"},
-        pool="nightbook",
         check_specs=[
             dg.AssetCheckSpec(
                 TIES_OUT,

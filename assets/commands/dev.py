@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Start Dagster and stay until it is stopped: Ctrl-C, or SIGTERM from a supervisor."""
     layout = nightbook.layout
     _require_free(arguments.port)
-    with os.fdopen(reap(layout)) as lock:
+    with os.fdopen(reap(nightbook)) as lock:
         print(f"Dagster for {layout.home}: http://{LOOPBACK}:{arguments.port}   (Ctrl-C stops it)")
         print("It has no login and can start runs with your key: do not open this port to others.")
         sys.stdout.flush()
