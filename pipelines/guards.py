@@ -4,7 +4,7 @@ Each reason is a sentence with its numbers. Limits are learned from our own past
 suspicious when it is well above every drop seen before, and above a floor while there are few.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -32,18 +32,21 @@ FATES = {
 class Facts:
     """What the guards look at: counts by table, exact totals by asset, portfolios with money.
 
-    `drops` are the largest relative drops against the book before, by measure, as text.
+    `drops` are the largest relative drops against the book before, by measure, as text;
+    `everywhere` are the defects that stand in every record of a list.
     """
 
     counts: Mapping[str, int]
     totals: Mapping[str, str]
     money: Mapping[str, bool]
     drops: Mapping[str, str]
+    everywhere: Sequence[str] = ()
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Facts":
         """Facts as a manifest keeps them."""
-        return cls(content["counts"], content["totals"], content["money"], content["drops"])
+        facts = (content["counts"], content["totals"], content["money"], content["drops"])
+        return cls(*facts, content.get("everywhere", ()))
 
 
 def drops(facts: Facts, before: Facts | None) -> dict[str, str]:
@@ -104,6 +107,12 @@ def judge(
     """
     before = past[-1] if past else None
     reasons = list(_broken(money_rejects, differing_totals, venues, notices))
+    known = before.everywhere if before else ()
+    reasons += [
+        f"a defect is in every record, so the document has changed: {defect}"
+        for defect in facts.everywhere
+        if defect not in known
+    ]
     if before is not None:
         reasons += _vanished(facts, before, window)
         reasons += _dropped(facts, before, past)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines import amounts, guards, proved, snapshots
+from pipelines import amounts, defects, guards, proved, snapshots
 from pipelines.flatten import Part
 from pipelines.guards import Facts
 from pipelines.landing import Manifest
@@ -98,6 +98,7 @@ def _facts(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> Row
         "totals": {asset: amounts.plain(total) for asset, total in totals.items()},
         "money": _money(layout, manifest.snapshot_id),
         "drops": {},
+        "everywhere": defects.everywhere(manifest, parts),
     }
 
 
