@@ -1,6 +1,6 @@
 """`make mutants`: small changes to the code, one at a time; tests that notice none are missing.
 
-    python -m tests.mutation [ROOM ...] [--share 0.2] [--seed 1] [--to FILE]
+    python -m tests.mutation [ROOM ...] [--share 0.2] [--seed 1] [--only FILE] [--to FILE]
 
 A room is one of `tests/mutation/rooms.py`; all of them without any. The checkout is copied aside;
 nothing in it changes. Texts for people are not mutated, nor are functions with a decorator (mutmut
@@ -34,6 +34,7 @@ def main() -> int:
     parser.add_argument("rooms", nargs="*", choices=[*ROOMS, []], metavar="ROOM")
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", type=Path, help="try the mutants named in this file")
     parser.add_argument("--to", type=Path, help="keep the survivors' differences in this file")
     arguments = parser.parse_args()
     if not (SIDE / "ready").is_file():
@@ -43,7 +44,7 @@ def main() -> int:
     if arguments.to:
         arguments.to.unlink(missing_ok=True)
     for name in arguments.rooms or ROOMS:
-        found = _mutated(ROOMS[name], arguments.share, arguments.seed)
+        found = _mutated(ROOMS[name], arguments.share, arguments.seed, arguments.only)
         lives = {
             one: what for one, what in found["tried"].items() if what["outcome"] not in NOTICED
         }
@@ -62,7 +63,7 @@ def main() -> int:
     return int(min(scores) < WANTED)
 
 
-def _mutated(room: Room, share: float, seed: int) -> dict[str, Any]:
+def _mutated(room: Room, share: float, seed: int, only: Path | None) -> dict[str, Any]:
     """What came of a room's mutants, tried in a copy of the checkout."""
     with tempfile.TemporaryDirectory(prefix="nightbook-mutants-") as folder:
         copy = Path(folder)
@@ -74,6 +75,7 @@ def _mutated(room: Room, share: float, seed: int) -> dict[str, Any]:
         packages = next((SIDE / "lib").glob("python3*/site-packages"))
         result = copy / "result.json"
         command = [sys.executable, str(MUTATING), str(packages), str(share), str(seed), str(result)]
+        command += [str(only.absolute())] if only else []
         log = copy / "mutmut.log"
         with log.open("w", encoding="utf-8") as out:
             ran = subprocess.run(

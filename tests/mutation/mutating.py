@@ -1,11 +1,11 @@
 """mutmut, with the texts that people read left alone; runs inside the copy that is mutated.
 
-    python mutating.py PACKAGES SHARE SEED RESULT
+    python mutating.py PACKAGES SHARE SEED RESULT [NAMES]
 
 `PACKAGES` is where mutmut is installed; it is looked at last, so that the tests run with
 nightbook's own versions. Of the mutants a seeded share is tried. `RESULT` becomes a JSON object:
 how many mutants there are and, by the name of each one tried, what came of it and its difference
-where it lives.
+where it lives. With `NAMES`, a file, those of them that there are are tried instead.
 """
 
 import json
@@ -49,6 +49,7 @@ def assignments(node: Any) -> Iterable[cst.CSTNode]:
         yield from mutators.operator_assignment(node)
 
 
+NAMES = 5  # where the file of names stands among the arguments
 OURS: dict[Callable[..., Any], Callable[..., Any]] = {
     mutators.operator_arg_removal: arguments,
     mutators.operator_assignment: assignments,
@@ -98,10 +99,13 @@ def main() -> None:
     everything = all_mutants()
     size = max(1, round(len(everything) * share))
     names = sorted(random.Random(seed).sample(everything, size))  # noqa: S311 - a sample to try
+    if len(sys.argv) > NAMES:
+        names = sorted(set(everything) & set(Path(sys.argv[NAMES]).read_text("utf-8").split()))
     print(f"{len(everything)} mutants, {len(names)} tried", flush=True)
-    if share:
+    if names and share:
         mutmut._run(names, 1)
-    told = {"mutants": len(everything), "tried": outcomes(names) if share else {}}
+    tried = outcomes(names) if names and share else {}
+    told = {"mutants": len(everything), "tried": tried}
     result.write_text(json.dumps(told), encoding="utf-8")
 
 
