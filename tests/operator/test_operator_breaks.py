@@ -1,43 +1,14 @@
 """Open breaks, and ledgers that could not be used, reach the operator: once for each cause."""
 
-import csv
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 
-from tests.keeper import SECOND, THIRD, Keeper
+from tests.keeper import SECOND, THIRD
 from tests.operator.conftest import Receiver, Watched, ended
+from tests.operator.ledgers import inbox, reconciled, rows
 
 Make = Callable[..., Watched]
 FOURTH, LATER = (THIRD + timedelta(days=n) for n in (1, 8))
-HEAD = ("portfolio", "asset", "venue", "account", "amount")
-Key = tuple[str, ...]
-
-
-def rows(keeper: Keeper) -> dict[Key, str]:
-    """The book as a ledger would have it: what is held, exactly."""
-    found = keeper.ask(
-        "select portfolio_id, asset_id || if(is_custom_asset, ' (custom)', ''), venue_id, "
-        "account_name, total_text from account_balances where total_text <> '0' order by all"
-    )
-    return {tuple(map(str, key)): str(amount) for *key, amount in found}
-
-
-def reconciled(keeper: Keeper, *wrong: Key) -> int:
-    """Hold the book against a ledger that is right but for some keys; the exit code."""
-    with inbox(keeper).open("w", encoding="utf-8", newline="") as file:
-        lines = csv.writer(file, delimiter=";")
-        lines.writerow(HEAD)
-        for key, amount in rows(keeper).items():
-            lines.writerow((*key, f"1{amount}" if key in wrong else amount))
-    return keeper("reconcile", "run").code
-
-
-def inbox(keeper: Keeper) -> Path:
-    """Where the ledger lies."""
-    path = keeper.home / "reconcile" / "inbox" / "ledger.csv"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path
 
 
 def test_open_breaks_are_told_once(watched: Make, receiver: Receiver) -> None:

@@ -5,6 +5,7 @@ import shutil
 import tarfile
 from collections.abc import Callable
 from datetime import date, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 
 from tests.keeper import FIRST, SECOND, THIRD, Keeper
 from tests.operator.conftest import Watched
+from tests.operator.ledgers import reconciled, rows
+from warehouse.layout import digest_of
 
 Make = Callable[..., Watched]
 
@@ -66,22 +69,44 @@ def test_status_of_an_empty_home(shown: Any, tmp_path: Path) -> None:
     assert "nightbook run takes the first" in said["last night"]
 
 
-def as_of(keeper: Keeper) -> list[Any]:
-    """Every as-of answer, and every row of the book."""
-    days = [FIRST + timedelta(days=n) for n in range(5)]
-    macros = ("balances_as_of", "account_balances_as_of", "holdings_as_of")
-    asked = [f"from {macro}(date '{day}') order by all" for day in days for macro in macros]
-    return [keeper.history(), *map(keeper.ask, asked)]
+def as_of(keeper: Keeper) -> dict[str, Any]:
+    """Every answer of every macro that takes days, for each day and each pair, and every table."""
+    days = [f"date '{FIRST + timedelta(days=n)}'" for n in range(4)]
+    macros = keeper.ask(
+        "select function_name, parameters from duckdb_functions() "
+        "where function_type = 'table_macro' and not internal order by all"
+    )
+    asked = [
+        f"{name}({', '.join(chosen)})"
+        for name, parameters in macros
+        if all("day" in one for one in parameters)
+        for chosen in product(days, repeat=len(parameters))
+    ]
+    assert len(asked) >= 28
+    return {call: keeper.ask(f"from {call} order by all") for call in asked} | keeper.everything()
+
+
+def kept(keeper: Keeper) -> dict[str, str]:
+    """What cannot be made again, file by file, with its SHA-256; locks are empty and left out."""
+    places = ("landing", "reconcile", "alerts")
+    found = [path for place in places for path in (keeper.home / place).rglob("*")]
+    return {str(path): digest_of(path) for path in found if path.is_file() and path.stat().st_size}
 
 
 def test_a_home_comes_back_from_its_backup(watched: Make, tmp_path: Path) -> None:
-    """Everything destroyed but the backup: verify passes and every as-of answer is the same."""
+    """Everything destroyed but the backup: verify passes and every as-of answer is the same.
+
+    So are the reconciliation with its break and its signature, the decisions, and what was told.
+    """
     home = watched()
     keeper = home.keeper
+    reconciled(keeper, next(iter(rows(keeper))))
+    assert keeper("reconcile", "sign", "--who", "ann").code == 0
     home.night(THIRD, "portfolios-empty")
     keeper.sandbox.clock.night(THIRD, hour=9)
     assert keeper("reject", f"{THIRD:%Y%m%d}T021500Z", "--why", "access was lost").code == 0
-    before, decided = as_of(keeper), keeper.ask("select * from ops.snapshots order by all")
+    before, files, standing = as_of(keeper), kept(keeper), keeper("reconcile", "status")
+    assert standing.code == 3
     said = keeper("backup", str(tmp_path / "book.tar"))
     assert said.code == 0, said.err
     shutil.rmtree(keeper.home)
@@ -90,7 +115,8 @@ def test_a_home_comes_back_from_its_backup(watched: Make, tmp_path: Path) -> Non
     assert said.code == 0, said.err
     assert keeper("verify").code == 0
     assert as_of(keeper) == before
-    assert keeper.ask("select * from ops.snapshots order by all") == decided
+    assert kept(keeper) == files
+    assert keeper("reconcile", "status") == standing
 
 
 def test_a_backup_is_not_mixed_with_nights(watched: Make, tmp_path: Path) -> None:
@@ -186,3 +212,35 @@ def test_status_knows_nights_when_clocks_change(watched: Make) -> None:
     ):
         keeper.sandbox.clock.night(day, hour=12)
         assert lines(keeper)[1]["next"].startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ((), "Neither --keep nor --max-gb"),
+        (("--max-gb", "many"), "'many'"),
+        (("--max-gb", "0"), "0"),
+    ],
+)
+def test_a_prune_without_a_limit_is_refused(
+    watched: Make, words: tuple[str, ...], found: str
+) -> None:
+    """What is no limit is bad input, said with what to type, and nothing goes."""
+    keeper = watched().keeper
+    before = sorted(keeper.home.rglob("*"))
+    said = keeper("prune", *words)
+    assert (said.code, said.out) == (2, "")
+    assert found in said.err
+    assert "Nothing was pruned" in said.err
+    assert sorted(keeper.home.rglob("*")) == before
+
+
+def test_a_dry_run_says_what_stays_for_ever(watched: Make) -> None:
+    """Asked for too little room it says what would go, what would be left, and what never goes."""
+    keeper = watched().keeper
+    said = keeper("prune", "--max-gb", "0.000001", "--dry-run")
+    assert said.code == 3
+    assert said.out.startswith("1 night would go: ")
+    assert f"{FIRST:%Y%m%d}T021500Z" in said.out
+    assert "Kept for ever, whatever the limits: manifests and decisions of every night" in said.out
+    assert "none of them may go" in said.out

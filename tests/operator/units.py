@@ -16,7 +16,7 @@ from assets.commands.install import rendered
 from tests.keeper import KEY, SECRET
 from warehouse.layout import Layout
 
-PATIENCE = 150.0
+PATIENCE = 400.0
 UI_PORT = "3000"
 
 
