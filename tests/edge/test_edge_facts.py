@@ -286,7 +286,7 @@ def test_what_is_documented_is_a_pattern_to_each_field() -> None:
     assert documented(Instrument)["tradingConstraints.minTick"] is False
 
 
-@pytest.mark.parametrize(("size", "example"), [(117, f'"{"x" * 117}"'), (119, f'"{"x" * 119}…')])
+@pytest.mark.parametrize(("size", "example"), [(118, f'"{"x" * 118}"'), (119, f'"{"x" * 119}…')])
 def test_an_example_is_shown_whole_up_to_its_length(size: int, example: str) -> None:
     """120 characters, quotes counted; a longer one is cut there."""
     [one] = news(b'{"new":"%s"}' % (b"x" * size), Venue)

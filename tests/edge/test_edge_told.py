@@ -1,8 +1,10 @@
 """What an attempt tells of its failure: the words of the network, the limits, how often."""
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
@@ -25,6 +27,10 @@ from pipelines.edge.errors import (
 from pipelines.edge.exchange import _afresh
 from pipelines.edge.protocol import list_venues
 from pipelines.edge.retry import final
+from pipelines.edge.transport import _HEAD, Patience
+
+if TYPE_CHECKING:
+    from tests.edge.conftest import Script, Server
 
 ONE = (ApiError("RESOURCE_NOT_FOUND", "m"),)
 Connect = Callable[..., EdgeClient]
@@ -169,3 +175,32 @@ def test_limits_and_bodies_have_their_own_places(tmp_path: Path) -> None:
     body = Body(tmp_path)
     assert (body.size, list(tmp_path.iterdir())) == (0, [])
     body.close()
+
+
+def test_an_attempt_counts_all_that_it_has_received() -> None:
+    """Pieces are added up, to the byte: the limit itself is let through."""
+    limits = Limits(wire=1000, pace=100, attempt=30.0)
+    patience = Patience(limits, None, lambda: 5.0, 0.0)
+    patience.count(1000)
+    patience.count(_HEAD)
+    assert patience.received == 1000 + _HEAD
+    assert patience.left(None) == 25.0 + (1000 + _HEAD) / 100
+    assert patience.left(1.0) == 1.0
+    with pytest.raises(TooLarge) as refused:
+        patience.count(1)
+    assert refused.value.limit == 1000
+
+
+def test_a_packed_error_is_not_unpacked_without_end(
+    serve: "Callable[[Script], Server]", connect: Connect
+) -> None:
+    """An error body of more than a megabyte has no code for us: its status decides."""
+    entry = {"error": "AUTHENTICATION_FAILED", "message": "x" * (2 << 20)}
+    packed = gzip.compress(json.dumps({"errors": [entry], "meta": {}}).encode())
+    head = b"HTTP/1.1 404 Gone\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(
+        packed
+    )
+    server = serve(lambda _number, _request: [head + packed])
+    with pytest.raises(NotFound) as refused:
+        connect(server.origin, limits=Limits()).fetch(list_venues())
+    assert refused.value.errors == ()
