@@ -1,6 +1,7 @@
 """The small facts that all else relies on: errors, calls, words and boundaries, to the letter."""
 
 import pickle
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -57,7 +58,10 @@ TWO = (ApiError("ACCESS_DENIED", "m1"), ApiError("NEW", "m2"))
         (lambda: Refused("GET /a", 400, TWO, 3, "A note."), {"status": 400, "errors": TWO}),
         (lambda: Misread("garbage", "GET /a", 3), {"found": "garbage", "where": "GET /a"}),
         (lambda: TooLarge("GET /a", 1234, "on the wire"), {"limit": 1234, "stage": "on the wire"}),
-        (lambda: RedirectRefused("GET /a", 302, "http://b"), {"status": 302, "target": "http://b"}),
+        (
+            lambda: RedirectRefused("GET /a", 302, "http://b"),
+            {"where": "GET /a", "target": "http://b"},
+        ),
         (lambda: DeadlinePassed("GET /a", "a 503"), {"where": "GET /a", "last": "a 503"}),
         (lambda: BreakerOpen("GET /a", 8, "a 503"), {"failures": 8, "last": "a 503"}),
         (lambda: Stopped("GET /a"), {"where": "GET /a"}),
@@ -210,8 +214,16 @@ def test_a_refusal_keeps_where_how_often_and_the_note(
         "Thu, 19 Nov 2026 21:15:00 -0500",
     ],
 )
-def test_a_date_in_any_zone_is_utc(text: str) -> None:
+def test_a_date_in_any_zone_is_utc(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the zone is unknown, and wherever this machine stands."""
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        _assert_is_a_quarter_past_two(text)
+    time.tzset()
+
+
+def _assert_is_a_quarter_past_two(text: str) -> None:
     moment = http_date(text)
     assert moment == datetime(2026, 11, 20, 2, 15, tzinfo=UTC)
     assert moment.tzinfo is UTC
@@ -250,13 +262,15 @@ def test_a_correction_is_told_once_with_its_place(connect: Callable[..., EdgeCli
 def test_an_error_after_a_correction_says_how_often_it_was_tried(
     connect: Callable[..., EdgeClient],
 ) -> None:
-    """The second refusal ends the call, after two attempts."""
+    """The second refusal ends the call, after two attempts; the correction is told once."""
+    events = list[Event]()
     body = {"errors": [{"error": "TIMESTAMP_INVALID", "message": "old"}], "meta": {}}
     date = {"Date": "Fri, 15 Jan 2027 09:00:00 GMT"}
     transport = httpx.MockTransport(lambda _: httpx.Response(400, json=body, headers=date))
     with pytest.raises(ClockRefused) as refused:
-        connect(transport=transport, clock=lambda: NOW).fetch(list_venues())
+        connect(transport=transport, clock=lambda: NOW, on_event=events.append).fetch(list_venues())
     assert refused.value.attempts == 2
+    assert len(events) == 1
 
 
 def test_waiters_look_again_each_second_and_at_the_deadline() -> None:

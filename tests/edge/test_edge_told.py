@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from pipelines.edge.attempts import Reply
 from pipelines.edge.body import Body
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.decode import Limits
@@ -25,7 +27,7 @@ from pipelines.edge.errors import (
     Unreachable,
 )
 from pipelines.edge.exchange import _afresh
-from pipelines.edge.protocol import list_venues
+from pipelines.edge.protocol import list_instruments, list_venues
 from pipelines.edge.retry import final
 from pipelines.edge.transport import _HEAD, Patience
 
@@ -204,3 +206,23 @@ def test_a_packed_error_is_not_unpacked_without_end(
     with pytest.raises(NotFound) as refused:
         connect(server.origin, limits=Limits()).fetch(list_venues())
     assert refused.value.errors == ()
+
+
+def test_a_call_that_waits_gives_its_place_to_another(connect: Connect) -> None:
+    """With one slot, the second call is made while the first waits for its next attempt."""
+    served, seen = threading.Event(), list[bool]()
+    first = [httpx.Response(503)]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/a/instruments"):
+            return first.pop() if first else httpx.Response(200, json={"data": [], "meta": {}})
+        served.set()
+        return httpx.Response(200, json={"data": [], "meta": {}})
+
+    def sleep(_seconds: float) -> None:
+        seen.append(served.wait(5))
+
+    edge = connect(transport=httpx.MockTransport(answer), concurrency=1, sleep=sleep)
+    outcomes = [outcome for _, outcome in edge.fetch_all(map(list_instruments, "ab"))]
+    assert [type(one) for one in outcomes] == [Reply, Reply]
+    assert seen == [True]

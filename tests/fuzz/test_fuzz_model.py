@@ -401,7 +401,7 @@ def test_whatever_happens_to_a_home_people_see_what_was_accepted(
 ) -> None:
     """Runs, deaths, flipped bits, drops, decisions, prunings and rebuilds, in any order."""
     is_whole = bool(pytestconfig.getoption("--torture"))
-    examples, steps = (60, 30) if is_whole else (3, 12)
+    examples, steps = (40, 30) if is_whole else (3, 12)
     Keeping.done.clear()
     run_state_machine_as_test(
         Keeping,
