@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 from pipelines import elements, flatten, landing, pull
 from pipelines.edge.auth import Credentials
 from pipelines.edge.client import EdgeClient
+from pipelines.edge.decode import Limits
 from pipelines.edge.envelope import Envelope
 from pipelines.edge.errors import EdgeError, KeyRefused, Misread
 from pipelines.landing import Manifest
@@ -46,15 +47,17 @@ class Night:
         secret: str = DEMO_SECRET,
         known: Mapping[str, bool] | None = None,
         pause: Callable[[float], None] = lambda _: None,
+        limits: Limits | None = None,
         **choices: Any,
     ) -> Manifest:
         """Pull tonight's book."""
+        chosen = [parse(text) for text in faults]
         app = application(
             world,
             DEMO_KEYS,
             unix_ms,
             Choices(**choices),
-            [parse(text) for text in faults],
+            chosen,
             today=lambda: DAY,
             rng=random.Random(5),  # noqa: S311 - shuffles lists
         )
@@ -67,12 +70,14 @@ class Night:
 
         pulling = landing.Pulling(self.layout, nights.STARTED, ZoneInfo("UTC"))
         with (
-            serve(watched) as served,
+            serve(watched, faults=chosen) as served,
             EdgeClient(
                 served.origin,
                 Credentials(DEMO_KEY, secret),
                 sleep=lambda _: None,
                 rng=lambda: 0.5,
+                deadline=60.0,
+                limits=limits,
             ) as client,
         ):
             taking = pull.Pull(client, pulling, self.told.append, known=known, pause=pause)
