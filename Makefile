@@ -20,7 +20,9 @@ setup: .venv/ready ## a virtual environment in .venv: pinned, hashed, byte-compi
 	@echo "Ready: $(BIN)/nightbook"
 
 # What only tests need, one virtual environment a file of tests/side; tests skip, saying so, without it.
-TEST_SIDES := $(filter-out peers mutants,$(patsubst tests/side/%.txt,%,$(wildcard tests/side/*.txt)))
+# Spark is half a gigabyte and of no use without Java; peers and mutants belong to their own doors.
+LEFT_OUT   := peers mutants $(if $(shell command -v java),,spark)
+TEST_SIDES := $(filter-out $(LEFT_OUT),$(patsubst tests/side/%.txt,%,$(wildcard tests/side/*.txt)))
 
 .side/%/ready: tests/side/%.txt
 	@echo "Setting up .side/$* ..."
