@@ -54,5 +54,8 @@ ROOMS = {
             "tests/pipelines/test_pipelines_laws.py",
         ),
     ),
-    "database": Room(("warehouse/database.py",), ("tests/warehouse/test_database.py",)),
+    "database": Room(
+        ("warehouse/database.py",),
+        ("tests/warehouse/test_database_notes.py", "tests/warehouse/test_database.py"),
+    ),
 }

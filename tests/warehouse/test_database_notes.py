@@ -1,0 +1,104 @@
+"""What a version says of itself: its build, its checks, its decisions, and why it was refused."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from tests.books import Amount, night, published, totals, written
+from warehouse.database import Contents, NotPublished, publish
+from warehouse.layout import DIGESTS, Layout, read_json
+from warehouse.schema import STORAGE_VERSION, schema_version
+
+FIRST = night("20261119T021500Z", [Amount("1.5")])
+SECOND = night("20261120T021500Z", [Amount("4")])
+BUILT_AT = datetime(2026, 11, 21, 5, tzinfo=timezone(timedelta(hours=2)))
+
+
+def rows(layout: Layout, query: str) -> list[tuple[Any, ...]]:
+    """What a reader of the published file is answered."""
+    with duckdb.connect(str(layout.database), read_only=True) as connection:
+        connection.execute("set TimeZone = 'UTC'")
+        return connection.execute(query).fetchall()
+
+
+def test_a_version_says_when_and_by_what_it_was_built(tmp_path: Path) -> None:
+    """Everything in `ops.build`, in UTC."""
+    layout = Layout(tmp_path)
+    contents = written(layout, [FIRST, SECOND])
+    publish(layout, contents, version="a-1", built_at=BUILT_AT, program_version="1.2.3")
+    query = (
+        "select version, built_at, newest_date, program_version, schema_version, duckdb_version, "
+        "storage_version from ops.build"
+    )
+    built_at = BUILT_AT.astimezone(UTC)
+    [found] = rows(layout, query)
+    assert (found[0], found[2], found[3]) == ("a-1", SECOND.day, "1.2.3")
+    assert found[1] == built_at
+    assert found[4:] == (schema_version(), duckdb.__version__, STORAGE_VERSION)
+
+
+def test_the_checks_of_the_newest_book_are_told(tmp_path: Path) -> None:
+    """Name, meaning, severity and count of each, also where only an older book was put in."""
+    layout = Layout(tmp_path)
+    published(layout, [SECOND], "a")
+    again = night("20261119T101500Z", [Amount("1.5", venue="elsewhere")])
+    done = published(layout, [again, SECOND], "b")
+    assert done.loaded == (again.day,)
+    told = rows(
+        layout,
+        "select snapshot_date, check_name, meaning, severity, passed, wrong_rows, example "
+        "from ops.checks order by check_name",
+    )
+    assert told == sorted(
+        (SECOND.day, one.name, one.meaning, one.severity, one.passed, one.wrong_rows, one.example)
+        for one in done.checks
+    )
+    assert len(told) > 8
+
+
+def test_a_version_keeps_when_each_night_was_decided(tmp_path: Path) -> None:
+    """In UTC, and nothing for a night that nobody has decided on."""
+    layout = Layout(tmp_path)
+    contents = written(layout, [FIRST, SECOND])
+    moments = (BUILT_AT, None)
+    decided = tuple(
+        {**row, "decided_at": moment}
+        for row, moment in zip(contents.snapshots, moments, strict=True)
+    )
+    contents = Contents(contents.books, contents.nightly, decided)
+    publish(layout, contents, version="a", built_at=BUILT_AT, program_version="0")
+    kept = read_json(layout.database.with_name(DIGESTS))["decided"]
+    assert kept == {
+        FIRST.snapshot_id: "2026-11-21T03:00:00+00:00",
+        SECOND.snapshot_id: None,
+    }
+
+
+@pytest.mark.parametrize(("wrong", "more"), [(5, ""), (7, " (and 2 more)")])
+def test_a_refusal_names_the_nights_and_the_first_reasons(
+    tmp_path: Path, wrong: int, more: str
+) -> None:
+    """Five reasons in words and how many more there are; all of them for whoever holds it."""
+    layout = Layout(tmp_path)
+    amounts = [Amount("1", asset=f"A{number}") for number in range(wrong)]
+    made = night("20261120T021500Z", amounts)
+    lines = [
+        line | ({"in_json": "2", "in_lake": "2"} if line["measure"] == "sum" else {})
+        for line in totals(made)
+    ]
+    bad = replace(made, ops={"control_totals": lines})
+    published(layout, [FIRST], "a")
+    before = layout.database.read_bytes()
+    with pytest.raises(NotPublished) as refused:
+        published(layout, [FIRST, bad], "b")
+    assert refused.value.snapshots == (bad.snapshot_id,)
+    assert len(refused.value.problems) == wrong
+    said = str(refused.value)
+    assert f"The book of {bad.snapshot_id} was not published: " in said
+    assert "; ".join(refused.value.problems[:5]) + more + ". The warehouse still shows" in said
+    assert layout.database.read_bytes() == before
+    assert [path.name for path in (layout.warehouse / "versions").iterdir()] == ["a"]
