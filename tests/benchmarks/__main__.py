@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks [--scale S|M|L|instruments] [--runs N] [--only NAME] [--readme]
 
-Each design is a whole process. `--readme` puts the tables into README.md; `--scale` can be given
-more than once.
+Each design is a whole process. NAME is one, or a part (see `parts`): fetch, landing, quiet,
+history. `--readme` puts the tables into README.md; `--scale` can be given more than once.
 """
 
 import argparse
@@ -30,6 +30,7 @@ from tests.benchmarks.bodies import (
 from tests.benchmarks.designs import DESIGNS, FLOOR, HOME, OF_INSTRUMENTS, OURS
 from tests.benchmarks.exactness import verdict
 from tests.benchmarks.measuring import Cost, measured
+from tests.benchmarks.parts import PARTS, measure
 
 ROOT = Path(__file__).parent.parent.parent
 PEERS = ROOT / ".side" / "peers"
@@ -58,9 +59,13 @@ def main() -> None:
     scales = (*SCALES, LISTED)
     parser.add_argument("--scale", choices=scales, action="append")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--only", choices=DESIGNS, action="append")
+    parser.add_argument("--only", choices=[*DESIGNS, *PARTS], action="append")
     parser.add_argument("--readme", action="store_true")
     arguments = parser.parse_args()
+    parts = [name for name in arguments.only or () if name in PARTS]
+    measure(parts, arguments.runs, readme=arguments.readme)
+    if parts and len(parts) == len(arguments.only):
+        return
     tables = []
     for scale in arguments.scale or ["M"]:
         with tempfile.TemporaryDirectory(prefix="nightbook-bench-") as folder:

@@ -1,0 +1,104 @@
+"""What a publish reads of history: as much as the night is, however long the history."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from assets import publishing
+from assets.resources import Nightbook
+from pipelines.landing import Manifest
+from tests.benchmarks.past import Past, add_night
+from warehouse import database
+from warehouse.layout import Layout
+
+ROWS = 9_876
+SHORT, LONG = 13, 39
+
+
+class Watched:
+    """A connection that adds up how many row groups of large tables its statements scan."""
+
+    def __init__(self, inner: duckdb.DuckDBPyConnection, scanned: dict[str, int], at: Path) -> None:
+        self._inner, self._scanned, self._at = inner, scanned, at
+        inner.execute("pragma enable_profiling = 'json'")
+        inner.execute(f"pragma profiling_output = '{at}'")
+
+    def execute(self, *words: Any) -> duckdb.DuckDBPyConnection:
+        self._add()
+        return self._inner.execute(*words)
+
+    def close(self) -> None:
+        self._add()
+        self._inner.close()
+
+    def _add(self) -> None:
+        """Add what the last statement scanned: that is told when its result has been read."""
+        if self._at.is_file() and self._at.stat().st_size:
+            profile = json.loads(self._at.read_text(encoding="utf-8"))
+            for table, groups in _scans(profile.get("operator", [])):
+                self._scanned[table] = self._scanned.get(table, 0) + groups
+        self._at.unlink(missing_ok=True)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def _scans(nodes: list[dict[str, Any]]) -> Iterator[tuple[str, int]]:
+    """Each table that a plan scans, and how many of its row groups."""
+    for node in nodes:
+        table = str((node.get("extra_info") or {}).get("Table", "")).partition(".")[2]
+        if table:
+            yield table, int(node["row_groups_scanned"])
+        yield from _scans(node.get("children") or [])
+
+
+def _nightbook(layout: Layout) -> Nightbook:
+    return Nightbook(lambda: {"NIGHTBOOK_HOME": str(layout.home)}, lambda: datetime.now(UTC))
+
+
+def _scanned(layout: Layout, manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Publish a staged night; how many row groups of each table that scanned."""
+    scanned: dict[str, int] = {}
+    connect = database._connect
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            database,
+            "_connect",
+            lambda *about: Watched(connect(*about), scanned, layout.home / "profile.json"),
+        )
+        outcome = publishing.judge_and_publish(_nightbook(layout), manifest)
+    assert len(outcome.published.loaded) == 1, outcome.snapshot.decision
+    return scanned
+
+
+def test_a_publish_reads_no_more_of_a_long_history_than_of_a_short_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With thrice the nights in the file, the same row groups are scanned, but for one at an edge.
+
+    Work is counted, not time. A statement that forgets its day would scan three times as many.
+    """
+    layout, past = Layout(tmp_path), Past(ROWS)
+    found = []
+    for number in range(LONG + 1):
+        is_tonight = number in (SHORT, LONG)
+        if is_tonight:
+            publishing.refresh(_nightbook(layout))
+        manifest = add_night(layout, past, number, staged=is_tonight)
+        if is_tonight:
+            found.append(_scanned(layout, manifest, monkeypatch))
+    short, long = found
+    assert short["history.balances"] > 0
+    statements = {table: groups for table, groups in long.items() if groups > short.get(table, 0)}
+    assert statements == {}, (short, long)
+    forgetful: dict[str, int] = {}
+    with duckdb.connect(str(layout.database), read_only=True) as reader:
+        watched = Watched(reader, forgetful, tmp_path / "profile.json")
+        watched.execute("select max(amount_text) from history.balances").fetchall()
+        watched.close()
+    assert forgetful["history.balances"] > 2, "a statement that forgets its day is seen"
