@@ -18,12 +18,15 @@ from typing import Any, BinaryIO
 import pytest
 
 # Every piece of text on the page as the boxes of its lines; what is not drawn has none.
+_OPEN_ALL = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
+_CLOSE_ALL = _OPEN_ALL.replace("true", "false")
 _MEASURE = """
 (() => {
   const wide = document.documentElement.scrollWidth - innerWidth;
   const found = {wide, out: [], cut: [], over: []};
   const boxes = [];
   const hidden = (one) => {
+    if (!one.checkVisibility()) return true;
     for (; one; one = one.parentElement) {
       const style = getComputedStyle(one);
       if (style.clipPath.startsWith('inset(50%') || style.visibility === 'hidden') return true;
@@ -79,12 +82,13 @@ class Look:
 
 @dataclass(slots=True)
 class Seen:
-    """What a page was: its measures, what it asked for, and what it said."""
+    """What a page was: its measures, also with all details open, its requests and its words."""
 
     measures: dict[str, Any]
+    opened: dict[str, Any] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
-    globals: dict[str, Any] = field(default_factory=dict)
+    title: str = ""
 
 
 class Browser:
@@ -146,7 +150,11 @@ class Browser:
         self.call("Page.navigate", session, url=url)
         self._until("Page.loadEventFired")
         seen = Seen(self.evaluate(session, _MEASURE))
-        seen.globals = {"title": self.evaluate(session, "document.title")}
+        self.evaluate(session, _OPEN_ALL)
+        seen.opened = self.evaluate(session, _MEASURE)
+        seen.title = self.evaluate(session, "document.title")
+        if picture is not None and look.medium == "screen":
+            self.evaluate(session, _CLOSE_ALL)
         if picture is not None:
             shot = self.call("Page.captureScreenshot", session, captureBeyondViewport=True)
             picture.write_bytes(base64.b64decode(shot["data"]))
@@ -165,7 +173,22 @@ class Browser:
         """The value of a script in the page."""
         done = self.call("Runtime.evaluate", session, expression=script, returnByValue=True)
         assert "exceptionDetails" not in done, done
-        return done["result"]["value"]
+        return done["result"].get("value")
+
+
+LOOKS = (Look(400), Look(400, is_dark=True), Look(1280), Look(1280, is_dark=True))
+PRINTED = Look(700, medium="print")
+
+
+def require_sound(seen: Seen, page: Path) -> None:
+    """Assert that nothing overlaps, is cut or wider than the page, asked for or run."""
+    for measures in (seen.measures, seen.opened):
+        assert measures["texts"] > 100
+        assert measures["wide"] <= 0, "the page scrolls sideways"
+        assert (measures["out"], measures["cut"], measures["over"]) == ([], [], [])
+    assert seen.asked == [page.resolve().as_uri()]
+    assert seen.said == []
+    assert seen.title.startswith("Morning report")
 
 
 @contextlib.contextmanager

@@ -7,11 +7,13 @@ from datetime import datetime
 
 import pytest
 
+from tests.browser import LOOKS, PRINTED, Browser, Look, chromium, require_sound
 from tests.demo import MORNING, take_demo
 from warehouse.dictionary import FILE
 from warehouse.layout import Layout
 from warehouse.query import Answer, as_table, run, text
 from warehouse.questions import QUESTIONS, Question
+from warehouse.report.morning import LATEST
 
 SHOWN = 6
 OPENING = f"""# Twenty questions, answered
@@ -73,3 +75,18 @@ def test_the_dictionary_leads_to_every_answer() -> None:
     for number, question in enumerate(QUESTIONS, start=1):
         assert f"{question.words} ({question.asker}) [Answer](answers.md#question-{number})" in page
         assert f"## Question {number}\n\n{question.words}" in answers
+
+
+@pytest.mark.parametrize("look", [*LOOKS, PRINTED], ids=str)
+def test_the_report_of_the_demo_can_be_read(layout: Layout, browser: Browser, look: Look) -> None:
+    """On a phone, a screen and paper nothing overlaps or is cut, and nothing is asked for."""
+    file = layout.reports / LATEST
+    require_sound(browser.look(file, look), file)
+    assert file.stat().st_size < 1_000_000
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser."""
+    with chromium(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 LONGEST_NAME = 80
 SHORT_NAME = 16
 LONG_AMOUNT = 26
+SHORT_AMOUNT = 12
 _AMOUNT = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 _STEP = 1000
@@ -59,7 +60,7 @@ def digits(value: object, *, signed: bool = False) -> Markup:
     if signed and not sign and (int(whole) or int(part or 0)):
         sign = "+"
     size = len(whole) + len(part or "")
-    kind = "long" if size > LONG_AMOUNT else "amount"
+    kind = "long" if size > LONG_AMOUNT else "amount" if size > SHORT_AMOUNT else "amount brief"
     first = len(whole) % 3 or 3
     shown = escape(sign) + _joined([whole[:first], *_threes(whole[first:])])
     if part:
