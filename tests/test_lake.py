@@ -1,8 +1,12 @@
 """The lake as a product: engines that know nothing of us read it, and lose no digit."""
 
 import datetime as dt
+import json
+import shutil
+import subprocess
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -11,6 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pytest
 
+from tests import side
 from tests.books import Amount, Night, night, written
 from warehouse.layout import Layout
 
@@ -123,19 +128,49 @@ def test_every_column_says_what_it_is(layout: Layout) -> None:
     assert all(schema.field(name).metadata[b"comment"] for name in schema.names)
 
 
+POLARS = """
+import json, polars, sys
+lazy = polars.scan_parquet(f"{sys.argv[1]}/*/*.parquet", hive_partitioning=False)
+frame = lazy.select("snapshot_date", "asset_id", "amount", "amount_text").collect()
+assert frame.schema["amount"] == polars.Decimal(38, 18)
+print(json.dumps(frame.rows(), default=str))
+"""
+SPARK = """
+import json, sys
+from pyspark.sql import SparkSession
+build = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+session = build.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+frame = session.read.parquet(sys.argv[1])
+found = frame.select("snapshot_date", "asset_id", "amount", "amount_text")
+assert dict(found.dtypes)["amount"] == "decimal(38,18)"
+print(json.dumps([tuple(row) for row in found.collect()], default=str))
+"""
+
+
+def elsewhere(python: Path, script: str, folder: Path) -> list[tuple[Any, ...]]:
+    """The rows that a program in another environment reads from a folder of the lake."""
+    ran = subprocess.run(
+        [str(python), "-c", script, str(folder)],
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=180,
+    )
+    rows = json.loads(ran.stdout.splitlines()[-1])
+    return [
+        (dt.date.fromisoformat(day), asset, None if amount is None else Decimal(amount), text)
+        for day, asset, amount, text in rows
+    ]
+
+
 def test_polars_reads_the_lake_exactly(layout: Layout) -> None:
     """Polars scans the same glob lazily and keeps the decimals."""
-    polars: Any = pytest.importorskip("polars", reason="polars is not installed here")
-    lazy = polars.scan_parquet(f"{layout.lake}/balances/*/*.parquet", hive_partitioning=False)
-    frame = lazy.select("snapshot_date", "asset_id", "amount", "amount_text").collect()
-    assert sent(frame.rows()) == wanted()
+    rows = elsewhere(side.python("engines"), POLARS, layout.lake / "balances")
+    assert sent(rows) == wanted()
 
 
+@pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java, and there is none here")
 def test_spark_reads_the_lake_exactly(layout: Layout) -> None:
     """Spark finds the partitions by itself and keeps the decimals."""
-    spark: Any = pytest.importorskip("pyspark.sql", reason="Spark and Java are not installed here")
-    session = spark.SparkSession.builder.master("local[1]").getOrCreate()
-    frame = session.read.parquet(str(layout.lake / "balances"))
-    found = frame.select("snapshot_date", "asset_id", "amount", "amount_text").collect()
-    assert sent([tuple(row) for row in found]) == wanted()
-    session.stop()
+    rows = elsewhere(side.python("spark"), SPARK, layout.lake / "balances")
+    assert sent(rows) == wanted()
