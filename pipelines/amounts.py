@@ -19,7 +19,7 @@ TYPE = pa.decimal128(38, 18)
 EXPONENT_LIMIT = 200
 LONGEST = 1000
 # What Arrow casts exactly to DECIMAL(38,18): anything else it may wrap or refuse, so it is gated.
-GATE = r"^-?[0-9]{1,20}(\.[0-9]{1,18})?$"
+GATE = r"^-?[0-9]{1,20}(?:\.[0-9]{1,18})?$"
 _GRAMMAR = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?", re.ASCII)
 _PLACES = Decimal("1e-18")
 _FITTING = decimal.Context(prec=38, traps=[decimal.Inexact, decimal.InvalidOperation])

@@ -107,9 +107,7 @@ class Writer:
         """Write the first of the rows that wait."""
         if rows:
             gathered = pa.Table.from_batches(self._pending)
-            self._writer.write_table(
-                gathered.slice(0, rows).combine_chunks(), row_group_size=ROW_GROUP
-            )
+            self._writer.write_table(gathered.slice(0, rows), row_group_size=ROW_GROUP)
             self._pending = gathered.slice(rows).to_batches()
             self._pending_rows -= rows
 
@@ -149,6 +147,12 @@ def _parquet_writer(table: Table, file: Any) -> Any:
             column.name
             for column in table.columns
             if column.kind is Kind.TEXT and column.name not in PLAIN
+        ],
+        # The smallest and largest of a row group: of no use where nobody looks for one value.
+        write_statistics=[
+            column.name
+            for column in table.columns
+            if column.kind is not Kind.AMOUNT and column.name != "amount_text"
         ],
         write_page_checksum=True,
         store_decimal_as_integer=False,
