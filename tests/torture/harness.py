@@ -82,6 +82,11 @@ class Harness:
         about = self._about(scenario) | {"log": str(log), "length": len(self.calls(scenario))}
         return bool(self.ask(do="replayed", **about) == self.logs[log]["disk"])
 
+    def peeks(self) -> list[str]:
+        """What somebody who reads a half-made file is caught with."""
+        found: list[str] = self.ask(do="watched", folder=str(self.folder / "peek"))
+        return found
+
     def read(self, scenario: str) -> Case:
         """An undisturbed run of it with readers."""
         self.log(scenario)

@@ -2,9 +2,12 @@
 
 It does to names what `power.replay` does to files. A file's content is the digest of how it came
 about, so different contents never have the same name; the same content may have two.
+
+What is in a half-made file makes no difference: nobody reads one, and `peeks` holds them to it.
 """
 
 import hashlib
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,6 +18,7 @@ from tests.torture.power import Call
 
 EMPTY = b"empty"
 FOLDER = "folder"
+HALF_MADE = re.compile(r"(^|/)\.(.+\.(aside|pulling)|tmp-.+?)(/|$)")
 
 
 @dataclass(slots=True)
@@ -68,10 +72,36 @@ def name_of(entries: Entries) -> int:
     """One number for the whole disk."""
     return hash(
         frozenset(
-            (path, one if isinstance(one, str) else (one.content, one.mode))
+            (path, one if isinstance(one, str) else _seen(path, one))
             for path, one in entries.items()
         )
     )
+
+
+def _seen(path: str, file: File) -> object:
+    return "half-made" if HALF_MADE.search(path) else (file.content, file.mode)
+
+
+def half_made(home: Path) -> set[str]:
+    """The half-made files of a home."""
+    names = (str(path.relative_to(home)) for path in home.rglob("*") if path.is_file())
+    return {name for name in names if HALF_MADE.search(name)}
+
+
+def peeks(log: Path, left: set[str]) -> list[str]:
+    """Half-made files that were left, and that a run which was watched read or gave a name."""
+    left, found = set(left), []
+    for call in power.calls(log):
+        if call.kind in ("create", "unlink"):
+            left.discard(call.path)
+        elif call.kind in ("open", "read") and call.path in left:
+            found.append(call.path)
+        elif call.kind == "rename":
+            moved = {one for one in left if f"{one}/".startswith(f"{call.path}/")}
+            names = {call.other + one.removeprefix(call.path) for one in moved}
+            found += [one for one in names if not HALF_MADE.search(one)]
+            left = left - moved | names
+    return found
 
 
 def apply(entries: Entries, call: Call) -> None:

@@ -73,10 +73,16 @@ def _read_on(file: Path, lines: Iterator[str], answer: int) -> None:
     os.write(answer, b"closed\n")
 
 
-def reading_until(home: Path, done: int) -> list[str | None]:
-    """Open the book anew, again and again, until `done` can be read; what was seen each time."""
+def reading_until(home: Path, done: int, began: int) -> list[str | None]:
+    """Open the book anew, again and again, until `done` can be read; what was seen each time.
+
+    Once it has been opened, a byte is written to `began`.
+    """
     os.set_blocking(done, False)
-    seen: list[str | None] = []
+    try:
+        seen = [view(home)]
+    finally:
+        os.write(began, b".")
     while True:
         seen.append(view(home))
         with contextlib.suppress(BlockingIOError):

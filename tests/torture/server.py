@@ -4,10 +4,7 @@ It runs with the shim preloaded: `python -m tests.torture.server`. A request is 
 standard input, the answer one line on standard output.
 """
 
-import contextlib
-import ctypes
 import gc
-import hashlib
 import json
 import os
 import resource
@@ -17,7 +14,6 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,54 +22,26 @@ import pandas as pd  # noqa: F401 - pyarrow loads it when first used: once is en
 import pyarrow.dataset
 import pyarrow.pandas_compat  # noqa: F401 - the same
 
-from tests.torture import breaches, power
+from tests.torture import breaches, model, power
+from tests.torture.children import armed, forked
+from tests.torture.judging import digest, judged
 from tests.torture.nights import answers, at
 from tests.torture.readers import Reader, reading_until
-from tests.torture.scenarios import SCENARIOS, Scenario, books, damage, lake, left_over, view
-from warehouse.layout import Layout, digest_of
+from tests.torture.scenarios import SCENARIOS, Scenario, books, lake, view
 
-MODES = {"count": 0, "before": 1, "after": 2, "torn": 3, "full": 4, "broken": 5}
-PATIENCE = 120
 Request = dict[str, Any]
 
 
-def forked(work: Callable[[], Any]) -> tuple[int, Any]:
-    """Do something in a child of ours; its wait status, and what it returned if it could."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        code = 1
-        with contextlib.suppress(BaseException):
-            os.close(read)
-            signal.alarm(PATIENCE)
-            try:
-                told = {"value": work()}
-                code = 0
-            except BaseException:  # noqa: BLE001 - the parent is told of it
-                told = {"error": traceback.format_exc()[-2000:]}
-            with os.fdopen(write, "w") as out:
-                json.dump(told, out)
-        os._exit(code)
-    os.close(write)
-    with os.fdopen(read) as told_by_child:
-        text = told_by_child.read()
-    _, status = os.waitpid(child, 0)
-    return status, json.loads(text) if text else {}
+_READERS: list[Reader] = []
 
 
 def interrupted(request: Request, home: Path) -> Any:
     """Do the action as the shim says; how many calls it made, if it lived to tell."""
-    shim = ctypes.CDLL(None)
     scenario = SCENARIOS[request["scenario"]]
     breaches.commit(request.get("breach"))
     log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC) if "log" in request else -1
-    shim.shim_arm.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_long, ctypes.c_int]
-    shim.shim_calls.restype = ctypes.c_long
-    shim.shim_arm(str(home).encode(), MODES[request["mode"]], request["point"], log)
-    try:
+    with armed(home, request["mode"], request["point"], log) as shim:
         scenario.act(home, scenario.moment)
-    finally:
-        shim.shim_disarm()
     return shim.shim_calls()
 
 
@@ -98,82 +66,6 @@ def case(request: Request) -> Any:
         problems += reader.problems("after the next run")
         reader.closes()
     return told | {"status": status, "told": by_child, "problems": problems, "open": int(is_open)}
-
-
-def judged(scenario: Scenario, home: Path, expected: Any, *, quick: bool) -> Any:
-    """What is wrong with a home before and after the next run; the same disk is judged once."""
-    disk = (scenario.name, digest(home), quick)
-    is_new = disk not in _JUDGED
-    if is_new:
-        _, told = forked(lambda: wrong(scenario, home, expected, quick=quick))
-        _JUDGED[disk], known = told.get("value", [["the reader or the next run died"], {}])
-        _KNOWN.update(known)
-    return {"problems": _JUDGED[disk], "new": is_new}
-
-
-_JUDGED: dict[tuple[str, str, bool], list[str]] = {}
-_KNOWN: dict[str, Any] = {}
-_READERS: list[Reader] = []
-
-
-def digest(home: Path) -> str:
-    """All that is on a disk: names, modes, links, bytes."""
-    told = hashlib.sha256()
-    for path in sorted(home.rglob("*")):
-        name = str(path.relative_to(home))
-        if name.startswith((".work", ".lock")):
-            continue
-        if path.is_symlink():
-            what = str(path.readlink())
-        else:
-            what = f"{path.stat().st_mode:o} {digest_of(path) if path.is_file() else ''}"
-        told.update(f"{name}\0{what}\0".encode())
-    return told.hexdigest()
-
-
-def wrong(scenario: Scenario, home: Path, expected: Any, *, quick: bool) -> Any:
-    """What is wrong before anything was mended, or after the next run; and what was seen."""
-    problems = seen(home, expected)
-    if not problems and not quick:
-        problems = recovered(scenario, home, expected)
-    return problems, _KNOWN
-
-
-def known(question: Callable[[Path], Any], home: Path) -> Any:
-    """What is seen in the published file; of the same bytes it is asked once."""
-    file = Layout(home).database
-    if not file.exists():
-        return question(home)
-    about = f"{question.__name__} {digest_of(file)}"
-    if about not in _KNOWN:
-        _KNOWN[about] = question(home)
-    return _KNOWN[about]
-
-
-def seen(home: Path, expected: Any) -> list[str]:
-    """What is wrong before anything was mended: readers see a whole old or a whole new book."""
-    try:
-        shown = known(view, home)
-    except Exception as error:  # noqa: BLE001 - whatever a reader meets
-        return [f"readers are refused: {type(error).__name__}: {error}"]
-    problems = [] if shown in expected["views"] else ["readers see neither the old nor the new"]
-    return problems + [f"right after: {one}" for one in damage(home)]
-
-
-def recovered(scenario: Scenario, home: Path, expected: Any) -> list[str]:
-    """What is wrong after the next run, which nobody helped."""
-    try:
-        scenario.again(home, scenario.moment + timedelta(hours=1))
-    except Exception:  # noqa: BLE001 - whatever it meets
-        return [f"the next run failed: {traceback.format_exc()[-1500:]}"]
-    problems = [f"after the next run: {one}" for one in damage(home)]
-    found = known(books, home) | lake(home)
-    if found != expected["outcome"]:
-        odd = sorted(name for name, _ in found.items() ^ expected["outcome"].items())
-        problems.append(f"after the next run not as an undisturbed run leaves it: {odd}")
-    if scenario.act is not SCENARIOS["prune"].act:
-        problems += [f"left over: {one}" for one in left_over(home)]
-    return problems
 
 
 def prepare(request: Request) -> Any:
@@ -215,9 +107,11 @@ def read(request: Request) -> Any:
     shutil.rmtree(home, ignore_errors=True)
     shutil.copytree(start / "home", home, symlinks=True)
     over, end = os.pipe()
+    begun, began = os.pipe()
     is_open = reader.opens(home)
     with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(forked, lambda: reading_until(home, over))
+        coming = pool.submit(forked, lambda: reading_until(home, over, began))
+        os.read(begun, 1)  # two must not fork at once: each would hold the other's pipe open
         status, told = forked(lambda: scenario.act(home, scenario.moment))
         os.write(end, b".")
         _, seen_by = coming.result()
@@ -225,11 +119,29 @@ def read(request: Request) -> Any:
     if is_open:
         problems += reader.problems("after the run")
         reader.closes()
-    for descriptor in (over, end):
+    for descriptor in (over, end, begun, began):
         os.close(descriptor)
-    came = seen_by.get("value", ["the reader died"])
+    came = seen_by.get("value", [f"the reader died: {seen_by}"])
     problems += [f"a reader saw {one}" for one in came if one not in expected["views"]]
     return {"reads": len(came), "problems": problems}
+
+
+def watched(request: Request) -> Any:
+    """What a reader of a half-made file is caught with."""
+    home = Path(request["folder"])
+    home.mkdir()
+    half_made, log = home / ".x.aside", home.with_name("watched.log")
+    half_made.touch()
+
+    def peek() -> list[str]:
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        with armed(home, "watched", 0, descriptor):
+            half_made.read_bytes()
+        return model.peeks(log, model.half_made(home))
+
+    _, told = forked(peek)
+    shutil.rmtree(home)
+    return told.get("value")
 
 
 def _otherwise(scenario: Scenario, start: Path) -> Iterator[Path]:
@@ -253,7 +165,13 @@ def main() -> None:
         answers(at(number).date())  # made once, here, for all children
     gc.freeze()  # what stands is not looked at again, so children share its pages
     _READERS.append(Reader())
-    doing = {"prepare": prepare, "case": case, "replayed": replayed, "read": read}
+    doing = {
+        "prepare": prepare,
+        "case": case,
+        "replayed": replayed,
+        "read": read,
+        "watched": watched,
+    }
     for line in sys.stdin:
         request = json.loads(line)
         try:

@@ -3,7 +3,8 @@
    Preloaded into a Python that forks one child for each point. `shim_arm` says what is to happen:
    nothing (0), die before the call (1), after it (2), in the middle of a write (3), or the call
    fails: with ENOSPC from there on (4), with EIO once (5). With a log, each call is written down
-   with its bytes, so that what a power cut leaves can be made from it. */
+   with its bytes, so that what a power cut leaves can be made from it; or watched (6), without its
+   bytes, but with every hidden file that is opened to be read. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,11 +17,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { NOTHING, BEFORE, AFTER, TORN, FULL, BROKEN };
+enum { NOTHING, BEFORE, AFTER, TORN, FULL, BROKEN, WATCHED };
 
 static char prefix[PATH_MAX];
 static size_t prefix_length;
@@ -82,6 +84,7 @@ static void put(const void *bytes, size_t size) {
 static void note(const char *kind, const char *path, const char *other, int64_t at,
                  const struct iovec *parts, int count) {
     if (log_fd < 0) return;
+    if (mode == WATCHED) count = 0;
     int64_t size = 0;
     for (int i = 0; i < count; i++) size += (int64_t)parts[i].iov_len;
     char head[2 * PATH_MAX + 128];
@@ -250,11 +253,25 @@ int posix_fallocate64(int fd, off64_t at, off64_t size) { return posix_fallocate
 
 int ftruncate64(int fd, off64_t size) { return ftruncate(fd, size); }
 
+static int looked_into(int folder, const char *name, int flags, mode_t rights) {
+    char path[PATH_MAX];
+    struct stat about;
+    int fd = (int)syscall(SYS_openat, folder, name, flags, rights);
+    int kept = errno;
+    if (mode == WATCHED && fd >= 0 && path_at(folder, name, path) && strstr(path + prefix_length - 1, "/.") &&
+        !fstat(fd, &about) && S_ISREG(about.st_mode)) {
+        pthread_mutex_lock(&lock);
+        note("read", path, "", 0, NULL, 0);
+        pthread_mutex_unlock(&lock);
+    }
+    errno = kept;
+    return fd;
+}
+
 static int opened(int folder, const char *name, int flags, mode_t rights) {
     char path[PATH_MAX];
     int changes = flags & (O_CREAT | O_TRUNC) && (flags & O_TMPFILE) != O_TMPFILE;
-    if (!changes || !path_at(folder, name, path))
-        return (int)syscall(SYS_openat, folder, name, flags, rights);
+    if (!changes || !path_at(folder, name, path)) return looked_into(folder, name, flags, rights);
     struct iovec none = {NULL, 0};
     COUNTED(1, flags & O_TRUNC ? "create" : "open", path, "", rights, &none, 1, int,
             (int)syscall(SYS_openat, folder, name, flags, rights));

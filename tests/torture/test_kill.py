@@ -10,10 +10,11 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.torture import power
+from tests.torture import model, power
 from tests.torture.breaches import STRIKES
 from tests.torture.harness import WAYS, Case, Harness, done, started
 from tests.torture.power import Call
@@ -112,6 +113,16 @@ def test_the_log_of_a_run_leaves_nothing_out(harness: Harness, scenario: str, si
     """Done again, the calls of a run make the very disk that it made: power cuts start there."""
     if scenario in ("next", "prune") or sized(0, 1):
         assert harness.is_logged_whole(scenario)
+
+
+def test_who_reads_a_half_made_file_is_caught(harness: Harness, tmp_path: Path) -> None:
+    """Disks that differ only in half-made files are one disk because this never happens."""
+    assert harness.peeks() == [".x.aside"]
+    log = tmp_path / "log"
+    log.write_text("create\t.a.aside\t\t0\t0\nread\t.a.aside\t\t0\t0\nread\t.b.aside\t\t0\t0\n")
+    assert model.peeks(log, {".a.aside", ".b.aside"}) == [".b.aside"]
+    log.write_text("rename\tv/.tmp-1\tv/1\t0\t0\n")
+    assert model.peeks(log, {"v/.tmp-1/x"}) == ["v/1/x"]
 
 
 def test_the_models_of_a_power_cut_leave_nothing_out() -> None:

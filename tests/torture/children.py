@@ -1,0 +1,51 @@
+"""Children of the server: forked for one piece of work each, with the shim armed in them or not."""
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+MODES = {"count": 0, "before": 1, "after": 2, "torn": 3, "full": 4, "broken": 5, "watched": 6}
+PATIENCE = 120
+
+
+def forked(work: Callable[[], Any]) -> tuple[int, Any]:
+    """Do something in a child of ours; its wait status, and what it returned if it could."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        with contextlib.suppress(BaseException):
+            os.close(read)
+            signal.alarm(PATIENCE)
+            try:
+                told = {"value": work()}
+                code = 0
+            except BaseException:  # noqa: BLE001 - the parent is told of it
+                told = {"error": traceback.format_exc()[-2000:]}
+            with os.fdopen(write, "w") as out:
+                json.dump(told, out)
+        os._exit(code)
+    os.close(write)
+    with os.fdopen(read) as told_by_child:
+        text = told_by_child.read()
+    _, status = os.waitpid(child, 0)
+    return status, json.loads(text) if text else {}
+
+
+@contextlib.contextmanager
+def armed(home: Path, mode: str, point: int, log: int) -> Iterator[ctypes.CDLL]:
+    """The shim at work below a home."""
+    shim = ctypes.CDLL(None)
+    shim.shim_arm.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_long, ctypes.c_int]
+    shim.shim_calls.restype = ctypes.c_long
+    shim.shim_arm(str(home).encode(), MODES[mode], point, log)
+    try:
+        yield shim
+    finally:
+        shim.shim_disarm()
