@@ -11,7 +11,7 @@ from pipelines.writer import the_writer
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Write a backup, or put one into an empty home and make lake and warehouse of it."""
-    target = Path(arguments.file).absolute()
+    target = Path(arguments.file).resolve()
     if arguments.command == "backup":
         return _out(nightbook, target)
     return _in(nightbook, target)

@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Write the units; starts nothing, and says what does."""
     layout = nightbook.layout
     nightbook.settings(api=True)
-    into = Path(arguments.into).absolute() if arguments.into else _place()
+    into = Path(arguments.into).resolve() if arguments.into else _place()
     is_system = into == SYSTEM
     texts = {name: rendered(name, layout, Path.cwd(), is_system=is_system) for name in UNITS}
     make_directory(into)

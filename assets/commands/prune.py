@@ -4,6 +4,7 @@ import argparse
 from decimal import Decimal, InvalidOperation
 
 from assets import publishing
+from assets.commands.terminal import counted
 from assets.resources import Nightbook
 from pipelines import lake
 from pipelines.prune import prune
@@ -12,7 +13,7 @@ from pipelines.writer import the_writer
 A_PERSON_MUST_DECIDE = 3
 GIGABYTE = 10**9
 FOR_EVER = (
-    "Kept for ever, whatever the limits: manifests and decisions of every night, the newest book, "
+    "Kept for ever, whatever the limits: manifests and decisions of every night, the newest book,\n"
     "nights that wait for a decision, and those whose rows a kept night carried over."
 )
 
@@ -56,8 +57,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             publishing.refresh(nightbook)
     verb = "would go" if arguments.dry_run else "went"
     nights, size = len(gone.snapshots), gone.byte_count / 1e6
-    ones = "1 night" if nights == 1 else f"{nights} nights"
-    print(f"{ones} {verb}: {len(gone.files)} files, {size:.1f} MB.")
+    print(f"{counted(nights, 'night')} {verb}: {len(gone.files)} files, {size:.1f} MB.")
     for snapshot_id in gone.snapshots:
         print(f"  {snapshot_id}")
     print(f"Bodies and tables of the nights that stay take {gone.left / 1e6:.1f} MB.")

@@ -2,6 +2,7 @@
 
 import argparse
 
+from assets.commands.terminal import counted
 from assets.concerns import concerns, late
 from assets.resources import Nightbook
 from assets.ticks import next_tick
@@ -20,12 +21,13 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     books = list(snapshots.books(known).values())
     found = [*filter(None, [late(nightbook)]), *concerns(nightbook)]
     print(f"last night  {_told(known[-1]) if known else 'none yet: nightbook run takes the first'}")
-    print(f"book        {_told(books[-1]) if books else 'none yet'}; {len(books)} nights in all")
+    nights = counted(len(books), "night")
+    print(f"book        {_told(books[-1]) if books else 'none yet'}; {nights} in all")
     tick = next_tick(settings, now)
     print(f"next        {tick:%Y-%m-%d %H:%M} {settings.timezone}, if the daemon is up")
     missing = "no dead-man's switch: set NIGHTBOOK_HEARTBEAT"
     switch = "and a dead-man's switch" if settings.heartbeat else missing
-    print(f"alerts      {len(settings.alerts)} channels; {switch}")
+    print(f"alerts      {counted(len(settings.alerts), 'channel')}; {switch}")
     print(f"wrong       {'; '.join(one.title for one in found) or 'nothing'}")
     for one in found:
         print(f"            {one.title}: {one.command}")

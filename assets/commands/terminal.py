@@ -40,6 +40,11 @@ class Teller:
         print(f"{CLEAR}  {words[: width() - 3]}", end="", flush=True)
 
 
+def counted(number: int, thing: str) -> str:
+    """A number of things, as one says it."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 def is_terminal() -> bool:
     """Whether a person reads along."""
     return sys.stdout.isatty()
