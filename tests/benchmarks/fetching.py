@@ -71,10 +71,13 @@ def land(origin: str, home: str) -> None:
 
 
 def large_body(path: Path, size: int) -> None:
-    """Portfolios of scale M over and over, under other ids, until they fill `size` bytes."""
+    """Portfolios of scale S over and over, under other ids, until they fill `size` bytes.
+
+    They are larger than what zstd looks back on, so that they compress as if all were different.
+    """
     told = [
         (str(one["id"]), json.dumps(one, separators=(",", ":")))
-        for one in portfolios(SCALES["M"], 7)
+        for one in portfolios(SCALES["S"], 7)
     ]
     copy = 0
     with path.open("w", encoding="ascii") as file:
