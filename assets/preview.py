@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from warehouse.report.markdown import escaped
+
 ROWS = 5
 LONGEST_CELL = 40
 HIDDEN = ("snapshot_date",)
-_MARKUP = "\\`*_{}[]()<>#+!|~&"
 
 
 def preview(path: Path) -> str:
@@ -40,4 +41,4 @@ def cell(value: object) -> str:
     )
     if len(text) > LONGEST_CELL:
         text = f"{text[: LONGEST_CELL - 1]}…"
-    return "".join(f"\\{char}" if char in _MARKUP else char for char in text)
+    return escaped(text)

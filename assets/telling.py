@@ -11,7 +11,7 @@ from pipelines import snapshots
 from pipelines.writer import WriterBusy, the_writer
 from warehouse.reconcile import desk
 from warehouse.reconcile.refusals import Ambiguous, NotReconciled
-from warehouse.report.morning import report
+from warehouse.report.morning import ask_all, write
 
 REPORT = dg.AssetKey("report")
 RECONCILIATION = dg.AssetKey("reconciliation")
@@ -32,14 +32,12 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
     )
     def morning_report(nightbook: dg.ResourceParam[Nightbook]) -> dg.MaterializeResult:
         settings, layout = nightbook.settings(), nightbook.layout
-        file = report(
-            layout.database,
-            layout.reports,
-            now=nightbook.now().astimezone(settings.timezone),
-            program_version=program_version(),
-        )
+        now = nightbook.now().astimezone(settings.timezone)
+        morning = ask_all(layout.database, now)
+        file = write(morning, layout.reports, program_version=program_version())
         return dg.MaterializeResult(
             metadata={
+                "report": dg.MetadataValue.md(morning.markdown),
                 "path": dg.MetadataValue.path(str(file)),
                 "bytes": dg.MetadataValue.int(file.stat().st_size),
             }

@@ -24,8 +24,8 @@ from warehouse.database import publish
 from warehouse.layout import Layout
 from warehouse.ops import DRIFT, INEXACT, REJECTS, REQUESTS
 from warehouse.query import run
-from warehouse.report import charts, words
-from warehouse.report.morning import LATEST, ReportFailed, page, report
+from warehouse.report import charts, markdown, words
+from warehouse.report.morning import LATEST, ReportFailed, ask_all, page, report
 
 GOLDEN = Path(__file__).with_name("test_report_golden.txt")
 NOW = datetime(2026, 11, 20, 6, tzinfo=UTC)
@@ -299,6 +299,22 @@ def test_no_name_can_do_harm(tmp_path: Path, state: str) -> None:
     assert not re.search("[\u202e\x1b\x01]", found.text)
 
 
+def test_the_report_in_short_says_the_same_and_links_nowhere(small: Path, tmp_path: Path) -> None:
+    """As Markdown it has the headline, exact figures and findings; no name ends a cell or links."""
+    short = ask_all(small, NOW).markdown
+    assert short.startswith("**The night of 2026-11-20 is complete and is the book.**")
+    assert f"| HUGE | 1{'0' * 30} | 0.5 | -{'9' * 30}.5 |" in short
+    hostile = hostile_night("20261120T021500Z")
+    told = ask_all(warehouse(tmp_path, [hostile], reason=" ".join(HOSTILE)), NOW).markdown
+    assert len(told) < 30_000
+    unescaped = re.sub(r"(`+) .*? \1(?!`)", "", re.sub(r"\\[!-~]", "", told))
+    assert not re.search(r"[<>]|\]\(|https?:|www\.", unescaped)
+    for line in told.splitlines():
+        assert not re.search("[\u202e\x1b\x01]", line)
+        if line.startswith("| "):
+            assert line.endswith(" |")
+
+
 def test_the_page_asks_nobody_for_anything(small: Path) -> None:
     """No address, no script, no import; the page's own policy refuses them, all but its style."""
     html = page(small, now=NOW, program_version="0.0.0")
@@ -448,7 +464,7 @@ def test_any_amounts_can_be_drawn(values: list[float]) -> None:
     assert read(drawn).tags == {"svg", "path", "text"}
 
 
-@pytest.mark.parametrize("module", [words, charts], ids=["words", "charts"])
+@pytest.mark.parametrize("module", [words, charts, markdown], ids=["words", "charts", "markdown"])
 def test_examples_in_docstrings_are_true(module: ModuleType) -> None:
     """What a docstring shows is what comes out."""
     tried = doctest.testmod(module)

@@ -8,6 +8,7 @@ import base64
 import contextlib
 import hashlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,13 +19,42 @@ from markupsafe import Markup
 from warehouse.layout import written_aside
 from warehouse.query import opened
 from warehouse.report import changes, holdings, night, watch
+from warehouse.report.markdown import markdown
 from warehouse.report.parts import Section
-from warehouse.report.source import BUILD, Nights, ReportFailed, ask, nights
+from warehouse.report.source import BUILD, Nights, Record, ReportFailed, ask, nights
 
-__all__ = ["LATEST", "ReportFailed", "page", "report"]
+__all__ = ["LATEST", "Morning", "ReportFailed", "ask_all", "page", "report", "write"]
 
 LATEST = "latest.html"
 _HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Morning:
+    """All that a report tells, asked of one connection: one night, never two."""
+
+    now: datetime
+    state: str
+    headline: Markup
+    warnings: tuple[Markup, ...]
+    sections: tuple[Section, ...]
+    build: Record | None
+
+    @property
+    def markdown(self) -> str:
+        """The same in short, as Markdown."""
+        return markdown(self.headline, self.warnings, self.sections)
+
+
+def ask_all(database: Path, now: datetime) -> Morning:
+    """Ask the warehouse for everything; raises as `report` does."""
+    with contextlib.closing(opened(database)) as connection:
+        found = nights(connection)
+        sections = tuple(_sections(connection, found))
+        build = ask(connection, BUILD).rows
+    state, headline = night.headline(found)
+    warnings = tuple(night.warnings(found, now))
+    return Morning(now, state, headline, warnings, sections, build[0] if build else None)
 
 
 def report(database: Path, folder: Path, *, now: datetime, program_version: str) -> Path:
@@ -34,8 +64,13 @@ def report(database: Path, folder: Path, *, now: datetime, program_version: str)
     where no warehouse is published, `ReportFailed` where the file is no warehouse of ours; then
     nothing is written.
     """
-    made = page(database, now=now, program_version=program_version).encode()
-    file = folder / f"{now.date().isoformat()}.html"
+    return write(ask_all(database, now), folder, program_version=program_version)
+
+
+def write(morning: Morning, folder: Path, *, program_version: str) -> Path:
+    """Write what was asked as the page of its date, and as `latest.html`; gives the former."""
+    made = _page(morning, program_version).encode()
+    file = folder / f"{morning.now.date().isoformat()}.html"
     for path in (file, folder / LATEST):
         with written_aside(path) as out:
             out.write(made)
@@ -43,26 +78,25 @@ def report(database: Path, folder: Path, *, now: datetime, program_version: str)
 
 
 def page(database: Path, *, now: datetime, program_version: str) -> str:
-    """The report as HTML, all of it from one connection: one night, never two."""
-    with contextlib.closing(opened(database)) as connection:
-        found = nights(connection)
-        sections = tuple(_sections(connection, found))
-        build = ask(connection, BUILD).rows
-    state, headline = night.headline(found)
+    """The report as HTML."""
+    return _page(ask_all(database, now), program_version)
+
+
+def _page(morning: Morning, program_version: str) -> str:
     style = Markup((_HERE / "page.css").read_text("utf-8"))  # noqa: S704 - our own file
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return _template().render(
-        day=now.date().isoformat(),
-        state=state,
-        headline=headline,
-        warnings=tuple(night.warnings(found, now)),
-        sections=sections,
+        day=morning.now.date().isoformat(),
+        state=morning.state,
+        headline=morning.headline,
+        warnings=morning.warnings,
+        sections=morning.sections,
         style=style,
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
         "form-action 'none'",
-        made=f"{now.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
+        made=f"{morning.now.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         program_version=program_version,
-        build=build[0] if build else None,
+        build=morning.build,
     )
 
 

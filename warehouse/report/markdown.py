@@ -1,0 +1,62 @@
+"""The morning report as Markdown: for places that show no page of their own, like Dagster's.
+
+Names come from the wire, so every text is escaped: none can end a cell, start a link or markup.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from markupsafe import Markup
+
+from warehouse.report.parts import Section, Table
+
+ROWS = 8
+_MARKUP = "\\`*_{}[]()<>#+!|~&"
+_BAR = "\\|"
+_ADDRESS = re.compile(r"://|www\.|@", re.IGNORECASE)
+
+
+def escaped(text: str) -> str:
+    r"""A text as Markdown that shows just it: what looks like an address becomes code, not a link.
+
+    >>> print(escaped("a|b [c](d)"), escaped("www.x"))
+    a\|b \[c\]\(d\) ` www.x `
+    """
+    if _ADDRESS.search(text):
+        fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+        return f"{fence} {text.replace('|', _BAR)} {fence}"
+    return "".join(f"\\{char}" if char in _MARKUP else char for char in text)
+
+
+def markdown(headline: Markup, warnings: Iterable[Markup], sections: Iterable[Section]) -> str:
+    """What was told this morning, section by section, the first rows of each table; no charts."""
+    return "\n".join(_lines(headline, warnings, sections))
+
+
+def _lines(
+    headline: Markup, warnings: Iterable[Markup], sections: Iterable[Section]
+) -> Iterator[str]:
+    yield f"**{_text(headline)}**\n"
+    for warning in warnings:
+        yield f"{_text(warning)}\n"
+    for section in sections:
+        yield f"## {escaped(section.title)}: {escaped(section.figure)}\n"
+        for sentence in section.notes:
+            yield f"{_text(sentence)}\n"
+        for table in section.tables:
+            yield from _table(table)
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield f"**{escaped(table.title)}**\n"
+    yield f"| {' | '.join(escaped(column.head) for column in table.columns)} |"
+    yield f"|{''.join('---:|' if column.is_number else '---|' for column in table.columns)}"
+    for row in table.rows[:ROWS]:
+        yield f"| {' | '.join(map(_text, row))} |"
+    if len(table.rows) > ROWS or table.more:
+        yield "\nMore rows are in the report."
+    yield ""
+
+
+def _text(given: Markup) -> str:
+    return escaped(given.striptags())
