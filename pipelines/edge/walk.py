@@ -18,6 +18,10 @@ MEMBERS = 64
 """Keys an envelope may have (the document has two): a body of keys must not fill the memory."""
 RECORDS = 250_000
 """Records one list may have: nor must a body of `{}`."""
+LARGEST = 1 << 27
+"""Bytes one record may have: what is checked in one step lies in memory at once."""
+OTHER = 1 << 21
+"""Bytes a member beside `data` may have before its end is looked for no more."""
 
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _NEXT = re.compile(r"trailing characters \(byte ([0-9]+)\)")
@@ -59,7 +63,9 @@ class Walk:
             raise Misread(f"the envelope has more than {MEMBERS} members")
         self._take(b":")
         is_list = self._peek() == b"["
-        start, end = self._records() if key == "data" and is_list else self._value()
+        is_data = key == "data"
+        limit = LARGEST if is_data else OTHER
+        start, end = self._records() if is_data and is_list else self._value(limit)
         self.members[key] = msgspec.Raw(self._view[start:end])
 
     def _records(self) -> tuple[int, int]:
@@ -70,18 +76,18 @@ class Walk:
                 raise Misread(f"`data` has more than {RECORDS:,} records")
             first, end = self._value()
             self.spans.extend((first - start, end - start))
-            self._give_back()
             if self._peek() == b"]":
                 break
             self._take(b",")
         self._take(b"]")
         return start, self._at
 
-    def _value(self) -> tuple[int, int]:
+    def _value(self, limit: int = LARGEST) -> tuple[int, int]:
         """Where the value at hand begins and ends; what follows it is at hand afterwards."""
         self._peek()
         start = self._at
-        self._at += _step(self._view[start:])
+        self._at += _step(self._view[start : start + limit], limit)
+        self._give_back()
         end = self._at
         while self._view[end - 1] in b" \t\n\r":
             end -= 1
@@ -104,7 +110,7 @@ class Walk:
             give_back(self._body)
 
 
-def _step(view: memoryview) -> int:
+def _step(view: memoryview, limit: int) -> int:
     """Bytes to the next thing after the value that begins here."""
     try:
         msgspec.json.decode(view, type=msgspec.Raw)
@@ -114,4 +120,6 @@ def _step(view: memoryview) -> int:
         return len(view)
     if step := _NEXT.search(found):
         return int(step[1]) - 1
+    if len(view) == limit:
+        raise Misread(f"a record, or a member beside `data`, is larger than {limit:,} bytes")
     raise Misread(f"not JSON: {found}")

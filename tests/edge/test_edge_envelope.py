@@ -232,3 +232,20 @@ def test_any_clean_records_come_back_as_they_were(records: list[dict[str, Any]])
     elements = split(read_envelope(body, single=False))
     assert [json.loads(bytes(element)) for element in elements] == records
     assert [record_defect(element) for element in elements] == [None] * len(records)
+
+
+def test_what_is_too_large_for_one_step_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record or a `meta` without end must not be taken into memory to be looked at."""
+    monkeypatch.setattr(walk, "LARGEST", 4096)
+    monkeypatch.setattr(walk.Walk._value, "__defaults__", (4096,))
+    monkeypatch.setattr(envelope_module, "_LARGE", 1)
+    for size, is_good in ((4000, True), (5000, False)):
+        body = b'{"data":[{"a":"' + b"x" * size + b'"}],"meta":{}}'
+        if is_good:
+            assert len(split(read_envelope(body, single=False))) == 1
+        else:
+            with pytest.raises(Misread, match="larger than 4,096 bytes"):
+                read_envelope(body, single=False)
+    monkeypatch.setattr(walk, "OTHER", 4096)
+    with pytest.raises(Misread, match="beside `data`, is larger"):
+        read_envelope(b'{"data":[],"meta":{"a":"' + b"x" * 5000 + b'"}}', single=False)
