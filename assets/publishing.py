@@ -6,7 +6,7 @@ No Dagster here: the nightly job, `accept`, `reject` and `rebuild` all publish t
 import shutil
 import sys
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from assets import decisions
 from assets.journal import WARNING, Tell
@@ -42,7 +42,7 @@ def refresh(nightbook: Nightbook, *, fresh: bool = False) -> Published:
             return publish(
                 layout,
                 Contents(books, shelf.nightly, shelf.snapshots, shelf.digests, _reconciled(layout)),
-                version=_version(now),
+                version=_version(layout, now),
                 built_at=now,
                 program_version=program_version(),
                 fresh=fresh,
@@ -60,8 +60,12 @@ def _reconciled(layout: Layout) -> Rows | None:
         return None
 
 
-def _version(now: datetime) -> str:
-    return now.astimezone(UTC).strftime("%Y%m%dT%H%M%S%fZ")
+def _version(layout: Layout, now: datetime) -> str:
+    """A name that no version has: on a clock that stands, or runs back, the next microsecond."""
+    moment = now.astimezone(UTC)
+    while (layout.warehouse / "versions" / f"{moment:%Y%m%dT%H%M%S%fZ}").exists():
+        moment += timedelta(microseconds=1)
+    return f"{moment:%Y%m%dT%H%M%S%fZ}"
 
 
 def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:

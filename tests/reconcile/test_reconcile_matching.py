@@ -323,7 +323,7 @@ def test_breaks_that_net_to_zero_within_a_venue_are_placements(desk: Desk) -> No
         ("1.2345", "1234500000000000000", "Another unit"),
         ("1234.5", "1243.5", "Two digits transposed"),
         ("1.23456789", "1.23", "Rounded to 2 decimals"),
-        ("77", "55", "Ledger a day behind"),
+        ("77", "55", "A day behind"),
         ("77", "56", ""),
     ],
 )

@@ -107,7 +107,7 @@ def _behind(case: Case) -> str:
     if case.judged.pair.ledger is None or case.past.snapshot is None or case.ledger == 0:
         return ""
     if case.ledger == exact(case.past.snapshot) and case.ledger != case.snapshot:
-        return "Ledger a day behind: it has yesterday's amount"
+        return "A day behind: the ledger has yesterday's amount, tonight is not booked"
     return ""
 
 

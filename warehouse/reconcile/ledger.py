@@ -1,5 +1,6 @@
 """What a ledger is once it is read: every row used, skipped or rejected, and where it stands."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -38,7 +39,7 @@ class Lines(Sequence[Line]):
     def add(self, names: tuple[str, ...], amount: Amount, file: int, line: int) -> None:
         """Take in one row."""
         for column, name in zip(self.names, names, strict=True):
-            column.append(name)
+            column.append(sys.intern(name))
         self.amounts.append(amount.text)
         self.decimals.append(amount.decimals)
         self.numbers.append(amount.is_number)

@@ -18,6 +18,7 @@ from warehouse.reconcile.store import Folder, Json
 from warehouse.reconcile.tieout import rolled, tied
 
 _TWICE = 20
+_LEAST_MEGABYTES, _ACCOUNTS_PER_MEGABYTE = 256, 2500
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +32,14 @@ class Done:
 
 def run(source: Source, folder: Folder, config: Config, given: Given) -> Done:
     """Reconcile one book; nothing is written before everything is read."""
+    _in_little_memory(source)
     ours, paths = inbox.workbooks(folder, store.seen(folder))
     found = inbox.ledgers(folder, source.day, paths, given.pause)
     if not found.ledgers:
         return Done(None, (), (_late(folder, source), *found.notices))
     ledger = read_ledger(found.ledgers, config, store.mappings(folder), source.day)
     said = [*found.notices, *_read_back(folder, ours)]
+    del found  # the cells of a large ledger, which are not needed any more
     prior = store.before(folder, source.day)
     days = store.days(folder)
     is_newest = not days or source.day >= days[-1]
@@ -53,6 +56,12 @@ def run(source: Source, folder: Folder, config: Config, given: Given) -> Done:
     shown = _shown(source, folder, (ledger, outcome, known), (config, given), notices)
     result = kept(folder, shown, config, given)
     return Done(result, written(folder, shown), tuple(notices))
+
+
+def _in_little_memory(source: Source) -> None:
+    """Let DuckDB spill early: the ledger of a large book stands in memory beside it."""
+    megabytes = max(_LEAST_MEGABYTES, source.rows["Accounts"] // _ACCOUNTS_PER_MEGABYTE)
+    source.connection.execute(f"set memory_limit = '{megabytes}MB'")
 
 
 def _late(folder: Folder, source: Source) -> Notice:

@@ -5,14 +5,18 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from xlsxwriter.utility import xl_col_to_name
+
 from warehouse.reconcile.annotations import in_cell
 from warehouse.workbook.cells import LONGEST_NUMBER, is_hostile
 from warehouse.workbook.columns import Kind
-from warehouse.workbook.frame import Draft, must, print_set_up
+from warehouse.workbook.frame import Draft, must, print_set_up, sizes
 
 PLACES = 18
 _WHOLE = 15
 _TALL = 15.0
+_DECIMALS = 13.0  # the point, ten decimals, and room at both ends
+_WIDEST = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +36,20 @@ class Paper:
     """One sheet, written from top to bottom."""
 
     def __init__(self, draft: Draft, name: str, headings: Sequence[Heading]) -> None:
+        self._draft = draft
+        self._needed: dict[int, float] = {}
         self.sheet = draft.book.add_worksheet(name)
         self.name = name
         self.headings = headings
         self.row = 0
         self._formats = draft.formats
-        text = {"num_format": "@", "valign": "top", "text_wrap": True}
+        text = {"num_format": "@", "valign": "vcenter", "text_wrap": True}
         yellow = text | {"bg_color": "#FFF9DB", "locked": False, "border": 4}
         self._yellow = draft.book.add_format(yellow)
         self._quoted_yellow = draft.book.add_format(yellow | {"quote_prefix": True})
         self._wrapped = draft.book.add_format(text)
         self._quoted = draft.book.add_format(text | {"quote_prefix": True})
-        self._date = draft.book.add_format({"num_format": "yyyy-mm-dd", "valign": "top"})
+        self._date = draft.book.add_format({"num_format": "yyyy-mm-dd", "valign": "vcenter"})
         for place, one in enumerate(headings):
             options = {} if one.is_printed else {"level": 1}
             self.sheet.set_column(place, place, one.width, None, options)
@@ -58,8 +64,11 @@ class Paper:
     def heads(self, titles: Sequence[str] = ()) -> None:
         """The header, of all columns or of other ones."""
         self.sheet.set_row(self.row, 32)
+        figures = [not titles and one.kind in ("amount", "exact") for one in self.headings]
         for place, text in enumerate(titles or [one.title for one in self.headings]):
-            must(self.sheet.write_string(self.row, place, text, self._formats.header))
+            to_the_right = place < len(figures) and figures[place]
+            shape = self._formats.header_right if to_the_right else self._formats.header
+            must(self.sheet.write_string(self.row, place, text, shape))
         self.row += 1
 
     def text(self, place: int, text: str, kind: str = "text", shape: Any = None) -> None:
@@ -70,11 +79,19 @@ class Paper:
                 "exact": (self._formats.cells[Kind.EXACT], self._formats.hostile[Kind.EXACT]),
             }.get(kind, (self._wrapped, self._quoted))
             shape = quoted if is_hostile(text) else plain
+        if kind == "exact":
+            self._widen(place, len(text) + 3.0)
         must(self.sheet.write_string(self.row, place, in_cell(text), shape))
+
+    def _widen(self, place: int, width: float) -> None:
+        self._needed[place] = max(self._needed.get(place, 0), min(width, _WIDEST))
 
     def number(self, place: int, text: str | None, shape: Any = None) -> None:
         """An exact text as the number nearest to it, where a number can be."""
         if text is not None and len(text) <= LONGEST_NUMBER:
+            whole = len(text.partition(".")[0])
+            if whole <= _WHOLE:  # beyond, it is shown in powers of ten
+                self._widen(place, whole + whole // 3 + _DECIMALS)
             shape = shape or self._formats.cells[Kind.NUMBER]
             must(self.sheet.write_number(self.row, place, float(text), shape))
 
@@ -109,8 +126,11 @@ class Paper:
                 self.day(place, value)
             else:
                 self.text(place, str(value), heading.kind)
-        pairs = zip(values, self.headings, strict=True)
-        longest = max(_lines(str(value), heading) for value, heading in pairs)
+        longest = max(
+            _lines(str(value), heading)
+            for value, heading in zip(values, self.headings, strict=True)
+            if heading.is_printed and value is not None
+        )
         self.sheet.set_row(self.row, _TALL * min(longest, 12))
         self.row += 1
 
@@ -125,12 +145,28 @@ class Paper:
     def finish(self, header: int, footer: str, frozen: int) -> None:
         """Panes, filter and print set-up of a table whose header stands in a row."""
         last = max(self.row - 1, header)
+        self.fit(header + 1, last)
         self.sheet.freeze_panes(header + 1, frozen)
         self.sheet.autofilter(header, 0, last, len(self.headings) - 1)
         printed = sum(one.is_printed for one in self.headings)
         self.sheet.print_area(0, 0, last, printed - 1)
         self.sheet.repeat_rows(header)
         print_set_up(self.sheet, footer=f"{footer}, {self.name}")
+
+    def fit(self, first: int, last: int) -> None:
+        """Make room for the longest amounts, and show the smallest and largest by their powers."""
+        for place, needed in self._needed.items():
+            heading = self.headings[place]
+            if needed > heading.width:
+                options = {} if heading.is_printed else {"level": 1}
+                self.sheet.set_column(place, place, needed, None, options)
+        amounts = [place for place, one in enumerate(self.headings) if one.kind == "amount"]
+        areas = tuple(
+            f"{xl_col_to_name(place)}{first + 1}:{xl_col_to_name(place)}{max(last, first) + 1}"
+            for place in amounts
+        )
+        if areas:
+            sizes(self._draft, self.sheet, areas)
 
 
 def _lines(text: str, heading: Heading) -> int:

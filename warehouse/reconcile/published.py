@@ -36,6 +36,8 @@ def rows(folder: Folder) -> Rows:
             "annotations": list(_annotations(folder)),
             "signoffs": list(_signoffs(folder)),
         }
+    except NotReconciled:
+        raise
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NotReconciled(
             f"What the reconciliation keeps under {folder.root} cannot be read "

@@ -160,22 +160,28 @@ def _names(on: _Reading, row: int, cells: Row) -> tuple[tuple[str, ...], str]:
     """The names of a row by field, and why it is skipped, if it is."""
     if all(cell in ("", None) for cell in cells):
         return (), "blank line"
-    if [folded(as_text(cell)) for cell in cells] == [folded(one) for one in on.head.titles]:
+    place = on.head.columns["amount"]
+    if len(cells) > place and cells[place] == on.head.titles[place] and _is_header(on, cells):
         return (), "header repeated"
     names = tuple(_name(on, row, cells, on.head.columns.get(name)) for name in FIELDS)
     asset = names[FIELDS.index("asset")]
-    texts = [text for cell in cells if (text := as_text(cell).strip().rstrip(":").strip())]
-    if _TOTAL.fullmatch(folded(texts[0] if texts else "")) and (
-        not asset or _TOTAL.fullmatch(folded(asset))
-    ):
+    if (not asset or _TOTAL.fullmatch(folded(asset))) and _is_total(cells):
         return names, "total line"
-    place = on.head.columns["amount"]
     has_amount = (len(cells) > place and cells[place] != "") or (row, place) in on.grid.errors
     if not asset and not has_amount:
         return names, "title or note"
     if on.day is not None and on.days[row] not in (None, on.day):
         return names, "another date"
     return names, ""
+
+
+def _is_header(on: _Reading, cells: Row) -> bool:
+    return [folded(as_text(cell)) for cell in cells] == [folded(one) for one in on.head.titles]
+
+
+def _is_total(cells: Row) -> bool:
+    texts = (text for cell in cells if (text := as_text(cell).strip().rstrip(":").strip()))
+    return bool(_TOTAL.fullmatch(folded(next(texts, ""))))
 
 
 def _name(on: _Reading, row: int, cells: Row, place: int | None) -> str:

@@ -1,6 +1,7 @@
 """The sheets Breaks, for people to write into, and Resolved."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -10,9 +11,10 @@ from warehouse.reconcile.breaks import Break
 from warehouse.reconcile.names import in_name_cell
 from warehouse.reconcile.paper import Heading, Paper, can_be_live, difference, fixed
 from warehouse.reconcile.shown import BREAKS, FIRST, HEADER, RESOLVED, Shown
-from warehouse.workbook.frame import TINY, Draft, must
+from warehouse.workbook.frame import Draft, must
 
 LISTS = "Lists"
+_NARROW = 3
 LONGEST_COMMENT = 1000
 MOST_LIVE = 5000  # breaks: beyond, formulas would take longer to open than they are worth
 ROOT_CAUSES = (
@@ -76,9 +78,15 @@ _RESOLVED = (
 )
 
 
+def _headings(fields: Sequence[str]) -> tuple[Heading, ...]:
+    """The columns, always the same; those of names that this level does not have are narrow."""
+    absent = {name.capitalize() for name in _KEY if name not in fields}
+    return tuple(replace(one, width=_NARROW) if one.title in absent else one for one in HEADINGS)
+
+
 def breaks(draft: Draft, shown: Shown) -> None:
     """Write the sheet Breaks: what was found, and yellow cells for what people say."""
-    on = Paper(draft, BREAKS, HEADINGS)
+    on = Paper(draft, BREAKS, _headings(shown.outcome.fields))
     on.title(f"Breaks as of {shown.day}: write into the yellow cells and save anywhere in out")
     on.heads()
     is_live = len(shown.outcome.breaks) <= MOST_LIVE
@@ -164,11 +172,9 @@ def _rules(draft: Draft, on: Paper, shown: Shown) -> None:
         must(on.sheet.data_validation(f"{letters}{FIRST}:{letters}{last}", rule))
     old = draft.book.add_format({"bg_color": "#FFC7CE"})
     done = draft.book.add_format({"font_color": "#7F7F7F"})
-    tiny = draft.book.add_format({"num_format": TINY})
     rules = (
         (f"K{FIRST}:K{last}", f"=AND(ISNUMBER($K{FIRST}),$K{FIRST}>=30)", old),
         (f"A{FIRST}:L{last}", f'=$M{FIRST}="{ACCEPTED}"', done),
-        (f"H{FIRST}:J{last}", f"=AND(ISNUMBER(H{FIRST}),H{FIRST}<>0,ABS(H{FIRST})<5E-9)", tiny),
     )
     for area, criteria, shape in rules:
         condition = {"type": "formula", "criteria": criteria, "format": shape}

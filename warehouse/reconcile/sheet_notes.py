@@ -37,7 +37,7 @@ _SIDES = ("Ledger", "Snapshot", "Breaks")
 _STEPS = ("opening", "movement", "closing")
 _ROLLED = (
     Heading("Asset", 14),
-    *(Heading(f"{side} {step}", 28, "exact") for side in _SIDES for step in _STEPS),
+    *(Heading(f"{side} {step}", 14, "exact") for side in _SIDES for step in _STEPS),
     Heading("Adds up", 10),
 )
 _NOTICES = (

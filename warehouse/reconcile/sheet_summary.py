@@ -9,11 +9,11 @@ from warehouse.workbook.frame import Draft, must, print_set_up
 
 _COLUMNS = (
     Heading("", 24),
-    Heading("", 18),
-    Heading("", 18),
-    Heading("", 18),
-    Heading("", 18),
-    Heading("", 18),
+    Heading("", 22),
+    Heading("", 20, "amount"),
+    Heading("", 20, "amount"),
+    Heading("", 20, "amount"),
+    Heading("", 12),
 )
 _AGES = (("0-1 days", 0, 1), ("2-4 days", 2, 4), ("5-29 days", 5, 29), ("30+ days", 30, 10**6))
 _CHANGES = ("new", "returned", "changed", "unchanged")
@@ -37,6 +37,7 @@ def summary(draft: Draft, shown: Shown) -> None:
     _grid(on, shown)
     _assets(on, shown)
     _signatures(on, shown)
+    on.fit(0, on.row)
     on.sheet.print_area(0, 0, on.row, len(_COLUMNS) - 1)
     print_set_up(on.sheet, footer=f"{shown.footer}, Summary")
     on.sheet.set_portrait()
@@ -51,7 +52,10 @@ def _banner(draft: Draft, on: Paper, shown: Shown) -> None:
     formula = f'={counted}&" OPEN BREAKS ("&COUNTA({cells})&" in total)"'
     words = f"{total - accepted} OPEN BREAKS ({total} in total)"
     on.sheet.set_row(on.row, 24)
-    on.formula(0, formula, words, "good" if total == accepted else "bad")
+    kind = "good" if total == accepted else "bad"
+    shape = {"good": draft.formats.good, "bad": draft.formats.bad}[kind]
+    must(on.sheet.merge_range(on.row, 0, on.row, len(_COLUMNS) - 1, "", shape))
+    on.formula(0, formula, words, kind)
     on.row += 1
     urgent = [one for one in shown.notices if one.severity in ("high", "medium")]
     for one in urgent[:6]:

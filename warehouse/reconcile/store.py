@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from warehouse.layout import make_directory, read_json, written_aside
+from warehouse.reconcile.refusals import NotReconciled
 
 Json = dict[str, Any]
+_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,21 @@ def write(path: Path, content: Any) -> None:
         file.write(text.encode("utf-8", "surrogatepass") + b"\n")
 
 
+def _read(path: Path) -> Any:
+    """What stands in one of our files; raises `NotReconciled` where it is damaged."""
+    try:
+        return read_json(path)
+    except (OSError, ValueError) as error:
+        raise NotReconciled(
+            f"{path} cannot be read ({type(error).__name__}: {str(error)[:200]}): it was changed "
+            "or damaged. Nothing was reconciled and nothing was changed. Restore that folder from "
+            "the backup."
+        ) from error
+
+
 def mappings(folder: Folder) -> dict[str, dict[str, str]]:
     """What was learned of ledgers by their headers."""
-    return dict(read_json(folder.mappings)) if folder.mappings.exists() else {}
+    return dict(_read(folder.mappings)) if folder.mappings.exists() else {}
 
 
 def _numbered(place: Path) -> list[Path]:
@@ -71,8 +85,9 @@ def _numbered(place: Path) -> list[Path]:
 
 
 def _add(place: Path, name: str, content: Json) -> int:
-    number = len(_numbered(place)) + 1
-    write(place / f"{number:06}{name}.json", content | {"no": number})
+    kept = _numbered(place)
+    number = int(kept[-1].name[:_DIGITS]) + 1 if kept else 1
+    write(place / f"{number:0{_DIGITS}}{name}.json", content | {"no": number})
     return number
 
 
@@ -83,7 +98,7 @@ def add_annotations(folder: Folder, content: Json) -> int:
 
 def annotations(folder: Folder) -> Iterator[Json]:
     """All of it in the order in which it came."""
-    return (dict(read_json(path)) for path in _numbered(folder.root / "annotations"))
+    return (dict(_read(path)) for path in _numbered(folder.root / "annotations"))
 
 
 def add_signoff(folder: Folder, content: Json) -> int:
@@ -93,7 +108,7 @@ def add_signoff(folder: Folder, content: Json) -> int:
 
 def signoffs(folder: Folder) -> Iterator[Json]:
     """All signatures in the order in which they came."""
-    return (dict(read_json(path)) for path in _numbered(folder.root / "signoffs"))
+    return (dict(_read(path)) for path in _numbered(folder.root / "signoffs"))
 
 
 def add_result(folder: Folder, result: Json) -> None:
@@ -116,14 +131,14 @@ def days(folder: Folder) -> list[date]:
 def result(folder: Folder, day: date) -> Json | None:
     """The newest result of a day."""
     kept = _numbered(folder.root / "results" / day.isoformat())
-    return dict(read_json(kept[-1])) if kept else None
+    return dict(_read(kept[-1])) if kept else None
 
 
 def result_of(folder: Folder, run_id: str) -> Json | None:
     """The result of one run."""
     for path in (folder.root / "results").glob("*/*.json"):
         if path.stem.partition("-")[2] == run_id:
-            return dict(read_json(path))
+            return dict(_read(path))
     return None
 
 
@@ -141,7 +156,7 @@ def by_id(result_: Mapping[str, Any] | None) -> dict[str, Json]:
 def seen(folder: Folder) -> frozenset[str]:
     """Digests of workbooks that were read back, or written, already."""
     path = folder.root / "seen.json"
-    known = read_json(path) if path.exists() else []
+    known = _read(path) if path.exists() else []
     return frozenset([*known, *(one["sha256"] for one in annotations(folder))])
 
 
