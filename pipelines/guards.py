@@ -166,6 +166,8 @@ def _confirmed(window: Window, gone: set[str]) -> str:
     words = ""
     if window.second_count is not None:
         words += f"; a second read {window.second_after} s later had {window.second_count}"
+    elif window.missing:
+        words += "; it could not be read a second time"
     told: dict[str, list[str]] = {}
     for portfolio, fate in sorted(window.missing.items()):
         if portfolio in gone:

@@ -305,6 +305,6 @@ def test_a_reason_says_what_the_second_read_found() -> None:
     untold = Window(missing={"p1": stillness.UNTOLD})
     [reason] = judged(replace(GOOD, money={"p2": True, "p3": False}), [GOOD], window=untold)
     assert reason == (
-        "1 portfolios that held money are missing: p1; asked for by id, 1 of 1: 1 without an "
-        "answer that tells (p1)"
+        "1 portfolios that held money are missing: p1; it could not be read a second time; asked "
+        "for by id, 1 of 1: 1 without an answer that tells (p1)"
     )
