@@ -45,10 +45,8 @@ def main() -> int:
         arguments.to.unlink(missing_ok=True)
     for name in arguments.rooms or ROOMS:
         found = _mutated(ROOMS[name], arguments.share, arguments.seed, arguments.only)
-        lives = {
-            one: what for one, what in found["tried"].items() if what["outcome"] not in NOTICED
-        }
         tried = len(found["tried"])
+        lives = _afresh(ROOMS[name], _alive(found))
         scores.append((tried - len(lives)) / max(1, tried))
         print(
             f"{name}: {found['mutants']} mutants, {tried} tried, {tried - len(lives)} noticed, "
@@ -63,7 +61,26 @@ def main() -> int:
     return int(min(scores) < WANTED)
 
 
-def _mutated(room: Room, share: float, seed: int, only: Path | None) -> dict[str, Any]:
+def _alive(found: dict[str, Any]) -> dict[str, Any]:
+    return {one: what for one, what in found["tried"].items() if what["outcome"] not in NOTICED}
+
+
+def _afresh(room: Room, lives: dict[str, Any]) -> dict[str, Any]:
+    """The survivors that live also where everything is imported anew.
+
+    The first round shares one import, and with it whatever a mutated function had made by then.
+    """
+    if not lives:
+        return lives
+    with tempfile.NamedTemporaryFile("w", prefix="nightbook-survivors-") as names:
+        names.write("\n".join(lives))
+        names.flush()
+        return _alive(_mutated(room, 1.0, 1, Path(names.name), is_afresh=True))
+
+
+def _mutated(
+    room: Room, share: float, seed: int, only: Path | None, *, is_afresh: bool = False
+) -> dict[str, Any]:
     """What came of a room's mutants, tried in a copy of the checkout."""
     with tempfile.TemporaryDirectory(prefix="nightbook-mutants-") as folder:
         copy = Path(folder)
@@ -71,7 +88,7 @@ def _mutated(room: Room, share: float, seed: int, only: Path | None) -> dict[str
             leave = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / name, copy / name, ignore=leave)
         shutil.copy(ROOT / "pyproject.toml", copy)
-        (copy / "setup.cfg").write_text(_settings(room), encoding="utf-8")
+        (copy / "setup.cfg").write_text(_settings(room, is_afresh=is_afresh), encoding="utf-8")
         packages = next((SIDE / "lib").glob("python3*/site-packages"))
         result = copy / "result.json"
         command = [sys.executable, str(MUTATING), str(packages), str(share), str(seed), str(result)]
@@ -95,7 +112,7 @@ def _without(room: Room) -> tuple[str, ...]:
     return ("-k", "not " + " and not ".join(room.without)) if room.without else ()
 
 
-def _settings(room: Room) -> str:
+def _settings(room: Room, *, is_afresh: bool = False) -> str:
     """The settings of mutmut; it reads setup.cfg where pyproject.toml has none for it."""
     lists = {
         "source_paths": COPIED[:-1],
@@ -104,6 +121,8 @@ def _settings(room: Room) -> str:
         # A survivor of a loop that never ends costs this many times the tests it is held against.
         "timeout_multiplier": ("3",),
         "timeout_constant": ("2",),
+        "process_isolation": ("forkserver" if is_afresh else "fork",),
+        "forkserver_warmup": ("none",),
         "pytest_add_cli_args": ("-p", "no:cacheprovider", *_without(room)),
     }
     lines = ["[mutmut]"]

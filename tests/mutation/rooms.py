@@ -48,6 +48,7 @@ ROOMS = {
     "flatten": Room(
         tuple(f"pipelines/{name}.py" for name in _FLATTEN),
         (
+            "tests/pipelines/test_pipelines_noted_facts.py",
             "tests/pipelines/test_pipelines_texts.py",
             "tests/pipelines/test_pipelines_hostile.py",
             "tests/pipelines/test_pipelines_lake.py",

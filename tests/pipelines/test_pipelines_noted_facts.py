@@ -1,0 +1,137 @@
+"""What flattening notes, to the letter: where, what was expected, the value, and its money."""
+
+from typing import Any
+
+import pytest
+
+from pipelines.notes import Notes
+from tests import nights
+from warehouse.layout import Layout
+
+TIMES = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
+VENUE: dict[str, Any] = {
+    "id": "v",
+    "resource": "venue",
+    "type": [],
+    "displayName": "V",
+    "tradingStatus": "trading",
+    **TIMES,
+}
+INSTRUMENT: dict[str, Any] = {
+    "id": "i",
+    "resource": "instrument",
+    "type": "spot",
+    "displayName": "I",
+    "feedId": "f",
+    "venueSymbol": "s",
+    "baseAsset": "B",
+    "termAsset": "T",
+    **TIMES,
+}
+TINY = "0.0000000000000000001"  # one digit more than the column has
+
+
+def portfolio(**changes: Any) -> dict[str, Any]:
+    """A portfolio without positions; None stands for a field that is left out."""
+    whole = {"id": "p", "resource": "portfolio", "name": "n", "positions": [], **TIMES}
+    return {name: value for name, value in (whole | changes).items() if value is not ...}
+
+
+def holding(balance: Any) -> dict[str, Any]:
+    """A portfolio with one account."""
+    account = {"venueId": "v", "name": "a", "balance": balance}
+    return portfolio(positions=[{"assetId": "BTC", "isCustomAsset": False, "accounts": [account]}])
+
+
+def integration(venue: str) -> dict[str, Any]:
+    """An integration, always of the same id."""
+    return {"id": "i", "venueId": venue, "integrationStatus": "verified"}
+
+
+BALANCE = "data[0].positions[0].accounts[0].balance"
+
+
+@pytest.mark.parametrize(
+    ("book", "told"),
+    [
+        (
+            nights.Book([portfolio(name=None)]),
+            ("data[0].name", "required, but null", "null", False),
+        ),
+        (
+            nights.Book([portfolio(name=...)]),
+            ("data[0].name", "required, but missing", "", False),
+        ),
+        (nights.Book([portfolio(name=7)]), ("data[0].name", "text was expected", "7", False)),
+        (
+            nights.Book([portfolio(positions={"a": 1})]),
+            ("data[0].positions", "an array of objects was expected", '{"a":1}', True),
+        ),
+        (nights.Book([holding(None)]), (BALANCE, "required, but null", "null", True)),
+        (
+            nights.Book([holding({"margin": {"locked": "1_0"}})]),
+            (f"{BALANCE}.margin.locked", "decimal text was expected", '"1_0"', True),
+        ),
+        (nights.Book([7]), ("data[0]", "an object was expected", "7", True)),
+        (
+            nights.Book([portfolio(integrations=[integration("v"), integration("w")])]),
+            (
+                "data[0].integrations",
+                "an id that stands once was expected, not 2 times: one is taken",
+                '[{"id":"i","venueId":"w","integrationStatus":"verified"}]',
+                False,
+            ),
+        ),
+        (
+            nights.Book([], [VENUE | {"type": ["exchange", 7]}]),
+            ("data[0].type[1]", "text was expected", "7", False),
+        ),
+    ],
+)
+def test_a_reject_says_where_and_what_was_expected(
+    layout: Layout, book: nights.Book, told: tuple[str, str, str, bool]
+) -> None:
+    """One line, with the JSON text of what was found, and whether money may be in it."""
+    _, parts = nights.staged(layout, nights.land(layout, book))
+    [found] = nights.noted(parts, "rejects")
+    assert (found["path"], found["reason"], found["value"], found["carries_money"]) == told
+    assert found["request_no"] == (2 if book.venues else 1)
+
+
+def test_an_amount_kept_as_text_names_its_table_and_column(layout: Layout) -> None:
+    """Both of a balance and of an instrument's constraint."""
+    book = nights.Book(
+        [holding({"margin": {"locked": TINY}})],
+        [VENUE],
+        {("v", "spot"): [INSTRUMENT | {"tradingConstraints": {"minTick": TINY}}]},
+    )
+    _, parts = nights.staged(layout, nights.land(layout, book))
+    assert nights.noted(parts, "inexact") == [
+        {
+            "request_no": 1,
+            "path": f"{BALANCE}.margin.locked",
+            "table_name": "balances",
+            "column_name": "amount",
+            "value": TINY,
+        },
+        {
+            "request_no": 3,
+            "path": "data[0].tradingConstraints.minTick",
+            "table_name": "instruments",
+            "column_name": "min_tick",
+            "value": TINY,
+        },
+    ]
+
+
+def test_notes_taken_over_are_counted_together() -> None:
+    """The smallest example of each thing is kept, in whatever order they come."""
+    one, other = Notes(), Notes()
+    one.saw("a", "unknown field", "", "2", 3)
+    other.saw("a", "unknown field", "", "1", 4)
+    other.saw("b", "unknown value", "w", "x")
+    one.add(other)
+    assert one.drift == {
+        ("a", "unknown field", ""): ("1", 7),
+        ("b", "unknown value", "w"): ("x", 1),
+    }
