@@ -21,6 +21,7 @@ from pipelines.pull import Progress, Pull
 from pipelines.settings import Settings, SettingsWrong
 from pipelines.snapshots import Snapshot
 from warehouse.layout import Layout, make_directory, read_json
+from warehouse.tables import BOOK
 
 PARTS = ("portfolios", "venues")
 
@@ -126,12 +127,27 @@ def stage_venues(layout: Layout, manifest: Manifest) -> Part:
 
 
 def judge(layout: Layout, manifest: Manifest, now: datetime) -> Snapshot:
-    """Seal a staged snapshot, accept or hold it, and bring the lake's folders up to date."""
+    """Seal a staged snapshot, accept or hold it, and bring the lake's folders up to date.
+
+    One that was judged and is in its place, or on its way there when a run died, is left as it was
+    judged: a step that Dagster tries again begins here, without flattening again.
+    """
+    if _is_on_its_way(layout, manifest):
+        lake.settle(layout)
+        return snapshots.find(layout, manifest.snapshot_id)
     parts = {name: read_json(layout.part(name, manifest.snapshot_id)) for name in PARTS}
     lake.seal(layout, manifest, parts)
     snapshot = lake.judge(layout, manifest, at=now)
     lake.settle(layout)
     return snapshot
+
+
+def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
+    """Whether a judged snapshot has left staging, whole or in part."""
+    staged = (layout.staged(table.name, manifest.snapshot_id) for table in BOOK)
+    is_sealed = layout.manifest(manifest.snapshot_id).is_file()
+    is_judged = snapshots.find(layout, manifest.snapshot_id).decision is not None
+    return is_sealed and is_judged and not all(path.is_file() for path in staged)
 
 
 def finish(layout: Layout, folder: Path, now: datetime) -> Snapshot:

@@ -12,10 +12,13 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from assets import publishing
 from assets.instance import PROCESS, close_dead_runs
+from pipelines import landing, snapshots
 from pipelines.writer import the_writer
 from tests.keeper import THIRD, Keeper, amounts_of
 from warehouse.layout import Layout
+from warehouse.tables import BOOK
 
 ROOT = Path(__file__).parents[2]
 FIRST_DAY, SECOND_DAY, THIRD_DAY, NEXT = (THIRD + timedelta(days=n) for n in range(1, 5))
@@ -30,6 +33,7 @@ def die(*_, **__):
 BY_HAND = f"""{START}
 from pipelines import night, settings
 from warehouse.layout import Layout
+from warehouse.tables import BOOK
 chosen = settings.read(variables, api=True)
 manifest = night.take(chosen, now, "0")
 if sys.argv[2] == "flattened":
@@ -107,11 +111,31 @@ def test_a_second_run_says_who_is_writing(copied: Keeper) -> None:
     assert sorted(copied.home.rglob("*")) == before
 
 
+@pytest.mark.parametrize("left", [0, 1, len(BOOK)])
+def test_publishing_alone_can_be_tried_again(copied: Keeper, left: int) -> None:
+    """A run that died while a judged night went to its place is taken up where it stopped.
+
+    `left` tables were still staged. Nothing is flattened again and nothing is judged anew.
+    """
+    layout, before = copied.layout, copied.everything()
+    newest = snapshots.landed(layout)[-1]
+    for table in BOOK[:left]:
+        placed = layout.parquet(table.name, newest.snapshot_date, newest.snapshot_id)
+        placed.rename(layout.staged(table.name, newest.snapshot_id))
+    copied.sandbox.clock.night(newest.snapshot_date, hour=3)
+    outcome = publishing.judge_and_publish(copied.nightbook, landing.load(newest.folder))
+    assert outcome.snapshot.state == snapshots.ACCEPTED
+    assert copied.everything().keys() == before.keys()
+    assert copied.history() == {name: before[f"history.{name}"] for name in copied.history()}
+    assert copied("verify").code == 0
+
+
 HOLDING = """
 import sys
 from pathlib import Path
 from assets.instance import alive
 from warehouse.layout import Layout
+from warehouse.tables import BOOK
 with alive(Layout(Path(sys.argv[1]))) as name:
     print(name, flush=True)
     sys.stdin.read()
