@@ -196,3 +196,23 @@ def test_the_difference_formula_is_exact_enough(one: Decimal, other: Decimal) ->
     python = re.sub(r"VALUE\(RIGHT\((\w),9\)\)", r"float(\1[-9:])", python)
     found = eval(python, {"a": ours, "b": theirs})  # noqa: S307 - our own formula
     assert math.isclose(found, float(one - other), rel_tol=4e-15, abs_tol=1e-30)
+
+
+def test_a_name_that_no_cell_holds_is_whole_elsewhere(tmp_path: Path) -> None:
+    """32,768 letters that begin like a formula: its digest in cells, the whole in the CSV."""
+    long = "=cmd|'/c calc'!A0" + "x" * 32_751
+    made = Desk(tmp_path)
+    made.publish([Amount("1", account=long), Amount("2", account=long + "y")])
+    made.put(HEAD + f"p1;BTC;v1;{long};1\n")
+    done = made.run()
+    assert (done.counts["Matched"], done.counts["Not in ledger"]) == (1, 1)
+    sheet = openpyxl.load_workbook(done.files[0])["All positions"]
+    cells = [row[3] for row in sheet.iter_rows(min_row=2, values_only=True)]
+    assert len(set(cells)) == 2
+    assert all(str(cell).startswith("=cmd") and "letters, " in str(cell) for cell in cells)
+    assert all(cell.data_type == "s" for cell in sheet["D"])
+    csv.field_size_limit(100_000)
+    with done.files[1].open(encoding="utf-8", newline="") as file:
+        (found,) = csv.DictReader(file)
+    assert found["account"] == long + "y"
+    assert [one["names"]["account"] for one in made.breaks()] == [long + "y"]
