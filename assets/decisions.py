@@ -6,11 +6,11 @@ Without it a rejected night would be judged again as if nobody had looked at it.
 
 # ruff: noqa: S608 - ids are quoted by warehouse.contract.literal
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from pipelines import snapshots
-from pipelines.snapshots import Snapshot
+from pipelines.snapshots import Decision, Snapshot
 from warehouse.contract import literal
 from warehouse.layout import DIGESTS, Layout, read_json
 from warehouse.query import run as ask
@@ -31,6 +31,23 @@ def give_back(layout: Layout) -> tuple[str, ...]:
     if not lost or not is_as_published(layout, layout.database):
         return ()
     return tuple(filter(None, (_restored(layout, one) for one in lost)))
+
+
+def untold(layout: Layout) -> set[str]:
+    """Snapshots whose last decision the published warehouse does not tell of.
+
+    There are some after a command that died between deciding and publishing.
+    """
+    known = _published(layout)
+    return {
+        one.snapshot_id
+        for one in snapshots.landed(layout)
+        if one.decision and known.get(one.snapshot_id) != _moment(one.decision)
+    }
+
+
+def _moment(decision: Decision) -> str:
+    return datetime.fromisoformat(decision.at).astimezone(UTC).isoformat()
 
 
 def _published(layout: Layout) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
 
 
 def remake(nightbook: Nightbook) -> None:
-    """Make again the decided nights that the lake has lost to a rebuild that died.
+    """Make again what the lake has lost to a rebuild that died, and publish what was decided.
 
     Whoever publishes without running a night does this first: what the lake does not hold would
     vanish from the warehouse.
@@ -123,6 +123,9 @@ def remake(nightbook: Nightbook) -> None:
     for folder in night.left_over(layout):
         if snapshots.read(folder).decision is not None:
             night.finish(layout, folder, nightbook.now())
+    if decisions.untold(layout):
+        lake.settle(layout)
+        refresh(nightbook)
 
 
 def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:

@@ -2,8 +2,10 @@
 
 import contextlib
 import hashlib
+import io
 import re
 import shutil
+from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -13,10 +15,9 @@ from typing import Any
 import duckdb
 
 from assets import publishing
+from assets.commands import decide, prune
 from pipelines import landing, night, snapshots
-from pipelines.lake import settle
-from pipelines.prune import prune
-from pipelines.snapshots import ACCEPTED, HELD, NotToBeDecided
+from pipelines.snapshots import HELD, NotToBeDecided
 from pipelines.verify import MISSING, verify
 from tests.torture.nights import Clock, answers, at, land, nightbook, run
 from warehouse.layout import Layout
@@ -117,19 +118,18 @@ def _held(home: Path) -> None:
 
 
 def _accept(home: Path, moment: datetime) -> None:
-    layout, keeper = Layout(home), nightbook(home, Clock(moment))
-    snapshot_id = snapshots.landed(layout)[-1].snapshot_id
-    with contextlib.suppress(NotToBeDecided):
-        snapshots.decide_by_hand(layout, snapshot_id, ACCEPTED, by="ann", at=moment, why="known")
-    settle(layout)
-    publishing.refresh(keeper)
+    """`nightbook accept ID`; where that was decided already, it says so."""
+    held = snapshots.landed(Layout(home))[-1].snapshot_id
+    asked = Namespace(command="accept", snapshot=held, why="known")
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(NotToBeDecided):
+        decide.run(asked, nightbook(home, Clock(moment)))
 
 
 def _prune(home: Path, moment: datetime) -> None:
-    layout, keeper = Layout(home), nightbook(home, Clock(moment))
-    prune(layout, keep_days=1, keep_month_ends=False, dry_run=False, at=moment)
-    settle(layout)
-    publishing.refresh(keeper)
+    """`nightbook prune --keep 1 --no-month-ends`."""
+    asked = Namespace(keep=1, max_gb=None, no_month_ends=True, dry_run=False)
+    with contextlib.redirect_stdout(io.StringIO()):
+        prune.run(asked, nightbook(home, Clock(moment)))
 
 
 def _remake(home: Path, moment: datetime) -> None:
