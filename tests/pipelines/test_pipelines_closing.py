@@ -7,9 +7,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from pipelines import landing, night, proved, sealing, stillness
+from pipelines import landing, night, proved, sealing, settings, stillness
 from pipelines.edge import errors
 from pipelines.landing import Manifest
+from pipelines.sandbox.application import application
+from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve, unix_ms
 from pipelines.sandbox.world import LivingWorld, World
 from pipelines.stillness import Window
 from tests import nights
@@ -255,3 +257,21 @@ def test_a_night_is_of_the_date_on_which_it_began(
         assert str(manifest.snapshot_date) == day
     assert len(list((layout.landing / day).iterdir())) == 3
     assert [one.parent.name for one in landing.folders(layout)] == [day] * 3
+
+
+def test_midnight_during_a_pull_changes_no_date(tmp_path: Path) -> None:
+    """A pull that starts a tenth of a second before midnight is of that date, whatever follows."""
+    started = datetime.fromisoformat("2026-11-20T23:59:59.9+00:00")
+    app = application(WORLD, DEMO_KEYS, unix_ms, today=lambda: DAY)
+    with serve(app) as served:
+        variables = {
+            "NIGHTBOOK_API_URL": served.origin,
+            "NIGHTBOOK_API_KEY": DEMO_KEY,
+            "NIGHTBOOK_API_SECRET": DEMO_SECRET,
+            "NIGHTBOOK_HOME": str(tmp_path),
+        }
+        chosen = settings.read(variables, api=True)
+        manifest = night.take(chosen, lambda: datetime.now(UTC), "0", started=started)
+    assert str(manifest.snapshot_date) == "2026-11-20"
+    assert manifest.started_at == "2026-11-20T23:59:59+00:00"
+    assert night.landed_on(Layout(tmp_path), started.date()) is not None
