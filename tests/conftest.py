@@ -4,11 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.torture.tally import Progress
 
 GROWING = ("torture", "fuzz")
 GOLDEN = Path(__file__).parent / "golden"
+# How long one example takes says nothing about the law, on a machine that does other things too.
+settings.register_profile("nightbook", deadline=None)
+settings.load_profile("nightbook")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
