@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -181,12 +180,7 @@ def rows_batch(table: Table, rows: list[dict[str, Any]]) -> pa.RecordBatch:
             odd = sorted(row.keys() ^ set(table.names))
             raise ValueError(f"{table.name}: keys {odd} are not what is declared")
     columns = {
-        column.name: _array([row[column.name] for row in rows], TYPES[column.kind])
+        column.name: pa.array([row[column.name] for row in rows], TYPES[column.kind])
         for column in table.columns
     }
     return conform(table, columns, len(rows))
-
-
-def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Values as Arrow has them; from a list Arrow would first import pandas, half a CPU second."""
-    return pa.array(np.array(values, dtype=object), kind)
