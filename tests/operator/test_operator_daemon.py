@@ -96,8 +96,14 @@ def told_once(receiver: Receiver, day: str) -> None:
 
 
 @pytest.mark.torture
-def test_a_killed_daemon_comes_back_and_publishes(receiver: Receiver, tmp_path: Path) -> None:
-    """Killed in mid-run and started again it tells the death, takes the night again, publishes."""
+@pytest.mark.parametrize("begun", ["landing/*/.*.pulling", "lake/manifests/[0-9]*.json"])
+def test_a_killed_daemon_comes_back_and_publishes(
+    receiver: Receiver, tmp_path: Path, begun: str
+) -> None:
+    """Killed in mid-run and started again it tells the death, takes the night again, publishes.
+
+    `begun` is what is there at the kill: a night being pulled, or one on its way to its place.
+    """
     home, log = tmp_path / "home", tmp_path / "daemon.log"
     home.mkdir()
     tick = datetime.now(UTC) + START_UP + timedelta(minutes=1)
@@ -107,8 +113,7 @@ def test_a_killed_daemon_comes_back_and_publishes(receiver: Receiver, tmp_path: 
         settings = {"NIGHTBOOK_SCHEDULE": f"{tick.minute} {tick.hour} * * *"}
         variables = environment(home, shown.origin, settings | telling(receiver))
         with started(UNITS[0], home, variables, log):
-            pulling = "landing/*/.*.pulling"
-            until("a night is begun", lambda: bool(list(home.glob(pulling))), log)
+            until("a night is begun", lambda: bool(list(home.glob(begun))), log)
             assert "STARTED" in runs(home)
         _again(home, variables, log, receiver, shown)
     told_once(receiver, str(tick.date()))
