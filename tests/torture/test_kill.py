@@ -52,10 +52,13 @@ def violations(
     return tally.found
 
 
-ALWAYS = [("next", "killed", 4), ("next", "power cut", 4), ("next", "failing disk", 2)]
+ALWAYS = [
+    *[("next", way, 3) for way in WAYS],
+    *[(scenario, "killed", 3) for scenario in ("recovery", "accept", "prune")],
+]
 
 
-@pytest.mark.parametrize(("scenario", "way", "count"), [*ALWAYS, ("recovery", "killed", 2)])
+@pytest.mark.parametrize(("scenario", "way", "count"), ALWAYS)
 def test_an_interrupted_night_is_whole_or_not_there(
     harness: Harness, record_property: Record, scenario: str, way: str, count: int
 ) -> None:
