@@ -397,7 +397,7 @@ class Keeping(RuleBasedStateMachine):
 
 
 def test_whatever_happens_to_a_home_people_see_what_was_accepted(
-    pytestconfig: pytest.Config,
+    pytestconfig: pytest.Config, record_property: Callable[[str, object], None]
 ) -> None:
     """Runs, deaths, flipped bits, drops, decisions, prunings and rebuilds, in any order."""
     is_whole = bool(pytestconfig.getoption("--torture"))
@@ -415,6 +415,6 @@ def test_whatever_happens_to_a_home_people_see_what_was_accepted(
             suppress_health_check=list(HealthCheck),
         ),
     )
-    print(dict(Keeping.done))
+    record_property("torture", ("model", dict(sorted(Keeping.done.items()))))
     assert Keeping.done["run"]
     assert not is_whole or Keeping.done.keys() >= EVERYTHING

@@ -5,7 +5,7 @@ import hmac
 import os
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -96,7 +96,10 @@ def fuzz(origin: str, folder: Path, examples: int, seed: int, without: str = "")
 
 @pytest.mark.parametrize("choices", [Choices(), TELLING], ids=["by default", "telling"])
 def test_a_fuzzer_finds_no_violation(
-    choices: Choices, tmp_path: Path, pytestconfig: pytest.Config
+    choices: Choices,
+    tmp_path: Path,
+    pytestconfig: pytest.Config,
+    record_property: Callable[[str, object], None],
 ) -> None:
     """Whatever is asked, the answer is as the description says and no request fails the server."""
     wanted, examples = (2500, 400) if pytestconfig.getoption("--torture") else (75, 8)
@@ -106,7 +109,8 @@ def test_a_fuzzer_finds_no_violation(
             seed += 1
             without = "" if choices is TELLING else WITHOUT
             assert fuzz(origin, tmp_path, examples, seed, without) == ""
-    print(f"{watched.signed} signed requests: {dict(watched.statuses)}")
+    answers = {f"answered {status}": count for status, count in sorted(watched.statuses.items())}
+    record_property("torture", ("fuzzer", {"signed requests": watched.signed, **answers}))
     assert not [status for status in watched.statuses if status >= 500]
     assert watched.statuses[200] > wanted / 4
 
