@@ -118,9 +118,10 @@ def _settings(room: Room, *, is_afresh: bool = False) -> str:
         "source_paths": COPIED[:-1],
         "only_mutate": room.modules,
         "pytest_add_cli_args_test_selection": room.tests,
-        # A survivor of a loop that never ends costs this many times the tests it is held against.
+        # A loop that never ends costs this many times the tests it is held against, and as many
+        # times the constant, in which a busy machine has everything imported.
         "timeout_multiplier": ("3",),
-        "timeout_constant": ("2",),
+        "timeout_constant": ("30" if is_afresh else "5",),
         "process_isolation": ("forkserver" if is_afresh else "fork",),
         "forkserver_warmup": ("none",),
         "pytest_add_cli_args": ("-p", "no:cacheprovider", *_without(room)),
