@@ -1,11 +1,14 @@
 """What flattening notes, to the letter: where, what was expected, the value, and its money."""
 
+import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from pipelines.notes import Notes
 from tests import nights
+from tests.pipelines.test_pipelines_laws import careful_only
 from warehouse.layout import Layout
 
 TIMES = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
@@ -98,14 +101,18 @@ def test_a_reject_says_where_and_what_was_expected(
     assert found["request_no"] == (2 if book.venues else 1)
 
 
-def test_an_amount_kept_as_text_names_its_table_and_column(layout: Layout) -> None:
-    """Both of a balance and of an instrument's constraint."""
+@pytest.mark.parametrize("reader", [contextlib.nullcontext, careful_only])
+def test_an_amount_kept_as_text_names_its_table_and_column(
+    layout: Layout, reader: Callable[[], contextlib.AbstractContextManager[None]]
+) -> None:
+    """Both of a balance and of an instrument's constraint, whichever reader reads it."""
     book = nights.Book(
         [holding({"margin": {"locked": TINY}})],
         [VENUE],
         {("v", "spot"): [INSTRUMENT | {"tradingConstraints": {"minTick": TINY}}]},
     )
-    _, parts = nights.staged(layout, nights.land(layout, book))
+    with reader():
+        _, parts = nights.staged(layout, nights.land(layout, book))
     assert nights.noted(parts, "inexact") == [
         {
             "request_no": 1,
