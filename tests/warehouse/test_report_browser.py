@@ -46,7 +46,8 @@ def test_the_measures_see_what_is_wrong(browser: Browser, tmp_path: Path) -> Non
     words = "<p>word</p>" * 120
     file.write_text(
         "<!doctype html><title>Morning report</title><script>console.log(1)</script>"
-        "<img src='nothing.png'><p style='position:absolute;margin:0;top:310px'>covers what is below it</p>"
+        "<img src='nothing.png'>"
+        "<p style='position:absolute;margin:0;top:310px'>covers what is below it</p>"
         "<p style='width:3000px'>wide</p>"
         f"<p style='width:2em;overflow:hidden;white-space:nowrap'>cut off here</p>{words}"
     )
