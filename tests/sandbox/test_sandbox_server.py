@@ -105,7 +105,7 @@ async def _nothing(_scope: object, _receive: object, _send: object) -> None:
 def test_a_server_runs_until_it_is_interrupted() -> None:
     """The blocking form announces its address, answers, and ends well on Ctrl-C."""
     program = (
-        # Whoever starts the tests in the background of a shell has Ctrl-C ignored, and passes it on.
+        # Who starts the tests in the background of a shell has Ctrl-C ignored, and passes it on.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from pipelines.sandbox import application, server, world\n"
         "app = application.application(world.LivingWorld(), server.DEMO_KEYS, server.unix_ms)\n"
