@@ -83,7 +83,8 @@ def run_checks(connection: DuckDBPyConnection) -> tuple[CheckResult, ...]:
 
 
 def _run(connection: DuckDBPyConnection, check: Check) -> CheckResult:
-    found = connection.execute(f"select * from ({check.sql}) limit 1")
+    # Ordered, so that a rebuild shows the same example.
+    found = connection.execute(f"select * from ({check.sql}) order by all limit 1")
     names = [column[0] for column in found.description or ()]
     row = found.fetchone()
     if row is None:
