@@ -59,6 +59,7 @@ def left_by_a_power_cut(layout: Layout, variables: dict[str, str], day: str) -> 
         ).run_id
 
 
+@pytest.mark.torture
 def test_what_a_power_cut_left_is_mended(receiver: Receiver, tmp_path: Path) -> None:
     """The shipped unit's daemon tells of the dead run, takes the night again, publishes, beats."""
     home, log = tmp_path / "home", tmp_path / "daemon.log"
