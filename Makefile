@@ -63,7 +63,7 @@ dictionary: setup ## write warehouse/README.md from the contract
 	@$(BIN)/python -m warehouse.dictionary
 
 lock: setup  ## resolve constraints.txt anew (needs uv)
-	@{ sed "/^[^#]/Q" constraints.txt; uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --all-extras pyproject.toml; } > .constraints.aside && mv .constraints.aside constraints.txt
+	@{ sed "/^[^#]/Q" constraints.txt; uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --all-extras pyproject.toml; } > .constraints.aside && mv .constraints.aside constraints.txt
 
 clean:       ## remove .venv and caches; your data stays
 	@rm -rf .venv .side .mypy_cache .ruff_cache .pytest_cache *.egg-info
