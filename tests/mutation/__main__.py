@@ -66,7 +66,7 @@ def _alive(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _afresh(room: Room, lives: dict[str, Any]) -> dict[str, Any]:
-    """The survivors that live also where everything is imported anew.
+    """The survivors that live also where everything is imported anew, and under slow tests.
 
     The first round shares one import, and with it whatever a mutated function had made by then.
     """
@@ -108,8 +108,9 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
-def _without(room: Room) -> tuple[str, ...]:
-    return ("-k", "not " + " and not ".join(room.without)) if room.without else ()
+def _without(room: Room, *, is_afresh: bool) -> tuple[str, ...]:
+    left_out = room.without + (() if is_afresh else room.slow)
+    return ("-k", "not " + " and not ".join(left_out)) if left_out else ()
 
 
 def _settings(room: Room, *, is_afresh: bool = False) -> str:
@@ -124,7 +125,7 @@ def _settings(room: Room, *, is_afresh: bool = False) -> str:
         "timeout_constant": ("30" if is_afresh else "5",),
         "process_isolation": ("forkserver" if is_afresh else "fork",),
         "forkserver_warmup": ("none",),
-        "pytest_add_cli_args": ("-p", "no:cacheprovider", *_without(room)),
+        "pytest_add_cli_args": ("-p", "no:cacheprovider", *_without(room, is_afresh=is_afresh)),
     }
     lines = ["[mutmut]"]
     for name, values in lists.items():

@@ -14,12 +14,14 @@ class Room:
     """Some modules and the tests that must notice a change in them, as paths from the checkout.
 
     Tests run in the mutated process, quickest first; `without` are those, by a part of their name,
-    that start another program, where a mutant cannot be known, or that wait for seconds.
+    that start another program, where a mutant cannot be known, or that wait for seconds. `slow` are
+    those that only a survivor of all others is held against.
     """
 
     modules: tuple[str, ...]
     tests: tuple[str, ...]
     without: tuple[str, ...] = ()
+    slow: tuple[str, ...] = ()
 
 
 ROOMS = {
@@ -54,9 +56,11 @@ ROOMS = {
             "tests/pipelines/test_pipelines_lake.py",
             "tests/pipelines/test_pipelines_laws.py",
         ),
+        slow=("anything_at_all", "no_amount_is_lost"),
     ),
     "database": Room(
         ("warehouse/database.py",),
         ("tests/warehouse/test_database_notes.py", "tests/warehouse/test_database.py"),
+        slow=("every_date_answers", "reader_keeps_what", "damage_anywhere"),
     ),
 }
