@@ -1,0 +1,119 @@
+"""A process that reads documents of any shape with both readers and compares what they made.
+
+`python -m tests.fuzz.readers SEED FIRST COUNT [unguarded]`: the number of a document is written on
+standard error before it is read, so that where the interpreter ends one knows by what. Standard
+output is one line of JSON: what was counted, and every difference.
+"""
+
+import json
+import os
+import resource
+import sys
+from collections import Counter
+from collections.abc import Callable
+from datetime import date
+from random import Random
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from pipelines import plain, portfolios, resources, venues
+from pipelines.edge import protocol
+from pipelines.edge.errors import Misread
+from pipelines.elements import Element, id_of, once, split
+from pipelines.notes import Notes
+from pipelines.resources import Resource
+from tests.fuzz import shapeless
+
+DAY = date(2026, 11, 20)
+Made = tuple[dict[str, list[str]], dict[str, list[str]]]
+RESOURCES: tuple[tuple[Callable[[Random], shapeless.Pairs], Callable[[], Resource]], ...] = (
+    (shapeless.portfolio, lambda: portfolios.resource(DAY)),
+    (shapeless.venue, lambda: venues.venues(DAY, {})),
+    (shapeless.instrument, lambda: venues.instruments(DAY, "v")),
+)
+
+
+def _told(rows: dict[str, pa.RecordBatch], notes: Notes) -> Made:
+    for batch in rows.values():
+        batch.validate(full=True)
+    listed = {"rejects": notes.rejects, "inexact": notes.inexact, "drift": notes.drift_rows()}
+    return (
+        {name: [repr(row) for row in batch.to_pylist()] for name, batch in rows.items()},
+        {name: sorted(map(repr, each)) for name, each in listed.items()},  # type: ignore[call-overload]  # three kinds
+    )
+
+
+def _by(reader: Callable[..., Any], batch: list[Element], how: Resource) -> Made:
+    notes = Notes()
+    return _told(reader(batch, how, notes), notes)
+
+
+def compared(batch: list[Element], how: Callable[[], Resource]) -> str:
+    """`equal`, `refused` where the careful reader took over, or what is wrong."""
+    careful = _by(resources._careful_rows, batch, how())
+    try:
+        fast = _by(resources._plain_rows, batch, how())
+    except plain.NotPlain:
+        if _by(resources.rows, batch, how()) != careful:
+            return "what was refused left something behind"
+        return "refused"
+    return "equal" if fast == careful else f"fast {fast} but careful {careful}"
+
+
+def _checked(raws: list[bytes]) -> list[Element] | None:
+    """The records as a night has them; None where the whole answer is refused."""
+    body = b'{"data":[' + b",".join(raws) + b'],"meta":{}}'
+    try:
+        found = split(protocol.read_envelope(body, single=False))
+    except (Misread, RecursionError):
+        return None
+    elements = [Element(raw, 1, number, id_of(raw)) for number, raw in enumerate(found)]
+    return once(elements, Notes(), carries_money=False)
+
+
+def _unchecked(raws: list[bytes]) -> list[Element]:
+    """The records as if nobody had looked at the answer; those that are JSON."""
+    found = []
+    for number, raw in enumerate(raws):
+        try:
+            msgspec.json.decode(raw)
+            raw.decode()
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+        found.append(Element(msgspec.Raw(raw), 1, number, None))
+    return found
+
+
+def one(seed: int, number: int) -> tuple[str, list[bytes]]:
+    """One document: what came of it, and its records."""
+    rng = Random(f"{seed} {number}")  # noqa: S311 - documents, no secret
+    make, how = RESOURCES[number % len(RESOURCES)]
+    raws = shapeless.records(rng, make)
+    elements = _checked(raws) if rng.random() < 0.8 else _unchecked(raws)
+    if elements is None:
+        return "answer refused", raws
+    if not elements:
+        return "empty", raws
+    return compared(elements, how), raws
+
+
+def main(seed: int, first: int, count: int) -> dict[str, Any]:
+    """That many documents."""
+    counts: Counter[str] = Counter()
+    wrong = []
+    for number in range(first, first + count):
+        os.write(2, f"{number}\n".encode())
+        told, raws = one(seed, number)
+        counts[told if len(told) < 20 else "different"] += 1
+        if len(told) >= 20:
+            wrong.append(f"{seed} {number} {raws!r}: {told}"[:3000])
+    return {"counts": counts, "wrong": wrong}
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if "unguarded" in sys.argv:
+        plain._prove = lambda *_: None
+    print(json.dumps(main(*map(int, sys.argv[1:4]))))

@@ -1,0 +1,52 @@
+"""The fast reader and the careful one: the same rows, or the fast one refuses; and nobody dies.
+
+Arrow's JSON reader can end the process, or give lists of a wrong length, where it meets a null or
+a record that is no object. That ours never shows it one is seen here, in processes that may die.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SHARDS = 8
+Record = Callable[[str, object], None]
+
+
+def read(seed: int, count: int, *how: str) -> tuple[str, dict[str, int]]:
+    """What went wrong with that many documents, the death of the reader included; and counts."""
+    command = [sys.executable, "-m", "tests.fuzz.readers", str(seed), "0", str(count), *how]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    if done.returncode:
+        last = done.stderr[-500:].decode(errors="replace")
+        return f"the reader ended with {done.returncode}; after the numbers it read:\n{last}", {}
+    told = json.loads(done.stdout)
+    return "\n".join(told["wrong"]), told["counts"]
+
+
+@pytest.mark.parametrize(
+    ("seed", "count"),
+    [
+        (1, 500),
+        *[pytest.param(seed, 6000, marks=pytest.mark.torture) for seed in range(2, 2 + SHARDS)],
+    ],
+)
+def test_both_readers_make_the_same_of_any_document(
+    seed: int, count: int, record_property: Record
+) -> None:
+    """Rows, rejects, inexact values and drift are equal, or the fast reader has refused."""
+    wrong, counts = read(seed, count)
+    assert wrong == ""
+    assert sum(counts.values()) == count
+    assert min(counts[what] for what in ("equal", "refused", "answer refused")) > count // 20
+    record_property("torture", ["documents for both readers", counts])
+
+
+def test_without_its_guard_the_fast_reader_would_be_caught() -> None:
+    """Where Arrow is shown what it must not see, the process dies of it or the rows differ."""
+    wrong, _ = read(1, 500, "unguarded")
+    assert wrong != ""
