@@ -24,17 +24,16 @@ from warehouse.layout import Layout, write_json
 from warehouse.parquet import Writer, Written
 from warehouse.tables import INSTRUMENTS
 
-Tell = Callable[[int], None]
 Part = dict[str, Any]
 
 
-def flatten_portfolios(layout: Layout, manifest: Manifest, tell: Tell = lambda _: None) -> Part:
+def flatten_portfolios(layout: Layout, manifest: Manifest) -> Part:
     """Stage portfolios, integrations, positions, accounts and balances; returns the part's facts.
 
     Raises `landing.Damaged` where the landed bytes are not those that were received.
     """
     notes = Notes()
-    found, written = portfolio_tables(layout, manifest, notes, tell)
+    found, written = portfolio_tables(layout, manifest, notes)
 
     def counted(*, precise: bool) -> Totals:
         return control.of_portfolios((element.raw for element in found), precise=precise)
@@ -43,20 +42,18 @@ def flatten_portfolios(layout: Layout, manifest: Manifest, tell: Tell = lambda _
 
 
 def portfolio_tables(
-    layout: Layout, manifest: Manifest, notes: Notes, tell: Tell = lambda _: None
+    layout: Layout, manifest: Manifest, notes: Notes
 ) -> tuple[list[Element], dict[str, Written]]:
     """Stage the five tables of portfolios; returns the landed records and what was written."""
     found = _elements(layout, manifest, manifest.answered("list_portfolios"))
     kept = once(found, notes, carries_money=True)
     with _staged(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
         read = portfolios.resource(manifest.snapshot_date)
-        _fill(batches(kept), read, notes, tables, tell)
+        _fill(batches(kept), read, notes, tables)
         return found, _closed(tables)
 
 
-def flatten_venues(
-    layout: Layout, manifest: Manifest, carried: dict[str, pa.Table], tell: Tell = lambda _: None
-) -> Part:
+def flatten_venues(layout: Layout, manifest: Manifest, carried: dict[str, pa.Table]) -> Part:
     """Stage venues, venue_types and instruments; returns the part's facts.
 
     `carried` has last good instruments by venue, for venues that could not be read tonight; their
@@ -68,8 +65,8 @@ def flatten_venues(
     kept = once(found, notes, carries_money=False)
     with _staged(layout, manifest, venues.VENUE_TABLES) as tables:
         read = venues.venues(manifest.snapshot_date, embedded)
-        _fill(batches(kept), read, notes, tables, tell)
-        instruments = _Instruments(layout, manifest, notes, tables, tell)
+        _fill(batches(kept), read, notes, tables)
+        instruments = _Instruments(layout, manifest, notes, tables)
         listings = instruments.fill(embedded)
         carried_rows = _carry(tables, carried)
         written = _closed(tables)
@@ -93,10 +90,9 @@ class _Instruments:
         manifest: Manifest,
         notes: Notes,
         tables: dict[str, Writer],
-        tell: Tell,
     ) -> None:
         self._layout, self._manifest, self._notes = layout, manifest, notes
-        self._tables, self._tell = tables, tell
+        self._tables = tables
         self._count = 0
 
     def fill(self, embedded: dict[str, set[str]]) -> list[list[str]]:
@@ -106,7 +102,7 @@ class _Instruments:
             typed, more = self._lists(venue_id)
             kept = once([*typed, *more], self._notes, carries_money=False)
             read = venues.instruments(self._manifest.snapshot_date, venue_id)
-            _fill(batches(kept), read, self._notes, self._tables, self._tell)
+            _fill(batches(kept), read, self._notes, self._tables)
             typed_ids, more_ids = _ids(typed), _ids(more)
             self._count += len(typed_ids | more_ids)
             listings += _unequal(venue_id, embedded.get(venue_id), typed_ids, more_ids)
@@ -203,12 +199,10 @@ def _fill(
     read: resources.Resource,
     notes: Notes,
     tables: dict[str, Writer],
-    tell: Tell,
 ) -> None:
     for batch in groups:
         for name, rows in resources.rows(batch, read, notes).items():
             tables[name].write(rows)
-        tell(sum(len(memoryview(element.raw)) for element in batch))
 
 
 def _carry(tables: dict[str, Writer], carried: dict[str, pa.Table]) -> int:

@@ -51,6 +51,7 @@ ROOMS = {
         tuple(f"pipelines/{name}.py" for name in _FLATTEN),
         (
             "tests/pipelines/test_pipelines_noted_facts.py",
+            "tests/pipelines/test_pipelines_flat_facts.py",
             "tests/pipelines/test_pipelines_texts.py",
             "tests/pipelines/test_pipelines_hostile.py",
             "tests/pipelines/test_pipelines_lake.py",
