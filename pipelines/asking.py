@@ -5,7 +5,6 @@ What is asked, and what comes of it, is in `pipelines.pull` and `pipelines.closi
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 import msgspec
 
@@ -113,17 +112,6 @@ class Asking:
             else one
             for one in self.answers
         ]
-
-    def received(self, asked: Asked) -> datetime | None:
-        """When the answer to a request was in; None where none was."""
-        return next(
-            (
-                datetime.fromisoformat(one.received_at)
-                for one in self.answers
-                if one.request_no == asked.number and one.received_at is not None
-            ),
-            None,
-        )
 
     def _give_up(self, asked: Asked, error: EdgeError) -> None:
         self.errors[asked.number] = error

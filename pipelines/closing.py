@@ -6,7 +6,6 @@ was taken away from a portfolio that was deleted (4.1 rule 2, 4.2).
 """
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 
 from pipelines import stillness
 from pipelines.asking import Asked, Asking
@@ -20,6 +19,7 @@ class Closing:
     """Compares the end of a pull with its beginning.
 
     `instruments` reads those of some venues; `known` are the portfolios of the book before.
+    `since` gives the seconds since the first lists were in, `left` those until the deadline.
     """
 
     def __init__(
@@ -29,11 +29,15 @@ class Closing:
         venues: Asked,
         instruments: Callable[[list[str]], None],
         known: Mapping[str, bool],
+        *,
+        since: Callable[[], float],
+        left: Callable[[], float | None],
     ) -> None:
         self._asking, self._instruments, self._known = asking, instruments, known
         self._portfolios, self._venues = portfolios, venues
+        self._since, self._left = since, left
 
-    def window(self, pause: Callable[[float], None], now: Callable[[], datetime]) -> Window:
+    def window(self, pause: Callable[[float], None]) -> Window:
         """Read the lists again and say how still the book stood.
 
         Raises `EdgeError` only where the key is refused: the book is landed already.
@@ -41,30 +45,20 @@ class Closing:
         asking, first = self._asking, self._portfolios
         has_lost = bool(stillness.to_ask(self._known, asking.marks[first.number]))
         if has_lost:
-            pause(self._left(now))
+            pause(self._wait())
+        after = round(self._since())
         second = asking.asked("portfolios", protocol.list_portfolios(), purpose=CLOSING)
         venues = asking.asked("venues", protocol.list_venues(), purpose=CLOSING)
         asking.ask([second, venues])
         state, moved = self._compared(second, venues)
-        return Window(
-            state,
-            moved,
-            self._missing(),
-            len(asking.marks.get(second.number, ())) if has_lost and self._is_in(second) else None,
-            self._seconds(second) if has_lost and self._is_in(second) else None,
-        )
+        if not (has_lost and self._is_in(second)):
+            return Window(state, moved, self._missing())
+        return Window(state, moved, self._missing(), len(asking.marks[second.number]), after)
 
-    def _left(self, now: Callable[[], datetime]) -> float:
-        """Seconds until a second read says more than the first."""
-        received = self._asking.received(self._portfolios)
-        gone = 0.0 if received is None else (now().astimezone(UTC) - received).total_seconds()
-        return min(CONFIRM_AFTER, max(0.0, CONFIRM_AFTER - gone))
-
-    def _seconds(self, second: Asked) -> int | None:
-        times = self._asking.received(self._portfolios), self._asking.received(second)
-        if times[0] is None or times[1] is None:
-            return None
-        return round((times[1] - times[0]).total_seconds())
+    def _wait(self) -> float:
+        """Seconds until a second read says more than the first; half of what is left at most."""
+        wait, left = max(0.0, CONFIRM_AFTER - self._since()), self._left()
+        return wait if left is None else min(wait, max(0.0, left / 2))
 
     def _is_in(self, asked: Asked) -> bool:
         return asked.number in self._asking.marks

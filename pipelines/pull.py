@@ -5,6 +5,7 @@ read does not stop the night: the failed request is in the manifest, and its las
 carried over later. At the end both lists are read once more (`pipelines.closing`).
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 
@@ -24,7 +25,8 @@ class Pull:
     """One snapshot being read.
 
     `known` are the portfolios of the book before and whether each held money: those that are gone
-    are asked for again. `pause` waits some seconds before a second read.
+    are asked for again. `pause` waits some seconds before a second read, which the deadline of the
+    client bounds.
     """
 
     def __init__(
@@ -35,8 +37,10 @@ class Pull:
         *,
         known: Mapping[str, bool] | None = None,
         pause: Callable[[float], None] = lambda _: None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pulling, self._known, self._pause = pulling, known or {}, pause
+        self._client, self._monotonic = client, monotonic
         self._asking = Asking(client, pulling, tell)
 
     def take(self, now: Callable[[], datetime], origin: str, program_version: str) -> Manifest:
@@ -46,7 +50,7 @@ class Pull:
         """
         asking = self._asking
         try:
-            window = self._read(now)
+            window = self._read()
             return self._pulling.finish(
                 now().astimezone(UTC),
                 tuple(asking.answers),
@@ -60,14 +64,23 @@ class Pull:
             self._pulling.abandon()
             raise
 
-    def _read(self, now: Callable[[], datetime]) -> Window:
+    def _read(self) -> Window:
         asking = self._asking
         portfolios = asking.asked("portfolios", protocol.list_portfolios(integrations=True))
         venues = asking.asked("venues", protocol.list_venues(instruments=True))
         asking.ask([portfolios, venues], required=True)
+        read = self._monotonic()
         self._instruments(sorted(asking.embedded))
-        closing = Closing(asking, portfolios, venues, self._instruments, self._known)
-        return closing.window(self._pause, now)
+        closing = Closing(
+            asking,
+            portfolios,
+            venues,
+            self._instruments,
+            self._known,
+            since=lambda: self._monotonic() - read,
+            left=self._client.left,
+        )
+        return closing.window(self._pause)
 
     def _instruments(self, venues: list[str]) -> None:
         """Read both typed lists of these venues, and where they lack something, all."""

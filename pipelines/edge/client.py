@@ -134,6 +134,10 @@ class EdgeClient:
     ) -> None:
         self.close()
 
+    def left(self) -> float | None:
+        """Seconds until the deadline; None without one."""
+        return self._gate.left()
+
     def close(self) -> None:
         """Send nothing more, and wake whoever waits to."""
         self._gate.stopped.set()

@@ -317,8 +317,8 @@ ELSEWHERE = {
     ),
     "O2": (
         "the clock jumps during the run",
-        "edge/test_edge_gate.py",
-        "test_nothing_is_sent_after_the_deadline",
+        "pipelines/test_pipelines_clocks.py",
+        "test_a_clock_that_jumps_during_the_run_costs_no_night",
     ),
     "O3": (
         "Dagster was killed and its run stays STARTED",

@@ -48,6 +48,8 @@ class Night:
         known: Mapping[str, bool] | None = None,
         pause: Callable[[float], None] = lambda _: None,
         limits: Limits | None = None,
+        deadline: float = 60.0,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         **choices: Any,
     ) -> Manifest:
         """Pull tonight's book."""
@@ -76,12 +78,13 @@ class Night:
                 Credentials(DEMO_KEY, secret),
                 sleep=lambda _: None,
                 rng=lambda: 0.5,
-                deadline=60.0,
+                deadline=deadline,
+                clock=lambda: int(now().timestamp() * 1000),
                 limits=limits,
             ) as client,
         ):
             taking = pull.Pull(client, pulling, self.told.append, known=known, pause=pause)
-            return taking.take(lambda: datetime.now(UTC), served.origin, "0")
+            return taking.take(now, served.origin, "0")
 
 
 @pytest.fixture

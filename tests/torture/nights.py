@@ -53,6 +53,9 @@ class Prepared:
 
     answers: Answers
 
+    def left(self) -> None:
+        """No deadline."""
+
     def fetch_all(self, calls: Iterable[Call]) -> Iterator[tuple[Call, Reply | EdgeError]]:
         """Every call with its answer, in order; what was not prepared fails."""
         for call in calls:
