@@ -60,7 +60,7 @@ TWO = (ApiError("ACCESS_DENIED", "m1"), ApiError("NEW", "m2"))
         (lambda: TooLarge("GET /a", 1234, "on the wire"), {"limit": 1234, "stage": "on the wire"}),
         (
             lambda: RedirectRefused("GET /a", 302, "http://b"),
-            {"where": "GET /a", "target": "http://b"},
+            {"where": "GET /a", "status": 302, "target": "http://b"},
         ),
         (lambda: DeadlinePassed("GET /a", "a 503"), {"where": "GET /a", "last": "a 503"}),
         (lambda: BreakerOpen("GET /a", 8, "a 503"), {"failures": 8, "last": "a 503"}),
