@@ -58,7 +58,7 @@ ROOMS = {
             "tests/pipelines/test_pipelines_lake.py",
             "tests/pipelines/test_pipelines_laws.py",
         ),
-        slow=("anything_at_all", "no_amount_is_lost"),
+        slow=("test_pipelines_laws",),
     ),
     "database": Room(
         ("warehouse/database.py",),

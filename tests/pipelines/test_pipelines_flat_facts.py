@@ -1,6 +1,8 @@
 """What a night says beside its rows, the same whichever reader read it: words, lists, no money."""
 
 import contextlib
+import itertools
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -103,3 +105,97 @@ def test_no_money_is_in_what_venues_and_instruments_reject(
     assert found == [(path, False)]
     assert len(rows["venues"]) == 1
     assert len(rows["instruments"]) == len(book.instruments)
+
+
+def links(*several: tuple[str, str]) -> nights.Book:
+    """A portfolio with these integrations: id and venue."""
+    made = [{"id": one, "venueId": at, "integrationStatus": "verified"} for one, at in several]
+    return nights.Book([portfolio(integrations=made)])
+
+
+@both
+def test_integrations_stand_in_the_order_they_came(layout: Layout, reader: Reader) -> None:
+    """Each is a row; what has an id of its own repeats nothing."""
+    with reader():
+        rows, parts = nights.staged(layout, nights.land(layout, links(("b", "v"), ("a", "v"))))
+    found = [(row["integration_id"], row["venue_id"]) for row in rows["integrations"]]
+    assert found == [("b", "v"), ("a", "v")]
+    assert not nights.noted(parts, "rejects")
+
+
+def test_of_integrations_with_one_id_the_first_by_content_is_taken(layout: Layout) -> None:
+    """Whatever order they came in; the others beside it are untouched and all are counted."""
+    came = [("x", "w"), ("b", "v"), ("x", "u"), ("x", "v")]
+    for order in (came, came[::-1]):
+        rows, parts = nights.staged(layout, nights.land(layout, links(*order)))
+        found = {(row["integration_id"], row["venue_id"]) for row in rows["integrations"]}
+        assert found == {("b", "v"), ("x", "u")}
+        assert [row["integration_count"] for row in rows["portfolios"]] == [4]
+        [told] = nights.noted(parts, "rejects")
+        assert "not 3 times" in told["reason"]
+        assert [one in told["value"] for one in ('"u"', '"v"', '"w"')] == [False, True, True]
+
+
+def _balance(text: str) -> dict[str, Any]:
+    return {"trading": {"free": text, "locked": "0"}, "lending": {"a": "1", "b": text}}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations("132")))
+def test_accounts_that_repeat_are_numbered_by_content(
+    layout: Layout, order: tuple[str, ...]
+) -> None:
+    """The same account thrice in a position, and once in another of that asset, in any order."""
+    accounts = [{"venueId": "v", "name": "a", "balance": _balance(text)} for text in order]
+    accounts.insert(1, {"venueId": "v", "name": "b", "balance": _balance("7")})
+    whole = {"assetId": "BTC", "isCustomAsset": False}
+    positions = [whole | {"accounts": accounts[:2]}, whole | {"accounts": accounts[2:]}]
+    other = whole | {"isCustomAsset": True, "accounts": accounts[:1]}
+    book = nights.Book([portfolio(positions=[*positions, other])])
+    rows, parts = nights.staged(layout, nights.land(layout, book))
+    numbers = {
+        (row["is_custom_asset"], row["account_name"], row["amount_text"]): row["duplicate_no"]
+        for row in rows["balances"]
+        if row["state"] == "free"
+    }
+    assert numbers == {
+        **{(False, "a", text): int(text) - 1 for text in "123"},
+        (False, "b", "7"): 0,
+        (True, "a", order[0]): 0,
+    }
+    assert {row["balance_count"] for row in rows["accounts"]} == {4}
+    assert [row["account_count"] for row in rows["positions"]] == [4, 1]
+    assert not nights.differing(parts)
+    assert not nights.noted(parts, "rejects")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "money", "left"),
+    [
+        ({}, "repeats the id of data[0] and is the same: taken once", False, 1),
+        ({"name": "m"}, "repeats the id of data[0] and differs: none of them is taken", True, 0),
+    ],
+)
+def test_a_repeated_portfolio_is_told_with_its_text(
+    layout: Layout, change: dict[str, Any], reason: str, *, money: bool, left: int
+) -> None:
+    """Which record it repeats, whether they are the same, and all of its JSON."""
+    two = [portfolio(name="a"), portfolio(name="a") | change]
+    text = "[" + ", ".join(json.dumps(one) for one in two) + "]"
+    rows, parts = nights.staged(layout, nights.land(layout, nights.Book(text.encode())))
+    told = nights.noted(parts, "rejects")
+    assert {one["reason"] for one in told} == {reason}
+    assert {one["carries_money"] for one in told} == {money}
+    assert [(one["path"], json.loads(one["value"])) for one in told] == [
+        (f"data[{number}]", two[number]) for number in range(left, 2)
+    ]
+    assert len(rows["portfolios"]) == left
+
+
+def test_a_repeated_venue_type_is_told_and_stands_once(layout: Layout) -> None:
+    """How often it came, without money in it; the others stand as they came."""
+    venue = VENUE | {"type": ["otc", "exchange", "otc", "otc"]}
+    rows, parts = nights.staged(layout, nights.land(layout, nights.Book([], [venue])))
+    assert [row["type"] for row in rows["venue_types"]] == ["otc", "exchange"]
+    [told] = nights.noted(parts, "rejects")
+    assert (told["path"], told["value"], told["carries_money"]) == ("data[0].type", '"otc"', False)
+    assert told["reason"] == "a type that stands once was expected, not 3 times"
