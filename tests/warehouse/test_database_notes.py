@@ -8,10 +8,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.books import Amount, night, published, totals, written
+from tests.books import Amount, Night, night, published, totals, written
 from warehouse.database import Contents, NotPublished, publish
-from warehouse.layout import DIGESTS, Layout, read_json
+from warehouse.layout import DIGESTS, Layout, block_digests, read_json
 from warehouse.schema import STORAGE_VERSION, schema_version
+from warehouse.versions import seal
 
 FIRST = night("20261119T021500Z", [Amount("1.5")])
 SECOND = night("20261120T021500Z", [Amount("4")])
@@ -78,6 +79,15 @@ def test_a_version_keeps_when_each_night_was_decided(tmp_path: Path) -> None:
     }
 
 
+def _wrong(made: Night, told: str) -> Night:
+    """The night with control totals that say something else of its money."""
+    lines = [
+        line | ({"in_json": told, "in_lake": told} if line["measure"] == "sum" else {})
+        for line in totals(made)
+    ]
+    return replace(made, ops={"control_totals": lines})
+
+
 @pytest.mark.parametrize(("wrong", "more"), [(5, ""), (7, " (and 2 more)")])
 def test_a_refusal_names_the_nights_and_the_first_reasons(
     tmp_path: Path, wrong: int, more: str
@@ -86,11 +96,7 @@ def test_a_refusal_names_the_nights_and_the_first_reasons(
     layout = Layout(tmp_path)
     amounts = [Amount("1", asset=f"A{number}") for number in range(wrong)]
     made = night("20261120T021500Z", amounts)
-    lines = [
-        line | ({"in_json": "2", "in_lake": "2"} if line["measure"] == "sum" else {})
-        for line in totals(made)
-    ]
-    bad = replace(made, ops={"control_totals": lines})
+    bad = _wrong(made, "2")
     published(layout, [FIRST], "a")
     before = layout.database.read_bytes()
     with pytest.raises(NotPublished) as refused:
@@ -102,3 +108,31 @@ def test_a_refusal_names_the_nights_and_the_first_reasons(
     assert "; ".join(refused.value.problems[:5]) + more + ". The warehouse still shows" in said
     assert layout.database.read_bytes() == before
     assert [path.name for path in (layout.warehouse / "versions").iterdir()] == ["a"]
+
+
+def test_every_wrong_night_is_named_with_its_own_reasons(tmp_path: Path) -> None:
+    """Two that are wrong and one between them that is not: both, oldest first, and nothing else."""
+    layout = Layout(tmp_path)
+    third = night("20261121T021500Z", [Amount("5")])
+    with pytest.raises(NotPublished) as refused:
+        published(layout, [_wrong(third, "43"), SECOND, _wrong(FIRST, "42")], "a")
+    assert refused.value.snapshots == (FIRST.snapshot_id, third.snapshot_id)
+    assert [("42" in one, "43" in one) for one in refused.value.problems] == [
+        (True, False),
+        (False, True),
+    ]
+    assert not layout.database.exists()
+
+
+def test_a_version_that_does_not_say_how_it_was_built_is_not_built_upon(tmp_path: Path) -> None:
+    """Sealed as it should be, but without `ops.build`: everything comes from the lake again."""
+    layout = Layout(tmp_path)
+    published(layout, [FIRST], "a")
+    folder = layout.database.parent
+    layout.database.chmod(0o640)
+    with duckdb.connect(str(layout.database)) as connection:
+        connection.execute("drop table ops.build")
+    (folder / DIGESTS).unlink()
+    seal(folder, layout.database, block_digests(layout.database), {})
+    assert published(layout, [FIRST, SECOND], "b").loaded == (FIRST.day, SECOND.day)
+    assert rows(layout, "select version from ops.build") == [("b",)]
