@@ -62,6 +62,13 @@ def test_a_changed_bit_in_gzip_never_changes_the_body(body: bytes, data: st.Data
         assert b"".join(decoded([bytes(packed)], GZIP, ROOMY)) == body
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "GZip", " gzip "])
+def test_gzip_is_known_by_both_its_names(encoding: str) -> None:
+    """In any case, as HTTP has it, and with blanks around it."""
+    packed = [gzip.compress(b"body")]
+    assert b"".join(decoded(packed, {"content-encoding": encoding}, ROOMY)) == b"body"
+
+
 @pytest.mark.parametrize("encoding", ["", "identity", "Identity"])
 def test_a_plain_body_passes_as_it_is(encoding: str) -> None:
     """Without an encoding the pieces are handed on."""

@@ -21,6 +21,7 @@ from pipelines.edge.errors import (
     IdRefused,
     Misread,
     NotFound,
+    RedirectRefused,
     ServerFailed,
     SpoolFailed,
     TooLarge,
@@ -191,6 +192,24 @@ def test_an_attempt_counts_all_that_it_has_received() -> None:
     with pytest.raises(TooLarge) as refused:
         patience.count(1)
     assert refused.value.limit == 1000
+
+
+@pytest.mark.parametrize("status", [300, 301, 303, 305, 399])
+@pytest.mark.parametrize(("headers", "target"), [({}, "nowhere"), ({"Location": "/b"}, "/b")])
+def test_no_redirect_is_followed(
+    connect: Connect, status: int, headers: dict[str, str], target: str
+) -> None:
+    """Whatever its number, after one request, with the place it points to."""
+    asked = list[str]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(str(request.url))
+        return httpx.Response(status, headers=headers)
+
+    with pytest.raises(RedirectRefused) as refused:
+        connect("http://127.0.0.1:9", transport=httpx.MockTransport(answer)).fetch(list_venues())
+    assert refused.value.args == ("GET /edge/v1beta/venues", status, target)
+    assert asked == ["http://127.0.0.1:9/edge/v1beta/venues"]
 
 
 def test_a_packed_error_is_not_unpacked_without_end(
