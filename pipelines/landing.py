@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import io
 import mmap
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -189,9 +190,20 @@ def _window(content: dict[str, Any]) -> Window:
 
 def folders(layout: Layout) -> Iterator[Path]:
     """The folders of all landed snapshots, oldest first."""
-    for path in sorted(layout.landing.glob("[0-9]*/[0-9]*"), key=lambda path: path.name):
+    nights = [night for day in _entries(layout.landing) for night in _entries(day.path)]
+    for night in sorted(nights, key=lambda night: night.name):
+        path = Path(night.path)
         if (path / MANIFEST).is_file():
             yield path
+
+
+def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
+    """What lies in a folder under a name that begins with a digit: years of nights are listed."""
+    try:
+        with os.scandir(folder) as entries:
+            return [one for one in entries if "0" <= one.name[:1] <= "9"]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def sweep(layout: Layout) -> list[Path]:

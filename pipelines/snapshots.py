@@ -104,11 +104,11 @@ def read(folder: Path) -> Snapshot:
 
 def find(layout: Layout, snapshot_id: str) -> Snapshot:
     """The snapshot of that id; raises `NoSuchSnapshot`."""
-    known = landed(layout)
-    for snapshot in known:
-        if snapshot.snapshot_id == snapshot_id:
-            return snapshot
-    raise NoSuchSnapshot(snapshot_id, [snapshot.snapshot_id for snapshot in known])
+    known = list(landing.folders(layout))
+    for folder in reversed(known):
+        if folder.name == snapshot_id:
+            return read(folder)
+    raise NoSuchSnapshot(snapshot_id, [folder.name for folder in known])
 
 
 def books(snapshots: list[Snapshot]) -> dict[date, Snapshot]:
