@@ -228,11 +228,14 @@ def _connect(layout: Layout, file: Path) -> DuckDBPyConnection:
 def _verified(
     connection: DuckDBPyConnection, loaded: list[Book], newest: date | None
 ) -> tuple[CheckResult, ...]:
-    """Totals and checks of every book that was put in, and of the newest one, which stays shown."""
+    """Totals and checks of every book that was put in, and of the newest one, which stays shown.
+
+    `loaded` stands in the order of its dates.
+    """
     problems: list[str] = []
     wrong: list[str] = []
     results: tuple[CheckResult, ...] = ()
-    for book in sorted(loaded, key=lambda book: book.snapshot_date):
+    for book in loaded:
         found = list(count_totals(connection, book))
         results = _checked(connection, book.snapshot_date)
         found += [_failure(result) for result in results if result.stops]

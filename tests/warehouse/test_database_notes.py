@@ -1,5 +1,8 @@
 """What a version says of itself: its build, its checks, its decisions, and why it was refused."""
 
+import shutil
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -9,8 +12,9 @@ import duckdb
 import pytest
 
 from tests.books import Amount, Night, night, published, totals, written
-from warehouse.database import Contents, NotPublished, publish
-from warehouse.layout import DIGESTS, Layout, block_digests, read_json
+from warehouse.checks import CheckResult
+from warehouse.database import Contents, NotPublished, _connect, publish
+from warehouse.layout import DATABASE, DIGESTS, Layout, block_digests, read_json
 from warehouse.schema import STORAGE_VERSION, schema_version
 from warehouse.versions import seal
 
@@ -61,8 +65,19 @@ def test_the_checks_of_the_newest_book_are_told(tmp_path: Path) -> None:
     assert len(told) > 8
 
 
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This machine stands in Tokyo."""
+    with monkeypatch.context() as there:
+        there.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("elsewhere")
 def test_a_version_keeps_when_each_night_was_decided(tmp_path: Path) -> None:
-    """In UTC, and nothing for a night that nobody has decided on."""
+    """In UTC wherever this machine stands, and nothing where nobody has decided."""
     layout = Layout(tmp_path)
     contents = written(layout, [FIRST, SECOND])
     moments = (BUILT_AT, None)
@@ -136,3 +151,30 @@ def test_a_version_that_does_not_say_how_it_was_built_is_not_built_upon(tmp_path
     seal(folder, layout.database, block_digests(layout.database), {})
     assert published(layout, [FIRST, SECOND], "b").loaded == (FIRST.day, SECOND.day)
     assert rows(layout, "select version from ops.build") == [("b",)]
+
+
+def test_a_build_keeps_to_its_own_home_and_size(tmp_path: Path) -> None:
+    """What does not fit into 2 GB goes to the work folder; nothing is fetched from elsewhere."""
+    layout = Layout(tmp_path)
+    names = ("temp_directory", "memory_limit", "threads", "TimeZone")
+    off = ("autoinstall_known_extensions", "autoload_known_extensions")
+    query = ", ".join(f"current_setting('{name}')" for name in (*names, *off))
+    with _connect(layout, tmp_path / DATABASE) as connection:
+        found = connection.execute(f"select {query}").fetchone()
+    assert found == (str(layout.work / "duckdb"), "1.8 GiB", 2, "UTC", False, False)
+
+
+def test_why_a_book_was_not_published_is_told_whatever_the_disk_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That its half-built folder cannot be taken away hides nothing."""
+    layout = Layout(tmp_path)
+
+    def failing(connection: duckdb.DuckDBPyConnection) -> tuple[CheckResult, ...]:
+        connection.close()
+        shutil.rmtree(layout.warehouse / "versions" / ".tmp-a")
+        raise NotPublished(("n",), ("it is wrong",))
+
+    monkeypatch.setattr("warehouse.database.run_checks", failing)
+    with pytest.raises(NotPublished, match="it is wrong"):
+        published(layout, [FIRST], "a")
