@@ -246,6 +246,9 @@ def test_what_is_too_large_for_one_step_is_refused(monkeypatch: pytest.MonkeyPat
         else:
             with pytest.raises(Misread, match="larger than 4,096 bytes"):
                 read_envelope(body, single=False)
+    monkeypatch.setattr(walk, "LARGEST", 1 << 20)
     monkeypatch.setattr(walk, "OTHER", 4096)
-    with pytest.raises(Misread, match="beside `data`, is larger"):
+    with pytest.raises(Misread, match="beside `data`, is larger than 4,096 bytes"):
         read_envelope(b'{"data":[],"meta":{"a":"' + b"x" * 5000 + b'"}}', single=False)
+    single = b'{"meta":{},"data":{"a":"' + b"x" * 5000 + b'"}}'
+    assert len(read_envelope(single, single=True).data) > 5000

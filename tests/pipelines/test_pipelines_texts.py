@@ -22,6 +22,8 @@ NO_AMOUNTS = (
         "1e-201",
         "1e+201",
         "1E999999999",
+        "1e1000",
+        "1e-02000",
         "1e1e1",
         "1.2.3",
         "1\x00",
@@ -39,6 +41,13 @@ def test_what_is_no_amount_is_none() -> None:
     values, places = amounts.column(pa.array(NO_AMOUNTS))
     assert places == list(range(len(NO_AMOUNTS)))
     assert values.null_count == len(NO_AMOUNTS)
+
+
+@pytest.mark.parametrize("text", ["1e0", "1e-0", "1e+000", "2e00200", "2E-0200", "0e200", "1e010"])
+def test_zeros_before_an_exponent_say_nothing(text: str) -> None:
+    """However many there are, the exponent is the number that they stand before."""
+    with localcontext(prec=2000):
+        assert amounts.parse(text) == Decimal(text)
 
 
 @MANY
