@@ -53,6 +53,7 @@ ROOMS = {
         (
             "tests/pipelines/test_pipelines_noted_facts.py",
             "tests/pipelines/test_pipelines_flat_facts.py",
+            "tests/pipelines/test_pipelines_counted_facts.py",
             "tests/pipelines/test_pipelines_texts.py",
             "tests/pipelines/test_pipelines_hostile.py",
             "tests/pipelines/test_pipelines_lake.py",
