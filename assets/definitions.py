@@ -12,10 +12,12 @@ from assets.resources import Nightbook
 from assets.sensors import sensors
 from assets.tables import table_assets
 from assets.telling import reconciliation_asset, report_asset
+from warehouse.no_pandas import leave_pandas_out
 
 
 def assemble(nightbook: Nightbook) -> dg.Definitions:
     """The definitions for one keeper of the book; raises `SettingsWrong`."""
+    leave_pandas_out()
     partitions = nights(nightbook)
     job = nightly_job()
     return dg.Definitions(

@@ -29,6 +29,7 @@ from tests.benchmarks.past import FIRST, Past, add_night
 from tests.benchmarks.spending import Spent, spent
 from warehouse import query
 from warehouse.layout import Layout
+from warehouse.no_pandas import leave_pandas_out
 from warehouse.tables import BOOK
 
 NIGHTS, ROWS = 365, 50_000
@@ -229,6 +230,7 @@ def one_publish(home: Path) -> None:
     """Judge and publish the newest landed night, as the nightly job does."""
     layout = Layout(home)
     manifest = landing.load(list(landing.folders(layout))[-1])
+    leave_pandas_out()
     with _counted():
         outcome = publishing.judge_and_publish(_nightbook(home), manifest)
     assert outcome.snapshot.state == snapshots.ACCEPTED, outcome.snapshot.decision
