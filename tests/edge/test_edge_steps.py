@@ -135,6 +135,7 @@ def test_no_wait_begins_that_would_end_with_the_deadline(connect: Connect) -> No
     )
     with pytest.raises(DeadlinePassed) as passed:
         edge.fetch(list_venues())
+    assert passed.value.where == "GET /edge/v1beta/venues"
     assert "503" in passed.value.last
     assert (slept, events) == ([], [])
 
@@ -212,6 +213,21 @@ def test_a_documented_record_is_passed_over_at_the_speed_of_typed_decoding() -> 
 
     quick, slow = (min(cost(text) for _ in range(5)) for text in texts)
     assert quick * 2 < slow
+
+
+def test_closing_ends_a_wait_within_a_second_of_it(connect: Connect) -> None:
+    """The call that waited says which one it was, and is not made again."""
+    slept = list[float]()
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        edge.close()
+
+    edge: EdgeClient = connect(transport=failing("30"), sleep=sleep)
+    with pytest.raises(Stopped) as stopped:
+        edge.fetch(list_venues())
+    assert stopped.value.args == ("GET /edge/v1beta/venues",)
+    assert slept == [1.0]
 
 
 def test_time_that_passes_while_a_failure_is_told_counts(connect: Connect) -> None:
