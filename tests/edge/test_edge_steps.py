@@ -280,9 +280,13 @@ def test_what_is_not_sent_is_named(connect: Connect) -> None:
     closed, refused = connect(), connect(transport=wrong)
     closed.close()
     down = connect(transport=failing(), on_event=events.append)
-    late = connect(transport=failing(), deadline=5.0, monotonic=lambda: now[0])
-    now[0] = 5.0
-    for edge in (refused, down, down):
+    late = connect(
+        transport=failing(),
+        deadline=5.0,
+        monotonic=lambda: now[0],
+        sleep=lambda _: now.insert(0, 5.0),
+    )
+    for edge in (refused, down, down, late):
         with pytest.raises(EdgeError):
             edge.fetch(list_venues())
     for edge, kind in (
@@ -291,6 +295,10 @@ def test_what_is_not_sent_is_named(connect: Connect) -> None:
         with pytest.raises(kind) as unsent:
             edge.fetch(list_instruments("b"))
         assert unsent.value.args[0] == "GET /edge/v1beta/venues/b/instruments"
+        if edge in (down, late):
+            assert "503" in unsent.value.args[-1]
+        if edge is down:
+            assert unsent.value.args[1] == 10
     [tripped] = [event for event in events if event.kind == "breaker"]
     assert (tripped.where, tripped.attempt) == ("GET /edge/v1beta/venues", 3)
     assert "503" in tripped.words
