@@ -179,6 +179,7 @@ def test_a_key_that_stands_twice_is_told_where_it_stands(
     assert found["value"].startswith("{")
     assert not rows["balances"]
     assert len(rows["portfolios"]) + len(rows["venues"]) == 1
+    assert not nights.differing(parts)
 
 
 def test_a_record_nested_too_deeply_is_told_with_its_text() -> None:
