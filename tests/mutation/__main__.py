@@ -46,12 +46,14 @@ def main() -> int:
         arguments.to.unlink(missing_ok=True)
     for name in arguments.rooms or ROOMS:
         found = _mutated(ROOMS[name], arguments.share, arguments.seed, arguments.only)
-        tried = len(found["tried"])
-        lives = _afresh(ROOMS[name], _alive(found))
+        tried, first = len(found["tried"]), _alive(found)
+        slow = sum(what["outcome"] == "timeout" for what in found["tried"].values())
+        print(f"{name}: {tried} tried; {len(first)} live and are met by all tests", flush=True)
+        lives = _afresh(ROOMS[name], first)
         scores.append((tried - len(lives)) / max(1, tried))
         print(
-            f"{name}: {found['mutants']} mutants, {tried} tried, {tried - len(lives)} noticed, "
-            f"{scores[-1]:.1%}",
+            f"{name}: {found['mutants']} mutants, {tried} tried (seed {arguments.seed}), "
+            f"{tried - len(lives)} noticed ({slow} as they never ended), {scores[-1]:.1%}",
             flush=True,
         )
         for one, what in lives.items():
