@@ -149,6 +149,7 @@ def _forget_lake(layout: Layout) -> None:
     leaves no night with a manifest and without its tables.
     """
     if layout.manifests.exists():
-        shutil.rmtree(layout.manifests)
-        sync_directory(layout.lake)
+        for manifest in layout.manifests.iterdir():
+            manifest.unlink()
+        sync_directory(layout.manifests)
     shutil.rmtree(layout.lake)

@@ -10,7 +10,16 @@ from typing import Any
 
 from tests.torture import model
 from tests.torture.children import armed, forked
-from tests.torture.scenarios import SCENARIOS, Scenario, books, damage, lake, left_over, view
+from tests.torture.scenarios import (
+    SCENARIOS,
+    Scenario,
+    books,
+    damage,
+    decided,
+    lake,
+    left_over,
+    view,
+)
 from warehouse.layout import Layout, digest_of
 
 
@@ -54,7 +63,7 @@ def wrong(scenario: Scenario, home: Path, expected: Any, *, quick: bool) -> Any:
     log, left = home.with_name("watched.log"), model.half_made(home)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     with armed(home, "watched", 0, descriptor):
-        problems = seen(home, expected)
+        problems = seen(scenario, home, expected)
         if not problems and not quick:
             problems = recovered(scenario, home, expected)
     os.close(descriptor)
@@ -73,14 +82,15 @@ def known(question: Callable[[Path], Any], home: Path) -> Any:
     return _KNOWN[about]
 
 
-def seen(home: Path, expected: Any) -> list[str]:
+def seen(scenario: Scenario, home: Path, expected: Any) -> list[str]:
     """What is wrong before anything was mended: readers see a whole old or a whole new book."""
     try:
         shown = known(view, home)
     except Exception as error:  # noqa: BLE001 - whatever a reader meets
         return [f"readers are refused: {type(error).__name__}: {error}"]
     problems = [] if shown in expected["views"] else ["readers see neither the old nor the new"]
-    return problems + [f"right after: {one}" for one in damage(home)]
+    found = damage(home, is_unmade=scenario.unmakes)
+    return problems + [f"right after: {one}" for one in found]
 
 
 def recovered(scenario: Scenario, home: Path, expected: Any) -> list[str]:
@@ -94,6 +104,9 @@ def recovered(scenario: Scenario, home: Path, expected: Any) -> list[str]:
     if found != expected["outcome"]:
         odd = sorted(name for name, _ in found.items() ^ expected["outcome"].items())
         problems.append(f"after the next run not as an undisturbed run leaves it: {odd}")
+    now = decided(home)
+    odd = sorted(one for one, told in expected["decided"].items() if now.get(one) != told)
+    problems += [f"after the next run other decisions of {one}: {now.get(one)}" for one in odd]
     if scenario.act is not SCENARIOS["prune"].act:
         problems += [f"left over: {one}" for one in left_over(home)]
     return problems

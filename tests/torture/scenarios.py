@@ -15,10 +15,10 @@ from typing import Any
 import duckdb
 
 from assets import publishing
-from assets.commands import decide, prune
+from assets.commands import decide, prune, rebuild
 from pipelines import landing, night, snapshots
 from pipelines.snapshots import HELD, NotToBeDecided
-from pipelines.verify import MISSING, verify
+from pipelines.verify import CHANGED, MISSING, verify
 from tests.torture.nights import Clock, answers, at, land, nightbook, run
 from warehouse.layout import Layout
 from warehouse.schema import stored_as
@@ -33,7 +33,8 @@ Act = Callable[[Path, datetime], None]
 class Scenario:
     """A home is made by `prepare`; `act` is interrupted; `again` is what runs next.
 
-    `otherwise` are other ways in which it may end whole, where a disk failed.
+    `otherwise` are other ways in which it may end whole, where a disk failed. Where `unmakes` is
+    set, files of the lake may be missing right after an interruption, or nobody's.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Scenario:
     act: Act
     again: Act
     otherwise: tuple[Act, ...] = ()
+    unmakes: bool = False
 
 
 def view(home: Path) -> str | None:
@@ -79,14 +81,24 @@ def lake(home: Path) -> dict[str, str]:
     return found
 
 
-def damage(home: Path) -> list[str]:
+def decided(home: Path) -> dict[str, str]:
+    """Every decision that was made of a night, when it was made left out."""
+    return {
+        one.snapshot_id: repr([(each.state, each.by, each.reasons) for each in one.decisions])
+        for one in snapshots.landed(Layout(home))
+        if one.decisions
+    }
+
+
+def damage(home: Path, *, is_unmade: bool = False) -> list[str]:
     """What `verify` finds right after an interruption, but for what was not made yet."""
-    found = list(verify(Layout(home)))
-    unmade = {"warehouse/current/nightbook.duckdb"}
+    layout = Layout(home)
+    unmade = {layout.database}
     return [
         str(one)
-        for one in found
-        if one.what != MISSING or str(one.file.relative_to(home)) not in unmade
+        for one in verify(layout)
+        if not (one.what == MISSING and one.file in unmade)
+        and not (is_unmade and one.what != CHANGED and layout.lake in one.file.parents)
     ]
 
 
@@ -141,6 +153,23 @@ def _remake(home: Path, moment: datetime) -> None:
     publishing.refresh(nightbook(home, clock))
 
 
+def _decided(home: Path) -> None:
+    """Two books, one of them by a person's decision."""
+    _held(home)
+    _accept(home, at(1) + LATER)
+
+
+def _rebuild(*, from_landing: bool) -> Act:
+    """`nightbook rebuild`, or with `--from-landing`."""
+
+    def act(home: Path, moment: datetime) -> None:
+        with contextlib.redirect_stdout(io.StringIO()):
+            asked = Namespace(from_landing=from_landing)
+            rebuild.run(asked, nightbook(home, Clock(moment)))
+
+    return act
+
+
 def _half_landed(home: Path) -> None:
     """A night landed, half of the next version built, and a pull that was cut: three deaths."""
     _nights(1)(home)
@@ -179,6 +208,7 @@ def _failing(module: Any, step: str, snapshot_id: Callable[..., str]) -> None:
     setattr(module, step, failing)
 
 
+REBUILD, RELAND = _rebuild(from_landing=False), _rebuild(from_landing=True)
 SCENARIOS = {
     one.name: one
     for one in (
@@ -194,6 +224,9 @@ SCENARIOS = {
         Scenario("remade", at(1) + 4 * LATER, _nights(2), _remake, _remake),
         Scenario("accept", at(1) + 4 * LATER, _held, _accept, _accept),
         Scenario("prune", at(2), _nights(2), _prune, _prune),
+        Scenario("rebuild", at(2), _decided, REBUILD, REBUILD),
+        Scenario("from landing", at(2), _decided, RELAND, RELAND, unmakes=True),
+        Scenario("half rebuilt", at(2), _decided, RELAND, _night(2), unmakes=True),
         Scenario("recovery", at(2), _half_landed, _night(2), _night(2), (_unmade, _undecided)),
     )
 }
