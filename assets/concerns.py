@@ -97,15 +97,18 @@ def _stale(layout: Layout) -> Iterator[Alert]:
     found = _rows(
         layout,
         "select venue_id, stale_since, count(*), any_value(why.error) from instruments "
-        "left join (select venue_id, arg_max(error, snapshot_id) as error from ops.requests "
-        "where error is not null group by all) as why using (venue_id) "
+        "left join (select venue_id, any_value(error) as error from ops.requests "
+        "inner join ops.snapshots using (snapshot_id) where is_book and error is not null "
+        "and ops.snapshots.snapshot_date = (select max(snapshot_date) from ops.snapshots "
+        "where is_book) group by all) as why using (venue_id) "
         "where stale_since is not null group by all order by all",
     )
+    empty = "Its lists came empty, without an error: gone, or our access is."
     for venue, since, count, why in found:
         yield Alert(
             f"stale:{venue}:{since}",
-            f"venue {venue} could not be read",
-            f"Its {count} instruments are those of {since}, carried over since. {why or ''}",
+            f"venue {venue} could not be read" if why else f"venue {venue} lists no instruments",
+            f"Its {count} instruments are those of {since}, carried over since. {why or empty}",
             str(layout.database),
             command(layout, "query", "select * from findings where kind = 'instruments_stale'"),
         )

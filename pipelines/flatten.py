@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines import control, counting, landing, portfolios, resources, venues
+from pipelines.carrying import Carry, nothing
 from pipelines.counting import Totals
 from pipelines.edge import protocol
 from pipelines.elements import Element, batches, id_of, once, split
@@ -53,11 +54,10 @@ def portfolio_tables(
         return found, _closed(tables)
 
 
-def flatten_venues(layout: Layout, manifest: Manifest, carried: dict[str, pa.Table]) -> Part:
+def flatten_venues(layout: Layout, manifest: Manifest, carry: Carry = nothing) -> Part:
     """Stage venues, venue_types and instruments; returns the part's facts.
 
-    `carried` has last good instruments by venue, for venues that could not be read tonight; their
-    `stale_since` is set already.
+    `carry` gives last good instruments of venues that could not be read, or had none, tonight.
     """
     notes = Notes()
     embedded: dict[str, set[str]] = {}
@@ -68,7 +68,8 @@ def flatten_venues(layout: Layout, manifest: Manifest, carried: dict[str, pa.Tab
         _fill(batches(kept), read, notes, tables)
         instruments = _Instruments(layout, manifest, notes, tables)
         listings = instruments.fill(embedded)
-        carried_rows = _carry(tables, carried)
+        carried = carry(failed_venues(manifest), instruments.empty)
+        carried_rows = _carry(tables, carried.rows)
         written = _closed(tables)
 
     def counted(*, precise: bool) -> Totals:
@@ -77,12 +78,16 @@ def flatten_venues(layout: Layout, manifest: Manifest, carried: dict[str, pa.Tab
         return Totals(rows, {})
 
     facts = _facts(layout, manifest, written, notes, counted)
-    facts |= {"listings": listings, "stale_venues": sorted(carried)}
+    facts |= {"listings": listings, "stale_venues": sorted(carried.rows)}
+    facts |= {"emptied": list(carried.emptied)}
     return _kept(layout, manifest, "venues", facts)
 
 
 class _Instruments:
-    """The instruments of every venue of a snapshot, from its typed and untyped lists."""
+    """The instruments of every venue of a snapshot, from its typed and untyped lists.
+
+    `empty` are the venues whose lists were read and hold nothing.
+    """
 
     def __init__(
         self,
@@ -94,6 +99,7 @@ class _Instruments:
         self._layout, self._manifest, self._notes = layout, manifest, notes
         self._tables = tables
         self._count = 0
+        self.empty: set[str] = set()
 
     def fill(self, embedded: dict[str, set[str]]) -> list[list[str]]:
         """Write them all; returns (venue, instrument, missing from) of unequal lists."""
@@ -105,6 +111,8 @@ class _Instruments:
             _fill(batches(kept), read, self._notes, self._tables)
             typed_ids, more_ids = _ids(typed), _ids(more)
             self._count += len(typed_ids | more_ids)
+            if not typed and not more:
+                self.empty.add(venue_id)
             listings += _unequal(venue_id, embedded.get(venue_id), typed_ids, more_ids)
         return listings
 

@@ -98,15 +98,18 @@ def judge(
     venues: tuple[int, int],
     notices: tuple[str, ...],
     window: Window,
+    emptied: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Why a night must be held; empty when it may be accepted.
 
     `past` are the accepted nights before it, oldest first; `money_rejects` are paths of rejected
     things that carry money; `venues` are how many failed, of how many; `notices` are what the
-    pull saw that looks like paging (4.6); `window` has what a second read said.
+    pull saw that looks like paging (4.6); `window` has what a second read said; `emptied` are
+    venues that list no instruments tonight and had some.
     """
     before = past[-1] if past else None
-    reasons = list(_broken(money_rejects, differing_totals, venues, notices))
+    reasons = list(_broken(money_rejects, differing_totals, notices))
+    reasons += _unread(venues, emptied)
     known = before.everywhere if before else ()
     reasons += [
         f"a defect is in every record, so the document has changed: {defect}"
@@ -122,7 +125,6 @@ def judge(
 def _broken(
     money_rejects: list[str],
     differing_totals: list[str],
-    venues: tuple[int, int],
     notices: tuple[str, ...],
 ) -> Iterator[str]:
     if money_rejects:
@@ -135,11 +137,21 @@ def _broken(
             f"{len(differing_totals)} control totals differ between the landed JSON and the lake, "
             f"first {differing_totals[0]}: see ops.control_totals"
         )
-    failed, asked = venues
-    if asked and Decimal(failed) / asked > MOST_VENUES_FAILED:
-        yield f"the instruments of {failed} of {asked} venues could not be read (limit a tenth)"
     for notice in notices:
         yield f"an answer looks like one page of several, which no document shows (4.6): {notice}"
+
+
+def _unread(venues: tuple[int, int], emptied: Sequence[str]) -> Iterator[str]:
+    failed, asked = venues
+    count = failed + len(emptied)
+    if not asked or Decimal(count) / asked <= MOST_VENUES_FAILED:
+        return
+    gone = ""
+    if emptied:
+        more = f" and {len(emptied) - SHOWN} more" if len(emptied) > SHOWN else ""
+        names = f"{', '.join(emptied[:SHOWN])}{more}"
+        gone = f", or are no longer listed though no error came ({names})"
+    yield f"the instruments of {count} of {asked} venues could not be read{gone} (limit a tenth)"
 
 
 def _vanished(facts: Facts, before: Facts, window: Window) -> Iterator[str]:

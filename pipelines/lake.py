@@ -11,10 +11,6 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-
 from pipelines import flatten, guards, landing, sealing, snapshots
 from pipelines.guards import Facts
 from pipelines.landing import Manifest
@@ -23,10 +19,9 @@ from pipelines.sealing import seal
 from pipelines.snapshots import Snapshot
 from warehouse.layout import Layout, make_directory, sync_directory
 from warehouse.ops import NIGHTLY
-from warehouse.parquet import arrow_schema
-from warehouse.tables import BOOK, INSTRUMENTS
+from warehouse.tables import BOOK
 
-__all__ = ["Shelf", "carried", "judge", "seal", "settle", "shelf"]
+__all__ = ["Shelf", "judge", "seal", "settle", "shelf"]
 
 Row = dict[str, Any]
 
@@ -57,6 +52,7 @@ def judge(layout: Layout, manifest: Manifest, *, at: datetime) -> Snapshot:
         money_rejects=content["money_rejects"],
         differing_totals=content["differing_totals"],
         venues=(len(failed), len(flatten.whole_venues(manifest) | failed)),
+        emptied=content.get("emptied", ()),
         notices=manifest.notices,
         window=manifest.window,
     )
@@ -145,34 +141,6 @@ def _written(sealed: Row) -> Row:
 
 def _files(layout: Layout, day: date, snapshot_id: str) -> dict[str, Path]:
     return {table.name: layout.parquet(table.name, day, snapshot_id) for table in BOOK}
-
-
-def carried(layout: Layout, manifest: Manifest) -> dict[str, pa.Table]:
-    """Last good instruments of the venues that could not be read, with `stale_since` set."""
-    failed = sorted(flatten.failed_venues(manifest))
-    moment = datetime.fromisoformat(manifest.finished_at)
-    before = snapshots.accepted_before(snapshots.landed(layout), manifest.snapshot_id, moment)
-    if not failed or not before:
-        return {}
-    last = before[-1]
-    path = layout.parquet(INSTRUMENTS.name, last.snapshot_date, last.snapshot_id)
-    if not path.is_file():
-        path = layout.staged(INSTRUMENTS.name, last.snapshot_id)
-    if not path.is_file():  # pruned since: this is a rebuild, and nothing is left to carry
-        return {}
-    with pq.ParquetFile(path) as file:
-        rows = file.read()
-    rows = rows.filter(pc.is_in(rows["venue_id"], pa.array(failed, pa.string())))
-    since = pc.coalesce(rows["stale_since"], rows["snapshot_date"])
-    day = pa.repeat(pa.scalar(manifest.snapshot_date, pa.date32()), len(rows))
-    rows = _with(_with(rows, "snapshot_date", day), "stale_since", since)
-    venues = {venue: rows.filter(pc.equal(rows["venue_id"], venue)) for venue in failed}
-    return {venue: kept for venue, kept in venues.items() if len(kept)}
-
-
-def _with(rows: pa.Table, name: str, values: Any) -> pa.Table:
-    schema = arrow_schema(INSTRUMENTS)
-    return rows.set_column(rows.column_names.index(name), schema.field(name), values).cast(schema)
 
 
 def _snapshot_row(snapshot: Snapshot, sealed: Row | None, is_book: set[str]) -> Row:

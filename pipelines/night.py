@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
 
-from pipelines import flatten, lake, landing, sealing, snapshots
+from pipelines import carrying, flatten, lake, landing, sealing, snapshots
 from pipelines.edge.attempts import Event
 from pipelines.edge.auth import Credentials
 from pipelines.edge.client import EdgeClient
@@ -122,8 +122,8 @@ def stage_portfolios(layout: Layout, manifest: Manifest) -> Part:
 
 
 def stage_venues(layout: Layout, manifest: Manifest) -> Part:
-    """Flatten venues and instruments, carrying over those of venues that could not be read."""
-    return flatten.flatten_venues(layout, manifest, lake.carried(layout, manifest))
+    """Flatten venues and instruments, carrying over those of venues that gave none."""
+    return flatten.flatten_venues(layout, manifest, carrying.from_last(layout, manifest))
 
 
 def judge(layout: Layout, manifest: Manifest, now: datetime) -> Snapshot:

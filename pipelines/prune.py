@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from pipelines import flatten, landing, snapshots
+from pipelines import flatten, landing, sealing, snapshots
 from pipelines.snapshots import ACCEPTED, COMPLETE, DECISION, HELD, PRUNED, Snapshot
 from pipelines.verify import SURPLUS, verify
 from warehouse.layout import Layout, sync_directory
@@ -76,9 +76,9 @@ def prune(
     """
     _require_sane(keep_days, most_bytes)
     known = [one for one in snapshots.landed(layout) if one.state != PRUNED]
-    plan = _plan(known, keep_days, keep_month_ends=keep_month_ends)
+    plan = _plan(layout, known, keep_days, keep_month_ends=keep_month_ends)
     sizes = {one.snapshot_id: _size(_files(layout, one)) for one in known}
-    too_much = set() if most_bytes is None else _too_much(plan, sizes, most_bytes)
+    too_much = set() if most_bytes is None else _too_much(layout, plan, sizes, most_bytes)
     kept = plan.kept - too_much
     going = [one for one in known if one.snapshot_id not in kept]
     gone = [one for one in snapshots.landed(layout) if one.state == PRUNED]
@@ -109,7 +109,9 @@ def _require_sane(keep_days: int | None, most_bytes: int | None) -> None:
         raise ValueError(f"{most_bytes} bytes hold no night. Nothing was pruned.")
 
 
-def _plan(known: list[Snapshot], keep_days: int | None, *, keep_month_ends: bool) -> _Plan:
+def _plan(
+    layout: Layout, known: list[Snapshot], keep_days: int | None, *, keep_month_ends: bool
+) -> _Plan:
     books = snapshots.books(known)
     every = {one.snapshot_id for one in known}
     if not books:
@@ -124,12 +126,12 @@ def _plan(known: list[Snapshot], keep_days: int | None, *, keep_month_ends: bool
         one.snapshot_id for one in known if one.snapshot_date > newest - timedelta(days=keep_days)
     }
     kept = young | never | month_ends
-    return _Plan(known, kept | set(_sources(known, kept).values()), never, month_ends)
+    return _Plan(known, kept | set(_sources(layout, known, kept).values()), never, month_ends)
 
 
-def _too_much(plan: _Plan, sizes: Mapping[str, int], most_bytes: int) -> set[str]:
+def _too_much(layout: Layout, plan: _Plan, sizes: Mapping[str, int], most_bytes: int) -> set[str]:
     """What goes besides, until the rest fits or nothing more may go."""
-    sources = _sources(plan.known, plan.kept)
+    sources = _sources(layout, plan.known, plan.kept)
     order = sorted(plan.kept - plan.never, key=lambda one: (one in plan.month_ends, one))
     kept, size = set(plan.kept), sum(sizes[one] for one in plan.kept)
     while size > most_bytes:
@@ -157,7 +159,7 @@ def _waits(snapshot: Snapshot, known: list[Snapshot]) -> bool:
     )
 
 
-def _sources(known: list[Snapshot], kept: set[str]) -> dict[str, str]:
+def _sources(layout: Layout, known: list[Snapshot], kept: set[str]) -> dict[str, str]:
     """Of each kept night, that from which it carried instruments over: it cannot be made without.
 
     A source counts as kept, so that its own source is found as well.
@@ -166,12 +168,19 @@ def _sources(known: list[Snapshot], kept: set[str]) -> dict[str, str]:
     for one in sorted(known, key=lambda one: one.snapshot_id, reverse=True):
         if one.snapshot_id in kept or one.snapshot_id in needed.values():
             manifest = landing.load(one.folder)
-            if flatten.failed_venues(manifest):
+            if flatten.failed_venues(manifest) or _has_carried(layout, one):
                 moment = datetime.fromisoformat(manifest.finished_at)
                 before = snapshots.accepted_before(known, one.snapshot_id, moment)
                 if before:
                     needed[one.snapshot_id] = before[-1].snapshot_id
     return needed
+
+
+def _has_carried(layout: Layout, snapshot: Snapshot) -> bool:
+    """Whether rows of an earlier night are in it, whatever its answers were."""
+    if not layout.manifest(snapshot.snapshot_id).is_file():
+        return False
+    return bool(sealing.sealed(layout, snapshot.snapshot_id).get("carried"))
 
 
 def _require_whole(layout: Layout, going: set[str]) -> None:

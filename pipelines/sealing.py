@@ -55,6 +55,8 @@ def seal(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> None:
             for one in part["totals"]
             if one["in_json"] != one["in_lake"]
         ],
+        "carried": parts["venues"]["stale_venues"],
+        "emptied": parts["venues"]["emptied"],
         "counts": {name: len(rows) for name, rows in _noted(parts).items()},
         "parts": {part: digest_of(layout.part(part, manifest.snapshot_id)) for part in parts},
     }

@@ -97,7 +97,7 @@ def staged(layout: Layout, manifest: Manifest) -> tuple[Rows, dict[str, Part]]:
     """Flatten a landed night: the rows of all eight tables, and what was noted."""
     parts = {
         "portfolios": flatten.flatten_portfolios(layout, manifest),
-        "venues": flatten.flatten_venues(layout, manifest, {}),
+        "venues": flatten.flatten_venues(layout, manifest),
     }
     return read(layout, manifest), parts
 

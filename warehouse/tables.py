@@ -271,7 +271,8 @@ INSTRUMENTS = Table(
             "stale_since",
             "snapshot",
             "NULL when read tonight; otherwise the date of the last good read of this venue's "
-            "instruments, whose rows were carried over because tonight's request failed.",
+            "instruments, whose rows were carried over because tonight's request failed, or its "
+            "lists were empty all at once (for a week; then an empty venue is believed).",
             nullable=True,
         ),
     ),

@@ -18,7 +18,7 @@ from warehouse.contract import quoted
 from warehouse.tables import BALANCES, BOOK
 
 HERE = Path(__file__).parent
-BEFORE = ("accounts", "balances", "portfolios")
+BEFORE = ("accounts", "balances", "instruments", "portfolios")
 AS_OF = ("account_balances", "holdings", "holdings_by_venue", "holdings_by_asset")
 BETWEEN = {"changes": "changes_between", "roll_forward": "roll_forward_between"}
 _DAY = "Any date: the newest book on or before it is used."

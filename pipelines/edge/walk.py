@@ -55,7 +55,7 @@ class Walk:
     def _member(self) -> None:
         if self._peek() != b'"':
             raise Misread(f"no key of an object at byte {self._at}")
-        start, end = self._value()
+        start, end = self._value(LARGEST)
         key: str = msgspec.json.decode(self._view[start:end], type=str)
         if key in self.members:
             raise Misread(f"the envelope has the key `{key[:40]}` twice")
@@ -74,7 +74,7 @@ class Walk:
         while self._peek() != b"]" or self.spans:
             if len(self.spans) == 2 * RECORDS:
                 raise Misread(f"`data` has more than {RECORDS:,} records")
-            first, end = self._value()
+            first, end = self._value(LARGEST)
             self.spans.extend((first - start, end - start))
             if self._peek() == b"]":
                 break
@@ -82,7 +82,7 @@ class Walk:
         self._take(b"]")
         return start, self._at
 
-    def _value(self, limit: int = LARGEST) -> tuple[int, int]:
+    def _value(self, limit: int) -> tuple[int, int]:
         """Where the value at hand begins and ends; what follows it is at hand afterwards."""
         self._peek()
         start = self._at

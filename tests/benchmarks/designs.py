@@ -86,7 +86,7 @@ class Landed:
         """Flatten into Parquet, without control totals; the files by table."""
         notes = importlib.import_module("pipelines.notes").Notes()
         _, written = self.flatten.portfolio_tables(self.layout, self.manifest, notes)
-        venues = self.flatten.flatten_venues(self.layout, self.manifest, {})
+        venues = self.flatten.flatten_venues(self.layout, self.manifest)
         names = [*written, *venues["tables"]]
         return {name: self.layout.staged(name, self.manifest.snapshot_id) for name in names}
 

@@ -139,6 +139,7 @@ def test_a_body_is_the_bytes_that_were_written(size: int, tmp_path: Path) -> Non
     assert (body.size, body.sha256) == (size, hashlib.sha256(data).hexdigest())
     assert body.spooled is (size > IN_MEMORY)
     assert list(tmp_path.iterdir()) == []
+    assert memoryview(body.buffer()).readonly
     body.give_back()
     assert bytes(body.buffer()) == data
     body.close()

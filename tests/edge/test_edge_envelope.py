@@ -237,7 +237,6 @@ def test_any_clean_records_come_back_as_they_were(records: list[dict[str, Any]])
 def test_what_is_too_large_for_one_step_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record or a `meta` without end must not be taken into memory to be looked at."""
     monkeypatch.setattr(walk, "LARGEST", 4096)
-    monkeypatch.setattr(walk.Walk._value, "__defaults__", (4096,))
     monkeypatch.setattr(envelope_module, "_LARGE", 1)
     for size, is_good in ((4000, True), (5000, False)):
         body = b'{"data":[{"a":"' + b"x" * size + b'"}],"meta":{}}'

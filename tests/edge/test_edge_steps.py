@@ -135,6 +135,7 @@ def test_no_wait_begins_that_would_end_with_the_deadline(connect: Connect) -> No
     )
     with pytest.raises(DeadlinePassed) as passed:
         edge.fetch(list_venues())
+    assert passed.value.where == "GET /edge/v1beta/venues"
     assert "503" in passed.value.last
     assert (slept, events) == ([], [])
 
@@ -214,6 +215,21 @@ def test_a_documented_record_is_passed_over_at_the_speed_of_typed_decoding() -> 
     assert quick * 2 < slow
 
 
+def test_closing_ends_a_wait_within_a_second_of_it(connect: Connect) -> None:
+    """The call that waited says which one it was, and is not made again."""
+    slept = list[float]()
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        edge.close()
+
+    edge: EdgeClient = connect(transport=failing("30"), sleep=sleep)
+    with pytest.raises(Stopped) as stopped:
+        edge.fetch(list_venues())
+    assert stopped.value.args == ("GET /edge/v1beta/venues",)
+    assert slept == [1.0]
+
+
 def test_time_that_passes_while_a_failure_is_told_counts(connect: Connect) -> None:
     """The wait that no longer fits is not begun, and the failure before it is still known."""
     now, slept = [0.0], list[float]()
@@ -264,9 +280,13 @@ def test_what_is_not_sent_is_named(connect: Connect) -> None:
     closed, refused = connect(), connect(transport=wrong)
     closed.close()
     down = connect(transport=failing(), on_event=events.append)
-    late = connect(transport=failing(), deadline=5.0, monotonic=lambda: now[0])
-    now[0] = 5.0
-    for edge in (refused, down, down):
+    late = connect(
+        transport=failing(),
+        deadline=5.0,
+        monotonic=lambda: now[0],
+        sleep=lambda _: now.insert(0, 5.0),
+    )
+    for edge in (refused, down, down, late):
         with pytest.raises(EdgeError):
             edge.fetch(list_venues())
     for edge, kind in (
@@ -275,6 +295,10 @@ def test_what_is_not_sent_is_named(connect: Connect) -> None:
         with pytest.raises(kind) as unsent:
             edge.fetch(list_instruments("b"))
         assert unsent.value.args[0] == "GET /edge/v1beta/venues/b/instruments"
+        if edge in (down, late):
+            assert "503" in unsent.value.args[-1]
+        if edge is down:
+            assert unsent.value.args[1] == 10
     [tripped] = [event for event in events if event.kind == "breaker"]
     assert (tripped.where, tripped.attempt) == ("GET /edge/v1beta/venues", 3)
     assert "503" in tripped.words

@@ -107,6 +107,17 @@ def test_a_record_that_cannot_be_read_says_after_how_many_attempts(connect: Conn
     assert (misread.value.attempts, misread.value.where) == (2, "GET /edge/v1beta/venues")
 
 
+def test_an_answer_that_is_none_says_what_was_found_and_where(connect: Connect) -> None:
+    """After the second that broke the document; what the server echoes of the key is taken out."""
+    content = b'{"data":[],"meta":{},"canary-secret-9a7e":1,"canary-secret-9a7e":2}'
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=content))
+    with pytest.raises(Misread) as misread:
+        connect(transport=transport).fetch(list_venues())
+    found, where, attempts = misread.value.args
+    assert (where, attempts) == ("GET /edge/v1beta/venues", 2)
+    assert found == "the envelope has the key `•••` twice"
+
+
 def test_a_client_shows_where_it_goes_and_nothing_else(connect: Connect) -> None:
     """Its origin, in quotes."""
     assert repr(connect("http://127.0.0.1:9")) == "EdgeClient('http://127.0.0.1:9')"

@@ -26,6 +26,7 @@ COPIED = ("assets", "pipelines", "warehouse", "tests")
 WANTED = 0.9
 # Outcomes that a test run notices; anything else is a survivor.
 NOTICED = ("killed", "timeout", "segfault")
+SPINNER = tuple("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 
 
 def main() -> int:
@@ -99,9 +100,15 @@ def _mutated(
                 command, cwd=copy, env=_environment(), stdout=out, stderr=out, check=False
             )
         if ran.returncode or not result.is_file():
-            sys.exit(f"mutmut ended with {ran.returncode}:\n{log.read_text('utf-8')[-3000:]}")
+            sys.exit(f"mutmut ended with {ran.returncode}:\n{_said(log)}")
         told: dict[str, Any] = json.loads(result.read_text("utf-8"))
         return told
+
+
+def _said(log: Path) -> str:
+    """The end of what mutmut said, without its spinner."""
+    lines = log.read_text("utf-8").splitlines()
+    return "\n".join(line for line in lines if line[:1] not in SPINNER)[-3000:]
 
 
 def _environment() -> dict[str, str]:

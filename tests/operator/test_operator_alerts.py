@@ -88,6 +88,24 @@ def test_a_stale_venue_is_told_once(watched: Make, receiver: Receiver) -> None:
     assert receiver.titles == ["venue meridian could not be read"]
 
 
+def test_a_venue_that_turned_empty_is_told_once(watched: Make, receiver: Receiver) -> None:
+    """Empty lists with status 200 cost no instruments; the alert says how many and since when."""
+    home = watched()
+    empty = "venue-instruments-empty,venue=meridian"
+    [(before,)] = home.keeper.ask("select count(*) from instruments where venue_id = 'meridian'")
+    assert home.night(THIRD, empty) == ACCEPTED
+    [(title, words)] = receiver.alerts
+    assert title == "nightbook: venue meridian lists no instruments"
+    assert f"Its {before} instruments are those of {SECOND}" in words
+    assert "came empty, without an error" in words
+    finding = "select words from findings where kind = 'instruments_stale'"
+    [(said,)] = home.keeper.ask(finding)
+    assert said.endswith(f"any more, without an error: the {before} of {SECOND} are shown.")
+    receiver.alerts.clear()
+    assert home.night(FOURTH, empty) == ACCEPTED
+    assert receiver.titles == []
+
+
 def test_drift_is_told_once(watched: Make, receiver: Receiver) -> None:
     """What the document does not list is told on its first night, in one message, not again."""
     home = watched()

@@ -90,8 +90,16 @@ DATA = (
         "D3",
         "one venue's instruments [], with status 200",
         ("venue-instruments-empty,venue=kestrel",),
-        ACCEPTED,  # the document allows it; what falls in all is guarded
-        lambda a: "kestrel" not in {row["venue_id"] for row in a.rows["instruments"]},
+        ACCEPTED,
+        lambda a: (
+            {
+                (row["venue_id"], row["stale_since"])
+                for row in a.rows["instruments"]
+                if row["stale_since"]
+            }
+            == {("kestrel", DAY - timedelta(days=1))}
+            and a.sealed["emptied"] == ["kestrel"]
+        ),
     ),
     DataFault(
         "D4",

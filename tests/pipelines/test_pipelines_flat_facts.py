@@ -5,9 +5,11 @@ import itertools
 import json
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from pipelines import resources
 from tests import nights
 from tests.pipelines.test_pipelines_laws import careful_only
 from tests.pipelines.test_pipelines_noted_facts import INSTRUMENT, VENUE, portfolio
@@ -199,3 +201,17 @@ def test_a_repeated_venue_type_is_told_and_stands_once(layout: Layout) -> None:
     [told] = nights.noted(parts, "rejects")
     assert (told["path"], told["value"], told["carries_money"]) == ("data[0].type", '"otc"', False)
     assert told["reason"] == "a type that stands once was expected, not 3 times"
+
+
+def test_a_portfolio_of_megabytes_is_read_by_the_fast_reader(layout: Layout) -> None:
+    """However long a record is, it is one piece, and none of its accounts is lost."""
+    accounts = [
+        {"venueId": "v", "name": f"{number} {'x' * 900}", "balance": {"margin": {"locked": "1"}}}
+        for number in range(2_500)
+    ]
+    position = {"assetId": "BTC", "isCustomAsset": False, "accounts": accounts}
+    book = nights.Book([portfolio(positions=[position])])
+    with mock.patch.object(resources, "_careful_rows", side_effect=AssertionError):
+        rows, parts = nights.staged(layout, nights.land(layout, book))
+    assert [row["account_name"] for row in rows["balances"]] == [one["name"] for one in accounts]
+    assert not nights.differing(parts)

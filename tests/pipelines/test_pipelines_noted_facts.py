@@ -1,12 +1,15 @@
 """What flattening notes, to the letter: where, what was expected, the value, and its money."""
 
 import contextlib
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from pipelines import careful
 from pipelines.notes import Notes
+from pipelines.shapes import PORTFOLIO
 from tests import nights
 from tests.pipelines.test_pipelines_laws import careful_only
 from warehouse.layout import Layout
@@ -52,6 +55,26 @@ def integration(venue: str) -> dict[str, Any]:
 
 
 BALANCE = "data[0].positions[0].accounts[0].balance"
+
+
+def twice(record: dict[str, Any], member: str) -> bytes:
+    """A record's JSON with one of its members standing twice."""
+    text = json.dumps(record)
+    assert text.count(member) == 1
+    return text.replace(member, f"{member}, {member}").encode()
+
+
+HELD = holding({"trading": {"free": "1", "locked": "2"}})
+TWICE = {
+    "trading": twice(HELD, '"free": "1"'),
+    "balance": twice(HELD, '"trading": {"free": "1", "locked": "2"}'),
+    "position": twice(HELD, '"assetId": "BTC"'),
+    "limits": twice(INSTRUMENT | {"tradingConstraints": {"minTick": "1"}}, '"minTick": "1"'),
+    "embedded": twice(
+        VENUE | {"instruments": [{"id": "X", "type": "spot", "displayName": "Y"}]},
+        '"displayName": "Y"',
+    ),
+}
 
 
 @pytest.mark.parametrize(
@@ -129,6 +152,47 @@ def test_an_amount_kept_as_text_names_its_table_and_column(
             "value": TINY,
         },
     ]
+
+
+@pytest.mark.parametrize(
+    ("book", "path", "money"),
+    [
+        (nights.Book(b"[%b]" % TWICE["balance"]), BALANCE, True),
+        (nights.Book(b"[%b]" % TWICE["trading"]), f"{BALANCE}.trading", True),
+        (
+            nights.Book([], [VENUE], {("v", "spot"): b"[%b]" % TWICE["limits"]}),
+            "data[0].tradingConstraints",
+            False,
+        ),
+        (nights.Book([], b"[%b]" % TWICE["embedded"]), "data[0].instruments[0]", False),
+        (nights.Book(b"[%b]" % TWICE["position"]), "data[0].positions[0]", True),
+    ],
+)
+def test_a_key_that_stands_twice_is_told_where_it_stands(
+    layout: Layout, book: nights.Book, path: str, *, money: bool
+) -> None:
+    """Which of them counts nobody knows: the object that has them is rejected, with its text."""
+    rows, parts = nights.staged(layout, nights.land(layout, book))
+    [found] = nights.noted(parts, "rejects")
+    assert (found["path"], found["carries_money"]) == (path, money)
+    assert "stands twice: which one counts cannot be known" in found["reason"]
+    assert found["value"].startswith("{")
+    assert not rows["balances"]
+    assert len(rows["portfolios"]) + len(rows["venues"]) == 1
+    assert not nights.differing(parts)
+
+
+def test_a_record_nested_too_deeply_is_told_with_its_text() -> None:
+    """It has no row; its number, place and money are noted."""
+    notes = Notes()
+    reader = careful.Careful(7, notes, {}, "Portfolio")
+    text = "[" * 200_000
+    with pytest.raises(careful.Broken):
+        reader.whole(text.encode(), PORTFOLIO, careful.Place("data[3]", "data[]"), money=True)
+    [found] = notes.rejects
+    assert (found.request_no, found.path, found.value) == (7, "data[3]", text)
+    assert found.carries_money
+    assert "nested too deeply" in found.reason
 
 
 def test_notes_taken_over_are_counted_together() -> None:

@@ -205,7 +205,7 @@ def test_a_type_that_no_list_holds_is_read_once_more_without_a_type(night: Night
     manifest = night.take("instrument-type-unknown,venue=kestrel")
     more = [answer for answer in manifest.answers if answer.venue_id and not answer.query]
     assert [answer.venue_id for answer in more] == ["kestrel"]
-    part = flatten.flatten_venues(night.layout, manifest, {})
+    part = flatten.flatten_venues(night.layout, manifest)
     rows = nights.rows_of(night.layout.staged("instruments", manifest.snapshot_id))
     options = [row for row in rows if row["type"] == "option"]
     assert [row["venue_id"] for row in options] == ["kestrel"]
@@ -239,7 +239,7 @@ def test_hostile_venue_ids_are_sent_exactly_or_are_failed_venues(night: Night) -
     assert f"{PREFIX}/venues/a%2Fb%3Fc%23d/instruments?type=spot" in night.asked
     told = [answer for answer in manifest.answers if answer.venue_id in refused]
     assert all("no request can name it" in str(answer.error) for answer in told)
-    rows = flatten.flatten_venues(night.layout, manifest, {})["tables"]
+    rows = flatten.flatten_venues(night.layout, manifest)["tables"]
     assert rows["venues"]["rows"] == len(VENUES) + 12
 
 

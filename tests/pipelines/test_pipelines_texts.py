@@ -43,6 +43,16 @@ def test_what_is_no_amount_is_none() -> None:
     assert values.null_count == len(NO_AMOUNTS)
 
 
+def test_an_amount_has_up_to_a_thousand_letters() -> None:
+    """Every digit of the longest one is kept."""
+    text = f"-{'9' * 500}.{'8' * 498}"
+    assert len(text) == 1000
+    value = amounts.parse(text)
+    assert value is not None
+    assert amounts.plain(value) == text
+    assert amounts.parse(f"{text}8") is None
+
+
 @pytest.mark.parametrize("text", ["1e0", "1e-0", "1e+000", "2e00200", "2E-0200", "0e200", "1e010"])
 def test_zeros_before_an_exponent_say_nothing(text: str) -> None:
     """However many there are, the exponent is the number that they stand before."""

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from assets import publishing
-from pipelines import lake, landing, snapshots
+from pipelines import lake, landing, sealing, snapshots
 from pipelines.landing import MANIFEST
 from pipelines.prune import NotPruned, Pruned, prune
 from pipelines.snapshots import ACCEPTED, DECISION, HELD, PRUNED, REJECTED
@@ -250,5 +250,24 @@ def test_the_source_of_what_was_carried_over_stays(tmp_path: Path) -> None:
         snapshots.decide(last, ACCEPTED, by="ann", at=moment(DAYS[5], 3))
     lake.settle(layout)
     publishing.refresh(nights.nightbook(layout.home, nights.Clock(NOW)))
+    assert dates(pruned(layout, 1, dry=True).snapshots) == [DAYS[3]]
+    assert dates(fitted(layout, 1)) == [DAYS[3]]
+
+
+def test_the_source_of_an_emptied_venue_stays(tmp_path: Path) -> None:
+    """A kept night whose venue listed nothing, without an error, keeps what its rows came from."""
+    layout = Layout(tmp_path / "home")
+    given = nights.answers(date(2026, 11, 18))
+    for day in DAYS[3:5]:
+        nights.judged(layout.home, moment(day), given)
+    venue = next(target for target in given if target.endswith(UNREAD)).rpartition("?")[0]
+    lists = {target for target in given if target.startswith(f"{venue}?")}
+    emptied = {**given, **dict.fromkeys(lists, b'{"data":[],"meta":{}}')}
+    last = nights.judged(layout.home, moment(DAYS[5]), emptied)
+    if last.state == HELD:
+        snapshots.decide(last, ACCEPTED, by="ann", at=moment(DAYS[5], 3))
+    lake.settle(layout)
+    publishing.refresh(nights.nightbook(layout.home, nights.Clock(NOW)))
+    assert sealing.sealed(layout, last.snapshot_id)["carried"]
     assert dates(pruned(layout, 1, dry=True).snapshots) == [DAYS[3]]
     assert dates(fitted(layout, 1)) == [DAYS[3]]

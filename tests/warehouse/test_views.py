@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.books import BUILT_AT, Amount, Night, exact, fits, night, published, row, written
 from warehouse.database import publish
 from warehouse.layout import Layout
-from warehouse.ops import LISTINGS
+from warehouse.ops import LISTINGS, REQUESTS
 from warehouse.views import at_day, read, used, views
 
 BEFORE = "20261119T021500Z"
@@ -287,6 +287,7 @@ def test_instruments_are_tradable_until_they_expire(tmp_path: Path) -> None:
         ("soon",),
         ("stale",),
     ]
+    empty = "The venue lists no instruments any more, without an error: the 1 of"
     assert ask(layout, "select kind, venue_id, words from findings order by all") == [
         (
             "instruments_differ",
@@ -296,12 +297,54 @@ def test_instruments_are_tradable_until_they_expire(tmp_path: Path) -> None:
         (
             "instruments_stale",
             "v1",
-            "1 instruments could not be read; those of 2026-11-18 are shown.",
+            f"{empty} 2026-11-18 are shown.",
         ),
     ]
     assert ask(layout, "select kind, id, stale_since from freshness order by all") == [
         ("venue", "v1", date(2026, 11, 18)),
         ("venue", "v2", None),
+    ]
+
+
+def test_instruments_that_are_gone_are_found(tmp_path: Path) -> None:
+    """A list that is empty and was not, without what expired; and a venue that was not read."""
+    layout = Layout(tmp_path)
+    venues = [{"venue_id": f"v{number}"} for number in range(1, 5)]
+    past = datetime(2025, 12, 31, tzinfo=UTC)
+    stale = {"stale_since": date(2026, 11, 19)}
+    before: list[dict[str, Any]] = [
+        *({"venue_id": "v1", "type": "spot", "instrument_id": one} for one in "ab"),
+        {"venue_id": "v1", "type": "future", "instrument_id": "c"},
+        {"venue_id": "v2", "type": "spot", "instrument_id": "d"},
+        {"venue_id": "v3", "type": "future", "instrument_id": "e", "expiration": past},
+        {"venue_id": "v4", "type": "spot", "instrument_id": "f"},
+    ]
+    after = [before[2], before[3] | stale, before[5] | stale]
+    made = night(TONIGHT, [])
+    failed = row(REQUESTS, made.day, snapshot_id=TONIGHT, request_no=3, venue_id="v2", error="no")
+    nights = [
+        night(BEFORE, [], {"venues": venues, "instruments": before}),
+        night(TONIGHT, [], {"venues": venues, "instruments": after}, ops={"requests": [failed]}),
+    ]
+    published(layout, nights, "a")
+    query = "select kind, venue_id, words from findings order by all"
+    empty = "The venue lists no instruments any more, without an error: the 1 of"
+    assert ask(layout, query) == [
+        (
+            "instruments_gone",
+            "v1",
+            "The list of spot instruments is empty and had 2 in the book before.",
+        ),
+        (
+            "instruments_stale",
+            "v2",
+            "1 instruments could not be read; those of 2026-11-19 are shown.",
+        ),
+        (
+            "instruments_stale",
+            "v4",
+            f"{empty} 2026-11-19 are shown.",
+        ),
     ]
 
 

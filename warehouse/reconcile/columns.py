@@ -1,12 +1,14 @@
 """What a whole column says: its decimal convention, and the order of its dates."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 
 from warehouse.reconcile.amounts import Decimals, Rules, evidence
+from warehouse.reconcile.delimited import Cells
 from warehouse.reconcile.grids import Grid
 from warehouse.reconcile.headers import Header
+from warehouse.reconcile.plain_amounts import telling
 from warehouse.reconcile.refusals import Ambiguous
 
 _ISO = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})(?:[T ].*)?")
@@ -36,9 +38,7 @@ def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], wh
     word = head.shape.negative_word
     if head.shape.decimals:
         return Rules(head.shape.decimals, word)
-    place = head.columns["amount"]
-    cells = [row[place] for row in grid.rows[head.row + 1 :] if len(row) > place]
-    sure, unsure = evidence(cells, word)
+    sure, unsure = evidence(_telling(grid, head), word)
     known = remembered.setdefault(head.print, {})
     if len(sure) > 1:
         shown = " and ".join(repr(cell[:40]) for cell in sure.values())
@@ -62,6 +62,14 @@ def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], wh
     return Rules(None, word)
 
 
+def _telling(grid: Grid, head: Header) -> Sequence[object]:
+    """The cells that say how amounts are written."""
+    place = head.columns["amount"]
+    if isinstance(grid.rows, Cells):
+        return telling(grid.rows.column(place).slice(head.row + 1))
+    return [row[place] for row in grid.rows[head.row + 1 :] if len(row) > place]
+
+
 def _line(head: Header, setting: str) -> str:
     return f'[ledger."{head.print}"]\n{setting}'
 
@@ -76,8 +84,8 @@ def dates_of(
     place = head.columns.get("as_of")
     if place is None:
         return [None] * len(grid.rows)
-    cells = [row[place] if len(row) > place else "" for row in grid.rows]
-    order = head.shape.dates or _order(cells[head.row + 1 :])
+    cells = _column(grid, place)
+    order = head.shape.dates or _order(dict.fromkeys(cells[head.row + 1 :]))
     known = remembered.setdefault(head.print, {})
     if order == "?":
         order = known.get(_DATES, "?")
@@ -90,10 +98,18 @@ def dates_of(
         )
     if order:
         known[_DATES] = order
-    return [_date(cell, order) for cell in cells]
+    dates = {cell: _date(cell, order) for cell in set(cells)}
+    return [dates[cell] for cell in cells]
 
 
-def _order(cells: Sequence[object]) -> str:
+def _column(grid: Grid, place: int) -> list[object]:
+    if isinstance(grid.rows, Cells):
+        texts: list[object] = grid.rows.column(place).to_pylist()
+        return texts
+    return [row[place] if len(row) > place else "" for row in grid.rows]
+
+
+def _order(cells: Iterable[object]) -> str:
     """`day first`, `month first`, `?` where both may be, nothing where no date needs it."""
     unsure = ""
     for cell in cells:

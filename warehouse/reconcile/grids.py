@@ -1,6 +1,5 @@
-"""Files as grids of cells: xlsx, xlsm, xlsb, xls, ods through calamine, and CSV through csv."""
+"""Files as grids of cells: xlsx, xlsm, xlsb, xls, ods through calamine, and delimited text."""
 
-import csv
 import hashlib
 import io
 import zipfile
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import python_calamine
 
+from warehouse.reconcile.delimited import Row, cells_of, rows_of
 from warehouse.reconcile.refusals import NotReconciled
 from warehouse.reconcile.sheet_xml import Findings, findings, is_bomb
 
@@ -19,9 +19,7 @@ TEXTS = (".csv", ".tsv", ".txt")
 HEAD = 100  # rows in which a header is looked for
 DELIMITERS = ";\t,|"
 _OLE = b"\xd0\xcf\x11\xe0"
-_LONGEST_FIELD = 10_000_000
 _MOST_CELLS = 60_000_000
-Row = Sequence[object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +173,9 @@ def _table(path: Path, text: str, recognised: Callable[[Sequence[Row]], int]) ->
         cells = [row for row, _ in islice(_rows(path, head, delimiter), HEAD)]
         scores[delimiter] = (recognised(cells), max(map(len, cells), default=0))
     best = max(delimiters, key=lambda one: scores[one])
+    found = cells_of(text, best)
+    if found is not None:
+        return Grid("", found, range(1 + skipped, len(found) + 1 + skipped))
     rows: list[Row] = []
     lines: list[int] = []
     for row, line in _rows(path, text, best):
@@ -184,12 +185,7 @@ def _table(path: Path, text: str, recognised: Callable[[Sequence[Row]], int]) ->
 
 
 def _rows(path: Path, text: str, delimiter: str) -> Iterator[tuple[Row, int]]:
-    csv.field_size_limit(_LONGEST_FIELD)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    line = 1
     try:
-        for row in reader:
-            yield row, line
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise _refused(path, f"line {line} is no CSV ({error})", "Save it again") from error
+        yield from rows_of(text, delimiter)
+    except ValueError as error:
+        raise _refused(path, str(error), "Save it again") from error

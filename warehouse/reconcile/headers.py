@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from warehouse.reconcile.config import READ, Config, Shape, setting
-from warehouse.reconcile.grids import HEAD, Grid, Row
+from warehouse.reconcile.delimited import Row
+from warehouse.reconcile.grids import HEAD, Grid
 from warehouse.reconcile.names import folded
 from warehouse.reconcile.refusals import Ambiguous, NotReconciled
 

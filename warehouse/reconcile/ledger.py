@@ -1,15 +1,24 @@
 """What a ledger is once it is read: every row used, skipped or rejected, and where it stands."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import overload
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from warehouse.reconcile.amounts import Amount
 from warehouse.reconcile.config import FIELDS
 
 Remembered = dict[str, dict[str, str]]
+LINES = pa.schema(
+    [pa.field(name, pa.string()) for name in FIELDS]
+    + [pa.field("amount", pa.string()), pa.field("decimals", pa.int32())]
+    + [pa.field("is_number", pa.bool_()), pa.field("unit", pa.string())]
+    + [pa.field("file", pa.int64()), pa.field("line", pa.int64())]
+)
+_TOGETHER = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,32 +32,47 @@ class Line:
 
 
 class Lines(Sequence[Line]):
-    """Used rows, column by column: a million of them as objects would take a gigabyte."""
+    """Used rows, column by column: a million of them as objects would take a gigabyte.
 
-    __slots__ = ("amounts", "decimals", "files", "names", "numbers", "places", "units")
+    They stand in the order of the files and of the rows in them, however they were added.
+    """
+
+    __slots__ = ("_loose", "_tables", "_whole")
 
     def __init__(self) -> None:
-        self.names: tuple[list[str], ...] = tuple([] for _ in FIELDS)
-        self.amounts: list[str] = []
-        self.decimals: list[int] = []
-        self.numbers: list[bool] = []
-        self.units: list[str] = []
-        self.files: list[int] = []
-        self.places: list[int] = []
+        self._loose: list[tuple[object, ...]] = []
+        self._tables: list[pa.Table] = []
+        self._whole: pa.Table | None = None
 
     def add(self, names: tuple[str, ...], amount: Amount, file: int, line: int) -> None:
         """Take in one row."""
-        for column, name in zip(self.names, names, strict=True):
-            column.append(sys.intern(name))
-        self.amounts.append(amount.text)
-        self.decimals.append(amount.decimals)
-        self.numbers.append(amount.is_number)
-        self.units.append(amount.unit)
-        self.files.append(file)
-        self.places.append(line)
+        about = (amount.text, amount.decimals, amount.is_number, amount.unit, file, line)
+        self._loose.append((*names, *about))
+        if len(self._loose) == _TOGETHER:
+            self._gather()
+
+    def add_all(self, columns: Mapping[str, pa.Array]) -> None:
+        """Take in many rows by the columns of `LINES`."""
+        self._tables.append(pa.table(dict(columns), LINES))
+        self._whole = None
+
+    def _gather(self) -> None:
+        if self._loose:
+            columns = zip(*self._loose, strict=True)
+            self.add_all(dict(zip(LINES.names, map(list, columns), strict=True)))
+            self._loose.clear()
+
+    @property
+    def table(self) -> pa.Table:
+        """All of them by the columns of `LINES`."""
+        self._gather()
+        if self._whole is None:
+            self._whole = _in_order(pa.concat_tables([LINES.empty_table(), *self._tables]))
+            self._tables = [self._whole]
+        return self._whole
 
     def __len__(self) -> int:
-        return len(self.amounts)
+        return int(self.table.num_rows)
 
     @overload
     def __getitem__(self, place: int) -> Line: ...
@@ -57,11 +81,18 @@ class Lines(Sequence[Line]):
     def __getitem__(self, place: int | slice) -> Line | list[Line]:
         if isinstance(place, slice):
             return [self[one] for one in range(*place.indices(len(self)))]
-        amount = Amount(
-            self.amounts[place], self.decimals[place], self.units[place], self.numbers[place]
-        )
-        names = tuple(column[place] for column in self.names)
-        return Line(names, amount, self.files[place], self.places[place])
+        row = [column[place].as_py() for column in self.table.itercolumns()]
+        wide = len(FIELDS)
+        text, decimals, is_number, unit, file, line = row[wide:]
+        return Line(tuple(row[:wide]), Amount(text, decimals, unit, is_number), file, line)
+
+
+def _in_order(table: pa.Table) -> pa.Table:
+    """The rows as they stand in the files; nothing is moved where they do already."""
+    places = pc.add(pc.shift_left(table["file"], 32), table["line"]).combine_chunks()
+    if table.num_rows and pc.any(pc.less(places[1:], places[:-1])).as_py():
+        table = table.take(pc.array_sort_indices(places))
+    return table.combine_chunks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +158,16 @@ class Ledger:
 
 def stacked_twice(ledger: Ledger) -> Iterator[str]:
     """Keys that two files hold, as their first rows say."""
+    if len(ledger.sources) < 2:  # noqa: PLR2004 - two files
+        return
+    table = ledger.lines.table
+    counted = table.group_by(list(FIELDS)).aggregate([("file", "count_distinct")])
+    several = counted.filter(pc.greater(counted["file_count_distinct"], 1)).select(FIELDS)
+    numbered = table.append_column("row", pa.array(range(len(ledger.lines)), pa.int64()))
+    found = numbered.join(several, list(FIELDS), join_type="left semi")["row"].combine_chunks()
     seen: dict[tuple[str, ...], Line] = {}
-    for line in ledger.lines:
+    for row in found.sort():
+        line = ledger.lines[row.as_py()]
         first = seen.setdefault(line.names, line)
         if first.file != line.file:
             yield f"{ledger.place(first)} and {ledger.place(line)}"

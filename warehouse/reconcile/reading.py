@@ -2,17 +2,22 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from warehouse.reconcile.amounts import Rules, read
 from warehouse.reconcile.columns import as_text, dates_of, rules_of
 from warehouse.reconcile.config import FIELDS, Config, setting
-from warehouse.reconcile.grids import Grid, Opened, Row
+from warehouse.reconcile.delimited import Cells, Row
+from warehouse.reconcile.grids import Grid, Opened
 from warehouse.reconcile.headers import Header, header, unknown
 from warehouse.reconcile.ledger import Ledger, Lines, Notice, Rejected, Remembered, Source
 from warehouse.reconcile.names import folded
+from warehouse.reconcile.plain_rows import plain_rows
 from warehouse.reconcile.refusals import Ambiguous, NotReconciled
 
 _TOTAL = re.compile(
@@ -126,9 +131,29 @@ def _read_sheet(
     if grid.hidden_rows:
         told = f"{grid.hidden_rows} hidden or filtered rows were read like the others"
         reading.notices.append(Notice("low", told, where))
-    for row in range(head.row + 1, len(grid.rows)):
+    for row in _others(reading):
         _read_row(reading, row)
     return reading
+
+
+def _others(on: _Reading) -> Iterable[int]:
+    """Take in the rows that can be read together; the others are to be read one by one."""
+    rest = range(on.head.row + 1, len(on.grid.rows))
+    if not isinstance(on.grid.rows, Cells):
+        return rest
+    is_read = None if on.day is None else [one in (None, on.day) for one in on.days]
+    rows, columns = plain_rows(on.grid.rows, on.head, on.rules, is_read, _is_name)
+    places = pc.add(rows, on.grid.line(0))
+    on.lines.add_all(columns | {"file": pa.repeat(on.number, len(rows)), "line": places})
+    on.used += len(rows)
+    every = pa.array(rest, pa.int64())
+    others: list[int] = every.filter(pc.invert(pc.is_in(every, rows))).to_pylist()
+    return others
+
+
+def _is_name(field: str, text: str) -> bool:
+    """Whether a text is a name and nothing else: no blank, no word for a total."""
+    return bool(text.strip()) and not (field == "asset" and _TOTAL.fullmatch(folded(text)))
 
 
 def _read_row(on: _Reading, row: int) -> None:

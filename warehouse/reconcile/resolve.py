@@ -54,19 +54,8 @@ def side(connection: DuckDBPyConnection, ledger: Ledger, known: Known, config: C
 
 
 def _rows(connection: DuckDBPyConnection, ledger: Ledger) -> None:
-    lines = ledger.lines
-    table = pa.table(
-        {
-            "line": pa.array(range(len(lines)), pa.int64()),
-            **{
-                name: pa.array(lines.names[FIELDS.index(name)], pa.string())
-                for name in ledger.fields
-            },
-            "amount": pa.array(lines.amounts, pa.string()),
-            "decimals": pa.array(lines.decimals, pa.int32()),
-            "is_number": pa.array(lines.numbers, pa.bool_()),
-        }
-    )
+    table = ledger.lines.table.select([*ledger.fields, "amount", "decimals", "is_number"])
+    table = table.append_column("line", pa.array(range(table.num_rows), pa.int64()))
     copied(connection, "ledger_rows", table)
 
 

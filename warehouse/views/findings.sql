@@ -8,16 +8,27 @@
 -- severity: high, medium or low.
 -- kind: money_at_closed_venue, money_at_unknown_venue, money_without_integration,
 --     integration_unknown_venue, portfolio_vanished, portfolio_renamed, instruments_stale,
---     instruments_differ, round_count or book_moved.
+--     instruments_gone, instruments_differ, round_count or book_moved.
 -- portfolio_id: The portfolio it is about; NULL where it is about a venue alone.
 -- venue_id: The venue it is about; NULL where it is about a portfolio alone.
 -- words: The finding in one sentence.
 -- example: select severity, kind, words from findings order by all
 
 with book as (
-    select max(snapshot_date) as snapshot_date
+    select
+        max(snapshot_date) as snapshot_date,
+        max_by(snapshot_id, snapshot_date) as snapshot_id,
+        max_by(started_at, snapshot_date) as started_at
     from ops.snapshots
     where is_book
+),
+
+unread as (
+    select distinct requests.venue_id
+    from ops.requests as requests
+    inner join book
+        on book.snapshot_id = requests.snapshot_id
+    where requests.error is not null
 ),
 
 money as (
@@ -147,11 +158,39 @@ found as (
         'instruments_stale',
         null,
         instruments.venue_id,
-        count(*) || ' instruments could not be read; those of ' || min(instruments.stale_since)
-        || ' are shown.'
+        case
+            when any_value(unread.venue_id) is not null
+                then count(*) || ' instruments could not be read; those of '
+            else 'The venue lists no instruments any more, without an error: the ' || count(*)
+                || ' of '
+        end
+        || min(instruments.stale_since) || ' are shown.'
     from instruments
+    left join unread
+        on unread.venue_id = instruments.venue_id
     where instruments.stale_since is not null
     group by instruments.venue_id
+    union all
+    -- What expired by itself is no news.
+    select
+        'medium',
+        'instruments_gone',
+        null,
+        earlier.venue_id,
+        'The list of ' || earlier.type || ' instruments is empty and had ' || count(*)
+        || ' in the book before.'
+    from instruments_before as earlier
+    inner join venues
+        on venues.venue_id = earlier.venue_id
+    cross join book
+    anti join instruments
+        on instruments.venue_id = earlier.venue_id
+        and instruments.type = earlier.type
+    where earlier.type is not null
+        and (earlier.expiration is null or earlier.expiration > book.started_at)
+    group by
+        earlier.venue_id,
+        earlier.type
     union all
     select
         'low',
