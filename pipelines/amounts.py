@@ -92,10 +92,10 @@ def column(texts: pa.Array) -> tuple[pa.Array, list[int]]:
     amount, or an amount that the type cannot hold exactly, is NULL and its place is returned.
     """
     gated = pc.match_substring_regex(texts, GATE)
+    if pc.all(gated).as_py() is not False:  # but for what is NULL
+        return texts.cast(TYPE), []
     values = pc.if_else(gated, texts, pa.NULL).cast(TYPE)
     odd = pc.indices_nonzero(pc.fill_null(pc.invert(gated), fill_value=False)).to_pylist()
-    if not odd:
-        return values, []
     filled = {}
     for place in odd:
         value = parse(texts[place].as_py())

@@ -167,14 +167,14 @@ class Asking:
             self.notices.add(f"{asked.call.path}: {hint}")
         operation = asked.call.operation
         if operation == "list_instruments":
-            ids = _ids(elements.split(reply.envelope))
+            ids = _ids(protocol.records(reply.envelope))
             self.listed.setdefault(str(asked.venue_id), set()).update(ids)
         elif not asked.call.single:
             self.marks[asked.number] = marks(_records(reply))
         else:
             self.marks[asked.number] = marks([reply.envelope.data])
         if operation == "list_venues" and asked.purpose == BOOK:
-            self.embedded = _all_embedded(elements.split(reply.envelope))
+            self.embedded = _all_embedded(protocol.records(reply.envelope))
 
 
 def _about(asked: Asked) -> tuple[int, str, str | None, str, str]:
@@ -191,7 +191,7 @@ def _records(reply: Reply) -> Iterator[msgspec.Raw]:
     """The records of a list, one at a time; of a large body the pages are given back on the way."""
     spans = reply.envelope.spans
     if spans is None:
-        yield from elements.split(reply.envelope)
+        yield from protocol.records(reply.envelope)
         return
     view, given_back = memoryview(reply.envelope.data), 0
     for first, end in zip(spans[::2], spans[1::2], strict=True):

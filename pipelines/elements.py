@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from pipelines.edge.protocol import Envelope
 from pipelines.notes import Notes, Reject
 from pipelines.texts import read, text_of
 
@@ -29,14 +28,6 @@ class _Id(msgspec.Struct):
 
 
 _ID = msgspec.json.Decoder(_Id)
-
-
-def split(envelope: Envelope) -> list[msgspec.Raw]:
-    """The records of a list as the bytes that came, whatever they are; may raise `RecursionError`.
-
-    What is no object is for the careful reader: one such record must not hide its siblings.
-    """
-    return msgspec.json.decode(envelope.data, type=list[msgspec.Raw])
 
 
 def id_of(raw: msgspec.Raw) -> str | None:

@@ -17,7 +17,7 @@ from pipelines import control, counting, landing, portfolios, resources, venues
 from pipelines.carrying import Carry, nothing
 from pipelines.counting import Totals
 from pipelines.edge import protocol
-from pipelines.elements import Element, batches, id_of, once, split
+from pipelines.elements import Element, batches, id_of, once
 from pipelines.landing import Answer, Manifest
 from pipelines.notes import Notes
 from warehouse.contract import Table
@@ -182,7 +182,8 @@ def _elements(layout: Layout, manifest: Manifest, answers: list[Answer]) -> list
 
 
 def _split(body: bytes | mmap.mmap, request_no: int) -> list[Element]:
-    raws = split(protocol.read_envelope(body, single=False))
+    # What is no object is for the careful reader: such a record must not hide its siblings.
+    raws = protocol.records(protocol.read_envelope(body, single=False))
     return [Element(raw, request_no, number, id_of(raw)) for number, raw in enumerate(raws)]
 
 

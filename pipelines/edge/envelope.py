@@ -89,14 +89,18 @@ def split(envelope: Envelope) -> list[msgspec.Raw]:
     """
     if not envelope.is_list:
         return [envelope.data]
-    elements = _elements(envelope)
+    elements = records(envelope)
     for position, element in enumerate(elements):
         if _opening(element) != b"{":
             raise Misread(f"element {position} of `data` is not an object")
     return elements
 
 
-def _elements(envelope: Envelope) -> list[msgspec.Raw]:
+def records(envelope: Envelope) -> list[msgspec.Raw]:
+    """The elements of a list as the bytes that came, whatever they are; may raise `RecursionError`.
+
+    Where they are known already, the body is not scanned once more for them.
+    """
     view, spans = memoryview(envelope.data), envelope.spans
     if spans is not None and len(spans) // 2 * _RECORD < len(view):
         return [

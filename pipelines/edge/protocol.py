@@ -17,7 +17,14 @@ from pipelines.edge.calls import (
     list_venues,
     raw_call,
 )
-from pipelines.edge.envelope import Envelope, paging_hint, read_envelope, read_errors, split
+from pipelines.edge.envelope import (
+    Envelope,
+    paging_hint,
+    read_envelope,
+    read_errors,
+    records,
+    split,
+)
 from pipelines.edge.strict import record_defect
 
 __all__ = [
@@ -35,6 +42,7 @@ __all__ = [
     "read_envelope",
     "read_errors",
     "record_defect",
+    "records",
     "signature",
     "split",
 ]

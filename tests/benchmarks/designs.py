@@ -34,7 +34,7 @@ class Landed:
     """A night of ours whose bodies are landed: what every design of ours begins with."""
 
     def __init__(self, body: Path, folder: Path) -> None:
-        importlib.import_module("pandas")  # pyarrow imports it at some point of every run
+        importlib.import_module("warehouse.no_pandas").leave_pandas_out()
         self.night = importlib.import_module("pipelines.night")
         self.flatten = importlib.import_module("pipelines.flatten")
         self.publishing = importlib.import_module("assets.publishing")

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pipelines import plain, portfolios, resources, venues
 from pipelines.edge import protocol
 from pipelines.edge.errors import Misread
-from pipelines.elements import Element, id_of, once, split
+from pipelines.elements import Element, id_of, once
 from pipelines.notes import Notes
 from pipelines.resources import Resource
 from tests.fuzz import shapeless
@@ -66,7 +66,7 @@ def _checked(raws: list[bytes]) -> list[Element] | None:
     """The records as a night has them; None where the whole answer is refused."""
     body = b'{"data":[' + b",".join(raws) + b'],"meta":{}}'
     try:
-        found = split(protocol.read_envelope(body, single=False))
+        found = protocol.records(protocol.read_envelope(body, single=False))
     except (Misread, RecursionError):
         return None
     elements = [Element(raw, 1, number, id_of(raw)) for number, raw in enumerate(found)]

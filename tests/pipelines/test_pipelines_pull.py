@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from pipelines import elements, flatten, landing, pull
+from pipelines import flatten, landing, pull
+from pipelines.edge import protocol
 from pipelines.edge.auth import Credentials
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.decode import Limits
@@ -264,7 +265,7 @@ def test_nesting_beyond_reading_ends_the_night_where_a_list_is_required(
     night: Night, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Venues that cannot be taken apart are an error in words, and nothing stays landed."""
-    monkeypatch.setattr(elements, "split", _too_deep_in(b'"resource":"venue"'))
+    monkeypatch.setattr(protocol, "records", _too_deep_in(b'"resource":"venue"'))
     with pytest.raises(Misread, match="nested too deeply"):
         night.take()
     assert list(night.layout.landing.iterdir()) == []
@@ -274,7 +275,7 @@ def test_nesting_beyond_reading_fails_a_venue_and_not_the_night(
     night: Night, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Instruments that cannot be taken apart are an answer that could not be read."""
-    monkeypatch.setattr(elements, "split", _too_deep_in(b'"feedId":"kestrel:'))
+    monkeypatch.setattr(protocol, "records", _too_deep_in(b'"feedId":"kestrel:'))
     manifest = night.take()
     assert flatten.failed_venues(manifest) == {"kestrel"}
     told = [answer.error for answer in manifest.answers if answer.error is not None]
@@ -282,7 +283,7 @@ def test_nesting_beyond_reading_fails_a_venue_and_not_the_night(
 
 
 def _too_deep_in(mark: bytes) -> Callable[[Envelope], Any]:
-    split = elements.split
+    split = protocol.records
 
     def deep(envelope: Envelope) -> Any:
         if mark in bytes(envelope.data):
