@@ -1,5 +1,6 @@
 """Every step has its end: on the wire, between attempts, in a large body, in a known record."""
 
+import contextlib
 import json
 import mmap
 import socket
@@ -103,6 +104,22 @@ def test_a_connection_goes_to_the_machine_that_was_asked_for(host: str) -> None:
     assert f"\r\nHost: {place}\r\n".encode() in head
 
 
+def test_a_machine_that_takes_no_connection_is_left_after_its_time() -> None:
+    """Connecting has a limit of its own, well below that of the attempt."""
+    with contextlib.ExitStack() as held, socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        for _ in range(4):  # the queue of those that nobody takes is full now
+            waiting = held.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        patience = Patience(Limits(connect=0.1), None, time.monotonic, time.monotonic())
+        url = f"http://127.0.0.1:{full.getsockname()[1]}/"
+        with pytest.raises(httpcore.ConnectTimeout):
+            OneShot(tls=False).handle_request(
+                httpx.Request("GET", url, extensions={"patience": patience})
+            )
+        assert time.monotonic() - patience.started < 5
+
+
 def test_silence_is_a_lost_connection_after_its_time(
     serve: "Callable[[Script], Server]", connect: Connect
 ) -> None:
@@ -162,7 +179,9 @@ def test_a_probe_is_waited_for_while_there_is_time_to_send_it(
         outcome for _, outcome in edge.fetch_all(list_instruments(f"v{n}") for n in range(20))
     ]
     assert len(asked) == 8 + probes
-    assert any(isinstance(outcome, DeadlinePassed) for outcome in outcomes)
+    unsent = [outcome for outcome in outcomes if isinstance(outcome, DeadlinePassed)]
+    assert unsent
+    assert all(one.where.startswith("GET /edge/v1beta/venues/v") for one in unsent)
     assert all(isinstance(outcome, EdgeError) for outcome in outcomes)
 
 

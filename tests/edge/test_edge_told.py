@@ -3,6 +3,7 @@
 import gzip
 import json
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -116,6 +117,43 @@ def test_an_answer_that_is_none_says_what_was_found_and_where(connect: Connect) 
     found, where, attempts = misread.value.args
     assert (where, attempts) == ("GET /edge/v1beta/venues", 2)
     assert found == "the envelope has the key `•••` twice"
+
+
+def test_another_success_than_200_is_misread_with_its_place(connect: Connect) -> None:
+    """Its status, which request it was, and how often."""
+    transport = httpx.MockTransport(lambda _: httpx.Response(201, json={"data": [], "meta": {}}))
+    with pytest.raises(Misread) as misread:
+        connect(transport=transport).fetch(list_venues())
+    found, where, attempts = misread.value.args
+    assert "201" in found
+    assert (where, attempts) == ("GET /edge/v1beta/venues", 2)
+
+
+def test_the_timestamp_is_whole_milliseconds_of_this_machine(connect: Connect) -> None:
+    """By the clock that is taken where none is given (5.1)."""
+    sent = list[str]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.headers["svc-api-timestamp"])
+        return httpx.Response(200, json={"data": [], "meta": {}})
+
+    before = time.time() * 1000
+    connect(transport=httpx.MockTransport(answer)).fetch(list_venues())
+    [stamp] = sent
+    assert stamp.isdecimal()
+    assert before - 1 <= int(stamp) <= time.time() * 1000
+
+
+def test_a_call_without_a_retry_left_says_so_after_its_attempts(connect: Connect) -> None:
+    """Once the retries of a run are used up each further call is tried once."""
+    edge = connect(transport=httpx.MockTransport(lambda _: httpx.Response(429)))
+    outcomes = list[object]()
+    for _ in range(14):
+        with pytest.raises(ServerFailed) as failed:
+            edge.fetch(list_venues())
+        outcomes.append((failed.value.attempts, failed.value.note))
+    used_up = "The retries of this run are used up."
+    assert outcomes == [(5, "")] * 12 + [(3, used_up), (1, used_up)]
 
 
 def test_a_client_shows_where_it_goes_and_nothing_else(connect: Connect) -> None:

@@ -182,6 +182,30 @@ def test_a_key_that_stands_twice_is_told_where_it_stands(
     assert not nights.differing(parts)
 
 
+@pytest.mark.parametrize(
+    ("kind", "rejected"),
+    [
+        ({"free": "5", "since": ["x"]}, True),
+        ({"since": ["x"], "free": "5"}, True),
+        ([["x", {"deep": ["y", 5]}], {"a": "b"}], True),
+        ([{"a": {"b": "-.5e-3"}}, ["x"]], True),
+        ({"free": {"a": [], "b": {}, "c": ["today"]}, "d": True, "e": None}, False),
+        (["x", ["y"], {"z": "w"}], False),
+    ],
+)
+def test_an_unknown_balance_that_may_hold_money_is_not_passed_over(
+    layout: Layout, kind: Any, *, rejected: bool
+) -> None:
+    """Wherever in it an amount or a number stands; without one it is news and nothing more."""
+    book = nights.Book([holding({"lending": kind, "margin": {"locked": "1"}})])
+    rows, parts = nights.staged(layout, nights.land(layout, book))
+    found = [(one["path"], one["carries_money"]) for one in nights.noted(parts, "rejects")]
+    assert found == ([(f"{BALANCE}.lending", True)] if rejected else [])
+    [news] = nights.noted(parts, "drift")
+    assert (news["kind"], news["word"]) == ("unknown balance", "lending")
+    assert [row["amount_text"] for row in rows["balances"]] == ["1"]
+
+
 def test_a_record_nested_too_deeply_is_told_with_its_text() -> None:
     """It has no row; its number, place and money are noted."""
     notes = Notes()
