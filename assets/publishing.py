@@ -13,6 +13,7 @@ from assets.journal import WARNING, Tell
 from assets.resources import Nightbook, program_version
 from pipelines import lake, landing, night, snapshots, verify
 from pipelines.snapshots import Snapshot
+from warehouse import versions
 from warehouse.database import Book, Contents, NotPublished, Published, publish
 from warehouse.layout import Layout, sync_directory
 from warehouse.reconcile.published import Rows, rows
@@ -129,17 +130,23 @@ def remake(nightbook: Nightbook) -> None:
 
 
 def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
-    """Make lake (with `from_landing`) and warehouse again; decisions stay as they were made."""
+    """Make lake (with `from_landing`) and warehouse again; decisions stay as they were made.
+
+    Older versions that are damaged go: what `verify` names is mended by this.
+    """
     layout = nightbook.layout
     landing.sweep(layout)
     decisions.give_back(layout)
+    verify.require_landing(layout, bodies=from_landing)
     if from_landing and layout.lake.exists():
-        verify.require_landing(layout)
         _forget_lake(layout)
     for folder in night.left_over(layout):
         night.finish(layout, folder, nightbook.now())
     lake.settle(layout)
-    return refresh(nightbook, fresh=True)
+    published = refresh(nightbook, fresh=True)
+    for version in verify.damaged_versions(layout):
+        versions.remove(version)
+    return published
 
 
 def _forget_lake(layout: Layout) -> None:

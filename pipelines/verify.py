@@ -34,6 +34,10 @@ CHANGED, MISSING, SURPLUS = "changed", "missing", "surplus"
 LANDED = "restore it from a backup: the API keeps no history"
 LAKE = "nightbook rebuild --from-landing makes the lake again"
 WAREHOUSE = "nightbook rebuild makes the warehouse again"
+RESTORE = (
+    "Nothing was made again: lake and warehouse are as they were, and still show those nights. "
+    "Restore what is named from a backup; the API keeps no history, so it cannot be read again."
+)
 STRANGE = "nightbook did not write it: look at it, and move it away"
 _LEFT = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
 _ID = re.compile(r"\d{8}T\d{6}Z")
@@ -101,15 +105,27 @@ def verify_landing(layout: Layout) -> Iterator[Damage]:
     yield from _strange(layout.landing, known)
 
 
-def require_landing(layout: Layout) -> None:
-    """See the landing zone whole before what is made of it is thrown away.
+def require_landing(layout: Layout, *, bodies: bool) -> None:
+    """See every night landed, and with `bodies` all of it whole, before anything is made again.
 
-    Raises `Damaged`, which names every file.
+    Raises `Damaged`, which names every night that is gone and every file that is not whole.
     """
-    damage = [one for one in verify_landing(layout) if one.what != SURPLUS]
+    damage = list(_unlanded(layout))
+    damage += [one for one in verify_landing(layout) if one.what != SURPLUS] if bodies else []
     if damage:
-        found = "; ".join(f"{one.file} is {one.what}" for one in damage)
-        raise proved.Damaged(layout.landing, found, "every body as it was landed")
+        found = "; ".join(dict.fromkeys(f"{one.file} is {one.what}" for one in damage))
+        raise proved.Damaged(layout.landing, found, "every night as it was landed", RESTORE)
+
+
+def _unlanded(layout: Layout) -> Iterator[Damage]:
+    """Nights of which lake or warehouse tell and whose folders or manifests are gone."""
+    current = _digests(layout.database.with_name(DIGESTS)) or {"decided": {}}
+    told = {path.stem for path in layout.manifests.glob("[!.]*.json")} | set(current["decided"])
+    folders = {folder.name: folder for folder in _folders(layout)}
+    for snapshot_id in sorted(told):
+        folder = folders.get(snapshot_id, layout.landing / snapshot_id)
+        if not (folder / MANIFEST).exists():
+            yield Damage(folder / MANIFEST, MISSING, snapshot_id, LANDED)
 
 
 def _folders(layout: Layout) -> list[Path]:
@@ -214,6 +230,16 @@ def _warehouse(layout: Layout, nights: Mapping[str, _Night]) -> Iterator[Damage]
     if not layout.database.exists() and (has_books or current.is_symlink()):
         yield Damage(layout.database, MISSING, None, WAREHOUSE)
     yield from _strange(layout.warehouse, known)
+
+
+def damaged_versions(layout: Layout) -> Iterator[Path]:
+    """The older versions of the warehouse that are not as they were published."""
+    shown = (layout.warehouse / "current").resolve()
+    for version in sorted((layout.warehouse / "versions").glob("[!.]*")):
+        digests = _digests(version / DIGESTS)
+        is_whole = digests is not None and _is_whole(version / DATABASE, digests["blocks"])
+        if not is_whole and version.resolve() != shown:
+            yield version
 
 
 def _is_whole(file: Path, blocks: list[str]) -> bool:

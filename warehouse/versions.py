@@ -43,7 +43,7 @@ def clear(layout: Layout, versions: Path, version: str) -> None:
         raise ValueError(f"version {version} is what people see; give the new one another name")
     for left in versions.glob(".tmp-*"):
         shutil.rmtree(left, ignore_errors=True)
-    _remove(versions / version)
+    remove(versions / version)
     (layout.warehouse / ".current").unlink(missing_ok=True)
 
 
@@ -142,10 +142,10 @@ def prune(versions: Path, shown: str) -> None:
     others = [path for path in versions.iterdir() if path.name != shown]
     others.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
     for old in others[KEPT_VERSIONS - 1 :]:
-        _remove(old)
+        remove(old)
 
 
-def _remove(version: Path) -> None:
+def remove(version: Path) -> None:
     """Take a version away in one step: half of one is never seen."""
     if version.is_dir():
         gone = version.with_name(f".tmp-gone-{version.name}")

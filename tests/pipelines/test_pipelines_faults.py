@@ -301,7 +301,11 @@ ELSEWHERE = {
     "S5": ("a full disk at every call", "torture/test_kill.py", "test_interrupted_at_every_call"),
     "S6": ("EIO at every call", "torture/test_kill.py", "test_interrupted_at_every_call"),
     "S7": ("a flipped bit", "torture/test_verify.py", "test_every_changed_bit_is_found_and_named"),
-    "S8": ("a file cut short", "torture/test_verify.py", "test_a_missing_file_is_named"),
+    "S8": (
+        "a file cut short",
+        "torture/test_cut_files.py",
+        "test_a_file_cut_short_is_found_and_named_with_its_remedy",
+    ),
     "S9": ("a second run starts", "assets/test_assets_two.py", "test_one_works_the_other_says_so"),
     "S10": (
         "a reader is open while it is published",
@@ -315,8 +319,8 @@ ELSEWHERE = {
     ),
     "S12": (
         "landing deleted in part",
-        "torture/test_verify.py",
-        "test_a_changed_bit_of_the_landing_zone_stops_a_rebuild_before_it_begins",
+        "torture/test_cut_files.py",
+        "test_a_rebuild_refuses_and_lists_what_landing_lacks",
     ),
     "O1": (
         "the schedule in an hour that is not, or is twice",

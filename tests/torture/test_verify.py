@@ -187,7 +187,7 @@ def test_a_changed_bit_of_the_landing_zone_stops_a_rebuild_before_it_begins(
     with pytest.raises(Damaged) as caught:
         rebuilt(layout, from_landing=True)
     assert all(str(path) in str(caught.value) for path in bodies[:2])
-    assert "Nothing was made from it" in str(caught.value)
+    assert "Nothing was made again" in str(caught.value)
     assert [one.file for one in found(layout)] == bodies[:2]
     assert books(layout) == before
 
