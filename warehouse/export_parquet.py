@@ -2,10 +2,12 @@
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from duckdb import DuckDBPyRelation
 
 from warehouse.contract import quoted
 from warehouse.export_source import PORTFOLIO_NAME, Exhibit, Source
@@ -20,11 +22,18 @@ def write(source: Source, exhibit: Exhibit, path: Path) -> int:
     names = [name for name in columns_of(source, exhibit) if name != PORTFOLIO_NAME]
     shown = ", ".join(map(quoted, names))
     found = source.connection.sql(f"select {shown} from {exhibit.staged}")
+    about = {"nightbook.view": exhibit.view, "nightbook.snapshot": source.snapshot_id}
+    return streamed(found, path, meanings(exhibit), about)
+
+
+def streamed(
+    found: DuckDBPyRelation, path: Path, words: Mapping[str, str], about: Mapping[str, str]
+) -> int:
+    """Write the rows of a query with the meaning of each column; returns how many rows."""
     reader = found.to_arrow_reader(_ROW_GROUP)
-    words = meanings(exhibit)
     schema = pa.schema(
         [field.with_metadata({"comment": words[field.name]}) for field in reader.schema],
-        metadata={"nightbook.view": exhibit.view, "nightbook.snapshot": source.snapshot_id},
+        metadata=dict(about),
     )
     rows = 0
     with (

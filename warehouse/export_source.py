@@ -8,17 +8,18 @@ export shows the same rows, and counting comes before writing.
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract import literal, quoted
 
+Made = TypeVar("Made")
 SHOWN_DATES = 5
 PORTFOLIO_NAME = "portfolio_name"
 _NAMED = "portfolio_id"
@@ -83,8 +84,10 @@ class Source:
 
 
 @contextlib.contextmanager
-def book(database: Path, as_of: date | None) -> Iterator[Source]:
-    """Open the newest book, or the newest one on or before `as_of`.
+def book(
+    database: Path, as_of: date | None, exhibits: Sequence[Exhibit] = EXHIBITS
+) -> Iterator[Source]:
+    """Open the newest book, or the newest one on or before `as_of`, with these tables of it.
 
     Raises `FileNotFoundError` where nothing is published, `NotExported` where there is no book of
     that time or the file is no warehouse of ours.
@@ -94,21 +97,27 @@ def book(database: Path, as_of: date | None) -> Iterator[Source]:
         contextlib.closing(_opened(database, scratch)) as connection,
     ):
         try:
-            yield _source(connection, as_of)
+            yield _source(connection, as_of, exhibits)
         except duckdb.Error as error:
             raise _unreadable(database, error) from error
 
 
-def _source(connection: DuckDBPyConnection, as_of: date | None) -> Source:
+def _source(
+    connection: DuckDBPyConnection, as_of: date | None, exhibits: Sequence[Exhibit]
+) -> Source:
     snapshot = _book(connection, as_of)
     day: date = snapshot["snapshot_date"]
-    _stage_all(connection, day)
+    in_little_memory(
+        connection,
+        max(_LEAST_MEGABYTES, accounts(connection, day) // _ACCOUNTS_PER_MEGABYTE),
+        lambda: _stage_each(connection, exhibits, day),
+    )
     return Source(
         connection,
         day,
         snapshot,
         records(connection, "select * from ops.build")[0],
-        {exhibit.title: _count(connection, exhibit) for exhibit in EXHIBITS},
+        {exhibit.title: _count(connection, exhibit) for exhibit in exhibits},
         tuple(_notices(connection, snapshot, as_of)),
     )
 
@@ -136,23 +145,27 @@ def _unreadable(database: Path, error: duckdb.Error) -> NotExported:
     )
 
 
-def _stage_all(connection: DuckDBPyConnection, day: date) -> None:
-    """Copy every exhibit in little memory; in more where that is too little, spilling to disk."""
-    found = connection.execute(
-        "select count(*) from history.accounts where snapshot_date = ?", [day]
-    ).fetchone()
-    least = max(_LEAST_MEGABYTES, (found[0] if found else 0) // _ACCOUNTS_PER_MEGABYTE)
-    for megabytes in (least, 4 * least, 16 * least):
-        connection.execute(f"set memory_limit = '{megabytes}MB'")
+def accounts(connection: DuckDBPyConnection, day: date) -> int:
+    """How many accounts a book has: what the memory that it takes goes by."""
+    query = "select count(*) from history.accounts where snapshot_date = ?"
+    found = connection.execute(query, [day]).fetchone()
+    return int(found[0]) if found else 0
+
+
+def in_little_memory(
+    connection: DuckDBPyConnection, megabytes: int, work: Callable[[], Made]
+) -> Made:
+    """Do it in so much memory, spilling to disk; again in more where that is too little."""
+    for limit in (megabytes, 4 * megabytes, 16 * megabytes):
+        connection.execute(f"set memory_limit = '{limit}MB'")
         with contextlib.suppress(duckdb.OutOfMemoryException):
-            _stage_each(connection, day)
-            return
+            return work()
     connection.execute("reset memory_limit")
-    _stage_each(connection, day)
+    return work()
 
 
-def _stage_each(connection: DuckDBPyConnection, day: date) -> None:
-    for exhibit in EXHIBITS:
+def _stage_each(connection: DuckDBPyConnection, exhibits: Sequence[Exhibit], day: date) -> None:
+    for exhibit in exhibits:
         _stage(connection, exhibit, day)
 
 

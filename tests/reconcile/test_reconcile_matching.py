@@ -5,10 +5,12 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import duckdb
+import openpyxl
 import pytest
 
-from tests.books import Amount
+from tests.books import Amount, night
 from tests.reconcile.desks import HEAD, SNAPSHOT, Desk, ledger
+from warehouse import export_source
 from warehouse.reconcile import book, match, resolve, verdicts
 from warehouse.reconcile.amounts import Amount as Read
 from warehouse.reconcile.amounts import exact
@@ -67,7 +69,6 @@ def test_case_18_a_number_cell_is_forgiven_what_it_cannot_hold(desk: Desk) -> No
     desk.publish([ONE])
     desk.folder.make()
     book_path = desk.folder.inbox / "ledger.xlsx"
-    openpyxl = pytest.importorskip("openpyxl")
     made = openpyxl.Workbook()
     made.active.append(["asset", "amount"])
     made.active.append(["BTC", 1523.12345678901])
@@ -364,9 +365,12 @@ def test_many_keys_are_matched_exactly_and_fast() -> None:
         if not macro.is_table:
             connection.execute(macro.sql)
     connection.execute(
-        "create table given as select 'p' || i % 50 as portfolio_id, 'A' || i % 300 as asset_id, "
+        "create schema history; create table history.balances as select date '2026-11-20' as "
+        "snapshot_date, 'p' || i % 50 as portfolio_id, 'A' || i % 300 as asset_id, "
         "false as is_custom_asset, 'v' || i % 20 as venue_id, 'account-' || i as account_name, "
-        f"i || '.' || lpad(i::varchar, 17, '0') || '1' as total_text from range({count}) as t(i)"
+        "i || '.' || lpad(i::varchar, 17, '0') || '1' as amount_text, "
+        f"amount_text::decimal(38, 18) as amount from range({count}) as t(i); "
+        "create table history.accounts as select *, 1 as balance_count from history.balances"
     )
     fields = ("portfolio", "asset", "venue", "account")
     lines = Lines()
@@ -384,7 +388,7 @@ def test_many_keys_are_matched_exactly_and_fast() -> None:
     }
     known = book.Known(names, {}, frozenset(names["portfolio"]), {}, ())
     begun = time.process_time()
-    book.group_side(connection, "given", "total_text", fields)
+    book.side_of(connection, date(2026, 11, 20), fields)
     taken = resolve.side(connection, read, known, Config())
     match.compare(connection, fields)
     court = verdicts.Court(fields, Config(), known.delivered, names["portfolio"], taken.rejected)
@@ -408,3 +412,29 @@ def test_a_day_without_a_book_is_answered_with_the_one_before(desk: Desk) -> Non
     desk.publish([Amount("1")], SNAPSHOT)
     desk.put(HEAD + line("1"))
     assert desk.run(date(2026, 11, 25)).day == date(2026, 11, 20)
+
+
+def test_the_snapshots_side_is_what_its_view_says(desk: Desk) -> None:
+    """Totals of many amounts, of any length, of nothing, and of custom assets: as in the view."""
+    amounts = [
+        *(Amount("0.1", bucket=bucket, state="locked") for bucket in ("margin", "staking")),
+        Amount("123456789012345678901234567890.5", asset="HUGE"),
+        Amount("1e-24", asset="TINY"),
+        Amount("-0", asset="ZERO"),
+        Amount("99999999999999999999.9", asset="MAX"),
+        Amount("99999999999999999999.9", asset="MAX", state="locked"),
+        Amount("3", custom=True),
+    ]
+    names = {"portfolio_id": "p1", "asset_id": "BTC", "venue_id": "v1", "account_name": "empty"}
+    desk.again(night(SNAPSHOT, amounts, {"accounts": [names | {"balance_count": 0}]}))
+    fields = ("portfolio", "asset", "venue", "account")
+    with export_source.book(desk.layout.database, None, ()) as source:
+        book.side(source, fields)
+        found = source.connection.execute("select asset, amount from book_side").fetchall()
+        view = source.connection.execute(
+            "select asset_id || if(is_custom_asset, chr(31), ''), total_text from account_balances"
+        ).fetchall()
+    assert sorted(found) == sorted(view)
+    assert dict(found)["MAX"] == "199999999999999999999.8"
+    assert ("BTC", "0") in found
+    assert dict(found)["TINY"] == "0." + "0" * 23 + "1"

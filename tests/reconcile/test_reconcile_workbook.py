@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import openpyxl
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -216,3 +217,40 @@ def test_a_name_that_no_cell_holds_is_whole_elsewhere(tmp_path: Path) -> None:
         (found,) = csv.DictReader(file)
     assert found["account"] == long + "y"
     assert [one["names"]["account"] for one in made.breaks()] == [long + "y"]
+
+
+def test_more_keys_than_are_listed_are_whole_beside_the_workbook(tmp_path: Path) -> None:
+    """The sheet of those that do not match has another name, a notice says so, Parquet has all."""
+    made = Desk(tmp_path)
+    made.publish([Amount(str(number), asset=f"A{number}") for number in range(1, 10)])
+    made.put(HEAD + "".join(f"p1;A{n};v1;main;{n if n != 3 else 4}\n" for n in range(1, 10)))
+    made.settle("listed = 8\n")
+    done = made.run()
+    book = openpyxl.load_workbook(done.files[0])
+    assert "All positions" not in book.sheetnames
+    assert [row[1].value for row in book["Not matched"].iter_rows(min_row=2)] == ["A3"]
+    (told,) = [one.words for one in done.notices if "Not matched" in one.words]
+    assert "9 keys" in told
+    assert done.files[2].name in told
+    rows = pq.read_table(done.files[2]).to_pylist()
+    assert [row["asset_id"] for row in rows] == [f"A{number}" for number in range(1, 10)]
+    (odd,) = [row for row in rows if row["result"] != "Matched"]
+    assert (odd["ledger_text"], odd["snapshot_text"]) == ("4", "3")
+    assert odd["break_id"] == made.breaks()[0]["id"]
+    made.settle("listed = 9\n")
+    assert "All positions" in openpyxl.load_workbook(made.run().files[0]).sheetnames
+
+
+def test_every_key_is_in_the_file_for_machines(desk: Desk) -> None:
+    """Custom assets, names of all kinds and amounts of any length, as the warehouse has them."""
+    found = desk.run()
+    rows = pq.read_table(found.files[2]).to_pylist()
+    assert len(rows) == sum(found.counts.values())
+    broken = {row["break_id"]: row for row in rows if row["break_id"]}
+    for one in desk.breaks():
+        row = broken.pop(one["id"])
+        assert (row["ledger_text"], row["snapshot_text"]) == (one["ledger"], one["snapshot"])
+        assert row["result"] == one["result"]
+    assert not broken
+    assert "123456789012345678901234.5" in {row["snapshot_text"] for row in rows}
+    assert not any("\x1f" in row["asset_id"] for row in rows)

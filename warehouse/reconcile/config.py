@@ -18,7 +18,7 @@ READ = (*FIELDS, "amount", "as_of")
 _BARE = re.compile("[a-z_]+")
 _LEDGER = {"decimal", "sheet", "negative_word", "dates", *READ}
 _KNOWN = {
-    "": {"name", "level", "blank", "ledger_rounding", "accept_days", "stale_hours"}
+    "": {"name", "level", "blank", "ledger_rounding", "accept_days", "stale_hours", "listed"}
     | {"tolerance", "alias", "ledger"},
     "tolerance": {"absolute", "relative", "asset"},
     "alias": set(FIELDS),
@@ -31,6 +31,7 @@ blank = "reject"              # a blank amount is no zero; or "skip"
 ledger_rounding = "number"    # number cells keep 15 digits; "written" also forgives rounded texts
 accept_days = 30              # an accepted break is asked about again after so many days
 stale_hours = 48              # a portfolio not updated for longer is told
+listed = 500000               # of more keys only those that do not match are in the workbook
 
 [tolerance]
 absolute = "0"
@@ -71,6 +72,7 @@ class Config:
     ledger_rounding: str = "number"
     accept_days: int = 30
     stale_hours: int = 48
+    listed: int = 500_000
     absolute: Decimal = Decimal(0)
     relative: Decimal = Decimal(0)
     per_asset: Mapping[str, Decimal] = field(default_factory=dict)
@@ -120,6 +122,7 @@ def _config(words: dict[str, Any], complaints: list[str], digest: str) -> Config
         ),
         accept_days=_count(words, "accept_days", 30, complaints),
         stale_hours=_count(words, "stale_hours", 48, complaints),
+        listed=_count(words, "listed", 500_000, complaints),
         absolute=_amount("absolute", tolerance.get("absolute", "0"), complaints),
         relative=_amount("relative", tolerance.get("relative", "0"), complaints),
         per_asset={

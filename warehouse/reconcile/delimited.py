@@ -66,7 +66,7 @@ def cells_of(text: str, delimiter: str) -> Cells | None:
         if text.count("\r") != text.count("\r\n"):
             return None
         text = text.replace("\r\n", "\n")
-    lines = pc.split_pattern(pa.array([text.removesuffix("\n")]), "\n").flatten()
+    lines = pc.split_pattern(_one(text.removesuffix("\n").encode()), "\n").flatten()
     if pc.max(pc.binary_length(lines)).as_py() > LONGEST_FIELD:
         return None
     if '"' in text:
@@ -78,6 +78,12 @@ def cells_of(text: str, delimiter: str) -> Cells | None:
             return None
         lines = pc.replace_substring(lines, '"', "")
     return Cells(pc.split_pattern(lines, delimiter))
+
+
+def _one(content: bytes) -> pa.Array:
+    """One text as an array, without a copy of it."""
+    ends = pa.array([0, len(content)], pa.int32()).buffers()[1]
+    return pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(content)])
 
 
 def rows_of(text: str, delimiter: str) -> Iterator[tuple[Row, int]]:

@@ -98,7 +98,7 @@ def init(database: Path, folder: Path) -> Begun:
     kept = Folder(folder)
     kept.make()
     files = []
-    with book(database, None) as source:
+    with book(database, None, ()) as source:
         path = folder / "ledger_template.xlsx"
         keys = template.write(source, path)
         files.append(path)
@@ -113,7 +113,7 @@ def rehearse(database: Path, folder: Path) -> tuple[Path, tuple[str, ...]]:
     """Write a ledger of the newest book with errors planted into the inbox; they come back."""
     kept = Folder(folder)
     kept.make()
-    with book(database, None) as source:
+    with book(database, None, ()) as source:
         path = kept.inbox / f"ledger-{source.day}.xlsx"
         return path, rehearsal.write(source, path)
 
@@ -135,7 +135,7 @@ def run(
     kept = Folder(folder)
     kept.make()
     config = read_config(kept.config)
-    with book(database, as_of) as source:
+    with book(database, as_of, ()) as source:
         done = night.run(
             source,
             kept,

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from warehouse.export_source import Source
-from warehouse.reconcile import book, inbox, signing, store
+from warehouse.export_source import Source, accounts, in_little_memory
+from warehouse.reconcile import book, inbox, positions, signing, store
 from warehouse.reconcile.annotations import ENGINE, FIELDS, OPEN, State, merged, state
 from warehouse.reconcile.config import Config
 from warehouse.reconcile.ledger import Ledger, Notice, stacked_twice
@@ -13,12 +13,12 @@ from warehouse.reconcile.outcome import Outcome, reconciled
 from warehouse.reconcile.readback import Edited
 from warehouse.reconcile.reading import read_ledger
 from warehouse.reconcile.record import Given, evidence, kept, written
-from warehouse.reconcile.shown import Shown
+from warehouse.reconcile.shown import UNMATCHED, Shown
 from warehouse.reconcile.store import Folder, Json
 from warehouse.reconcile.tieout import rolled, tied
 
 _TWICE = 20
-_LEAST_MEGABYTES, _ACCOUNTS_PER_MEGABYTE = 256, 2500
+_LEAST_MEGABYTES, _KEYS_PER_MEGABYTE = 256, 1600
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,6 @@ class Done:
 
 def run(source: Source, folder: Folder, config: Config, given: Given) -> Done:
     """Reconcile one book; nothing is written before everything is read."""
-    _in_little_memory(source)
     ours, paths = inbox.workbooks(folder, store.seen(folder))
     found = inbox.ledgers(folder, source.day, paths, given.pause)
     if not found.ledgers:
@@ -44,10 +43,16 @@ def run(source: Source, folder: Folder, config: Config, given: Given) -> Done:
     days = store.days(folder)
     is_newest = not days or source.day >= days[-1]
     known = book.known(source, config.stale_hours)
-    outcome = reconciled(source, ledger, config, known, (prior, state(folder), is_newest))
+    past = (prior, state(folder), is_newest)
+    outcome = in_little_memory(
+        source.connection,
+        _megabytes(source, ledger),
+        lambda: reconciled(source, ledger, config, known, past),
+    )
     store.write(folder.mappings, ledger.remembered)
     _engine(folder, outcome, given, is_newest=is_newest)
     notices = [
+        *_unlisted(outcome, config),
         *(Notice("medium", words) for words in source.notices),
         *said,
         *outcome.notices,
@@ -58,10 +63,10 @@ def run(source: Source, folder: Folder, config: Config, given: Given) -> Done:
     return Done(result, written(folder, shown), tuple(notices))
 
 
-def _in_little_memory(source: Source) -> None:
+def _megabytes(source: Source, ledger: Ledger) -> int:
     """Let DuckDB spill early: the ledger of a large book stands in memory beside it."""
-    megabytes = max(_LEAST_MEGABYTES, source.rows["Accounts"] // _ACCOUNTS_PER_MEGABYTE)
-    source.connection.execute(f"set memory_limit = '{megabytes}MB'")
+    larger = max(accounts(source.connection, source.day), len(ledger.lines))
+    return max(_LEAST_MEGABYTES, larger // _KEYS_PER_MEGABYTE)
 
 
 def _late(folder: Folder, source: Source) -> Notice:
@@ -114,6 +119,18 @@ def _engine(folder: Folder, outcome: Outcome, given: Given, *, is_newest: bool) 
         store.add_annotations(folder, about | {"entries": entries})
 
 
+def _unlisted(outcome: Outcome, config: Config) -> Iterator[Notice]:
+    """What the workbook does not list is said, and where it is."""
+    keys = sum(outcome.counts.values())
+    if keys > config.listed:
+        yield Notice(
+            "medium",
+            f"{keys} keys are more than the workbook lists (listed = {config.listed} in "
+            f"recon.toml): the sheet {UNMATCHED} has those that do not match exactly, and "
+            f"{positions.name(outcome.day)} beside the workbook has them all",
+        )
+
+
 def _about(ledger: Ledger, source: Source) -> Iterator[Notice]:
     """What the ledgers themselves say against being used."""
     for one in ledger.sources:
@@ -163,6 +180,7 @@ def _shown(
         said.revision,
         source.snapshot["finished_at"],
         known.shown,
+        config.listed,
     )
 
 

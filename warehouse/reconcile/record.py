@@ -11,7 +11,7 @@ from typing import Any
 
 from warehouse.export_source import Source
 from warehouse.layout import written_aside
-from warehouse.reconcile import store, workbook
+from warehouse.reconcile import positions, store, workbook
 from warehouse.reconcile.config import Config
 from warehouse.reconcile.ledger import Ledger
 from warehouse.reconcile.outcome import Outcome
@@ -81,17 +81,22 @@ def kept(folder: Folder, shown: Shown, config: Config, given: Given) -> Json:
 
 
 def written(folder: Folder, shown: Shown) -> tuple[Path, ...]:
-    """Write the workbook and the breaks for machines; what we wrote need not be read back."""
+    """Write the workbook, and for machines the breaks and every key.
+
+    What we wrote need not be read back.
+    """
     place = folder.out / shown.day.isoformat()
     book_path = place / f"recon_{shown.day}.xlsx"
     workbook.write(shown, book_path)
     table = io.StringIO()
     csv.writer(table).writerows(workbook.rows_of_breaks(shown))
+    positions_path = place / positions.name(shown.day)
+    positions.write(shown, positions_path)
     csv_path = place / f"breaks_{shown.day}.machines.csv"
     with written_aside(csv_path) as file:
         file.write(table.getvalue().encode())
     store.add_seen(folder, [hashlib.sha256(book_path.read_bytes()).hexdigest()])
-    return book_path, csv_path
+    return book_path, csv_path, positions_path
 
 
 def edits(read: Edited, found: Json) -> Iterator[str]:

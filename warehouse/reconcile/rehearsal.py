@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
-from warehouse.export_source import EXHIBITS, Source
+from warehouse.export_source import Source
 from warehouse.layout import written_aside
 from warehouse.reconcile import book, tonight
 from warehouse.reconcile.amounts import EXACT, exact, plain
@@ -32,7 +32,7 @@ Line = tuple[tuple[str, ...], str]
 
 def write(source: Source, path: Path) -> tuple[str, ...]:
     """Write the ledger; what was planted comes back, a sentence each."""
-    rows = _rows(source, EXHIBITS[0].staged)
+    rows = _rows(source)
     planted: list[str] = []
     lines = list(_with_errors(rows, tonight.book_before(source, FIELDS), planted))
     names = book.known(source, 0).shown
@@ -53,8 +53,8 @@ def write(source: Source, path: Path) -> tuple[str, ...]:
     return tuple(planted)
 
 
-def _rows(source: Source, table: str) -> dict[tuple[str, ...], str]:
-    book.group_side(source.connection, table, "total_text", FIELDS)
+def _rows(source: Source) -> dict[tuple[str, ...], str]:
+    book.side(source, FIELDS)
     found = source.connection.execute(
         f"select {columns(FIELDS)}, amount from book_side order by all"  # noqa: S608 - names are ours
     ).fetchall()

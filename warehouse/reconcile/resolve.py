@@ -154,7 +154,9 @@ def _keys(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
     connection.execute("drop table ledger_rows")
     connection.execute(
         f"create or replace temp table ledger_groups as select {columns(fields)}, is_unmapped, "
-        "count(*) as rows, min(line) as line from ledger_named group by all"
+        "count(*) as rows, min(line) as line, min(decimals) as decimals, "
+        "bool_and(is_number) as is_number, case when count(*) = 1 then min(amount) end as amount "
+        "from ledger_named group by all"
     )
 
 
@@ -173,12 +175,10 @@ def _added_up(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
         }
     )
     copied(connection, "ledger_sums", table)
-    shown = ", ".join(f"r.{name}" for name in (*fields, "is_unmapped", "line"))
     connection.execute(
-        f"create or replace temp table ledger_side as select {shown}, g.rows, lines, decimals, "
-        "is_number, coalesce(summed, amount) as amount from ledger_groups as g "
-        "inner join ledger_named as r on r.line = g.line "
-        "left join ledger_sums on first = g.line"
+        "create or replace temp table ledger_side as select g.* exclude (amount), lines, "
+        "coalesce(summed, amount) as amount from ledger_groups as g "
+        "left join ledger_sums on first = line"
     )
     connection.execute("drop table ledger_groups; drop table ledger_named")
 

@@ -7,10 +7,12 @@ from typing import Any
 
 from warehouse.export_source import Source
 from warehouse.reconcile.ledger import Ledger, Notice
+from warehouse.reconcile.match import Result
 from warehouse.reconcile.outcome import Outcome
 from warehouse.reconcile.tieout import Rolled, Tie
 
-BREAKS, RESOLVED, POSITIONS, TIES = "Breaks", "Resolved", "All positions", "Tie-out"
+BREAKS, RESOLVED, TIES = "Breaks", "Resolved", "Tie-out"
+POSITIONS, UNMATCHED = "All positions", "Not matched"
 ROLLED, NOTICES, MAPPING, EVIDENCE = "Roll-forward", "Notices", "Mapping", "Evidence"
 HEADER, FIRST = 2, 3  # of the sheet Breaks, as a spreadsheet counts
 
@@ -19,7 +21,8 @@ HEADER, FIRST = 2, 3  # of the sheet Breaks, as a spreadsheet counts
 class Shown:
     """Everything a workbook shows; `resolved` are breaks of the run before that are gone.
 
-    `signatures` are by role: name, time and comment, or why they are void.
+    `signatures` are by role: name, time and comment, or why they are void. Of more than `listed`
+    keys the workbook lists those that do not match.
     """
 
     name: str
@@ -37,6 +40,18 @@ class Shown:
     revision: int
     made_at: datetime
     shown: Mapping[str, Mapping[str, str]]
+    listed: int
+
+    @property
+    def keys(self) -> int:
+        """How many keys there are on either side."""
+        return sum(self.outcome.counts.values())
+
+    @property
+    def rows(self) -> int:
+        """How many of them the workbook lists."""
+        is_whole = self.keys <= self.listed
+        return self.keys if is_whole else self.keys - self.outcome.counts[Result.MATCHED]
 
     @property
     def day(self) -> date:

@@ -9,7 +9,7 @@ means something else, gives way to the id.
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from warehouse.export_source import EXHIBITS, Source
+from warehouse.export_source import Source
 from warehouse.layout import written_aside
 from warehouse.reconcile import book
 from warehouse.reconcile.book import Known, columns, shown_asset
@@ -54,7 +54,7 @@ def write(source: Source, path: Path) -> int:
 
 
 def _keys(source: Source) -> list[tuple[str, ...]]:
-    book.group_side(source.connection, EXHIBITS[0].staged, "total_text", _FIELDS)
+    book.side(source, _FIELDS)
     return source.connection.execute(f"select {columns(_FIELDS)} from book_side").fetchall()
 
 

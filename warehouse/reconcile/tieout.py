@@ -46,12 +46,13 @@ class Tie:
 
 def tied(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> list[Tie]:
     """Every asset, then every venue and portfolio that the level has, by asset."""
-    return [tie for level in LEVELS if level in fields for tie in _level(connection, fields, level)]
+    match.add_up(connection, tuple(name for name in LEVELS if name in fields))
+    return [tie for level in LEVELS if level in fields for tie in _level(connection, level)]
 
 
-def _level(connection: DuckDBPyConnection, fields: tuple[str, ...], level: str) -> Iterator[Tie]:
+def _level(connection: DuckDBPyConnection, level: str) -> Iterator[Tie]:
     by = ("asset",) if level == "asset" else (level, "asset")
-    for row in match.ties(connection, fields, by):
+    for row in match.ties(connection, by):
         *names, keys, breaks, ours, theirs, our_breaks, their_breaks, our_near, their_near = row
         yield Tie(
             level,

@@ -77,11 +77,7 @@ def book_before(
     ).fetchone()
     if not found or found[0] is None:
         return {}
-    then = literal(found[0].isoformat())
-    table, amount = f"account_balances_as_of(date {then})", "total_text"
-    if "bucket" in fields:
-        table, amount = f"balances_as_of(date {then})", "amount_text"
-    book.group_side(source.connection, table, amount, fields)
+    book.side_of(source.connection, found[0], fields)
     rows = ask(
         f"select {book.columns(fields)}, amount from book_side where ? or list_contains(?, asset)",
         [assets is None, sorted(assets or ())],

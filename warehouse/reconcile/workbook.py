@@ -11,8 +11,9 @@ from warehouse.layout import written_aside
 from warehouse.reconcile import sheet_breaks, sheet_notes, sheet_summary
 from warehouse.reconcile.book import columns
 from warehouse.reconcile.breaks import shown_names
+from warehouse.reconcile.match import Result
 from warehouse.reconcile.names import in_name_cell
-from warehouse.reconcile.shown import POSITIONS, Shown
+from warehouse.reconcile.shown import POSITIONS, UNMATCHED, Shown
 from warehouse.workbook.columns import ROWS_PER_SHEET, Column, Kind, Sheet, parts
 from warehouse.workbook.frame import define_names, draft, long_table
 from warehouse.workbook.rows import Rows, Styles
@@ -30,8 +31,8 @@ def write(shown: Shown, path: Path, *, rows_per_sheet: int = ROWS_PER_SHEET) -> 
         made_at=shown.made_at,
         about={"run_id": shown.run_id, "base_revision": str(shown.revision)},
     )
-    count = sum(shown.outcome.counts.values())
-    sheets = parts(POSITIONS, _columns(shown.outcome.fields), count, rows_per_sheet)
+    name = POSITIONS if shown.rows == shown.keys else UNMATCHED
+    sheets = parts(name, _columns(shown.outcome.fields), shown.rows, rows_per_sheet)
     sheet_summary.summary(made, shown)
     sheet_breaks.breaks(made, shown)
     sheet_breaks.resolved(made, shown)
@@ -79,10 +80,11 @@ def _filled(shown: Shown, sheet: Sheet, styles: Styles) -> Iterator[bytes]:
 
 
 def positions(shown: Shown, start: int, count: int) -> Iterator[list[tuple[Any, ...]]]:
-    """Every key with both amounts, how many rows, its result and its number, in order."""
+    """The listed keys with both amounts, how many rows, the result and the number, in order."""
+    is_listed = "true" if shown.rows == shown.keys else f"result <> '{Result.MATCHED.value}'"
     found = shown.source.connection.execute(
         f"select no, {columns(shown.outcome.fields)}, ledger, snapshot, rows, result from compared "
-        f"where no > {start} and no <= {start + count} order by no"
+        f"where {is_listed} order by no limit {count} offset {start}"
     )
     while batch := found.fetchmany(_BATCH):
         yield batch

@@ -1,0 +1,65 @@
+"""Every key of a run with both amounts and what is said of it, as Parquet for machines.
+
+Beside the workbook, and whole however many keys there are: a sheet has its end, this file has none.
+"""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract
+
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract import literal
+from warehouse.export_parquet import streamed
+from warehouse.reconcile.book import CUSTOM
+from warehouse.reconcile.resolve import copied
+from warehouse.reconcile.shown import Shown
+
+_CUSTOM = f"ends_with(asset, {literal(CUSTOM)})"
+_WORDS = {
+    "portfolio_id": "Portfolio of the key; unknown names stand as they were folded, after a ?.",
+    "asset_id": "Asset of the key.",
+    "is_custom_asset": "Whether the asset is one the organization defined itself.",
+    "venue_id": "Venue of the key.",
+    "account_name": "Account of the key.",
+    "bucket": "Balance kind and state of the key.",
+    "ledger_text": "The ledger's amount, exact; NULL where the key is not in the ledger.",
+    "snapshot_text": "The snapshot's amount, exact; NULL where the key is not in the snapshot.",
+    "ledger_rows": "Rows of the ledger of this key.",
+    "result": "What is said of the key.",
+    "break_id": "Its break, NULL where it is none.",
+}
+_KEY = {
+    "portfolio": "portfolio as portfolio_id",
+    "asset": f"case when {_CUSTOM} then left(asset, length(asset) - 1) else asset end as asset_id, "
+    f"{_CUSTOM} as is_custom_asset",
+    "venue": "venue as venue_id",
+    "account": "account as account_name",
+    "bucket": "bucket",
+}
+
+
+def name(day: date) -> str:
+    """The name of the file of a day."""
+    return f"positions_{day}.parquet"
+
+
+def write(shown: Shown, path: Path) -> None:
+    """Write every key in order; the same run gives the same bytes."""
+    connection = shown.source.connection
+    _named(connection, shown.outcome.ids)
+    found = connection.sql(
+        f"select {', '.join(_KEY[name] for name in shown.outcome.fields)}, "
+        "ledger as ledger_text, snapshot as snapshot_text, rows as ledger_rows, result, "
+        "break_id from compared left join break_ids on break_no = no order by no"
+    )
+    about = {"nightbook.run": shown.run_id, "nightbook.snapshot": shown.source.snapshot_id}
+    streamed(found, path, _WORDS, about)
+
+
+def _named(connection: DuckDBPyConnection, ids: Mapping[int, str]) -> None:
+    table = {"break_no": pa.array(list(ids), pa.int64()), "break_id": list(ids.values())}
+    copied(connection, "break_ids", pa.table(table))
