@@ -50,6 +50,9 @@ def assignments(node: Any) -> Iterable[cst.CSTNode]:
 
 
 NAMES = 5  # where the file of names stands among the arguments
+NO_TESTS_RAN = (
+    255  # the exit code where not even the import went well, which mutmut calls a timeout
+)
 OURS: dict[Callable[..., Any], Callable[..., Any]] = {
     mutators.operator_arg_removal: arguments,
     mutators.operator_assignment: assignments,
@@ -69,6 +72,27 @@ def leave_texts_alone() -> None:
     visitor._skip_node_and_children = skipped
 
 
+def hold_imports_against_all() -> None:
+    """From now on what is called while modules are imported is held against every test.
+
+    mutmut counts it among what the first test calls, and would hold it against that one alone.
+    The quickest tests go first.
+    """
+    collect = mutmut.collect_or_load_stats
+
+    def collected(*given: Any, **named: Any) -> None:
+        collect(*given, **named)
+        durations = mutmut.state().duration_by_test
+        everything = sorted(durations, key=durations.__getitem__)
+        first = next(iter(durations))
+        held = mutmut.state().tests_by_mangled_function_name
+        for name, tests in held.items():
+            all_of_them = first in tests
+            held[name] = {one: None for one in everything if all_of_them or one in tests}
+
+    mutmut.collect_or_load_stats = collected
+
+
 def all_mutants() -> list[str]:
     """Write the mutants, and name them all."""
     Path("mutants").mkdir(exist_ok=True)
@@ -85,7 +109,7 @@ def outcomes(names: list[str]) -> dict[str, dict[str, str]]:
     found, _ = mutmut.collect_source_file_mutation_data(mutant_names=names)
     told = {}
     for data, name, code in found:
-        outcome = mutmut.status_by_exit_code[code]
+        outcome = "killed" if code == NO_TESTS_RAN else mutmut.status_by_exit_code[code]
         lives = outcome not in {"killed", "timeout", "segfault"}
         diff = mutmut.get_diff_for_mutant(name, path=data.path) if lives else ""
         told[name] = {"outcome": outcome, "difference": diff}
@@ -100,6 +124,7 @@ def main() -> None:
     size = max(1, round(len(everything) * share))
     names = sorted(random.Random(seed).sample(everything, size))  # noqa: S311 - a sample to try
     if len(sys.argv) > NAMES:
+        hold_imports_against_all()
         names = sorted(set(everything) & set(Path(sys.argv[NAMES]).read_text("utf-8").split()))
     print(f"{len(everything)} mutants, {len(names)} tried", flush=True)
     if names and share:
