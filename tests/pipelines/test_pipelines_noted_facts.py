@@ -206,6 +206,60 @@ def test_an_unknown_balance_that_may_hold_money_is_not_passed_over(
     assert [row["amount_text"] for row in rows["balances"]] == ["1"]
 
 
+@pytest.mark.parametrize(
+    ("change", "kind", "word", "example"),
+    [
+        ({"name": 7.50}, "changed type", "name", "7.5"),
+        ({"positions": {"a": "b"}}, "changed type", "positions", '{"a":"b"}'),
+        ({"integrations": "none"}, "changed type", "integrations", '"none"'),
+        ({"name": None}, "missing field", "name", "null"),
+        ({"name": ...}, "missing field", "name", "missing"),
+        ({"risk": ["high", None]}, "unknown field", "risk", '["high",null]'),
+    ],
+)
+def test_drift_is_told_with_what_came(
+    layout: Layout, change: dict[str, Any], kind: str, word: str, example: str
+) -> None:
+    """Where it stands, what sort it is, which field, and its JSON text."""
+    _, parts = nights.staged(layout, nights.land(layout, nights.Book([portfolio(**change)])))
+    [news] = nights.noted(parts, "drift")
+    assert (news["path"], news["kind"], news["word"]) == (f"data[].{word}", kind, word)
+    assert (news["example"], news["seen"]) == (example, 1)
+
+
+GOOD: dict[str, Any] = {"venueId": "v", "name": "a", "balance": {"margin": {"locked": "1"}}}
+BTC: dict[str, Any] = {"assetId": "BTC", "isCustomAsset": False}
+
+
+@pytest.mark.parametrize(
+    ("book", "path", "left"),
+    [
+        (nights.Book([portfolio(positions=[None, BTC | {"accounts": [GOOD]}])]), "positions[0]", 1),
+        (
+            nights.Book([portfolio(positions=[BTC | {"accounts": [GOOD, None]}])]),
+            "positions[0].accounts[1]",
+            1,
+        ),
+        (
+            nights.Book([portfolio(integrations=[None], positions=[BTC | {"accounts": [GOOD]}])]),
+            "integrations[0]",
+            1,
+        ),
+        (nights.Book([], [VENUE | {"type": ["otc", None, "exchange"]}]), "type[1]", 2),
+        (nights.Book([], [VENUE | {"type": ["otc"], "instruments": [None]}]), "instruments[0]", 1),
+    ],
+)
+def test_a_null_in_a_list_harms_none_beside_it(
+    layout: Layout, book: nights.Book, path: str, left: int
+) -> None:
+    """It is told at its place; its neighbours are rows, with their own numbers."""
+    rows, parts = nights.staged(layout, nights.land(layout, book))
+    [found] = nights.noted(parts, "rejects")
+    assert (found["path"], found["value"]) == (f"data[0].{path}", "null")
+    assert len(rows["balances"]) + len(rows["venue_types"]) == left
+    assert not nights.differing(parts)
+
+
 def test_a_record_nested_too_deeply_is_told_with_its_text() -> None:
     """It has no row; its number, place and money are noted."""
     notes = Notes()
