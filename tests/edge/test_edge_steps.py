@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpcore
@@ -16,6 +17,7 @@ import pytest
 from pipelines.edge import envelope as envelope_module
 from pipelines.edge import walk
 from pipelines.edge.attempts import Event
+from pipelines.edge.body import Body
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.decode import Limits
 from pipelines.edge.envelope import read_envelope, split
@@ -213,6 +215,27 @@ def test_the_pages_of_a_walked_body_are_given_back_all_the_way(
         assert 8 <= len(given) <= len(content) // (1 << 12)
         assert all(one is body for one in given)
         del envelope
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="only Linux tells of its pages")
+def test_a_body_that_was_read_gives_its_memory_back(tmp_path: Path) -> None:
+    """Its pages are dropped when it says so, and come back from the file when they are wanted."""
+    size = 24 << 20
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+    body = Body(tmp_path)
+    for _ in range(size >> 20):
+        body.write(b"x" * (1 << 20))
+    view = memoryview(body.buffer())
+    assert bytes(view[:: mmap.PAGESIZE]).count(b"x") == size // mmap.PAGESIZE
+    read = resident()
+    body.give_back()
+    assert read - resident() > size // 2
+    assert bytes(view[:: mmap.PAGESIZE]).count(b"x") == size // mmap.PAGESIZE
+    view.release()
+    body.close()
 
 
 def test_a_documented_record_is_passed_over_at_the_speed_of_typed_decoding() -> None:
