@@ -20,8 +20,7 @@ Get = Callable[[str], bool]
 def plain_get(url: str) -> bool:
     """Whether a GET was answered well; never raises, for the night is published all the same."""
     try:
-        # The scheme was checked with the settings: http or https only.
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:  # noqa: S310
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:  # noqa: S310 - settings: http(s)
             return bool(answer.status < 300)  # noqa: PLR2004 - all of 2xx is well
     except (OSError, ValueError):
         return False

@@ -27,6 +27,7 @@ from pipelines.edge.retry import (
     ATTEMPTS,
     LONGEST_WAIT,
     MISREADS,
+    TOO_MANY,
     Budget,
     backoff,
     final,
@@ -198,7 +199,7 @@ class Attempts:
         if isinstance(error, KeyRefused):
             self._gate.kill(error)
         elif isinstance(error, Unreachable | Misread | ServerFailed):
-            throttled = isinstance(error, ServerFailed) and error.status == 429  # noqa: PLR2004
+            throttled = isinstance(error, ServerFailed) and error.status == TOO_MANY
             if not throttled and self._gate.failed(error, path):
                 self._tell(Event("breaker", where, number, str(error)))
         elif isinstance(error, Refused):

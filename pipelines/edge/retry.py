@@ -25,6 +25,7 @@ from pipelines.edge.errors import (
 )
 
 ATTEMPTS = 5
+TOO_MANY = 429
 MISREADS = 2
 """Attempts at an answer that breaks the document: the second tells a torn one from a wrong one."""
 BASE, CAP = 0.5, 20.0
@@ -47,7 +48,7 @@ _STATUSES: dict[int, type[Refused]] = {
     401: KeyRefused,
     404: NotFound,
     408: ServerFailed,
-    429: ServerFailed,
+    TOO_MANY: ServerFailed,
 }
 
 
