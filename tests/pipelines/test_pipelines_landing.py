@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from pipelines import landing, proved
+from pipelines.stillness import Window
 from tests import nights
 from warehouse.layout import Layout
 
@@ -126,8 +127,9 @@ def test_a_manifest_in_another_folder_is_not_believed(layout: Layout) -> None:
     [folder] = landing.folders(layout)
     moved = folder.with_name("20261120T030000Z")
     folder.rename(moved)
-    with pytest.raises(landing.Damaged, match="20261120T021500Z"):
+    with pytest.raises(landing.Damaged, match="20261120T021500Z") as damaged:
         landing.load(moved)
+    assert damaged.value.file == moved / landing.MANIFEST
 
 
 def test_a_manifest_of_another_version_is_told_in_words(layout: Layout) -> None:
@@ -137,8 +139,24 @@ def test_a_manifest_of_another_version_is_told_in_words(layout: Layout) -> None:
     content = proved.read(folder / landing.MANIFEST)
     del content["stored"]
     proved.write(folder / landing.MANIFEST, content)
-    with pytest.raises(landing.Damaged, match="other fields than this version"):
+    with pytest.raises(landing.Damaged, match="other fields than this version") as damaged:
         landing.load(folder)
+    assert damaged.value.file == folder / landing.MANIFEST
+
+
+@pytest.mark.parametrize("kept", [None, {}, {"state": "still"}, {"moved": ["a", "b"]}])
+def test_a_manifest_of_an_older_version_is_read(
+    layout: Layout, kept: dict[str, object] | None
+) -> None:
+    """What it did not yet know of its window is unknown, and nothing else is missing."""
+    made = _landed(layout)
+    [folder] = landing.folders(layout)
+    content = proved.read(folder / landing.MANIFEST)
+    del content["window"]
+    proved.write(folder / landing.MANIFEST, content | ({} if kept is None else {"window": kept}))
+    moved = ("a", "b") if kept and "moved" in kept else ()
+    state = "still" if kept and "state" in kept else "unknown"
+    assert landing.load(folder) == dataclasses.replace(made, window=Window(state, moved))
 
 
 def test_a_full_disk_is_not_called_damage(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +177,9 @@ def test_the_sweep_removes_what_a_dead_run_left_and_nothing_else(layout: Layout)
     _landed(layout)
     kept = {path for path in layout.home.rglob("*") if path.is_file()}
     landing.Pulling(layout, nights.STARTED.replace(hour=5), UTC_ZONE).land("0001-x", b"{}")
+    [dead] = layout.landing.glob("*/.*.pulling")
     left = [
+        dead / ".0002-x.json.zst.aside",
         layout.work / "scratch",
         layout.work / "folder" / "scratch",
         layout.parquet("requests", date(2026, 11, 20), "x").with_name(".x.parquet.aside"),
