@@ -24,8 +24,9 @@ SHOWN_DATES = 5
 PORTFOLIO_NAME = "portfolio_name"
 _NAMED = "portfolio_id"
 # One thread and little memory, for an export runs beside other work and is bound by its writing.
-_ACCOUNTS_PER_MEGABYTE = 1000
-_LEAST_MEGABYTES = 100
+_ACCOUNTS_PER_MEGABYTE = 1100
+_LEAST_MEGABYTES = 90
+_MORE = (1, 1.25, 1.6, 2, 4, 16)  # small steps first: what is allowed is taken (measured)
 _HARDENED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
@@ -156,8 +157,8 @@ def in_little_memory(
     connection: DuckDBPyConnection, megabytes: int, work: Callable[[], Made]
 ) -> Made:
     """Do it in so much memory, spilling to disk; again in more where that is too little."""
-    for limit in (megabytes, 4 * megabytes, 16 * megabytes):
-        connection.execute(f"set memory_limit = '{limit}MB'")
+    for more in _MORE:
+        connection.execute(f"set memory_limit = '{int(more * megabytes)}MB'")
         with contextlib.suppress(duckdb.OutOfMemoryException):
             return work()
     connection.execute("reset memory_limit")
