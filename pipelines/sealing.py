@@ -56,7 +56,7 @@ def seal(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> None:
             if one["in_json"] != one["in_lake"]
         ],
         "carried": parts["venues"]["stale_venues"],
-        "emptied": parts["venues"]["emptied"],
+        "emptied": parts["venues"].get("emptied", []),
         "counts": {name: len(rows) for name, rows in _noted(parts).items()},
         "parts": {part: digest_of(layout.part(part, manifest.snapshot_id)) for part in parts},
     }
