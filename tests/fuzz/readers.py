@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 
 from pipelines import plain, portfolios, resources, venues
-from pipelines.edge import protocol
+from pipelines.edge import envelope, protocol
 from pipelines.edge.errors import Misread
 from pipelines.elements import Element, id_of, once
 from pipelines.notes import Notes
@@ -62,13 +62,25 @@ def compared(batch: list[Element], how: Callable[[], Resource]) -> str:
     return "equal" if fast == careful else f"fast {fast} but careful {careful}"
 
 
+def _cut_out(body: bytes, *, walked: bool) -> list[bytes] | None:
+    """The records of an answer, walked as large ones are or not; None where it is refused."""
+    envelope._LARGE, envelope._RECORD = (1, 0) if walked else (1 << 24, 1 << 12)
+    try:
+        read = protocol.read_envelope(body, single=False)
+        return [bytes(raw) for raw in protocol.records(read)]
+    except (Misread, RecursionError):
+        return None
+
+
 def _checked(raws: list[bytes]) -> list[Element] | None:
     """The records as a night has them; None where the whole answer is refused."""
     body = b'{"data":[' + b",".join(raws) + b'],"meta":{}}'
-    try:
-        found = protocol.records(protocol.read_envelope(body, single=False))
-    except (Misread, RecursionError):
+    cut_out = _cut_out(body, walked=False)
+    if cut_out != _cut_out(body, walked=True):
+        raise RuntimeError("a walked answer has other records, or is refused where it was not")
+    if cut_out is None:
         return None
+    found = [msgspec.Raw(raw) for raw in cut_out]
     elements = [Element(raw, 1, number, id_of(raw)) for number, raw in enumerate(found)]
     return once(elements, Notes(), carries_money=False)
 
