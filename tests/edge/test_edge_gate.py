@@ -148,6 +148,27 @@ def test_an_answer_from_before_an_outage_proves_nothing_about_now() -> None:
     assert waited == [5.0]
 
 
+def test_while_requests_fail_whoever_has_not_failed_goes_first() -> None:
+    """A venue that fails is asked again only when nobody else waits for the slot."""
+    gate, order = Gate(1, None, time.monotonic), list[str]()
+
+    def ask(path: str) -> None:
+        with gate.slot("GET", path, lambda *_: None):
+            order.append(path)
+
+    gate.failed(Unreachable("GET /bad", "gone"), "/bad")
+    threads = [threading.Thread(target=ask, args=(path,)) for path in ("/bad", "/a", "/b")]
+    with gate.slot("GET", "/first", lambda *_: None):
+        for waiting, thread in enumerate(threads, 1):
+            thread.start()
+            while len(gate._waiting) < waiting:
+                time.sleep(0.001)
+    for thread in threads:
+        thread.join(5)
+    assert sorted(order[:2]) == ["/a", "/b"]
+    assert order[2] == "/bad"
+
+
 def test_a_short_outage_costs_no_call(connect: Callable[..., EdgeClient]) -> None:
     """Eight failures at once, as of a balancer that restarts, are not the end of the night."""
     service = Counter(

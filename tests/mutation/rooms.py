@@ -35,6 +35,7 @@ ROOMS = {
         ("pipelines/landing.py", "pipelines/proved.py"),
         (
             "tests/pipelines/test_pipelines_kept_facts.py",
+            "tests/pipelines/test_pipelines_proved.py",
             "tests/pipelines/test_pipelines_landing.py",
             "tests/pipelines/test_pipelines_lake.py",
         ),

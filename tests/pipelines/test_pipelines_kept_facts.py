@@ -86,6 +86,29 @@ def test_snapshots_are_listed_by_when_they_were_taken(layout: Layout) -> None:
     assert names == [first.snapshot_id, second.snapshot_id]
 
 
+def test_nights_of_any_year_are_listed_and_nothing_else(layout: Layout) -> None:
+    """Folders of dates with a manifest in them, from the oldest to the newest."""
+    days = ["9999-12-31", "1000-01-01", "2026-11-20"]
+    for day in [*days, "A", "Z", ":", "x-2026"]:
+        name = f"{day.replace('-', '')}T000000Z"
+        (layout.landing / day / name).mkdir(parents=True)
+        (layout.landing / day / name / landing.MANIFEST).touch()
+    (layout.landing / days[0] / "99991231T000001Z").mkdir()
+    (layout.landing / days[0] / ".99991231T000002Z.pulling").mkdir()
+    (layout.landing / "2026").touch()
+    assert [folder.parent.name for folder in landing.folders(layout)] == sorted(days)
+
+
+def test_a_body_is_unpacked_a_megabyte_at_a_time(layout: Layout) -> None:
+    """However small it was packed."""
+    pulling = landing.Pulling(layout, STARTED, ZoneInfo("UTC"))
+    name = pulling.land("0001-a", bytes(9 << 20))
+    pulling.finish(STARTED, (), origin="", program_version="", clock_skew_ms=None)
+    [folder] = landing.folders(layout)
+    sizes = [len(chunk) for chunk in landing._chunks(folder / name, "")]
+    assert (sum(sizes), max(sizes)) == (9 << 20, 1 << 20)
+
+
 def test_the_sweep_leaves_the_lake_as_it_is(layout: Layout) -> None:
     """Only files aside go."""
     kept = layout.parquet("balances", date(2026, 11, 20), "20261120T021500Z")
