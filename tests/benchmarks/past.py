@@ -264,6 +264,7 @@ def _stage(
             "inexact": [],
             "drift": [],
             "listings": [],
+            "stale_venues": [],
             "totals": [line for line in totals if line["table_name"] in mine],
         }
         write_json(layout.part(part, manifest.snapshot_id), facts)
@@ -303,6 +304,8 @@ def _seal(
         },
         "money_rejects": [],
         "differing_totals": [],
+        "carried": [],
+        "emptied": [],
         "counts": {"rejects": 0, "inexact": 0, "drift": 0},
         "parts": {},
     }
