@@ -118,6 +118,7 @@ def test_a_record_that_breaks_the_document_is_named(connect: Callable[..., EdgeC
         "",
         "https://[::1",
         "https://api.example.com:99999999",
+        "https://api.example.com:65536",
     ],
 )
 def test_an_origin_that_could_leak_the_key_is_refused(
@@ -134,6 +135,8 @@ def test_an_origin_that_could_leak_the_key_is_refused(
     [
         "https://api.example.com",
         "https://api.example.com:8443/",
+        "https://api.example.com:65535",
+        "https://api.example.com:1",
         "http://127.0.0.1:8000",
         "http://localhost",
         "http://[::1]:8000",

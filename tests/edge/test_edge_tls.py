@@ -75,6 +75,22 @@ def test_a_certificate_nobody_trusts_is_refused_at_once(
     assert (server.connections, server.requests) == (1, [])
 
 
+def test_no_certificate_of_the_environment_is_trusted(
+    serve: "Callable[[Script], Server]",
+    connect: Callable[..., EdgeClient],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever can set a variable of this process cannot stand in for the service."""
+    server = serve(lambda _n, _r: [OK])
+    secured(server, tmp_path)
+    (tmp_path / "trusted.pem").write_text(CERTIFICATE)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "trusted.pem"))
+    with pytest.raises(Unreachable, match=r"(?i:certificate)"):
+        connect(server.origin).fetch(list_venues())
+    assert server.requests == []
+
+
 def test_plain_http_where_tls_was_expected_is_refused_at_once(
     serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
 ) -> None:

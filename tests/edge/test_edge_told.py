@@ -119,6 +119,24 @@ def test_an_answer_that_is_none_says_what_was_found_and_where(connect: Connect) 
     assert found == "the envelope has the key `•••` twice"
 
 
+@pytest.mark.parametrize(
+    ("limits", "limit", "stage"),
+    [
+        (Limits(wire=999), 999, "on the wire"),
+        (Limits(decoded=999), 999, "after decompression"),
+    ],
+)
+def test_what_is_too_large_is_told_with_its_place(
+    connect: Connect, limits: Limits, limit: int, stage: str
+) -> None:
+    """Which request it was, which limit, and where it was met."""
+    content = b'{"data":[],"meta":{"a":"' + b"x" * 1000 + b'"}}'
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=content))
+    with pytest.raises(TooLarge) as refused:
+        connect(transport=transport, limits=limits).fetch(list_venues())
+    assert refused.value.args == ("GET /edge/v1beta/venues", limit, stage)
+
+
 def test_another_success_than_200_is_misread_with_its_place(connect: Connect) -> None:
     """Its status, which request it was, and how often."""
     transport = httpx.MockTransport(lambda _: httpx.Response(201, json={"data": [], "meta": {}}))
