@@ -3,6 +3,7 @@
 The API promises no order (4.6), so records are ordered by id: the same book gives the same rows.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -28,10 +29,17 @@ class _Id(msgspec.Struct):
 
 
 _ID = msgspec.json.Decoder(_Id)
+_FIRST = re.compile(rb'\{"id":"([ !#-\[\]-~]*)"[,}]')
 
 
 def id_of(raw: msgspec.Raw) -> str | None:
-    """The id of a record, or None where it has none that is text."""
+    """The id of a record, or None where it has none that is text.
+
+    Where it stands first in plain letters the rest is not looked at: a second `id` would be a key
+    that stands twice, and such a record is taken by no reader.
+    """
+    if first := _FIRST.match(raw):
+        return first[1].decode()
     try:
         return _ID.decode(raw).id
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -148,12 +148,8 @@ def _parquet_writer(table: Table, file: Any) -> Any:
             for column in table.columns
             if column.kind is Kind.TEXT and column.name not in PLAIN
         ],
-        # The smallest and largest of a row group: of no use where nobody looks for one value.
-        write_statistics=[
-            column.name
-            for column in table.columns
-            if column.kind is not Kind.AMOUNT and column.name != "amount_text"
-        ],
+        # The smallest and largest of a row group: of use only for what the rows are ordered by.
+        write_statistics=list(table.key[:2]),
         write_page_checksum=True,
         store_decimal_as_integer=False,
     )
