@@ -1,7 +1,8 @@
-"""Files as grids of cells: xlsx, xlsm, xlsb, xls, ods through calamine, and delimited text."""
+"""Files as grids of cells: xlsx, xlsm, xls and ods through calamine, and delimited text."""
 
 import hashlib
 import io
+import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,13 +13,15 @@ import python_calamine
 
 from warehouse.reconcile.delimited import Row, cells_of, rows_of
 from warehouse.reconcile.refusals import NotReconciled
-from warehouse.reconcile.sheet_xml import Findings, findings, is_bomb
+from warehouse.reconcile.sheet_xml import Findings, findings, is_bomb, is_locked
 
 SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 TEXTS = (".csv", ".tsv", ".txt")
 HEAD = 100  # rows in which a header is looked for
 DELIMITERS = ";\t,|"
 _OLE = b"\xd0\xcf\x11\xe0"
+# In a workbook of the old format the record after its first one says that it is encrypted.
+_LOCKED_XLS = re.compile(rb"\x09\x08\x10\x00\x00\x06.{14}\x2f\x00", re.DOTALL)
 _MOST_CELLS = 60_000_000
 
 
@@ -26,7 +29,8 @@ _MOST_CELLS = 60_000_000
 class Grid:
     """One sheet: its rows from the first one on; `lines` are their numbers where not 1, 2, 3...
 
-    `errors` has, by row and column from 0, what the reader gave out as empty.
+    `errors` has, by row and column from 0, what the reader gave out as empty. Where `is_blank_sure`
+    is false, an empty cell may be an error cell that the format does not show.
     """
 
     sheet: str
@@ -36,6 +40,7 @@ class Grid:
     merged: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = ()
     hidden_rows: int = 0
     is_visible: bool = True
+    is_blank_sure: bool = True
 
     def line(self, row: int) -> int:
         """The number of a row as its program shows it."""
@@ -96,6 +101,7 @@ def opened(
 
 def _spreadsheet(path: Path, content: bytes) -> Iterator[Grid]:
     told = _looked_at(path, content)
+    is_sure = not content.startswith(_OLE) and not any(one.hides_errors for one in told.values())
     try:
         with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
             for about in book.sheets_metadata:
@@ -112,6 +118,7 @@ def _spreadsheet(path: Path, content: bytes) -> Iterator[Grid]:
                     merged=tuple(sheet.merged_cell_ranges or ()),
                     hidden_rows=found.hidden_rows,
                     is_visible=about.visible is python_calamine.SheetVisibleEnum.Visible,
+                    is_blank_sure=is_sure,
                 )
     except python_calamine.PasswordError as error:
         raise _locked(path) from error
@@ -130,13 +137,22 @@ def _looked_at(path: Path, content: bytes) -> dict[str, Findings]:
     if content[:512].lstrip()[:1] == b"<":
         raise _refused(path, "is a web page, whatever its name says", "Save it as xlsx or CSV")
     if content.startswith(_OLE):
-        if "EncryptedPackage".encode("utf-16-le") in content:
+        if "EncryptedPackage".encode("utf-16-le") in content or _LOCKED_XLS.search(content):
             raise _locked(path)
         return {}
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as names:
             if is_bomb(names, len(content)):
                 raise _refused(path, "unpacks to more than a ledger can be", "Save it anew")
+            if is_locked(names):
+                raise _locked(path)
+            if "xl/workbook.bin" in names.namelist():
+                raise _refused(
+                    path,
+                    "is a binary workbook (xlsb), in which error cells and formulas without a "
+                    "value cannot be told from empty ones",
+                    "Save it as xlsx, ods or CSV",
+                )
             return findings(names)
     except (zipfile.BadZipFile, NotImplementedError, OSError) as error:
         raise _refused(

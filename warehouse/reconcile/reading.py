@@ -166,8 +166,10 @@ def _read_row(on: _Reading, row: int) -> None:
     line = on.grid.line(row)
     if reason:
         if reason == "the amount is blank" and on.config.blank == "skip":
-            on.skipped["blank amount"] += 1
-            return
+            if on.grid.is_blank_sure:
+                on.skipped["blank amount"] += 1
+                return
+            reason += ", or an error that this format does not show: save the ledger as xlsx"
         on.rejected.append(Rejected(names, raw, reason, on.number, line))
         return
     amount = read(cells[on.head.columns["amount"]], on.rules)

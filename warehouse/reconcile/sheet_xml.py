@@ -23,10 +23,14 @@ PACKED = 250  # times: beyond, and above a few megabytes, it is a bomb
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Cells, by row and column from 0, that hold an error or no value; how many rows are hidden."""
+    """Cells, by row and column from 0, that hold an error or no value; how many rows are hidden.
+
+    Where it `hides_errors`, cells hold errors and it is not told which.
+    """
 
     errors: Mapping[tuple[int, int], str] = field(default_factory=dict)
     hidden_rows: int = 0
+    hides_errors: bool = False
 
 
 def unpacked(names: zipfile.ZipFile) -> int:
@@ -40,8 +44,20 @@ def is_bomb(names: zipfile.ZipFile, size: int) -> bool:
     return whole > LARGEST or (whole > 100 * 1024**2 and whole > PACKED * size)
 
 
+def is_locked(names: zipfile.ZipFile) -> bool:
+    """Whether its contents are encrypted: a workbook of OpenDocument says so in its manifest."""
+    if any(info.flag_bits & 1 for info in names.infolist()):
+        return True
+    manifest = "META-INF/manifest.xml"
+    return manifest in names.namelist() and b"encryption-data" in names.read(manifest)
+
+
 def findings(names: zipfile.ZipFile) -> dict[str, Findings]:
-    """By sheet name; nothing where the archive is not laid out as a workbook."""
+    """By sheet name; of OpenDocument, under no name, only whether there are error cells."""
+    if "content.xml" in names.namelist():
+        content = names.read("content.xml")
+        is_told = b"calcext:" in content and b'value-type="error"' not in content
+        return {"": Findings(hides_errors=not is_told)}
     try:
         book = names.read("xl/workbook.xml").decode("utf-8", "replace")
         relations = names.read("xl/_rels/workbook.xml.rels").decode("utf-8", "replace")
