@@ -216,7 +216,7 @@ def _connect(layout: Layout, file: Path) -> DuckDBPyConnection:
             "storage_compatibility_version": STORAGE_VERSION,
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
-            "memory_limit": "2GB",
+            "memory_limit": "512MB",
             "threads": "2",
             "temp_directory": str(layout.work / "duckdb"),
         },
