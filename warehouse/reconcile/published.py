@@ -1,10 +1,17 @@
-"""What was kept, as rows of the tables of `ops`."""
+"""What was kept, as rows of the tables of `ops`.
 
+A result has much that is not published: what is stands once more under `.published`, and is read
+from there as long as the result is the same file. That folder may be removed at any time.
+"""
+
+import json
 from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+from warehouse.layout import read_json, written_aside
 from warehouse.reconcile import store
 from warehouse.reconcile.amounts import exact
 from warehouse.reconcile.book import CUSTOM
@@ -20,6 +27,7 @@ _COLUMN = {
 }
 _SAME = ("episode", "result", "source", "placement", "cause", "note", "age_days", "change")
 _SAID = ("status", "owner", "root_cause", "comment")
+_PUBLISHED = ("fields", "run_id", "digest", "breaks")
 _PLACES, _WHOLE = 18, 20
 Row = dict[str, Any]
 Rows = dict[str, list[Row]]
@@ -47,12 +55,38 @@ def rows(folder: Folder) -> Rows:
         ) from error
 
 
+def _facts(folder: Folder, day: date) -> Json:
+    """What is published of the newest result of a day; nothing where there is none."""
+    path = store.newest(folder, day)
+    if path is None:
+        return {}
+    about = path.stat()
+    of = [path.name, about.st_size, about.st_mtime_ns]
+    beside = folder.root / ".published" / f"{day}.json"
+    known = _known(beside)
+    if known.get("of") == of:
+        return known
+    found = store.result(folder, day) or {}
+    facts: Json = {"of": of} | {name: found[name] for name in _PUBLISHED}
+    with written_aside(beside) as file:
+        file.write(json.dumps(facts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    return facts
+
+
+def _known(path: Path) -> Json:
+    """What stands there already; nothing where it cannot be read, for it can be made again."""
+    try:
+        found = read_json(path)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and found.keys() >= {"of", *_PUBLISHED} else {}
+
+
 def _breaks(folder: Folder) -> Iterator[Row]:
     for day in store.days(folder):
-        found = store.result(folder, day) or {}
-        fields = found.get("fields", [])
-        for one in found.get("breaks", []):
-            yield _break(day, found["run_id"], fields, one)
+        found = _facts(folder, day)
+        for one in found["breaks"]:
+            yield _break(day, found["run_id"], found["fields"], one)
 
 
 def _break(day: date, run_id: str, fields: list[str], one: Json) -> Row:
@@ -102,7 +136,7 @@ def _annotations(folder: Folder) -> Iterator[Row]:
 def _signoffs(folder: Folder) -> Iterator[Row]:
     for one in store.signoffs(folder):
         day = date.fromisoformat(one["day"])
-        newest = store.result(folder, day) or {}
+        newest = _facts(folder, day)
         yield {
             "snapshot_date": day,
             "signoff_no": one["no"],

@@ -128,10 +128,16 @@ def days(folder: Folder) -> list[date]:
     return [date.fromisoformat(name) for name in names if _numbered(place / name)]
 
 
+def newest(folder: Folder, day: date) -> Path | None:
+    """The file of the newest result of a day."""
+    kept = _numbered(folder.root / "results" / day.isoformat())
+    return kept[-1] if kept else None
+
+
 def result(folder: Folder, day: date) -> Json | None:
     """The newest result of a day."""
-    kept = _numbered(folder.root / "results" / day.isoformat())
-    return dict(_read(kept[-1])) if kept else None
+    path = newest(folder, day)
+    return dict(_read(path)) if path else None
 
 
 def result_of(folder: Folder, run_id: str) -> Json | None:
