@@ -1,6 +1,6 @@
 """Sheets that are written cell by cell: no text becomes a formula, no number is the truth."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -10,7 +10,7 @@ from xlsxwriter.utility import xl_col_to_name
 from warehouse.reconcile.annotations import in_cell
 from warehouse.workbook.cells import LONGEST_NUMBER, is_hostile
 from warehouse.workbook.columns import Kind
-from warehouse.workbook.frame import Draft, must, print_set_up, sizes
+from warehouse.workbook.frame import LIGHT, Draft, must, print_set_up, sizes
 
 PLACES = 18
 _WHOLE = 15
@@ -30,6 +30,7 @@ class Heading:
     width: float = 14
     kind: str = "text"
     is_printed: bool = True
+    is_hidden: bool = False
 
 
 class Paper:
@@ -38,20 +39,24 @@ class Paper:
     def __init__(self, draft: Draft, name: str, headings: Sequence[Heading]) -> None:
         self._draft = draft
         self._needed: dict[int, float] = {}
+        self._formulas: set[tuple[int, int]] = set()
         self.sheet = draft.book.add_worksheet(name)
         self.name = name
         self.headings = headings
         self.row = 0
         self._formats = draft.formats
-        text = {"num_format": "@", "valign": "vcenter", "text_wrap": True}
+        row = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
+        text = row | {"num_format": "@", "text_wrap": True}
         yellow = text | {"bg_color": "#FFF9DB", "locked": False, "border": 4}
         self._yellow = draft.book.add_format(yellow)
         self._quoted_yellow = draft.book.add_format(yellow | {"quote_prefix": True})
         self._wrapped = draft.book.add_format(text)
         self._quoted = draft.book.add_format(text | {"quote_prefix": True})
-        self._date = draft.book.add_format({"num_format": "yyyy-mm-dd", "valign": "vcenter"})
+        self._date = draft.book.add_format(row | {"num_format": "yyyy-mm-dd", "align": "left"})
+        self._calculated = draft.book.add_format(row)
         for place, one in enumerate(headings):
             options = {} if one.is_printed else {"level": 1}
+            options |= {"hidden": 1} if one.is_hidden else {}
             self.sheet.set_column(place, place, one.width, None, options)
         self.sheet.hide_gridlines(2)
 
@@ -61,13 +66,14 @@ class Paper:
         must(self.sheet.write_string(self.row, 0, text, self._formats.title))
         self.row += 1
 
-    def heads(self, titles: Sequence[str] = ()) -> None:
-        """The header, of all columns or of other ones."""
+    def heads(self, titles: Sequence[str] = (), figures: Container[int] = ()) -> None:
+        """The header, of all columns or of other ones; above figures it stands to the right."""
         self.sheet.set_row(self.row, 32)
-        figures = [not titles and one.kind in ("amount", "exact") for one in self.headings]
+        if not titles:
+            kinds = enumerate(one.kind for one in self.headings)
+            figures = [place for place, kind in kinds if kind in ("amount", "exact")]
         for place, text in enumerate(titles or [one.title for one in self.headings]):
-            to_the_right = place < len(figures) and figures[place]
-            shape = self._formats.header_right if to_the_right else self._formats.header
+            shape = self._formats.header_right if place in figures else self._formats.header
             must(self.sheet.write_string(self.row, place, text, shape))
         self.row += 1
 
@@ -110,15 +116,17 @@ class Paper:
             "count": self._formats.cells[Kind.COUNT],
             "good": self._formats.good,
             "bad": self._formats.bad,
-        }.get(kind)
+            "warning": self._formats.label,
+        }.get(kind, self._calculated)
+        self._formulas.add((self.row, place))
         must(self.sheet.write_formula(self.row, place, formula, shape, value))
 
     def line(self, values: Sequence[object]) -> None:
         """One row by the kinds of the columns; None is an empty cell."""
         for place, (value, heading) in enumerate(zip(values, self.headings, strict=True)):
             if value is None:
-                continue
-            if heading.kind == "amount":
+                self._blank(place, heading.kind)
+            elif heading.kind == "amount":
                 self.number(place, str(value))
             elif isinstance(value, int):
                 self.count(place, value)
@@ -133,6 +141,17 @@ class Paper:
         )
         self.sheet.set_row(self.row, _TALL * min(longest, 12))
         self.row += 1
+
+    def _blank(self, place: int, kind: str) -> None:
+        """An empty cell, unless a formula stands there: the line below its row goes on."""
+        if (self.row, place) in self._formulas:
+            return
+        amount = self._formats.cells[Kind.NUMBER]
+        must(
+            self.sheet.write_blank(
+                self.row, place, None, amount if kind == "amount" else self._calculated
+            )
+        )
 
     def table(self, rows: Iterable[Sequence[object]], footer: str, frozen: int = 1) -> None:
         """Title above, then the header, the rows, panes, filter and print set-up."""

@@ -14,7 +14,7 @@ from warehouse.reconcile import book, tonight
 from warehouse.reconcile.amounts import EXACT, exact, plain
 from warehouse.reconcile.book import columns
 from warehouse.reconcile.paper import Heading, Paper
-from warehouse.workbook.frame import draft
+from warehouse.workbook.frame import draft, print_set_up
 
 FIELDS = ("portfolio", "asset", "venue", "account")
 _HEADINGS = (
@@ -47,6 +47,7 @@ def write(source: Source, path: Path) -> tuple[str, ...]:
         on.line([fund, at, account, book.shown_asset(asset), text, "ops"])
     on.text(0, "Total")
     on.text(4, f"{len(lines)} lines")
+    print_set_up(on.sheet, footer="Position ledger")
     made.book.close()
     with written_aside(path) as file:
         file.write(made.file.getvalue())

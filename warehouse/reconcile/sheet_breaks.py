@@ -14,7 +14,6 @@ from warehouse.reconcile.shown import BREAKS, FIRST, HEADER, RESOLVED, Shown
 from warehouse.workbook.frame import Draft, must
 
 LISTS = "Lists"
-_NARROW = 3
 LONGEST_COMMENT = 1000
 MOST_LIVE = 5000  # breaks: beyond, formulas would take longer to open than they are worth
 ROOT_CAUSES = (
@@ -79,9 +78,9 @@ _RESOLVED = (
 
 
 def _headings(fields: Sequence[str]) -> tuple[Heading, ...]:
-    """The columns, always the same; those of names that this level does not have are narrow."""
+    """The columns, always the same; those of names that this level does not have are hidden."""
     absent = {name.capitalize() for name in _KEY if name not in fields}
-    return tuple(replace(one, width=_NARROW) if one.title in absent else one for one in HEADINGS)
+    return tuple(replace(one, is_hidden=True) if one.title in absent else one for one in HEADINGS)
 
 
 def breaks(draft: Draft, shown: Shown) -> None:

@@ -108,7 +108,7 @@ def ties(draft: Draft, shown: Shown) -> None:
 
 def _complete(on: Paper, shown: Shown) -> None:
     on.row += 1
-    on.heads(_COMPLETE)
+    on.heads(_COMPLETE, range(3, 7))
     for one in shown.ledger.sources:
         row = on.row + 1
         skipped = sum(one.skipped.values())

@@ -72,7 +72,7 @@ def _banner(draft: Draft, on: Paper, shown: Shown) -> None:
 
 
 def _counters(on: Paper, shown: Shown) -> None:
-    on.heads(("Result", "Keys", "", "Since the run before", "Breaks", ""))
+    on.heads(("Result", "Keys", "", "Since the run before", "Breaks", ""), (1, 4))
     changes = {one: sum(b.change == one for b in shown.outcome.breaks) for one in _CHANGES}
     right = [*changes.items(), ("resolved", len(shown.resolved))]
     assets = [one for one in shown.ties if one.level == "asset"]
@@ -96,7 +96,7 @@ def _all(shown: Shown) -> int:
 
 def _grid(on: Paper, shown: Shown) -> None:
     """Breaks by status and age, counted live."""
-    on.heads(("Status", *(label for label, _, _ in _AGES), "In all"))
+    on.heads(("Status", *(label for label, _, _ in _AGES), "In all"), range(1, 6))
     status, age = shown.cells("M"), shown.cells("K")
     for one in STATUSES:
         on.text(0, one)
@@ -110,7 +110,7 @@ def _grid(on: Paper, shown: Shown) -> None:
 
 
 def _assets(on: Paper, shown: Shown) -> None:
-    on.heads(("Asset", "Result", "Ledger", "Snapshot", "Difference", "Breaks"))
+    on.heads(("Asset", "Result", "Ledger", "Snapshot", "Difference", "Breaks"), range(2, 6))
     assets = [one for one in shown.ties if one.level == "asset"]
     for one in sorted(assets, key=lambda tie: (-tie.breaks, tie.asset))[:_SHOWN_ASSETS]:
         on.text(0, shown_asset(one.asset))
@@ -135,7 +135,7 @@ def _signatures(on: Paper, shown: Shown) -> None:
         on.row += 1
     one, other = (f"LOWER(TRIM(B{row}))" for row in rows)
     words = "REVIEWER MUST DIFFER FROM PREPARER"
-    on.formula(0, f'=IF(AND({one}<>"",{one}={other}),"{words}","")', "")
+    on.formula(0, f'=IF(AND({one}<>"",{one}={other}),"{words}","")', "", "warning")
     on.row += 1
     if shown.void:
         on.text(0, shown.void)
