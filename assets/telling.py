@@ -84,6 +84,8 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
                     now=now,
                 )
                 if ran.run_id:
+                    # A second version of the night: the first, checked, is what was read here, and
+                    # the book waits for no ledger (0.2 CPU s for what the breaks come to).
                     publishing.refresh(nightbook)
         except WriterBusy as error:
             raise dg.Failure(description=str(error), allow_retries=False) from None
