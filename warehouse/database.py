@@ -7,7 +7,6 @@ any instant leaves what people see as it was, and the next one clears what it le
 
 import contextlib
 import shutil
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import duckdb
 from duckdb import DuckDBPyConnection
 
+from warehouse import draft
 from warehouse.checks import CheckResult, run_checks
 from warehouse.layout import DATABASE, Layout, block_digests, make_directory, sync_directory
 from warehouse.load import (
@@ -36,8 +36,6 @@ from warehouse.schema import (
     book_comments,
     newest_book,
     schema_version,
-    structure,
-    surface,
 )
 from warehouse.versions import (
     clear,
@@ -110,7 +108,7 @@ def publish(
     try:
         file = aside / DATABASE
         build = (version, built_at, program_version)
-        published, digests = _built(layout, contents, file, fresh=fresh, build=build)
+        published, digests = _in_memory(layout, contents, file, fresh=fresh, build=build)
         seal(aside, file, digests, _decided(contents))
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
@@ -122,12 +120,23 @@ def publish(
     return Published(version, layout.database, *published)
 
 
-def _built(
+def _in_memory(
     layout: Layout, contents: Contents, file: Path, *, fresh: bool, build: Build
+) -> tuple[Done, tuple[str, ...]]:
+    """Build in little memory, spilling to disk; again in more where that is not enough."""
+    for memory in draft.MEMORY[:-1]:
+        with contextlib.suppress(duckdb.OutOfMemoryException):
+            return _built(layout, contents, file, memory, fresh=fresh, build=build)
+        draft.remove(file)
+    return _built(layout, contents, file, draft.MEMORY[-1], fresh=fresh, build=build)
+
+
+def _built(
+    layout: Layout, contents: Contents, file: Path, memory: str, *, fresh: bool, build: Build
 ) -> tuple[Done, tuple[str, ...]]:
     """Build upon the last version where that is what was published, else anew; with digests."""
     expected = () if fresh else copied(layout, file)
-    upon = _last(layout, file) if expected else None
+    upon = draft.last(layout, file, memory) if expected else None
     if upon is not None:
         try:
             done = _build(upon, contents, build)
@@ -137,7 +146,7 @@ def _built(
         except (duckdb.Error, NotPublished):
             if is_as_published(layout, layout.database):
                 raise
-    done = _build(_empty(layout, file), contents, build)
+    done = _build(draft.empty(layout, file, memory), contents, build)
     return done, block_digests(file)
 
 
@@ -175,56 +184,6 @@ def _decided(contents: Contents) -> dict[str, str | None]:
     }
 
 
-def _last(layout: Layout, file: Path) -> DuckDBPyConnection | None:
-    """The copy of the last version, open; None where it cannot be built upon."""
-    with contextlib.suppress(duckdb.Error):
-        connection = _connect(layout, file)
-        if _same_schema(connection):
-            return connection
-        connection.close()
-    return None
-
-
-def _empty(layout: Layout, file: Path) -> DuckDBPyConnection:
-    """An empty warehouse in the place of whatever is there."""
-    file.unlink(missing_ok=True)
-    file.with_name(f"{file.name}.wal").unlink(missing_ok=True)
-    connection = _connect(layout, file)
-    _all(connection, (*structure(), *newest_book(None, None), *surface()))
-    return connection
-
-
-def _all(connection: DuckDBPyConnection, statements: Iterable[str]) -> None:
-    """Run statements as one transaction: one write to disk instead of one for each."""
-    connection.execute("begin")
-    for statement in statements:
-        connection.execute(statement)
-    connection.execute("commit")
-
-
-def _same_schema(connection: DuckDBPyConnection) -> bool:
-    with contextlib.suppress(duckdb.Error):
-        found = connection.execute("select schema_version from ops.build").fetchall()
-        return bool(found == [(schema_version(),)])
-    return False
-
-
-def _connect(layout: Layout, file: Path) -> DuckDBPyConnection:
-    connection = duckdb.connect(
-        str(file),
-        config={
-            "storage_compatibility_version": STORAGE_VERSION,
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "memory_limit": "512MB",
-            "threads": "2",
-            "temp_directory": str(layout.work / "duckdb"),
-        },
-    )
-    connection.execute("set TimeZone = 'UTC'")
-    return connection
-
-
 def _verified(
     connection: DuckDBPyConnection, loaded: list[Book], newest: date | None
 ) -> tuple[CheckResult, ...]:
@@ -246,7 +205,7 @@ def _verified(
         raise NotPublished(tuple(wrong), tuple(problems))
     if not loaded or loaded[-1].snapshot_date != newest:
         results = _checked(connection, newest)
-    _all(connection, book_comments())
+    draft.run_all(connection, book_comments())
     fill(connection, CHECKS, [_check_row(newest, result) for result in results if newest])
     return results
 
@@ -254,7 +213,7 @@ def _verified(
 def _checked(connection: DuckDBPyConnection, day: date | None) -> tuple[CheckResult, ...]:
     """The checks of one day's book, which the plain names of schema main then show."""
     before = max((held for held in books_held(connection) if day and held < day), default=None)
-    _all(connection, newest_book(day, before))
+    draft.run_all(connection, newest_book(day, before))
     return run_checks(connection)
 
 

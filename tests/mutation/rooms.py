@@ -63,7 +63,7 @@ ROOMS = {
         slow=("test_pipelines_laws",),
     ),
     "database": Room(
-        ("warehouse/database.py",),
+        ("warehouse/database.py", "warehouse/draft.py"),
         ("tests/warehouse/test_database_notes.py", "tests/warehouse/test_database.py"),
         slow=("every_date_answers", "reader_keeps_what", "damage_anywhere"),
     ),

@@ -412,7 +412,7 @@ def test_another_schema_means_a_full_rebuild(
     """Where tables, views or macros have changed, nothing of the old file is kept."""
     layout = Layout(tmp_path)
     published(layout, [FIRST], "a")
-    monkeypatch.setattr("warehouse.database.schema_version", lambda: "another")
+    monkeypatch.setattr("warehouse.draft.schema_version", lambda: "another")
     assert published(layout, [FIRST], "b").loaded == (FIRST.day,)
 
 

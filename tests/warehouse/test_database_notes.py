@@ -13,7 +13,8 @@ import pytest
 
 from tests.books import Amount, Night, night, published, totals, written
 from warehouse.checks import CheckResult
-from warehouse.database import Contents, NotPublished, _connect, publish
+from warehouse.database import Contents, NotPublished, publish
+from warehouse.draft import connect
 from warehouse.layout import DATABASE, DIGESTS, Layout, block_digests, read_json
 from warehouse.schema import STORAGE_VERSION, schema_version
 from warehouse.versions import seal
@@ -154,16 +155,31 @@ def test_a_version_that_does_not_say_how_it_was_built_is_not_built_upon(tmp_path
 
 
 def test_a_build_keeps_to_its_own_home_and_size(tmp_path: Path) -> None:
-    """What does not fit into 2 GB goes to the work folder; nothing is fetched from elsewhere."""
+    """What is too large for half a gigabyte goes to the work folder; nothing is fetched."""
     layout = Layout(tmp_path)
-    names = ("temp_directory", "TimeZone", "threads", "memory_limit")
+    names = ("temp_directory", "memory_limit", "threads", "TimeZone")
     off = ("autoinstall_known_extensions", "autoload_known_extensions")
-    query = ", ".join(f"current_setting('{name}')" for name in (*off, *names))
-    with _connect(layout, tmp_path / DATABASE) as connection:
-        found = connection.execute(f"select {query}").fetchall()[0]
-    assert found[:5] == (False, False, str(layout.work / "duckdb"), "UTC", 2)
-    size, unit = found[5].split()
-    assert float(size) * {"MiB": 1 << 20, "GiB": 1 << 30}[unit] < 2 << 30
+    query = ", ".join(f"current_setting('{name}')" for name in (*names, *off))
+    with connect(layout, tmp_path / DATABASE) as connection:
+        found = connection.execute(f"select {query}").fetchone()
+    assert found == (str(layout.work / "duckdb"), "488.2 MiB", 2, "UTC", False, False)
+
+
+def test_a_book_that_needs_more_memory_gets_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot even spill in the memory it was given is built again, whole, in more."""
+    layout = Layout(tmp_path)
+    tried = []
+
+    def counting(layout: Layout, file: Path, memory: str) -> duckdb.DuckDBPyConnection:
+        tried.append(memory)
+        return connect(layout, file, memory)
+
+    monkeypatch.setattr("warehouse.draft.MEMORY", ("1MB", "2MB", "2GB"))
+    monkeypatch.setattr("warehouse.draft.connect", counting)
+    assert published(layout, [FIRST, SECOND], "a").loaded == (FIRST.day, SECOND.day)
+    assert tried == ["1MB", "2MB", "2GB"]
 
 
 def test_why_a_book_was_not_published_is_told_whatever_the_disk_says(

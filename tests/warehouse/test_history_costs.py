@@ -13,7 +13,7 @@ from assets import publishing
 from assets.resources import Nightbook
 from pipelines.landing import Manifest
 from tests.benchmarks.past import Past, add_night
-from warehouse import database
+from warehouse import draft
 from warehouse.layout import Layout
 
 ROWS = 9_876
@@ -64,11 +64,11 @@ def _nightbook(layout: Layout) -> Nightbook:
 def _scanned(layout: Layout, manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Publish a staged night; how many row groups of each table that scanned."""
     scanned: dict[str, int] = {}
-    connect = database._connect
+    connect = draft.connect
     with monkeypatch.context() as patched:
         patched.setattr(
-            database,
-            "_connect",
+            draft,
+            "connect",
             lambda *about: Watched(connect(*about), scanned, layout.home / "profile.json"),
         )
         outcome = publishing.judge_and_publish(_nightbook(layout), manifest)
