@@ -70,6 +70,7 @@ TWICE = {
     "balance": twice(HELD, '"trading": {"free": "1", "locked": "2"}'),
     "position": twice(HELD, '"assetId": "BTC"'),
     "limits": twice(INSTRUMENT | {"tradingConstraints": {"minTick": "1"}}, '"minTick": "1"'),
+    "id": twice(INSTRUMENT, '"id": "i"'),
     "embedded": twice(
         VENUE | {"instruments": [{"id": "X", "type": "spot", "displayName": "Y"}]},
         '"displayName": "Y"',
@@ -165,6 +166,7 @@ def test_an_amount_kept_as_text_names_its_table_and_column(
             False,
         ),
         (nights.Book([], b"[%b]" % TWICE["embedded"]), "data[0].instruments[0]", False),
+        (nights.Book([], [VENUE], {("v", "spot"): b"[%b]" % TWICE["id"]}), "data[0]", False),
         (nights.Book(b"[%b]" % TWICE["position"]), "data[0].positions[0]", True),
     ],
 )
