@@ -7,14 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from warehouse.contract import literal, quoted
 from warehouse.layout import written_aside
 from warehouse.reconcile import sheet_breaks, sheet_notes, sheet_summary
-from warehouse.reconcile.book import columns
+from warehouse.reconcile.book import CUSTOM, columns
 from warehouse.reconcile.breaks import shown_names
 from warehouse.reconcile.match import Result
 from warehouse.reconcile.names import in_name_cell
 from warehouse.reconcile.shown import POSITIONS, UNMATCHED, Shown
-from warehouse.workbook.columns import ROWS_PER_SHEET, Column, Kind, Sheet, parts
+from warehouse.workbook.columns import ROWS_PER_SHEET, Column, Kind, Sheet, fitting, parts
 from warehouse.workbook.frame import define_names, draft, long_table
 from warehouse.workbook.rows import Rows, Styles
 from warehouse.workbook.splice import splice
@@ -32,7 +33,7 @@ def write(shown: Shown, path: Path, *, rows_per_sheet: int = ROWS_PER_SHEET) -> 
         about={"run_id": shown.run_id, "base_revision": str(shown.revision)},
     )
     name = POSITIONS if shown.rows == shown.keys else UNMATCHED
-    sheets = parts(name, _columns(shown.outcome.fields), shown.rows, rows_per_sheet)
+    sheets = parts(name, _columns(shown), shown.rows, rows_per_sheet)
     sheet_summary.summary(made, shown)
     sheet_breaks.breaks(made, shown)
     sheet_breaks.resolved(made, shown)
@@ -56,9 +57,12 @@ def write(shown: Shown, path: Path, *, rows_per_sheet: int = ROWS_PER_SHEET) -> 
         splice(made.file, file, fillings)
 
 
-def _columns(fields: tuple[str, ...]) -> tuple[Column, ...]:
+def _columns(shown: Shown) -> tuple[Column, ...]:
     return (
-        *(Column(name, name.capitalize(), f"{name} of the key.", Kind.TEXT, 18) for name in fields),
+        *(
+            Column(name, name.capitalize(), f"{name} of the key.", Kind.TEXT, _width(shown, name))
+            for name in shown.outcome.fields
+        ),
         Column("ledger", "Ledger", "The ledger's amount.", Kind.NUMBER, 24),
         Column("snapshot", "Snapshot", "The snapshot's amount.", Kind.NUMBER, 24),
         Column("digits", "Digits", "Whether the numbers are their exact texts.", Kind.DIGITS, 10),
@@ -68,6 +72,18 @@ def _columns(fields: tuple[str, ...]) -> tuple[Column, ...]:
         Column("snapshot", "Snapshot, exact", "The truth.", Kind.EXACT, 34),
         Column("rows", "Ledger rows", "Rows of the ledger of this key.", Kind.COUNT, 11),
     )
+
+
+def _width(shown: Shown, field: str) -> float:
+    """Room for the longest name of a field, as people see it."""
+    names = shown.shown.get(field)
+    name = quoted(field)
+    if names is None:
+        longest = f"max(length(replace({name}, {literal(CUSTOM)}, ' (custom)')))"
+        found = shown.source.connection.execute(f"select {longest} from compared")
+        return fitting(max(row[0] or 0 for row in found.fetchall()))
+    found = shown.source.connection.execute(f"select distinct {name} from compared")
+    return fitting(max((len(names.get(row[0], row[0])) for row in found.fetchall()), default=0))
 
 
 def _filled(shown: Shown, sheet: Sheet, styles: Styles) -> Iterator[bytes]:
