@@ -28,8 +28,9 @@ def judged(scenario: Scenario, home: Path, expected: Any, *, quick: bool) -> Any
     disk = (scenario.name, digest(home), quick)
     is_new = disk not in _JUDGED
     if is_new:
-        _, told = forked(lambda: wrong(scenario, home, expected, quick=quick))
-        _JUDGED[disk], known = told.get("value", [["the reader or the next run died"], {}])
+        status, told = forked(lambda: wrong(scenario, home, expected, quick=quick))
+        died = f"the reader or the next run died with {status}: {told.get('error')}"
+        _JUDGED[disk], known = told.get("value", [[died], {}])
         _KNOWN.update(known)
     return {"problems": _JUDGED[disk], "new": is_new}
 
