@@ -7,11 +7,10 @@ Counting takes what is as documented for granted and is quick. Where that and th
 JSON is counted once more with care (`pipelines.counting`), and that count stands.
 """
 
-import operator
-import re
+import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from decimal import Decimal, localcontext
+from decimal import Decimal, InvalidOperation, localcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,11 @@ from pipelines import amounts, counting
 from pipelines.counting import Counted, Raw, Sum, Totals
 
 COUNTED = ("portfolios", "integrations", "positions", "accounts", "balances")
+BUCKETS = ("trading", "margin", "staking", "custody")
 # Texts wait to be summed together, but never so many that memory would grow with the body.
 MOST_WAITING = 200_000
-_PLAIN = re.compile(r"(?:-?[0-9]{1,99}(?:\.[0-9]{1,99})?\n)*")
+_PLAIN = b"0123456789.-"
+_SHORT = 200
 
 
 class _Free(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -102,8 +103,10 @@ class _Sums:
 
 def _values(texts: list[str]) -> list[Decimal]:
     """The amounts among texts; those in plain digits, which nearly all are, at once."""
-    if _PLAIN.fullmatch("".join(f"{text}\n" for text in texts)):
-        return list(map(Decimal, texts))
+    letters = "".join(texts).encode(errors="surrogatepass")
+    if not letters.translate(None, _PLAIN) and max(map(len, texts), default=0) <= _SHORT:
+        with contextlib.suppress(InvalidOperation):  # for a sign or a point where none may be
+            return list(map(Decimal, texts))
     return [value for text in texts if (value := amounts.parse(text)) is not None]
 
 
@@ -136,8 +139,7 @@ def _quickly(raw: Raw) -> Counted | None:
         return None
     texts: list[tuple[Sum, list[str]]] = []
     for position in portfolio.positions:
-        balances = [account.balance for account in position.accounts]
-        for bucket, stated in _stated(balances):
+        for bucket, stated in zip(BUCKETS, _stated(position.accounts), strict=True):
             if stated:
                 key = Sum(position.assetId, position.isCustomAsset, bucket)
                 texts.append((key, stated))
@@ -150,14 +152,21 @@ def _quickly(raw: Raw) -> Counted | None:
     )
 
 
-def _stated(balances: list[_Balance]) -> Iterator[tuple[str, list[str]]]:
-    """The amount texts of documented balances, by bucket."""
-    for bucket in ("trading", "custody"):
-        both: list[_Free] = list(filter(None, map(operator.attrgetter(bucket), balances)))
-        yield bucket, [one.free for one in both] + [one.locked for one in both]
-    for bucket in ("margin", "staking"):
-        locked: list[_Locked] = list(filter(None, map(operator.attrgetter(bucket), balances)))
-        yield bucket, [one.locked for one in locked]
+def _stated(accounts: list[_Account]) -> tuple[list[str], ...]:
+    """The amount texts of documented balances, a list for each of `BUCKETS`."""
+    found: tuple[list[str], ...] = ([], [], [], [])
+    trading, margin, staking, custody = found
+    for account in accounts:
+        balance = account.balance
+        if balance.trading is not None:
+            trading += (balance.trading.free, balance.trading.locked)
+        if balance.margin is not None:
+            margin.append(balance.margin.locked)
+        if balance.staking is not None:
+            staking.append(balance.staking.locked)
+        if balance.custody is not None:
+            custody += (balance.custody.free, balance.custody.locked)
+    return found
 
 
 def of_lake(files: dict[str, Path]) -> Totals:

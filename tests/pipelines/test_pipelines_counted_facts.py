@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipelines import control, counting
 from pipelines.counting import Sum
@@ -38,6 +40,11 @@ def counted(*records: Any) -> tuple[list[int], dict[Sum, str]]:
 
 
 BTC = ("BTC", False)
+TEXTS = st.one_of(
+    st.from_regex(r"-?[0-9]{1,3}(\.[0-9]{0,3})?", fullmatch=True),
+    st.text("0123456789.-+eE_ ٣", max_size=4),
+    st.integers(0, 10**250).map(str),
+)
 
 
 @pytest.mark.parametrize(
@@ -142,3 +149,15 @@ def test_venues_and_instruments_are_counted_by_id() -> None:
     assert counting.venues(map(raw, records)) == {"venues": 3, "venue_types": 2}
     assert counting.identities(map(raw, records)) == 3
     assert counting.identities([]) == 0
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS), max_size=6))
+def test_counting_quickly_and_with_care_agree_on_any_text(pairs: list[tuple[str, str]]) -> None:
+    """What is an amount, and what all are worth, is the same whichever way they are counted."""
+    accounts = [
+        account({"trading": {"free": free, "locked": locked}, "margin": {"locked": free}})
+        for free, locked in pairs
+    ]
+    record = raw(holding(*accounts))
+    quick, careful = (control.of_portfolios([record], precise=how) for how in (False, True))
+    assert not control.differ(quick, careful)
