@@ -223,7 +223,7 @@ class Keeping(RuleBasedStateMachine):
             words = ("--from-landing",) if root == self.layout.lake else ()
             assert self.code("rebuild", *words) == 0
             self.judge_left_over()
-            shutil.rmtree(version) if root == version else None
+            assert version.exists() == (root != version)
             self.after(died=False)
         self.is_fresh = False
         self.done[f"corrupt {root.name if root != version else 'warehouse'}"] += 1
