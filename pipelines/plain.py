@@ -9,10 +9,12 @@ anywhere, or such a record, typed decoding has to prove it first; all else Arrow
 No Python object is made for a row.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
@@ -29,6 +31,8 @@ from pipelines.shapes import (
     arrow_fields,
 )
 from pipelines.texts import text_of
+
+FEW = 8  # records of one parent that are held against each other one by one
 
 
 class NotPlain(Exception):
@@ -121,7 +125,36 @@ def note_words(records: pa.StructArray, shape: Shape, notes: Notes) -> None:
 
 
 def require_distinct(columns: dict[str, pa.Array]) -> None:
-    """Raise where a key stands twice: what to keep is decided with care."""
-    keys = pa.table(columns)
-    if keys.num_rows > 1 and keys.group_by(list(columns)).aggregate([]).num_rows < keys.num_rows:
+    """Raise where a key stands twice: what to keep is decided with care.
+
+    Where a column `parent` numbers the records' parents, which ascend, each record is held against
+    those of its own parent, one by one if they are few.
+    """
+    if _most_of_one(columns.get("parent")) <= FEW:
+        parents, *others = columns.values()
+        twice = _has_twins(parents.to_numpy(zero_copy_only=False), others)
+    else:
+        keys = pa.table(columns)
+        twice = keys.group_by(list(columns)).aggregate([]).num_rows < keys.num_rows
+    if twice:
         raise NotPlain("a key stands twice")
+
+
+def _most_of_one(parents: pa.Array | None) -> float:
+    """How many records the parent of most has."""
+    if parents is None:
+        return math.inf
+    starts = np.flatnonzero(np.diff(parents.to_numpy(zero_copy_only=False), prepend=-1))
+    return float(np.diff(starts, append=len(parents)).max(initial=0))
+
+
+def _has_twins(parents: Any, others: list[pa.Array]) -> bool:
+    """Whether a record has the key of one of the `FEW` before it."""
+    for step in range(1, min(FEW, len(parents))):
+        same = parents[step:] == parents[:-step]
+        for column in others if same.any() else ():
+            equal = pc.equal(column.slice(step), column.slice(0, len(column) - step))
+            same &= equal.to_numpy(zero_copy_only=False)
+        if same.any():
+            return True
+    return False

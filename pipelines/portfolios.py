@@ -105,10 +105,9 @@ def _account_facts(accounts: Level) -> dict[str, Any]:
 
 
 def _balances(accounts: pa.RecordBatch, amounts: money.Amounts) -> tuple[pa.RecordBatch, list[Odd]]:
-    owners = accounts.take(pa.array(amounts.accounts))
-    computed: dict[str, Any] = {
-        name: owners.column(name) for name in BALANCES.names if name in accounts.schema.names
-    }
+    own = [name for name in BALANCES.names if name in accounts.schema.names]
+    owners = accounts.select(own).take(pa.array(amounts.accounts))
+    computed: dict[str, Any] = {name: owners.column(name) for name in own}
     computed |= {"bucket": amounts.buckets, "state": amounts.states, "amount_text": amounts.texts}
     source = {BALANCES.column("amount").source: amounts.texts}
     return columns.picked(BALANCES, source, len(amounts.texts), computed)

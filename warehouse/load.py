@@ -104,11 +104,13 @@ def add_books(connection: DuckDBPyConnection, books: Sequence[Book]) -> None:
 def _add(connection: DuckDBPyConnection, table: Table, days: Mapping[Path, date]) -> None:
     source = _parquet(connection, table, tuple(days))
     named = source.removesuffix(")") + ", filename = true)"
-    found = connection.execute(f"select distinct filename, snapshot_date from {named}").fetchall()
-    odd = [(file, day) for file, day in found if days[Path(file)] != day]
+    query = f"select filename, min(snapshot_date), max(snapshot_date) from {named} group by all"
+    found = connection.execute(query).fetchall()
+    odd = [(file, *held) for file, *held in found if {days[Path(file)]} != set(held)]
     if odd:
+        file, first, last = odd[0]
         raise ValueError(
-            f"{odd[0][0]} holds rows of {odd[0][1]}, not of {days[Path(odd[0][0])]}; nothing was "
+            f"{file} holds rows of {first} to {last}, not of {days[Path(file)]} alone; nothing was "
             "published. Rebuild the lake."
         )
     connection.execute(f"insert into {stored_as(table)} by name select * from {source}")
