@@ -87,10 +87,14 @@ def as_of(keeper: Keeper) -> dict[str, Any]:
 
 
 def kept(keeper: Keeper) -> dict[str, str]:
-    """What cannot be made again, file by file, with its SHA-256; locks are empty and left out."""
-    places = ("landing", "reconcile", "alerts")
-    found = [path for place in places for path in (keeper.home / place).rglob("*")]
-    return {str(path): digest_of(path) for path in found if path.is_file() and path.stat().st_size}
+    """What cannot be made again, file by file, with its SHA-256: no locks, nothing behind a dot."""
+    found = [
+        path
+        for place in ("landing", "reconcile", "alerts")
+        for path in (keeper.home / place).rglob("[!.]*")
+        if path.is_file() and not path.parent.name.startswith(".") and path.stat().st_size
+    ]
+    return {str(path): digest_of(path) for path in found}
 
 
 def test_a_home_comes_back_from_its_backup(watched: Make, tmp_path: Path) -> None:
