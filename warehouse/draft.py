@@ -53,7 +53,7 @@ def _same_schema(connection: DuckDBPyConnection) -> bool:
     return False
 
 
-def connect(layout: Layout, file: Path, memory: str = MEMORY[0]) -> DuckDBPyConnection:
+def connect(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
     """The file, open to be built: it keeps to its home, and to so much memory."""
     connection = duckdb.connect(
         str(file),

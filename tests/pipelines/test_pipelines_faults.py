@@ -9,7 +9,7 @@ import ast
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,15 @@ class DataFault:
     seen: Callable[[After], bool]
 
 
+KESTREL_SINCE = {("kestrel", DAY - timedelta(days=1))}
+
+
+def _carried(after: After) -> set[tuple[str, date]]:
+    """Venues whose instruments are carried over, and since when."""
+    rows = after.rows["instruments"]
+    return {(row["venue_id"], row["stale_since"]) for row in rows if row["stale_since"]}
+
+
 DATA = (
     DataFault(
         "D1",
@@ -91,29 +100,14 @@ DATA = (
         "one venue's instruments [], with status 200",
         ("venue-instruments-empty,venue=kestrel",),
         ACCEPTED,
-        lambda a: (
-            {
-                (row["venue_id"], row["stale_since"])
-                for row in a.rows["instruments"]
-                if row["stale_since"]
-            }
-            == {("kestrel", DAY - timedelta(days=1))}
-            and a.sealed["emptied"] == ["kestrel"]
-        ),
+        lambda a: _carried(a) == KESTREL_SINCE and a.sealed["emptied"] == ["kestrel"],
     ),
     DataFault(
         "D4",
         "one venue 500 for ever",
         ("500,path=/venues/kestrel/*",),
         ACCEPTED,
-        lambda a: (
-            {
-                (row["venue_id"], row["stale_since"])
-                for row in a.rows["instruments"]
-                if row["stale_since"]
-            }
-            == {("kestrel", DAY - timedelta(days=1))}
-        ),
+        lambda a: _carried(a) == KESTREL_SINCE,
     ),
     DataFault(
         "D5",

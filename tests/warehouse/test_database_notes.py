@@ -14,7 +14,7 @@ import pytest
 from tests.books import Amount, Night, night, published, totals, written
 from warehouse.checks import CheckResult
 from warehouse.database import Contents, NotPublished, publish
-from warehouse.draft import connect
+from warehouse.draft import MEMORY, connect
 from warehouse.layout import DATABASE, DIGESTS, Layout, block_digests, read_json
 from warehouse.schema import STORAGE_VERSION, schema_version
 from warehouse.versions import seal
@@ -160,7 +160,7 @@ def test_a_build_keeps_to_its_own_home_and_size(tmp_path: Path) -> None:
     names = ("temp_directory", "memory_limit", "threads", "TimeZone")
     off = ("autoinstall_known_extensions", "autoload_known_extensions")
     query = ", ".join(f"current_setting('{name}')" for name in (*names, *off))
-    with connect(layout, tmp_path / DATABASE) as connection:
+    with connect(layout, tmp_path / DATABASE, MEMORY[0]) as connection:
         found = connection.execute(f"select {query}").fetchone()
     assert found == (str(layout.work / "duckdb"), "488.2 MiB", 2, "UTC", False, False)
 
