@@ -12,6 +12,7 @@ from assets import decisions
 from assets.journal import WARNING, Tell
 from assets.resources import Nightbook, program_version
 from pipelines import lake, landing, night, snapshots, verify
+from pipelines.sealing import Sealed
 from pipelines.snapshots import Snapshot
 from warehouse import versions
 from warehouse.database import Book, Contents, NotPublished, Published, publish
@@ -29,14 +30,15 @@ class Outcome:
     published: Published
 
 
-def refresh(nightbook: Nightbook, *, fresh: bool = False) -> Published:
+def refresh(nightbook: Nightbook, *, fresh: bool = False, known: Sealed | None = None) -> Published:
     """Publish what the lake holds; a book that fails its checks is held, and the others appear.
 
-    The caller is the writer. With `fresh` the whole history is loaded again.
+    The caller is the writer. With `fresh` the whole history is loaded again; `known` are the
+    manifests that were read already.
     """
     layout = nightbook.layout
     while True:
-        shelf = lake.shelf(layout)
+        shelf = lake.shelf(known or Sealed(layout))
         books = tuple(Book(*book) for book in shelf.books)
         now = nightbook.now()
         try:
@@ -86,8 +88,9 @@ def judge_and_publish(nightbook: Nightbook, manifest: landing.Manifest) -> Outco
     """Judge a staged snapshot and publish, held or accepted: `ops` is brought up to date always."""
     layout = nightbook.layout
     decisions.give_back(layout)
-    night.judge(layout, manifest, nightbook.now())
-    published = refresh(nightbook)
+    known = Sealed(layout)
+    night.judge(known, manifest, nightbook.now())
+    published = refresh(nightbook, known=known)
     return Outcome(snapshots.find(layout, manifest.snapshot_id), published)
 
 
@@ -100,11 +103,12 @@ def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
     layout = nightbook.layout
     for words in decisions.give_back(layout):
         tell(words, event="restored")
+    known = Sealed(layout)
     for folder in night.left_over(layout):
         if folder.name == but:
             continue
         try:
-            found = night.finish(layout, folder, nightbook.now())
+            found = night.finish(known, folder, nightbook.now())
         except Exception as error:  # noqa: BLE001 - whatever is the matter with it, tonight goes on
             words = f"left over from a run that died, not made: snapshot {folder.name}: {error}"
             tell(words, event="left over", level=WARNING, snapshot=folder.name)
@@ -121,9 +125,10 @@ def remake(nightbook: Nightbook) -> None:
     """
     layout = nightbook.layout
     decisions.give_back(layout)
+    known = Sealed(layout)
     for folder in night.left_over(layout):
         if snapshots.read(folder).decision is not None:
-            night.finish(layout, folder, nightbook.now())
+            night.finish(known, folder, nightbook.now())
     if decisions.untold(layout):
         lake.settle(layout)
         refresh(nightbook)
@@ -140,10 +145,11 @@ def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
     verify.require_landing(layout, bodies=from_landing)
     if from_landing and layout.lake.exists():
         _forget_lake(layout)
+    known = Sealed(layout)
     for folder in night.left_over(layout):
-        night.finish(layout, folder, nightbook.now())
+        night.finish(known, folder, nightbook.now())
     lake.settle(layout)
-    published = refresh(nightbook, fresh=True)
+    published = refresh(nightbook, fresh=True, known=known)
     for version in verify.damaged_versions(layout):
         versions.remove(version)
     return published

@@ -15,13 +15,13 @@ from pipelines import flatten, guards, landing, sealing, snapshots
 from pipelines.guards import Facts
 from pipelines.landing import Manifest
 from pipelines.proved import Damaged
-from pipelines.sealing import seal
+from pipelines.sealing import Sealed, seal
 from pipelines.snapshots import Snapshot
 from warehouse.layout import Layout, make_directory, sync_directory
 from warehouse.ops import NIGHTLY
 from warehouse.tables import BOOK
 
-__all__ = ["Shelf", "judge", "seal", "settle", "shelf"]
+__all__ = ["Sealed", "Shelf", "judge", "seal", "settle", "shelf"]
 
 Row = dict[str, Any]
 
@@ -39,16 +39,16 @@ class Shelf:
     digests: Mapping[Path, str]
 
 
-def judge(layout: Layout, manifest: Manifest, *, at: datetime) -> Snapshot:
+def judge(known: Sealed, manifest: Manifest, *, at: datetime) -> Snapshot:
     """Accept or hold a sealed snapshot by the guards, unless it was decided before."""
-    snapshot = snapshots.find(layout, manifest.snapshot_id)
+    snapshot = snapshots.find(known.layout, manifest.snapshot_id)
     if snapshot.decisions:
         return snapshot
-    content = sealing.sealed(layout, manifest.snapshot_id)
+    content = known.of(manifest.snapshot_id)
     failed = flatten.failed_venues(manifest)
     reasons = guards.judge(
         Facts.of(content["facts"]),
-        sealing.facts_before(layout, manifest),
+        sealing.facts_before(known, manifest),
         money_rejects=content["money_rejects"],
         differing_totals=content["differing_totals"],
         venues=(len(failed), len(flatten.whole_venues(manifest) | failed)),
@@ -94,15 +94,14 @@ def _manifests(layout: Layout) -> list[Path]:
     return sorted(layout.manifests.glob("[0-9]*.json"))
 
 
-def shelf(layout: Layout) -> Shelf:
+def shelf(manifests: Sealed) -> Shelf:
     """Everything the warehouse is to hold, from manifests and decisions alone."""
+    layout = manifests.layout
     known = snapshots.landed(layout)
     books = snapshots.books(known)
     pruned = {one.snapshot_id for one in known if one.state == snapshots.PRUNED}
     sealed = {
-        path.stem: sealing.sealed(layout, path.stem)
-        for path in _manifests(layout)
-        if path.stem not in pruned
+        path.stem: manifests.of(path.stem) for path in _manifests(layout) if path.stem not in pruned
     }
     _require_landed(layout, sealed, {one.snapshot_id for one in known})
     chosen = tuple(

@@ -18,6 +18,7 @@ from pipelines.flatten import Part
 from pipelines.landing import Manifest, Pulling
 from pipelines.proved import Damaged
 from pipelines.pull import Progress, Pull
+from pipelines.sealing import Sealed
 from pipelines.settings import Settings, SettingsWrong
 from pipelines.snapshots import Snapshot
 from warehouse.layout import Layout, make_directory, read_json
@@ -126,18 +127,19 @@ def stage_venues(layout: Layout, manifest: Manifest) -> Part:
     return flatten.flatten_venues(layout, manifest, carrying.from_last(layout, manifest))
 
 
-def judge(layout: Layout, manifest: Manifest, now: datetime) -> Snapshot:
+def judge(known: Sealed, manifest: Manifest, now: datetime) -> Snapshot:
     """Seal a staged snapshot, accept or hold it, and bring the lake's folders up to date.
 
     One that was judged and is in its place, or on its way there when a run died, is left as it was
     judged: a step that Dagster tries again begins here, without flattening again.
     """
+    layout = known.layout
     if _is_on_its_way(layout, manifest):
         lake.settle(layout)
         return snapshots.find(layout, manifest.snapshot_id)
     parts = {name: read_json(layout.part(name, manifest.snapshot_id)) for name in PARTS}
     lake.seal(layout, manifest, parts)
-    snapshot = lake.judge(layout, manifest, at=now)
+    snapshot = lake.judge(known, manifest, at=now)
     lake.settle(layout)
     return snapshot
 
@@ -150,12 +152,12 @@ def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
     return is_sealed and is_judged and not all(path.is_file() for path in staged)
 
 
-def finish(layout: Layout, folder: Path, now: datetime) -> Snapshot:
+def finish(known: Sealed, folder: Path, now: datetime) -> Snapshot:
     """Everything after landing, for one snapshot."""
     manifest = landing.load(folder)
-    stage_portfolios(layout, manifest)
-    stage_venues(layout, manifest)
-    return judge(layout, manifest, now)
+    stage_portfolios(known.layout, manifest)
+    stage_venues(known.layout, manifest)
+    return judge(known, manifest, now)
 
 
 def left_over(layout: Layout) -> list[Path]:

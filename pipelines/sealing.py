@@ -5,7 +5,7 @@ and what was counted; it is written last, and proves itself.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -34,7 +34,7 @@ def seal(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> None:
         table.name: asdict(_write_nightly(layout, manifest, table, rows))
         for table, rows in _nightly_rows(manifest, parts)
     }
-    before = facts_before(layout, manifest, last=1)
+    before = facts_before(Sealed(layout), manifest, last=1)
     facts = _facts(layout, manifest, parts)
     facts |= {"drops": guards.drops(Facts.of(facts), before[-1] if before else None)}
     content = {
@@ -68,15 +68,32 @@ def sealed(layout: Layout, snapshot_id: str) -> Row:
     return proved.read(layout.manifest(snapshot_id), REMEDY)
 
 
-def facts_before(layout: Layout, manifest: Manifest, last: int = 0) -> list[Facts]:
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """The lake's manifests, each read once however often it is looked at; they are not changed.
+
+    For one command: it needs those of all nights to judge, and again to publish.
+    """
+
+    layout: Layout
+    _read: dict[str, Row] = field(default_factory=dict)
+
+    def of(self, snapshot_id: str) -> Row:
+        """That of a snapshot; raises `landing.Damaged`."""
+        if snapshot_id not in self._read:
+            self._read[snapshot_id] = sealed(self.layout, snapshot_id)
+        return self._read[snapshot_id]
+
+
+def facts_before(known: Sealed, manifest: Manifest, last: int = 0) -> list[Facts]:
     """The facts of the nights before it, as they stood when it was taken, oldest first.
 
     With `last` only of that many, so that no more manifests are read.
     """
-    moment = datetime.fromisoformat(manifest.finished_at)
+    layout, moment = known.layout, datetime.fromisoformat(manifest.finished_at)
     before = snapshots.accepted_before(snapshots.landed(layout), manifest.snapshot_id, moment)
-    known = [one.snapshot_id for one in before if layout.manifest(one.snapshot_id).is_file()]
-    return [Facts.of(sealed(layout, one)["facts"]) for one in known[-last:]]
+    here = [one.snapshot_id for one in before if layout.manifest(one.snapshot_id).is_file()]
+    return [Facts.of(known.of(one)["facts"]) for one in here[-last:]]
 
 
 def portfolios_before(layout: Layout, snapshot_id: str, moment: datetime) -> dict[str, bool]:

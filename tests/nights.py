@@ -15,6 +15,7 @@ from pipelines import flatten, landing, night
 from pipelines.flatten import Part
 from pipelines.landing import Answer, Manifest
 from pipelines.sandbox.world import World
+from pipelines.sealing import Sealed
 from pipelines.snapshots import Snapshot
 from warehouse.layout import Layout
 from warehouse.tables import BOOK
@@ -148,4 +149,4 @@ def take(layout: Layout, book: Book, started: datetime = STARTED) -> Snapshot:
     """A whole night: landed, flattened, sealed, judged and settled."""
     manifest = land(layout, book, started)
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-    return night.finish(layout, folder, started)
+    return night.finish(Sealed(layout), folder, started)

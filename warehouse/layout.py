@@ -86,7 +86,7 @@ class Layout:
 
     def parquet(self, table: str, snapshot_date: date, snapshot_id: str) -> Path:
         """The Parquet file of one table and snapshot in the lake."""
-        return Path(f"{self.lake}/{table}/snapshot_date={snapshot_date}/{snapshot_id}.parquet")
+        return Path(f"{self.home}/lake/{table}/snapshot_date={snapshot_date}/{snapshot_id}.parquet")
 
     def staging(self, snapshot_id: str) -> Path:
         """What a snapshot is made of before it is accepted: engines skip dot folders."""

@@ -126,8 +126,9 @@ def whole_night(body: Path, folder: Path) -> Work:
     nightbook = landed.resources.Nightbook(lambda: variables, lambda: STAMP)
 
     def work() -> Path:
-        landed.night.finish(landed.layout, landed.folder, STAMP)
-        landed.publishing.refresh(nightbook)
+        known = landed.night.Sealed(landed.layout)
+        landed.night.finish(known, landed.folder, STAMP)
+        landed.publishing.refresh(nightbook, known=known)
         database: Path = landed.layout.database
         return database
 

@@ -2,16 +2,19 @@
 
 import socket
 import ssl
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import httpcore
 import pytest
 
 from pipelines.edge.client import EdgeClient
+from pipelines.edge.decode import Limits
 from pipelines.edge.errors import Unreachable
 from pipelines.edge.protocol import list_portfolios, list_venues
-from pipelines.edge.transport import OneShot
+from pipelines.edge.transport import _READ, _RECORD, OneShot, Patience, _Stream
 
 if TYPE_CHECKING:
     from tests.edge.conftest import Script, Server
@@ -122,3 +125,66 @@ def test_a_connection_lost_in_the_handshake_is_tried_again(
 
     server.wrap = flaky
     assert connect(server.origin, transport=transport).fetch(list_venues()).attempts == 3
+
+
+class Records(httpcore.NetworkStream):
+    """A secured stream that gives, or raises, one thing a read; None is what has not come yet."""
+
+    def __init__(self, given: list[bytes | Exception | None]) -> None:
+        self.given = given
+
+    def start_tls(self, *_: Any, **__: Any) -> "Records":
+        """Stay as it is."""
+        return self
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Give the next one."""
+        assert (max_bytes, timeout is None) == (_RECORD, False)
+        one = self.given.pop(0) if self.given else b""
+        if isinstance(one, Exception):
+            raise one
+        assert one is not None, "waited for what has not come"
+        return one
+
+    def get_extra_info(self, info: str) -> bool:
+        """Whether there is more."""
+        assert info == "is_readable"
+        return not self.given or self.given[0] is not None
+
+
+def _secured(given: list[bytes | Exception | None]) -> httpcore.NetworkStream:
+    patience = Patience(Limits(), None, time.monotonic, time.monotonic())
+    return _Stream(Records(given), patience).start_tls(ssl.create_default_context())
+
+
+def test_tls_records_that_are_there_are_taken_together() -> None:
+    """Each piece costs the layers above as much as copying many: a large body comes in few."""
+    record = b"r" * _RECORD
+    stream = _secured([record] * (2 * _READ // _RECORD))
+    assert [len(stream.read(100)) for _ in range(3)] == [_READ, _READ, 0]
+
+
+@pytest.mark.parametrize("lost", [httpcore.ReadError(), httpcore.ReadTimeout()])
+def test_what_came_over_tls_is_given_before_what_is_wrong_with_the_rest(lost: Exception) -> None:
+    """What has not come is not waited for; a lost connection is told when nothing is left."""
+    stream = _secured([b"one", None, b"two", b"three", lost, lost])
+    assert stream.read(100) == b"one"
+    stream._inner.given.pop(0)  # type: ignore[attr-defined]  # now it has come
+    assert stream.read(100) == b"twothree"
+    with pytest.raises(type(lost)):
+        stream.read(100)
+
+
+def test_a_large_body_comes_whole_over_tls(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
+) -> None:
+    """Record after record, over a real socket."""
+    records = ",".join(f'{{"id":"{number:040}"}}' for number in range(100_000))
+    body = b'{"data":[%s],"meta":{}}' % records.encode()
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
+    transport = OneShot(tls=True)
+    server = serve(lambda _n, _r: [head, body])
+    transport._ssl = secured(server, tmp_path)
+    reply = connect(server.origin, transport=transport, limits=Limits()).fetch(list_venues())
+    assert bytes(reply.body.buffer()) == body
+    reply.body.close()

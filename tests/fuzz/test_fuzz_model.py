@@ -32,6 +32,7 @@ from assets import publishing
 from assets.cli import main
 from assets.resources import Nightbook
 from pipelines import landing, night, snapshots
+from pipelines.sealing import Sealed
 from pipelines.verify import CHANGED, LAKE, MISSING, verify
 from tests import nights as landed
 from tests.fuzz.dying import dies
@@ -293,7 +294,7 @@ class Keeping(RuleBasedStateMachine):
         manifest = landed.land(self.layout, landed.Book(listed(self.world)), started)
         publishing.recover(self.keeper(), lambda *_, **__: None, but=manifest.snapshot_id)
         folder = self.layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-        night.finish(self.layout, folder, self.clock())
+        night.finish(Sealed(self.layout), folder, self.clock())
         publishing.refresh(self.keeper())
 
     def take(self, change: int | None = None) -> None:

@@ -17,6 +17,7 @@ import pytest
 from assets import publishing
 from assets.sensors import look, sensors
 from pipelines import night, snapshots
+from pipelines.sealing import Sealed
 from tests.keeper import FIRST, SECOND, Keeper, Sandbox, sandbox
 
 DEAD = "json://127.0.0.1:9/canary-token"
@@ -129,7 +130,9 @@ def take(keeper: Keeper, day: date) -> str:
     keeper.sandbox.clock.night(day)
     book = keeper.nightbook
     manifest = night.take(book.settings(api=True), book.now, "0")
-    night.finish(keeper.layout, keeper.layout.snapshot(day, manifest.snapshot_id), book.now())
+    night.finish(
+        Sealed(keeper.layout), keeper.layout.snapshot(day, manifest.snapshot_id), book.now()
+    )
     publishing.refresh(book)
     return snapshots.find(keeper.layout, manifest.snapshot_id).state
 

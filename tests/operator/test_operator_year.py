@@ -25,6 +25,7 @@ from assets.sensors import look
 from pipelines import night, snapshots
 from pipelines.landing import MANIFEST
 from pipelines.sandbox.world import LivingWorld
+from pipelines.sealing import Sealed
 from pipelines.snapshots import ACCEPTED, DECISION, HELD, PRUNED
 from tests.nights import Book, land
 from warehouse.layout import Layout
@@ -173,7 +174,7 @@ class Year:
         manifest = land(self.layout, given, self.moment, self.span.zone)
         assert manifest.snapshot_date == day
         folder = self.layout.snapshot(day, manifest.snapshot_id)
-        taken = night.finish(self.layout, folder, self.moment)
+        taken = night.finish(Sealed(self.layout), folder, self.moment)
         assert taken.state == (HELD if day in self.span.held else ACCEPTED)
         if day in self.span.held or day.day == 1 or day == self.span.dates[-1]:
             publishing.refresh(self.keeper)

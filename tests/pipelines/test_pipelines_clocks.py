@@ -8,6 +8,7 @@ import pytest
 
 from pipelines import flatten, night, stillness
 from pipelines.sandbox.world import LivingWorld, World
+from pipelines.sealing import Sealed
 from tests import nights
 from tests.pipelines.test_pipelines_pull import DAY, Night
 from warehouse.layout import Layout
@@ -67,7 +68,7 @@ def test_a_clock_that_jumps_during_the_run_costs_no_night(by: timedelta, pulled:
     assert nights.differing(parts) == []
     assert {row["portfolio_id"] for row in rows["portfolios"]} == KNOWN.keys()
     folder = pulled.layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-    assert night.finish(pulled.layout, folder, clock.now()).state == "accepted"
+    assert night.finish(Sealed(pulled.layout), folder, clock.now()).state == "accepted"
 
 
 @pytest.mark.parametrize("by", JUMPS)

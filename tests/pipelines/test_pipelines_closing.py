@@ -13,6 +13,7 @@ from pipelines.landing import Manifest
 from pipelines.sandbox.application import application
 from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve, unix_ms
 from pipelines.sandbox.world import LivingWorld, World
+from pipelines.sealing import Sealed
 from pipelines.stillness import Window
 from tests import nights
 from tests.pipelines.test_pipelines_pull import DAY, PREFIX, Night
@@ -223,9 +224,9 @@ def test_what_the_second_read_said_is_the_same_offline(pulled: Night) -> None:
     assert known.keys() == KNOWN.keys()
     manifest = pulled.take("access-lost", known=known)
     folder = pulled.layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-    first = night.finish(pulled.layout, folder, nights.STARTED)
+    first = night.finish(Sealed(pulled.layout), folder, nights.STARTED)
     (folder / "decision.json").unlink()
-    again = night.finish(pulled.layout, folder, nights.STARTED)
+    again = night.finish(Sealed(pulled.layout), folder, nights.STARTED)
     assert first.decision == again.decision
     assert first.decision is not None
     assert "10 refused: access was taken away" in first.decision.reasons[0]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pipelines import carrying, night, sealing, snapshots
+from pipelines.sealing import Sealed
 from pipelines.snapshots import ACCEPTED, HELD, Snapshot
 from tests import nights
 from tests.pipelines.test_pipelines_lake import instrument, portfolio, venue
@@ -127,5 +128,5 @@ def test_a_night_made_again_has_the_same_rows(layout: Layout) -> None:
     nights.take(layout, book(), START)
     taken = nights.take(layout, book({"v3": []}), START + DAY)
     before = sealing.sealed(layout, taken.snapshot_id)["tables"]
-    night.finish(layout, taken.folder, START + 9 * DAY)
+    night.finish(Sealed(layout), taken.folder, START + 9 * DAY)
     assert sealing.sealed(layout, taken.snapshot_id)["tables"] == before

@@ -20,6 +20,7 @@ from pipelines import amounts, flatten, guards, night, sealing
 from pipelines.guards import Facts
 from pipelines.landing import Manifest
 from pipelines.sandbox.world import LivingWorld, World
+from pipelines.sealing import Sealed
 from pipelines.snapshots import Snapshot
 from tests import nights, oracle
 from tests.pipelines.test_pipelines_pull import DAY, Night
@@ -363,7 +364,7 @@ def night_after(good: Path, home: Path, *faults: str, world: World = WORLD) -> A
         "portfolios": flatten.flatten_portfolios(layout, manifest),
         "venues": night.stage_venues(layout, manifest),
     }
-    snapshot = night.finish(layout, folder, nights.STARTED)
+    snapshot = night.finish(Sealed(layout), folder, nights.STARTED)
     return After(manifest, snapshot, rows, sealing.sealed(layout, manifest.snapshot_id), parts)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from pipelines import lake, landing, night, resources, sealing, snapshots
 from pipelines.sandbox.world import LivingWorld
+from pipelines.sealing import Sealed
 from pipelines.snapshots import ACCEPTED, COMPLETE, HELD, REJECTED, NotToBeDecided
 from tests import nights
 from warehouse.layout import Layout
@@ -63,7 +64,7 @@ def test_a_landed_night_is_complete_until_it_is_judged(layout: Layout) -> None:
     manifest = nights.land(layout, book())
     assert [one.state for one in snapshots.landed(layout)] == [COMPLETE]
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-    snapshot = night.finish(layout, folder, START)
+    snapshot = night.finish(Sealed(layout), folder, START)
     assert snapshot.state == ACCEPTED
     assert snapshot.decision == snapshots.Decision(ACCEPTED, "guards", START.isoformat(), ())
     assert snapshots.landed(layout) == [snapshot]
@@ -75,7 +76,7 @@ def test_a_judged_night_is_not_judged_again(layout: Layout) -> None:
     decided = snapshots.decide_by_hand(
         layout, snapshot.snapshot_id, ACCEPTED, by=ME, at=START, why="sold all"
     )
-    assert night.finish(layout, snapshot.folder, START + 2 * DAY) == decided
+    assert night.finish(Sealed(layout), snapshot.folder, START + 2 * DAY) == decided
 
 
 @pytest.mark.parametrize("state", [ACCEPTED, REJECTED])
@@ -140,7 +141,7 @@ def test_the_newest_accepted_night_of_a_date_is_its_book(layout: Layout) -> None
     assert list(placed.parent.iterdir()) == [placed]
     assert [row["amount_text"] for row in nights.rows_of(placed)] == ["2"]
     assert layout.staged("balances", first.snapshot_id).is_file()
-    shelf = lake.shelf(layout)
+    shelf = lake.shelf(Sealed(layout))
     assert [one for _, one, _ in shelf.books] == [second.snapshot_id]
     assert [(row["snapshot_id"], row["is_book"]) for row in shelf.snapshots] == [
         (first.snapshot_id, False),
@@ -293,7 +294,7 @@ def test_a_rebuild_elsewhere_makes_the_same_lake_to_the_byte(
     again = Layout(tmp_path_factory.mktemp("again"))
     shutil.copytree(layout.landing, again.landing)
     for folder in landing.folders(again):
-        night.finish(again, folder, START + 99 * DAY)
+        night.finish(Sealed(again), folder, START + 99 * DAY)
     assert _tree(again) == _tree(layout)
     carried = [row for row in _stale(layout, snapshots.landed(layout)[-1]).items() if row[1][1]]
     assert carried

@@ -22,6 +22,7 @@ from pipelines.edge.errors import EdgeError
 from pipelines.sandbox.faults import DESCRIPTIONS
 from pipelines.sandbox.server import DEMO_KEY, DEMO_SECRET
 from pipelines.sandbox.world import World
+from pipelines.sealing import Sealed
 from tests import nights, oracle
 from tests.pipelines.test_pipelines_faults import WORLD
 from tests.pipelines.test_pipelines_pull import Night
@@ -98,7 +99,7 @@ def swept(name: str, good: Path, home: Path) -> str:
     finally:
         assert time.monotonic() - started < 75
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-    snapshot = night.finish(layout, folder, nights.STARTED)
+    snapshot = night.finish(Sealed(layout), folder, nights.STARTED)
     if snapshot.state == "accepted":
         sealed = sealing.sealed(layout, manifest.snapshot_id)
         assert sealed["money_rejects"] == sealed["differing_totals"] == []

@@ -25,6 +25,7 @@ from pipelines.edge.errors import EdgeError, Unreachable
 from pipelines.landing import Manifest, Pulling
 from pipelines.pull import Pull
 from pipelines.sandbox.world import LivingWorld
+from pipelines.sealing import Sealed
 from pipelines.snapshots import Snapshot
 from warehouse.layout import Layout
 
@@ -127,7 +128,7 @@ def judged(home: Path, moment: datetime, given: Answers | None = None) -> Snapsh
     clock, layout = Clock(moment), Layout(home)
     manifest = land(layout, clock, answers(moment.date()) if given is None else given)
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-    return night.finish(layout, folder, clock())
+    return night.finish(Sealed(layout), folder, clock())
 
 
 def _unheard(*_: object, **__: object) -> None:
@@ -141,6 +142,8 @@ def run(home: Path, moment: datetime, given: Answers | None = None) -> Snapshot:
     layout = Layout(home)
     manifest = land(layout, clock, answers(moment.date()) if given is None else given)
     publishing.recover(keeper, _unheard, but=manifest.snapshot_id)
-    night.finish(layout, layout.snapshot(manifest.snapshot_date, manifest.snapshot_id), clock())
+    night.finish(
+        Sealed(layout), layout.snapshot(manifest.snapshot_date, manifest.snapshot_id), clock()
+    )
     publishing.refresh(keeper)
     return snapshots.find(layout, manifest.snapshot_id)

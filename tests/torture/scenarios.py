@@ -17,6 +17,7 @@ import duckdb
 from assets import publishing
 from assets.commands import decide, prune, rebuild
 from pipelines import landing, night, snapshots
+from pipelines.sealing import Sealed
 from pipelines.snapshots import HELD, NotToBeDecided
 from pipelines.verify import CHANGED, MISSING, verify
 from tests.torture.nights import Clock, answers, at, land, nightbook, run
@@ -149,7 +150,9 @@ def _remake(home: Path, moment: datetime) -> None:
     layout, clock = Layout(home), Clock(moment)
     landing.sweep(layout)
     manifest = landing.load(snapshots.landed(layout)[-1].folder)
-    night.finish(layout, layout.snapshot(manifest.snapshot_date, manifest.snapshot_id), clock())
+    night.finish(
+        Sealed(layout), layout.snapshot(manifest.snapshot_date, manifest.snapshot_id), clock()
+    )
     publishing.refresh(nightbook(home, clock))
 
 
