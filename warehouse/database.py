@@ -28,6 +28,7 @@ from warehouse.load import (
     fill_reconciled,
     fill_snapshots,
     load_nightly,
+    longest,
     remove_days,
 )
 from warehouse.ops import BUILD, CHECKS
@@ -136,7 +137,7 @@ def _built(
 ) -> tuple[Done, tuple[str, ...]]:
     """Build upon the last version where that is what was published, else anew; with digests."""
     expected = () if fresh else copied(layout, file)
-    upon = draft.last(layout, file, memory) if expected else None
+    upon = draft.last(layout, file, memory, longest(contents)) if expected else None
     if upon is not None:
         try:
             done = _build(upon, contents, build)

@@ -6,6 +6,7 @@ is published, so that nothing here needs to be one transaction.
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract; values are parameters
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract import Table, literal, quoted
@@ -99,6 +101,15 @@ def add_books(connection: DuckDBPyConnection, books: Sequence[Book]) -> None:
         for table in BOOK:
             _add(connection, table, {book.files[table.name]: book.snapshot_date for book in some})
         connection.execute("commit")
+
+
+def longest(contents: Contents) -> int:
+    """Rows of the longest table of the newest book; 0 where that cannot be told."""
+    newest = max(contents.books, key=lambda book: book.snapshot_date, default=None)
+    files = newest.files.values() if newest else ()
+    with contextlib.suppress(OSError, pa.ArrowException):
+        return max((pq.read_metadata(file).num_rows for file in files), default=0)
+    return 0
 
 
 def _add(connection: DuckDBPyConnection, table: Table, days: Mapping[Path, date]) -> None:

@@ -102,3 +102,52 @@ def test_a_publish_reads_no_more_of_a_long_history_than_of_a_short_one(
         watched.execute("select max(amount_text) from history.balances").fetchall()
         watched.close()
     assert forgetful["history.balances"] > 2, "a statement that forgets its day is seen"
+
+
+def _groups(layout: Layout) -> list[tuple[Any, ...]]:
+    """Each group of rows of the longest table: how many rows, and where its columns lie."""
+    with duckdb.connect(str(layout.database), read_only=True) as reader:
+        return reader.execute(
+            "select sum(count) filter (column_name = 'snapshot_date' "
+            "and segment_type != 'VALIDITY'), "
+            "list_sort(list(concat_ws(' ', column_path, block_id, block_offset))) "
+            "from pragma_storage_info('history.balances') group by row_group_id "
+            "order by row_group_id"
+        ).fetchall()
+
+
+def _published_in_turn(layout: Layout, rows: int, nights: int) -> Iterator[list[tuple[Any, ...]]]:
+    """Publish night after night; the groups of rows after each."""
+    past = Past(rows)
+    for number in range(nights):
+        publishing.judge_and_publish(
+            _nightbook(layout), add_night(layout, past, number, staged=True)
+        )
+        yield _groups(layout)
+
+
+def test_a_night_that_nearly_fills_a_group_of_rows_is_not_written_again(tmp_path: Path) -> None:
+    """What was published stays in its blocks: a new night is added, no old one is pressed anew."""
+    before: list[tuple[Any, ...]] = []
+    for found in _published_in_turn(Layout(tmp_path), 45_000, 4):
+        assert found[:-1] == before
+        before = found
+    assert len(before) == 4
+
+
+def test_nights_of_few_rows_share_a_group(tmp_path: Path) -> None:
+    """Each group takes whole blocks of the file, so small ones are pressed together."""
+    *_, found = _published_in_turn(Layout(tmp_path), 5_000, 4)
+    assert len(found) < 4
+
+
+@pytest.mark.parametrize(
+    ("rows", "size"),
+    [
+        *((0, 122_880), (40_959, 122_880), (40_960, 40_960), (40_961, 43_008), (50_000, 51_200)),
+        *((122_880, 122_880), (122_881, 122_880), (12_000_000, 122_880)),
+    ],
+)
+def test_groups_of_rows_fit_a_night(rows: int, size: int) -> None:
+    """A night from a third of a usual group to a whole one has a group of its own size."""
+    assert draft.group_for(rows) == size
