@@ -1,9 +1,3 @@
-"""HOW data moves: the API, landing, flattening, snapshots; the sandbox. No Dagster.
+"""HOW data moves: the API, landing, flattening, snapshots; the sandbox. No Dagster."""
 
-Importing it tells the numpy below pyarrow to start no threads of its own: nothing of ours
-multiplies matrices, and each of them spins for a while before it sleeps.
-"""
-
-import os
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+import warehouse.contract  # noqa: F401 - its room tells numpy what to leave, before it is loaded
