@@ -112,6 +112,7 @@ def _one(name: str, body: Path, folder: Path, truth: Truth) -> tuple[Cost, str]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     os.environ["PYTHONPATH"] = str(ROOT)
+    os.sync()  # what was written before is not this one's to wait for
     cost = measured([_python(name), "-m", "tests.benchmarks.designs", name, str(body), str(folder)])
     database = Path(_told(cost, "database"))
     return cost, "" if name in WITHOUT_SUMS else verdict(database, truth)
