@@ -18,7 +18,9 @@ from warehouse.views import BEFORE, Macro, Words, checks, macros, views
 
 STORAGE_VERSION = "v1.2.0"
 # What suits columns of many rows: DuckDB need not try what else would, which costs as much again.
-PRESSED = dict.fromkeys(("portfolio_id", "asset_id", "venue_id", "bucket", "state"), "dictionary")
+PRESSED = dict.fromkeys(
+    ("portfolio_id", "asset_id", "venue_id", "account_name", "bucket", "state"), "dictionary"
+)
 PRESSED["amount_text"] = "fsst"
 DRIFT = "drift"
 DRIFT_MEANING = (

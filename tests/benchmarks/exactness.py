@@ -6,28 +6,7 @@ from pathlib import Path
 import duckdb
 
 from tests.benchmarks.bodies import Truth
-
-# A design's own names; dlt's default makes child tables, and a column of each amount field.
-_DLT_AMOUNTS = " union all ".join(
-    f"select p.asset_id, '{bucket}' as bucket, a.balance__{bucket}__{state} as amount_text "
-    "from portfolios__positions__accounts a "
-    "join portfolios__positions p on a._dlt_parent_id = p._dlt_id "
-    f"where a.balance__{bucket}__{state} is not null"
-    for bucket, state in (
-        ("trading", "free"),
-        ("trading", "locked"),
-        ("custody", "free"),
-        ("custody", "locked"),
-        ("margin", "locked"),
-        ("staking", "locked"),
-    )
-)
-_DLT_TABLES = {
-    "portfolios": "portfolios",
-    "positions": "portfolios__positions",
-    "accounts": "portfolios__positions__accounts",
-    "balances": f"({_DLT_AMOUNTS})",
-}
+from tests.benchmarks.peers import DLT_TABLES
 
 
 def verdict(database: Path, truth: Truth) -> str:
@@ -38,7 +17,7 @@ def verdict(database: Path, truth: Truth) -> str:
         if "history.balances" in names:
             connection.execute("set schema = 'history'")
         if "main.portfolios__positions" in names:
-            tables = _DLT_TABLES
+            tables = DLT_TABLES
         wrong = [
             name
             for name, count in truth.rows.items()
