@@ -43,6 +43,7 @@ from warehouse.versions import (
     copied,
     is_as_published,
     prune,
+    reaching_disk,
     seal,
     swap,
     was_as_published,
@@ -140,7 +141,8 @@ def _built(
     upon = draft.last(layout, file, memory, longest(contents)) if expected else None
     if upon is not None:
         try:
-            done = _build(upon, contents, build)
+            with reaching_disk(file):
+                done = _build(upon, contents, build)
             digests = block_digests(file)
             if was_as_published(layout, expected, digests):
                 return done, digests
@@ -172,7 +174,7 @@ def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> 
         fill_reconciled(connection, contents)
         checks = _verified(connection, books, max(wanted, default=None))
         _note_build(connection, max(wanted, default=None), build)
-        connection.execute("checkpoint")
+        draft.complete(connection)
     return loaded, removed, checks
 
 
@@ -196,6 +198,8 @@ def _verified(
     wrong: list[str] = []
     results: tuple[CheckResult, ...] = ()
     for book in loaded:
+        if book is not loaded[0]:
+            draft.save(connection)
         found = list(count_totals(connection, book))
         results = _checked(connection, book.snapshot_date)
         found += [_failure(result) for result in results if result.stops]

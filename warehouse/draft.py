@@ -3,6 +3,8 @@
 Rows lie in groups, and a checkpoint presses neighbours together that fit into fewer groups: with
 groups of the usual size, 50,000 rows a night cost the pressing of 150,000 and now and then of
 400,000. So a night that nearly fills a group has one of its own, which stays as it is.
+
+A draft is always within a transaction: each commit waits for the disk, and a night is one.
 """
 
 import contextlib
@@ -57,11 +59,21 @@ def empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
 
 
 def run_all(connection: DuckDBPyConnection, statements: Iterable[str]) -> None:
-    """Run statements as one transaction: one write to disk instead of one for each."""
-    connection.execute("begin")
+    """Run statements, one after another."""
     for statement in statements:
         connection.execute(statement)
+
+
+def save(connection: DuckDBPyConnection) -> None:
+    """Commit what was put in so far: many nights are too much for one transaction."""
     connection.execute("commit")
+    connection.execute("begin")
+
+
+def complete(connection: DuckDBPyConnection) -> None:
+    """Commit the rest and see all of it in the file; nothing more can be put in."""
+    connection.execute("commit")
+    connection.execute("checkpoint")
 
 
 def _same_schema(connection: DuckDBPyConnection) -> bool:
@@ -72,7 +84,7 @@ def _same_schema(connection: DuckDBPyConnection) -> bool:
 
 
 def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> DuckDBPyConnection:
-    """The file, open to be built: it keeps to its home, and to so much memory."""
+    """The file, open to be built in a transaction: it keeps to its home, and to so much memory."""
     connection = duckdb.connect(
         config={
             "autoinstall_known_extensions": "false",
@@ -89,6 +101,7 @@ def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> 
         )
         connection.execute("use draft")
         connection.execute("set TimeZone = 'UTC'")
+        connection.execute("begin")
     except BaseException:
         connection.close()
         raise

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from duckdb import DuckDBPyConnection
 
+from warehouse import draft
 from warehouse.contract import Table, literal, quoted
 from warehouse.layout import digest_of
 from warehouse.ops import CONTROL_TOTALS, GAPS, NIGHTLY, SNAPSHOTS
@@ -96,11 +97,11 @@ def add_books(connection: DuckDBPyConnection, books: Sequence[Book]) -> None:
     """
     ordered = sorted(books, key=lambda book: book.snapshot_date)
     for start in range(0, len(ordered), TOGETHER):
+        if start:
+            draft.save(connection)
         some = ordered[start : start + TOGETHER]
-        connection.execute("begin")
         for table in BOOK:
             _add(connection, table, {book.files[table.name]: book.snapshot_date for book in some})
-        connection.execute("commit")
 
 
 def longest(contents: Contents) -> int:

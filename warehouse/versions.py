@@ -6,11 +6,13 @@ is left. Beside the database lies `digests.json`: the SHA-256 of its blocks, and
 each snapshot it tells of, so that `nightbook verify` finds a changed byte and a lost decision.
 """
 
+import contextlib
 import hashlib
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,22 @@ def _step(source: int, target: int, left: int) -> int:
         return os.copy_file_range(source, target, left)
     except (AttributeError, OSError):
         return 0
+
+
+@contextlib.contextmanager
+def reaching_disk(file: Path) -> Iterator[None]:
+    """Let a copy go to disk while it is built upon: the end then waits for the night alone.
+
+    Raises `OSError` at the end where the disk refused it.
+    """
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        with ThreadPoolExecutor(1, "disk") as pool:
+            written = pool.submit(os.fsync, descriptor)
+            yield
+            written.result()
+    finally:
+        os.close(descriptor)
 
 
 def seal(aside: Path, file: Path, digests: tuple[str, ...], decided: Mapping[str, Any]) -> None:

@@ -1,6 +1,8 @@
 """What a publish reads of history: as much as the night is, however long the history."""
 
+import errno
 import json
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +16,7 @@ from assets.resources import Nightbook
 from pipelines.landing import Manifest
 from tests.benchmarks.past import Past, add_night
 from warehouse import draft
-from warehouse.layout import Layout
+from warehouse.layout import DATABASE, Layout
 
 ROWS = 9_876
 SHORT, LONG = 13, 39
@@ -102,6 +104,56 @@ def test_a_publish_reads_no_more_of_a_long_history_than_of_a_short_one(
         watched.execute("select max(amount_text) from history.balances").fetchall()
         watched.close()
     assert forgetful["history.balances"] > 2, "a statement that forgets its day is seen"
+
+
+class Told:
+    """A connection that remembers its statements."""
+
+    def __init__(self, inner: duckdb.DuckDBPyConnection, statements: list[str]) -> None:
+        self._inner, self._statements = inner, statements
+
+    def execute(self, statement: str, *values: Any) -> duckdb.DuckDBPyConnection:
+        self._statements.append(statement)
+        return self._inner.execute(statement, *values)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def test_a_night_is_put_in_with_one_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each commit waits until the disk has all that was copied, so a night has one, at the end."""
+    layout, past, connect = Layout(tmp_path), Past(ROWS), draft.connect
+    statements: list[str] = []
+    monkeypatch.setattr(draft, "connect", lambda *about: Told(connect(*about), statements))
+    for number in range(3):
+        statements.clear()
+        manifest = add_night(layout, past, number, staged=True)
+        publishing.judge_and_publish(_nightbook(layout), manifest)
+        ends = [one for one in statements if one in ("begin", "commit", "checkpoint")]
+        assert ends == ["commit", "checkpoint"], number
+
+
+def test_a_disk_that_refuses_what_was_copied_stops_the_publish(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error of the disk is told once, to whoever waits first: nobody may let it fall."""
+    layout, past, fsync = Layout(tmp_path), Past(ROWS), os.fsync
+    first = add_night(layout, past, 0, staged=True)
+    shown = publishing.judge_and_publish(_nightbook(layout), first).published.version
+
+    def refused(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").readlink().name == DATABASE:
+            monkeypatch.setattr(os, "fsync", fsync)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        fsync(descriptor)
+
+    second = add_night(layout, past, 1, staged=True)
+    monkeypatch.setattr(os, "fsync", refused)
+    with pytest.raises(OSError, match="Input/output error"):
+        publishing.judge_and_publish(_nightbook(layout), second)
+    assert (layout.warehouse / "current").readlink().name == shown
 
 
 def _groups(layout: Layout) -> list[tuple[Any, ...]]:
