@@ -71,7 +71,8 @@ def save(connection: DuckDBPyConnection) -> None:
 
 
 def complete(connection: DuckDBPyConnection) -> None:
-    """Commit the rest and see all of it in the file; nothing more can be put in."""
+    """Commit the rest and see all of it in the file, without writing it to a log first."""
+    connection.execute("set checkpoint_threshold = '1KB'")
     connection.execute("commit")
     connection.execute("checkpoint")
 
