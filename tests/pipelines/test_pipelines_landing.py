@@ -144,6 +144,20 @@ def test_a_manifest_of_another_version_is_told_in_words(layout: Layout) -> None:
     assert damaged.value.file == folder / landing.MANIFEST
 
 
+@pytest.mark.parametrize("strange", [{"weight": 1}, {"attempts": "two"}, {"path": None}])
+def test_an_answer_of_another_version_is_told_in_words(
+    layout: Layout, strange: dict[str, object]
+) -> None:
+    """A field that is not known, or of another kind, is not passed over."""
+    _landed(layout)
+    [folder] = landing.folders(layout)
+    content = proved.read(folder / landing.MANIFEST)
+    content["answers"][0] |= strange
+    proved.write(folder / landing.MANIFEST, content)
+    with pytest.raises(landing.Damaged, match="other fields than this version"):
+        landing.load(folder)
+
+
 @pytest.mark.parametrize("kept", [None, {}, {"state": "still"}, {"moved": ["a", "b"]}])
 def test_a_manifest_of_an_older_version_is_read(
     layout: Layout, kept: dict[str, object] | None
