@@ -8,13 +8,12 @@ history. `--readme` puts the tables into README.md; `--scale` can be given more 
 
 import argparse
 import os
-import platform
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import duckdb
@@ -29,8 +28,9 @@ from tests.benchmarks.bodies import (
 )
 from tests.benchmarks.designs import DESIGNS, FLOOR, HOME, OF_INSTRUMENTS, OURS
 from tests.benchmarks.exactness import verdict
-from tests.benchmarks.measuring import Cost, measured
+from tests.benchmarks.machine import machine
 from tests.benchmarks.parts import PARTS, measure
+from tests.benchmarks.spending import Spent, spent
 
 ROOT = Path(__file__).parent.parent.parent
 PEERS = ROOT / ".side" / "peers"
@@ -49,7 +49,7 @@ class Table:
     scale: str
     size: float
     truth: Truth
-    costs: dict[str, list[Cost]] = field(default_factory=dict)
+    costs: dict[str, list[Spent]] = field(default_factory=dict)
     exact: dict[str, str] = field(default_factory=dict)
 
 
@@ -108,25 +108,28 @@ def _python(name: str) -> str:
     return str(PEERS / "bin" / "python")
 
 
-def _one(name: str, body: Path, folder: Path, truth: Truth) -> tuple[Cost, str]:
+def _one(name: str, body: Path, folder: Path, truth: Truth) -> tuple[Spent, str]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     os.environ["PYTHONPATH"] = str(ROOT)
     os.sync()  # what was written before is not this one's to wait for
-    cost = measured([_python(name), "-m", "tests.benchmarks.designs", name, str(body), str(folder)])
+    cost = spent([_python(name), "-m", "tests.benchmarks.designs", name, str(body), str(folder)])
+    cost = replace(cost, cpu=float(_told(cost, "cpu")))  # of the work: imports are left out
     database = Path(_told(cost, "database"))
     return cost, "" if name in WITHOUT_SUMS else verdict(database, truth)
 
 
 def _rendered(table: Table) -> str:
     runs = len(next(iter(table.costs.values())))
-    machine = (
-        f"{_what(table)}; {platform.machine()}, {os.cpu_count()} cores, "
-        f"Python {platform.python_version()}, DuckDB {duckdb.__version__}; "
+    about = (
+        f"{_what(table)}; {machine()}, DuckDB {duckdb.__version__}; "
         f"{f'medians of {runs} runs' if runs > 1 else 'one run'}, imports left out."
     )
-    heads = "| design | CPU s | wall s | anonymous MB | CPU, nightbook = 1 | sums |"
-    lines = [machine, "", heads, "|---|---:|---:|---:|---:|---|"]
+    heads = (
+        "| design | CPU s | wall s | anonymous MB | DuckDB + Parquet, MB "
+        "| CPU, nightbook = 1 | sums |"
+    )
+    lines = [about, "", heads, "|---|---:|---:|---:|---:|---:|---|"]
     ours = [cost.cpu for cost in table.costs.get("nightbook", [])]
     base = statistics.median(ours) if ours else float("nan")
     for name, several in table.costs.items():
@@ -134,7 +137,8 @@ def _rendered(table: Table) -> str:
         wall = statistics.median(float(_told(cost, "wall")) for cost in several)
         memory = f"{statistics.median(cost.anonymous for cost in several):.0f}"
         memory = "" if name in FLOOR else memory
-        figures = f"{cpu:.1f} | {wall:.1f} | {memory} | {cpu / base:.1f}"
+        size = "" if name in WITHOUT_SUMS else _told(several[0], "size")
+        figures = f"{cpu:.1f} | {wall:.1f} | {memory} | {size} | {cpu / base:.1f}"
         lines.append(f"| {name} | {figures} | {table.exact[name]} |")
     return "\n".join(lines) + "\n"
 
@@ -151,7 +155,7 @@ def _what(table: Table) -> str:
     )
 
 
-def _told(cost: Cost, what: str) -> str:
+def _told(cost: Spent, what: str) -> str:
     """What a design printed under a name."""
     lines = (
         line.removeprefix(f"{what} ")

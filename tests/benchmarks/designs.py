@@ -190,6 +190,12 @@ HOME = {*OURS, *FLOOR}
 OF_INSTRUMENTS = {"nightbook": ours, **LISTINGS}
 
 
+def size(database: Path, folder: Path) -> str:
+    """Megabytes of the database and of the Parquet files that a design leaves to be read."""
+    files = ([database] if database.is_file() else [], folder.rglob("*.parquet"))
+    return " + ".join(f"{sum(one.stat().st_size for one in some) / 1e6:.0f}" for some in files)
+
+
 def main(name: str, body: str, folder: str) -> None:
     """Run one design and print what it cost."""
     designs = OF_INSTRUMENTS if Path(body).is_dir() else DESIGNS
@@ -199,6 +205,7 @@ def main(name: str, body: str, folder: str) -> None:
     print(f"wall {time.monotonic() - begun:.3f}")
     print(f"cpu {cpu() - start:.3f}")
     print(f"database {database}")
+    print(f"size {size(database, Path(folder))}")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@
 Each part stands between marks of its own, so that one can be measured again without the others.
 """
 
-import os
-import platform
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import duckdb
 
 from tests.benchmarks import history
 from tests.benchmarks.fetching import bodies, requests
+from tests.benchmarks.machine import machine
 from tests.benchmarks.quiet import quiet
 
 README = Path(__file__).parent.parent.parent / "README.md"
@@ -29,8 +28,8 @@ def measure(names: list[str], runs: int, *, readme: bool) -> None:
     """Measure parts, print them, and put them into the README."""
     for name in names:
         title, *table = PARTS[name](runs)
-        machine = f"{platform.machine()}, {os.cpu_count()} cores, DuckDB {duckdb.__version__}"
-        text = "\n".join([f"{title}; {machine}.", *table]) + "\n"
+        about = f"{title}; {machine()}, DuckDB {duckdb.__version__}."
+        text = "\n".join([about, *table]) + "\n"
         print(f"\n{text}", flush=True)
         if readme:
             README.write_text(
