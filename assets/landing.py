@@ -13,12 +13,12 @@ from assets import publishing
 from assets.demo_home import require_real
 from assets.journal import WARNING, Tell
 from assets.logs import telling
+from assets.progress import saying
 from assets.resources import Nightbook, program_version
 from assets.steps import failing_in_words
 from pipelines import night
 from pipelines.edge.attempts import Event
 from pipelines.landing import Manifest
-from pipelines.pull import Progress
 from pipelines.writer import the_writer
 from warehouse.layout import Layout
 
@@ -31,7 +31,6 @@ RESOURCES = {
         "GET /venues/{id}/instruments?type=spot and ?type=future of every venue (4.5), as it came.",
     ),
 }
-TELL_EVERY = 20
 
 
 def api_asset() -> dg.AssetSpec:
@@ -92,12 +91,11 @@ def _taken(nightbook: Nightbook, tell: Tell, started: datetime) -> Manifest:
     if not nightbook.is_demo:
         require_real(nightbook.layout)
     settings = nightbook.settings(api=True)
-    said = _sayings(nightbook.watch, tell)
     manifest = night.take(
         settings,
         nightbook.now,
         program_version(),
-        said,
+        saying(nightbook, tell, "pulling"),
         _warnings(tell),
         started=started,
         pause=nightbook.pause,
@@ -108,20 +106,6 @@ def _taken(nightbook: Nightbook, tell: Tell, started: datetime) -> Manifest:
     words = f"landed {len(manifest.answers)} answers, {size:.1f} MB{given_up}"
     tell(words, event="landed", snapshot=manifest.snapshot_id)
     return manifest
-
-
-def _sayings(
-    watch: Callable[[int, int, int], None] | None, tell: Tell
-) -> Callable[[Progress], None]:
-    def say(progress: Progress) -> None:
-        if watch is not None:
-            watch(progress.done, progress.known, progress.byte_count)
-        elif progress.done % TELL_EVERY == 0:
-            size = progress.byte_count / 1e6
-            words = f"{progress.done} of {progress.known} requests answered, {size:.1f} MB"
-            tell(words, event="pulling")
-
-    return say
 
 
 def _warnings(tell: Tell) -> Callable[[Event], None]:

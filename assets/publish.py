@@ -1,11 +1,13 @@
 """The published things: the warehouse that analysts open, and the workbook that finance opens."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 
 import dagster as dg
 
 from assets import publishing
+from assets.logs import telling
 from assets.resources import Nightbook, program_version
 from assets.steps import failing_in_words
 from assets.tables import key_of
@@ -45,10 +47,10 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
         context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
     ) -> Iterator[dg.MaterializeResult]:
         day = date.fromisoformat(context.partition_key)
-        layout = nightbook.layout
+        layout, tell = nightbook.layout, nightbook.tell or telling(context.log)
         with failing_in_words(), the_writer(layout, f"publishing {day}", nightbook.now()):
             manifest = night.landed_for(nightbook.settings(), nightbook.now(), day)
-            outcome = publishing.judge_and_publish(nightbook, manifest)
+            outcome = publishing.judge_and_publish(replace(nightbook, tell=tell), manifest)
         snapshot = outcome.snapshot
         reasons = "; ".join(snapshot.decision.reasons) if snapshot.decision else ""
         yield dg.MaterializeResult(

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from assets import decisions
 from assets.journal import WARNING, Tell
+from assets.progress import saying
 from assets.resources import Nightbook, program_version
 from pipelines import lake, landing, night, snapshots, verify
 from pipelines.sealing import Sealed
@@ -17,6 +18,7 @@ from pipelines.snapshots import Snapshot
 from warehouse import versions
 from warehouse.database import Book, Contents, NotPublished, Published, publish
 from warehouse.layout import Layout, sync_directory
+from warehouse.progress import Tally
 from warehouse.reconcile.published import Rows, rows
 from warehouse.reconcile.refusals import NotReconciled
 from warehouse.reconcile.store import Folder
@@ -49,6 +51,7 @@ def refresh(nightbook: Nightbook, *, fresh: bool = False, known: Sealed | None =
                 built_at=now,
                 program_version=program_version(),
                 fresh=fresh,
+                say=saying(nightbook, nightbook.tell, "publishing"),
             )
         except NotPublished as refusal:
             _hold(layout, refusal, now)
@@ -145,9 +148,11 @@ def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
     verify.require_landing(layout, bodies=from_landing)
     if from_landing and layout.lake.exists():
         _forget_lake(layout)
-    known = Sealed(layout)
-    for folder in night.left_over(layout):
+    known, left = Sealed(layout), night.left_over(layout)
+    nights = Tally(saying(nightbook, nightbook.tell, "rebuilding"), len(left), "nights made")
+    for folder in left:
         night.finish(known, folder, nightbook.now())
+        nights.add(1)
     lake.settle(layout)
     published = refresh(nightbook, fresh=True, known=known)
     for version in verify.damaged_versions(layout):

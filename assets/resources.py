@@ -15,6 +15,7 @@ from assets.journal import Tell
 from pipelines import settings
 from pipelines.settings import Settings
 from warehouse.layout import Layout
+from warehouse.progress import Say
 
 
 def utc_now() -> datetime:
@@ -37,7 +38,7 @@ class Nightbook:
     """The keeper of the book: `variables` give the settings, `now` the time in UTC.
 
     `tell` is given one line whenever long work has got somewhere; None leaves it to Dagster's log.
-    `watch` is given (requests answered, requests known, bytes) after every answer, for a bar.
+    `watch` is given how far it is, for a bar; without it lines are told (`assets.progress`).
     `is_demo` lets invented nights into a home that is marked for them. `pause` waits some seconds
     before a list that has lost portfolios is read a second time.
     """
@@ -45,7 +46,7 @@ class Nightbook:
     variables: Callable[[], Mapping[str, str]] = field(default=process_environment, repr=False)
     now: Callable[[], datetime] = field(default=utc_now, repr=False)
     tell: Tell | None = field(default=None, repr=False)
-    watch: Callable[[int, int, int], None] | None = field(default=None, repr=False)
+    watch: Say | None = field(default=None, repr=False)
     is_demo: bool = False
     pause: Callable[[float], None] = field(default=time.sleep, repr=False)
 

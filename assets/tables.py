@@ -7,6 +7,7 @@ import dagster as dg
 
 from assets.logs import telling
 from assets.preview import preview
+from assets.progress import saying
 from assets.resources import Nightbook
 from assets.steps import failing_in_words
 from pipelines import night
@@ -15,9 +16,10 @@ from pipelines.landing import Manifest
 from pipelines.writer import the_writer
 from warehouse.contract import Table
 from warehouse.layout import Layout
+from warehouse.progress import Say
 from warehouse.tables import BOOK
 
-Stage = Callable[[Layout, Manifest], Part]
+Stage = Callable[[Layout, Manifest, Say], Part]
 
 
 def key_of(table: Table) -> dg.AssetKey:
@@ -47,15 +49,14 @@ def _step(
         context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
     ) -> Iterator[dg.MaterializeResult]:
         day = date.fromisoformat(context.partition_key)
-        layout = nightbook.layout
+        layout, tell = nightbook.layout, nightbook.tell or telling(context.log)
         with failing_in_words(), the_writer(layout, f"flattening {day}", nightbook.now()):
             manifest = night.landed_for(nightbook.settings(), nightbook.now(), day)
-            part = stage(layout, manifest)
+            part = stage(layout, manifest, saying(nightbook, tell, "flattening"))
             shown = {
                 table: preview(layout.staged(table.name, manifest.snapshot_id)) for table in tables
             }
         counts = ", ".join(f"{part['tables'][table.name]['rows']} {table.name}" for table in tables)
-        tell = nightbook.tell or telling(context.log)
         tell(f"flattened {counts}", event="flattened", snapshot=manifest.snapshot_id)
         for table in tables:
             about = _metadata(table, manifest, part)

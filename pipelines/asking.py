@@ -3,7 +3,7 @@
 What is asked, and what comes of it, is in `pipelines.pull` and `pipelines.closing`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -15,17 +15,9 @@ from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import EdgeError, IdRefused, KeyRefused, Misread
 from pipelines.landing import BOOK, CLOSING, REPLACED, Answer, Pulling
 from pipelines.stillness import Marks, marks
+from warehouse.progress import Tally
 
 _GIVE_BACK = 1 << 25
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a pull is: requests answered of those known so far, and bytes landed."""
-
-    done: int
-    known: int
-    byte_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +43,9 @@ class Asking:
     the venues of which a list could not be read.
     """
 
-    def __init__(
-        self, client: EdgeClient, pulling: Pulling, tell: Callable[[Progress], None]
-    ) -> None:
-        self._client, self._pulling, self._tell = client, pulling, tell
-        self._known = self._bytes = 0
+    def __init__(self, client: EdgeClient, pulling: Pulling, requests: Tally) -> None:
+        self._client, self._pulling, self._requests = client, pulling, requests
+        self._known = 0
         self.answers: list[Answer] = []
         self.skew: int | None = None
         self.notices: set[str] = set()
@@ -70,6 +60,7 @@ class Asking:
     ) -> Asked:
         """A request with the next number."""
         self._known += 1
+        self._requests.add(known=1)
         return Asked(self._known, f"{self._known:04}-{name}", call, venue_id, purpose)
 
     def instruments(self, venue_id: str, kind: str | None) -> Asked | None:
@@ -79,6 +70,7 @@ class Asking:
             return self.asked(name, protocol.list_instruments(venue_id, kind), venue_id)
         except IdRefused as error:
             self._known += 1
+            self._requests.add(1, known=1)
             self.failed.add(venue_id)
             query = "" if kind is None else f"type={kind}"
             about = ("list_instruments", venue_id, "", query)
@@ -96,7 +88,7 @@ class Asking:
                 self._give_up(one, outcome)
             else:
                 self._keep(one, outcome, required=required)
-            self._tell(Progress(len(self.answers), self._known, self._bytes))
+            self._requests.add(1)
 
     def replace(
         self, operation: str, *, but: int | None = None, venues: Iterable[str | None] = (None,)
@@ -143,7 +135,6 @@ class Asking:
             return
         finally:
             reply.body.close()
-        self._bytes += reply.size
         self.answers.append(
             Answer(
                 *_about(asked),

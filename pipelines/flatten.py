@@ -9,6 +9,7 @@ import mmap
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,38 +24,42 @@ from pipelines.notes import Notes
 from warehouse.contract import Table
 from warehouse.layout import Layout, write_json
 from warehouse.parquet import Writer, Written
+from warehouse.progress import ROWS, Say, Tally, silent
 from warehouse.tables import INSTRUMENTS
 
 Part = dict[str, Any]
 
 
-def flatten_portfolios(layout: Layout, manifest: Manifest) -> Part:
+def flatten_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) -> Part:
     """Stage portfolios, integrations, positions, accounts and balances; returns the part's facts.
 
     Raises `landing.Damaged` where the landed bytes are not those that were received.
     """
     notes = Notes()
-    found, written = portfolio_tables(layout, manifest, notes)
+    found, written = portfolio_tables(layout, manifest, notes, say)
 
     def counted(*, precise: bool) -> Totals:
         return control.of_portfolios((element.raw for element in found), precise=precise)
 
-    return _kept(layout, manifest, "portfolios", _facts(layout, manifest, written, notes, counted))
+    facts = _facts(_files(layout, manifest, written), written, notes, counted, say)
+    return _kept(layout, manifest, "portfolios", facts)
 
 
 def portfolio_tables(
-    layout: Layout, manifest: Manifest, notes: Notes
+    layout: Layout, manifest: Manifest, notes: Notes, say: Say = silent
 ) -> tuple[list[Element], dict[str, Written]]:
     """Stage the five tables of portfolios; returns the landed records and what was written."""
     found = _elements(layout, manifest, manifest.answered("list_portfolios"))
     kept = once(found, notes, carries_money=True)
     with _staged(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
         read = portfolios.resource(manifest.snapshot_date)
-        _fill(batches(kept), read, notes, tables)
+        _fill(kept, read, notes, tables, Tally(say, len(kept), "portfolios", ROWS))
         return found, _closed(tables)
 
 
-def flatten_venues(layout: Layout, manifest: Manifest, carry: Carry = nothing) -> Part:
+def flatten_venues(
+    layout: Layout, manifest: Manifest, carry: Carry = nothing, say: Say = silent
+) -> Part:
     """Stage venues, venue_types and instruments; returns the part's facts.
 
     `carry` gives last good instruments of venues that could not be read, or had none, tonight.
@@ -65,8 +70,8 @@ def flatten_venues(layout: Layout, manifest: Manifest, carry: Carry = nothing) -
     kept = once(found, notes, carries_money=False)
     with _staged(layout, manifest, venues.VENUE_TABLES) as tables:
         read = venues.venues(manifest.snapshot_date, embedded)
-        _fill(batches(kept), read, notes, tables)
-        instruments = _Instruments(layout, manifest, notes, tables)
+        _fill(kept, read, notes, tables, Tally(say, len(kept), "venues", ROWS))
+        instruments = _Instruments(layout, manifest, notes, tables, say)
         listings = instruments.fill(embedded)
         carried = carry(failed_venues(manifest), instruments.empty)
         carried_rows = _carry(tables, carried.rows)
@@ -77,7 +82,7 @@ def flatten_venues(layout: Layout, manifest: Manifest, carry: Carry = nothing) -
         rows[INSTRUMENTS.name] = carried_rows + instruments.counted(precise=precise)
         return Totals(rows, {})
 
-    facts = _facts(layout, manifest, written, notes, counted)
+    facts = _facts(_files(layout, manifest, written), written, notes, counted, say)
     facts |= {"listings": listings, "stale_venues": sorted(carried.rows)}
     facts |= {"emptied": list(carried.emptied)}
     return _kept(layout, manifest, "venues", facts)
@@ -95,20 +100,23 @@ class _Instruments:
         manifest: Manifest,
         notes: Notes,
         tables: dict[str, Writer],
+        say: Say,
     ) -> None:
         self._layout, self._manifest, self._notes = layout, manifest, notes
-        self._tables = tables
+        self._tables, self._say = tables, say
         self._count = 0
         self.empty: set[str] = set()
 
     def fill(self, embedded: dict[str, set[str]]) -> list[list[str]]:
         """Write them all; returns (venue, instrument, missing from) of unequal lists."""
         listings: list[list[str]] = []
-        for venue_id in sorted(whole_venues(self._manifest)):
+        whole = sorted(whole_venues(self._manifest))
+        lists = Tally(self._say, len(whole), "venues with their instruments", ROWS)
+        for venue_id in whole:
             typed, more = self._lists(venue_id)
             kept = once([*typed, *more], self._notes, carries_money=False)
             read = venues.instruments(self._manifest.snapshot_date, venue_id)
-            _fill(batches(kept), read, self._notes, self._tables)
+            lists.add(1, _fill(kept, read, self._notes, self._tables))
             typed_ids, more_ids = _ids(typed), _ids(more)
             self._count += len(typed_ids | more_ids)
             if not typed and not more:
@@ -204,14 +212,23 @@ def _staged(
 
 
 def _fill(
-    groups: Iterable[list[Element]],
+    elements: list[Element],
     read: resources.Resource,
     notes: Notes,
     tables: dict[str, Writer],
-) -> None:
-    for batch in groups:
-        for name, rows in resources.rows(batch, read, notes).items():
+    records: Tally | None = None,
+) -> int:
+    """Write the rows of all records; returns how many."""
+    count = 0
+    for batch in batches(elements):
+        made = resources.rows(batch, read, notes)
+        for name, rows in made.items():
             tables[name].write(rows)
+        rows_here = sum(rows.num_rows for rows in made.values())
+        count += rows_here
+        if records is not None:
+            records.add(len(batch), rows_here)
+    return count
 
 
 def _carry(tables: dict[str, Writer], carried: dict[str, pa.Table]) -> int:
@@ -228,17 +245,24 @@ def _closed(tables: dict[str, Writer]) -> dict[str, Written]:
     return {name: written for name, writer in tables.items() if (written := writer.close())}
 
 
+def _files(layout: Layout, manifest: Manifest, tables: Iterable[str]) -> dict[str, Path]:
+    return {name: layout.staged(name, manifest.snapshot_id) for name in tables}
+
+
 def _facts(
-    layout: Layout,
-    manifest: Manifest,
+    staged: dict[str, Path],
     written: dict[str, Written],
     notes: Notes,
     counted: Callable[..., Totals],
+    say: Say,
 ) -> Part:
-    in_lake = control.of_lake({name: layout.staged(name, manifest.snapshot_id) for name in written})
+    taken = Tally(say, 2, "control totals")
+    in_lake = control.of_lake(staged)
+    taken.add(1)
     in_json = counted(precise=False)
     if control.differ(in_json, in_lake):
         in_json = counted(precise=True)
+    taken.add(1)
     return {
         "tables": {name: asdict(one) for name, one in written.items()},
         "rejects": [asdict(reject) for reject in notes.rejects],

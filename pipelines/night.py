@@ -17,11 +17,12 @@ from pipelines.edge.client import EdgeClient
 from pipelines.flatten import Part
 from pipelines.landing import Manifest, Pulling
 from pipelines.proved import Damaged
-from pipelines.pull import Progress, Pull
+from pipelines.pull import Pull
 from pipelines.sealing import Sealed
 from pipelines.settings import Settings, SettingsWrong
 from pipelines.snapshots import Snapshot
 from warehouse.layout import Layout, make_directory, read_json
+from warehouse.progress import BYTES, Say, Tally, silent
 from warehouse.tables import BOOK
 
 PARTS = ("portfolios", "venues")
@@ -51,7 +52,7 @@ def take(
     settings: Settings,
     now: Callable[[], datetime],
     program_version: str,
-    tell: Callable[[Progress], None] = lambda _: None,
+    say: Say = silent,
     on_event: Callable[[Event], None] | None = None,
     *,
     started: datetime | None = None,
@@ -72,6 +73,7 @@ def take(
     make_directory(layout.work)
     pulling = Pulling(layout, started or now(), settings.timezone)
     access = settings.access
+    requests = Tally(say, 0, "requests", BYTES)
     try:
         with EdgeClient(
             access.url,
@@ -81,9 +83,10 @@ def take(
             clock=lambda: int(now().timestamp() * 1000),
             spool_dir=layout.work,
             on_event=on_event,
+            on_bytes=lambda size: requests.add(amount=size),
         ) as client:
             known = _known(layout, pulling)
-            pull = Pull(client, pulling, tell, known=known, pause=pause)
+            pull = Pull(client, pulling, requests, known=known, pause=pause)
             return pull.take(now, access.url, program_version)
     except BaseException:
         pulling.abandon()
@@ -117,14 +120,15 @@ def landed_for(settings: Settings, now: datetime, day: date) -> Manifest:
     return manifest
 
 
-def stage_portfolios(layout: Layout, manifest: Manifest) -> Part:
+def stage_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) -> Part:
     """Flatten the portfolios of a landed snapshot into staged Parquet."""
-    return flatten.flatten_portfolios(layout, manifest)
+    return flatten.flatten_portfolios(layout, manifest, say)
 
 
-def stage_venues(layout: Layout, manifest: Manifest) -> Part:
+def stage_venues(layout: Layout, manifest: Manifest, say: Say = silent) -> Part:
     """Flatten venues and instruments, carrying over those of venues that gave none."""
-    return flatten.flatten_venues(layout, manifest, carrying.from_last(layout, manifest))
+    carry = carrying.from_last(layout, manifest)
+    return flatten.flatten_venues(layout, manifest, carry, say)
 
 
 def judge(known: Sealed, manifest: Manifest, now: datetime) -> Snapshot:

@@ -9,14 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 
-from pipelines.asking import Asked, Asking, Progress
+from pipelines.asking import Asked, Asking
 from pipelines.closing import Closing
 from pipelines.edge import protocol
 from pipelines.edge.client import EdgeClient
 from pipelines.landing import Manifest, Pulling
 from pipelines.stillness import Window
-
-__all__ = ["Progress", "Pull"]
+from warehouse.progress import Tally
 
 TYPES = ("spot", "future")
 
@@ -24,16 +23,16 @@ TYPES = ("spot", "future")
 class Pull:
     """One snapshot being read.
 
-    `known` are the portfolios of the book before and whether each held money: those that are gone
-    are asked for again. `pause` waits some seconds before a second read, which the deadline of the
-    client bounds.
+    `requests` counts what is asked and answered. `known` are the portfolios of the book before and
+    whether each held money: those that are gone are asked for again. `pause` waits some seconds
+    before a second read, which the deadline of the client bounds.
     """
 
     def __init__(
         self,
         client: EdgeClient,
         pulling: Pulling,
-        tell: Callable[[Progress], None],
+        requests: Tally,
         *,
         known: Mapping[str, bool] | None = None,
         pause: Callable[[float], None] = lambda _: None,
@@ -41,7 +40,7 @@ class Pull:
     ) -> None:
         self._pulling, self._known, self._pause = pulling, known or {}, pause
         self._client, self._monotonic = client, monotonic
-        self._asking = Asking(client, pulling, tell)
+        self._asking = Asking(client, pulling, requests)
 
     def take(self, now: Callable[[], datetime], origin: str, program_version: str) -> Manifest:
         """Read everything and land it.

@@ -21,6 +21,7 @@ ARROWS = {
         "warehouse.ops",
         "warehouse.layout",
         "warehouse.parquet",
+        "warehouse.progress",
     ),
     "pipelines.edge": ("pipelines.edge",),
     "pipelines.sandbox": ("pipelines.sandbox",),

@@ -32,6 +32,7 @@ from warehouse.load import (
     remove_days,
 )
 from warehouse.ops import BUILD, CHECKS
+from warehouse.progress import Say, Tally, silent
 from warehouse.schema import (
     STORAGE_VERSION,
     book_comments,
@@ -52,8 +53,6 @@ from warehouse.versions import (
 __all__ = ["Book", "Contents", "NotPublished", "Published", "publish"]
 
 SHOWN_PROBLEMS = 5
-Build = tuple[str, datetime, str]
-"""What is noted of a build: its version, when it was made, and by which program version."""
 Done = tuple[tuple[date, ...], tuple[date, ...], tuple[CheckResult, ...]]
 """What a build did: the dates put in, those taken out, and the checks."""
 
@@ -67,6 +66,16 @@ class Published:
     loaded: tuple[date, ...]
     removed: tuple[date, ...]
     checks: tuple[CheckResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What is noted of a build (version, when, by which program version), and who hears of it."""
+
+    version: str
+    built_at: datetime
+    program_version: str
+    say: Say
 
 
 class NotPublished(Exception):
@@ -96,6 +105,7 @@ def publish(
     built_at: datetime,
     program_version: str,
     fresh: bool = False,
+    say: Say = silent,
 ) -> Published:
     """Make the warehouse hold exactly `contents`, as a new version that people see at once whole.
 
@@ -109,7 +119,7 @@ def publish(
     make_directory(aside)
     try:
         file = aside / DATABASE
-        build = (version, built_at, program_version)
+        build = Build(version, built_at, program_version, say)
         published, digests = _in_memory(layout, contents, file, fresh=fresh, build=build)
         seal(aside, file, digests, _decided(contents))
     except BaseException:
@@ -169,10 +179,10 @@ def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> 
         load_nightly(connection, contents)
         books = [wanted[day] for day in loaded]
         check_digests(contents, (file for book in books for file in book.files.values()))
-        add_books(connection, books)
+        add_books(connection, books, build.say)
         fill_snapshots(connection, contents)
         fill_reconciled(connection, contents)
-        checks = _verified(connection, books, max(wanted, default=None))
+        checks = _verified(connection, books, max(wanted, default=None), build.say)
         _note_build(connection, max(wanted, default=None), build)
         draft.complete(connection)
     return loaded, removed, checks
@@ -188,7 +198,7 @@ def _decided(contents: Contents) -> dict[str, str | None]:
 
 
 def _verified(
-    connection: DuckDBPyConnection, loaded: list[Book], newest: date | None
+    connection: DuckDBPyConnection, loaded: list[Book], newest: date | None, say: Say
 ) -> tuple[CheckResult, ...]:
     """Totals and checks of every book that was put in, and of the newest one, which stays shown.
 
@@ -197,6 +207,7 @@ def _verified(
     problems: list[str] = []
     wrong: list[str] = []
     results: tuple[CheckResult, ...] = ()
+    checked = Tally(say, len(loaded), "nights checked")
     for book in loaded:
         if book is not loaded[0]:
             draft.save(connection)
@@ -206,6 +217,7 @@ def _verified(
         if found:
             wrong.append(book.snapshot_id)
             problems += found
+        checked.add(1)
     if problems:
         raise NotPublished(tuple(wrong), tuple(problems))
     if not loaded or loaded[-1].snapshot_date != newest:
@@ -242,12 +254,11 @@ def _check_row(day: date, result: CheckResult) -> dict[str, object]:
 
 
 def _note_build(connection: DuckDBPyConnection, newest: date | None, build: Build) -> None:
-    version, built_at, program_version = build
     row = {
-        "version": version,
-        "built_at": built_at,
+        "version": build.version,
+        "built_at": build.built_at,
         "newest_date": newest,
-        "program_version": program_version,
+        "program_version": build.program_version,
         "schema_version": schema_version(),
         "duckdb_version": duckdb.__version__,
         "storage_version": STORAGE_VERSION,

@@ -22,6 +22,7 @@ from warehouse.contract import Table, literal, quoted
 from warehouse.layout import digest_of
 from warehouse.ops import CONTROL_TOTALS, GAPS, NIGHTLY, SNAPSHOTS
 from warehouse.parquet import rows_batch
+from warehouse.progress import Say, Tally, silent
 from warehouse.reconcile.tables import RECONCILED
 from warehouse.schema import stored_as
 from warehouse.tables import BOOK
@@ -90,18 +91,20 @@ def remove_days(connection: DuckDBPyConnection, days: Iterable[date]) -> None:
             connection.execute(f"delete from {stored_as(table)} where snapshot_date = ?", [day])
 
 
-def add_books(connection: DuckDBPyConnection, books: Sequence[Book]) -> None:
+def add_books(connection: DuckDBPyConnection, books: Sequence[Book], say: Say = silent) -> None:
     """Put books in, in the order of their dates; `ValueError` where a file is not as declared.
 
     Some go in together: DuckDB compresses full row groups once, and writes them once.
     """
     ordered = sorted(books, key=lambda book: book.snapshot_date)
+    loaded = Tally(say, len(ordered), "nights loaded")
     for start in range(0, len(ordered), TOGETHER):
         if start:
             draft.save(connection)
         some = ordered[start : start + TOGETHER]
         for table in BOOK:
             _add(connection, table, {book.files[table.name]: book.snapshot_date for book in some})
+        loaded.add(len(some))
 
 
 def longest(contents: Contents) -> int:

@@ -1,10 +1,12 @@
 """`nightbook backup` and `nightbook restore`: what cannot be made again, out and in."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from assets import kept, publishing
-from assets.commands.terminal import typed
+from assets.commands.terminal import Teller, counted, typed
+from assets.journal import STARTED
 from assets.resources import Nightbook
 from pipelines.writer import the_writer
 
@@ -30,11 +32,13 @@ def _out(nightbook: Nightbook, target: Path) -> int:
 
 
 def _in(nightbook: Nightbook, target: Path) -> int:
-    layout = nightbook.layout
+    layout, teller = nightbook.layout, Teller()
+    heard = replace(nightbook, tell=teller, watch=teller.watch)
     with the_writer(layout, "restoring", nightbook.now()):
         done = kept.restore(layout, target)
         print(f"{done.files} files, {done.byte_count / 1e6:.1f} MB are back; making the rest ...")
-        published = publishing.rebuild(nightbook, from_landing=True)
-    print(f"{published.database}: {len(published.loaded)} nights")
+        published = publishing.rebuild(heard, from_landing=True)
+    nights = counted(len(published.loaded), "night")
+    teller(f"{published.database}: {nights}", event=STARTED)
     print(f"See that every byte is as it was: {typed(layout)} verify")
     return 0

@@ -3,11 +3,11 @@
 import shlex
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from assets.journal import INFO, STARTED, TOLD
 from warehouse.layout import Layout
+from warehouse.progress import Progress, Say
 
 CLEAR = "\r\x1b[K"
 BAR = 24
@@ -21,8 +21,8 @@ class Teller:
         self._is_terminal = is_terminal()
 
     @property
-    def watch(self) -> Callable[[int, int, int], None] | None:
-        """What is to be told of every answer: a bar in a terminal, nothing in a log."""
+    def watch(self) -> Say | None:
+        """What is to be told how far work is: a bar in a terminal, nothing in a log."""
         return self._bar if self._is_terminal else None
 
     def __call__(
@@ -33,10 +33,9 @@ class Teller:
         indent = "" if event == STARTED else "  "
         print(f"{CLEAR if self._is_terminal else ''}{indent}{words}", flush=True)
 
-    def _bar(self, done: int, known: int, byte_count: int) -> None:
-        full = BAR * done // max(known, 1)
-        drawn = "#" * full + "." * (BAR - full)
-        words = f"[{drawn}] {done} of {known} requests, {byte_count / 1e6:.1f} MB"
+    def _bar(self, progress: Progress) -> None:
+        full = BAR * progress.done // max(progress.known, 1)
+        words = f"[{'#' * full}{'.' * (BAR - full)}] {progress.words}"
         print(f"{CLEAR}  {words[: width() - 3]}", end="", flush=True)
 
 

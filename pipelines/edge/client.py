@@ -71,7 +71,7 @@ class EdgeClient:
 
     `origin` is scheme, host and port. `deadline` is seconds for everything this client does,
     counted from here. `clock` gives Unix milliseconds. `on_event` is told of retries, of a
-    corrected clock and of a tripped breaker, from any thread.
+    corrected clock and of a tripped breaker, `on_bytes` of each piece of a body, from any thread.
 
     Raises:
         OriginRefused: the origin would leak the key.
@@ -92,6 +92,7 @@ class EdgeClient:
         limits: Limits | None = None,
         spool_dir: Path | None = None,
         on_event: Callable[[Event], None] | None = None,
+        on_bytes: Callable[[int], None] = lambda _: None,
     ) -> None:
         url = checked_origin(origin)
         ends = None if deadline is None else monotonic() + deadline
@@ -115,6 +116,7 @@ class EdgeClient:
             monotonic,
             ends,
             spool_dir,
+            on_bytes,
         )
         self._attempts = Attempts(
             self._wire, self._gate, Budget(), sleep=sleep, rng=rng, on_event=on_event

@@ -70,6 +70,7 @@ class Wire:
     monotonic: Callable[[], float]
     ends: float | None
     spool_dir: Path | None
+    on_bytes: Callable[[int], None]
 
     def attempt(self, call: Call, where: str, proved: Callable[[], None]) -> Answer | EdgeError:
         """Send one signed request; `proved` is called once the service accepts it."""
@@ -116,6 +117,7 @@ class Wire:
         require_framing(response.headers, response.http_version)
         for piece in decoded(*_raw(response), self.limits):
             _keep(body, piece)
+            self.on_bytes(len(piece))
 
     def _read_error(self, response: httpx.Response, body: Body) -> Body:
         """Read an error answer as far as it is one; a torn or foreign one counts by its status."""

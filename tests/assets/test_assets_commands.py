@@ -18,6 +18,7 @@ from assets.commands.terminal import Teller
 from assets.preview import cell, preview
 from pipelines.sandbox.server import DEMO_SECRET
 from tests.keeper import KEY, SECRET, THIRD, Keeper, Sandbox
+from warehouse.progress import BYTES, Progress
 
 ROOT = Path(__file__).parents[2]
 
@@ -123,7 +124,7 @@ def test_a_bar_in_a_terminal_lines_in_a_log(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     terminal = Teller()
     assert terminal.watch is not None
-    terminal.watch(13, 26, 2_500_000)
+    terminal.watch(Progress(13, 26, "requests", 2_500_000, BYTES))
     terminal("landed")
     assert capsys.readouterr().out == (
         "\r\x1b[K  [############............] 13 of 26 requests, 2.5 MB\r\x1b[K  landed\n"

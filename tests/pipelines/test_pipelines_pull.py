@@ -1,5 +1,6 @@
 """Pulling over real loopback: what is asked for, what is landed, and what stops a night."""
 
+import itertools
 import random
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -26,6 +27,7 @@ from pipelines.sandbox.world import Calendar, LivingWorld, World
 from pipelines.stillness import Window
 from tests import nights
 from warehouse.layout import Layout
+from warehouse.progress import BYTES, Progress, Tally
 
 DAY = nights.STARTED.date()
 VENUES = {str(one["id"]) for one in LivingWorld().at(DAY).venues}
@@ -38,7 +40,7 @@ class Night:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.asked: list[str] = []
-        self.told: list[pull.Progress] = []
+        self.told: list[Progress] = []
         self._lock = threading.Lock()
 
     def take(
@@ -72,6 +74,7 @@ class Night:
             await app(scope, receive, send)
 
         pulling = landing.Pulling(self.layout, nights.STARTED, ZoneInfo("UTC"))
+        requests = Tally(self.told.append, 0, "requests", BYTES)
         with (
             serve(watched, faults=chosen) as served,
             EdgeClient(
@@ -82,9 +85,10 @@ class Night:
                 deadline=deadline,
                 clock=lambda: int(now().timestamp() * 1000),
                 limits=limits,
+                on_bytes=lambda size: requests.add(amount=size),
             ) as client,
         ):
-            taking = pull.Pull(client, pulling, self.told.append, known=known, pause=pause)
+            taking = pull.Pull(client, pulling, requests, known=known, pause=pause)
             return taking.take(now, served.origin, "0")
 
 
@@ -131,12 +135,15 @@ def test_a_night_asks_for_each_list_and_lands_each_answer(night: Night) -> None:
 
 
 def test_progress_counts_requests_and_bytes(night: Night) -> None:
-    """Told after each answer, and in the end all that is known is done."""
+    """Told with each piece of a body and each answer, and in the end all that is known is done."""
     manifest = night.take()
-    assert len(night.told) == len(manifest.answers)
-    last = night.told[-1]
-    assert (last.done, last.known) == (28, 28)
-    assert last.byte_count == sum(answer.byte_count or 0 for answer in manifest.answers)
+    counts = [(one.done, one.known, one.amount) for one in night.told]
+    for before, after in itertools.pairwise(counts):
+        assert all(now >= then for then, now in zip(before, after, strict=True))
+    assert {one.done for one in night.told} == set(range(29))
+    size = sum(answer.byte_count or 0 for answer in manifest.answers)
+    assert counts[-1] == (28, 28, size)
+    assert night.told[-1].words == f"28 of 28 requests, {size / 1e6:,.1f} MB"
 
 
 def test_numbers_and_files_do_not_depend_on_which_answer_came_first(layout: Layout) -> None:

@@ -28,6 +28,7 @@ from pipelines.sandbox.world import LivingWorld
 from pipelines.sealing import Sealed
 from pipelines.snapshots import Snapshot
 from warehouse.layout import Layout
+from warehouse.progress import Tally, silent
 
 FIRST = datetime(2026, 11, 18, 2, 15, tzinfo=UTC)
 TICK = timedelta(milliseconds=1)
@@ -120,7 +121,9 @@ def land(layout: Layout, clock: Clock, given: Answers) -> Manifest:
     landing.sweep(layout)
     pulling = Pulling(layout, clock(), ZoneInfo("UTC"))
     client = cast("EdgeClient", Prepared(given))
-    return Pull(client, pulling, lambda _: None).take(clock, "http://localhost", "0.0.0")
+    return Pull(client, pulling, Tally(silent, 0, "requests")).take(
+        clock, "http://localhost", "0.0.0"
+    )
 
 
 def judged(home: Path, moment: datetime, given: Answers | None = None) -> Snapshot:

@@ -1,0 +1,113 @@
+"""How far long work is: a bar that moves, lines now and then in a log, and no silence."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from assets import publishing
+from assets.commands.terminal import Teller
+from assets.journal import INFO, TOLD, Journal
+from assets.progress import saying
+from assets.resources import Nightbook
+from pipelines import flatten
+from pipelines.sandbox.world import LivingWorld
+from tests import nights
+from warehouse.layout import Layout
+from warehouse.progress import BYTES, ROWS, Progress, Tally
+
+START = datetime(2026, 11, 20, 2, 15, tzinfo=UTC)
+
+
+class Clock:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.moment = START
+
+    def __call__(self) -> datetime:
+        return self.moment
+
+    def later(self, seconds: float) -> None:
+        self.moment += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock."""
+    return Clock()
+
+
+def _nightbook(clock: Clock, watch: Callable[[Progress], None] | None = None) -> Nightbook:
+    return Nightbook(dict, clock, watch=watch)
+
+
+def test_a_bar_moves_with_each_thing_done_and_ten_times_a_second_between(clock: Clock) -> None:
+    """Thousands of pieces of one body do not make thousands of pictures, but none stands still."""
+    seen: list[Progress] = []
+    requests = Tally(saying(_nightbook(clock, seen.append), None, "pulling"), 2, "requests", BYTES)
+    for _ in range(1_000):
+        requests.add(amount=256_000)
+        clock.later(0.001)
+    requests.add(1)
+    requests.add(1)
+    assert [one.done for one in seen] == [0] * 10 + [1, 2]
+    assert seen[-1].words == "2 of 2 requests, 256.0 MB"
+
+
+def test_a_log_has_a_line_every_ten_seconds(clock: Clock) -> None:
+    """A night of seconds has none, and one of minutes shows that it goes on."""
+    lines: list[str] = []
+    log = Journal(clock, {"night": "2026-11-20"}, lines.append)
+    rows = Tally(saying(_nightbook(clock), log, "flattening"), 300, "portfolios", ROWS)
+    for _ in range(300):
+        rows.add(1, 4_000)
+        clock.later(0.1)
+    assert len(lines) == 2
+    assert '"event": "flattening", "words": "101 of 300 portfolios, 404,000 rows"' in lines[0]
+
+
+def test_nobody_who_watches_costs_nothing(clock: Clock) -> None:
+    """Where there is neither a bar nor a log nothing is said."""
+    Tally(saying(_nightbook(clock), None, "publishing"), 1, "nights loaded").add(1)
+
+
+def test_flattening_tells_the_rows_that_it_wrote(tmp_path: Path) -> None:
+    """What was told last of each resource is all of it; then both control totals are taken."""
+    layout = Layout(tmp_path)
+    manifest = nights.land(layout, nights.of_world(LivingWorld().at(START.date())), START)
+    told: list[Progress] = []
+    parts = (
+        flatten.flatten_portfolios(layout, manifest, told.append),
+        flatten.flatten_venues(layout, manifest, say=told.append),
+    )
+    last = {one.things: one for one in told}
+    rows = [sum(table["rows"] for table in part["tables"].values()) for part in parts]
+    here = last["venues"], last["venues with their instruments"]
+    assert last["portfolios"].amount == rows[0] > 0
+    assert sum(one.amount for one in here) == rows[1] > 0
+    assert all(one.done == one.known > 0 for one in last.values())
+    assert [one.done for one in told if one.things == "control totals"] == [0, 1, 2, 0, 1, 2]
+
+
+def test_rebuilding_tells_the_nights_it_has_made_loaded_and_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A year from landing takes long: in a terminal each step has its bar, and then a line."""
+    layout = Layout(tmp_path)
+    for number in range(3):
+        started = START + timedelta(days=number)
+        nights.take(layout, nights.of_world(LivingWorld().at(started.date())), started)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    teller = Teller()
+    keeper = Nightbook(
+        lambda: {"NIGHTBOOK_HOME": str(tmp_path)}, Clock(), tell=teller, watch=teller.watch
+    )
+    publishing.rebuild(keeper, from_landing=True)
+    teller("done", event=TOLD, level=INFO)
+    said = capsys.readouterr().out
+    for things in ("nights made", "nights loaded", "nights checked"):
+        assert f"[........................] 0 of 3 {things}" in said
+        assert f"[########################] 3 of 3 {things}" in said
+    assert said.endswith("\r\x1b[K  done\n")
