@@ -16,17 +16,21 @@ GLIMPSE = timedelta(seconds=0.1)
 EVERY = timedelta(seconds=10)
 
 
-def saying(nightbook: Nightbook, tell: Tell | None, event: str) -> Say:
+def saying(nightbook: Nightbook, tell: Tell | None, event: str, snapshot: str = "") -> Say:
     """Whoever hears how far work is; it may be called from any thread.
 
     A bar moves with each thing that is done, and ten times a second in between. A line is told
-    every ten seconds, as `event`.
+    every ten seconds, as `event` of that snapshot where it is known.
     """
     if nightbook.watch is not None:
         return _paced(nightbook, nightbook.watch, GLIMPSE, each=True)
     if tell is None:
         return silent
-    return _paced(nightbook, lambda progress: tell(progress.words, event=event), EVERY, each=False)
+
+    def line(progress: Progress) -> None:
+        tell(progress.words, event=event, snapshot=snapshot)
+
+    return _paced(nightbook, line, EVERY, each=False)
 
 
 def _paced(

@@ -52,11 +52,15 @@ def _step(
         layout, tell = nightbook.layout, nightbook.tell or telling(context.log)
         with failing_in_words(), the_writer(layout, f"flattening {day}", nightbook.now()):
             manifest = night.landed_for(nightbook.settings(), nightbook.now(), day)
-            part = stage(layout, manifest, saying(nightbook, tell, "flattening"))
+            part = stage(
+                layout, manifest, saying(nightbook, tell, "flattening", manifest.snapshot_id)
+            )
             shown = {
                 table: preview(layout.staged(table.name, manifest.snapshot_id)) for table in tables
             }
-        counts = ", ".join(f"{part['tables'][table.name]['rows']} {table.name}" for table in tables)
+        counts = ", ".join(
+            f"{part['tables'][table.name]['rows']:,} {table.name}" for table in tables
+        )
         tell(f"flattened {counts}", event="flattened", snapshot=manifest.snapshot_id)
         for table in tables:
             about = _metadata(table, manifest, part)
