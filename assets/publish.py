@@ -8,6 +8,7 @@ import dagster as dg
 
 from assets import publishing
 from assets.logs import telling
+from assets.progress import saying
 from assets.resources import Nightbook, program_version
 from assets.steps import failing_in_words
 from assets.tables import key_of
@@ -98,7 +99,7 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
     def workbook(
         context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
     ) -> dg.MaterializeResult:
-        layout = nightbook.layout
+        layout, tell = nightbook.layout, nightbook.tell or telling(context.log)
         day = date.fromisoformat(context.partition_key)
         books = snapshots.books(snapshots.landed(layout))
         if day not in books:
@@ -113,6 +114,7 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
             as_of=day,
             formats=("xlsx",),
             program_version=program_version(),
+            say=saying(nightbook, tell, "exporting"),
         )
         return dg.MaterializeResult(
             metadata={

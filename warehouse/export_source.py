@@ -69,6 +69,7 @@ class Source:
 
     `snapshot` and `build` are its rows of `ops.snapshots` and `ops.build`; `rows` counts the rows
     of each exhibit by title; `notices` are sentences that a reader of the figures must know.
+    `on_rows` is told how many rows were read for a file, whenever some were.
     """
 
     connection: DuckDBPyConnection
@@ -77,6 +78,7 @@ class Source:
     build: Mapping[str, Any]
     rows: Mapping[str, int]
     notices: tuple[str, ...]
+    on_rows: Callable[[int], None] = lambda _: None
 
     @property
     def snapshot_id(self) -> str:

@@ -44,6 +44,7 @@ def batches(
     found = source.connection.execute(f"select {shown} from {exhibit.staged} {limit}")
     while fetched := found.fetchmany(BATCH):
         yield tuple(zip(*fetched, strict=True))
+        source.on_rows(len(fetched))
 
 
 def longest(source: Source, exhibit: Exhibit) -> dict[str, int]:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from assets import kept, publishing
 from assets.commands.terminal import Teller, counted, typed
-from assets.journal import STARTED
 from assets.resources import Nightbook
 from pipelines.writer import the_writer
 
@@ -32,13 +31,13 @@ def _out(nightbook: Nightbook, target: Path) -> int:
 
 
 def _in(nightbook: Nightbook, target: Path) -> int:
-    layout, teller = nightbook.layout, Teller()
-    heard = replace(nightbook, tell=teller, watch=teller.watch)
-    with the_writer(layout, "restoring", nightbook.now()):
+    layout = nightbook.layout
+    with Teller() as teller, the_writer(layout, "restoring", nightbook.now()):
+        heard = replace(nightbook, tell=teller, watch=teller.watch)
         done = kept.restore(layout, target)
         print(f"{done.files} files, {done.byte_count / 1e6:.1f} MB are back; making the rest ...")
         published = publishing.rebuild(heard, from_landing=True)
     nights = counted(len(published.loaded), "night")
-    teller(f"{published.database}: {nights}", event=STARTED)
+    print(f"{published.database}: {nights}")
     print(f"See that every byte is as it was: {typed(layout)} verify")
     return 0

@@ -1,8 +1,11 @@
 """`nightbook export`: positions as a workbook, CSV or Parquet."""
 
 import argparse
+from dataclasses import replace
 from datetime import date
 
+from assets.commands.terminal import Teller
+from assets.progress import saying
 from assets.resources import Nightbook, program_version
 from warehouse.export import export
 
@@ -26,14 +29,16 @@ def day(text: str | None) -> date | None:
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Write the files and name them."""
-    layout = nightbook.layout
-    done = export(
-        layout.database,
-        layout.exports,
-        as_of=day(arguments.as_of),
-        formats=tuple(dict.fromkeys(arguments.format or ["xlsx"])),
-        program_version=program_version(),
-    )
+    layout, as_of = nightbook.layout, day(arguments.as_of)
+    with Teller() as teller:
+        done = export(
+            layout.database,
+            layout.exports,
+            as_of=as_of,
+            formats=tuple(dict.fromkeys(arguments.format or ["xlsx"])),
+            program_version=program_version(),
+            say=saying(replace(nightbook, watch=teller.watch), None, "exporting"),
+        )
     counts = ", ".join(f"{rows} {table}" for table, rows in done.rows.items())
     print(f"Book of {done.as_of} (snapshot {done.snapshot_id}): {counts}")
     for notice in done.notices:

@@ -68,11 +68,12 @@ def take(
     With a `log` progress and ending are its lines; what a person must read is on standard error
     either way.
     """
-    layout, teller = nightbook.layout, Teller()
-    tell: Tell = log or teller
-    watch = None if log else teller.watch
-    tell(f"Taking the book of {chosen} into {layout.home}", event=STARTED)
-    ran = run_night(dataclasses.replace(nightbook, tell=tell, watch=watch), chosen, run_id)
+    layout = nightbook.layout
+    with Teller() as teller:
+        tell: Tell = log or teller
+        watch = None if log else teller.watch
+        tell(f"Taking the book of {chosen} into {layout.home}", event=STARTED)
+        ran = run_night(dataclasses.replace(nightbook, tell=tell, watch=watch), chosen, run_id)
     if not nightbook.is_demo:
         look(nightbook, partial(tell, event="alerts", level=WARNING), ran.alerts)
     ended = _ended(layout, chosen, ran)

@@ -4,6 +4,7 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import Self
 
 from assets.journal import INFO, STARTED, TOLD
 from warehouse.layout import Layout
@@ -15,10 +16,20 @@ WIDEST = 100
 
 
 class Teller:
-    """Says lines of progress; in a terminal the last one may be a bar, which the next replaces."""
+    """Says lines of progress; in a terminal the last one may be a bar, which the next replaces.
+
+    Used with `with`, so that no bar is left standing before whatever is said next.
+    """
 
     def __init__(self) -> None:
         self._is_terminal = is_terminal()
+        self._is_drawn = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._wipe()
 
     @property
     def watch(self) -> Say | None:
@@ -30,13 +41,19 @@ class Teller:
     ) -> None:
         """One line, indented under what is being done."""
         del level, snapshot
-        indent = "" if event == STARTED else "  "
-        print(f"{CLEAR if self._is_terminal else ''}{indent}{words}", flush=True)
+        self._wipe()
+        print(f"{'' if event == STARTED else '  '}{words}", flush=True)
 
     def _bar(self, progress: Progress) -> None:
         full = BAR * progress.done // max(progress.known, 1)
         words = f"[{'#' * full}{'.' * (BAR - full)}] {progress.words}"
+        self._is_drawn = True
         print(f"{CLEAR}  {words[: width() - 3]}", end="", flush=True)
+
+    def _wipe(self) -> None:
+        if self._is_drawn:
+            self._is_drawn = False
+            print(CLEAR, end="", flush=True)
 
 
 def counted(number: int, thing: str) -> str:

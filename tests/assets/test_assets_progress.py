@@ -14,6 +14,7 @@ from assets.resources import Nightbook
 from pipelines import flatten
 from pipelines.sandbox.world import LivingWorld
 from tests import nights
+from warehouse.export import export
 from warehouse.layout import Layout
 from warehouse.progress import BYTES, ROWS, Progress, Tally
 
@@ -111,3 +112,39 @@ def test_rebuilding_tells_the_nights_it_has_made_loaded_and_checked(
         assert f"[........................] 0 of 3 {things}" in said
         assert f"[########################] 3 of 3 {things}" in said
     assert said.endswith("\r\x1b[K  done\n")
+
+
+def test_no_bar_stands_before_what_is_said_next(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Work that fails leaves a line of its own for the words of its error."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+
+    def fail() -> None:
+        with Teller() as teller:
+            assert teller.watch is not None
+            teller.watch(Progress(1, 2, "requests", 1_500_000, BYTES))
+            raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        fail()
+    said = capsys.readouterr().out
+    assert said == "\r\x1b[K  [############............] 1 of 2 requests, 1.5 MB\r\x1b[K"
+
+
+def test_an_export_tells_the_rows_it_has_written(tmp_path: Path) -> None:
+    """Sheets and both CSV files of every table, to the last row."""
+    layout = Layout(tmp_path)
+    nights.take(layout, nights.of_world(LivingWorld().at(START.date())), START)
+    publishing.refresh(Nightbook(lambda: {"NIGHTBOOK_HOME": str(tmp_path)}, Clock()))
+    told: list[Progress] = []
+    done = export(
+        layout.database,
+        layout.exports,
+        as_of=None,
+        formats=("xlsx", "csv", "parquet"),
+        program_version="0",
+        say=told.append,
+    )
+    assert told[0].done == 0
+    assert told[-1].done == told[-1].known == 3 * sum(done.rows.values()) > 0
