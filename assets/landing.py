@@ -110,9 +110,19 @@ def _taken(nightbook: Nightbook, tell: Tell, started: datetime) -> Manifest:
 
 def _warnings(tell: Tell) -> Callable[[Event], None]:
     def warn(event: Event) -> None:
-        tell(f"{event.kind}: {event.words}", event=event.kind, level=WARNING)
+        tell(f"{event.kind}: {_in_short(event)}", event=event.kind, level=WARNING)
 
     return warn
+
+
+def _in_short(event: Event) -> str:
+    """What happened and what comes next; what a person can do is told if the last attempt fails."""
+    happened = event.words.partition(". ")[0]
+    if event.kind == "retry":
+        return f"{happened}; again in {event.wait:.1f} s"
+    if event.kind == "breaker":
+        return f"{happened}; other requests wait until one gets through"
+    return event.words
 
 
 def _metadata(

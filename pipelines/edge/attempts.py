@@ -222,7 +222,8 @@ class Attempts:
         left = self._gate.left()
         if left is not None and wait >= left:
             return DeadlinePassed(where, str(error))
-        self._tell(Event("retry", where, tally.attempt, str(error), wait))
+        words = str(final(error, tally.attempt))
+        self._tell(Event("retry", where, tally.attempt, words, wait))
         return wait
 
     def _corrected(self, where: str, setback: _Setback, tally: _Tally) -> float | EdgeError:

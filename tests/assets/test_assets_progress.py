@@ -1,7 +1,9 @@
 """How far long work is: a bar that moves, lines now and then in a log, and no silence."""
 
+import json
+import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,24 +16,12 @@ from assets.resources import Nightbook
 from pipelines import flatten
 from pipelines.sandbox.world import LivingWorld
 from tests import nights
+from tests.keeper import Clock, Keeper
 from warehouse.export import export
 from warehouse.layout import Layout
 from warehouse.progress import BYTES, ROWS, Progress, Tally
 
-START = datetime(2026, 11, 20, 2, 15, tzinfo=UTC)
-
-
-class Clock:
-    """A clock that is moved by hand."""
-
-    def __init__(self) -> None:
-        self.moment = START
-
-    def __call__(self) -> datetime:
-        return self.moment
-
-    def later(self, seconds: float) -> None:
-        self.moment += timedelta(seconds=seconds)
+START = Clock().moment
 
 
 @pytest.fixture
@@ -50,7 +40,7 @@ def test_a_bar_moves_with_each_thing_done_and_ten_times_a_second_between(clock: 
     requests = Tally(saying(_nightbook(clock, seen.append), None, "pulling"), 2, "requests", BYTES)
     for _ in range(1_000):
         requests.add(amount=256_000)
-        clock.later(0.001)
+        clock.moment += timedelta(seconds=0.001)
     requests.add(1)
     requests.add(1)
     assert [one.done for one in seen] == [0] * 10 + [1, 2]
@@ -60,11 +50,11 @@ def test_a_bar_moves_with_each_thing_done_and_ten_times_a_second_between(clock: 
 def test_a_log_has_a_line_every_ten_seconds(clock: Clock) -> None:
     """A night of seconds has none, and one of minutes shows that it goes on."""
     lines: list[str] = []
-    log = Journal(clock, {"night": "2026-11-20"}, lines.append)
+    log = Journal(clock, {"night": "2026-03-03"}, lines.append)
     rows = Tally(saying(_nightbook(clock), log, "flattening"), 300, "portfolios", ROWS)
     for _ in range(300):
         rows.add(1, 4_000)
-        clock.later(0.1)
+        clock.moment += timedelta(seconds=0.1)
     assert len(lines) == 2
     assert '"event": "flattening", "words": "101 of 300 portfolios, 404,000 rows"' in lines[0]
 
@@ -148,3 +138,15 @@ def test_an_export_tells_the_rows_it_has_written(tmp_path: Path) -> None:
     )
     assert told[0].done == 0
     assert told[-1].done == told[-1].known == 3 * sum(done.rows.values()) > 0
+
+
+def test_a_retry_tells_what_happened_and_when_it_goes_on(empty: Callable[..., Keeper]) -> None:
+    """What to do about it is said once, if the last attempt fails; a good night has no advice."""
+    keeper = empty()
+    keeper.sandbox.show("503,count=2,path=/portfolios")
+    said = keeper("run")
+    assert (said.code, said.err) == (0, "")
+    told = [line["words"] for line in map(json.loads, said.out.splitlines())]
+    retries = [words for words in told if words.startswith("retry: ")]
+    assert len(retries) == 2
+    assert all(re.fullmatch(r"retry: GET \S+: [^.]*; again in \d\.\d s", one) for one in retries)
