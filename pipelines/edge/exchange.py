@@ -4,6 +4,7 @@ What goes wrong is handed back as a value and raised by the client, so that no t
 frame that holds the request and with it the key.
 """
 
+import contextlib
 import re
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -117,7 +118,8 @@ class Wire:
         require_framing(response.headers, response.http_version)
         for piece in decoded(*_raw(response), self.limits):
             _keep(body, piece)
-            self.on_bytes(len(piece))
+            with contextlib.suppress(OSError):  # a terminal that is gone is no lost connection
+                self.on_bytes(len(piece))
 
     def _read_error(self, response: httpx.Response, body: Body) -> Body:
         """Read an error answer as far as it is one; a torn or foreign one counts by its status."""

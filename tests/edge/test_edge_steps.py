@@ -188,14 +188,37 @@ def test_a_probe_is_waited_for_while_there_is_time_to_send_it(
 
 
 def test_a_retry_is_told_with_what_went_wrong(connect: Connect) -> None:
-    """Each event names the request and holds the words of the failure before it."""
+    """Each event names the request and holds the words of the failure and how often it was so."""
     events = list[Event]()
     with pytest.raises(EdgeError) as failed:
         connect(transport=failing(), on_event=events.append).fetch(list_venues())
     assert len(events) == 4
-    for event in events:
+    for count, event in enumerate(events, 1):
         assert event.where == "GET /edge/v1beta/venues"
-        assert event.words == str(failed.value).replace("5 attempts", "1 attempt")
+        often = f"{count} attempt{'s' if count > 1 else ''}"
+        assert event.words == str(failed.value).replace("5 attempts", often)
+
+
+def test_bytes_are_told_as_they_come_and_who_cannot_hear_costs_nothing(connect: Connect) -> None:
+    """A large body is no silence, and a terminal that went away is no lost connection."""
+    body = json.dumps({"data": [{"id": "x" * 2_000_000}], "meta": {}}).encode()
+    heard: list[int] = []
+
+    def listen(size: int) -> None:
+        heard.append(size)
+        if sum(heard) > 1_000_000:
+            raise BrokenPipeError(32, "Broken pipe")
+
+    pieces = [body[at : at + 300_000] for at in range(0, len(body), 300_000)]
+    transport = httpx.MockTransport(
+        lambda _: httpx.Response(
+            200, content=iter(pieces), headers={"content-length": str(len(body))}
+        )
+    )
+    reply = connect(transport=transport, limits=Limits(), on_bytes=listen).fetch(list_venues())
+    assert reply.attempts == 1
+    reply.body.close()
+    assert (len(heard), sum(heard)) == (len(pieces), reply.size)
 
 
 def test_the_pages_of_a_walked_body_are_given_back_all_the_way(
