@@ -116,7 +116,7 @@ def _lost(before: dict[str, Decimal], now: dict[str, Decimal]) -> list[Decimal]:
 
 def _fewer(before: World, now: World) -> Decimal:
     counts = [len({place[:3] for place in world}) for world in (before, now)]
-    return 1 - Decimal(counts[1]) / counts[0]
+    return 1 - Decimal(counts[1]) / counts[0] if counts[0] else Decimal(0)
 
 
 def listed(world: World) -> list[dict[str, Any]]:

@@ -102,6 +102,7 @@ class Keeping(RuleBasedStateMachine):
         self.model = Remembered()
         self.world: World = {}
         self.seen: Said = ([], [])  # what was last known to be shown
+        self.decided: Said = ([], [])  # what was to be shown before the step at hand
         self.has_moved = False
         self.is_fresh = False  # something has happened since all was made again
         self.is_half_made = False  # a death left a lake that was being made again
@@ -299,7 +300,7 @@ class Keeping(RuleBasedStateMachine):
 
     def take(self, change: int | None = None) -> None:
         """A whole night, or one that dies before that change of the disk."""
-        started = self.clock()
+        started, self.decided = self.clock(), self.model.shown()
         died = change is not None and self.dies(lambda: self.night(started), change)
         if change is None:
             self.night(started)
@@ -325,12 +326,15 @@ class Keeping(RuleBasedStateMachine):
             self.done[state] += 1
 
     def after(self, *, died: bool) -> None:
-        """What is shown after a step: what is remembered, or after a death what was shown."""
+        """What is shown after a step: what is remembered, or after a death what was shown.
+
+        A command first publishes what was decided when another one died, so that may be shown too.
+        """
         now, self.is_fresh = self.model.shown(), True
         if died:
             self.done["death"] += 1
             shown = self.read() if self.layout.database.exists() else ([], [])
-            assert shown in (self.seen, now)
+            assert shown in (self.seen, self.decided, now)
             self.seen = shown
         else:
             self.seen = now
@@ -338,6 +342,7 @@ class Keeping(RuleBasedStateMachine):
 
     def says(self, change: int | None, *words: str) -> bool:
         """A command, which dies before that change of the disk; whether it did."""
+        self.decided = self.model.shown()
         if change is None:
             self.must(*words)
             return False
@@ -391,10 +396,18 @@ class Keeping(RuleBasedStateMachine):
         path.write_bytes(content)
         path.chmod(mode)
 
-    @staticmethod
-    def is_left(path: Path) -> bool:
-        """Whether a file is what a dead run left."""
-        return any(part.startswith(".") for part in path.parts)
+    def is_left(self, path: Path) -> bool:
+        """Whether a file is what a dead run left: hidden, half pruned, or of a lake half made."""
+        if any(part.startswith(".") for part in path.parts):
+            return True
+        known = {one.snapshot_id: one.state for one in snapshots.landed(self.layout)}
+        night = path.stem if path.stem in known else path.parent.name
+        if night not in known:
+            return False
+        is_of_lake = path.is_relative_to(self.layout.lake)
+        is_unmade = is_of_lake and not self.layout.manifest(night).exists()
+        is_for_ever = path.name in {landing.MANIFEST, snapshots.DECISION}
+        return is_unmade or (known[night] == PRUNED and not is_for_ever)
 
 
 def test_whatever_happens_to_a_home_people_see_what_was_accepted(
