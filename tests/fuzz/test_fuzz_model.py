@@ -210,9 +210,13 @@ class Keeping(RuleBasedStateMachine):
     def corrupts(self, chance: random.Random) -> None:
         """One bit changes: it is found and named, and mended from what is whole."""
         version = self.layout.database.parent.resolve()
-        root = chance.choice([self.layout.landing, self.layout.lake, version])
-        files = sorted(p for p in root.rglob("*") if p.is_file() and not self.is_left(p))
-        path = chance.choice(files)
+        roots = (self.layout.landing, self.layout.lake, version)
+        files = {
+            root: [p for p in root.rglob("*") if p.is_file() and not self.is_left(p)]
+            for root in roots
+        }
+        root = chance.choice([root for root in roots if files[root]])
+        path = chance.choice(sorted(files[root]))
         whole, mode = path.read_bytes(), path.stat().st_mode
         changed = bytearray(whole)
         changed[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
