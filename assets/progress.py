@@ -4,7 +4,6 @@ Both are paced by the keeper's clock: a bar does not flicker, and a log of a lon
 to show that it goes on, while that of a short one has none.
 """
 
-import threading
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -17,7 +16,7 @@ EVERY = timedelta(seconds=10)
 
 
 def saying(nightbook: Nightbook, tell: Tell | None, event: str, snapshot: str = "") -> Say:
-    """Whoever hears how far work is; it may be called from any thread.
+    """Whoever hears how far work is, one call at a time: a `Tally` sees to that in all threads.
 
     A bar moves with each thing that is done, and ten times a second in between. A line is told
     every ten seconds, as `event` of that snapshot where it is known.
@@ -36,14 +35,13 @@ def saying(nightbook: Nightbook, tell: Tell | None, event: str, snapshot: str = 
 def _paced(
     nightbook: Nightbook, show: Callable[[Progress], None], pause: timedelta, *, each: bool
 ) -> Say:
-    lock, shown, next_at = threading.Lock(), (-1, ""), nightbook.now() + pause
+    shown, next_at = (-1, ""), nightbook.now() + pause
 
     def say(progress: Progress) -> None:
         nonlocal shown, next_at
-        with lock:
-            now, at = nightbook.now(), (progress.done, progress.things)
-            if now >= next_at or (each and at != shown):
-                shown, next_at = at, now + pause
-                show(progress)
+        now, at = nightbook.now(), (progress.done, progress.things)
+        if now >= next_at or (each and at != shown):
+            shown, next_at = at, now + pause
+            show(progress)
 
     return say

@@ -53,7 +53,9 @@ def portfolio_tables(
     kept = once(found, notes, carries_money=True)
     with _staged(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
         read = portfolios.resource(manifest.snapshot_date)
-        _fill(kept, read, notes, tables, Tally(say, len(kept), "portfolios", ROWS))
+        told = Tally(say, len(kept), "portfolios", ROWS)
+        for records, rows in _filled(kept, read, notes, tables):
+            told.add(records, rows)
         return found, _closed(tables)
 
 
@@ -70,7 +72,9 @@ def flatten_venues(
     kept = once(found, notes, carries_money=False)
     with _staged(layout, manifest, venues.VENUE_TABLES) as tables:
         read = venues.venues(manifest.snapshot_date, embedded)
-        _fill(kept, read, notes, tables, Tally(say, len(kept), "venues", ROWS))
+        told = Tally(say, len(kept), "venues", ROWS)
+        for records, rows in _filled(kept, read, notes, tables):
+            told.add(records, rows)
         instruments = _Instruments(layout, manifest, notes, tables, say)
         listings = instruments.fill(embedded)
         carried = carry(failed_venues(manifest), instruments.empty)
@@ -116,7 +120,8 @@ class _Instruments:
             typed, more = self._lists(venue_id)
             kept = once([*typed, *more], self._notes, carries_money=False)
             read = venues.instruments(self._manifest.snapshot_date, venue_id)
-            lists.add(1, _fill(kept, read, self._notes, self._tables))
+            made = _filled(kept, read, self._notes, self._tables)
+            lists.add(1, sum(rows for _, rows in made))
             typed_ids, more_ids = _ids(typed), _ids(more)
             self._count += len(typed_ids | more_ids)
             if not typed and not more:
@@ -211,24 +216,18 @@ def _staged(
         raise
 
 
-def _fill(
+def _filled(
     elements: list[Element],
     read: resources.Resource,
     notes: Notes,
     tables: dict[str, Writer],
-    records: Tally | None = None,
-) -> int:
-    """Write the rows of all records; returns how many."""
-    count = 0
+) -> Iterator[tuple[int, int]]:
+    """Write the rows of all records; after each batch, of how many records how many rows."""
     for batch in batches(elements):
         made = resources.rows(batch, read, notes)
         for name, rows in made.items():
             tables[name].write(rows)
-        rows_here = sum(rows.num_rows for rows in made.values())
-        count += rows_here
-        if records is not None:
-            records.add(len(batch), rows_here)
-    return count
+        yield len(batch), sum(rows.num_rows for rows in made.values())
 
 
 def _carry(tables: dict[str, Writer], carried: dict[str, pa.Table]) -> int:

@@ -94,7 +94,8 @@ def remove_days(connection: DuckDBPyConnection, days: Iterable[date]) -> None:
 def add_books(connection: DuckDBPyConnection, books: Sequence[Book], say: Say = silent) -> None:
     """Put books in, in the order of their dates; `ValueError` where a file is not as declared.
 
-    Some go in together: DuckDB compresses full row groups once, and writes them once.
+    The caller is in a transaction. Some go in together: DuckDB compresses full row groups once,
+    and writes them once; what is in is committed between them.
     """
     ordered = sorted(books, key=lambda book: book.snapshot_date)
     loaded = Tally(say, len(ordered), "nights loaded")

@@ -106,9 +106,9 @@ class Landed:
             for statement in schema.structure():
                 if not statement.startswith("comment"):
                     connection.execute(statement)
-            connection.execute("commit")
             book = load.Book(self.manifest.snapshot_date, self.manifest.snapshot_id, files)
             load.add_books(connection, [book])
+            connection.execute("commit")
             connection.execute("checkpoint")
         return path
 

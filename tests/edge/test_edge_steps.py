@@ -199,15 +199,18 @@ def test_a_retry_is_told_with_what_went_wrong(connect: Connect) -> None:
         assert event.words == str(failed.value).replace("5 attempts", often)
 
 
-def test_bytes_are_told_as_they_come_and_who_cannot_hear_costs_nothing(connect: Connect) -> None:
-    """A large body is no silence, and a terminal that went away is no lost connection."""
+@pytest.mark.parametrize("trouble", [BrokenPipeError(32, "Broken pipe"), ValueError("locked")])
+def test_bytes_are_told_as_they_come_and_who_cannot_hear_costs_nothing(
+    trouble: Exception, connect: Connect
+) -> None:
+    """A large body is no silence; a terminal that went away, or a full log, is no lost answer."""
     body = json.dumps({"data": [{"id": "x" * 2_000_000}], "meta": {}}).encode()
     heard: list[int] = []
 
     def listen(size: int) -> None:
         heard.append(size)
         if sum(heard) > 1_000_000:
-            raise BrokenPipeError(32, "Broken pipe")
+            raise trouble
 
     pieces = [body[at : at + 300_000] for at in range(0, len(body), 300_000)]
     transport = httpx.MockTransport(
