@@ -39,7 +39,7 @@ ANSWERS: Mapping[str, list[str]] = {
     ],
     "What is at venues that are not trading": [f"Venue v2 suspended ETH false {'0.' + '0' * 29}2"],
     "What lies where we have no verified integration": [
-        "p1 v2 Money (1 assets) at a venue without a verified integration."
+        "p1 v2 Money (1 asset) at a venue without a verified integration."
     ],
     "How much was there of each asset on a day in the past": [
         "2026-11-20 BTC false 1.75",

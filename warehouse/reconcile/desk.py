@@ -55,10 +55,11 @@ class Ran:
             return "; ".join(one.words for one in self.notices)
         keys = sum(self.counts.values())
         rejected = sum(one.words.startswith("rejected") for one in self.notices)
+        rows = "row" if rejected == 1 else "rows"
         return (
             f"{self.day}: {keys} keys, {self.counts['Matched']} exact, "
             f"{self.counts['Within tolerance']} within tolerance, {self.breaks} breaks "
-            f"({self.open_breaks} open), {rejected} rows rejected."
+            f"({self.open_breaks} open), {rejected} {rows} rejected."
         )
 
 

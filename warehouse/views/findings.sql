@@ -35,7 +35,8 @@ money as (
     select
         portfolio_id,
         venue_id,
-        count(distinct (asset_id, is_custom_asset)) as assets
+        count(distinct (asset_id, is_custom_asset)) as number,
+        number || if(number = 1, ' asset', ' assets') as assets
     from balances
     where amount is distinct from 0
     group by
@@ -73,7 +74,7 @@ found as (
         'money_at_closed_venue' as kind,
         money.portfolio_id,
         money.venue_id,
-        'Money (' || money.assets || ' assets) at a venue that is not trading: '
+        'Money (' || money.assets || ') at a venue that is not trading: '
         || coalesce(venues.trading_status, 'its status could not be read') || '.' as words
     from money
     inner join venues
@@ -85,7 +86,7 @@ found as (
         'money_at_unknown_venue',
         money.portfolio_id,
         money.venue_id,
-        'Money (' || money.assets || ' assets) at a venue that the list of venues does not have.'
+        'Money (' || money.assets || ') at a venue that the list of venues does not have.'
     from money
     anti join venues
         on venues.venue_id = money.venue_id
@@ -95,7 +96,7 @@ found as (
         'money_without_integration',
         money.portfolio_id,
         money.venue_id,
-        'Money (' || money.assets || ' assets) at a venue without a verified integration'
+        'Money (' || money.assets || ') at a venue without a verified integration'
         || coalesce(
             ' (' || (
                 select min(integrations.status)
