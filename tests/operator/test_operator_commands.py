@@ -1,5 +1,6 @@
 """Status, backup and restore: five lines that are true, and a home that comes back whole."""
 
+import io
 import json
 import shutil
 import tarfile
@@ -149,17 +150,18 @@ def flip(path: Path) -> None:
 
 def climb(path: Path) -> None:
     """Add a file that would lie outside of the home, and own up to it in the list."""
-    inside = path.with_name("inside")
     with tarfile.open(path) as tar:
-        tar.extractall(inside, filter="data")
-    digests = json.loads((inside / "digests.json").read_bytes())
+        files = {one.name: tar.extractfile(one) for one in tar if one.isfile()}
+        contents = {name: file.read() for name, file in files.items() if file is not None}
+    digests = json.loads(contents.pop("digests.json"))
     first = next(iter(digests))
     digests["landing/../../out"] = digests[first]
-    (inside / "digests.json").write_text(json.dumps(digests), encoding="utf-8")
+    contents["landing/../../out"] = contents[first]
     with tarfile.open(path, "w") as tar:
-        for name in digests:
-            tar.add(inside / (first if ".." in name else name), name)
-        tar.add(inside / "digests.json", "digests.json")
+        for name, content in (*contents.items(), ("digests.json", json.dumps(digests).encode())):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
 
 
 def link(path: Path) -> None:
