@@ -36,7 +36,7 @@ money as (
         portfolio_id,
         venue_id,
         count(distinct (asset_id, is_custom_asset)) as number,
-        number || if(number = 1, ' asset', ' assets') as assets
+        number || case when number = 1 then ' asset' else ' assets' end as assets
     from balances
     where amount is distinct from 0
     group by
