@@ -11,12 +11,13 @@ from pathlib import Path
 
 from warehouse.checks import every_check
 from warehouse.contract import Column, Table
+from warehouse.forms import Words
 from warehouse.ops import OPS
 from warehouse.questions import QUESTIONS
 from warehouse.reconcile.tables import RECONCILED
 from warehouse.schema import DRIFT, DRIFT_COLUMNS, DRIFT_MEANING, STORAGE_VERSION
 from warehouse.tables import BOOK
-from warehouse.views import BEFORE, Macro, Words, macros, views
+from warehouse.views import BEFORE, Macro, macros, views
 
 FILE = Path(__file__).parent / "README.md"
 _OPENING = f"""# The data dictionary

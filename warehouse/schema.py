@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 
 from warehouse.contract import Column, Kind, Table, literal, quoted
+from warehouse.forms import Words
 from warehouse.ops import OPS
 from warehouse.reconcile.tables import RECONCILED
 from warehouse.tables import BOOK
-from warehouse.views import BEFORE, Macro, Words, checks, macros, views
+from warehouse.views import BEFORE, Macro, checks, macros, views
 
 STORAGE_VERSION = "v1.2.0"
 # What suits columns of many rows: DuckDB need not try what else would, which costs as much again.

@@ -1,9 +1,8 @@
 """The SQL that people read: views, macros and checks, one file each, with their words on top.
 
-A file opens with comment lines: what it is, an empty line, then `name: meaning` for every column or
-parameter, `returns:` for macros, `severity:` for checks, and `example:`, a query to copy. The words
-become comments in the database and pages of the dictionary. What is tied to a day (`..._as_of`) is
-made from the same file, never from a second copy.
+How a file opens is told in `warehouse.forms`. The words become comments in the database and pages
+of the dictionary. What is tied to a day (`..._as_of`) is made from the same file, never from a
+second copy; what several views share is a form that each fills.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract; values are parameters
@@ -15,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from warehouse.contract import quoted
+from warehouse.forms import Words, filled, read
 from warehouse.tables import BALANCES, BOOK
 
 HERE = Path(__file__).parent
@@ -22,24 +22,6 @@ BEFORE = ("accounts", "balances", "instruments", "portfolios")
 AS_OF = ("account_balances", "holdings", "holdings_by_venue", "holdings_by_asset")
 BETWEEN = {"changes": "changes_between", "roll_forward": "roll_forward_between"}
 _DAY = "Any date: the newest book on or before it is used."
-_ENTRY = re.compile(r"([a-z][a-z0-9_]*): (.*)")
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """One SQL file: its name, meaning, further notes, what it names, an example, and its SQL."""
-
-    name: str
-    meaning: str
-    notes: str
-    entries: Mapping[str, str]
-    example: str
-    sql: str
-
-    @property
-    def comment(self) -> str:
-        """Meaning and notes in one, as the database keeps them."""
-        return f"{self.meaning} {self.notes}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,44 +37,14 @@ class Macro:
     is_table: bool
 
 
-def read(path: Path) -> Words:
-    """The words and the SQL of one file; `ValueError` names a file whose words are missing."""
-    lines = path.read_text("utf-8").splitlines()
-    count = next((n for n, line in enumerate(lines) if not line.startswith("--")), len(lines))
-    head = [line[2:].removeprefix(" ") for line in lines[:count]]
-    entries: dict[str, str] = {}
-    prose: list[str] = []
-    last = ""
-    for line in head:
-        entry = _ENTRY.fullmatch(line)
-        if entry:
-            last = entry[1]
-            entries[last] = entry[2]
-        elif line.startswith("    ") and last:
-            entries[last] += " " + line.strip()
-        else:
-            prose.append(line)
-    meaning, _, notes = "\n".join(prose).strip().partition("\n\n")
-    if not meaning or "example" not in entries:
-        raise ValueError(f"{path.name} opens without its meaning or without `-- example:`")
-    return Words(
-        path.stem.lstrip("0123456789_"),
-        " ".join(meaning.split()),
-        " ".join(notes.split()),
-        {name: text for name, text in entries.items() if name != "example"},
-        entries["example"],
-        "\n".join(lines[count:]).strip(),
-    )
-
-
 def _folder(name: str) -> tuple[Words, ...]:
     return tuple(read(path) for path in sorted((HERE / name).glob("*.sql")))
 
 
 @cache
 def views() -> tuple[Words, ...]:
-    """Every view, in the order in which they can be made."""
-    waiting = list(_folder("views"))
+    """Every view, its form filled, in the order in which they can be made."""
+    waiting = [filled(words, HERE / "views" / "forms") for words in _folder("views")]
     made: list[Words] = []
     while waiting:
         names = {words.name for words in waiting}

@@ -7,12 +7,13 @@ import pytest
 
 from tests.books import Amount, night, published
 from warehouse.dictionary import FILE, examples, render
+from warehouse.forms import Words
 from warehouse.layout import Layout
 from warehouse.ops import OPS
 from warehouse.query import Described, opened, run, tables
 from warehouse.reconcile.tables import RECONCILED
 from warehouse.tables import BOOK
-from warehouse.views import BEFORE, Words, macros, views
+from warehouse.views import BEFORE, macros, views
 
 NIGHTS = [
     night("20261119T021500Z", [Amount("1.5"), Amount("2", asset="ETH", state="locked")]),

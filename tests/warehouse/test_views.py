@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from tests.books import BUILT_AT, Amount, Night, exact, fits, night, published, row, written
 from warehouse.database import publish
+from warehouse.forms import read
 from warehouse.layout import Layout
 from warehouse.ops import LISTINGS, REQUESTS
-from warehouse.views import at_day, read, used, views
+from warehouse.views import at_day, used, views
 
 BEFORE = "20261119T021500Z"
 TONIGHT = "20261120T021500Z"

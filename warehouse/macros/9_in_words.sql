@@ -3,15 +3,15 @@
 -- what: What changed, like the name of a column.
 -- earlier: Its value before; NULL where none was stated.
 -- later: Its value after; NULL where none is stated.
--- returns: Text like `name: Old -> New`; NULL where nothing changed.
+-- returns: Text like `name: Old -> New`, a DECIMAL(38,18) in plain digits; NULL where nothing changed.
 -- example: select in_words('status', 'requested', 'verified')
 
 create or replace macro in_words(what, earlier, later) as (
     case
         when earlier is distinct from later
             then what || ': '
-                || coalesce(earlier::varchar, 'not stated')
+                || coalesce(as_said(earlier), 'not stated')
                 || ' -> '
-                || coalesce(later::varchar, 'not stated')
+                || coalesce(as_said(later), 'not stated')
     end
 );

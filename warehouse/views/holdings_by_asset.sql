@@ -1,63 +1,22 @@
 -- What there is of each asset, over all portfolios, venues and accounts.
 --
--- Sums are exact. Where DECIMAL(38,18) cannot hold one it is NULL, and its twin ..._text has it.
---
 -- snapshot_date: Business date of the book.
 -- asset_id: Asset held; assets are never added to each other.
 -- is_custom_asset: Whether the asset is one the organization defined itself.
--- free: Trading and custody, free; 0 when none is stated.
--- free_text: The same, exact.
--- locked: Trading, margin, staking and custody, locked; 0 when none is stated.
--- locked_text: The same, exact.
--- other: All that the document does not know, like lending; 0 when there is none.
--- other_text: The same, exact.
--- total: Free, locked and other together.
--- total_text: The same, exact.
+-- form: holdings by asset_id, is_custom_asset
 -- portfolios: Portfolios that list the asset.
 -- accounts: Accounts of the asset, also empty ones.
 -- venues: Venues that keep one of those accounts.
 -- example: select asset_id, is_custom_asset, total_text from holdings_by_asset order by all
 
-with split as (
+with held as (
     select
+        snapshot_date,
         asset_id,
         is_custom_asset,
-        case when is_known_balance(bucket, state) then state else 'other' end as kind,
-        exact_split(amount, amount_text) as split
-    from balances
-),
-
-parts as (
-    select
-        asset_id,
-        is_custom_asset,
-        exact_part_of(split, kind = 'free') as free,
-        exact_part_of(split, kind = 'locked') as locked,
-        exact_part_of(split, kind = 'other') as other
-    from split
-    group by
-        asset_id,
-        is_custom_asset
-),
-
-totals as (
-    select
-        *,
-        exact_both(exact_both(free, locked), other) as total
-    from parts
-),
-
-sums as (
-    select
-        asset_id,
-        is_custom_asset,
-        free.small as free,
-        locked.small as locked,
-        other.small as other,
-        total.small as total,
-        -- The long way, for the few that are not sums of small decimals.
-        case when len(total.texts) > 0 then exact_sums([free, locked, other, total]) end as odd
-    from totals
+        count(distinct portfolio_id) as portfolios
+    from positions
+    group by all
 ),
 
 counted as (
@@ -67,43 +26,15 @@ counted as (
         count(*) as accounts,
         count(distinct venue_id) as venues
     from accounts
-    group by
-        asset_id,
-        is_custom_asset
-),
-
-listed as (
-    select
-        snapshot_date,
-        asset_id,
-        is_custom_asset,
-        count(distinct portfolio_id) as portfolios
-    from positions
-    group by
-        snapshot_date,
-        asset_id,
-        is_custom_asset
+    group by all
 )
 
 select
-    listed.snapshot_date,
-    listed.asset_id,
-    listed.is_custom_asset,
-    case when odd[1].text is null then coalesce(sums.free, 0) else odd[1].amount end as free,
-    coalesce(odd[1].text, in_digits(coalesce(sums.free, 0))) as free_text,
-    case when odd[2].text is null then coalesce(sums.locked, 0) else odd[2].amount end as locked,
-    coalesce(odd[2].text, in_digits(coalesce(sums.locked, 0))) as locked_text,
-    case when odd[3].text is null then coalesce(sums.other, 0) else odd[3].amount end as other,
-    coalesce(odd[3].text, in_digits(coalesce(sums.other, 0))) as other_text,
-    case when odd[4].text is null then coalesce(sums.total, 0) else odd[4].amount end as total,
-    coalesce(odd[4].text, in_digits(coalesce(sums.total, 0))) as total_text,
-    listed.portfolios,
+    snapshot_date,
+    asset_id,
+    is_custom_asset,
+    portfolios,
     coalesce(counted.accounts, 0) as accounts,
     coalesce(counted.venues, 0) as venues
-from listed
-left join sums
-    on sums.asset_id = listed.asset_id
-    and sums.is_custom_asset = listed.is_custom_asset
-left join counted
-    on counted.asset_id = listed.asset_id
-    and counted.is_custom_asset = listed.is_custom_asset
+from held
+left join counted using (asset_id, is_custom_asset)

@@ -1,99 +1,15 @@
 -- What each portfolio was called, and from when to when.
 --
--- A night that was not taken changes nothing: the change lies between `changed_after` and
--- `valid_from`, and nobody knows more. To ask what was so on a day, compare it with `valid_from`
--- and `valid_to`.
---
 -- portfolio_id: The portfolio.
 -- name: Its name in those nights.
--- valid_from: First night on which it was read so.
--- valid_to: Last night on which it was read so, without another state between.
--- is_current: Whether the newest book has it so.
--- nights: Nights on which it was read so.
--- changed_after: The night before valid_from that has a book; NULL for the first book of all.
--- change: first (the first book had it), new, changed, or back (it was gone in between).
--- what_changed: What is not as in the row before, in words; NULL where there is none before.
+-- form: history by portfolio_id
 -- example: select * from portfolio_history order by portfolio_id, valid_from
 
-with books as (
-    select
-        snapshot_date,
-        row_number() over (order by snapshot_date) as book_no,
-        lag(snapshot_date) over (order by snapshot_date) as book_before
-    from ops.snapshots
-    where is_book
-),
-
-seen as (
-    select
-        portfolios.portfolio_id,
-        books.snapshot_date,
-        books.book_no,
-        books.book_before,
-        {
-            'name': portfolios.name
-        } as state,
-        lag(books.book_no) over nights as seen_no,
-        lag(state) over nights as before
-    from history.portfolios as portfolios
-    inner join books
-        on books.snapshot_date = portfolios.snapshot_date
-    window nights as (
-        partition by portfolios.portfolio_id
-        order by books.snapshot_date
-    )
-),
-
-marked as (
-    select
-        portfolio_id,
-        state,
-        snapshot_date,
-        case
-            when seen_no is null and book_before is null then 'first'
-            when seen_no is null then 'new'
-            when seen_no < book_no - 1 then 'back'
-            when state is distinct from before then 'changed'
-        end as change,
-        case when change is not null then book_before end as changed_after,
-        case
-            when change in ('changed', 'back')
-                then nullif(
-                    concat_ws(
-                        '; ',
-                        in_words('name', before.name, state.name)
-                    ),
-                    ''
-                )
-        end as what_changed
-    from seen
-),
-
-numbered as (
-    select
-        *,
-        count(change) over (
-            partition by portfolio_id
-            order by snapshot_date
-            rows unbounded preceding
-        ) as stretch
-    from marked
-)
-
 select
+    snapshot_date,
+    book_no,
+    book_before,
     portfolio_id,
-    unnest(state),
-    min(snapshot_date) as valid_from,
-    max(snapshot_date) as valid_to,
-    max(snapshot_date) = (
-        select max(snapshots.snapshot_date) from ops.snapshots as snapshots where snapshots.is_book
-    ) as is_current,
-    count(*) as nights,
-    max(changed_after) as changed_after,
-    max(change) as change,
-    max(what_changed) as what_changed
-from numbered
-group by
-    portfolio_id,
-    stretch,
-    state
+    name
+from history.portfolios
+inner join books using (snapshot_date)

@@ -1,0 +1,123 @@
+"""How a file of SQL is read: its words on top, and the form that it may share with others.
+
+A file opens with comment lines: what it is, an empty line, notes if any, then `name: meaning` for
+every column or parameter, `returns:` for macros, `severity:` for checks, and `example:`, a query to
+copy. `form: history by venue_id` stands where the columns of `forms/history.sql` stand; that form
+is then told for each `venue_id` of the file's own query. A form marks with `$` what it is given:
+`$query` is the query, `$key` what follows `by`, `$own` the query's other columns, and `$packed` and
+`$compared` those columns as fields of a struct and as differences between two.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from string import Template
+from textwrap import indent
+
+_ENTRY = re.compile(r"([a-z][a-z0-9_]*): (.*)")
+_FORM = re.compile(r"([a-z_]+) by ([a-z0-9_, ]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """One SQL file: its name, meaning, further notes, what it names, an example, and its SQL."""
+
+    name: str
+    meaning: str
+    notes: str
+    entries: Mapping[str, str]
+    example: str
+    sql: str
+
+    @property
+    def comment(self) -> str:
+        """Meaning and notes in one, as the database keeps them."""
+        return f"{self.meaning} {self.notes}".strip()
+
+
+def read(path: Path) -> Words:
+    """The words and the SQL of one file; `ValueError` names a file whose words are missing."""
+    words = _parsed(path)
+    if not words.meaning or not words.example:
+        raise ValueError(f"{path.name} opens without its meaning or without `-- example:`")
+    return words
+
+
+def _parsed(path: Path) -> Words:
+    lines = path.read_text("utf-8").splitlines()
+    count = next((n for n, line in enumerate(lines) if not line.startswith("--")), len(lines))
+    head = [line[2:].removeprefix(" ") for line in lines[:count]]
+    entries: dict[str, str] = {}
+    prose: list[str] = []
+    last = ""
+    for line in head:
+        entry = _ENTRY.fullmatch(line)
+        if entry:
+            last = entry[1]
+            entries[last] = entry[2]
+        elif line.startswith("    ") and last:
+            entries[last] += " " + line.strip()
+        else:
+            prose.append(line)
+    meaning, _, notes = "\n".join(prose).strip().partition("\n\n")
+    example = entries.pop("example", "")
+    return Words(
+        path.stem.lstrip("0123456789_"),
+        " ".join(meaning.split()),
+        " ".join(notes.split()),
+        entries,
+        example,
+        "\n".join(lines[count:]).strip(),
+    )
+
+
+def filled(words: Words, forms: Path) -> Words:
+    """The view that a file and its form are together; the file's own words where it has no form.
+
+    The columns are the file's, with those of the form where `form:` stands; the notes of the form
+    come first. Raises `ValueError` where the form is not one of the folder `forms`, or where the
+    key is not among the columns.
+    """
+    if "form" not in words.entries:
+        return words
+    asked = _FORM.fullmatch(words.entries["form"])
+    path = forms / f"{asked[1] if asked else ''}.sql"
+    key = asked[2].split(", ") if asked else []
+    if not path.is_file() or not set(key) <= set(words.entries):
+        raise ValueError(
+            f"{words.name}.sql wants the form `{words.entries['form']}`; it is to be the name of a "
+            f"file in {forms.name}/, ` by `, and columns that are told above"
+        )
+    form = _parsed(path)
+    own = [name for name in words.entries if name not in (*key, "form", "snapshot_date")]
+    return replace(
+        words,
+        notes=f"{form.notes} {words.notes}".strip(),
+        entries=_together(words.entries, form.entries),
+        sql=_filled(form.sql, words.sql, key, own),
+    )
+
+
+def _together(entries: Mapping[str, str], of_form: Mapping[str, str]) -> dict[str, str]:
+    columns: dict[str, str] = {}
+    for name, text in entries.items():
+        columns |= of_form if name == "form" else {name: text}
+    return columns
+
+
+def _filled(form: str, query: str, key: Sequence[str], own: Sequence[str]) -> str:
+    lists = {
+        "key": key,
+        "own": own,
+        "packed": [f"{name} := {name}" for name in own],
+        "compared": [f"in_words('{name}', before.{name}, state.{name})" for name in own],
+    }
+    lines = []
+    for line in form.splitlines():
+        bare = line.lstrip()
+        between = ",\n" if bare.startswith("$") else ", "
+        given = {name: between.join(names) for name, names in lists.items()}
+        text = Template(bare).substitute(given, query=query)
+        lines.append(indent(text, line[: len(line) - len(bare)]))
+    return "\n".join(lines)

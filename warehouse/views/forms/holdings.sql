@@ -1,0 +1,68 @@
+-- Balances by what they are told by, free, locked and other: one row for each row of a query.
+--
+-- Sums are exact. Where DECIMAL(38,18) cannot hold one it is NULL, and its twin ..._text has it.
+--
+-- free: Trading and custody, free; 0 when none is stated.
+-- free_text: The same, exact.
+-- locked: Trading, margin, staking and custody, locked; 0 when none is stated.
+-- locked_text: The same, exact.
+-- other: All that the document does not know, like lending; 0 when there is none.
+-- other_text: The same, exact.
+-- total: Free, locked and other together.
+-- total_text: The same, exact.
+
+with listed as (
+    $query
+),
+
+split as (
+    select
+        $key,
+        case when is_known_balance(bucket, state) then state else 'other' end as kind,
+        exact_split(amount, amount_text) as split
+    from balances
+),
+
+parts as (
+    select
+        $key,
+        exact_part_of(split, kind = 'free') as free,
+        exact_part_of(split, kind = 'locked') as locked,
+        exact_part_of(split, kind = 'other') as other
+    from split
+    group by $key
+),
+
+totals as (
+    select
+        *,
+        exact_both(exact_both(free, locked), other) as total
+    from parts
+),
+
+sums as (
+    select
+        $key,
+        free.small as free,
+        locked.small as locked,
+        other.small as other,
+        total.small as total,
+        -- The long way, for the few that are not sums of small decimals.
+        case when len(total.texts) > 0 then exact_sums([free, locked, other, total]) end as odd
+    from totals
+)
+
+select
+    snapshot_date,
+    $key,
+    case when odd[1].text is null then coalesce(sums.free, 0) else odd[1].amount end as free,
+    coalesce(odd[1].text, in_digits(coalesce(sums.free, 0))) as free_text,
+    case when odd[2].text is null then coalesce(sums.locked, 0) else odd[2].amount end as locked,
+    coalesce(odd[2].text, in_digits(coalesce(sums.locked, 0))) as locked_text,
+    case when odd[3].text is null then coalesce(sums.other, 0) else odd[3].amount end as other,
+    coalesce(odd[3].text, in_digits(coalesce(sums.other, 0))) as other_text,
+    case when odd[4].text is null then coalesce(sums.total, 0) else odd[4].amount end as total,
+    coalesce(odd[4].text, in_digits(coalesce(sums.total, 0))) as total_text,
+    $own
+from listed
+left join sums using ($key)
