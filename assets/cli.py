@@ -32,6 +32,14 @@ def argument(*names: str, **options: Any) -> Argument:
     return Argument(names, options)
 
 
+def whole(text: str) -> int:
+    """A number of things: 0 or more. Raises `ValueError`, which argparse tells in its words."""
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is less than 0")
+    return number
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """One command: its words, its arguments, and the module in `assets.commands` that does it."""
@@ -70,7 +78,7 @@ COMMANDS = (
         (
             argument("sql", metavar="SQL"),
             argument("--format", choices=("table", "csv", "json"), default="table"),
-            argument("--limit", type=int, default=None, metavar="N", help="at most N rows"),
+            argument("--limit", type=whole, metavar="N", help="at most N rows"),
         ),
     ),
     Command(
@@ -134,7 +142,7 @@ COMMANDS = (
         "prune",
         "let old nights go; what was read and decided stays on record",
         (
-            argument("--keep", type=int, metavar="DAYS", help="before the newest book"),
+            argument("--keep", type=whole, metavar="DAYS", help="before the newest book"),
             argument("--max-gb", metavar="N", help="that bodies and tables may take: oldest go"),
             argument("--no-month-ends", action="store_true", help="let month ends go as well"),
             argument("--dry-run", action="store_true", help="say what would go"),

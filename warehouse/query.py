@@ -7,6 +7,7 @@ the database.
 import csv
 import io
 import json
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -126,8 +127,10 @@ def _plain(value: object) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, bool | float) or value is None:
+    if isinstance(value, bool) or value is None:
         return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else text(value)
     if isinstance(value, int) and abs(value) <= LARGEST_JSON_INTEGER:
         return value
     return text(value)
@@ -151,11 +154,13 @@ def as_json(answer: Answer) -> str:
 
 def _distinct(names: tuple[str, ...]) -> list[str]:
     """Column names with a number where one repeats, so that no value is lost in an object."""
-    seen: dict[str, int] = {}
-    made = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        made.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    made: list[str] = []
+    for place, name in enumerate(names):
+        free, number = name, 1
+        while free in made or (number > 1 and free in names[place:]):
+            number += 1
+            free = f"{name}_{number}"
+        made.append(free)
     return made
 
 

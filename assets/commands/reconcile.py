@@ -11,6 +11,7 @@ from assets.commands.export import day
 from assets.resources import Nightbook, program_version
 from pipelines.writer import the_writer
 from warehouse.reconcile import desk
+from warehouse.reconcile.ledger import Notice
 
 SHOWN = 12
 UNTOLD = {"at", "key", "names", "id", "break_id"}
@@ -50,7 +51,7 @@ def _run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         if ran.run_id:
             publishing.refresh(nightbook)
     print(ran.words)
-    _listed([notice.words for notice in ran.notices if ran.run_id], "notice")
+    _listed([_notice(notice) for notice in ran.notices if ran.run_id], "notice")
     for file in ran.files:
         print(f"  {file}")
     return ran.exit_code
@@ -66,6 +67,11 @@ def _status(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     if standing.void:
         print(f"  {standing.void}")
     return standing.exit_code
+
+
+def _notice(one: Notice) -> str:
+    """A notice on one line: where it is, where that is known, and its words."""
+    return f"{one.where}: {one.words}" if one.where else one.words
 
 
 def _break(one: dict[str, Any]) -> str:

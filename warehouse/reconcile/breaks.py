@@ -73,14 +73,18 @@ def identified(name: str, fields: tuple[str, ...], keys: Iterable[tuple[str, ...
 
 
 def shown_names(
-    fields: tuple[str, ...], key: Sequence[str], shown: Mapping[str, Mapping[str, str]]
+    fields: tuple[str, ...],
+    key: Sequence[str],
+    shown: Mapping[str, Mapping[str, str]],
+    *,
+    is_unmapped: bool,
 ) -> dict[str, str]:
-    """A key as people see it: names for ids, unknown names as they were folded."""
+    """A key as people see it: names for ids; of an unmapped key unknown names, as folded."""
     names = {}
     for name, id_ in zip(fields, key, strict=True):
         text = shown.get(name, {}).get(id_, id_)
         text = shown_asset(text) if name == "asset" else text
-        names[name] = text.removeprefix(UNMAPPED) if id_.startswith(UNMAPPED) else text
+        names[name] = text.removeprefix(UNMAPPED) if is_unmapped else text
     return names
 
 

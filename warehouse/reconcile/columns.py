@@ -11,7 +11,13 @@ from warehouse.reconcile.headers import Header
 from warehouse.reconcile.plain_amounts import telling
 from warehouse.reconcile.refusals import Ambiguous
 
-_ISO = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})(?:[T ].*)?")
+_YEAR_FIRST = re.compile(r"([0-9]{4})([-/.]?)([0-9]{1,2})\2([0-9]{1,2})(?:[T ].*)?")
+_DAY_MONTH = re.compile(r"([0-9]{1,2})[ -]([a-z]{3,9})\.?[ -]([0-9]{4})", re.IGNORECASE)
+_MONTH_DAY = re.compile(r"([a-z]{3,9})\.? ([0-9]{1,2}),? ([0-9]{4})", re.IGNORECASE)
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
 _NUMBERS = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})(?: .*)?")
 _DECIMAL, _DATES = "decimal", "dates"
 _LAST_MONTH = 12
@@ -76,14 +82,15 @@ def _line(head: Header, setting: str) -> str:
 
 def dates_of(
     grid: Grid, head: Header, remembered: dict[str, dict[str, str]], where: str
-) -> Sequence[date | None]:
-    """The date of every row of a sheet, None where it states none.
+) -> tuple[Sequence[date | None], frozenset[int]]:
+    """The date of every row of a sheet, None where it states none, and rows that state no date.
 
-    Raises `Ambiguous` where 01/02/2026 may be January or February.
+    A date that is not understood is not the same as none: it may be of another day. Raises
+    `Ambiguous` where 01/02/2026 may be January or February, and where no date is understood.
     """
     place = head.columns.get("as_of")
     if place is None:
-        return [None] * len(grid.rows)
+        return [None] * len(grid.rows), frozenset()
     cells = _column(grid, place)
     order = head.shape.dates or _order(dict.fromkeys(cells[head.row + 1 :]))
     known = remembered.setdefault(head.print, {})
@@ -99,7 +106,25 @@ def dates_of(
     if order:
         known[_DATES] = order
     dates = {cell: _date(cell, order) for cell in set(cells)}
-    return [dates[cell] for cell in cells]
+    odd = {cell for cell, found in dates.items() if found is None and as_text(cell).strip()}
+    rows = [row for row, cell in enumerate(cells) if row > head.row and cell in odd] if odd else []
+    if rows and not any(dates[cell] for cell in cells[head.row + 1 :]):
+        _ask(grid, head, where, [(row, cells[row]) for row in rows])
+    return [dates[cell] for cell in cells], frozenset(rows)
+
+
+def _ask(grid: Grid, head: Header, where: str, odd: Sequence[tuple[int, object]]) -> None:
+    """A column without one date is a question, unless only notes stand in it."""
+    amounts = _column(grid, head.columns["amount"])
+    shown = next((cell for row, cell in odd if as_text(amounts[row]).strip()), None)
+    if shown is not None:
+        title = head.titles[head.columns["as_of"]]
+        raise Ambiguous(
+            f"{where}: the column {title!r} is taken for the date of each row, and no date in it "
+            f"is understood, like {as_text(shown)[:40]!r}. Write dates like 2026-11-20, or say "
+            "that the column is none.",
+            _line(head, 'as_of = ""'),
+        )
 
 
 def _column(grid: Grid, place: int) -> list[object]:
@@ -135,7 +160,7 @@ def _date(cell: object, order: str) -> date | None:
         return cell.date()
     if isinstance(cell, date):
         return cell
-    found = _parts(cell.strip(), order) if isinstance(cell, str) else None
+    found = _parts(as_text(cell).strip(), order)
     try:
         return date(*found) if found else None
     except ValueError:
@@ -144,11 +169,25 @@ def _date(cell: object, order: str) -> date | None:
 
 def _parts(text: str, order: str) -> tuple[int, int, int] | None:
     """Year, month and day of a text that is a date."""
-    iso, numbers = _ISO.fullmatch(text), _NUMBERS.fullmatch(text)
-    if iso:
-        return int(iso[1]), int(iso[2]), int(iso[3])
+    year_first, numbers = _YEAR_FIRST.fullmatch(text), _NUMBERS.fullmatch(text)
+    if year_first:
+        has_all = bool(year_first[2]) or len(text) == len("20261120")
+        return (int(year_first[1]), int(year_first[3]), int(year_first[4])) if has_all else None
     if not numbers:
-        return None
+        return _named(text)
     first, second = int(numbers[1]), int(numbers[3])
     day, month = (second, first) if order == "month first" else (first, second)
     return int(numbers[4]), month, day
+
+
+def _named(text: str) -> tuple[int, int, int] | None:
+    """The parts of a date with its month in English, which needs no order."""
+    day_month, month_day = _DAY_MONTH.fullmatch(text), _MONTH_DAY.fullmatch(text)
+    if day_month:
+        day, name, year = day_month.groups()
+    elif month_day:
+        name, day, year = month_day.groups()
+    else:
+        return None
+    month = [place for place, one in enumerate(_MONTHS, 1) if one.startswith(name.lower())]
+    return (int(year), month[0], int(day)) if len(month) == 1 else None

@@ -16,6 +16,11 @@ from warehouse.reconcile.refusals import NotReconciled
 FIELDS = ("portfolio", "asset", "venue", "account", "bucket")
 READ = (*FIELDS, "amount", "as_of")
 _BARE = re.compile("[a-z_]+")
+_WORDS = {
+    "decimal": ("point", "comma"),
+    "dates": ("day first", "month first"),
+    "negative_word": ("CR", "DR", "cr", "dr"),
+}
 _LEDGER = {"decimal", "sheet", "negative_word", "dates", *READ}
 _KNOWN = {
     "": {"name", "level", "blank", "ledger_rounding", "accept_days", "stale_hours", "listed"}
@@ -94,7 +99,7 @@ def read_config(path: Path) -> Config:
     """
     given = path.read_bytes() if path.exists() else TEMPLATE.encode()
     try:
-        words = tomllib.loads(given.decode())
+        words = tomllib.loads(given.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise NotReconciled(
             f"{path.name} is not TOML: {error}. Nothing was reconciled. Mend that line."
@@ -184,7 +189,7 @@ def _amount(name: str, given: object, complaints: list[str]) -> Decimal:
 def _level(given: object, complaints: list[str]) -> tuple[str, ...] | None:
     if given == "auto":
         return None
-    if isinstance(given, list) and set(given) <= set(FIELDS) and "asset" in given:
+    if isinstance(given, list) and all(one in FIELDS for one in given) and "asset" in given:
         return tuple(name for name in FIELDS if name in given)
     complaints.append(f'level is {given!r}, expected "auto" or a list of {", ".join(FIELDS)}')
     return None
@@ -195,10 +200,12 @@ def _shape(name: str, given: object, complaints: list[str]) -> Shape:
         complaints.append(f"ledger.{name} is not a table of texts")
         return Shape()
     complaints += [f"ledger.{name} has no {one}" for one in given.keys() - _LEDGER]
+    for one, allowed in _WORDS.items():
+        if given.get(one, allowed[0]) not in allowed:
+            expected = " or ".join(f'"{word}"' for word in allowed)
+            complaints.append(f"ledger.{name}.{one} is {given[one]!r}, expected {expected}")
+            return Shape()
     decimals = given.get("decimal")
-    if decimals not in (None, "point", "comma"):
-        complaints.append(f'ledger.{name}.decimal is {decimals!r}, expected "point" or "comma"')
-        decimals = None
     return Shape(
         {one: given[one] for one in READ if one in given},
         Decimals(decimals) if decimals else None,

@@ -86,13 +86,15 @@ def _one(content: bytes) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(content)])
 
 
-def rows_of(text: str, delimiter: str) -> Iterator[tuple[Row, int]]:
+def rows_of(text: str, delimiter: str, *, is_whole: bool = True) -> Iterator[tuple[Row, int]]:
     """Every row as the csv module reads it, and the number of the line that it begins on.
 
-    Raises `ValueError` with the line that is no CSV.
+    A quote that does not end would take all rows below it into one cell: where the text `is_whole`,
+    and not only its beginning, that raises. Raises `ValueError` with the line that is no CSV.
     """
     csv.field_size_limit(LONGEST_FIELD)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    given = io.StringIO(text, newline="")
+    reader = csv.reader(given, delimiter=delimiter, strict=is_whole)
     line = 1
     try:
         for row in reader:

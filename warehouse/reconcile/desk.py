@@ -15,7 +15,7 @@ from warehouse.layout import written_aside
 from warehouse.reconcile import night, published, record, rehearsal, signing, store, template
 from warehouse.reconcile.annotations import ACCEPTED
 from warehouse.reconcile.config import TEMPLATE, read_config
-from warehouse.reconcile.ledger import Notice
+from warehouse.reconcile.ledger import Notice, counted
 from warehouse.reconcile.readback import edited
 from warehouse.reconcile.refusals import NotReconciled
 from warehouse.reconcile.store import Folder, Json
@@ -55,11 +55,10 @@ class Ran:
             return "; ".join(one.words for one in self.notices)
         keys = sum(self.counts.values())
         rejected = sum(one.words.startswith("rejected") for one in self.notices)
-        rows = "row" if rejected == 1 else "rows"
         return (
-            f"{self.day}: {keys} keys, {self.counts['Matched']} exact, "
-            f"{self.counts['Within tolerance']} within tolerance, {self.breaks} breaks "
-            f"({self.open_breaks} open), {rejected} {rows} rejected."
+            f"{self.day}: {counted(keys, 'key')}, {self.counts['Matched']} exact, "
+            f"{self.counts['Within tolerance']} within tolerance, {counted(self.breaks, 'break')} "
+            f"({self.open_breaks} open), {counted(rejected, 'row')} rejected."
         )
 
 
@@ -146,19 +145,24 @@ def run(
     if done.result is None:
         return Ran(source.day, "", "", {}, 0, 0, (), done.notices, TIED)
     found = done.result
-    opened = sum(one["status"] != ACCEPTED for one in found["breaks"])
-    halted = opened or found["counts"]["Portfolio not delivered"] or found["rejected"]
     return Ran(
         source.day,
         found["run_id"],
         found["digest"],
         found["counts"],
-        opened,
+        sum(one["status"] != ACCEPTED for one in found["breaks"]),
         len(found["breaks"]),
         done.files,
         done.notices,
-        OPEN_BREAKS if halted else TIED,
+        _exit_code(found),
     )
+
+
+def _exit_code(found: Json) -> int:
+    """3 where a break is open, a row was rejected or a portfolio was not delivered."""
+    opened = any(one["status"] != ACCEPTED for one in found["breaks"])
+    halted = opened or found["counts"]["Portfolio not delivered"] or found["rejected"]
+    return OPEN_BREAKS if halted else TIED
 
 
 def _found(kept: Folder, day: date | None) -> Json:
@@ -180,7 +184,6 @@ def status(folder: Path, *, day: date | None = None) -> Standing:
     """
     kept = Folder(folder)
     found = _found(kept, day)
-    opened = any(one["status"] != ACCEPTED for one in found["breaks"])
     return Standing(
         date.fromisoformat(found["day"]),
         found["run_id"],
@@ -189,7 +192,7 @@ def status(folder: Path, *, day: date | None = None) -> Standing:
         tuple(found["breaks"]),
         tuple(signing.valid(kept, found["digest"]).values()),
         signing.void(kept, found),
-        OPEN_BREAKS if opened else TIED,
+        _exit_code(found),
     )
 
 

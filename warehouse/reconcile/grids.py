@@ -186,7 +186,7 @@ def _table(path: Path, text: str, recognised: Callable[[Sequence[Row]], int]) ->
     head = text[:200_000]
     scores = {}
     for delimiter in delimiters:
-        cells = [row for row, _ in islice(_rows(path, head, delimiter), HEAD)]
+        cells = [row for row, _ in islice(_rows(path, head, delimiter, is_whole=False), HEAD)]
         scores[delimiter] = (recognised(cells), max(map(len, cells), default=0))
     best = max(delimiters, key=lambda one: scores[one])
     found = cells_of(text, best)
@@ -200,8 +200,10 @@ def _table(path: Path, text: str, recognised: Callable[[Sequence[Row]], int]) ->
     return Grid("", rows, lines)
 
 
-def _rows(path: Path, text: str, delimiter: str) -> Iterator[tuple[Row, int]]:
+def _rows(
+    path: Path, text: str, delimiter: str, *, is_whole: bool = True
+) -> Iterator[tuple[Row, int]]:
     try:
-        yield from rows_of(text, delimiter)
+        yield from rows_of(text, delimiter, is_whole=is_whole)
     except ValueError as error:
-        raise _refused(path, str(error), "Save it again") from error
+        raise _refused(path, str(error), "Mend its quotes or save it again") from error

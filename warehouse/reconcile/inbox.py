@@ -14,6 +14,7 @@ from warehouse.reconcile.readback import Edited, edited
 from warehouse.reconcile.store import Folder
 
 _DAY = re.compile(r"(20[0-9]{2})[-_.]?(0[1-9]|1[0-2])[-_.]?(0[1-9]|[12][0-9]|3[01])")
+_DAY_FIRST = re.compile(r"(0?[1-9]|[12][0-9]|3[01])\.(0?[1-9]|1[0-2])\.(20[0-9]{2})")
 _COPY = re.compile(r"[\W_]*(copy|kopie|copie|copia|\([0-9]+\)|final|new|v[0-9]+)\b", re.IGNORECASE)
 _WORKBOOKS = (".xlsx", ".xlsm", ".ods")
 
@@ -28,9 +29,10 @@ class Found:
 
 def day_in(name: str) -> date | None:
     """The date in a file's name, or None."""
-    found = _DAY.search(name)
+    found, german = _DAY.search(name), _DAY_FIRST.search(name)
+    parts = found.groups() if found else german.groups()[::-1] if german else None
     try:
-        return date(int(found[1]), int(found[2]), int(found[3])) if found else None
+        return date(*map(int, parts)) if parts else None
     except ValueError:
         return None
 
@@ -79,8 +81,22 @@ def ledgers(folder: Folder, day: date, ours: Sequence[Path], pause: Callable[[],
             notices.append(Notice("medium", words, newest.name))
             continue
         chosen.append(read)
-        notices += [Notice("low", f"not read: {newest.name} is newer", path.name) for path in older]
+        notices += [_unread(path, newest) for path in older]
     return Found(tuple(chosen), tuple(notices))
+
+
+def _unread(path: Path, newest: Path) -> Notice:
+    """What is said of a file that a newer one of its family stands for."""
+    words = f"not read: {newest.name} is newer"
+    if day_in(path.name) or family(path.name) == _bare(path) == _bare(newest):
+        return Notice("low", words, path.name)
+    words += ", and files whose names differ in numbers only are taken for versions of one ledger"
+    return Notice("high", f"{words}: give them a name each if both are to be read", path.name)
+
+
+def _bare(path: Path) -> str:
+    """The name without marks of a copy, numbers kept."""
+    return re.sub(r"[\W_]+", " ", _COPY.sub("", path.stem)).strip().casefold()
 
 
 def _age(path: Path, day: date) -> tuple[bool, date, int, str]:

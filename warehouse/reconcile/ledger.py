@@ -106,6 +106,11 @@ class Rejected:
     line: int
 
 
+def counted(number: int, thing: str) -> str:
+    """A number of things, as one says it."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
     """Something a reader must know; severity is high, medium or low."""

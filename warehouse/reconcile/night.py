@@ -134,9 +134,10 @@ def _unlisted(outcome: Outcome, config: Config) -> Iterator[Notice]:
 def _about(ledger: Ledger, source: Source) -> Iterator[Notice]:
     """What the ledgers themselves say against being used."""
     for one in ledger.sources:
-        if one.as_of is not None and one.as_of != source.day:
-            words = f"the ledger is as of {one.as_of}, the snapshot as of {source.day}"
-            yield Notice("high", words, one.name)
+        stated = one.as_of or inbox.day_in(one.name)
+        if stated is not None and stated != source.day:
+            told = "the ledger is as of" if one.as_of else "the ledger's name is of"
+            yield Notice("high", f"{told} {stated}, the snapshot as of {source.day}", one.name)
         if not one.used:
             yield Notice("high", "the ledger has no row that could be used", one.name)
     for place, words in zip(range(_TWICE), stacked_twice(ledger), strict=False):

@@ -1,7 +1,7 @@
 """One reconciliation of one book: both sides read, matched and judged, and what came of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from warehouse.export_source import Source
@@ -11,7 +11,7 @@ from warehouse.reconcile.book import Known
 from warehouse.reconcile.breaks import Break, identified, shown_names
 from warehouse.reconcile.causes import Case, suggested
 from warehouse.reconcile.config import Config
-from warehouse.reconcile.ledger import Ledger, Notice
+from warehouse.reconcile.ledger import Ledger, Notice, counted
 from warehouse.reconcile.match import Result
 from warehouse.reconcile.resolve import Alias
 from warehouse.reconcile.tonight import Prior, known_before, past_of, tonight, with_yesterday
@@ -46,11 +46,12 @@ def reconciled(
     book.side(source, fields)
     taken = resolve.side(connection, ledger, known, config)
     match.compare(connection, fields, taken.rejected)
-    court = Court(fields, config, known.delivered, known.names["portfolio"], taken.rejected)
-    found = judged(match.odd(connection, fields), court)
+    per_asset, unnamed = resolve.tolerances(known, config)
+    rules = (replace(config, per_asset=per_asset), known.delivered, known.names["portfolio"])
+    found = judged(match.odd(connection, fields), Court(fields, *rules, taken.rejected))
     match.settle(connection, {one.pair.no: one.result for one in found})
     broken = [one for one in found if one.result.is_break]
-    prior = past[0]
+    prior, said = past[0], (*known.notices, *ledger.notices)
     ids = identified(config.name, fields, [one.pair.key for one in broken])
     keys = [one.pair.key for one in broken]
     before, notices = known_before(prior, fields, dict(zip(ids, keys, strict=True)))
@@ -58,7 +59,7 @@ def reconciled(
         source,
         fields,
         [
-            Case(one, id_, past_of(before.get(id_)), shown_names(fields, one.pair.key, known.shown))
+            Case(one, id_, past_of(before.get(id_)), _names(one, fields, known))
             for one, id_ in zip(broken, ids, strict=True)
         ],
     )
@@ -79,9 +80,13 @@ def reconciled(
         episodes,
         {id_: one["id"] for id_, one in before.items() if one["id"] != id_},
         taken.aliases,
-        (*known.notices, *ledger.notices, *taken.notices, *notices, *_absent(found, known, fields)),
+        (*said, *taken.notices, *unnamed, *notices, *_absent(found, known, fields)),
         digest,
     )
+
+
+def _names(one: Judged, fields: tuple[str, ...], known: Known) -> dict[str, str]:
+    return shown_names(fields, one.pair.key, known.shown, is_unmapped=one.pair.is_unmapped)
 
 
 def _order(one: Break) -> tuple[str, int, str, str]:
@@ -96,18 +101,18 @@ def _descending(digits: str) -> str:
 
 def _absent(found: Sequence[Judged], known: Known, fields: tuple[str, ...]) -> Sequence[Notice]:
     """One notice for each portfolio that the API did not deliver, not one break for each key."""
-    counted: dict[str, int] = {}
+    keys: dict[str, int] = {}
     for one in found:
         if one.result is Result.NOT_DELIVERED:
             portfolio = one.pair.key[fields.index("portfolio")]
-            counted[portfolio] = counted.get(portfolio, 0) + 1
+            keys[portfolio] = keys.get(portfolio, 0) + 1
     return [
         Notice(
             "high",
             f"portfolio {known.shown['portfolio'].get(one, one)} was not delivered by the API: "
-            f"{number} keys of the ledger could not be compared",
+            f"{counted(number, 'key')} of the ledger could not be compared",
             "snapshot",
             one,
         )
-        for one, number in sorted(counted.items())
+        for one, number in sorted(keys.items())
     ]

@@ -36,6 +36,7 @@ class _Reading:
     head: Header
     rules: Rules
     days: Sequence[date | None]
+    undated: frozenset[int]
     day: date | None
     config: Config
     file: str
@@ -119,10 +120,11 @@ def _read_sheet(
     config, known = settled
     where = f"{file.path.name} {grid.sheet}".strip()
     rules = rules_of(grid, head, known, where)
-    days = dates_of(grid, head, known, where)
+    days, undated = dates_of(grid, head, known, where)
     stated = sorted({one for one in days if one is not None})
     chosen = day if day in stated else (stated[-1] if stated else None)
-    reading = _Reading(number, grid, head, rules, days, chosen, config, file.path.name, lines)
+    about = (config, file.path.name, lines)
+    reading = _Reading(number, grid, head, rules, days, undated, chosen, *about)
     known[head.print] = known.get(head.print, {}) | {
         name: head.titles[place] for name, place in head.columns.items()
     }
@@ -141,7 +143,11 @@ def _others(on: _Reading) -> Iterable[int]:
     rest = range(on.head.row + 1, len(on.grid.rows))
     if not isinstance(on.grid.rows, Cells):
         return rest
-    is_read = None if on.day is None else [one in (None, on.day) for one in on.days]
+    is_read = None
+    if on.day is not None or on.undated:
+        is_read = [
+            one in (None, on.day) and row not in on.undated for row, one in enumerate(on.days)
+        ]
     rows, columns = plain_rows(on.grid.rows, on.head, on.rules, is_read, _is_name)
     places = pc.add(rows, on.grid.line(0))
     on.lines.add_all(columns | {"file": pa.repeat(on.number, len(rows)), "line": places})
@@ -237,6 +243,9 @@ def _unreadable(on: _Reading, row: int, cells: Row, names: tuple[str, ...]) -> t
     for name in ("portfolio", "asset", "venue"):
         if name in columns and not names[FIELDS.index(name)].strip():
             return f"the {name} is blank", raw
+    if row in on.undated:
+        said = as_text(cells[columns["as_of"]]).strip()
+        return f"the date {said[:40]!r} is not understood", raw
     amount = read(cell, on.rules)
     return (amount, raw) if isinstance(amount, str) else ("", raw)
 

@@ -4,14 +4,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from warehouse.reconcile.amounts import total
-from warehouse.reconcile.book import Known, columns
+from warehouse.reconcile.book import Known, columns, shown_asset
 from warehouse.reconcile.config import FIELDS, Config, setting
-from warehouse.reconcile.ledger import Ledger, Notice, Rejected
+from warehouse.reconcile.ledger import Ledger, Notice, Rejected, counted
 from warehouse.reconcile.names import Names, Resolved, folded
 
 UNMAPPED = "?"
@@ -51,6 +52,25 @@ def side(connection: DuckDBPyConnection, ledger: Ledger, known: Known, config: C
     _added_up(connection, ledger.fields)
     rejected = frozenset(_rejected(ledger, resolved))
     return Taken(tuple(aliases), rejected, tuple(_told(ledger, aliases)))
+
+
+def tolerances(known: Known, config: Config) -> tuple[dict[str, Decimal], list[Notice]]:
+    """The tolerance of each asset by its id, written as people write names; notices of no asset.
+
+    Where two names are of one asset the smaller one counts.
+    """
+    names = Names("asset", known.names["asset"], config.aliases.get("asset", {}))
+    found: dict[str, Decimal] = {}
+    notices = []
+    for written, amount in config.per_asset.items():
+        one = names.resolve(written)
+        if one.id is None:
+            meant = f'; perhaps "{shown_asset(one.suggestion)}"' if one.suggestion else ""
+            words = f"[tolerance.asset] in recon.toml names no asset of this book{meant}: unused"
+            notices.append(Notice("low", words, "", written[:1000]))
+        else:
+            found[one.id] = min(amount, found.get(one.id, amount))
+    return found, notices
 
 
 def _rows(connection: DuckDBPyConnection, ledger: Ledger) -> None:
@@ -199,13 +219,14 @@ def _told(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
     for row in ledger.rejected:
         yield Notice("high", f"rejected: {row.reason}", ledger.place(row), row.raw[:1000])
     for one in aliases:
-        if one.how == "unknown":
+        if one.how == "unknown" and one.rows:
             meant = f'; perhaps "{one.suggestion}"' if one.suggestion else ""
             settle = setting(one.written[:60], one.suggestion or "...")
-            words = f"unknown {one.field} in {one.rows} rows{meant}: settle it in recon.toml under "
-            words += f"[alias.{one.field}] by {settle}"
+            words = f"unknown {one.field} in {counted(one.rows, 'row')}{meant}: settle it in "
+            words += f"recon.toml under [alias.{one.field}] by {settle}"
             yield Notice("medium", words, "", one.written[:1000])
     for alias in aliases:
         if alias.how == "folded":
-            words = f"{alias.field} taken for {alias.id} by case and spaces in {alias.rows} rows"
+            rows = counted(alias.rows, "row")
+            words = f"{alias.field} taken for {alias.id} by case and spaces in {rows}"
             yield Notice("low", words, "", alias.written[:1000])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 from warehouse.reconcile.amounts import EXACT, FLOAT_DIGITS, exact, plain
+from warehouse.reconcile.book import shown_asset
 from warehouse.reconcile.config import Config
 from warehouse.reconcile.match import Pair, Result
 
@@ -120,7 +121,7 @@ def _tolerance(pair: Pair, court: Court) -> tuple[Decimal, str]:
         return relative, f"relative {plain(config.relative)}"
     if absolute == 0:
         return Decimal(-1), "none"
-    whose = f" for {asset}" if asset in config.per_asset else ""
+    whose = f" for {shown_asset(asset)}" if asset in config.per_asset else ""
     return absolute, f"absolute {plain(absolute)}{whose}"
 
 

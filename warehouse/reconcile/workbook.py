@@ -96,11 +96,11 @@ def _filled(shown: Shown, sheet: Sheet, styles: Styles) -> Iterator[bytes]:
 
 
 def positions(shown: Shown, start: int, count: int) -> Iterator[list[tuple[Any, ...]]]:
-    """The listed keys with both amounts, how many rows, the result and the number, in order."""
+    """The listed keys by number, both amounts, how many rows, the result, and whether unmapped."""
     is_listed = "true" if shown.rows == shown.keys else f"result <> '{Result.MATCHED.value}'"
     found = shown.source.connection.execute(
-        f"select no, {columns(shown.outcome.fields)}, ledger, snapshot, rows, result from compared "
-        f"where {is_listed} order by no limit {count} offset {start}"
+        f"select no, {columns(shown.outcome.fields)}, ledger, snapshot, rows, result, is_unmapped "
+        f"from compared where {is_listed} order by no limit {count} offset {start}"
     )
     while batch := found.fetchmany(_BATCH):
         yield batch
@@ -108,7 +108,10 @@ def positions(shown: Shown, start: int, count: int) -> Iterator[list[tuple[Any, 
 
 def _values(shown: Shown, batch: Sequence[tuple[Any, ...]]) -> dict[str, Sequence[object]]:
     fields = shown.outcome.fields
-    names = [shown_names(fields, row[1 : len(fields) + 1], shown.shown) for row in batch]
+    names = [
+        shown_names(fields, row[1 : len(fields) + 1], shown.shown, is_unmapped=row[-1])
+        for row in batch
+    ]
     values: dict[str, Sequence[object]] = {
         field: [in_name_cell(one[field]) for one in names] for field in fields
     }

@@ -58,7 +58,7 @@ lists as (
     from venues
     union all
     select
-        type || ' instruments',
+        coalesce(type, 'untyped') || ' instruments',
         venue_id,
         count(*)
     from instruments
@@ -147,12 +147,12 @@ found as (
         'portfolio_renamed',
         portfolios.portfolio_id,
         null,
-        'Portfolio "' || coalesce(earlier.name, '') || '" is now called "'
-        || coalesce(portfolios.name, '') || '".'
+        'Portfolio ' || coalesce('"' || earlier.name || '"', 'without a name')
+        || coalesce(' is now called "' || portfolios.name || '".', ' has no name any more.')
     from portfolios
     inner join portfolios_before as earlier
         on earlier.portfolio_id = portfolios.portfolio_id
-    where earlier.name <> portfolios.name
+    where earlier.name is distinct from portfolios.name
     union all
     select
         'medium',

@@ -6,8 +6,9 @@
 --
 -- asset_id: Asset; assets are never added to each other.
 -- is_custom_asset: Whether the asset is one the organization defined itself.
--- opening_date: Business date of the book that it opens with; NULL when there is none.
--- closing_date: Business date of the book that it closes with.
+-- opening_date: Business date of the book that it opens with; NULL when there is none or it is
+--     empty.
+-- closing_date: Business date of the book that it closes with; NULL when it is empty.
 -- opening: The amount in the opening book; 0 when none is stated.
 -- opening_text: The same, exact.
 -- new_accounts: What accounts hold that the opening book does not list.
