@@ -14,6 +14,6 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     answer = guarded_query.ask(nightbook.layout.database, arguments.sql, arguments.limit)
     sys.stdout.write(FORMATS[arguments.format](answer).rstrip("\n") + "\n")
     if answer.is_cut:
-        shown = "row is" if arguments.limit == 1 else "rows are"
-        print(f"Only the first {arguments.limit} {shown} shown (--limit).", file=sys.stderr)
+        rows = "row is" if arguments.limit == 1 else f"{arguments.limit} rows are"
+        print(f"Only the first {rows} shown (--limit).", file=sys.stderr)
     return 0

@@ -49,6 +49,7 @@ def test_help_is_as_we_know_it(
         (("tables", "nothing_like_it"), 2),
         (("query", "select * from nothing_like_it"), 1),
         (("query", "delete from balances"), 1),
+        (("query", "select 1", "--limit=-1"), 2),
         (("sandbox", "--fault", "nothing-like-it"), 2),
         (("accept", "nothing-like-it"), 2),
         (("snapshots",), 0),
@@ -86,7 +87,7 @@ def test_query_formats_keep_every_digit(nights: Keeper) -> None:
     assert (one, two) == ({"x": "123456789012345678.000000000000000001"}, {"x": "2"})
     cut = nights("query", sql, "--limit", "1")
     assert "123456789012345678.000000000000000001" in cut.out
-    assert cut.err == "Only the first 1 rows are shown (--limit).\n"
+    assert cut.err == "Only the first row is shown (--limit).\n"
 
 
 def test_api_to_a_pipe_is_the_body_itself(nights: Keeper) -> None:

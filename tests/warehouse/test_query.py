@@ -62,6 +62,8 @@ def test_odd_names_survive_and_do_not_move_the_cursor(database: Path) -> None:
         ("[0.1, null]", '["0.1", null]', ["0.1", None]),
         ("{a: 0.1}", '{"a": "0.1"}', {"a": "0.1"}),
         ("0.5::double", "0.5", 0.5),
+        ("'nan'::double", "nan", "nan"),
+        ("['-inf'::float]", '["-inf"]', ["-inf"]),
         ("null", "", None),
     ],
 )
@@ -76,6 +78,8 @@ def test_columns_of_one_name_are_all_kept(database: Path) -> None:
     """JSON objects hold every column, also where two have the same name."""
     answer = run(database, "select 1 as x, 2 as x")
     assert json.loads(as_json(answer)) == [{"x": 1, "x_2": 2}]
+    answer = run(database, "select 1 as a, 2 as a, 3 as a_2")
+    assert json.loads(as_json(answer)) == [{"a": 1, "a_3": 2, "a_2": 3}]
 
 
 def test_a_long_answer_is_cut_and_says_so(database: Path) -> None:

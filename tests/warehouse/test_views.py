@@ -240,11 +240,12 @@ def test_portfolios_that_vanish_or_change_their_name_are_found(tmp_path: Path) -
     renamed = [
         line | {"name": f"New {line['portfolio_id']}"} for line in new.rows["portfolios"][:1]
     ]
-    renamed += new.rows["portfolios"][1:]
+    renamed += [line | {"name": None} for line in new.rows["portfolios"][1:]]
     new = replace(new, rows={**new.rows, "portfolios": renamed})
     published(layout, [old, new], "a")
     assert ask(layout, "select kind, words from findings order by all") == [
         ("portfolio_renamed", 'Portfolio "Portfolio p2" is now called "New p2".'),
+        ("portfolio_renamed", 'Portfolio "Portfolio p3" has no name any more.'),
         (
             "portfolio_vanished",
             'Portfolio "Portfolio p1" was in the book before and is not in this one.',
@@ -387,17 +388,19 @@ def test_as_of_is_the_same_query_over_another_day() -> None:
 @pytest.mark.parametrize(
     ("count", "is_told"), [(99, False), (100, True), (250, True), (300, False), (1000, True)]
 )
+@pytest.mark.parametrize(("type_", "named"), [("spot", "spot"), (None, "untyped")])
 def test_a_round_count_of_records_is_a_loud_finding(
-    count: int, tmp_path: Path, *, is_told: bool
+    count: int, type_: str | None, named: str, tmp_path: Path, *, is_told: bool
 ) -> None:
     """A list of exactly 100, 250 or 1,000 records is what the first page of several looks like."""
     layout = Layout(tmp_path)
-    listed = [INSTRUMENT | {"instrument_id": f"i{number}"} for number in range(count)]
+    about = {"type": type_}
+    listed = [INSTRUMENT | about | {"instrument_id": f"i{number}"} for number in range(count)]
     listed += [INSTRUMENT | {"instrument_id": "f", "type": "future"}]
     venues = [{"venue_id": "v1", "trading_status": "trading"}]
     published(layout, [night(TONIGHT, [], {"instruments": listed, "venues": venues})], "a")
     words = (
-        f"The list of spot instruments has exactly {count} records: see whether it is whole, or "
+        f"The list of {named} instruments has exactly {count} records: see whether it is whole, or "
         "one page of several."
     )
     found = ask(layout, "select severity, kind, venue_id, words from findings")

@@ -15,7 +15,9 @@ from warehouse.reconcile.store import Folder
 
 _DAY = re.compile(r"(20[0-9]{2})[-_.]?(0[1-9]|1[0-2])[-_.]?(0[1-9]|[12][0-9]|3[01])")
 _DAY_FIRST = re.compile(r"(0?[1-9]|[12][0-9]|3[01])\.(0?[1-9]|1[0-2])\.(20[0-9]{2})")
-_COPY = re.compile(r"[\W_]*(copy|kopie|copie|copia|\([0-9]+\)|final|new|v[0-9]+)\b", re.IGNORECASE)
+_COPY = re.compile(
+    r"[\W_]*(copy|kopie|copie|copia|\([0-9]+\)|final|new|v[0-9]+)(?!\w)", re.IGNORECASE
+)
 _WORKBOOKS = (".xlsx", ".xlsm", ".ods")
 
 
@@ -88,7 +90,7 @@ def ledgers(folder: Folder, day: date, ours: Sequence[Path], pause: Callable[[],
 def _unread(path: Path, newest: Path) -> Notice:
     """What is said of a file that a newer one of its family stands for."""
     words = f"not read: {newest.name} is newer"
-    if day_in(path.name) or family(path.name) == _bare(path) == _bare(newest):
+    if day_in(path.name) or _bare(path) == _bare(newest):
         return Notice("low", words, path.name)
     words += ", and files whose names differ in numbers only are taken for versions of one ledger"
     return Notice("high", f"{words}: give them a name each if both are to be read", path.name)
