@@ -11,12 +11,16 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from assets.resources import Nightbook
+from assets.steady import Steady
 from assets.words import is_ours
 
 FAILED, BAD_INPUT = 1, 2
+LAST_PORT = 65535
+# Commands of which nothing is left but what they print.
+ANSWERS = {"api", "doctor", "query", "snapshots", "status", "tables", "verify"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,14 @@ def whole(text: str) -> int:
     number = int(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"{text!r} is less than 0")
+    return number
+
+
+def port(text: str) -> int:
+    """A port of this machine. Raises as `whole` does."""
+    number = whole(text)
+    if number > LAST_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is more than {LAST_PORT}")
     return number
 
 
@@ -173,7 +185,7 @@ COMMANDS = (
         "sandbox",
         "the API on this machine, with an invented world, and faults to rehearse",
         (
-            argument("--port", type=int, default=0, help="0 takes a free one"),
+            argument("--port", type=port, default=0, help="0 takes a free one"),
             argument(
                 "--fault",
                 action="append",
@@ -186,7 +198,7 @@ COMMANDS = (
     Command(
         "dev",
         "the Dagster UI and daemon for this home, on this machine only",
-        (argument("--port", type=int, default=3000),),
+        (argument("--port", type=port, default=3000),),
     ),
 )
 
@@ -220,14 +232,37 @@ def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) 
         return BAD_INPUT
     if arguments.home:
         os.environ["NIGHTBOOK_HOME"] = arguments.home
+    out, errors = Steady(sys.stdout), Steady(sys.stderr)
+    with (
+        contextlib.redirect_stdout(cast("Any", out)),
+        contextlib.redirect_stderr(cast("Any", errors)),
+    ):
+        code = _done(arguments, nightbook or Nightbook())
+        out.flush()
+        return _unsaid(arguments, out, code)
+
+
+def _unsaid(arguments: argparse.Namespace, out: Steady, code: int) -> int:
+    """The exit code, which what was not said changes only where it was all that was asked for.
+
+    A reader that goes away, `head` for instance, has had enough.
+    """
+    if out.error is None or isinstance(out.error, BrokenPipeError):
+        return code
+    print(
+        f"Standard output could not be written ({out.error}): what nightbook {arguments.command} "
+        "said is lost, what it did is done.",
+        file=sys.stderr,
+    )
+    return code or FAILED * (arguments.command in ANSWERS)
+
+
+def _done(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     try:
         # Only the chosen command is imported: Dagster alone takes longer than a query may.
         module = importlib.import_module(f"assets.commands.{arguments.module}")
-        code: int = module.run(arguments, nightbook or Nightbook())
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader of our output, `head` for instance, has enough
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code: int = module.run(arguments, nightbook)
+    except BrokenPipeError:  # of a body that goes out as bytes
         return 0
     except KeyboardInterrupt:
         print("Stopped. What was not finished leaves nothing; run it again.", file=sys.stderr)

@@ -11,11 +11,12 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 
 import dagster as dg
+from dagster._core.instance.ref import InstanceRef
 
 from warehouse.layout import Layout, make_directory
 
@@ -40,13 +41,16 @@ def make_instance(layout: Layout) -> Path:
 
 
 @contextlib.contextmanager
-def opened(layout: Layout) -> Iterator[dg.DagsterInstance]:
-    """The instance of a home, without Dagster's own chatter."""
+def opened(
+    layout: Layout, settings: Mapping[str, object] | None = None
+) -> Iterator[dg.DagsterInstance]:
+    """The instance of a home, without Dagster's own chatter; `settings` go before its file's."""
     home = make_instance(layout)
     logging.getLogger("dagster").setLevel(logging.CRITICAL)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with dg.DagsterInstance.from_config(str(home)) as instance:
+        reference = InstanceRef.from_dir(str(home), overrides=settings)
+        with dg.DagsterInstance.from_ref(reference) as instance:
             yield instance
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 
 import dagster as dg
+from dagster._core.errors import DagsterExecutionInterruptedError
 
 from assets.alerts import Alert
 from assets.automation import NIGHTLY
@@ -17,6 +18,14 @@ from assets.resources import Nightbook
 from assets.steps import said
 
 SILENT = configured("CRITICAL")
+# What the steps print goes to whoever typed the command. Dagster would copy it by four processes a
+# step, which shout when a person presses Ctrl-C.
+NOT_CAPTURED = {
+    "compute_logs": {
+        "module": "dagster._core.storage.noop_compute_log_manager",
+        "class": "NoOpComputeLogManager",
+    }
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,7 @@ class Ran:
 def run_night(nightbook: Nightbook, day: date, run_id: str | None = None) -> Ran:
     """The nightly job for one date, here, recorded in Dagster, under an id where one is given."""
     layout = nightbook.layout
-    with opened(layout) as instance, alive(layout) as name:
+    with opened(layout, NOT_CAPTURED) as instance, alive(layout) as name:
         job = assemble(nightbook).resolve_job_def(NIGHTLY)
         dead = close_dead_runs(layout, instance, launched=False)
         result = job.execute_in_process(
@@ -51,6 +60,8 @@ def run_night(nightbook: Nightbook, day: date, run_id: str | None = None) -> Ran
             run_id=run_id,
         )
         alerts = tuple(_alerts(nightbook, instance, dead, result))
+    if any(map(_is_interrupted, result.all_events)):
+        raise KeyboardInterrupt
     failures = list(_failures(result))
     return Ran(
         result.success,
@@ -75,6 +86,13 @@ def _alerts(
         found.append(failed(nightbook, result.dagster_run, events, ""))
     yield from filter(None, found)
     yield from unreconciled(nightbook, result.dagster_run, result.all_events)
+
+
+def _is_interrupted(event: dg.DagsterEvent) -> bool:
+    """Whether a step ended because a person stopped it: Dagster makes a failure of Ctrl-C."""
+    error = event.step_failure_data.error if event.is_step_failure else None
+    kinds = {error.cls_name, error.cause.cls_name if error.cause else None} if error else set()
+    return DagsterExecutionInterruptedError.__name__ in kinds
 
 
 def _failures(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, str]]:

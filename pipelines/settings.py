@@ -29,6 +29,7 @@ MOST_CONCURRENT = 64
 UNCARRIED = "holds a space or a letter that is not visible ASCII: copy it again."
 LONGEST_SECRET = 64 * 1024
 NO_ORIGIN = "is no origin: give scheme, host and perhaps a port, like https://api.example.com."
+NO_PATH = "[]?%\\"
 DIGITS = 9
 SHOWN = 80
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9.+-]*://")
@@ -121,10 +122,16 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
 def _home(variables: Mapping[str, str], complaints: list[str]) -> Path:
     text = variables["NIGHTBOOK_HOME"]
     try:
-        return Path(text).expanduser().absolute()
+        home = Path(text).expanduser().absolute()
     except RuntimeError:
         complaints.append(f"NIGHTBOOK_HOME is {text[:SHOWN]!r}: no such user has a home here.")
         return Path.cwd()
+    if odd := sorted(set(str(home)) & set(NO_PATH)):
+        complaints.append(
+            f"NIGHTBOOK_HOME is {text[:SHOWN]!r}: {' '.join(odd)} in a path is read in its own way "
+            "by Dagster, SQLite or DuckDB. Choose a plainer path."
+        )
+    return home
 
 
 def _timezone(variables: Mapping[str, str], complaints: list[str]) -> ZoneInfo:

@@ -20,11 +20,30 @@ class WriterBusy(Exception):
         )
 
 
+class HomeReadOnly(Exception):
+    """A home in which nothing can be written."""
+
+    exit_code = 2
+
+    def __init__(self, layout: Layout, doing: str, error: OSError) -> None:
+        super().__init__(
+            f"{layout.home} cannot be written ({error.strerror}): {doing} did not begin, and "
+            "nothing was changed. It is to be a folder of the user who runs nightbook, on a disk "
+            "that can be written: mend that, or choose another by NIGHTBOOK_HOME or --home."
+        )
+
+
 @contextlib.contextmanager
 def the_writer(layout: Layout, doing: str, now: datetime) -> Iterator[None]:
-    """Be the only writer of a home while the `with` lasts; raises `WriterBusy` at once."""
-    make_directory(layout.home)
-    descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT, FILE_MODE)
+    """Be the only writer of a home while the `with` lasts.
+
+    Raises `WriterBusy` at once, and `HomeReadOnly` where nobody could write here.
+    """
+    try:
+        make_directory(layout.home)
+        descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT, FILE_MODE)
+    except OSError as error:
+        raise HomeReadOnly(layout, doing, error) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

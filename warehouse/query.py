@@ -60,14 +60,22 @@ class Described:
 def opened(database: Path) -> DuckDBPyConnection:
     """The warehouse, read-only, with no way to files, network or extensions, and locked so.
 
-    Raises `FileNotFoundError` where nothing has been published yet.
+    Raises `FileNotFoundError` where nothing has been published yet, `QueryFailed` where it is
+    damaged.
     """
     if not database.exists():
         raise FileNotFoundError(
             f"There is no warehouse at {database} yet. Take a first night with `nightbook run`, or "
             "try `nightbook demo`."
         )
-    connection = duckdb.connect(str(database), read_only=True, config=dict(_HARDENED))
+    try:
+        connection = duckdb.connect(str(database), read_only=True, config=dict(_HARDENED))
+    except duckdb.Error as error:
+        raise QueryFailed(
+            f"The warehouse {database} cannot be read: {str(error).splitlines()[0]}. Nothing was "
+            "changed. `nightbook verify` tells what is damaged, and `nightbook rebuild` makes it "
+            "anew from the lake."
+        ) from error
     # Within one process DuckDB shares what is open: the second reader finds it locked already.
     if not _is_locked(connection):
         connection.execute("set global TimeZone = 'UTC'")

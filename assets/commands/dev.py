@@ -12,6 +12,7 @@ from assets.resources import Nightbook
 from warehouse.layout import Layout
 
 LOOPBACK = "127.0.0.1"
+LAST = 65535
 
 
 class NotStarted(Exception):
@@ -21,13 +22,13 @@ class NotStarted(Exception):
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Start Dagster and stay until it is stopped: Ctrl-C, or SIGTERM from a supervisor."""
     layout = nightbook.layout
-    _require_free(arguments.port)
+    require_free(arguments.port, "dev")
     with os.fdopen(reap(nightbook)) as lock:
         print(f"Dagster for {layout.home}: http://{LOOPBACK}:{arguments.port}   (Ctrl-C stops it)")
         print("It has no login and can start runs with your key: do not open this port to others.")
         sys.stdout.flush()
         command = [sys.executable, "-m", "dagster", "dev", "-m", "assets.definitions"]
-        command += ["-h", LOOPBACK, "-p", str(arguments.port)]
+        command += ["-d", str(layout.dagster), "-h", LOOPBACK, "-p", str(arguments.port)]
         command += [] if sys.stderr.isatty() else ["--log-format", "json"]
         return _stay(command, layout, lock.fileno())
 
@@ -35,6 +36,8 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 def _stay(command: list[str], layout: Layout, lock: int) -> int:
     """Wait for Dagster to end; it has the lock as well, so that a kill of ours frees nothing."""
     quiet = {"PYTHONWARNINGS": "ignore", "NIGHTBOOK_HOME": str(layout.home)}
+    # Nothing in the folder it starts in, such as the `warehouse` of a home, is taken for a module.
+    quiet["PYTHONSAFEPATH"] = "1"
     asked: list[int] = []
     started: list[subprocess.Popen[bytes]] = []
 
@@ -54,7 +57,8 @@ def _stay(command: list[str], layout: Layout, lock: int) -> int:
     return 0 if asked else code
 
 
-def _require_free(port: int) -> None:
+def require_free(port: int, command: str) -> None:
+    """Raises `NotStarted` where something else has the port; 0 takes a free one."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -62,5 +66,5 @@ def _require_free(port: int) -> None:
         except OSError as error:
             raise NotStarted(
                 f"Port {port} of this machine cannot be used ({error.strerror}). Nothing was "
-                "started. Choose another: nightbook dev --port 3001"
+                f"started. Choose another: nightbook {command} --port {port % LAST + 1}"
             ) from None

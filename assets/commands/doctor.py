@@ -3,7 +3,7 @@
 import argparse
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -12,6 +12,7 @@ from dagster._utils.schedules import schedule_execution_time_iterator
 from assets.alerts import Alert, command, deliver
 from assets.demo_home import is_demo
 from assets.resources import Nightbook
+from assets.words import is_ours
 from pipelines import snapshots
 from pipelines.edge.auth import Credentials
 from pipelines.edge.client import Check, EdgeClient
@@ -46,16 +47,26 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         findings += [Finding("settings", is_well=False, words=one) for one in wrong.complaints]
     home = settings or _without_api(nightbook)
     if home is not None:
-        findings += [_disk(Layout(home.home))]
+        findings += _looked("disk", lambda: [_disk(Layout(home.home))])
     if settings is not None:
-        findings += _service(nightbook, settings)
+        findings += _looked("reach", lambda: list(_service(nightbook, settings)))
     if home is not None:
         now = nightbook.now()
-        findings += [_warehouse(Layout(home.home), now), _schedule(home, now)]
+        findings += _looked("warehouse", lambda: [_warehouse(Layout(home.home), now)])
+        findings += _looked("schedule", lambda: [_schedule(home, now)])
         findings += _channels(home) if arguments.alert else ()
     for one in findings:
         print(f"{'✓' if one.is_well else '✗'} {one.what:<10} {one.words}")
     return code or (0 if all(one.is_well for one in findings) else FAILED)
+
+
+def _looked(what: str, look: Callable[[], list[Finding]]) -> list[Finding]:
+    """What a look found; one that fails is a finding as well, and the others are still made."""
+    try:
+        return look()
+    except Exception as error:  # noqa: BLE001 - a doctor tells of whatever is wrong
+        words = str(error) if is_ours(error) else f"{type(error).__name__}: {error}"
+        return [Finding(what, is_well=False, words=words)]
 
 
 def _without_api(nightbook: Nightbook) -> Settings | None:

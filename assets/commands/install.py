@@ -7,6 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from assets.resources import Nightbook
+from pipelines import settings
+from pipelines.settings import SettingsWrong
 from warehouse.layout import Layout, make_directory
 
 UNITS = ("nightbook-daemon.service", "nightbook-web.service")
@@ -23,7 +25,7 @@ class NotInstalled(Exception):
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Write the units; starts nothing, and says what does."""
     layout = nightbook.layout
-    nightbook.settings(api=True)
+    _require_settings(Path.cwd() / ".env")
     into = Path(arguments.into).resolve() if arguments.into else _place()
     is_system = into == SYSTEM
     texts = {name: rendered(name, layout, Path.cwd(), is_system=is_system) for name in UNITS}
@@ -40,6 +42,18 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     if not is_system:
         print("  loginctl enable-linger   (so that it runs while you are not logged in)")
     return 0
+
+
+def _require_settings(file: Path) -> None:
+    """A unit is given nothing of this shell: what counts is what it will read in `.env`."""
+    try:
+        settings.read(settings.environment(file.parent, {}), api=True)
+    except SettingsWrong as wrong:
+        raise NotInstalled(
+            f"The units would read their settings from {file}, and from nothing else, which is not "
+            f"enough: {' '.join(wrong.complaints)} Nothing was written. Write them into that file "
+            "(cp .env.example .env), or type this where it lies."
+        ) from None
 
 
 def _place() -> Path:

@@ -3,6 +3,7 @@
 import argparse
 import time
 
+from assets.commands.dev import require_free
 from assets.resources import Nightbook
 from pipelines.sandbox import faults
 from pipelines.sandbox.application import application
@@ -28,6 +29,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     except ValueError as error:
         raise NoSuchFault(str(error)) from None
     app = application(LivingWorld(), DEMO_KEYS, unix_ms, faults=chosen)
+    require_free(arguments.port, "sandbox")
     with serve(app, port=arguments.port, faults=chosen) as served:
         print(f"The sandbox answers at {served.origin} until Ctrl-C. In another terminal:\n")
         print(f"  export NIGHTBOOK_API_URL={served.origin}")

@@ -1,0 +1,51 @@
+"""Standard output that never decides whether work is done: a log may be full, closed or gone."""
+
+import os
+from pathlib import Path
+from typing import Any, TextIO
+
+
+class Steady:
+    """A text stream in front of another: once that one fails, what is said is dropped.
+
+    `error` is why. A letter that the other cannot show is shown by its number.
+    """
+
+    def __init__(self, out: TextIO | None) -> None:
+        # A process may be started with standard output closed; this one lasts as long as it.
+        self._out = out or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - see above
+        self.error: OSError | ValueError | None = None
+        if hasattr(self._out, "reconfigure"):
+            self._out.reconfigure(errors="backslashreplace")
+
+    def write(self, text: str) -> int:
+        """Say it, where that is still possible."""
+        if self.error is None:
+            try:
+                self._out.write(text)
+            except (OSError, ValueError) as error:
+                self.error = error
+        return len(text)
+
+    def flush(self) -> None:
+        """Have said all of it, where that is still possible."""
+        if self.error is None:
+            try:
+                self._out.flush()
+            except (OSError, ValueError) as error:
+                self.error = error
+        if self.error is not None:
+            self._to_nowhere()
+
+    def _to_nowhere(self) -> None:
+        """Python says once more what was not said when it ends, and would then fail."""
+        try:
+            descriptor = self._out.fileno()
+        except (OSError, ValueError, AttributeError):
+            return
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, descriptor)
+        os.close(nowhere)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._out, name)
