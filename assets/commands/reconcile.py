@@ -82,9 +82,13 @@ def _break(one: dict[str, Any]) -> str:
 
 def _listed(lines: list[str], word: str) -> None:
     for line in lines[:SHOWN]:
-        print("  " + "".join(char if char.isprintable() else " " for char in line))
+        print(f"  {_printable(line)}")
     if len(lines) > SHOWN:
         print(f"  and {len(lines) - SHOWN} more {word}s: the workbook lists them all")
+
+
+def _printable(line: str) -> str:
+    return "".join(char if char.isprintable() else " " for char in line)
 
 
 def _history(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
@@ -113,11 +117,12 @@ def _sign(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 def _verify(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     checked = desk.verify(_folder(nightbook), Path(arguments.what or ""))
     if checked.is_whole:
-        print(f"✓ {checked.file}: every exact figure is that of run {checked.run_id}.")
-        return 0
+        print(f"✓ {checked.words}")
     for difference in checked.differences:
-        print(f"✗ {difference}")
-    return 1
+        print(f"✗ {_printable(difference)}")
+    for words in checked.uncompared:
+        print(f"  {words}")
+    return 0 if checked.is_whole else 1
 
 
 STEPS: dict[str, Step] = {

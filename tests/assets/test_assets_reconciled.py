@@ -52,6 +52,25 @@ def test_what_was_reconciled_can_be_asked_for(copied: Keeper) -> None:
     assert {name: again[name] for name in kept} == {name: everything[name] for name in kept}
 
 
+def test_verify_says_what_it_compared_and_names_an_edit(copied: Keeper) -> None:
+    """Code 0 tells rows and sheets, 1 the cell; without the file of all keys it claims less."""
+    planted(copied)
+    later(copied, "reconcile", "run")
+    (book,) = (copied.home / "reconcile" / "out").rglob("recon_*.xlsx")
+    whole = later(copied, "reconcile", "verify", str(book))
+    assert whole.code == 0
+    assert re.search(r"✓ .* rows of Tie-out, .* rows of All positions are those of", whole.out)
+    made = openpyxl.load_workbook(book)
+    made["Tie-out"]["K3"] = "1e9"
+    made.save(copied.home / "forged.xlsx")
+    (every,) = book.parent.glob("*.parquet")
+    every.unlink()
+    forged = later(copied, "reconcile", "verify", str(copied.home / "forged.xlsx"))
+    assert forged.code == 1
+    assert re.search(r"✗ Tie-out, asset / .*: ledger was .* and is now '1e9'", forged.out)
+    assert "All positions was not compared" in forged.out
+
+
 def test_a_file_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
     """With a damaged result the next night is published, says so, and ops keeps what it had."""
     planted(copied)

@@ -10,9 +10,11 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+import python_calamine
+
 from warehouse.export_source import book
 from warehouse.layout import written_aside
-from warehouse.reconcile import night, published, record, rehearsal, signing, store, template
+from warehouse.reconcile import night, proof, published, record, rehearsal, signing, store, template
 from warehouse.reconcile.annotations import ACCEPTED
 from warehouse.reconcile.config import TEMPLATE, read_config
 from warehouse.reconcile.ledger import Notice, counted
@@ -78,16 +80,33 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What differs between a workbook and the result it shows; nothing where it is `whole`."""
+    """What differs between a workbook and the result it shows; nothing where it is whole.
+
+    `compared` says which rows of which sheets were held against it, `uncompared` why others were
+    not.
+    """
 
     file: Path
     run_id: str
     differences: tuple[str, ...]
+    compared: tuple[str, ...]
+    uncompared: tuple[str, ...]
 
     @property
     def is_whole(self) -> bool:
-        """Whether every exact figure is as it was."""
+        """Whether everything that was compared is as it was."""
         return not self.differences
+
+    @property
+    def words(self) -> str:
+        """What may be said where it is whole."""
+        *others, last = self.compared
+        rows = f"{', '.join(others)} and {last}" if others else last
+        return (
+            f"{self.file}: names, results, counts and exact texts of {rows} are those of run "
+            f"{self.run_id}. Number cells, formulas, other columns and other sheets were not "
+            "compared."
+        )
 
 
 def init(database: Path, folder: Path) -> Begun:
@@ -230,18 +249,27 @@ def sign(
 
 
 def verify(folder: Path, file: Path) -> Verified:
-    """Hold the exact figures of a workbook against the stored result; edits are named.
+    """Hold names, results and exact figures of a workbook against the stored result.
 
-    Raises `NotReconciled` where the file is no workbook of ours or its run is not known.
+    Raises `NotReconciled` where the file is no workbook of ours, its run is not known, or a sheet
+    cannot be read.
     """
     kept = Folder(folder)
-    read = edited(file, file.read_bytes()) if file.is_file() else None
+    content = file.read_bytes() if file.is_file() else b""
+    read = edited(file, content) if content else None
     found = store.result_of(kept, read.run_id) if read else None
     if read is None or found is None:
         raise NotReconciled(
             f"{file.name} is no workbook of a run that this folder knows. Nothing was verified."
         )
-    return Verified(file, read.run_id, tuple(record.edits(read, found)))
+    try:
+        held = proof.held(kept, content, found)
+    except python_calamine.CalamineError as error:
+        raise NotReconciled(
+            f"A sheet of {file.name} cannot be read ({error}): it is damaged. Nothing was "
+            "verified. Take the workbook from where it was written, or from the backup."
+        ) from error
+    return Verified(file, read.run_id, held.differences, held.compared, held.uncompared)
 
 
 def ops_rows(folder: Path) -> dict[str, list[dict[str, Any]]]:

@@ -5,16 +5,19 @@ Beside the workbook, and whole however many keys there are: a sheet has its end,
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract import literal
 from warehouse.export_parquet import streamed
 from warehouse.reconcile.book import CUSTOM
+from warehouse.reconcile.refusals import NotReconciled
 from warehouse.reconcile.resolve import copied
 from warehouse.reconcile.shown import Shown
 
@@ -32,6 +35,8 @@ _WORDS = {
     "result": "What is said of the key.",
     "break_id": "Its break, NULL where it is none.",
 }
+_IDS = {"portfolio": "portfolio_id", "venue": "venue_id", "account": "account_name"}
+_SAID = ("ledger_text", "snapshot_text", "ledger_rows", "result", "break_id")
 _KEY = {
     "portfolio": "portfolio as portfolio_id",
     "asset": f"case when {_CUSTOM} then left(asset, length(asset) - 1) else asset end as asset_id, "
@@ -58,6 +63,31 @@ def write(shown: Shown, path: Path) -> None:
     )
     about = {"nightbook.run": shown.run_id, "nightbook.snapshot": shown.source.snapshot_id}
     streamed(found, path, _WORDS, about)
+
+
+def kept(path: Path, run_id: str, fields: Sequence[str]) -> pa.Table:
+    """Every key of a run again: its fields as their ids, then the amounts and what was said.
+
+    Raises `NotReconciled` where the file is not there, not whole, or of another run.
+    """
+    then = "`nightbook reconcile run` writes it for its newest result."
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            told = (file.schema_arrow.metadata or {}).get(b"nightbook.run", b"").decode()
+            if told != run_id:
+                raise NotReconciled(
+                    f"{path.name} is of run {told or 'unknown'}, not {run_id}. {then}"
+                )
+            found = file.read()
+        if "asset" in fields:
+            custom = pc.binary_join_element_wise(found["asset_id"], CUSTOM, "")
+            asset = pc.if_else(found["is_custom_asset"], custom, found["asset_id"])
+            found = found.append_column("asset", asset)
+        given = {name: found[_IDS.get(name, name)] for name in fields}
+        return pa.table(given | {name: found[name] for name in _SAID})
+    except (OSError, pa.ArrowException, KeyError) as error:
+        what = "is not there" if isinstance(error, FileNotFoundError) else "cannot be read"
+        raise NotReconciled(f"{path.name} {what} in {path.parent.name}. {then}") from error
 
 
 def _named(connection: DuckDBPyConnection, ids: Mapping[int, str]) -> None:

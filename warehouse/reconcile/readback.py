@@ -31,7 +31,7 @@ _WHEN = re.compile(r"<(?:dcterms:modified|dc:date)[^>]*>([^<]*)<")
 class Edited:
     """One workbook as it was found: what it was made from, and what is written in it.
 
-    `rows` are fields by break id; `numbers` its exact texts by break id, for `verify` alone.
+    `rows` are fields by break id.
     """
 
     path: Path
@@ -41,7 +41,6 @@ class Edited:
     who: str
     at: datetime
     rows: Mapping[str, Mapping[str, str]]
-    numbers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     signed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
@@ -65,7 +64,6 @@ def edited(path: Path, content: bytes) -> Edited | None:
     found = [one for rows in sheets if (one := _table(rows)) is not None]
     if not found or "run_id" not in made_from:
         return None
-    rows, numbers = found[0]
     who, at = _about(path, content)
     revision = made_from.get("base_revision", "0")
     return Edited(
@@ -75,8 +73,7 @@ def edited(path: Path, content: bytes) -> Edited | None:
         int(revision) if revision.isdigit() else 0,
         who,
         at,
-        rows,
-        numbers,
+        found[0],
         dict(_signed(sheets)),
     )
 
@@ -92,9 +89,7 @@ def _beside(sheets: Sequence[Sequence[Sequence[object]]], labels: Sequence[str])
     return found
 
 
-def _table(
-    rows: Sequence[Sequence[object]],
-) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]] | None:
+def _table(rows: Sequence[Sequence[object]]) -> dict[str, dict[str, str]] | None:
     """The table of breaks on a sheet, by its header, which may stand anywhere near the top."""
     for number, row in enumerate(rows[:_LOOKED_AT]):
         titles = [folded(as_text(cell)) for cell in row]
@@ -106,12 +101,7 @@ def _table(
             people = {
                 name.replace(" ", "_"): titles.index(name) for name in TITLES if name in titles
             }
-            exact = {
-                name: titles.index(f"{name}, exact")
-                for name in ("ledger", "snapshot", "difference")
-                if f"{name}, exact" in titles
-            }
-            return _cells(below, place, people), _cells(below, place, exact)
+            return _cells(below, place, people)
     return None
 
 

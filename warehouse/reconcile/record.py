@@ -3,20 +3,18 @@
 import csv
 import hashlib
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from warehouse.export_source import Source
 from warehouse.layout import written_aside
 from warehouse.reconcile import positions, store, workbook
+from warehouse.reconcile.annotations import in_cell
 from warehouse.reconcile.config import Config
 from warehouse.reconcile.ledger import Ledger
 from warehouse.reconcile.outcome import Outcome
-from warehouse.reconcile.paper import fixed
-from warehouse.reconcile.readback import Edited
 from warehouse.reconcile.shown import Shown
 from warehouse.reconcile.store import Folder, Json
 
@@ -70,6 +68,7 @@ def kept(folder: Folder, shown: Shown, config: Config, given: Given) -> Json:
         "resolved": list(shown.resolved),
         "episodes": dict(outcome.episodes),
         "ties": [asdict(one) for one in shown.ties],
+        "workbook": {"names": _names(shown), "rolled": _rolled(shown)},
         "sources": [asdict(one) for one in shown.ledger.sources],
         "notices": [asdict(one) for one in shown.notices],
         "evidence": dict(shown.evidence),
@@ -78,6 +77,20 @@ def kept(folder: Folder, shown: Shown, config: Config, given: Given) -> Json:
     }
     store.add_result(folder, result)
     return store.result(folder, shown.day) or result
+
+
+def _names(shown: Shown) -> dict[str, dict[str, str]]:
+    """The names that the workbook shows for ids, of those that are in it: every key is in a tie."""
+    made: dict[str, dict[str, str]] = {}
+    for one in shown.ties:
+        name = shown.shown.get(one.level, {}).get(one.of, one.of)
+        if name != one.of:
+            made.setdefault(one.level, {})[one.of] = name
+    return made
+
+
+def _rolled(shown: Shown) -> list[list[str]]:
+    return [[in_cell(text) for text in one.line] for one in shown.rolled]
 
 
 def written(folder: Folder, shown: Shown) -> tuple[Path, ...]:
@@ -97,23 +110,3 @@ def written(folder: Folder, shown: Shown) -> tuple[Path, ...]:
         file.write(table.getvalue().encode())
     store.add_seen(folder, [hashlib.sha256(book_path.read_bytes()).hexdigest()])
     return book_path, csv_path, positions_path
-
-
-def edits(read: Edited, found: Json) -> Iterator[str]:
-    """What in a workbook is not as it was written: such figures are ignored, and told here."""
-    known = store.by_id(found)
-    for break_id, cells in read.numbers.items():
-        one = known.get(break_id)
-        if one is None:
-            yield f"{break_id} is no break of run {read.run_id}"
-            continue
-        wanted: Mapping[str, Any] = {
-            "ledger": fixed(one["ledger"]),
-            "snapshot": fixed(one["snapshot"]),
-            "difference": one["difference"],
-        }
-        for name, text in cells.items():
-            if text != wanted[name]:
-                yield f"{break_id}: {name} was {wanted[name]} and is now {text[:60]!r}"
-    for break_id in known.keys() - read.numbers.keys():
-        yield f"{break_id} is missing"

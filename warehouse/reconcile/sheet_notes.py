@@ -3,6 +3,7 @@
 from warehouse.reconcile.book import shown_asset
 from warehouse.reconcile.paper import Heading, Paper
 from warehouse.reconcile.shown import EVIDENCE, MAPPING, NOTICES, ROLLED, TIES, Shown
+from warehouse.reconcile.tieout import STEPPED
 from warehouse.workbook.frame import Draft
 
 _TIES = (
@@ -33,11 +34,9 @@ _COMPLETE = (
     "Accounted for",
     "Skipped because",
 )
-_SIDES = ("Ledger", "Snapshot", "Breaks")
-_STEPS = ("opening", "movement", "closing")
 _ROLLED = (
     Heading("Asset", 14),
-    *(Heading(f"{side} {step}", 14, "exact") for side in _SIDES for step in _STEPS),
+    *(Heading(title, 14, "exact") for title in STEPPED),
     Heading("Adds up", 10),
 )
 _NOTICES = (
@@ -127,17 +126,7 @@ def rolled(draft: Draft, shown: Shown) -> None:
     """Write how both sides, and the breaks, came from the run before to this one."""
     on = Paper(draft, ROLLED, _ROLLED)
     on.title(f"From the run before to {shown.day}, per asset, exact")
-    rows = [
-        [
-            shown_asset(one.asset),
-            *one.ledger,
-            *one.snapshot,
-            *one.breaks,
-            "yes" if one.adds_up else "NO",
-        ]
-        for one in shown.rolled
-    ]
-    on.table(rows, shown.footer)
+    on.table([one.line for one in shown.rolled], shown.footer)
 
 
 def notices(draft: Draft, shown: Shown) -> None:

@@ -141,8 +141,8 @@ def result(folder: Folder, day: date) -> Json | None:
 
 
 def result_of(folder: Folder, run_id: str) -> Json | None:
-    """The result of one run."""
-    for path in (folder.root / "results").glob("*/*.json"):
+    """The result of one run, as it was kept last."""
+    for path in sorted((folder.root / "results").glob("*/*.json"), reverse=True):
         if path.stem.partition("-")[2] == run_id:
             return dict(_read(path))
     return None

@@ -8,8 +8,12 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.reconcile import match
 from warehouse.reconcile.amounts import EXACT, exact, plain
+from warehouse.reconcile.book import shown_asset
 
 LEVELS = ("asset", "venue", "portfolio")
+_SIDES = ("Ledger", "Snapshot", "Breaks")
+_STEPS = ("opening", "movement", "closing")
+STEPPED = tuple(f"{side} {step}" for side in _SIDES for step in _STEPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,12 @@ class Rolled:
             EXACT.add(exact(opening), exact(movement)) == exact(closing)
             for opening, movement, closing in (self.ledger, self.snapshot, self.breaks)
         )
+
+    @property
+    def line(self) -> list[str]:
+        """Its row of the workbook: the asset as people see it, `STEPPED`, whether it adds up."""
+        steps = [*self.ledger, *self.snapshot, *self.breaks]
+        return [shown_asset(self.asset), *steps, "yes" if self.adds_up else "NO"]
 
 
 def rolled(ties: Sequence[Tie], prior: Mapping[str, Any] | None) -> list[Rolled]:
