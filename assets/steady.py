@@ -1,8 +1,15 @@
 """Standard output that never decides whether work is done: a log may be full, closed or gone."""
 
+import io
 import os
-from pathlib import Path
 from typing import Any, TextIO
+
+
+class _Nowhere(io.TextIOBase, TextIO):
+    """Takes every word and keeps none."""
+
+    def write(self, text: str) -> int:
+        return len(text)
 
 
 class Steady:
@@ -12,8 +19,8 @@ class Steady:
     """
 
     def __init__(self, out: TextIO | None) -> None:
-        # A process may be started with standard output closed; this one lasts as long as it.
-        self._out = out or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - see above
+        # A process may be started with standard output closed.
+        self._out: TextIO = out if out is not None else _Nowhere()
         self.error: OSError | ValueError | None = None
         if hasattr(self._out, "reconfigure"):
             self._out.reconfigure(errors="backslashreplace")

@@ -106,6 +106,31 @@ def test_definitions_validate_from_anywhere(tmp_path: Path) -> None:
     assert "Validation successful" in done.stdout + done.stderr
 
 
+def test_a_daemon_may_start_in_a_home(nights: Keeper) -> None:
+    """As the units start it, the `warehouse` of the home is not taken for the program's."""
+    home = nights.home
+    assert (home / "warehouse" / "versions").is_dir()
+    (home / "assets").mkdir(exist_ok=True)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-W", "ignore", "-m", "dagster", "definitions", "validate"),
+            *("-m", "assets.definitions", "-d", str(home / "dagster")),
+        ],
+        cwd=home,
+        env=nights.variables
+        | {"PATH": "", "DAGSTER_HOME": str(home / "dagster"), "PYTHONSAFEPATH": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (home / "assets").rmdir()
+    assert done.returncode == 0, done.stderr
+    for unit in ("nightbook-daemon.service", "nightbook-web.service"):
+        text = (ROOT / "assets" / "deploy" / unit).read_text(encoding="utf-8")
+        assert "PYTHONSAFEPATH=1" in text
+        assert "-d @HOME@/dagster" in text
+
+
 ZONES = ("Europe/Zurich", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "UTC")
 
 

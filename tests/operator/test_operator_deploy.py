@@ -189,7 +189,8 @@ def test_the_image_runs_what_the_unit_runs() -> None:
     unit = configparser.ConfigParser(interpolation=None, strict=False)
     unit.optionxform = str  # type: ignore[assignment,method-assign] # as its documentation says
     unit.read(DEPLOY / "nightbook-daemon.service", encoding="utf-8")
-    assert unit["Service"]["ExecStart"].replace("@PYTHON@", "python").split() == command
+    started = unit["Service"]["ExecStart"].replace("@PYTHON@", "python").replace("@HOME@", "/data")
+    assert started.split() == command
     for words in (words.split() for name, words in lines if name == "COPY"):
         for source in words[:-1]:
             assert (DEPLOY.parents[1] / source).exists(), source
@@ -273,10 +274,13 @@ def test_helm_values_are_taken_by_the_launcher() -> None:
 
 
 def test_install_writes_units_and_starts_nothing(
-    watched: Callable[..., Watched], tmp_path: Path
+    watched: Callable[..., Watched], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The units name this interpreter and home, no setting is in them, and what to type is said."""
     keeper: Keeper = watched().keeper
+    monkeypatch.chdir(tmp_path)
+    text = "".join(f"{name}={value}\n" for name, value in keeper.variables.items())
+    (tmp_path / ".env").write_text(text, encoding="utf-8")
     said: Said = keeper("install", "--into", str(tmp_path / "units"))
     assert said.code == 0, said.err
     assert "Nothing was started" in said.out
@@ -287,6 +291,18 @@ def test_install_writes_units_and_starts_nothing(
         assert f"NIGHTBOOK_HOME={keeper.home}" in text
         for secret in (keeper.variables["NIGHTBOOK_API_SECRET"], "token-5b1d"):
             assert secret not in text + said.out
+
+
+def test_units_are_not_written_for_settings_that_they_would_not_have(
+    watched: Callable[..., Watched], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What only this shell knows, a daemon does not: the file that it reads is named."""
+    monkeypatch.chdir(tmp_path)
+    said = watched().keeper("install", "--into", str(tmp_path / "units"))
+    assert (said.code, said.out) == (2, "")
+    assert f"read their settings from {tmp_path / '.env'}" in said.err
+    assert "NIGHTBOOK_API_KEY is not set" in said.err
+    assert not (tmp_path / "units").exists()
 
 
 def test_a_path_that_a_unit_cannot_hold_is_refused(tmp_path: Path) -> None:

@@ -148,14 +148,21 @@ def _listed(
     page: Page, kept: pa.Table, fields: Sequence[str], names: Mapping[str, Mapping[str, str]]
 ) -> pa.Table:
     """The keys as their sheet shows them; each name is looked up once, not once a row."""
+    unmapped = pc.is_in(kept["result"], pa.array([Result.UNMAPPED.value, Result.REJECTED.value]))
     columns = []
     for name in fields:
         coded = kept[name].combine_chunks().dictionary_encode()
-        shown = [
-            in_name_cell(shown_names((name,), (id_,), names)[name])
-            for id_ in coded.dictionary.to_pylist()
-        ]
-        columns.append(pa.array(shown, pa.string()).take(coded.indices))
+        mapped, folded = (
+            pa.array(
+                [
+                    in_name_cell(shown_names((name,), (id_,), names, is_unmapped=is_one)[name])
+                    for id_ in coded.dictionary.to_pylist()
+                ],
+                pa.string(),
+            ).take(coded.indices)
+            for is_one in (False, True)
+        )
+        columns.append(pc.if_else(unmapped.combine_chunks(), folded, mapped))
     others = ("result", "break_id", "ledger_text", "snapshot_text", "ledger_rows")
     columns += [pc.fill_null(kept[name].cast(pa.string()), "") for name in others]
     return pa.table(columns, names=list(page.titles))
