@@ -71,10 +71,10 @@ def opened(database: Path) -> DuckDBPyConnection:
     try:
         connection = duckdb.connect(str(database), read_only=True, config=dict(_HARDENED))
     except duckdb.Error as error:
+        why = str(error).partition("\n")[0].rstrip(".!")
         raise QueryFailed(
-            f"The warehouse {database} cannot be read: {str(error).splitlines()[0]}. Nothing was "
-            "changed. `nightbook verify` tells what is damaged, and `nightbook rebuild` makes it "
-            "anew from the lake."
+            f"The warehouse {database} cannot be read: {why}. Nothing was changed. `nightbook "
+            "verify` tells what is damaged, and `nightbook rebuild` makes it anew from the lake."
         ) from error
     # Within one process DuckDB shares what is open: the second reader finds it locked already.
     if not _is_locked(connection):

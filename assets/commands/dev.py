@@ -16,7 +16,9 @@ LAST = 65535
 
 
 class NotStarted(Exception):
-    """Dagster cannot be started here now."""
+    """What is to be started cannot be started here now."""
+
+    exit_code = 2
 
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:

@@ -1,11 +1,13 @@
 """`nightbook doctor`: every trouble has its line, and what to do."""
 
 import re
+import shutil
+import socket
 from collections.abc import Callable
 
 import pytest
 
-from tests.keeper import Keeper
+from tests.keeper import FIRST, SECOND, Keeper
 
 
 @pytest.mark.parametrize(
@@ -72,3 +74,61 @@ def test_doctor_names_an_unreachable_host(empty: Callable[..., Keeper]) -> None:
     assert said.code == 1
     assert "✗ reach" in said.out
     assert "127.0.0.1" in said.out
+
+
+def test_doctor_tells_of_a_damaged_warehouse_and_looks_on(empty: Callable[..., Keeper]) -> None:
+    """What cannot be read is a line with what to do; the schedule is looked at all the same."""
+    keeper = empty()
+    assert keeper.run(FIRST).code == 0
+    database = keeper.layout.database.resolve()
+    database.chmod(0o640)
+    with database.open("r+b") as file:
+        file.write(bytes(8192))
+    said = keeper("doctor")
+    assert (said.code, said.err) == (1, "")
+    [line] = [line for line in said.out.splitlines() if line.startswith("\u2717")]
+    assert line.startswith("\u2717 warehouse")
+    assert "`nightbook rebuild` makes it anew" in line
+    assert "\u2713 schedule" in said.out
+    asked = keeper("query", "select 1")
+    assert asked.code == 1
+    assert "cannot be read" in asked.err
+
+
+def test_a_home_that_is_a_file_is_told_by_whoever_would_write(empty: Callable[..., Keeper]) -> None:
+    """Nothing begins, and what the home should be is said."""
+    keeper = empty()
+    keeper.home.parent.mkdir(parents=True, exist_ok=True)
+    keeper.home.write_text("", encoding="utf-8")
+    for words in (("run",), ("rebuild",), ("prune", "--keep", "3")):
+        said = keeper(*words)
+        assert said.code == 2
+        assert "cannot be written" in said.err
+        assert "did not begin, and nothing was changed" in said.err
+
+
+def test_a_stray_folder_costs_no_night(empty: Callable[..., Keeper]) -> None:
+    """Somebody's copy of a night is no night."""
+    keeper = empty()
+    assert keeper.run(FIRST).code == 0
+    shutil.copytree(
+        keeper.layout.landing / FIRST.isoformat(), keeper.layout.landing / "2026-03-01.bak"
+    )
+    assert keeper.run(SECOND).code == 0
+
+
+@pytest.mark.parametrize("words", [("dev", "--port", "70000"), ("sandbox", "--port", "-1")])
+def test_a_port_that_is_none_is_refused(nights: Keeper, words: tuple[str, ...]) -> None:
+    """Before anything is started."""
+    assert nights(*words).code == 2
+
+
+def test_a_port_that_is_taken_is_told(nights: Keeper) -> None:
+    """The sandbox says which one may be free."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        said = nights("sandbox", "--port", str(port))
+    assert said.code == 2
+    assert f"nightbook sandbox --port {port + 1}" in said.err
