@@ -166,3 +166,22 @@ def test_what_a_server_echoes_is_taken_out() -> None:
     """Key, secret and anything that looks like a signature leave a message; the rest stays."""
     said = Credentials(KEY, SECRET).scrub(f"key {KEY} with {SECRET} and {'aF' * 48} is wrong")
     assert said == "key ••• with ••• and ••• is wrong"
+
+
+@pytest.mark.parametrize("length", [16, 17, 40, 63, 64])
+def test_a_key_that_was_cut_short_is_taken_out_too(length: int) -> None:
+    """What is left of a long one would tell most of it; what follows it stays."""
+    key = "canary-long-key-" + "0123456789ab" * 4
+    said = Credentials(key, SECRET).scrub(f"`{key[:length]}`, `{key[:length]}…{key}` and `canary`")
+    assert said == "`•••`, `•••…•••` and `canary`"
+
+
+def test_a_long_key_as_a_name_in_an_envelope_is_not_shown(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
+) -> None:
+    """Names are cut before they are told, and then told without the key."""
+    key = "canary-long-key-" + "0123456789ab" * 4
+    edge = connect(serve(echo_keys).origin, credentials=Credentials(key, SECRET))
+    with pytest.raises(EdgeError, match="•••") as caught:
+        edge.fetch(list_venues())
+    assert key[:16] not in str(caught.value)
