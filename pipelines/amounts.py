@@ -64,6 +64,11 @@ def exact_sum(values: Iterable[Decimal]) -> Decimal:
     return total
 
 
+def own(text: str) -> Decimal:
+    """The exact value of a sum that we wrote ourselves, however long; a foreign text may raise."""
+    return EXACT.create_decimal(text)
+
+
 def plain(value: Decimal) -> str:
     """A value as plain digits: no exponent, no trailing zeros after the point, `-0` is `0`."""
     text = format(value, "f")

@@ -1,7 +1,7 @@
 """Counting landed records one by one with care: only what the contract lets become a row counts.
 
-This is plain JSON and shares no code with the readers. A number is nothing (no field is one), and
-an object with a repeated key is nothing.
+This is plain JSON and shares no code with the readers but the bound of depth. A number is nothing
+(no field is one), and an object with a repeated key is nothing.
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pipelines import amounts
+from pipelines.depth import is_too_deep
 
 Raw = msgspec.Raw
 # The documented amounts of a balance (2.5); any other kind counts when it is amounts alone.
@@ -66,8 +67,11 @@ _DECODER = json.JSONDecoder(
 
 def _record(raw: Raw) -> dict[str, Any] | None:
     """A record with an id, or None where there is nothing to count."""
+    text = bytes(raw)
+    if is_too_deep(text):
+        return None
     try:
-        tree = _DECODER.decode(bytes(raw).decode())
+        tree = _DECODER.decode(text.decode())
     except (ValueError, RecursionError):
         return None
     return tree if isinstance(tree, dict) and _is_text(tree.get("id")) else None

@@ -1,7 +1,8 @@
-"""Whether a text is a cron schedule: five fields, each within its bounds."""
+"""Whether a text is a cron schedule: five fields, each within its bounds, that come to pass."""
 
 RANGE = 2
 DIGITS = 4
+SHORT = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}  # the most days that a month can have, where not 31
 # The five cron fields: lowest and highest number, and the names that stand for numbers.
 CRON = (
     (0, 59, ""),
@@ -13,30 +14,45 @@ CRON = (
 
 
 def is_schedule(text: str) -> bool:
-    """Whether a text is five cron fields of numbers, names, ranges, lists and steps."""
+    """Whether a text is five cron fields of numbers, names, ranges, lists and steps.
+
+    One whose days are in none of its months is none, whatever its weekdays: Dagster finds no tick.
+    """
     fields = text.lower().split()
-    return len(fields) == len(CRON) and all(map(_is_cron, fields, CRON))
-
-
-def _is_cron(field: str, kind: tuple[int, int, str]) -> bool:
-    return all(_is_cron_part(part, *kind) for part in field.split(","))
-
-
-def _is_cron_part(part: str, lowest: int, highest: int, names: str) -> bool:
-    """Whether a part is `*`, a number or a range, perhaps with a step, within its bounds."""
-    range_, has_step, step = part.partition("/")
-    if has_step and not 1 <= (_small(step) or 0) <= highest:
+    if len(fields) != len(CRON):
         return False
+    listed = [_listed(field, *kind) for field, kind in zip(fields, CRON, strict=True)]
+    if not all(listed):
+        return False
+    _, _, days, months, _ = listed
+    return min(days) <= max(SHORT.get(month, 31) for month in months)
+
+
+def _listed(field: str, lowest: int, highest: int, names: str) -> set[int]:
+    """The numbers that a field lists; none where a part of it is wrong or beyond its bounds."""
+    parts = [_part(part, lowest, highest, names) for part in field.split(",")]
+    return set().union(*parts) if all(parts) else set()
+
+
+def _part(part: str, lowest: int, highest: int, names: str) -> set[int]:
+    """The numbers of a part: `*`, a number or a range, perhaps with a step."""
+    range_, has_step, step = part.partition("/")
+    every = (_small(step) or 0) if has_step else 1
+    if not 1 <= every <= highest:
+        return set()
     if range_ == "*":
-        return True
+        return set(range(lowest, highest + 1, every))
     numbers = []
     for text in range_.split("-"):
         known = names.split().index(text) + lowest if text in names.split() else None
         number = known if known is not None else _small(text)
         if number is None or not lowest <= number <= highest:
-            return False
+            return set()
         numbers.append(number)
-    return len(numbers) == 1 or (len(numbers) == RANGE and numbers[0] <= numbers[1])
+    if len(numbers) > RANGE:
+        return set()
+    last = highest if has_step and len(numbers) == 1 else numbers[-1]
+    return set(range(numbers[0], last + 1, every))
 
 
 def _small(text: str) -> int | None:

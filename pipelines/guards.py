@@ -73,8 +73,7 @@ def _drop(before: Decimal, now: Decimal) -> Decimal:
 
 def _asset_drops(facts: Facts, before: Facts) -> Iterator[tuple[str, Decimal, Decimal, Decimal]]:
     for asset, text in before.totals.items():
-        was = amounts.parse(text) or Decimal(0)
-        now = amounts.parse(facts.totals.get(asset, "0")) or Decimal(0)
+        was, now = amounts.own(text), amounts.own(facts.totals.get(asset, "0"))
         yield asset, _drop(was, now), was, now
 
 

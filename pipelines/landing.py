@@ -9,12 +9,11 @@ import contextlib
 import hashlib
 import io
 import mmap
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -22,7 +21,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pyarrow as pa
 
-from pipelines import proved
+from pipelines import named, proved
 from pipelines.proved import Damaged
 from pipelines.stillness import Window
 from warehouse.layout import Layout, make_directory, sync_directory, written_aside
@@ -33,7 +32,6 @@ MANIFEST = "manifest.json"
 IN_MEMORY = 8 * 1024 * 1024
 CHUNK = 1024 * 1024
 FRAME = 4 * CHUNK  # compressed at a time: zstd reads frame after frame as one stream
-_ID_FORM = "%Y%m%dT%H%M%SZ"
 BOOK, REPLACED, CLOSING, CONFIRMING = "book", "replaced", "closing", "confirming"
 
 
@@ -100,16 +98,11 @@ class Pulling:
     """A snapshot being landed; until `finish` nobody sees it."""
 
     def __init__(self, layout: Layout, started_at: datetime, timezone: ZoneInfo) -> None:
-        started_at = started_at.astimezone(UTC).replace(microsecond=0)
+        self.started_at = started_at.astimezone(UTC).replace(microsecond=0)
         self.snapshot_date = started_at.astimezone(timezone).date()
-        while True:  # a second later where the id is taken: its date stays that of the start
-            self.snapshot_id = started_at.strftime(_ID_FORM)
-            self.folder = layout.snapshot(self.snapshot_date, self.snapshot_id)
-            self._aside = self.folder.with_name(f".{self.snapshot_id}.pulling")
-            if not any(layout.landing.glob(f"*/{self.snapshot_id}")):
-                break
-            started_at += timedelta(seconds=1)
-        self.started_at = started_at
+        self.snapshot_id = named.free_id(layout, self.started_at, self.snapshot_date)
+        self.folder = layout.snapshot(self.snapshot_date, self.snapshot_id)
+        self._aside = self.folder.with_name(f".{self.snapshot_id}.pulling")
         self._timezone = str(timezone)
         self._stored: dict[str, str] = {}
         shutil.rmtree(self._aside, ignore_errors=True)
@@ -201,20 +194,9 @@ def _window(content: dict[str, Any]) -> Window:
 
 def folders(layout: Layout) -> Iterator[Path]:
     """The folders of all landed snapshots, oldest first."""
-    nights = [night for day in _entries(layout.landing) for night in _entries(day.path)]
-    for night in sorted(nights, key=lambda night: night.name):
-        path = Path(night.path)
+    for path in sorted(named.nights(layout), key=lambda night: night.name):
         if (path / MANIFEST).is_file():
             yield path
-
-
-def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
-    """What lies in a folder under a name that begins with a digit: years of nights are listed."""
-    try:
-        with os.scandir(folder) as entries:
-            return [one for one in entries if "0" <= one.name[:1] <= "9"]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def sweep(layout: Layout) -> list[Path]:

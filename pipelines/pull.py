@@ -97,8 +97,9 @@ class Pull:
         """Venues that embed an instrument which neither typed list holds: read without a type."""
         asking = self._asking
         for venue_id in venues:
-            listed = asking.listed.get(venue_id, set())
-            if venue_id not in asking.failed and asking.embedded[venue_id] - listed:
+            embedded = asking.embedded.get(venue_id, set())
+            unlisted = embedded - asking.listed.get(venue_id, set())
+            if venue_id not in asking.failed and unlisted:
                 asked = asking.instruments(venue_id, None)
                 if asked is not None:
                     yield asked

@@ -110,7 +110,7 @@ def _facts(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> Row
     for one in parts["portfolios"]["totals"]:
         if one["measure"] == "sum":
             asset = one["asset_id"] + (" (custom)" if one["is_custom_asset"] else "")
-            value = amounts.parse(one["in_lake"]) or Decimal(0)
+            value = amounts.own(one["in_lake"])
             totals[asset] = amounts.EXACT.add(totals.get(asset, Decimal(0)), value)
     return {
         "counts": {name: one["rows"] for name, one in tables.items()},

@@ -3,7 +3,6 @@
 A `.env` beside the process is read first; what the environment says wins.
 """
 
-import ipaddress
 import os
 import re
 import stat
@@ -17,6 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from dotenv import dotenv_values
 
 from pipelines import cron
+from pipelines.edge.loopback import is_loopback
 
 DEFAULTS: Final = {
     "NIGHTBOOK_HOME": "./data",
@@ -79,9 +79,13 @@ class Settings:
 
 
 def environment(directory: Path, process: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables that count: those of the process, then those of `directory/.env`."""
+    """The variables that count: those of the process, then those of `directory/.env`.
+
+    An empty one of the process counts as not set. Raises `SettingsWrong` where `.env` cannot be
+    read.
+    """
     given = dict(os.environ if process is None else process)
-    merged = _dotenv(directory / ".env") | given
+    merged = _dotenv(directory / ".env") | {n: value for n, value in given.items() if value.strip()}
     return {name: value for name, value in merged.items() if name.startswith("NIGHTBOOK_")}
 
 
@@ -233,14 +237,6 @@ def _origin_problem(url: str) -> str | None:
     if parts.scheme == "http" and not is_loopback(host):
         return f"is {url[:SHOWN]!r}: plain http is only for this machine itself; use https."
     return None
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address is this machine itself."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _secret(variables: Mapping[str, str], complaints: list[str]) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from pipelines.edge.errors import AccessRefused, EdgeError, NotFound
+from pipelines.elements import id_of
 
 STILL, MOVED, MOVING, UNKNOWN = "still", "moved", "moving", "unknown"
 REFUSED, DELETED, THERE, UNTOLD = "access refused", "not found", "still there", "not told"
@@ -43,7 +44,6 @@ class Window:
 
 
 class _Mark(msgspec.Struct):
-    id: str
     updatedAt: str | None = None  # noqa: N815 - the document's spelling
     tradingStatus: str | None = None  # noqa: N815 - the document's spelling
 
@@ -53,15 +53,18 @@ _MARK = msgspec.json.Decoder(_Mark)
 
 def marks(raws: Iterable[msgspec.Raw]) -> Marks:
     """What can be compared of the records of a list; what breaks the contract is not in it."""
-    return {one.id: (one.updatedAt, one.tradingStatus) for one in _readable(raws)}
+    return {one: (mark.updatedAt, mark.tradingStatus) for one, mark in _readable(raws)}
 
 
-def _readable(raws: Iterable[msgspec.Raw]) -> Iterator[_Mark]:
+def _readable(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Mark]]:
     for raw in raws:
         try:
-            yield _MARK.decode(raw)
+            mark = _MARK.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             continue
+        # Named as everywhere else, also where an id stands twice.
+        if (identity := id_of(raw)) is not None:
+            yield identity, mark
 
 
 def changed(first: Marks, last: Marks) -> set[str]:

@@ -3,6 +3,8 @@
 import json
 from typing import Any, NamedTuple
 
+from pipelines.depth import DEEPEST, is_too_deep
+
 QUOTES = json.JSONEncoder(ensure_ascii=False)
 
 
@@ -40,6 +42,8 @@ def read(raw: bytes) -> Any:
 
     No text in it has half of a surrogate pair: the envelope was refused with one.
     """
+    if is_too_deep(raw):
+        raise ValueError(f"nested more than {DEEPEST} deep")
     return _DECODER.decode(raw.decode("utf-8"))
 
 

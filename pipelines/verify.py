@@ -15,7 +15,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from pipelines import landing, proved, snapshots
+from pipelines import landing, named, proved, snapshots
 from pipelines.landing import MANIFEST, Manifest
 from pipelines.snapshots import DECISION, Snapshot
 from warehouse.layout import (
@@ -40,8 +40,6 @@ RESTORE = (
 )
 STRANGE = "nightbook did not write it: look at it, and move it away"
 _LEFT = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
-_ID = re.compile(r"\d{8}T\d{6}Z")
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +127,7 @@ def _unlanded(layout: Layout) -> Iterator[Damage]:
 
 
 def _folders(layout: Layout) -> list[Path]:
-    found = layout.landing.glob("*/*")
-    return sorted(
-        path
-        for path in found
-        if path.is_dir() and _ID.fullmatch(path.name) and _DAY.fullmatch(path.parent.name)
-    )
+    return sorted(path for path in named.nights(layout) if path.is_dir())
 
 
 def _read(folder: Path) -> _Night:
@@ -293,5 +286,5 @@ def _strange(root: Path, known: Iterable[Path]) -> Iterator[Damage]:
 
 def _night_of(path: Path) -> str | None:
     """The snapshot that a path is of, by its name."""
-    found = _ID.search(f"{path.parent.name}/{path.name}")
+    found = named.ID.search(f"{path.parent.name}/{path.name}")
     return found.group() if found else None

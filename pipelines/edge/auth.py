@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable, Generator
+from itertools import takewhile
+from operator import eq
 from typing import NoReturn
 
 import httpx
@@ -11,6 +13,7 @@ from pipelines.edge.protocol import payload, signature
 
 _HIDDEN = "•••"
 _SIGNATURE = re.compile(r"[0-9a-fA-F]{96}")
+_CUT = 16  # letters of a longer one that are no chance either
 _TELLING = 6  # a shorter text is found by chance; no real key is so short
 
 
@@ -41,10 +44,13 @@ class Credentials:
         }
 
     def scrub(self, text: str) -> str:
-        """Text from outside without key, secret and signatures, should a server echo them."""
+        """Text from outside without key, secret and signatures, should a server echo them.
+
+        Also where a long one was cut short, as names in an envelope are.
+        """
         for value in (self._secret, self._key):
             if len(value) >= _TELLING:
-                text = text.replace(value, _HIDDEN)
+                text = _without(value, text)
         return _SIGNATURE.sub(_HIDDEN, text)
 
 
@@ -65,6 +71,14 @@ class EdgeAuth(httpx.Auth):
         path = request.url.raw_path.split(b"?", 1)[0].decode("ascii")
         request.headers.update(self._credentials.headers(request.method, path, self._clock()))
         yield request
+
+
+def _without(value: str, text: str) -> str:
+    text = text.replace(value, _HIDDEN)
+    while (start := text.find(value[:_CUT])) >= 0:
+        length = len(list(takewhile(bool, map(eq, value, text[start:]))))
+        text = f"{text[:start]}{_HIDDEN}{text[start + length :]}"
+    return text
 
 
 def _require_visible(name: str, value: str) -> None:

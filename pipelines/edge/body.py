@@ -55,18 +55,28 @@ class Body:
             self._head = bytearray()
         self._file.write(chunk)
 
+    def flush(self) -> None:
+        """Let the file have what waits in memory, once all was written.
+
+        Raises:
+            OSError: the disk is full or failing.
+        """
+        if self._file is not None:
+            self._file.flush()
+
     def buffer(self) -> bytes | mmap.mmap:
         """All bytes: as bytes while small, else as a read-only memory map that `close` gives up.
 
         Raises:
             ValueError: the body was closed.
+            OSError: it was not flushed, and the disk is full or failing.
         """
         if self._closed:
             raise ValueError("the body was closed, its bytes are gone")
         if self._file is None:
             return bytes(self._head)
         if self._map is None:
-            self._file.flush()
+            self.flush()
             self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         return self._map
 
@@ -84,7 +94,9 @@ class Body:
                 self._map.close()
             self._map = None
         if self._file is not None:
-            self._file.close()
+            # What a full disk did not take is tried once more here, and nobody wants it any more.
+            with contextlib.suppress(OSError):
+                self._file.close()
             self._file = None
 
 

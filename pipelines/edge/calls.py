@@ -1,5 +1,6 @@
 """The five operations of the API (4) as values: what to ask for, exactly as it goes on the wire."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -65,7 +66,7 @@ def get_venue(id: str, *, instruments: bool = False) -> Call:  # noqa: A002 - th
 
 def list_instruments(venue_id: str, type: str | None = None) -> Call:  # noqa: A002 - the API's word
     """`GET /venues/{id}/instruments` (4.5); without `type` both spot and future are asked for."""
-    query = () if type is None else (("type", type),)
+    query = () if type is None else _sendable((("type", type),))
     path = f"{PREFIX}/venues/{_segment(venue_id)}/instruments"
     return Call("list_instruments", path, query, single=False)
 
@@ -83,7 +84,7 @@ def raw_call(path: str, query: Sequence[tuple[str, str]] = ()) -> Call:
         _require_sendable(segment)
     shape = tuple(s if i != 1 else "*" for i, s in enumerate(segments))
     operation = _SHAPES.get(shape, "other")
-    return Call(operation, quote(full, safe=_KEPT), tuple(query), operation in _SINGLE)
+    return Call(operation, quote(full, safe=_KEPT), _sendable(query), operation in _SINGLE)
 
 
 def _segment(value: str) -> str:
@@ -100,6 +101,13 @@ def _ids(ids: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return (("id", ",".join(values)),) if values else ()
 
 
+def _sendable(query: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """The pairs of a query, which carry anything that is text, also nothing."""
+    for text in itertools.chain.from_iterable(query):
+        _require_text(text)
+    return tuple(query)
+
+
 def _include(name: str, *, wanted: bool) -> tuple[tuple[str, str], ...]:
     return (("include", name),) if wanted else ()
 
@@ -112,5 +120,9 @@ def _require_sendable(value: str) -> None:
         raise IdRefused(value, f"has {len(value)} characters, more than {_LONGEST}")
     if any(ord(c) < 32 or 127 <= ord(c) < 160 for c in value):  # noqa: PLR2004 - C0, DEL and C1
         raise IdRefused(value, "holds control characters")
+    _require_text(value)
+
+
+def _require_text(value: str) -> None:
     if any(0xD800 <= ord(c) <= 0xDFFF for c in value):  # noqa: PLR2004 - the surrogate range
         raise IdRefused(value, "holds half of a surrogate pair")

@@ -243,12 +243,23 @@ class EdgeClient:
 
     def _decoded(self, reply: Reply, model: type[_Model]) -> _Model:
         try:
-            return decode(reply.envelope.data, model)
+            decoded = decode(reply.envelope.data, model)
+            _require_strict(reply.envelope)
         except Misread as error:
-            found = error.found
+            found = self._wire.credentials.scrub(error.found)
+        else:
+            return decoded
         finally:
             reply.body.close()
         raise Misread(found, f"GET {reply.call.path}", reply.attempts)
+
+
+def _require_strict(envelope: protocol.Envelope) -> None:
+    """Raise Misread where a record has a key twice or a number that none can hold."""
+    records = protocol.records(envelope) if envelope.is_list else [envelope.data]
+    for number, record in enumerate(records):
+        if defect := protocol.record_defect(record):
+            raise Misread(f"record {number} of `data` is not strict JSON: {defect}")
 
 
 class _Resting:

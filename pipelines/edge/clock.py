@@ -54,12 +54,12 @@ def measured_offset(headers: Mapping[str, str], sent: int, received: int) -> int
 
 
 def http_date(text: str) -> datetime | None:
-    """An HTTP date as UTC, or None where it is none."""
+    """An HTTP date as UTC, or None where it is none that UTC can have."""
     try:
         moment = parsedate_to_datetime(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def utc(milliseconds: int) -> datetime:

@@ -5,7 +5,7 @@ unpacks a bomb into memory; so bodies are read raw and decoded here, a little at
 """
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pipelines.edge.errors import Misread, TooLarge, shown
@@ -38,14 +38,22 @@ def require_framing(headers: Mapping[str, str], version: str) -> None:
         raise Misread(f"the body has neither a length nor chunks ({version}): its end is a guess")
 
 
-def decoded(raw: Iterable[bytes], headers: Mapping[str, str], limits: Limits) -> Iterator[bytes]:
+def decoded(
+    raw: Iterable[bytes],
+    headers: Mapping[str, str],
+    limits: Limits,
+    scrub: Callable[[str], str] = lambda text: text,
+) -> Iterator[bytes]:
     """The body without its content encoding (none or gzip), in pieces of bounded size.
+
+    `scrub` takes out of a header what no error may show.
 
     Raises:
         Misread: another encoding, or a gzip stream that is damaged, cut short or followed by more.
         TooLarge: more than `limits.wire` or `limits.decoded` bytes; `where` is left to the caller.
     """
-    encoding = headers.get("content-encoding", "").strip().lower()
+    # A key in other letters, or cut short, would no longer be found.
+    encoding = scrub(headers.get("content-encoding", "")).strip().lower()
     counted = _bounded(raw, limits.wire, "on the wire")
     if encoding in {"", "identity"}:
         pieces: Iterator[bytes] = counted

@@ -101,9 +101,8 @@ class Refused(EdgeError):
 
     def __str__(self) -> str:
         said = "; ".join(f"{shown(e.code, 60)}: {shown(e.message)}" for e in self.errors[:3])
-        more = (
-            f" and {len(self.errors) - 3} more" if len(self.errors) > len(self.errors[:3]) else ""
-        )
+        rest = len(self.errors) - 3
+        more = f" and {rest} more" if rest > 0 else ""
         answer = f"with {said}{more}" if said else "without an error code"
         note = f" {self.note}" if self.note else ""
         return (
@@ -258,6 +257,8 @@ class SpoolFailed(EdgeError):
 
 class IdRefused(EdgeError, ValueError):
     """An id that no request could carry exactly as it is; nothing was sent."""
+
+    exit_code = 2
 
     def __init__(self, value: str, reason: str) -> None:
         super().__init__(value, reason)

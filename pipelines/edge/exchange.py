@@ -116,17 +116,18 @@ class Wire:
 
     def _read(self, response: httpx.Response, body: Body) -> None:
         require_framing(response.headers, response.http_version)
-        for piece in decoded(*_raw(response), self.limits):
-            _keep(body, piece)
+        for piece in decoded(*_raw(response), self.limits, self.credentials.scrub):
+            _keep(body.write, piece)
             with contextlib.suppress(Exception):  # whoever cannot hear of it costs no request
                 self.on_bytes(len(piece))
+        _keep(body.flush)
 
     def _read_error(self, response: httpx.Response, body: Body) -> Body:
         """Read an error answer as far as it is one; a torn or foreign one counts by its status."""
         small = Limits(wire=ERROR_BODY, decoded=ERROR_BODY)
         try:
-            for piece in decoded(*_raw(response), small):
-                _keep(body, piece)
+            for piece in decoded(*_raw(response), small, self.credentials.scrub):
+                _keep(body.write, piece)
         except (Misread, TooLarge, *_BROKEN):
             body.close()
             return Body()
@@ -157,10 +158,10 @@ def _raw(response: httpx.Response) -> tuple[Iterable[bytes], Mapping[str, str]]:
     return response.iter_raw(), response.headers
 
 
-def _keep(body: Body, piece: bytes) -> None:
+def _keep(write: Callable[..., None], *piece: bytes) -> None:
     reason = ""
     try:
-        body.write(piece)
+        write(*piece)
     except OSError as error:
         reason = error.strerror or type(error).__name__
     if reason:

@@ -17,8 +17,8 @@ import httpx
 
 from pipelines.edge.decode import Limits
 from pipelines.edge.errors import OriginRefused, TooLarge
+from pipelines.edge.loopback import is_loopback
 
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _LAST_PORT = 65535
 _HEAD = 1 << 20  # bytes on the wire that are not body
 _READ = 1 << 18  # bytes taken off the socket at once
@@ -31,25 +31,29 @@ def checked_origin(text: str) -> httpx.URL:
     Raises:
         OriginRefused: anything else; the address itself is not repeated, it may hold a password.
     """
-    url = _parsed(text)
-    if url.scheme not in {"http", "https"} or not url.host or (url.port or 1) > _LAST_PORT:
+    url, host = _parsed(text)
+    if url.scheme not in {"http", "https"} or not host or (url.port or 1) > _LAST_PORT:
         raise OriginRefused("is not an http or https address")
     if url.userinfo:
         raise OriginRefused("holds a user or a password")
     if url.path not in {"", "/"} or "?" in text or "#" in text:
         raise OriginRefused("has a path or a query, and it is not known whether that is signed")
-    if url.scheme == "http" and url.host not in LOOPBACK:
+    if url.scheme == "http" and not is_loopback(host):
         raise OriginRefused(
             "is plain http to another machine, which would show the key to the network"
         )
     return url
 
 
-def _parsed(text: str) -> httpx.URL:
+def _parsed(text: str) -> tuple[httpx.URL, str]:
+    """An address and its host, which may be found broken only when it is asked for."""
     try:
-        return httpx.URL(text.strip())
+        url = httpx.URL(text.strip())
+        host = url.host
     except (httpx.InvalidURL, ValueError, TypeError):
         reason = "cannot be read"
+    else:
+        return url, host
     raise OriginRefused(reason)
 
 

@@ -102,6 +102,15 @@ def test_api_to_a_pipe_is_the_body_itself(nights: Keeper) -> None:
     assert "RESOURCE_NOT_FOUND" in refused.err
 
 
+def test_api_refuses_a_query_that_is_no_text(nights: Keeper) -> None:
+    """A byte that is no UTF-8 is a wrong argument, told in words, and nothing is sent."""
+    for words in (("/portfolios", "--query", "id=\udcff"), ("/venues/\udcff",)):
+        said = nights("api", *words)
+        assert (said.code, said.out) == (2, "")
+        assert r"'\udcff' holds half of a surrogate pair" in said.err
+        assert "Nothing was sent" in said.err
+
+
 def test_export_names_its_files(copied: Keeper) -> None:
     """`nightbook export` writes each format that is asked for, and names the files."""
     said = copied("export", "--format", "csv", "--as-of", "2026-03-04")

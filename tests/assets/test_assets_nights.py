@@ -2,6 +2,7 @@
 
 import shutil
 from collections import defaultdict
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
@@ -83,6 +84,35 @@ def test_today_run_again_is_the_same_book(copied: Keeper) -> None:
     query = f"select state, is_book from ops.snapshots where snapshot_date = '{THIRD}' order by 2"
     assert copied.ask(query) == [("accepted", False), ("accepted", True)]
     assert "superseded" in copied("snapshots").out
+
+
+def test_a_run_after_the_clock_was_set_back_is_the_book(empty: Callable[..., Keeper]) -> None:
+    """What a run has pulled is what it judges and shows, though its clock is behind the last."""
+    keeper = empty()
+    keeper.sandbox.show("portfolio-vanished")
+    assert keeper.run(THIRD, hour=4).code == 0
+    keeper.sandbox.show()
+    said = keeper.run(THIRD, hour=3)
+    assert (said.code, said.err) == (0, "")
+    assert sorted(keeper.ask(f"select {COLUMNS} from balances")) == amounts_of(THIRD)
+    query = "select snapshot_id, hour(started_at), is_book from ops.snapshots order by all"
+    ids = ("20260305T041500Z", "20260305T041501Z")
+    assert keeper.ask(query) == [(ids[0], 4, False), (ids[1], 3, True)]
+
+
+def test_a_copy_in_the_landing_zone_stops_no_command(copied: Keeper) -> None:
+    """Days and nights that somebody copied beside the real ones are told by `verify` alone."""
+    before, landed = copied.everything(), copied.layout.landing
+    for folder in sorted(landed.glob("*/*")):
+        shutil.copytree(folder, folder.with_name(f"{folder.name}-copy"))
+    shutil.copytree(landed / str(FIRST), landed / "1999-01-01.bak")
+    assert copied("rebuild").code == 0
+    assert copied.everything() == before
+    assert copied("snapshots").out.count("accepted") == 3
+    assert copied.run(THIRD, hour=10).code == 0
+    said = copied("verify")
+    assert said.code == 1
+    assert all(name in said.out + said.err for name in ("1999-01-01.bak", "Z-copy"))
 
 
 @pytest.mark.parametrize(

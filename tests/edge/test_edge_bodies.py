@@ -9,7 +9,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import httpcore
 import httpx
@@ -174,6 +174,27 @@ def test_a_full_disk_is_said_and_not_tried_again(
     with pytest.raises(SpoolFailed, match="No such file"):
         edge.fetch(list_venues())
     assert len(server.requests) == 1
+
+
+def test_a_disk_that_fills_at_the_very_end_is_said_too(
+    connect: Callable[..., EdgeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What only waited to be written is written before the body counts as read."""
+
+    def full(**_: object) -> IO[bytes]:
+        return Path("/dev/full").open("r+b", buffering=1 << 24)
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    content = b'{"data":["' + b"x" * (2 << 20) + b'"],"meta":{}}'
+    asked = list[httpx.Request]()
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(200, content=content)
+
+    with pytest.raises(SpoolFailed, match="No space left on device"):
+        connect(transport=httpx.MockTransport(handler), limits=ROOMY).fetch(list_venues())
+    assert len(asked) == 1
 
 
 def test_a_large_honest_body_may_take_its_time() -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,6 +102,36 @@ def test_a_record_that_breaks_the_document_is_named(connect: Callable[..., EdgeC
 
 
 @pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ('"name":"P"', "the key `name` is given twice"),
+        ('"free":"1"', "the key `free` is given twice"),
+        ('"more":1e999', "out of range"),
+    ],
+)
+def test_a_record_of_two_meanings_is_refused_in_words(
+    place: str, words: str, connect: Callable[..., EdgeClient]
+) -> None:
+    """Of two equal keys neither is taken silently, at whatever depth; nor is a lost number."""
+    trading = {"trading": {"free": "1", "locked": "0"}}
+    account = {"venueId": "v", "name": "main", "balance": trading}
+    position = {"assetId": "BTC", "isCustomAsset": False, "accounts": [account]}
+    plain = json.dumps({**PORTFOLIO, "positions": [position]}, separators=(",", ":"))
+    odd = plain.replace(place, f"{place},{place}", 1)
+    odd = odd if odd != plain else f"{plain[:-1]},{place}}}"
+
+    def client(data: str) -> EdgeClient:
+        body = f'{{"data":{data},"meta":{{}}}}'.encode()
+        return connect(transport=httpx.MockTransport(lambda _: httpx.Response(200, content=body)))
+
+    assert len(client(f"[{plain},{plain}]").portfolios()) == 2
+    with pytest.raises(Misread, match=f"record 1 of `data` is not strict JSON: .*{words}"):
+        client(f"[{plain},{odd}]").portfolios()
+    with pytest.raises(Misread, match=words):
+        client(odd).portfolio("p")
+
+
+@pytest.mark.parametrize(
     "origin",
     [
         "http://api.example.com",
@@ -119,6 +150,11 @@ def test_a_record_that_breaks_the_document_is_named(connect: Callable[..., EdgeC
         "https://[::1",
         "https://api.example.com:99999999",
         "https://api.example.com:65536",
+        "https://xn--a",
+        "http://xn--a",
+        "http://128.0.0.1",
+        "http://127.1",
+        "http://[::2]",
     ],
 )
 def test_an_origin_that_could_leak_the_key_is_refused(
@@ -138,7 +174,10 @@ def test_an_origin_that_could_leak_the_key_is_refused(
         "https://api.example.com:65535",
         "https://api.example.com:1",
         "http://127.0.0.1:8000",
+        "http://127.0.0.2:9",
+        "http://127.9.9.9",
         "http://localhost",
+        "http://LOCALHOST",
         "http://[::1]:8000",
         " https://api.example.com ",
     ],

@@ -12,7 +12,7 @@ import pytest
 from pipelines.edge.attempts import Event
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.clock import Clock, http_date, measured_offset
-from pipelines.edge.errors import ClockRefused
+from pipelines.edge.errors import ClockRefused, NotFound, ServerFailed
 from pipelines.edge.protocol import list_instruments, list_venues
 
 if TYPE_CHECKING:
@@ -114,10 +114,29 @@ def test_the_offset_is_taken_from_the_middle_of_the_trip() -> None:
     assert measured_offset({}, NOW, NOW) is None
 
 
-@pytest.mark.parametrize("text", ["", "soon", "Thu, 99 Foo 2026 99:99:99 GMT", "1800000000"])
+BEYOND = ["Fri, 31 Dec 9999 23:59:59 -0100", "Fri, 31 Dec 9999 23:00:00 -2359"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "soon", "Thu, 99 Foo 2026 99:99:99 GMT", "1800000000", *BEYOND]
+)
 def test_what_is_no_date_is_none(text: str) -> None:
     """A header from outside never raises."""
     assert http_date(text) is None
+
+
+@pytest.mark.parametrize("text", [*BEYOND, "Fri, 31 Dec 9999 23:59:59 GMT"])
+@pytest.mark.parametrize("header", ["Date", "Retry-After"])
+def test_a_date_at_the_end_of_all_years_is_an_answer_like_others(
+    header: str, text: str, connect: Callable[..., EdgeClient]
+) -> None:
+    """Whatever a header says, a request ends with an error of the API, so no night is lost."""
+    for status, error in [(503, ServerFailed), (404, NotFound)]:
+        answer = httpx.Response(status, headers={header: text})
+        edge = connect(transport=httpx.MockTransport(lambda _, answer=answer: answer))
+        with pytest.raises(error):
+            edge.fetch(list_venues())
+        assert edge.check().status == status
 
 
 def test_a_clock_is_corrected_once_for_all_threads() -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+from urllib.parse import parse_qsl
 
 import httpx
 import pytest
@@ -174,6 +175,26 @@ def test_a_typed_path_that_would_change_is_refused(path: str) -> None:
     """What leads out of the prefix or into the query is refused with words."""
     with pytest.raises(IdRefused):
         protocol.raw_call(path)
+
+
+@pytest.mark.parametrize("pair", [("id", "\udcff"), ("\ud800", "x"), ("a", "b\udfff")])
+def test_a_typed_query_that_is_no_text_is_refused(pair: tuple[str, str]) -> None:
+    """Bytes that are no UTF-8 come as halves of surrogate pairs, which no request can carry."""
+    with pytest.raises(IdRefused, match="surrogate"):
+        protocol.raw_call("/portfolios", [("include", "x"), pair])
+
+
+def test_a_type_that_is_no_text_is_refused() -> None:
+    """The filter of a list of instruments goes into the query too."""
+    with pytest.raises(IdRefused, match="surrogate"):
+        protocol.list_instruments("v", "\udcff")
+
+
+@given(st.lists(st.tuples(st.text(), st.text()), min_size=1, max_size=3))
+def test_every_query_that_is_text_is_carried(pairs: list[tuple[str, str]]) -> None:
+    """Also nothing, a line end or what belongs to the query itself."""
+    query = protocol.raw_call("/venues", pairs).target.partition("?")[2]
+    assert parse_qsl(query, keep_blank_values=True) == pairs
 
 
 @given(st.text(min_size=1, max_size=64))

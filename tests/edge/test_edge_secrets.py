@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tests.edge.conftest import Request, Script, Server
 
 KEY, SECRET = "canary-key-5f1c", "canary-secret-9a7e"
+TELLING = 32  # letters; what is cut short tells too much
 
 
 def echo(status: int) -> "Script":
@@ -52,6 +53,12 @@ def echo_keys(_number: int, request: "Request") -> list[bytes]:
     return [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)]
 
 
+def echo_encoding(header: str) -> "Script":
+    """A server whose content encoding is what it was sent in a header."""
+    head = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Encoding: "
+    return lambda _number, request: [f"{head}{request.headers[header]}\r\n\r\n{{}}".encode()]
+
+
 FAULTS: dict[str, "Script"] = {
     **{str(status): echo(status) for status in (200, 204, 302, 400, 401, 403, 404, 429, 500)},
     "closed": lambda _number, _request: [],
@@ -59,6 +66,8 @@ FAULTS: dict[str, "Script"] = {
     "silent": lambda _number, _request: [0.5],
     "no http": lambda _number, request: [json.dumps(request.headers).encode() + b"\r\n\r\n"],
     "echoed keys": echo_keys,
+    "key as encoding": echo_encoding("svc-api-key"),
+    "signature as encoding": echo_encoding("svc-api-signature"),
     "not JSON": told(b"<html>"),
     "no gzip": told(b"x", "Content-Encoding: gzip"),
     "too large": told(b" " * (2 << 20)),
@@ -107,7 +116,7 @@ def test_an_error_shows_no_secret(
     assert server.requests
     signatures = [request.headers["svc-api-signature"] for request in server.requests]
     for canary in (KEY, SECRET, *signatures):
-        assert canary not in everywhere
+        assert canary[:TELLING].lower() not in everywhere.lower()
     assert not any(hasattr(one, "request") for one in chain(error))
 
 
@@ -157,3 +166,22 @@ def test_what_a_server_echoes_is_taken_out() -> None:
     """Key, secret and anything that looks like a signature leave a message; the rest stays."""
     said = Credentials(KEY, SECRET).scrub(f"key {KEY} with {SECRET} and {'aF' * 48} is wrong")
     assert said == "key ••• with ••• and ••• is wrong"
+
+
+@pytest.mark.parametrize("length", [16, 17, 40, 63, 64])
+def test_a_key_that_was_cut_short_is_taken_out_too(length: int) -> None:
+    """What is left of a long one would tell most of it; what follows it stays."""
+    key = "canary-long-key-" + "0123456789ab" * 4
+    said = Credentials(key, SECRET).scrub(f"`{key[:length]}`, `{key[:length]}…{key}` and `canary`")
+    assert said == "`•••`, `•••…•••` and `canary`"
+
+
+def test_a_long_key_as_a_name_in_an_envelope_is_not_shown(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
+) -> None:
+    """Names are cut before they are told, and then told without the key."""
+    key = "canary-long-key-" + "0123456789ab" * 4
+    edge = connect(serve(echo_keys).origin, credentials=Credentials(key, SECRET))
+    with pytest.raises(EdgeError, match="•••") as caught:
+        edge.fetch(list_venues())
+    assert key[:16] not in str(caught.value)

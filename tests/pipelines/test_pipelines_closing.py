@@ -107,6 +107,34 @@ class Changing:
         return self.first if self.left >= 0 else self.second
 
 
+class Twin(str):
+    """A key that may stand in a record beside its equal."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+@pytest.mark.parametrize("again", ["another", "", ".", 7, None])
+def test_a_venue_with_two_ids_that_moves_costs_no_night(pulled: Night, again: object) -> None:
+    """Both reads of a list name it by the same one of its ids, so it is only one that changed."""
+    venue = {str(key): value for key, value in WORLD.venues[0].items()}
+    twice = {"id": venue.pop("id"), **venue, Twin("id"): again}
+    moved = twice | {"updatedAt": "2026-11-20T02:16:00.000Z"}
+    rest = WORLD.venues[1:]
+    manifest = pulled.take(
+        world=Changing(
+            World(WORLD.portfolios, (twice, *rest), WORLD.instruments),
+            World(WORLD.portfolios, (moved, *rest), WORLD.instruments),
+            after=2 + 2 * len(WORLD.venues),
+        )
+    )
+    assert manifest.window == Window(stillness.MOVED, (f"venues: 1 changed ({twice['id']})",))
+    assert purposes(manifest) == {"book": 26, "closing": 2, "replaced": 1 + 2}
+
+
 @pytest.mark.parametrize("path", ["/portfolios", "/venues"])
 def test_an_end_that_cannot_be_read_costs_no_night(pulled: Night, path: str) -> None:
     """The book was read whole; that its end is not known is said, with the error."""

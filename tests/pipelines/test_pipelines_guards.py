@@ -1,5 +1,6 @@
 """The guards: every reason to hold a night, with its numbers, and none without a reason."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,11 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines import guards, stillness
+from pipelines import amounts, guards, stillness
 from pipelines.guards import Facts
 from pipelines.sandbox.fault_worlds import WORLD_FAULTS
 from pipelines.sandbox.faults import parse
 from pipelines.sandbox.world import LivingWorld, World
+from pipelines.sealing import sealed
+from pipelines.snapshots import Snapshot
 from pipelines.stillness import Window
 from tests import nights, oracle
 from warehouse.layout import Layout
@@ -242,6 +245,42 @@ def test_a_night_that_lost_money_is_held_and_one_that_is_odd_is_not(
     reasons = snapshot.decision.reasons if snapshot.decision else ()
     assert snapshot.state == ("held" if word else "accepted"), reasons
     assert word is None or any(word in reason for reason in reasons)
+
+
+LONG = "0." + "0" * 1100 + "1"
+
+
+def test_a_total_is_read_however_long_it_is() -> None:
+    """One text of an amount has a thousand letters at most; a sum of legal ones may have more."""
+    assert judged(total("100" + LONG[1:]), [total("100")]) == ()
+    assert guards.drops(total(f"9{LONG[1:]}"), total(f"90{LONG[1:]}"))["asset totals"] == "0.9000"
+    [reason] = judged(total(f"9{LONG[1:]}"), [total(f"90{LONG[1:]}")])
+    assert reason.startswith("the total of BTC fell from 90.000")
+    assert judged(total("0"), [total(LONG)])
+
+
+def test_dust_in_a_sum_hides_no_loss(layout: Layout) -> None:
+    """A legal amount makes the total longer than an amount may be; nine tenths gone are seen."""
+    dust = "0." + "0" * 900 + "1e-150"
+    world = LivingWorld().at(nights.STARTED.date())
+    first, rest = json.dumps(world.portfolios[1]), replace(world, portfolios=())
+
+    def book(amount: str) -> nights.Book:
+        trading = {"trading": {"free": amount, "locked": dust}}
+        account = {"venueId": "kestrel", "name": "main", "balance": trading}
+        position = {"assetId": "BTC", "isCustomAsset": False, "accounts": [account]}
+        portfolio = json.loads(first) | {"positions": [position]}
+        return replace(nights.of_world(rest), portfolios=[portfolio])
+
+    def total_of(snapshot: Snapshot) -> Decimal:
+        return Decimal(sealed(layout, snapshot.snapshot_id)["facts"]["totals"]["BTC"])
+
+    before = nights.take(layout, book("100"), nights.STARTED)
+    assert total_of(before) == amounts.EXACT.add(Decimal(100), Decimal(dust))
+    after = nights.take(layout, book("10"), nights.STARTED + timedelta(days=1))
+    assert after.state == "held"
+    assert after.decision
+    assert "the total of BTC fell from 100.000" in after.decision.reasons[0]
 
 
 SHARES = st.decimals("0", "1", places=4)

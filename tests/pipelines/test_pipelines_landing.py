@@ -5,15 +5,18 @@ import hashlib
 import io
 import mmap
 import os
+import shutil
 import stat
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from pipelines import landing, proved
+from pipelines import landing, named, night, proved, snapshots
+from pipelines.sealing import Sealed
 from pipelines.stillness import Window
+from pipelines.verify import SURPLUS, verify_landing
 from tests import nights
 from warehouse.layout import Layout
 
@@ -224,6 +227,54 @@ def test_two_pulls_of_one_second_are_two_snapshots(layout: Layout) -> None:
         for zone in ("UTC", "UTC", "Pacific/Kiritimati", "America/Los_Angeles")
     ]
     assert ids == [f"20261120T02150{second}Z" for second in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("first", "back", "newest"),
+    [
+        ("04:10:00", timedelta(hours=1), "20261120T041001Z"),
+        ("23:59:59", timedelta(minutes=30), "20261121T000000Z"),
+    ],
+)
+def test_a_clock_that_was_set_back_puts_no_snapshot_behind_an_older_one(
+    layout: Layout, first: str, back: timedelta, newest: str
+) -> None:
+    """What is pulled last of a date has its newest id and is its book; its date and start stay."""
+    started = datetime.fromisoformat(f"2026-11-20T{first}+00:00")
+    day = started.date()
+    nights.take(layout, nights.Book(), started)
+    again = nights.land(layout, nights.Book(), started - back)
+    assert night.landed_on(layout, day) == again
+    assert (again.snapshot_id, again.snapshot_date) == (newest, day)
+    assert again.started_at == (started - back).isoformat()
+    snapshot = night.finish(Sealed(layout), layout.snapshot(day, newest), started)
+    assert snapshots.books(snapshots.landed(layout)) == {day: snapshot}
+    tomorrow = nights.take(layout, nights.Book(), started + timedelta(hours=20))
+    assert tomorrow.snapshot_id > newest
+    assert list(snapshots.books(snapshots.landed(layout))) == [day, day + timedelta(days=1)]
+
+
+STRAYS = [
+    *("2026-11-20.bak", "20261120", "2026-W47-5", "2026-11-31", "2026-11-2", "1"),
+    *("2026-11-20/20261120T021500Z-copy", "2026-11-20/20261120T021500", "2026-11-20/3"),
+    *("2026-11-20/20261120T0215Z", "2026-11-20/20261120T996000Z", "2026-11-20/2026-11-20"),
+]
+
+
+@pytest.mark.parametrize("name", STRAYS)
+def test_a_copy_in_the_landing_zone_is_no_night(layout: Layout, name: str) -> None:
+    """It breaks nothing and hides no book, is left alone, and is named as surplus by `verify`."""
+    book = nights.take(layout, nights.Book())
+    copy = layout.landing / name
+    shutil.copytree(book.folder if "/" in name else book.folder.parent, copy)
+    files = {path for path in copy.rglob("*") if path.is_file()}
+    assert list(landing.folders(layout)) == [book.folder]
+    assert named.dates(layout) == [book.snapshot_date]
+    later = nights.take(layout, nights.Book(), nights.STARTED + timedelta(days=1))
+    assert snapshots.landed(layout) == [book, later]
+    surplus = {one.file for one in verify_landing(layout) if one.what == SURPLUS}
+    assert surplus == files
+    assert landing.sweep(layout) == []
 
 
 def test_files_are_for_the_owner_and_the_group(layout: Layout) -> None:

@@ -5,9 +5,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
-from pipelines import careful
+from pipelines import careful, counting
+from pipelines.depth import DEEPEST
 from pipelines.notes import Notes
 from pipelines.shapes import PORTFOLIO
 from tests import nights
@@ -273,6 +275,26 @@ def test_a_record_nested_too_deeply_is_told_with_its_text() -> None:
     assert (found.request_no, found.path, found.value) == (7, "data[3]", text)
     assert found.carries_money
     assert "nested too deeply" in found.reason
+
+
+@pytest.mark.parametrize("calls", [0, 150, 300])
+def test_how_deep_a_record_may_be_does_not_hang_on_who_reads_it(calls: int) -> None:
+    """The careful reader and the count draw the same line, however deep the calls above them."""
+
+    def read(depth: int, calls: int) -> tuple[bool, bool]:
+        if calls:
+            return read(depth, calls - 1)
+        nested = "[" * (depth - 1) + "]" * (depth - 1)
+        raw = json.dumps(portfolio())[:-1].encode() + f',"new":{nested}}}'.encode()
+        reader = careful.Careful(7, Notes(), {}, "Portfolio")
+        is_counted = counting.portfolio(msgspec.Raw(raw)) is not None
+        with contextlib.suppress(careful.Broken):
+            reader.whole(raw, PORTFOLIO, careful.Place("data[3]", "data[]"), money=True)
+            return True, is_counted
+        return False, is_counted
+
+    assert read(DEEPEST, calls) == (True, True)
+    assert read(DEEPEST + 1, calls) == (False, False)
 
 
 def test_notes_taken_over_are_counted_together() -> None:

@@ -139,6 +139,8 @@ def test_plain_http_is_for_loopback_alone(url: str) -> None:
     [
         *("15 2 * * *", "*/5 * * * *", "0 0,12 1-15 * mon-fri", "0 2 * JAN,jul SUN", "0 0 1 1 7"),
         *("59 23 31 12 6", "0-30/10 * * * *", " 5  4\t* * * "),
+        *("0 0 29 2 *", "0 0 29 feb mon", "0 0 30 4 *", "0 0 31 2,3 *", "0 0 30,1 2 *"),
+        *("0 0 31 */2 *", "0 0 29/2 2 *", "0 0 */30 2 1", "0 0 30-31 4-6 *"),
     ],
 )
 def test_cron_schedules_are_taken(text: str) -> None:
@@ -153,6 +155,8 @@ def test_cron_schedules_are_taken(text: str) -> None:
         *("* * * 13 *", "* * * * 8", "a * * * *", "*/0 * * * *", "5- * * * *", "9-5 * * * *"),
         *("1-2-3 * * * *", "1,,2 * * * *", "@daily", "* * * foo *", "\u0661 * * * *", "*/ * * * *"),
         *("-1 * * * *", "1.5 * * * *", "99999999999999999999 * * * *", "mon * * * *"),
+        *("0 0 30 2 *", "0 0 31 4 *", "0 0 31 2 1", "0 0 31 4 1", "0 0 31 apr,jun,sep,nov *"),
+        *("0 0 30-31 2 *", "0 0 31 2-2 *", "0 0 30/1 2 *", "0 0 30,31 feb mon-fri"),
     ],
 )
 def test_other_schedules_are_refused(text: str) -> None:
@@ -224,6 +228,15 @@ def test_a_dotenv_is_read_and_the_environment_wins(tmp_path: Path) -> None:
         "NIGHTBOOK_API_SECRET": "a${HOME}$b",
         "NIGHTBOOK_TIMEZONE": "Asia/Tokyo",
     }
+
+
+@pytest.mark.parametrize("empty", ["", " ", "\t\n"])
+def test_an_empty_variable_hides_nothing_in_a_dotenv(tmp_path: Path, empty: str) -> None:
+    """It counts as one that is not set, as where there is no file."""
+    (tmp_path / ".env").write_text("NIGHTBOOK_TIMEZONE=Asia/Tokyo\nNIGHTBOOK_HOME=/srv/book\n")
+    process = {"NIGHTBOOK_TIMEZONE": empty, "NIGHTBOOK_HOME": "/here", "NIGHTBOOK_DEADLINE": empty}
+    found = settings.environment(tmp_path, process)
+    assert found == {"NIGHTBOOK_TIMEZONE": "Asia/Tokyo", "NIGHTBOOK_HOME": "/here"}
 
 
 def test_without_a_dotenv_there_is_the_environment(tmp_path: Path) -> None:

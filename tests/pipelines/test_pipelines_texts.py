@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime
 from decimal import Decimal, localcontext
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines import amounts, moments, texts
+from pipelines.depth import DEEPEST, is_too_deep
 from tests import oracle, strategies
 
 MANY = settings(max_examples=150, deadline=None, derandomize=True, database=None)
@@ -32,6 +34,7 @@ NO_AMOUNTS = (
     ),
     *("9" * 1001, "0." + "0" * 1000, "1e" + "0" * 1000, "\u22121"),
 )
+BRACKETS = st.text('[]{}"\\a')
 ODD = st.text("0123456789.-+eE _\n\x00\u0661\uff11", max_size=12)
 
 
@@ -160,6 +163,19 @@ def test_json_prints_however_deep_it_is() -> None:
         return called(depth - 1) if depth else texts.text_of(texts.read(deep.encode()))
 
     assert called(300) == deep
+
+
+@given(st.recursive(BRACKETS, lambda inner: st.lists(inner) | st.dictionaries(BRACKETS, inner)))
+def test_depth_is_that_of_brackets_outside_texts(value: Any) -> None:
+    """Whatever stands in texts and keys, a value is as deep as its lists and objects."""
+
+    def depth(part: Any) -> int:
+        inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+        return isinstance(part, list | dict) + max(map(depth, inner), default=0)
+
+    for more in (DEEPEST - depth(value), DEEPEST - depth(value) + 1):
+        raw = b"[" * more + json.dumps(value).encode() + b"]" * more
+        assert is_too_deep(raw) is (more + depth(value) > DEEPEST)
 
 
 @pytest.mark.parametrize(("one", "other"), [('{"a":[1,2],"b":3}', '{"b":3,"a":[2,1]}')])

@@ -1,0 +1,24 @@
+"""How deep a record may be nested: the same wherever it is read.
+
+A decoder gives up at a depth that hangs on the calls it stands below, so that a night could be
+read in one way and rebuilt in another. This bound is below what any of them takes.
+"""
+
+import re
+
+import numpy as np
+
+DEEPEST = 500
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_BUT_BRACKETS = bytes(one for one in range(256) if one not in b"[{]}")
+_STEPS = np.zeros(256, np.int8)
+_STEPS[list(b"[{")], _STEPS[list(b"]}")] = 1, -1
+
+
+def is_too_deep(raw: bytes) -> bool:
+    """Whether objects and lists of a JSON text stand in each other more than `DEEPEST` times."""
+    if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
+        return False
+    brackets = _STRING.sub(b"", raw).translate(None, _BUT_BRACKETS)
+    steps = _STEPS[np.frombuffer(brackets, np.uint8)]
+    return bool(np.cumsum(steps, dtype=np.int32).max(initial=0) > DEEPEST)
