@@ -1,7 +1,9 @@
 """Files that are damaged, or made to break their reader, end in words: cases 36, 38 and 40."""
 
 import io
+import shutil
 import struct
+import subprocess
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,11 +17,13 @@ from tests.reconcile.desks import HEAD, Desk
 from tests.reconcile.test_ledger_formats import archive
 from warehouse.reconcile import desk as counter
 from warehouse.reconcile import grids, readback
+from warehouse.reconcile.config import Config
 from warehouse.reconcile.ledger import Ledger
 from warehouse.reconcile.refusals import NotReconciled
 
 Write = Callable[..., Path]
 Read = Callable[..., Ledger]
+OFFICE = shutil.which("soffice")
 SHEET = "xl/worksheets/sheet1.xml"
 TITLES = zip("ABC", ("asset", "account", "amount"), strict=True)
 CELLS = [f'<c r="{place}1" t="str"><v>{title}</v></c>' for place, title in TITLES]
@@ -260,3 +264,41 @@ def test_what_is_no_file_is_passed_over(desk: Desk) -> None:
     (desk.folder.inbox / "old.xlsx").mkdir()
     (desk.folder.inbox / "l.xlsx").symlink_to("nowhere.xlsx")
     assert desk.run().exit_code == 0
+
+
+@pytest.mark.parametrize("value", ["<v></v>", "<v/>"])
+def test_case_36_a_formula_may_come_to_the_empty_text(write: Write, read: Read, value: str) -> None:
+    """As programs write it, an empty text is a value: a blank account, and a blank amount."""
+    empty = f't="str"><f>IF(TRUE,"","x")</f>{value}</c>'
+    rows = f"{ROW.replace('<c r=', f'<c r={chr(34)}B2{chr(34)} {empty}<c r=', 1)}"
+    path = write(sheet(HEADER + rows), "ledger.xlsx")
+    ledger = read(path)
+    assert [(line.names[3], line.amount.text) for line in ledger.lines] == [("", "10")]
+
+
+@pytest.mark.parametrize("cell", ["><f>1+1</f><v></v>", ' t="str"><f>1+1</f>', "><f>1+1</f>"])
+def test_case_36_a_formula_that_was_never_calculated_stays_an_error(
+    write: Write, read: Read, cell: str
+) -> None:
+    """No value, or an empty one that is no text, is not taken for a blank."""
+    rows = f'<row r="2"><c r="A2" t="str"><v>BTC</v></c><c r="C2"{cell}</c></row>'
+    ledger = read(write(sheet(HEADER + rows), "ledger.xlsx"), config=Config(blank="skip"))
+    assert "formula without a value" in ledger.rejected[0].reason
+
+
+@pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
+def test_case_36_blanks_that_an_office_calculated_are_blanks(
+    write: Write, read: Read, tmp_path: Path
+) -> None:
+    """LibreOffice calculates empty texts: the account is blank, and a blank amount is skipped."""
+    empty = '=IF(1=1,"","x")'
+    path = write([["asset", "account", "amount"], ["BTC", empty, 1], ["ETH", "a", empty]])
+    profile = f"-env:UserInstallation=file://{tmp_path}/profile"
+    command = [OFFICE or "", profile, "--headless", "--convert-to", "xlsx", "--outdir", "saved"]
+    subprocess.run(
+        [*command, path.name], cwd=tmp_path, check=True, capture_output=True, timeout=120
+    )
+    ledger = read(tmp_path / "saved" / path.name, config=Config(blank="skip"))
+    assert [(line.names[1], line.names[3]) for line in ledger.lines] == [("BTC", "")]
+    assert not ledger.rejected
+    assert dict(ledger.sources[0].skipped) == {"blank amount": 1}
