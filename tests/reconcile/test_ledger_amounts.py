@@ -1,5 +1,6 @@
 """Amounts in ledgers: cases 1 to 15 of the design."""
 
+import time
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warehouse.reconcile.amounts import Amount, Decimals, Rules, plain, total
+from warehouse.reconcile.amounts import LONGEST, Amount, Decimals, Rules, plain, taken_apart, total
 from warehouse.reconcile.amounts import read as read_amount
 from warehouse.reconcile.config import Config, Shape
 from warehouse.reconcile.ledger import Ledger
@@ -164,3 +165,13 @@ def test_every_exact_amount_reads_back(amount: Decimal) -> None:
 def test_a_total_never_wraps() -> None:
     """Two amounts at the edge of what a decimal type holds add up exactly."""
     assert total(["99999999999999999999.9"] * 2) == "199999999999999999999.8"
+
+
+def test_a_cell_of_any_length_is_judged_at_once() -> None:
+    """What is longer than any amount is none, without a look for units in it."""
+    begun = time.process_time()
+    assert taken_apart("\u00e9" * 32_000 + " b c") == "it is no amount"
+    assert time.process_time() - begun < 1
+    assert not isinstance(taken_apart("1" * LONGEST), str)
+    assert not isinstance(taken_apart("1" * LONGEST + " CR", "CR"), str)
+    assert taken_apart("1" * (LONGEST + 1)) == "it is no amount"

@@ -131,8 +131,9 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
     minus = False
     if word and negative_word:
         text, minus = word[1], word[2].upper() == negative_word.upper()
-    found = _UNIT.fullmatch(text)
-    if not found or len(text) > LONGEST:
+    # The length goes first: what a long text without an amount takes grows with its square.
+    found = _UNIT.fullmatch(text) if len(text) <= LONGEST else None
+    if not found:
         return "it is no amount"
     unit = (found["before"] or found["after"] or "").strip()
     if word and unit.upper() in {"CR", "DR"}:

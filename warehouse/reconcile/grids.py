@@ -3,7 +3,6 @@
 import hashlib
 import io
 import re
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -12,8 +11,16 @@ from pathlib import Path
 import python_calamine
 
 from warehouse.reconcile.delimited import Row, cells_of, rows_of
-from warehouse.reconcile.refusals import NotReconciled
-from warehouse.reconcile.sheet_xml import Findings, findings, is_bomb, is_locked
+from warehouse.reconcile.guards import (
+    archive,
+    locked,
+    refused,
+    require_room,
+    too_wide,
+    without_panic,
+)
+from warehouse.reconcile.sheet_span import MOST_CELLS
+from warehouse.reconcile.sheet_xml import Findings, findings
 
 SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 TEXTS = (".csv", ".tsv", ".txt")
@@ -22,7 +29,6 @@ DELIMITERS = ";\t,|"
 _OLE = b"\xd0\xcf\x11\xe0"
 # In a workbook of the old format the record after its first one says that it is encrypted.
 _LOCKED_XLS = re.compile(rb"\x09\x08\x10\x00\x00\x06.{14}\x2f\x00", re.DOTALL)
-_MOST_CELLS = 60_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +78,10 @@ def whole(path: Path, pause: Callable[[], None]) -> bytes:
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(
         content
     ) != after.st_size:
-        raise _refused(path, "is still being written", "Wait until it is whole and run again")
+        raise refused(path, "is still being written", "Wait until it is whole and run again")
     if not content:
-        raise _refused(path, "is empty (0 bytes)", "Save the ledger again")
+        raise refused(path, "is empty (0 bytes)", "Save the ledger again")
     return content
-
-
-def _refused(path: Path, found: str, then: str) -> NotReconciled:
-    return NotReconciled(f"{path.name} {found}. {then}. Nothing was reconciled.")
 
 
 def opened(
@@ -103,14 +105,18 @@ def _spreadsheet(path: Path, content: bytes) -> Iterator[Grid]:
     told = _looked_at(path, content)
     is_sure = not content.startswith(_OLE) and not any(one.hides_errors for one in told.values())
     try:
-        with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
+        with (
+            without_panic(path),
+            python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book,
+        ):
             for about in book.sheets_metadata:
                 if about.typ is not python_calamine.SheetTypeEnum.WorkSheet:
                     continue
                 found = told.get(about.name, Findings())
                 sheet = book.get_sheet_by_name(about.name)
-                if sheet.total_height * sheet.total_width > _MOST_CELLS:
-                    raise _refused(path, "spans more cells than a ledger has", "Save less of it")
+                height, width = sheet.end or (0, 0)
+                if (height + 1) * (width + 1) > MOST_CELLS:
+                    raise too_wide(path)
                 yield Grid(
                     about.name,
                     sheet.to_python(skip_empty_area=False),
@@ -121,43 +127,24 @@ def _spreadsheet(path: Path, content: bytes) -> Iterator[Grid]:
                     is_blank_sure=is_sure,
                 )
     except python_calamine.PasswordError as error:
-        raise _locked(path) from error
+        raise locked(path) from error
     except python_calamine.CalamineError as error:
-        raise _refused(
+        raise refused(
             path, f"is no whole spreadsheet ({error})", "Save it again as xlsx, ods or CSV"
         ) from error
-
-
-def _locked(path: Path) -> NotReconciled:
-    return _refused(path, "is protected by a password", "Save a copy without one")
 
 
 def _looked_at(path: Path, content: bytes) -> dict[str, Findings]:
     """What can be said before a reader touches it."""
     if content[:512].lstrip()[:1] == b"<":
-        raise _refused(path, "is a web page, whatever its name says", "Save it as xlsx or CSV")
+        raise refused(path, "is a web page, whatever its name says", "Save it as xlsx or CSV")
     if content.startswith(_OLE):
         if "EncryptedPackage".encode("utf-16-le") in content or _LOCKED_XLS.search(content):
-            raise _locked(path)
+            raise locked(path)
         return {}
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as names:
-            if is_bomb(names, len(content)):
-                raise _refused(path, "unpacks to more than a ledger can be", "Save it anew")
-            if is_locked(names):
-                raise _locked(path)
-            if "xl/workbook.bin" in names.namelist():
-                raise _refused(
-                    path,
-                    "is a binary workbook (xlsb), in which error cells and formulas without a "
-                    "value cannot be told from empty ones",
-                    "Save it as xlsx, ods or CSV",
-                )
-            return findings(names)
-    except (zipfile.BadZipFile, NotImplementedError, OSError) as error:
-        raise _refused(
-            path, "is no whole spreadsheet: perhaps it was only half copied", "Copy it again"
-        ) from error
+    with archive(path, content) as names:
+        require_room(path, names)
+        return findings(names)
 
 
 def decoded(path: Path, content: bytes) -> tuple[str, tuple[str, ...]]:
@@ -169,7 +156,7 @@ def decoded(path: Path, content: bytes) -> tuple[str, tuple[str, ...]]:
         order = "le" if content[1:2] == b"\x00" else "be"
         return content.decode(f"utf-16-{order}", "replace"), ("read as UTF-16",)
     if content[:512].lstrip()[:5].lower() in {b"<html", b"<!doc"}:
-        raise _refused(path, "is a web page, whatever its name says", "Save it as CSV")
+        raise refused(path, "is a web page, whatever its name says", "Save it as CSV")
     try:
         return content.decode("utf-8-sig"), ()
     except UnicodeDecodeError:
@@ -206,4 +193,4 @@ def _rows(
     try:
         yield from rows_of(text, delimiter, is_whole=is_whole)
     except ValueError as error:
-        raise _refused(path, str(error), "Mend its quotes or save it again") from error
+        raise refused(path, str(error), "Mend its quotes or save it again") from error

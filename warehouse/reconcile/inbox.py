@@ -50,7 +50,8 @@ def workbooks(folder: Folder, seen: Container[str]) -> tuple[list[Edited], list[
     found: list[Edited] = []
     ours: list[Path] = []
     for path in sorted([*folder.out.rglob("*"), *folder.inbox.glob("*")]):
-        if path.suffix.lower() not in _WORKBOOKS or not is_ledger_name(path):
+        is_workbook = path.suffix.lower() in _WORKBOOKS and is_ledger_name(path)
+        if not is_workbook or not path.is_file():
             continue
         content = path.read_bytes()
         if hashlib.sha256(content).hexdigest() in seen:

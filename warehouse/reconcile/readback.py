@@ -16,12 +16,15 @@ from pathlib import Path
 import python_calamine
 
 from warehouse.reconcile.columns import as_text
+from warehouse.reconcile.guards import UNREADABLE, archive, require_room, without_panic
 from warehouse.reconcile.names import folded
+from warehouse.reconcile.refusals import NotReconciled
 
 BREAK_ID = "Break ID"
 TITLES = ("status", "owner", "root cause", "comment")
 ROLES = {"prepared by": "preparer", "reviewed by": "reviewer"}
 _LOOKED_AT = 60
+_RUN = b"run_id"
 _ID = re.compile(r"B-[0-9A-F]{8,64}")
 _WHO = re.compile(r"<(?:cp:lastModifiedBy|dc:creator)>([^<]*)<")
 _WHEN = re.compile(r"<(?:dcterms:modified|dc:date)[^>]*>([^<]*)<")
@@ -50,9 +53,17 @@ class Edited:
 
 
 def edited(path: Path, content: bytes) -> Edited | None:
-    """Read a workbook of ours, or None where a file is something else."""
+    """Read a workbook of ours, or None where a file is something else.
+
+    Raises `NotReconciled` where one that may be ours cannot be read: its comments would be lost.
+    """
+    if not _may_be_ours(path, content):
+        return None
     try:
-        with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
+        with (
+            without_panic(path),
+            python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book,
+        ):
             sheets = [
                 book.get_sheet_by_name(name).to_python(skip_empty_area=False)
                 for name in book.sheet_names
@@ -76,6 +87,19 @@ def edited(path: Path, content: bytes) -> Edited | None:
         found[0],
         dict(_signed(sheets)),
     )
+
+
+def _may_be_ours(path: Path, content: bytes) -> bool:
+    """Whether it names a run anywhere: a large ledger that does not is not read a second time."""
+    try:
+        with archive(path, content) as names:
+            if not any(_RUN in names.read(info) for info in names.infolist()):
+                return False
+    except NotReconciled:
+        return False
+    with archive(path, content) as names:
+        require_room(path, names)
+    return True
 
 
 def _beside(sheets: Sequence[Sequence[Sequence[object]]], labels: Sequence[str]) -> dict[str, str]:
@@ -136,7 +160,7 @@ def _about(path: Path, content: bytes) -> tuple[str, datetime]:
             for part in ("docProps/core.xml", "meta.xml"):
                 if part in names.namelist():
                     told = names.read(part).decode("utf-8", "replace")
-    except zipfile.BadZipFile:
+    except UNREADABLE:
         told = ""
     who, when = _WHO.search(told), _WHEN.search(told)
     changed = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(microsecond=0)

@@ -13,7 +13,8 @@ from html import unescape
 _PREFIX = rb"<(?:\w+:)?"
 _CELL = re.compile(_PREFIX + rb"c\b([^>]*?)(?:/>|>(.*?)</(?:\w+:)?c>)", re.DOTALL)
 _PLACE = re.compile(rb'\br="([A-Z]{1,3})([0-9]{1,7})"')
-_VALUE = re.compile(_PREFIX + rb"v[^>]*>([^<]*)<")
+_VALUE = re.compile(_PREFIX + rb"v\b(?:[^>]*/>|[^>]*>([^<]*)<)")
+_FORMULA = re.compile(_PREFIX + rb"f\b")
 _HIDDEN = re.compile(_PREFIX + rb'row\b[^>]*\bhidden="(?:1|true)"')
 _SHEET = re.compile(r"<(?:\w+:)?sheet\b[^>]*>")
 _RELATION = re.compile(r"<(?:\w+:)?Relationship\b[^>]*>")
@@ -92,10 +93,12 @@ def _scanned(xml: bytes) -> Findings:
         if place is None:
             continue
         value = _VALUE.search(inside)
-        text = value[1].decode("utf-8", "replace") if value else ""
+        text = (value[1] or b"").decode("utf-8", "replace") if value else ""
+        # A formula may come to the empty text: a text of no letters is a value.
+        is_blank_text = value is not None and b't="str"' in attributes
         if b't="e"' in attributes:
             errors[_at(place)] = text or "error"
-        elif not text and re.search(_PREFIX + rb"f\b", inside):
+        elif not text and not is_blank_text and _FORMULA.search(inside):
             errors[_at(place)] = "a formula without a value: open the file and save it once"
     return Findings(errors, hidden)
 
