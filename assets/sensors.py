@@ -106,6 +106,8 @@ def look(
         log(f"{channel} of NIGHTBOOK_ALERTS did not take a message")
     for alert in told.unsent:
         log(f"not told yet, no channel took it: {alert.title}")
+    for alert in told.dropped:
+        log(f"told no more, no channel took it for a week: {alert.title}")
     try:
         metrics.write(nightbook)
     except Exception as error:  # noqa: BLE001 - a full disk must not cost the sign of life

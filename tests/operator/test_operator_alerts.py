@@ -3,17 +3,19 @@
 import logging
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from assets.alerts import Alert, deliver, tame
+from assets.alerts import Alert, deliver, keep, tame, tell
 from assets.sensors import look
 from pipelines.snapshots import ACCEPTED, HELD
 from tests.keeper import SECOND, THIRD
 from tests.operator.conftest import Receiver, Watched, take
 
 FOURTH, FIFTH, LATER = (THIRD + timedelta(days=n) for n in (1, 2, 30))
+FAILURE = Alert("failed:0", "a run failed", "why", "here", "ls", happened=True)
 Make = Callable[..., Watched]
 
 
@@ -167,6 +169,54 @@ def test_what_no_channel_takes_is_told_later(watched: Make, receiver: Receiver) 
     home.look()
     home.look()
     assert receiver.titles == [f"the night of {THIRD} is held"]
+
+
+@pytest.mark.parametrize(("days", "is_told"), [(6, True), (7, False)])
+def test_what_happened_waits_for_a_channel_for_a_week(
+    watched: Make, receiver: Receiver, days: int, *, is_told: bool
+) -> None:
+    """A failure that no channel took for a week is told no more, and the log says so."""
+    home = watched()
+    home.keeper.sandbox.clock.night(SECOND, hour=9)
+    receiver.status = 500
+    assert not tell(home.keeper.nightbook, [FAILURE]).sent
+    receiver.status = 200
+    home.keeper.sandbox.clock.night(SECOND + timedelta(days=days), hour=9)
+    home.look()
+    assert ("a run failed" in receiver.titles) is is_told
+    dropped = "told no more, no channel took it for a week: a run failed"
+    assert (dropped in home.log) is not is_told
+    home.look()
+    assert home.log.count(dropped) == (not is_told)
+    assert receiver.titles == []
+
+
+def test_what_happened_is_kept_before_it_is_sent(watched: Make, receiver: Receiver) -> None:
+    """A process that dies while it sends, or before, loses no failure: the next look tells it."""
+    home = watched()
+
+    def dies(*_: str) -> bool:
+        raise KeyboardInterrupt
+
+    home.keeper.sandbox.clock.night(SECOND, hour=9)
+    keep(home.keeper.nightbook, [replace(FAILURE, cause="failed:1")])
+    with pytest.raises(KeyboardInterrupt):
+        tell(home.keeper.nightbook, [FAILURE], dies)
+    home.look()
+    home.look()
+    assert receiver.titles == ["a run failed"] * 2
+
+
+@pytest.mark.parametrize("content", ["", "[{}]", "{}", '[{"since": "today"}]', "[1]"])
+def test_a_damaged_memory_stops_no_alert(watched: Make, receiver: Receiver, content: str) -> None:
+    """Where the file of what waits cannot be read, what happens now is told all the same."""
+    home = watched()
+    folder = home.keeper.home / "alerts"
+    folder.mkdir(exist_ok=True)
+    (folder / "unsent.json").write_text(content, encoding="utf-8")
+    assert tell(home.keeper.nightbook, [FAILURE]).sent == (FAILURE,)
+    assert receiver.titles == ["a run failed"]
+    assert not (folder / "unsent.json").exists()
 
 
 def test_a_heartbeat_that_fails_is_given_later(watched: Make, receiver: Receiver) -> None:

@@ -1,5 +1,6 @@
 """What Dagster's sensors tell after real runs of the nightly job, and how Dagster is given them."""
 
+import stat
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import cast
@@ -39,6 +40,34 @@ def test_a_failed_run_is_told_once(watched: Make, receiver: Receiver) -> None:
     assert "It is not tried again by itself." in words
     assert f"--home {keeper.home} run" in words
     assert receiver.fetched == []
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_a_failed_run_is_told_when_a_channel_lives_again(
+    watched: Make, receiver: Receiver, *, is_seen: bool
+) -> None:
+    """A run that failed while every channel was dead is told once one lives, once, and when it was.
+
+    Whether a daemon has seen it too, or the command alone.
+    """
+    keeper = watched().keeper
+    receiver.status = 500
+    keeper.sandbox.show("access-denied-400,path=/portfolios")
+    assert keeper.run(THIRD).code == 1
+    if is_seen:
+        ended(keeper)
+    unsent = keeper.home / "alerts" / "unsent.json"
+    assert stat.S_IMODE(unsent.stat().st_mode) == 0o640
+    assert "token-5b1d" not in unsent.read_text(encoding="utf-8")
+    receiver.status = 200
+    for hour in (3, 5):
+        keeper.sandbox.clock.night(THIRD, hour=hour)
+        watching(keeper)
+    [(title, words)] = receiver.alerts
+    assert title == f"nightbook: the run of {THIRD} failed"
+    assert words.startswith(f"Found at {THIRD} 02:15 UTC.\n")
+    assert "ACCESS_DENIED" in words
+    assert not unsent.exists()
 
 
 def test_a_held_run_is_told_as_held_only(watched: Make, receiver: Receiver) -> None:
