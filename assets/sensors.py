@@ -10,10 +10,11 @@ import dagster as dg
 
 from assets import metrics
 from assets.alerts import Alert, Send, by_apprise, command, tell
-from assets.concerns import concerns, late
+from assets.concerns import concerns
 from assets.demo_home import is_demo
 from assets.failures import CHECKED, failed, unreconciled
 from assets.heartbeat import Get, beat, plain_get
+from assets.nights import late
 from assets.partitions import PARTITION
 from assets.resources import Nightbook
 

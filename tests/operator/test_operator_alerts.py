@@ -1,6 +1,7 @@
 """Alerts and the sign of life: once for each cause, none for a good night, and never in silence."""
 
 import logging
+import shutil
 import stat
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,7 +10,9 @@ from datetime import timedelta
 import pytest
 
 from assets.alerts import Alert, deliver, keep, tame, tell
+from assets.nights import troubled
 from assets.sensors import look
+from pipelines import snapshots
 from pipelines.snapshots import ACCEPTED, HELD
 from tests.keeper import SECOND, THIRD
 from tests.operator.conftest import Receiver, Watched, take
@@ -70,6 +73,72 @@ def test_a_date_that_was_not_due_is_no_gap(watched: Make, receiver: Receiver) ->
     home.keeper.more["NIGHTBOOK_SCHEDULE"] = f"15 2 * * {days}"  # type: ignore[index] # a dict here
     home.night(FOURTH)
     assert receiver.titles == []
+
+
+def test_a_book_that_was_never_published_is_told_once(
+    watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that fails while publishing leaves a book that status does not call the book.
+
+    An hour later it is told, once; the command that comes with it publishes.
+    """
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    home = watched()
+    home.keeper.sandbox.show()
+    with monkeypatch.context() as patched:
+        patched.setattr("assets.publishing.publish", full)
+        with pytest.raises(OSError, match="No space"):
+            take(home.keeper, THIRD)
+    title = f"the night {THIRD} is accepted and not in the warehouse"
+    said = home.keeper("status")
+    assert said.code == 1
+    assert f"book        {SECOND}, " in said.out
+    assert "2 nights in all, 1 book not published" in said.out
+    assert f"wrong       {title}\n" in said.out
+    home.look()
+    assert receiver.titles == []
+    home.keeper.sandbox.clock.night(THIRD, hour=4)
+    home.look()
+    home.look()
+    [(_, words)] = receiver.alerts
+    assert f"--home {home.keeper.home} rebuild\n" in words
+    assert home.keeper("rebuild").code == 0
+    said = home.keeper("status")
+    assert (said.code, f"book        {THIRD}, " in said.out) == (0, True)
+
+
+def test_nights_that_are_gone_are_told_once(watched: Make, receiver: Receiver) -> None:
+    """Nights that lake or warehouse know and the landing zone does not are one message."""
+    home = watched()
+    home.keeper.sandbox.clock.night(SECOND, hour=9)
+    shutil.rmtree(next(home.keeper.layout.landing.glob(f"{SECOND}/*")))
+    home.look()
+    assert receiver.titles == [f"the night {SECOND:%Y%m%d}T021500Z is gone from the landing zone"]
+    shutil.rmtree(home.keeper.layout.landing)
+    home.look()
+    home.look()
+    [(title, words)] = receiver.alerts
+    assert title.startswith("nightbook: 2 nights (")
+    assert "restore them from a backup" in words
+    said = home.keeper("status")
+    assert said.code == 1
+    assert "last night  none is landed any more\n" in said.out
+
+
+def test_a_look_reads_no_body_and_no_database_for_the_nights(watched: Make) -> None:
+    """What is wrong with nights is told by names and small files alone: one looks all day."""
+    keeper = watched().keeper
+    keeper.sandbox.clock.night(SECOND, hour=9)
+    large = [*keeper.layout.landing.glob("*/*/*.zst"), keeper.layout.database.resolve()]
+    assert len(large) > 10
+    for path in large:
+        path.chmod(0o640)
+        path.write_bytes(b"")
+    known = snapshots.landed(keeper.layout)
+    assert list(troubled(keeper.nightbook, known, SECOND, timedelta())) == []
 
 
 def test_a_stale_venue_is_told_once(watched: Make, receiver: Receiver) -> None:

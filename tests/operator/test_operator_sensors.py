@@ -12,6 +12,7 @@ from assets.automation import LOGGED
 from assets.definitions import assemble
 from assets.demo_home import MARK
 from assets.sensors import AFTER_A_RUN, BETWEEN, sensors
+from pipelines import night
 from tests.keeper import SECOND, THIRD, Keeper
 from tests.operator.conftest import Receiver, Watched, ended
 
@@ -101,6 +102,32 @@ def test_a_night_that_never_began_is_told_once(watched: Make, receiver: Receiver
         keeper.sandbox.clock.night(THIRD, hour=hour)
         watching(keeper)
     assert receiver.titles == [f"no book of {THIRD} yet"]
+
+
+@pytest.mark.parametrize("later", [timedelta(), timedelta(days=3)])
+def test_a_landed_night_that_nobody_judged_is_told_once(
+    watched: Make, receiver: Receiver, later: timedelta
+) -> None:
+    """A machine that died after landing: told once the run must be over, with what mends it."""
+    keeper = watched().keeper
+    keeper.sandbox.show()
+    keeper.sandbox.clock.night(THIRD)
+    night.take(keeper.nightbook.settings(api=True), keeper.nightbook.now, "0")
+    keeper.sandbox.clock.night(THIRD, hour=3, minute=44)
+    watching(keeper)
+    assert receiver.titles == []
+    for minute in (45, 50):
+        keeper.sandbox.clock.night(THIRD + later, hour=3, minute=minute)
+        watching(keeper)
+    told = [words for title, words in receiver.alerts if "landed and not judged" in title]
+    assert len(told) == 1
+    of = f" --date {THIRD}" if later else ""
+    assert f"--home {keeper.home} run{of}\n" in told[0]
+    receiver.alerts.clear()
+    assert keeper("run", *of.split()).code == 0
+    assert "landed and not judged" not in keeper("status").out
+    if later:
+        assert keeper.ask("select max(snapshot_date) from balances") == [(THIRD,)]
 
 
 def test_a_second_tick_takes_only_what_the_first_could_not(watched: Make) -> None:
