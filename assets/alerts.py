@@ -11,18 +11,21 @@ import logging
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from apprise import Apprise
 
 from assets.demo_home import is_demo
 from assets.resources import Nightbook
-from warehouse.layout import Layout, make_directory, write_json
+from warehouse.layout import Layout, make_directory, read_json, write_json
 
 REMEMBERED = 2000
 LONGEST = 1500
+OF_INTEREST = timedelta(days=7)
+MOST_KEPT = 100
 Send = Callable[[str, str, str], bool]
 # Names come from the wire: they must not call a room together or be read as markup.
 _TAME = str.maketrans({"<": "(", ">": ")", "@": "(at)", "`": "'", "*": "(star)"})
@@ -33,13 +36,18 @@ logging.getLogger("apprise").addFilter(lambda _: False)
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One thing to tell: what it is about (told once), its numbers, where to look, what to type."""
+    """One thing to tell: what it is about (told once), its numbers, where to look, what to type.
+
+    What `happened` (a run failed, say) is not found again by the next look: it is kept until a
+    channel took it.
+    """
 
     cause: str
     title: str
     words: str
     see: str
     command: str
+    happened: bool = False
 
     @property
     def body(self) -> str:
@@ -49,11 +57,19 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What went out, what did not because no channel took it, and which channels failed."""
+    """What went out, what did not because no channel took it, and which channels failed.
+
+    `dropped` was kept for a week, in which no channel took it, and is told no more.
+    """
 
     sent: tuple[Alert, ...] = ()
     unsent: tuple[Alert, ...] = ()
     dead: tuple[str, ...] = ()
+    dropped: tuple[Alert, ...] = ()
+
+
+# What waits for a channel, by its cause: since when, and the alert.
+Waiting = dict[str, tuple[str, Alert]]
 
 
 def tame(words: str) -> str:
@@ -81,15 +97,35 @@ def by_apprise(address: str, title: str, body: str) -> bool:
 
 
 def tell(nightbook: Nightbook, alerts: Sequence[Alert], send: Send = by_apprise) -> Told:
-    """Tell what was not told before; what no channel takes is tried again at the next look."""
-    addresses, layout = nightbook.settings().alerts, nightbook.layout
+    """Tell what was not told before; what no channel takes is tried again at the next look.
+
+    What happened is on disk before it is sent, for nobody would find it again.
+    """
+    addresses, layout, now = nightbook.settings().alerts, nightbook.layout, nightbook.now()
     if not addresses or is_demo(layout):
         return Told()
     with _memory(layout) as known:
-        new = {one.cause: one for one in alerts if one.cause not in known}
-        told = deliver(addresses, tuple(new.values()), send)
-        known |= {one.cause: nightbook.now().isoformat() for one in told.sent}
-    return told
+        waiting, dropped = _waiting(layout, known, now)
+        fresh = {one.cause: one for one in alerts if one.cause not in {**known, **waiting}}
+        kept = waiting | _happened(fresh.values(), now)
+        _keep(layout, kept)
+        found = (*(_late(*one) for one in waiting.values()), *fresh.values())
+        told = deliver(addresses, found, send)
+        sent = {one.cause for one in told.sent}
+        known.update(dict.fromkeys(sent, now.isoformat()))
+        _keep(layout, {cause: one for cause, one in kept.items() if cause not in sent})
+    return replace(told, dropped=dropped)
+
+
+def keep(nightbook: Nightbook, alerts: Sequence[Alert]) -> None:
+    """Keep what happened for the next look, which tells it also if this process dies before."""
+    layout, now = nightbook.layout, nightbook.now()
+    if not alerts or not nightbook.settings().alerts or is_demo(layout):
+        return
+    with _memory(layout) as known:
+        waiting, _ = _waiting(layout, known, now)
+        new = [one for one in alerts if one.cause not in known]
+        _keep(layout, _happened(new, now) | waiting)
 
 
 def deliver(addresses: Sequence[str], alerts: Sequence[Alert], send: Send = by_apprise) -> Told:
@@ -134,6 +170,48 @@ def _memory(layout: Layout) -> Iterator[dict[str, str]]:
         if known != before:
             newest = sorted(known.items(), key=lambda item: item[1])[-REMEMBERED:]
             write_json(folder / "told.json", dict(newest))
+
+
+def _happened(alerts: Iterable[Alert], now: datetime) -> Waiting:
+    return {one.cause: (now.isoformat(), one) for one in alerts if one.happened}
+
+
+def _late(since: str, alert: Alert) -> Alert:
+    """A kept alert as it is told: with the time at which it was found."""
+    found = f"Found at {datetime.fromisoformat(since):%Y-%m-%d %H:%M} UTC."
+    return replace(alert, words=f"{found}\n{alert.words}")
+
+
+def _unsent(layout: Layout) -> Path:
+    return layout.home / "alerts" / "unsent.json"
+
+
+def _waiting(
+    layout: Layout, known: Mapping[str, str], now: datetime
+) -> tuple[Waiting, tuple[Alert, ...]]:
+    """What was kept and not told since, and what is older than anybody wants to hear of.
+
+    A file that cannot be read keeps nothing: it must not stop what is found today.
+    """
+    try:
+        entries = [(str(one.pop("since")), Alert(**one)) for one in read_json(_unsent(layout))]
+        young = {since for since, _ in entries if now - datetime.fromisoformat(since) < OF_INTEREST}
+    except (OSError, ValueError, TypeError, LookupError, AttributeError):
+        return {}, ()
+    untold = [(since, one) for since, one in entries if one.cause not in known]
+    waiting = {one.cause: (since, one) for since, one in untold if since in young}
+    return waiting, tuple(one for since, one in untold if since not in young)
+
+
+def _keep(layout: Layout, waiting: Waiting) -> None:
+    """Write what waits, whole or not at all; the file is there only while something does."""
+    path = _unsent(layout)
+    newest = sorted(waiting.values(), key=lambda one: one[0])[-MOST_KEPT:]
+    with contextlib.suppress(OSError):  # a full disk must not keep an alert from going out
+        if newest:
+            write_json(path, [{"since": since, **asdict(alert)} for since, alert in newest])
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> dict[str, str]:

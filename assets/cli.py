@@ -16,6 +16,7 @@ from typing import Any, cast
 from assets.resources import Nightbook
 from assets.steady import Steady
 from assets.words import is_ours
+from warehouse.printable import printable_lines
 
 FAILED, BAD_INPUT = 1, 2
 LAST_PORT = 65535
@@ -277,15 +278,15 @@ def _done(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 def told(error: Exception) -> int:
     """Say an error in one paragraph; ours write their own sentence."""
     if is_ours(error):
-        print(str(error), file=sys.stderr)
+        print(printable_lines(str(error)), file=sys.stderr)
         return getattr(error, "exit_code", FAILED)
     if isinstance(error, FileNotFoundError | PermissionError) and error.errno is None:
-        print(str(error), file=sys.stderr)
+        print(printable_lines(str(error)), file=sys.stderr)
         return FAILED
     print(
-        f"nightbook stopped at something it did not expect ({type(error).__name__}: {error}). The "
-        "last published warehouse stands. Run it again with --debug before the command to see "
-        "where.",
+        f"nightbook stopped at something it did not expect ({type(error).__name__}: "
+        f"{printable_lines(str(error))}). The last published warehouse stands. Run it again with "
+        "--debug before the command to see where.",
         file=sys.stderr,
     )
     return FAILED

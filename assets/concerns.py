@@ -1,96 +1,41 @@
-"""What an operator should hear of: held nights, gaps, stale venues, drift, checks, clock, breaks.
+"""What an operator should hear of: nights, stale venues, drift, checks, clock, breaks.
 
-Everything is read from what is kept: the landing zone for nights and decisions, the published
-warehouse for the rest. Nothing is remembered here: a cause has a name that stays the same, and
-`assets.alerts` tells it once.
+Everything is read from what is kept: the landing zone for nights and decisions (`assets.nights`),
+the published warehouse for the rest. Nothing is remembered here: a cause has a name that stays
+the same, and `assets.alerts` tells it once.
 """
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from assets.alerts import Alert, command
+from assets.nights import GRACE, troubled
 from assets.resources import Nightbook
-from assets.ticks import tick_of
 from pipelines import snapshots
-from pipelines.snapshots import Snapshot
 from warehouse.layout import Layout
 from warehouse.query import run as ask
 from warehouse.reconcile import desk
 from warehouse.reconcile.annotations import ACCEPTED
 from warehouse.reconcile.refusals import NotReconciled
 
-LOOK_BACK = timedelta(days=7)
-GRACE = timedelta(hours=1)
 AGED = timedelta(days=7)
 SHOWN = 5
 
 
-def concerns(nightbook: Nightbook) -> list[Alert]:
-    """Everything that is not as it should be, of the last week and of the newest book."""
+def concerns(nightbook: Nightbook, *, patience: timedelta = GRACE) -> list[Alert]:
+    """Everything that is not as it should be, of the last week and of the newest book.
+
+    A run has `patience` to publish what it accepted.
+    """
     layout, now = nightbook.layout, nightbook.now()
     today = now.astimezone(nightbook.settings().timezone).date()
     known = snapshots.landed(layout)
-    found = [*_held(layout, known, today - LOOK_BACK), *_gaps(nightbook, known, today)]
+    found = list(troubled(nightbook, known, today, patience))
     if layout.database.exists():
         found += [*_stale(layout), *_drift(layout), *_checks(layout), *_clock(layout)]
         found += _rounds(layout)
     return [*found, *_breaks(layout)]
-
-
-def _held(layout: Layout, known: list[Snapshot], since: date) -> Iterator[Alert]:
-    books = snapshots.books(known)
-    for one in known:
-        if one.state != snapshots.HELD or one.snapshot_date < since:
-            continue
-        before = [day for day in books if day <= one.snapshot_date]
-        stays = f"The book of {before[-1]} stays." if before else "There is no book yet."
-        reasons = one.decision.reasons if one.decision else ()
-        yield Alert(
-            f"held:{one.snapshot_id}",
-            f"the night of {one.snapshot_date} is held",
-            "\n".join((f"Snapshot {one.snapshot_id} waits for you. {stays}", *reasons)),
-            str(one.folder),
-            command(layout, "accept", one.snapshot_id) + "   (or reject)",
-        )
-
-
-def _gaps(nightbook: Nightbook, known: list[Snapshot], today: date) -> Iterator[Alert]:
-    """Planned dates of the last week, after the first night, that are over and were not read."""
-    landed = {one.snapshot_date for one in known}
-    settings, layout = nightbook.settings(), nightbook.layout
-    day = max(min(landed, default=today), today - LOOK_BACK)
-    while day < today:
-        if day not in landed and tick_of(settings, day) is not None:
-            yield Alert(
-                f"gap:{day}",
-                f"{day} was not read",
-                f"No snapshot of {day} was landed, and the API tells only what is held now: that "
-                "date stays a gap (ops.gaps).",
-                str(layout.landing),
-                command(layout, "status"),
-            )
-        day += timedelta(days=1)
-
-
-def late(nightbook: Nightbook) -> Alert | None:
-    """Today's night, where it is long past its tick and nothing was landed."""
-    settings, layout, now = nightbook.settings(), nightbook.layout, nightbook.now()
-    today = now.astimezone(settings.timezone).date()
-    tick = tick_of(settings, today)
-    known = [one.snapshot_date for one in snapshots.landed(layout)]
-    if tick is None or not known or today in known:
-        return None
-    if now < tick + timedelta(seconds=settings.deadline) + GRACE:
-        return None
-    return Alert(
-        f"late:{today}",
-        f"no book of {today} yet",
-        f"It was due at {tick:%H:%M} ({settings.timezone}) and no run has begun. Until midnight it "
-        "can still be read.",
-        str(layout.home),
-        command(layout, "run"),
-    )
 
 
 def _stale(layout: Layout) -> Iterator[Alert]:

@@ -33,15 +33,16 @@ def give_back(layout: Layout) -> tuple[str, ...]:
     return tuple(filter(None, (_restored(layout, one) for one in lost)))
 
 
-def untold(layout: Layout) -> set[str]:
+def untold(layout: Layout, nights: list[Snapshot] | None = None) -> set[str]:
     """Snapshots whose last decision the published warehouse does not tell of.
 
-    There are some after a command that died between deciding and publishing.
+    There are some after a command that died between deciding and publishing. `nights` are those
+    that were landed, where they were read already.
     """
     known = _published(layout)
     return {
         one.snapshot_id
-        for one in snapshots.landed(layout)
+        for one in (snapshots.landed(layout) if nights is None else nights)
         if one.decision and known.get(one.snapshot_id) != _moment(one.decision)
     }
 

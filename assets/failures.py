@@ -41,6 +41,7 @@ def failed(
         "\n".join([*(one[:LONGEST] for one in lines), after]),
         f"run {run.run_id} in nightbook dev; {layout.home}",
         command(layout, "run"),
+        happened=True,
     )
 
 
@@ -66,6 +67,7 @@ def unreconciled(
                 found.description or "It does not say why.",
                 str(layout.home / "reconcile" / "inbox"),
                 command(layout, "reconcile", "run"),
+                happened=True,
             )
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
+from warehouse.printable import printable_json
+
 INFO, WARNING, ERROR = "info", "warning", "error"
 TOLD, STARTED = "told", "started"
 
@@ -25,11 +27,11 @@ class Tell(Protocol):
 
 
 def json_line(at: datetime, level: str, event: str, words: str, facts: Mapping[str, str]) -> str:
-    """One line; facts that are not known are left out."""
+    """One line; facts that are not known are left out, and nothing in it moves a cursor."""
     moment = at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     content = {"time": moment, "level": level, "event": event, "words": words}
     known = {name: value for name, value in facts.items() if value}
-    return json.dumps(content | known, ensure_ascii=False)
+    return printable_json(json.dumps(content | known, ensure_ascii=False))
 
 
 def _print(line: str) -> None:

@@ -14,6 +14,7 @@ import dagster as dg
 from assets.journal import INFO, TOLD, Tell, json_line
 from assets.partitions import PARTITION
 from assets.steps import said
+from warehouse.printable import printable_lines
 
 CONSOLE = "console"
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
@@ -31,6 +32,14 @@ def telling(log: logging.Logger) -> Tell:
         log.log(LEVELS[level], words, extra={"event": event, "snapshot": snapshot})
 
     return tell
+
+
+class Words(logging.Formatter):
+    """A record of Dagster for a person at a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """When, and the words."""
+        return printable_lines(super().format(record))
 
 
 class JsonLines(logging.Formatter):
@@ -61,8 +70,6 @@ def console(context: dg.InitLoggerContext) -> logging.Logger:
     logger = logging.Logger("nightbook", level)  # noqa: LOG001 - a shared one gathers handlers
     handler = logging.StreamHandler(sys.stderr)
     is_terminal = sys.stderr.isatty()
-    handler.setFormatter(
-        logging.Formatter("%(asctime)s %(message)s") if is_terminal else JsonLines()
-    )
+    handler.setFormatter(Words("%(asctime)s %(message)s") if is_terminal else JsonLines())
     logger.addHandler(handler)
     return logger

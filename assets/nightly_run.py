@@ -7,7 +7,7 @@ from datetime import date
 import dagster as dg
 from dagster._core.errors import DagsterExecutionInterruptedError
 
-from assets.alerts import Alert
+from assets.alerts import Alert, keep
 from assets.automation import NIGHTLY
 from assets.definitions import assemble
 from assets.failures import death, failed, unreconciled
@@ -51,6 +51,8 @@ def run_night(nightbook: Nightbook, day: date, run_id: str | None = None) -> Ran
     with opened(layout, NOT_CAPTURED) as instance, alive(layout) as name:
         job = assemble(nightbook).resolve_job_def(NIGHTLY)
         dead = close_dead_runs(layout, instance, launched=False)
+        deaths = [one for run in dead if (one := death(nightbook, instance, run))]
+        keep(nightbook, deaths)  # they are closed now: if this run dies too, none finds them again
         result = job.execute_in_process(
             partition_key=day.isoformat(),
             instance=instance,
@@ -59,7 +61,7 @@ def run_night(nightbook: Nightbook, day: date, run_id: str | None = None) -> Ran
             tags={PROCESS: name},
             run_id=run_id,
         )
-        alerts = tuple(_alerts(nightbook, instance, dead, result))
+        alerts = (*deaths, *_alerts(nightbook, result))
     if any(map(_is_interrupted, result.all_events)):
         raise KeyboardInterrupt
     failures = list(_failures(result))
@@ -73,18 +75,12 @@ def run_night(nightbook: Nightbook, day: date, run_id: str | None = None) -> Ran
     )
 
 
-def _alerts(
-    nightbook: Nightbook,
-    instance: dg.DagsterInstance,
-    dead: list[dg.DagsterRun],
-    result: dg.ExecuteInProcessResult,
-) -> Iterator[Alert]:
-    """What a sensor would tell of the same runs, in the same words, so that it is told once."""
-    found = [death(nightbook, instance, run) for run in dead]
+def _alerts(nightbook: Nightbook, result: dg.ExecuteInProcessResult) -> Iterator[Alert]:
+    """What a sensor would tell of the same run, in the same words, so that it is told once."""
     if not result.success:
         events = [event for event in result.all_events if event.is_step_failure]
-        found.append(failed(nightbook, result.dagster_run, events, ""))
-    yield from filter(None, found)
+        if alert := failed(nightbook, result.dagster_run, events, ""):
+            yield alert
     yield from unreconciled(nightbook, result.dagster_run, result.all_events)
 
 

@@ -4,6 +4,7 @@ It holds no secret: settings are read from the environment when they are needed,
 them can reach Dagster's configuration, its event log or a repr.
 """
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,10 @@ from pipelines.settings import Settings
 from warehouse.layout import Layout
 from warehouse.progress import Say
 
+HOME = "NIGHTBOOK_HOME"
+# Read before `--home` takes its place, for what is typed next begins without that.
+HOME_BEFORE = os.environ.get(HOME)
+
 
 def utc_now() -> datetime:
     """This machine's time."""
@@ -26,6 +31,13 @@ def utc_now() -> datetime:
 def process_environment() -> Mapping[str, str]:
     """The variables of this process and of the `.env` beside it."""
     return settings.environment(Path.cwd())
+
+
+def home_found() -> Path:
+    """The home that a command typed here without `--home` finds; raises `SettingsWrong`."""
+    given = {name: value for name, value in os.environ.items() if name != HOME}
+    before = {} if HOME_BEFORE is None else {HOME: HOME_BEFORE}
+    return settings.read(settings.environment(Path.cwd(), given | before), api=False).home
 
 
 def program_version() -> str:

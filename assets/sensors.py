@@ -10,10 +10,11 @@ import dagster as dg
 
 from assets import metrics
 from assets.alerts import Alert, Send, by_apprise, command, tell
-from assets.concerns import concerns, late
+from assets.concerns import concerns
 from assets.demo_home import is_demo
 from assets.failures import CHECKED, failed, unreconciled
 from assets.heartbeat import Get, beat, plain_get
+from assets.nights import late
 from assets.partitions import PARTITION
 from assets.resources import Nightbook
 
@@ -106,6 +107,8 @@ def look(
         log(f"{channel} of NIGHTBOOK_ALERTS did not take a message")
     for alert in told.unsent:
         log(f"not told yet, no channel took it: {alert.title}")
+    for alert in told.dropped:
+        log(f"told no more, no channel took it for a week: {alert.title}")
     try:
         metrics.write(nightbook)
     except Exception as error:  # noqa: BLE001 - a full disk must not cost the sign of life

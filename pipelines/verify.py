@@ -108,14 +108,14 @@ def require_landing(layout: Layout, *, bodies: bool) -> None:
 
     Raises `Damaged`, which names every night that is gone and every file that is not whole.
     """
-    damage = list(_unlanded(layout))
+    damage = list(unlanded(layout))
     damage += [one for one in verify_landing(layout) if one.what != SURPLUS] if bodies else []
     if damage:
         found = "; ".join(dict.fromkeys(f"{one.file} is {one.what}" for one in damage))
         raise proved.Damaged(layout.landing, found, "every night as it was landed", RESTORE)
 
 
-def _unlanded(layout: Layout) -> Iterator[Damage]:
+def unlanded(layout: Layout) -> Iterator[Damage]:
     """Nights of which lake or warehouse tell and whose folders or manifests are gone."""
     current = _digests(layout.database.with_name(DIGESTS)) or {"decided": {}}
     told = {path.stem for path in layout.manifests.glob("[!.]*.json")} | set(current["decided"])

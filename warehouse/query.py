@@ -17,6 +17,8 @@ from typing import Any
 import duckdb
 from duckdb import DuckDBPyConnection
 
+from warehouse.printable import printable, printable_json
+
 LARGEST_JSON_INTEGER = 2**53
 _HARDENED = {
     "enable_external_access": "false",
@@ -157,7 +159,7 @@ def as_json(answer: Answer) -> str:
     """The answer as a JSON array of objects; decimals are text, for JSON's numbers are floats."""
     names = _distinct(answer.columns)
     rows = [dict(zip(names, map(_plain, row), strict=True)) for row in answer.rows]
-    return json.dumps(rows, ensure_ascii=False, indent=1)
+    return printable_json(json.dumps(rows, ensure_ascii=False, indent=1))
 
 
 def _distinct(names: tuple[str, ...]) -> list[str]:
@@ -174,8 +176,8 @@ def _distinct(names: tuple[str, ...]) -> list[str]:
 
 def as_table(answer: Answer) -> str:
     """The answer as a table for a terminal: numbers to the right, controls made visible."""
-    cells = [[_printable(text(value)) for value in row] for row in answer.rows]
-    heads = [_printable(name) for name in answer.columns]
+    cells = [[printable(text(value)) for value in row] for row in answer.rows]
+    heads = [printable(name) for name in answer.columns]
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
     right = [
         any(isinstance(row[n], int | float | Decimal) for row in answer.rows)
@@ -191,13 +193,6 @@ def as_table(answer: Answer) -> str:
 
     rule = "  ".join("-" * width for width in widths)
     return "\n".join([line(heads), rule, *map(line, cells)]) + "\n"
-
-
-def _printable(value: str) -> str:
-    """The text with control characters escaped: no name from the wire may move the cursor."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in value
-    )
 
 
 def tables(database: Path) -> tuple[Described, ...]:

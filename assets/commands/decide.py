@@ -1,14 +1,15 @@
 """`nightbook accept ID` and `nightbook reject ID`: a person decides on a held night."""
 
 import argparse
-import getpass
-import os
+from datetime import date
 
 from assets import publishing
 from assets.commands.terminal import typed
+from assets.commands.who import me
 from assets.resources import Nightbook
-from pipelines import lake, snapshots
+from pipelines import lake, night, snapshots
 from pipelines.writer import the_writer
+from warehouse.printable import printable
 
 STATES = {"accept": snapshots.ACCEPTED, "reject": snapshots.REJECTED}
 
@@ -22,7 +23,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             layout,
             arguments.snapshot,
             STATES[arguments.command],
-            by=_who(),
+            by=me(),
             at=now,
             why=arguments.why,
         )
@@ -34,18 +35,21 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     print(f"{snapshot.snapshot_id} is {snapshot.state}. {snapshot.snapshot_date}: {is_now}.")
     held = snapshot.decision if snapshot.state == snapshots.HELD else None
     for reason in held.reasons if held else ():
-        print(f"  {reason}")
+        print(f"  {printable(reason)}")
     if snapshot.state != STATES[arguments.command]:
         return 1
     if snapshot.state == snapshots.ACCEPTED:
-        day = snapshot.snapshot_date
-        print(f"Its workbook, and the check in Dagster: {typed(layout)} run --date {day}")
+        print(_next(nightbook, snapshot.snapshot_date))
     return 0
 
 
-def _who() -> str:
-    """The user who decides; a container may have no name for it."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"user {os.getuid()}"
+def _next(nightbook: Nightbook, day: date) -> str:
+    """What makes the workbook of a night that was accepted.
+
+    Of a past date the job can be run again, from its bytes. Today it would pull anew, and what it
+    reads would take the place of the book that was accepted.
+    """
+    program = typed(nightbook.layout)
+    if day == night.business_date(nightbook.settings(), nightbook.now()):
+        return f"Its workbook: {program} export --as-of {day}"
+    return f"Its workbook, and the check in Dagster: {program} run --date {day}"

@@ -8,6 +8,7 @@ from assets.commands.terminal import Teller
 from assets.progress import saying
 from assets.resources import Nightbook, program_version
 from warehouse.export import export
+from warehouse.printable import printable
 
 
 class NotADate(Exception):
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     counts = ", ".join(f"{rows} {table}" for table, rows in done.rows.items())
     print(f"Book of {done.as_of} (snapshot {done.snapshot_id}): {counts}")
     for notice in done.notices:
-        print(f"  {notice}")
+        print(f"  {printable(notice)}")
     for file in done.files:
         print(f"  {file}")
     return 0

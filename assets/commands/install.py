@@ -101,7 +101,7 @@ def rendered(name: str, layout: Layout, folder: Path, *, is_system: bool) -> str
 
 
 def _user(layout: Layout) -> str:
-    """Who is to run a system's units: whose home it is. Raises `NotInstalled` where there is none.
+    """Who is to run a system's units: whose home it is. Raises `NotInstalled` where nobody is.
 
     A home that root makes here could not be written by anybody else.
     """
@@ -111,4 +111,11 @@ def _user(layout: Layout) -> str:
             "was written. Make it for that user first: "
             f"install -d -m 0750 -o USER -g USER {layout.home}"
         )
-    return layout.home.owner()
+    try:
+        return layout.home.owner()
+    except KeyError:
+        raise NotInstalled(
+            f"{layout.home} belongs to user {layout.home.stat().st_uid}, who has no name on this "
+            "machine, and a unit of the system names its user. Nothing was written. Give it to a "
+            f"user with a name first: chown -R USER {layout.home}"
+        ) from None

@@ -1,15 +1,16 @@
 """`nightbook reconcile`: the book against a ledger; every figure ties out or is a break."""
 
 import argparse
-import getpass
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from assets import publishing
 from assets.commands.export import day
+from assets.commands.who import me
 from assets.resources import Nightbook, program_version
 from pipelines.writer import the_writer
+from warehouse.printable import printable, printable_lines
 from warehouse.reconcile import desk
 from warehouse.reconcile.ledger import Notice
 
@@ -50,7 +51,7 @@ def _run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         )
         if ran.run_id:
             publishing.refresh(nightbook)
-    print(ran.words)
+    print(printable_lines(ran.words))
     _listed([_notice(notice) for notice in ran.notices if ran.run_id], "notice")
     for file in ran.files:
         print(f"  {file}")
@@ -63,9 +64,9 @@ def _status(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     print(f"{standing.day}: {counts}")
     _listed([_break(one) for one in standing.breaks], "break")
     for one in standing.signatures:
-        print(f"  signed by {one['who']} as {one['role']} at {one['at']}")
+        print(printable(f"  signed by {one['who']} as {one['role']} at {one['at']}"))
     if standing.void:
-        print(f"  {standing.void}")
+        print(f"  {printable(standing.void)}")
     return standing.exit_code
 
 
@@ -82,19 +83,15 @@ def _break(one: dict[str, Any]) -> str:
 
 def _listed(lines: list[str], word: str) -> None:
     for line in lines[:SHOWN]:
-        print(f"  {_printable(line)}")
+        print(f"  {printable(line)}")
     if len(lines) > SHOWN:
         print(f"  and {len(lines) - SHOWN} more {word}s: the workbook lists them all")
-
-
-def _printable(line: str) -> str:
-    return "".join(char if char.isprintable() else " " for char in line)
 
 
 def _history(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     for one in desk.history(_folder(nightbook), arguments.what or ""):
         facts = [f"{name} {value}" for name, value in one.items() if value and name not in UNTOLD]
-        print(f"{one['at']}  {', '.join(facts)}")
+        print(printable(f"{one['at']}  {', '.join(facts)}"))
     return 0
 
 
@@ -104,13 +101,13 @@ def _sign(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         signed = desk.sign(
             _folder(nightbook),
             role=arguments.role,
-            who=arguments.who or getpass.getuser(),
+            who=arguments.who or me(),
             comment=arguments.comment,
             day=day(arguments.as_of),
             now=now,
         )
         publishing.refresh(nightbook)
-    print(f"Signed by {signed['who']} as {signed['role']}: result {signed['digest']}")
+    print(printable(f"Signed by {signed['who']} as {signed['role']}: result {signed['digest']}"))
     return 0
 
 
@@ -119,7 +116,7 @@ def _verify(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     if checked.is_whole:
         print(f"✓ {checked.words}")
     for difference in checked.differences:
-        print(f"✗ {_printable(difference)}")
+        print(f"✗ {printable(difference)}")
     for words in checked.uncompared:
         print(f"  {words}")
     return 0 if checked.is_whole else 1

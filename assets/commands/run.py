@@ -19,6 +19,7 @@ from pipelines import night, snapshots
 from pipelines.night import NeverLanded
 from pipelines.writer import the_writer
 from warehouse.layout import Layout
+from warehouse.printable import printable_lines
 
 FAILED, A_PERSON_MUST_DECIDE = 1, 3
 LEVELS = {0: INFO, FAILED: ERROR, A_PERSON_MUST_DECIDE: WARNING}
@@ -78,9 +79,9 @@ def take(
         look(nightbook, partial(tell, event="alerts", level=WARNING), ran.alerts)
     ended = _ended(layout, chosen, ran)
     if debug and ran.trace:
-        print(ran.trace, file=sys.stderr)
+        print(printable_lines(ran.trace), file=sys.stderr)
     if ended.code:
-        print(ended.words, file=sys.stderr)
+        print(printable_lines(ended.words), file=sys.stderr)
     if log or not ended.code:
         tell(ended.words, event=ended.event, level=LEVELS[ended.code], snapshot=ended.snapshot_id)
     if not ended.code:

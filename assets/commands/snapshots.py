@@ -6,6 +6,7 @@ import textwrap
 from assets.commands.terminal import typed, width
 from assets.resources import Nightbook
 from pipelines import snapshots
+from warehouse.printable import printable
 
 A_PERSON_MUST_DECIDE = 3
 
@@ -27,10 +28,17 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         by = (
             f"{one.decision.at[:16].replace('T', ' ')} by {one.decision.by}" if one.decision else ""
         )
-        print(f"{one.snapshot_date!s:<12}{one.snapshot_id:<18}{one.state:<10}{place:<12}{by}")
+        print(
+            f"{one.snapshot_date!s:<12}{one.snapshot_id:<18}{one.state:<10}{place:<12}{printable(by)}"
+        )
         for reason in one.decision.reasons if one.decision else ():
             print(
-                textwrap.fill(reason, width(), initial_indent=" " * 12, subsequent_indent=" " * 14)
+                textwrap.fill(
+                    printable(reason),
+                    width(),
+                    initial_indent=" " * 12,
+                    subsequent_indent=" " * 14,
+                )
             )
     held = [one.snapshot_id for one in known if one.state == snapshots.HELD]
     if held:

@@ -1,13 +1,17 @@
 """`nightbook status`: in five lines whether last night was good, what comes next, what is wrong."""
 
 import argparse
+from datetime import timedelta
 
 from assets.commands.terminal import counted
-from assets.concerns import concerns, late
+from assets.concerns import concerns
+from assets.nights import late, published
 from assets.resources import Nightbook
 from assets.ticks import next_tick
 from pipelines import snapshots
 from pipelines.snapshots import Snapshot
+from warehouse.layout import Layout
+from warehouse.printable import printable
 
 WRONG, A_PERSON_MUST_DECIDE = 1, 3
 DECIDE = ("held:", "breaks:", "breaks-old:")
@@ -18,22 +22,29 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     del arguments
     settings, layout, now = nightbook.settings(), nightbook.layout, nightbook.now()
     known = snapshots.landed(layout)
-    books = list(snapshots.books(known).values())
-    found = [*filter(None, [late(nightbook)]), *concerns(nightbook)]
-    print(f"last night  {_told(known[-1]) if known else 'none yet: nightbook run takes the first'}")
-    nights = counted(len(books), "night")
-    print(f"book        {_told(books[-1]) if books else 'none yet'}; {nights} in all")
+    books, unpublished = published(layout, known)
+    found = [*filter(None, [late(nightbook)]), *concerns(nightbook, patience=timedelta())]
+    print(f"last night  {_told(known[-1]) if known else _none(layout)}")
+    nights = f"; {counted(len(books), 'night')} in all"
+    nights += f", {counted(len(unpublished), 'book')} not published" if unpublished else ""
+    print(f"book        {_told(books[-1]) if books else 'none yet'}{nights}")
     tick = next_tick(settings, now)
     print(f"next        {tick:%Y-%m-%d %H:%M} {settings.timezone}, if the daemon is up")
     missing = "no dead-man's switch: set NIGHTBOOK_HEARTBEAT"
     switch = "and a dead-man's switch" if settings.heartbeat else missing
     print(f"alerts      {counted(len(settings.alerts), 'channel')}; {switch}")
-    print(f"wrong       {'; '.join(one.title for one in found) or 'nothing'}")
+    print(f"wrong       {printable('; '.join(one.title for one in found)) or 'nothing'}")
     for one in found:
-        print(f"            {one.title}: {one.command}")
+        print(f"            {printable(f'{one.title}: {one.command}')}")
     if any(one.cause.startswith(DECIDE) for one in found):
         return A_PERSON_MUST_DECIDE
     return WRONG if found else 0
+
+
+def _none(layout: Layout) -> str:
+    if layout.database.exists():
+        return "none is landed any more"
+    return "none yet: nightbook run takes the first"
 
 
 def _told(one: Snapshot) -> str:

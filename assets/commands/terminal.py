@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Self
 
 from assets.journal import INFO, STARTED, TOLD
+from assets.resources import home_found
 from warehouse.layout import Layout
+from warehouse.printable import printable_lines
 from warehouse.progress import Progress, Say
 
 CLEAR = "\r\x1b[K"
@@ -42,7 +44,7 @@ class Teller:
         """One line, indented under what is being done."""
         del level, snapshot
         self._wipe()
-        print(f"{'' if event == STARTED else '  '}{words}", flush=True)
+        print(f"{'' if event == STARTED else '  '}{printable_lines(words)}", flush=True)
 
     def _bar(self, progress: Progress) -> None:
         full = BAR * progress.done // max(progress.known, 1)
@@ -72,13 +74,16 @@ def width() -> int:
 
 
 def typed(layout: Layout) -> str:
-    """The command for this home, as a person here can type it."""
+    """The command for this home, as a person here can type it; raises `SettingsWrong`.
+
+    Only the usual home goes without saying, where nothing here leads to another.
+    """
     program = Path(sys.argv[0])
     if program.name != "nightbook":
         words = [sys.executable, "-m", "assets.cli"]
     else:
         words = [_near(program)]
-    if layout.home != Path("data").absolute():
+    if {layout.home, home_found()} != {Path("data").absolute()}:
         words += ["--home", str(layout.home)]
     return shlex.join(words)
 

@@ -3,9 +3,11 @@
 import argparse
 import sys
 
+from assets.commands.terminal import counted
 from assets.resources import Nightbook
 from pipelines import snapshots
 from pipelines.verify import verify
+from warehouse.printable import printable
 
 DAMAGED = 1
 
@@ -16,10 +18,11 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     layout = nightbook.layout
     damage = list(verify(layout))
     for one in damage:
-        print(f"✗ {one}", file=sys.stderr)
+        print(f"✗ {printable(str(one))}", file=sys.stderr)
     if damage:
-        print(f"{len(damage)} files are not as they were written.", file=sys.stderr)
+        is_not = "is not as it was" if len(damage) == 1 else "are not as they were"
+        print(f"{counted(len(damage), 'file')} {is_not} written.", file=sys.stderr)
         return DAMAGED
-    nights = len(snapshots.landed(layout))
-    print(f"✓ {nights} nights: every byte of landing, lake and warehouse is as it was written.")
+    nights = counted(len(snapshots.landed(layout)), "night")
+    print(f"✓ {nights}: every byte of landing, lake and warehouse is as it was written.")
     return 0

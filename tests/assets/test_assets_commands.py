@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -181,6 +182,36 @@ def test_what_the_demo_prints_works(tmp_path: Path, api: Sandbox) -> None:
     assert keeper("tables").code == 0
     assert keeper("doctor").out.count("all invented: this is the demo") == 1
     assert keeper("run").code == 2
+
+
+@pytest.mark.parametrize("other", ["", "/nowhere"])
+def test_what_is_printed_to_type_finds_the_same_home(
+    nights: Keeper, tmp_path: Path, other: str
+) -> None:
+    """Where the environment leads to another home, the printed command says which is meant."""
+    shutil.copytree(nights.home, tmp_path / "data", symlinks=True)
+    ran = subprocess.run(
+        [sys.executable, "-m", "assets.cli", "--home", "data", "tables"],
+        cwd=tmp_path,
+        env=os.environ | {"NIGHTBOOK_HOME": other, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *_, typed = ran.stdout.splitlines()
+    assert typed.endswith("tables NAME")
+    assert (f"--home {tmp_path / 'data'} " in typed) is bool(other)
+
+
+def test_verify_counts_as_one_says_it(copied: Keeper) -> None:
+    """One file is one file, also in words; nights are counted the same way."""
+    assert copied("verify").out.startswith("✓ 3 nights: every byte of ")
+    manifest = next(copied.layout.landing.glob(f"{THIRD}/*/decision.json"))
+    manifest.write_bytes(manifest.read_bytes() + b"\n")
+    said = copied("verify")
+    assert said.err.endswith("\n1 file is not as it was written.\n")
+    shutil.rmtree(manifest.parent.parent)
+    assert " files are not as they were written.\n" in copied("verify").err
 
 
 def test_one_daemon_a_home_and_a_free_port(copied: Keeper) -> None:

@@ -1,5 +1,7 @@
 """Nights that must not become the book: held, told, decided by a person."""
 
+import json
+import shlex
 import shutil
 from datetime import date, timedelta
 from pathlib import Path
@@ -173,6 +175,49 @@ def test_accept_publishes_the_held_night(after: Keeper) -> None:
     again = after("accept", snapshot_id)
     assert (again.code, again.out) == (2, "")
     assert "is accepted, so it cannot be accepted" in again.err
+
+
+@pytest.mark.parametrize("is_today", [True, False])
+def test_what_is_typed_next_keeps_what_was_accepted(after: Keeper, *, is_today: bool) -> None:
+    """After accepting, what is printed makes the workbook of that very snapshot.
+
+    Of today no `run` is printed: it would pull anew, and replace what was accepted.
+    """
+    day = EMPTY
+    after.sandbox.clock.night(day if is_today else LAST, hour=9)
+    snapshot_id = held(after, day)
+    typed = after("accept", snapshot_id).out.splitlines()[-1].partition(": ")[2]
+    words = shlex.split(typed)
+    words = words[words.index(str(after.home)) + 1 :]
+    what = ["export", "--as-of"] if is_today else ["run", "--date"]
+    assert words == [*what, str(day)]
+    assert after(*words).code == 0
+    query = f"select snapshot_id from ops.snapshots where is_book and snapshot_date = '{day}'"
+    assert after.ask(query) == [(snapshot_id,)]
+    assert list(after.layout.exports.glob(f"*{day}*.xlsx"))
+
+
+def test_no_name_of_the_api_moves_the_cursor(
+    after: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reasons with controls in them, from the API or typed, are printed with the controls seen."""
+    evil = "the total of A\x1b[2J\x1b]0;owned\x07\x9b2J\u202e fell"
+    seen = r"A\x1b[2J\x1b]0;owned\x07\x9b2J\u202e fell"
+    monkeypatch.setattr("pipelines.guards.judge", lambda *_, **__: (evil,))
+    monkeypatch.setenv("COLUMNS", "100")
+    taken = after.run(LAST)
+    assert taken.code == 3
+    [told] = [one for one in map(json.loads, taken.out.splitlines()) if one["event"] == "held"]
+    assert evil in told["words"]
+    assert seen in taken.err
+    listed = after("snapshots")
+    assert seen in listed.out
+    decided = after("accept", held(after, EMPTY), "--why", evil)
+    again = after("snapshots")
+    for said in (taken, listed, decided, again):
+        shown = (said.out + said.err).replace("\n", "")
+        assert shown.isprintable()
+    assert again.out.count(seen) == 2
 
 
 def test_reject_keeps_the_last_book(after: Keeper) -> None:

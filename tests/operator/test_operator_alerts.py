@@ -1,19 +1,24 @@
 """Alerts and the sign of life: once for each cause, none for a good night, and never in silence."""
 
 import logging
+import shutil
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from assets.alerts import Alert, deliver, tame
+from assets.alerts import Alert, deliver, keep, tame, tell
+from assets.nights import troubled
 from assets.sensors import look
+from pipelines import snapshots
 from pipelines.snapshots import ACCEPTED, HELD
 from tests.keeper import SECOND, THIRD
 from tests.operator.conftest import Receiver, Watched, take
 
 FOURTH, FIFTH, LATER = (THIRD + timedelta(days=n) for n in (1, 2, 30))
+FAILURE = Alert("failed:0", "a run failed", "why", "here", "ls", happened=True)
 Make = Callable[..., Watched]
 
 
@@ -68,6 +73,72 @@ def test_a_date_that_was_not_due_is_no_gap(watched: Make, receiver: Receiver) ->
     home.keeper.more["NIGHTBOOK_SCHEDULE"] = f"15 2 * * {days}"  # type: ignore[index] # a dict here
     home.night(FOURTH)
     assert receiver.titles == []
+
+
+def test_a_book_that_was_never_published_is_told_once(
+    watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that fails while publishing leaves a book that status does not call the book.
+
+    An hour later it is told, once; the command that comes with it publishes.
+    """
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    home = watched()
+    home.keeper.sandbox.show()
+    with monkeypatch.context() as patched:
+        patched.setattr("assets.publishing.publish", full)
+        with pytest.raises(OSError, match="No space"):
+            take(home.keeper, THIRD)
+    title = f"the night {THIRD} is accepted and not in the warehouse"
+    said = home.keeper("status")
+    assert said.code == 1
+    assert f"book        {SECOND}, " in said.out
+    assert "2 nights in all, 1 book not published" in said.out
+    assert f"wrong       {title}\n" in said.out
+    home.look()
+    assert receiver.titles == []
+    home.keeper.sandbox.clock.night(THIRD, hour=4)
+    home.look()
+    home.look()
+    [(_, words)] = receiver.alerts
+    assert f"--home {home.keeper.home} rebuild\n" in words
+    assert home.keeper("rebuild").code == 0
+    said = home.keeper("status")
+    assert (said.code, f"book        {THIRD}, " in said.out) == (0, True)
+
+
+def test_nights_that_are_gone_are_told_once(watched: Make, receiver: Receiver) -> None:
+    """Nights that lake or warehouse know and the landing zone does not are one message."""
+    home = watched()
+    home.keeper.sandbox.clock.night(SECOND, hour=9)
+    shutil.rmtree(next(home.keeper.layout.landing.glob(f"{SECOND}/*")))
+    home.look()
+    assert receiver.titles == [f"the night {SECOND:%Y%m%d}T021500Z is gone from the landing zone"]
+    shutil.rmtree(home.keeper.layout.landing)
+    home.look()
+    home.look()
+    [(title, words)] = receiver.alerts
+    assert title.startswith("nightbook: 2 nights (")
+    assert "restore them from a backup" in words
+    said = home.keeper("status")
+    assert said.code == 1
+    assert "last night  none is landed any more\n" in said.out
+
+
+def test_a_look_reads_no_body_and_no_database_for_the_nights(watched: Make) -> None:
+    """What is wrong with nights is told by names and small files alone: one looks all day."""
+    keeper = watched().keeper
+    keeper.sandbox.clock.night(SECOND, hour=9)
+    large = [*keeper.layout.landing.glob("*/*/*.zst"), keeper.layout.database.resolve()]
+    assert len(large) > 10
+    for path in large:
+        path.chmod(0o640)
+        path.write_bytes(b"")
+    known = snapshots.landed(keeper.layout)
+    assert list(troubled(keeper.nightbook, known, SECOND, timedelta())) == []
 
 
 def test_a_stale_venue_is_told_once(watched: Make, receiver: Receiver) -> None:
@@ -167,6 +238,54 @@ def test_what_no_channel_takes_is_told_later(watched: Make, receiver: Receiver) 
     home.look()
     home.look()
     assert receiver.titles == [f"the night of {THIRD} is held"]
+
+
+@pytest.mark.parametrize(("days", "is_told"), [(6, True), (7, False)])
+def test_what_happened_waits_for_a_channel_for_a_week(
+    watched: Make, receiver: Receiver, days: int, *, is_told: bool
+) -> None:
+    """A failure that no channel took for a week is told no more, and the log says so."""
+    home = watched()
+    home.keeper.sandbox.clock.night(SECOND, hour=9)
+    receiver.status = 500
+    assert not tell(home.keeper.nightbook, [FAILURE]).sent
+    receiver.status = 200
+    home.keeper.sandbox.clock.night(SECOND + timedelta(days=days), hour=9)
+    home.look()
+    assert ("a run failed" in receiver.titles) is is_told
+    dropped = "told no more, no channel took it for a week: a run failed"
+    assert (dropped in home.log) is not is_told
+    home.look()
+    assert home.log.count(dropped) == (not is_told)
+    assert receiver.titles == []
+
+
+def test_what_happened_is_kept_before_it_is_sent(watched: Make, receiver: Receiver) -> None:
+    """A process that dies while it sends, or before, loses no failure: the next look tells it."""
+    home = watched()
+
+    def dies(*_: str) -> bool:
+        raise KeyboardInterrupt
+
+    home.keeper.sandbox.clock.night(SECOND, hour=9)
+    keep(home.keeper.nightbook, [replace(FAILURE, cause="failed:1")])
+    with pytest.raises(KeyboardInterrupt):
+        tell(home.keeper.nightbook, [FAILURE], dies)
+    home.look()
+    home.look()
+    assert receiver.titles == ["a run failed"] * 2
+
+
+@pytest.mark.parametrize("content", ["", "[{}]", "{}", '[{"since": "today"}]', "[1]"])
+def test_a_damaged_memory_stops_no_alert(watched: Make, receiver: Receiver, content: str) -> None:
+    """Where the file of what waits cannot be read, what happens now is told all the same."""
+    home = watched()
+    folder = home.keeper.home / "alerts"
+    folder.mkdir(exist_ok=True)
+    (folder / "unsent.json").write_text(content, encoding="utf-8")
+    assert tell(home.keeper.nightbook, [FAILURE]).sent == (FAILURE,)
+    assert receiver.titles == ["a run failed"]
+    assert not (folder / "unsent.json").exists()
 
 
 def test_a_heartbeat_that_fails_is_given_later(watched: Make, receiver: Receiver) -> None:

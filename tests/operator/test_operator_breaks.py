@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from datetime import timedelta
 
+import pytest
+
 from tests.keeper import SECOND, THIRD
 from tests.operator.conftest import Receiver, Watched, ended
 from tests.operator.ledgers import inbox, reconciled, rows
@@ -43,6 +45,21 @@ def test_open_breaks_are_told_once(watched: Make, receiver: Receiver) -> None:
     assert reconciled(keeper) == 0
     assert told() == []
     assert keeper("status").code != 3
+
+
+def test_who_has_no_name_signs_by_number(watched: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container whose user has no name, a signature is of that user's number."""
+    keeper = watched().keeper
+    reconciled(keeper, next(iter(rows(keeper))))
+
+    def nobody() -> str:
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    monkeypatch.setattr("os.getuid", lambda: 4711)
+    said = keeper("reconcile", "sign")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith("Signed by user 4711 as preparer: ")
 
 
 def test_a_ledger_that_cannot_be_used_is_told_once(watched: Make, receiver: Receiver) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from assets.nights import late
 from tests.keeper import FIRST, SECOND, THIRD, Keeper
 from tests.operator.conftest import Watched
 from tests.operator.ledgers import reconciled, rows
@@ -61,6 +62,18 @@ def test_status_of_a_night_that_never_began(watched: Make) -> None:
     keeper.sandbox.clock.night(THIRD, hour=5)
     code, said = lines(keeper)
     assert (code, said["wrong"]) == (1, f"no book of {THIRD} yet")
+
+
+def test_status_of_a_run_that_failed(watched: Make) -> None:
+    """Where a run began and failed, nothing says that none has begun."""
+    keeper = watched().keeper
+    keeper.sandbox.show("access-denied-400,path=/portfolios")
+    assert keeper.run(THIRD).code == 1
+    keeper.sandbox.clock.night(THIRD, hour=5)
+    assert lines(keeper)[1]["wrong"] == f"no book of {THIRD} yet"
+    told = late(keeper.nightbook)
+    assert told is not None
+    assert "nothing was landed since: no run has begun, or none got so far" in told.words
 
 
 def test_status_of_an_empty_home(shown: Any, tmp_path: Path) -> None:

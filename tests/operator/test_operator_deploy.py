@@ -317,3 +317,14 @@ def test_a_system_needs_a_home_that_is_somebodys(tmp_path: Path) -> None:
         rendered(UNITS[0], Layout(tmp_path / "none"), tmp_path, is_system=True)
     text = rendered(UNITS[0], Layout(tmp_path), tmp_path, is_system=True)
     assert f"User={tmp_path.owner()}\n" in text
+
+
+def test_a_system_needs_a_user_with_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home whose owner has no name here is refused in words, with what to type."""
+
+    def nobody(_: Path) -> str:
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    monkeypatch.setattr("pathlib.Path.owner", nobody)
+    with pytest.raises(NotInstalled, match=r"Nothing was written.*chown -R USER"):
+        rendered(UNITS[0], Layout(tmp_path), tmp_path, is_system=True)

@@ -1,5 +1,6 @@
 """What Dagster's sensors tell after real runs of the nightly job, and how Dagster is given them."""
 
+import stat
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import cast
@@ -11,6 +12,7 @@ from assets.automation import LOGGED
 from assets.definitions import assemble
 from assets.demo_home import MARK
 from assets.sensors import AFTER_A_RUN, BETWEEN, sensors
+from pipelines import night
 from tests.keeper import SECOND, THIRD, Keeper
 from tests.operator.conftest import Receiver, Watched, ended
 
@@ -39,6 +41,34 @@ def test_a_failed_run_is_told_once(watched: Make, receiver: Receiver) -> None:
     assert "It is not tried again by itself." in words
     assert f"--home {keeper.home} run" in words
     assert receiver.fetched == []
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_a_failed_run_is_told_when_a_channel_lives_again(
+    watched: Make, receiver: Receiver, *, is_seen: bool
+) -> None:
+    """A run that failed while every channel was dead is told once one lives, once, and when it was.
+
+    Whether a daemon has seen it too, or the command alone.
+    """
+    keeper = watched().keeper
+    receiver.status = 500
+    keeper.sandbox.show("access-denied-400,path=/portfolios")
+    assert keeper.run(THIRD).code == 1
+    if is_seen:
+        ended(keeper)
+    unsent = keeper.home / "alerts" / "unsent.json"
+    assert stat.S_IMODE(unsent.stat().st_mode) == 0o640
+    assert "token-5b1d" not in unsent.read_text(encoding="utf-8")
+    receiver.status = 200
+    for hour in (3, 5):
+        keeper.sandbox.clock.night(THIRD, hour=hour)
+        watching(keeper)
+    [(title, words)] = receiver.alerts
+    assert title == f"nightbook: the run of {THIRD} failed"
+    assert words.startswith(f"Found at {THIRD} 02:15 UTC.\n")
+    assert "ACCESS_DENIED" in words
+    assert not unsent.exists()
 
 
 def test_a_held_run_is_told_as_held_only(watched: Make, receiver: Receiver) -> None:
@@ -72,6 +102,32 @@ def test_a_night_that_never_began_is_told_once(watched: Make, receiver: Receiver
         keeper.sandbox.clock.night(THIRD, hour=hour)
         watching(keeper)
     assert receiver.titles == [f"no book of {THIRD} yet"]
+
+
+@pytest.mark.parametrize("later", [timedelta(), timedelta(days=3)])
+def test_a_landed_night_that_nobody_judged_is_told_once(
+    watched: Make, receiver: Receiver, later: timedelta
+) -> None:
+    """A machine that died after landing: told once the run must be over, with what mends it."""
+    keeper = watched().keeper
+    keeper.sandbox.show()
+    keeper.sandbox.clock.night(THIRD)
+    night.take(keeper.nightbook.settings(api=True), keeper.nightbook.now, "0")
+    keeper.sandbox.clock.night(THIRD, hour=3, minute=44)
+    watching(keeper)
+    assert receiver.titles == []
+    for minute in (45, 50):
+        keeper.sandbox.clock.night(THIRD + later, hour=3, minute=minute)
+        watching(keeper)
+    told = [words for title, words in receiver.alerts if "landed and not judged" in title]
+    assert len(told) == 1
+    of = f" --date {THIRD}" if later else ""
+    assert f"--home {keeper.home} run{of}\n" in told[0]
+    receiver.alerts.clear()
+    assert keeper("run", *of.split()).code == 0
+    assert "landed and not judged" not in keeper("status").out
+    if later:
+        assert keeper.ask("select max(snapshot_date) from balances") == [(THIRD,)]
 
 
 def test_a_second_tick_takes_only_what_the_first_could_not(watched: Make) -> None:

@@ -176,9 +176,10 @@ class Year:
         folder = self.layout.snapshot(day, manifest.snapshot_id)
         taken = night.finish(Sealed(self.layout), folder, self.moment)
         assert taken.state == (HELD if day in self.span.held else ACCEPTED)
-        if day in self.span.held or day.day == 1 or day == self.span.dates[-1]:
+        is_looked_at = day in self.span.held or day - DAY in self.span.down
+        if is_looked_at or day.day == 1 or day == self.span.dates[-1]:
             publishing.refresh(self.keeper)
-        if day in self.span.held or day - DAY in self.span.down:
+        if is_looked_at:
             self.look()
         if day in self.span.held:
             self.waiting.append((day, manifest.snapshot_id))

@@ -1,0 +1,12 @@
+"""Who acts: the user of this machine, by name where there is one; a container may have none."""
+
+import getpass
+import os
+
+
+def me() -> str:
+    """Who types, to be kept with what was decided or signed."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"

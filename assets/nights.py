@@ -1,0 +1,165 @@
+"""What is wrong with nights: held, not read, late, not finished, not published, gone.
+
+All of it is read from names, decisions and digests, so that one may look every few minutes: no
+body and no database is opened here.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime, timedelta
+
+from assets import decisions
+from assets.alerts import Alert, command
+from assets.resources import Nightbook
+from assets.ticks import tick_of
+from pipelines import snapshots
+from pipelines.snapshots import Snapshot
+from pipelines.verify import unlanded
+from warehouse.layout import Layout
+
+LOOK_BACK = timedelta(days=7)
+GRACE = timedelta(hours=1)
+SHOWN = 5
+
+
+def troubled(
+    nightbook: Nightbook, known: list[Snapshot], today: date, patience: timedelta
+) -> Iterator[Alert]:
+    """What is wrong with the nights of the last week, and with what was made of any night."""
+    layout, now = nightbook.layout, nightbook.now()
+    since = today - LOOK_BACK
+    yield from _held(layout, known, since)
+    yield from _gaps(nightbook, known, today)
+    yield from _unfinished(nightbook, [one for one in known if one.snapshot_date >= since], today)
+    yield from _unpublished(layout, known, now - patience)
+    yield from _gone(layout)
+
+
+def late(nightbook: Nightbook) -> Alert | None:
+    """Today's night, where it is long past its tick and nothing was landed."""
+    settings, layout, now = nightbook.settings(), nightbook.layout, nightbook.now()
+    today = now.astimezone(settings.timezone).date()
+    tick = tick_of(settings, today)
+    known = [one.snapshot_date for one in snapshots.landed(layout)]
+    if tick is None or not known or today in known:
+        return None
+    if now < tick + timedelta(seconds=settings.deadline) + GRACE:
+        return None
+    return Alert(
+        f"late:{today}",
+        f"no book of {today} yet",
+        f"It was due at {tick:%H:%M} ({settings.timezone}), and nothing was landed since: no run "
+        "has begun, or none got so far. Until midnight it can still be read.",
+        str(layout.home),
+        command(layout, "run"),
+    )
+
+
+def published(layout: Layout, known: list[Snapshot]) -> tuple[list[Snapshot], list[Snapshot]]:
+    """The books that the warehouse shows, and those that were accepted and never published."""
+    untold = decisions.untold(layout, known)
+    books = list(snapshots.books(known).values())
+    missing = [one for one in books if one.snapshot_id in untold]
+    shown = [one for one in known if one.snapshot_id not in untold]
+    return list(snapshots.books(shown).values()), missing
+
+
+def _held(layout: Layout, known: list[Snapshot], since: date) -> Iterator[Alert]:
+    books = snapshots.books(known)
+    for one in known:
+        if one.state != snapshots.HELD or one.snapshot_date < since:
+            continue
+        before = [day for day in books if day <= one.snapshot_date]
+        stays = f"The book of {before[-1]} stays." if before else "There is no book yet."
+        reasons = one.decision.reasons if one.decision else ()
+        yield Alert(
+            f"held:{one.snapshot_id}",
+            f"the night of {one.snapshot_date} is held",
+            "\n".join((f"Snapshot {one.snapshot_id} waits for you. {stays}", *reasons)),
+            str(one.folder),
+            command(layout, "accept", one.snapshot_id) + "   (or reject)",
+        )
+
+
+def _gaps(nightbook: Nightbook, known: list[Snapshot], today: date) -> Iterator[Alert]:
+    """Planned dates of the last week, after the first night, that are over and were not read."""
+    landed = {one.snapshot_date for one in known}
+    settings, layout = nightbook.settings(), nightbook.layout
+    day = max(min(landed, default=today), today - LOOK_BACK)
+    while day < today:
+        if day not in landed and tick_of(settings, day) is not None:
+            yield Alert(
+                f"gap:{day}",
+                f"{day} was not read",
+                f"No snapshot of {day} was landed, and the API tells only what is held now: that "
+                "date stays a gap (ops.gaps).",
+                str(layout.landing),
+                command(layout, "status"),
+            )
+        day += timedelta(days=1)
+
+
+def _unfinished(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator[Alert]:
+    """Landed nights that nobody judged, when the run that landed them must be over."""
+    layout, now = nightbook.layout, nightbook.now()
+    patience = timedelta(seconds=nightbook.settings().deadline) + GRACE
+    for one in nights:
+        if one.state != snapshots.COMPLETE or now < _taken(one) + patience:
+            continue
+        day = one.snapshot_date
+        of = () if day == today else ("--date", str(day))
+        yield Alert(
+            f"unfinished:{one.snapshot_id}",
+            f"the night of {day} is landed and not judged",
+            f"Snapshot {one.snapshot_id} is no book: the run that landed it came to no end, or "
+            "what was decided is lost. Its bytes are here; the next run judges and publishes it.",
+            str(one.folder),
+            command(layout, "run", *of),
+        )
+
+
+def _unpublished(layout: Layout, known: list[Snapshot], before: datetime) -> Iterator[Alert]:
+    """Books accepted before a moment that the warehouse does not show, in one message."""
+    _, missing = published(layout, known)
+    old = [one for one in missing if one.decision and _at(one.decision.at) <= before]
+    if old:
+        yield Alert(
+            f"unpublished:{old[-1].snapshot_id}:{len(old)}",
+            f"{_days(one.snapshot_date for one in old)} accepted and not in the warehouse",
+            "Whoever opens the warehouse sees an older book. The run that accepted "
+            f"{old[-1].snapshot_id} did not get as far as publishing it; all is there to make it "
+            "of.",
+            str(layout.database),
+            command(layout, "rebuild"),
+        )
+
+
+def _gone(layout: Layout) -> Iterator[Alert]:
+    """Nights of which lake or warehouse tell and the landing zone does not, in one message."""
+    found = [one.night or "" for one in unlanded(layout)]
+    if found:
+        yield Alert(
+            f"gone:{found[-1]}:{len(found)}",
+            f"{_days(found)} gone from the landing zone",
+            "Lake or warehouse tell of them, and what was landed of them is not there. The API "
+            "keeps no history: restore them from a backup (nightbook --home NEW restore FILE).",
+            str(layout.landing),
+            command(layout, "verify"),
+        )
+
+
+def _taken(one: Snapshot) -> datetime:
+    """When a snapshot's pull began, as its id says."""
+    return datetime.strptime(one.snapshot_id, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+
+
+def _at(moment: str) -> datetime:
+    return datetime.fromisoformat(moment).astimezone(UTC)
+
+
+def _days(nights: Iterable[object]) -> str:
+    """Nights by name, the newest of many, with the verb."""
+    names = list(map(str, nights))
+    if len(names) == 1:
+        return f"the night {names[0]} is"
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{len(names)} nights ({', '.join(names[-SHOWN:])}{more}) are"
