@@ -19,6 +19,21 @@ from warehouse.ops import NIGHTLY
 from warehouse.tables import BOOK
 
 BY = "prune"
+MOST_DAYS = 36500  # a hundred years: dates end some time, and so do slips of the finger
+MOST_BYTES = 10**18
+
+
+class NoLimit(ValueError):
+    """There is no limit to prune by."""
+
+    exit_code = 2
+
+    def __init__(self, found: str) -> None:
+        super().__init__(
+            f"{found}. Nothing was pruned. Say how many days to keep before the newest book, how "
+            "many gigabytes bodies and tables may take, or both: nightbook prune --keep 400 "
+            "--max-gb 20 --dry-run"
+        )
 
 
 class NotPruned(Exception):
@@ -27,9 +42,10 @@ class NotPruned(Exception):
     exit_code = 1
 
     def __init__(self, damage: list[str]) -> None:
+        files = "1 file is" if len(damage) == 1 else f"{len(damage)} files are"
         super().__init__(
-            f"Nothing was pruned: {len(damage)} files of nights that are to be kept are not as "
-            f"they were written ({damage[0]}). Mend them first; nightbook verify lists them all."
+            f"Nothing was pruned: of nights that are to be kept, {files} not as written "
+            f"({damage[0]}). Mend that first; nightbook verify lists all of it."
         )
 
 
@@ -72,9 +88,9 @@ def prune(
     tables then take more than `most_bytes`, nights go too, the oldest first and month ends last.
     Whatever the limits, the newest book stays, every night that waits for a decision, and every
     night whose instruments a kept one carried over. Raises `NotPruned` where a kept night is
-    damaged, `ValueError` for a limit that is none.
+    damaged, `NoLimit` for a limit that is none.
     """
-    _require_sane(keep_days, most_bytes)
+    require_limit(keep_days, most_bytes)
     known = [one for one in snapshots.landed(layout) if one.state != PRUNED]
     plan = _plan(layout, known, keep_days, keep_month_ends=keep_month_ends)
     sizes = {one.snapshot_id: _size(_files(layout, one)) for one in known}
@@ -92,7 +108,8 @@ def prune(
     )
     if not dry_run:
         for one in going:
-            why = f"older than {keep_days} days before the newest book"
+            days = "1 day" if keep_days == 1 else f"{keep_days} days"
+            why = f"older than {days} before the newest book"
             if one.snapshot_id in too_much:
                 why = f"bodies and tables took more than {most_bytes} bytes"
             snapshots.decide(one, PRUNED, by=BY, at=at, reasons=(why,))
@@ -100,13 +117,14 @@ def prune(
     return done
 
 
-def _require_sane(keep_days: int | None, most_bytes: int | None) -> None:
+def require_limit(keep_days: int | None, most_bytes: int | None) -> None:
+    """Raise `NoLimit` where neither an age nor a size is given, or one that cannot be meant."""
     if keep_days is None and most_bytes is None:
-        raise ValueError("Neither an age nor a size is given. Nothing was pruned.")
-    if keep_days is not None and keep_days < 1:
-        raise ValueError(f"{keep_days} days cannot be kept: 1 is the least. Nothing was pruned.")
-    if most_bytes is not None and most_bytes < 1:
-        raise ValueError(f"{most_bytes} bytes hold no night. Nothing was pruned.")
+        raise NoLimit("Neither --keep nor --max-gb is given")
+    if keep_days is not None and not 1 <= keep_days <= MOST_DAYS:
+        raise NoLimit(f"{str(keep_days)[:40]} days is no limit: it is 1 to {MOST_DAYS}")
+    if most_bytes is not None and not 1 <= most_bytes <= MOST_BYTES:
+        raise NoLimit("A size that bodies and tables may take is 1 to 10^18 bytes")
 
 
 def _plan(

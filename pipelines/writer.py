@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 from warehouse.layout import FILE_MODE, Layout, make_directory
 
@@ -35,13 +36,20 @@ class HomeReadOnly(Exception):
 
 @contextlib.contextmanager
 def the_writer(layout: Layout, doing: str, now: datetime) -> Iterator[None]:
-    """Be the only writer of a home while the `with` lasts.
+    """Be the only writer of a home while the `with` lasts; raises as `only_one` does."""
+    with only_one(layout, layout.lock, doing, now):
+        yield
+
+
+@contextlib.contextmanager
+def only_one(layout: Layout, lock: Path, doing: str, now: datetime) -> Iterator[None]:
+    """Hold one lock of a home while the `with` lasts.
 
     Raises `WriterBusy` at once, and `HomeReadOnly` where nobody could write here.
     """
     try:
         make_directory(layout.home)
-        descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT, FILE_MODE)
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, FILE_MODE)
     except OSError as error:
         raise HomeReadOnly(layout, doing, error) from error
     try:

@@ -7,22 +7,23 @@ from pathlib import Path
 from assets import kept, publishing
 from assets.commands.terminal import Teller, counted, typed
 from assets.resources import Nightbook
+from assets.restoring import restore
 from pipelines.writer import the_writer
 
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Write a backup, or put one into an empty home and make lake and warehouse of it."""
-    target = Path(arguments.file).resolve()
     if arguments.command == "backup":
-        return _out(nightbook, target)
-    return _in(nightbook, target)
+        return _out(nightbook, kept.place_for(nightbook.layout, arguments.file))
+    return _in(nightbook, Path(arguments.file).resolve())
 
 
 def _out(nightbook: Nightbook, target: Path) -> int:
     layout = nightbook.layout
+    kept.require_any(layout)
     with the_writer(layout, "backing up", nightbook.now()):
         done = kept.back_up(layout, target)
-    print(f"{target}: {done.files} files, {done.byte_count / 1e6:.1f} MB, read back and whole.")
+    print(f"{target}: {_size(done)}, read back and whole.")
     print(
         "Lake, warehouse, exports and run history are not in it: all but the last are made again."
     )
@@ -34,10 +35,14 @@ def _in(nightbook: Nightbook, target: Path) -> int:
     layout = nightbook.layout
     with Teller() as teller, the_writer(layout, "restoring", nightbook.now()):
         heard = replace(nightbook, tell=teller, watch=teller.watch)
-        done = kept.restore(layout, target)
-        print(f"{done.files} files, {done.byte_count / 1e6:.1f} MB are back; making the rest ...")
+        done = restore(layout, target)
+        print(f"{_size(done)} are back; making the rest ...")
         published = publishing.rebuild(heard, from_landing=True)
     nights = counted(len(published.loaded), "night")
     print(f"{published.database}: {nights}")
     print(f"See that every byte is as it was: {typed(layout)} verify")
     return 0
+
+
+def _size(done: kept.Kept) -> str:
+    return f"{counted(done.files, 'file')}, {done.byte_count / 1e6:.1f} MB"

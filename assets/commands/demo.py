@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from assets.commands.run import take
 from assets.commands.terminal import typed
-from assets.demo_home import make_demo
+from assets.demo_home import the_demo
 from assets.resources import Nightbook
 from pipelines import snapshots
 from pipelines.sandbox.application import application
@@ -63,9 +63,23 @@ class SimulatedClock:
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Take three nights, then say what to open and what to type next."""
     del arguments
+    layout = nightbook.layout
+    with the_demo(layout, nightbook.now()):
+        code = _take_nights(nightbook)
+        if code:
+            return code
+        desk.init(layout.database, layout.home / "reconcile")
+        ledger, planted = desk.rehearse(layout.database, layout.home / "reconcile")
+    _tell(layout)
+    print(f"\nFor finance: {ledger} is that ledger. In it, one line")
+    for words in planted:
+        print(f"  - {words}")
+    return 0
+
+
+def _take_nights(nightbook: Nightbook) -> int:
+    """Serve the sandbox and take three nights of it; the exit code of the first that fails."""
     settings = nightbook.settings()
-    layout = Layout(settings.home)
-    make_demo(layout)
     clock = SimulatedClock()
     app = application(LivingWorld(), DEMO_KEYS, lambda: int(clock().timestamp() * 1000))
     today = nightbook.now().astimezone(settings.timezone)
@@ -75,7 +89,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             "NIGHTBOOK_API_KEY": DEMO_KEY,
             "NIGHTBOOK_API_SECRET": DEMO_SECRET,
             "NIGHTBOOK_API_SECRET_FILE": "",
-            "NIGHTBOOK_HOME": str(layout.home),
+            "NIGHTBOOK_HOME": str(settings.home),
         }
         variables = dict(nightbook.variables()) | access
         demo = Nightbook(lambda: variables, clock, is_demo=True)
@@ -88,12 +102,6 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             code = take(demo, night.date())
             if code:
                 return code
-    desk.init(layout.database, layout.home / "reconcile")
-    ledger, planted = desk.rehearse(layout.database, layout.home / "reconcile")
-    _tell(layout)
-    print(f"\nFor finance: {ledger} is that ledger. In it, one line")
-    for words in planted:
-        print(f"  - {words}")
     return 0
 
 

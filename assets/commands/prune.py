@@ -1,13 +1,13 @@
 """`nightbook prune`: let old nights go; what was read and decided stays on record."""
 
 import argparse
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from assets import publishing
 from assets.commands.terminal import counted
 from assets.resources import Nightbook
 from pipelines import lake
-from pipelines.prune import prune
+from pipelines.prune import MOST_BYTES, NoLimit, prune, require_limit
 from pipelines.writer import the_writer
 
 A_PERSON_MUST_DECIDE = 3
@@ -18,30 +18,11 @@ FOR_EVER = (
 )
 
 
-class NoLimit(Exception):
-    """There is no limit to prune by."""
-
-    exit_code = 2
-
-    def __init__(self, text: str | None = None) -> None:
-        found = (
-            "Neither --keep nor --max-gb is given"
-            if text is None
-            else f"{text[:40]!r} GB is no limit"
-        )
-        super().__init__(
-            f"{found}. Nothing was pruned. Say how many days to keep before the newest book, how "
-            "many gigabytes bodies and tables may take, or both: nightbook prune --keep 400 "
-            "--max-gb 20 --dry-run"
-        )
-
-
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Prune, or with `--dry-run` say what would go."""
     layout, now = nightbook.layout, nightbook.now()
     most = _bytes(arguments.max_gb)
-    if arguments.keep is None and most is None:
-        raise NoLimit
+    require_limit(arguments.keep, most)
     with the_writer(layout, "pruning", now):
         publishing.remake(nightbook)
         gone = prune(
@@ -57,7 +38,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             publishing.refresh(nightbook)
     verb = "would go" if arguments.dry_run else "went"
     nights, size = len(gone.snapshots), gone.byte_count / 1e6
-    print(f"{counted(nights, 'night')} {verb}: {len(gone.files)} files, {size:.1f} MB.")
+    print(f"{counted(nights, 'night')} {verb}: {counted(len(gone.files), 'file')}, {size:.1f} MB.")
     for snapshot_id in gone.snapshots:
         print(f"  {snapshot_id}")
     print(f"Bodies and tables of the nights that stay take {gone.left / 1e6:.1f} MB.")
@@ -74,8 +55,8 @@ def _bytes(text: str | None) -> int | None:
         return None
     try:
         wanted = Decimal(text) * GIGABYTE
-    except InvalidOperation:
-        raise NoLimit(text) from None
-    if not wanted.is_finite() or wanted < 1:
-        raise NoLimit(text)
+    except ArithmeticError:  # no number, or one beyond all numbers
+        wanted = Decimal("nan")
+    if not wanted.is_finite() or not 1 <= wanted <= MOST_BYTES:
+        raise NoLimit(f"{text[:40]!r} GB is no limit")
     return int(wanted)

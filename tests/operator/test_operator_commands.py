@@ -145,6 +145,7 @@ def test_a_backup_is_not_mixed_with_nights(watched: Make, tmp_path: Path) -> Non
     said = keeper("restore", str(tmp_path / "book.tar"))
     assert said.code == 1
     assert "Nothing was changed" in said.err
+    assert "nightbook rebuild --from-landing" in said.err
     assert sorted(keeper.home.rglob("*")) == before
 
 
@@ -238,7 +239,11 @@ def test_status_knows_nights_when_clocks_change(watched: Make) -> None:
     [
         ((), "Neither --keep nor --max-gb"),
         (("--max-gb", "many"), "'many'"),
-        (("--max-gb", "0"), "0"),
+        (("--max-gb", "0"), "'0' GB is no limit"),
+        (("--max-gb", "1e999999"), "'1e999999' GB is no limit"),
+        (("--max-gb", "1e30"), "'1e30' GB is no limit"),
+        (("--keep", "0"), "0 days is no limit"),
+        (("--keep", "99999999999"), "99999999999 days is no limit"),
     ],
 )
 def test_a_prune_without_a_limit_is_refused(
