@@ -7,6 +7,7 @@ the same, and `assets.alerts` tells it once.
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from assets.alerts import Alert, command
@@ -17,6 +18,7 @@ from warehouse.layout import Layout
 from warehouse.query import run as ask
 from warehouse.reconcile import desk
 from warehouse.reconcile.annotations import ACCEPTED
+from warehouse.reconcile.desk import Standing
 from warehouse.reconcile.refusals import NotReconciled
 
 AGED = timedelta(days=7)
@@ -35,7 +37,7 @@ def concerns(nightbook: Nightbook, *, patience: timedelta = GRACE) -> list[Alert
     if layout.database.exists():
         found += [*_stale(layout), *_drift(layout), *_checks(layout), *_clock(layout)]
         found += _rounds(layout)
-    return [*found, *_breaks(layout)]
+    return [*found, *_reconciled(layout)]
 
 
 def _stale(layout: Layout) -> Iterator[Alert]:
@@ -135,13 +137,28 @@ def _clock(layout: Layout) -> Iterator[Alert]:
         )
 
 
-def _breaks(layout: Layout) -> Iterator[Alert]:
-    """Open breaks: told when new ones came, and once more when those of a day have grown old."""
+def _reconciled(layout: Layout) -> Iterator[Alert]:
+    """What of the newest reconciliation a person must settle."""
     folder = layout.home / "reconcile"
     try:
         standing = desk.status(folder)
     except NotReconciled:
         return
+    yield from _breaks(layout, standing, folder)
+    lost = standing.counts.get("Portfolio not delivered", 0)
+    if standing.rejected or lost:
+        yield Alert(
+            f"incomplete:{standing.day}",
+            "a part of the ledger could not be compared",
+            f"Book against ledger, {standing.day}: rows that cannot be read: {standing.rejected}; "
+            f"keys of portfolios that the API did not deliver: {lost}. The others were compared.",
+            str(folder / "out" / standing.day.isoformat()),
+            command(layout, "reconcile", "status"),
+        )
+
+
+def _breaks(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]:
+    """Open breaks: told when new ones came, and once more when those of a day have grown old."""
     by_day: dict[str, list[dict[str, Any]]] = {}
     for one in standing.breaks:
         if one["status"] != ACCEPTED:

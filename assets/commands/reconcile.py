@@ -12,7 +12,7 @@ from assets.resources import Nightbook, program_version
 from pipelines.writer import the_writer
 from warehouse.printable import printable, printable_lines
 from warehouse.reconcile import desk
-from warehouse.reconcile.ledger import Notice
+from warehouse.reconcile.ledger import Notice, counted
 
 SHOWN = 12
 UNTOLD = {"at", "key", "names", "id", "break_id"}
@@ -61,7 +61,8 @@ def _run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 def _status(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     standing = desk.status(_folder(nightbook), day=day(arguments.as_of))
     counts = ", ".join(f"{number} {words}" for words, number in standing.counts.items() if number)
-    print(f"{standing.day}: {counts}")
+    rejected = f", {counted(standing.rejected, 'row')} rejected" if standing.rejected else ""
+    print(f"{standing.day}: {counts}{rejected}")
     _listed([_break(one) for one in standing.breaks], "break")
     for one in standing.signatures:
         print(printable(f"  signed by {one['who']} as {one['role']} at {one['at']}"))

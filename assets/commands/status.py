@@ -14,7 +14,7 @@ from warehouse.layout import Layout
 from warehouse.printable import printable
 
 WRONG, A_PERSON_MUST_DECIDE = 1, 3
-DECIDE = ("held:", "breaks:", "breaks-old:")
+DECIDE = ("held:", "breaks:", "breaks-old:", "incomplete:")
 
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:

@@ -47,6 +47,26 @@ def test_open_breaks_are_told_once(watched: Make, receiver: Receiver) -> None:
     assert keeper("status").code != 3
 
 
+def test_a_row_that_cannot_be_read_is_told_once(watched: Make, receiver: Receiver) -> None:
+    """Where all else matches, status and alert say why the exit code is not 0."""
+    home = watched()
+    keeper = home.keeper
+    assert reconciled(keeper) == 0
+    with inbox(keeper).open("a", encoding="utf-8") as file:
+        file.write("p;BTC;v;cold;much\n")
+    assert keeper("reconcile", "run").code == 3
+    said = keeper("reconcile", "status")
+    assert said.code == 3
+    assert ", 1 row rejected" in said.out
+    for _ in range(2):
+        home.look()
+    told = [one for one in receiver.alerts if "was not read" not in one[0]]
+    assert [title for title, _ in told] == ["nightbook: a part of the ledger could not be compared"]
+    words = told[0][1]
+    assert "rows that cannot be read: 1;" in words
+    assert keeper("status").code == 3
+
+
 def test_who_has_no_name_signs_by_number(watched: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a container whose user has no name, a signature is of that user's number."""
     keeper = watched().keeper

@@ -66,13 +66,17 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How the newest result, or that of a day, stands, with its breaks and signatures."""
+    """How the newest result, or that of a day, stands, with its breaks and signatures.
+
+    `rejected` are the rows of the ledgers that could not be used.
+    """
 
     day: date
     run_id: str
     digest: str
     counts: Mapping[str, int]
     breaks: tuple[Json, ...]
+    rejected: int
     signatures: tuple[Json, ...]
     void: str
     exit_code: int
@@ -209,6 +213,7 @@ def status(folder: Path, *, day: date | None = None) -> Standing:
         found["digest"],
         found["counts"],
         tuple(found["breaks"]),
+        found["rejected"],
         tuple(signing.valid(kept, found["digest"]).values()),
         signing.void(kept, found),
         _exit_code(found),
