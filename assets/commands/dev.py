@@ -18,8 +18,6 @@ LAST = 65535
 class NotStarted(Exception):
     """What is to be started cannot be started here now."""
 
-    exit_code = 2
-
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Start Dagster and stay until it is stopped: Ctrl-C, or SIGTERM from a supervisor."""

@@ -130,5 +130,5 @@ def test_a_port_that_is_taken_is_told(nights: Keeper) -> None:
         other.listen()
         port = other.getsockname()[1]
         said = nights("sandbox", "--port", str(port))
-    assert said.code == 2
+    assert said.code == 1
     assert f"nightbook sandbox --port {port + 1}" in said.err
