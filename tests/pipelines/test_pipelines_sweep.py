@@ -131,6 +131,7 @@ from tests import nights
 from zoneinfo import ZoneInfo
 from datetime import UTC, datetime
 from warehouse.layout import Layout
+from warehouse.progress import Tally, silent
 import pyarrow
 def peak():
     status = Path("/proc/self/status").read_text()
@@ -144,7 +145,8 @@ try:
     with EdgeClient(
         origin, Credentials(key, secret), sleep=lambda _: None, spool_dir=layout.work, deadline=120
     ) as client:
-        pull.Pull(client, pulling, lambda _: None).take(lambda: datetime.now(UTC), origin, "0")
+        requests = Tally(silent, 0, "requests")
+        pull.Pull(client, pulling, requests).take(lambda: datetime.now(UTC), origin, "0")
     end = "landed"
 except Exception as error:
     end = type(error).__name__
