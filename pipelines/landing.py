@@ -68,7 +68,8 @@ class Manifest:
     """What a landed snapshot is. Times are ISO 8601 in UTC; `origin` is where it was read.
 
     `stored` has the SHA-256 of each file as it lies there, compressed: some bits of a compressed
-    file may change without changing what it says.
+    file may change without changing what it says. `started_at` is by the corrected clock, and
+    `machine_started_at` the same moment by this machine's own; None where nobody noted it.
     """
 
     snapshot_id: str
@@ -83,6 +84,20 @@ class Manifest:
     answers: tuple[Answer, ...]
     stored: Mapping[str, str]
     window: Window = field(default_factory=Window)
+    machine_started_at: str | None = None
+
+    @property
+    def machine_date(self) -> date:
+        """The business date by this machine's own clock: not `snapshot_date` where that is off."""
+        if self.machine_started_at is None:
+            return self.snapshot_date
+        moment = datetime.fromisoformat(self.machine_started_at)
+        return moment.astimezone(ZoneInfo(self.timezone)).date()
+
+    @property
+    def is_date_doubtful(self) -> bool:
+        """Whether the server's time and this machine's give different business dates."""
+        return self.machine_date != self.snapshot_date
 
     @property
     def book(self) -> list[Answer]:
@@ -99,6 +114,7 @@ class Pulling:
 
     def __init__(self, layout: Layout, started_at: datetime, timezone: ZoneInfo) -> None:
         self.started_at = started_at.astimezone(UTC).replace(microsecond=0)
+        self.machine_started_at = self.started_at
         self.snapshot_date = started_at.astimezone(timezone).date()
         self.snapshot_id = named.free_id(layout, self.started_at, self.snapshot_date)
         self.folder = layout.snapshot(self.snapshot_date, self.snapshot_id)
@@ -146,6 +162,7 @@ class Pulling:
             tuple(sorted(answers, key=lambda answer: answer.request_no)),
             dict(self._stored),
             window or Window(),
+            self.machine_started_at.isoformat(),
         )
         content = asdict(manifest) | {"snapshot_date": manifest.snapshot_date.isoformat()}
         proved.write(self._aside / MANIFEST, content)

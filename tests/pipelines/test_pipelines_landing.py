@@ -56,6 +56,33 @@ def test_a_body_comes_back_byte_for_byte(layout: Layout) -> None:
         assert bytes(landing.body(layout, manifest, answer)) == content
 
 
+def test_a_manifest_says_by_which_clock_its_night_is_dated(layout: Layout) -> None:
+    """Where this machine's clock gave another business date, both dates are in the manifest."""
+    pulling = landing.Pulling(layout, nights.STARTED, UTC_ZONE)
+    manifest = dataclasses.replace(
+        _landed(layout), machine_started_at=(nights.STARTED + timedelta(hours=22)).isoformat()
+    )
+    assert pulling.machine_started_at == nights.STARTED
+    assert manifest.is_date_doubtful
+    assert (manifest.snapshot_date, manifest.machine_date) == (
+        date(2026, 11, 20),
+        date(2026, 11, 21),
+    )
+
+
+def test_a_manifest_of_an_older_version_has_one_clock(layout: Layout) -> None:
+    """A night landed before machines' clocks were noted is of the date under which it lies."""
+    manifest = _landed(layout)
+    path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / landing.MANIFEST
+    content = proved.read(path)
+    assert content.pop("machine_started_at") == nights.STARTED.isoformat()
+    proved.write(path, content)
+    older = landing.load(path.parent)
+    assert older.machine_started_at is None
+    assert older.machine_date == older.snapshot_date
+    assert not older.is_date_doubtful
+
+
 def _answer(name: str, content: bytes) -> landing.Answer:
     digest = hashlib.sha256(content).hexdigest()
     values = {"byte_count": len(content), "sha256": digest, "file": name, "request_no": 1}
