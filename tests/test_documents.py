@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 
 from assets.cli import COMMANDS
 from pipelines import settings
-from tests import side
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -91,27 +89,6 @@ def test_readme_queries_answer(folder: Path) -> None:
     with duckdb.connect(str(database), read_only=True) as connection:
         for statement in statements:
             connection.execute(statement).fetchall()
-
-
-def _interpreter(block: str) -> str:
-    """Which Python runs a block: of what nightbook does not need, a side environment's."""
-    found = re.findall(r"^ *(?:import|from) (\w+)", block, re.MULTILINE)
-    if "pyspark" in found:
-        if shutil.which("java") is None:
-            pytest.skip("Spark needs Java, and there is none here")
-        return str(side.python("spark"))
-    engines = {"polars", "marimo"} & set(found) or ".pl()" in block
-    return str(side.python("engines")) if engines else sys.executable
-
-
-@pytest.mark.parametrize("number", range(len(blocks("python"))))
-def test_readme_python_runs(folder: Path, number: int) -> None:
-    """Every Python block runs in a folder where the demo was run."""
-    block = blocks("python")[number]
-    (folder / f"start_{number}.py").write_text(block, "utf-8")
-    ran = _run([_interpreter(block), "-W", "error::UserWarning", f"start_{number}.py"], folder)
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.strip()
 
 
 @pytest.mark.parametrize("command", [one.name for one in COMMANDS])

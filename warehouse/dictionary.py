@@ -29,10 +29,11 @@ Written by `make dictionary` from the contract (`tables.py`, `ops.py`), `views/`
 
 Open `warehouse/current/nightbook.duckdb` under `NIGHTBOOK_HOME`, read-only, with DuckDB 1.2 or
 newer (storage format {STORAGE_VERSION}): `duckdb -readonly` at the terminal,
-`duckdb.connect(path, read_only=True)` in Python, `duckdb.read_only=true` in DBeaver. It can stay
-open all day and blocks nobody. A connection shows the night on which it was opened; connect again
-to see the next one. Where the file is attached to another database, say `use nightbook` first:
-macros look for their tables in the database in use.
+`duckdb.connect(path, read_only=True)` in Python (`pip install duckdb pytz`: without `pytz`
+`fetchall()` refuses tables with times), `duckdb.read_only=true` in DBeaver. It can stay open all
+day and blocks nobody. A connection shows the night on which it was opened; connect again to see the
+next one. Where the file is attached to another database, say `use nightbook` first: macros look for
+their tables in the database in use.
 
 - schema `main`: the newest book under the plain names, and the views and macros below;
 - schema `history`: the same tables over all nights;
@@ -42,10 +43,11 @@ macros look for their tables in the database in use.
 
 `amount_text` is what the API sent and the truth. `amount` is the same as `DECIMAL(38,18)`, or NULL
 where that type cannot hold it exactly. In a view every summed column has a twin `..._text`, which
-is always exact: plain digits, no exponent. To add up, use `exact_sum(amount_text)`, or
-`sum(amount)` where you have seen that nothing is NULL. `.df()` in Python makes floats of decimals:
-take `.to_arrow_table()` or the text. Never add different assets; `asset_id` and `is_custom_asset`
-together say which asset it is. Missing and zero are different: NULL is what was not stated.
+is always exact: plain digits, no exponent. To add up, use `exact_sum(amount_text)`: `sum(amount)`
+leaves out what is NULL there and raises past 1e20, and sums of that type in pyarrow, pandas and
+polars are wrong past 1.7e20 without a word. `.df()` in Python makes floats of decimals: take the
+text. Never add different assets; `asset_id` and `is_custom_asset` together say which asset it is.
+Missing and zero are different: NULL is what was not stated.
 
 All times are UTC: `set TimeZone = 'UTC'` makes clients show them so.
 """

@@ -21,12 +21,12 @@ from warehouse.report.morning import LATEST
 NIGHTS = 3
 HOUR, MINUTE = 2, 15
 HELD = (
-    "select asset_id, total_text, portfolios, accounts, venues "
+    "select asset_id, is_custom_asset, total_text, portfolios, venues "
     "from holdings_by_asset order by accounts desc limit 8"
 )
 OVER_TIME = (
     "select snapshot_date, exact_sum(amount_text) as btc from history.balances "
-    "where asset_id = 'BTC' group by snapshot_date order by snapshot_date"
+    "where asset_id = 'BTC' and not is_custom_asset group by all order by all"
 )
 QUESTIONS = (
     ("What is held of each asset, over all portfolios", HELD),

@@ -3,7 +3,7 @@
 -- amount: The amount as DECIMAL(38,18), or NULL where only its text is exact.
 -- amount_text: The same amount as text; read only where `amount` is NULL.
 -- returns: A STRUCT of three sums that cannot overflow, and of the texts that no decimal holds.
--- example: select asset_id, exact_part(amount, amount_text) from balances group by asset_id
+-- example: select asset_id, is_custom_asset, exact_part(amount, amount_text) from balances group by all
 
 create or replace macro exact_part(amount, amount_text) as (
     {

@@ -4,6 +4,7 @@
 -- chosen: Whether the row is one of those to add up.
 -- returns: A STRUCT as of exact_part; where its `texts` are NULL, `small` is the whole sum.
 -- example: select exact_part_of(exact_split(amount, amount_text), state = 'free') from balances
+--     where asset_id = 'BTC' and not is_custom_asset
 
 create or replace macro exact_part_of(split, chosen) as (
     {

@@ -4,7 +4,8 @@
 -- two: The same of other rows.
 -- returns: A STRUCT as of exact_part.
 -- example: select exact_both(exact_part_of(given, true), exact_part_of(given, true))['small']
---     from (select exact_split(amount, amount_text) as given from balances)
+--     from (select exact_split(amount, amount_text) as given from balances
+--     where asset_id = 'BTC' and not is_custom_asset)
 
 create or replace macro exact_both(one, two) as (
     {

@@ -4,6 +4,7 @@
 -- amount_text: The same amount as text; read only where `amount` is NULL.
 -- returns: A STRUCT as of exact_part.
 -- example: select exact_sums([exact_one(amount, amount_text)])[1].text from balances
+--     where asset_id = 'BTC' and not is_custom_asset
 
 create or replace macro exact_one(amount, amount_text) as (
     {

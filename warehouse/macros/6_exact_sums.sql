@@ -4,6 +4,7 @@
 -- returns: A list of STRUCT: `text` in plain digits, NULL where there was no amount at all, and
 --     `amount`, the same as DECIMAL(38,18), NULL also where that type cannot hold it exactly.
 -- example: select exact_sums([exact_part(amount, amount_text)])[1].text as total from balances
+--     where asset_id = 'BTC' and not is_custom_asset
 
 create or replace macro exact_sums(parts) as (
     list_transform(

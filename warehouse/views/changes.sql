@@ -17,7 +17,8 @@
 -- after_text: The same, exact; NULL when gone.
 -- delta: After less before, what is not stated counting 0; NULL where it does not fit.
 -- delta_text: The same, exact.
--- example: select change, asset_id, exact_sum(delta_text) as delta from changes group by all
+-- example: select change, asset_id, is_custom_asset, exact_sum(delta_text) as delta
+--     from changes group by all
 
 with paired as (
     select

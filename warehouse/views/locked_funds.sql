@@ -11,7 +11,8 @@
 -- locked: Sum over the accounts; NULL where DECIMAL(38,18) cannot hold it exactly.
 -- locked_text: The same, exact.
 -- accounts: Accounts with something locked.
--- example: select bucket, asset_id, exact_sum(locked_text) as locked from locked_funds group by all
+-- example: select bucket, asset_id, is_custom_asset, exact_sum(locked_text) as locked
+--     from locked_funds group by all
 
 with sums as (
     select
