@@ -14,6 +14,7 @@ from pipelines.edge.attempts import Reply
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import EdgeError, IdRefused, KeyRefused, Misread
 from pipelines.landing import BOOK, CLOSING, REPLACED, Answer, Pulling
+from pipelines.notices import Noticing
 from pipelines.stillness import Marks, marks
 from warehouse.progress import Tally
 
@@ -48,7 +49,7 @@ class Asking:
         self._known = 0
         self.answers: list[Answer] = []
         self.skew: int | None = None
-        self.notices: set[str] = set()
+        self.notices = Noticing()
         self.marks: dict[int, Marks] = {}
         self.errors: dict[int, EdgeError] = {}
         self.embedded: dict[str, set[str]] = {}
@@ -154,9 +155,8 @@ class Asking:
         """Remember what decides on the next calls, and what must be told."""
         if reply.skew_ms is not None:
             self.skew = reply.skew_ms
-        if hint := protocol.paging_hint(reply.envelope):
-            self.notices.add(f"{asked.call.path}: {hint}")
         operation = asked.call.operation
+        self.notices.note(operation, reply.signs)
         if operation == "list_instruments":
             ids = _ids(protocol.records(reply.envelope))
             self.listed.setdefault(str(asked.venue_id), set()).update(ids)

@@ -17,10 +17,10 @@ import pyarrow as pa
 from pipelines import control, counting, landing, portfolios, resources, venues
 from pipelines.carrying import Carry, nothing
 from pipelines.counting import Totals
-from pipelines.edge import protocol
+from pipelines.edge import protocol, wholeness
 from pipelines.elements import Element, batches, id_of, once
 from pipelines.landing import Answer, Manifest
-from pipelines.notes import Notes
+from pipelines.notes import UNKNOWN_FIELD, Notes
 from warehouse.contract import Table
 from warehouse.layout import Layout, write_json
 from warehouse.parquet import Writer, Written
@@ -49,7 +49,7 @@ def portfolio_tables(
     layout: Layout, manifest: Manifest, notes: Notes, say: Say = silent
 ) -> tuple[list[Element], dict[str, Written]]:
     """Stage the five tables of portfolios; returns the landed records and what was written."""
-    found = _elements(layout, manifest, manifest.answered("list_portfolios"))
+    found = _elements(layout, manifest, manifest.answered("list_portfolios"), notes)
     kept = once(found, notes, carries_money=True)
     with _staged(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
         read = portfolios.resource(manifest.snapshot_date)
@@ -68,7 +68,7 @@ def flatten_venues(
     """
     notes = Notes()
     embedded: dict[str, set[str]] = {}
-    found = _elements(layout, manifest, manifest.answered("list_venues"))
+    found = _elements(layout, manifest, manifest.answered("list_venues"), notes)
     kept = once(found, notes, carries_money=False)
     with _staged(layout, manifest, venues.VENUE_TABLES) as tables:
         read = venues.venues(manifest.snapshot_date, embedded)
@@ -117,7 +117,7 @@ class _Instruments:
         whole = sorted(whole_venues(self._manifest))
         lists = Tally(self._say, len(whole), "venues with their instruments", ROWS)
         for venue_id in whole:
-            typed, more = self._lists(venue_id)
+            typed, more = self._lists(venue_id, self._notes)
             kept = once([*typed, *more], self._notes, carries_money=False)
             read = venues.instruments(self._manifest.snapshot_date, venue_id)
             made = _filled(kept, read, self._notes, self._tables)
@@ -133,19 +133,19 @@ class _Instruments:
         """How many instruments the answers hold."""
         if not precise:
             return self._count
-        lists = map(self._lists, whole_venues(self._manifest))
+        lists = (self._lists(venue_id, Notes()) for venue_id in whole_venues(self._manifest))
         return sum(
             counting.identities(element.raw for element in (*typed, *more)) for typed, more in lists
         )
 
-    def _lists(self, venue_id: str) -> tuple[list[Element], list[Element]]:
+    def _lists(self, venue_id: str, notes: Notes) -> tuple[list[Element], list[Element]]:
         """The typed lists, and what the list without a type has beyond them."""
         typed: list[Element] = []
         untyped: list[Element] = []
         for answer in self._manifest.answered("list_instruments"):
             if answer.venue_id == venue_id:
                 into = typed if answer.query else untyped
-                into += _elements(self._layout, self._manifest, [answer])
+                into += _elements(self._layout, self._manifest, [answer], notes)
         listed = {element.identity for element in typed}
         return typed, [element for element in untyped if element.identity not in listed]
 
@@ -183,20 +183,26 @@ def _unequal(
     return sorted(rows)
 
 
-def _elements(layout: Layout, manifest: Manifest, answers: list[Answer]) -> list[Element]:
+def _elements(
+    layout: Layout, manifest: Manifest, answers: list[Answer], notes: Notes
+) -> list[Element]:
+    """The records of answers; what their envelopes have beyond the document goes to `notes`."""
     found: list[Element] = []
     # How deep JSON may nest is counted from where its reader stands: a new thread stands at the
     # bottom, so what could be read when it was pulled can be read again from anywhere.
     with ThreadPoolExecutor(1, "elements") as bottom:
         for answer in answers:
             body = landing.body(layout, manifest, answer)
-            found += bottom.submit(_split, body, answer.request_no).result()
+            found += bottom.submit(_split, body, answer.request_no, notes).result()
     return found
 
 
-def _split(body: bytes | mmap.mmap, request_no: int) -> list[Element]:
+def _split(body: bytes | mmap.mmap, request_no: int, notes: Notes) -> list[Element]:
+    envelope = protocol.read_envelope(body, single=False)
+    for path, name, example in wholeness.unknown(envelope):
+        notes.saw(path, UNKNOWN_FIELD, name, example)
     # What is no object is for the careful reader: such a record must not hide its siblings.
-    raws = protocol.records(protocol.read_envelope(body, single=False))
+    raws = protocol.records(envelope)
     return [Element(raw, request_no, number, id_of(raw)) for number, raw in enumerate(raws)]
 
 

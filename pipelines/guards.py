@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from pipelines import amounts, stillness
+from pipelines.notices import Notice, sentences
 from pipelines.stillness import Window
 
 COUNTS = {"accounts": "accounts", "instruments": "instruments", "venues": "venues"}
@@ -97,17 +98,18 @@ def judge(
     venues: tuple[int, int],
     notices: tuple[str, ...],
     window: Window,
+    signs: tuple[Notice, ...] = (),
     emptied: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Why a night must be held; empty when it may be accepted.
 
     `past` are the accepted nights before it, oldest first; `money_rejects` are paths of rejected
     things that carry money; `venues` are how many failed, of how many; `notices` are what the
-    pull saw that looks like paging (4.6); `window` has what a second read said; `emptied` are
-    venues that list no instruments tonight and had some.
+    pull saw that looks like paging (4.6), `signs` the same with their numbers; `window` has what a
+    second read said; `emptied` are venues that list no instruments tonight and had some.
     """
     before = past[-1] if past else None
-    reasons = list(_broken(money_rejects, differing_totals, notices))
+    reasons = list(_broken(money_rejects, differing_totals, notices, signs))
     reasons += _unread(venues, emptied)
     known = before.everywhere if before else ()
     reasons += [
@@ -125,6 +127,7 @@ def _broken(
     money_rejects: list[str],
     differing_totals: list[str],
     notices: tuple[str, ...],
+    signs: tuple[Notice, ...],
 ) -> Iterator[str]:
     if money_rejects:
         yield (
@@ -136,8 +139,7 @@ def _broken(
             f"{len(differing_totals)} control totals differ between the landed JSON and the lake, "
             f"first {differing_totals[0]}: see ops.control_totals"
         )
-    for notice in notices:
-        yield f"an answer looks like one page of several, which no document shows (4.6): {notice}"
+    yield from sentences(notices, signs)
 
 
 def _unread(venues: tuple[int, int], emptied: Sequence[str]) -> Iterator[str]:

@@ -54,6 +54,7 @@ def judge(known: Sealed, manifest: Manifest, *, at: datetime) -> Snapshot:
         venues=(len(failed), len(flatten.whole_venues(manifest) | failed)),
         emptied=content.get("emptied", ()),
         notices=manifest.notices,
+        signs=manifest.signs,
         window=manifest.window,
     )
     state = snapshots.HELD if reasons else snapshots.ACCEPTED

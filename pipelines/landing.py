@@ -22,6 +22,7 @@ import msgspec
 import pyarrow as pa
 
 from pipelines import named, proved
+from pipelines.notices import Notice
 from pipelines.proved import Damaged
 from pipelines.stillness import Window
 from warehouse.layout import Layout, make_directory, sync_directory, written_aside
@@ -67,9 +68,11 @@ _FIELDS = {one.name for one in fields(Answer)}
 class Manifest:
     """What a landed snapshot is. Times are ISO 8601 in UTC; `origin` is where it was read.
 
-    `stored` has the SHA-256 of each file as it lies there, compressed: some bits of a compressed
-    file may change without changing what it says. `started_at` is by the corrected clock, and
-    `machine_started_at` the same moment by this machine's own; None where nobody noted it.
+    `notices` are the texts of `signs`: what the answers said against their being whole (older
+    manifests have notices alone). `stored` has the SHA-256 of each file as it lies there,
+    compressed: some bits of a compressed file may change without changing what it says.
+    `started_at` is by the corrected clock, and `machine_started_at` the same moment by this
+    machine's own; None where nobody noted it.
     """
 
     snapshot_id: str
@@ -85,6 +88,7 @@ class Manifest:
     stored: Mapping[str, str]
     window: Window = field(default_factory=Window)
     machine_started_at: str | None = None
+    signs: tuple[Notice, ...] = ()
 
     @property
     def machine_date(self) -> date:
@@ -145,7 +149,7 @@ class Pulling:
         origin: str,
         program_version: str,
         clock_skew_ms: int | None,
-        notices: tuple[str, ...] = (),
+        signs: tuple[Notice, ...] = (),
         window: Window | None = None,
     ) -> Manifest:
         """Write the manifest last and let the snapshot appear."""
@@ -158,11 +162,12 @@ class Pulling:
             origin,
             program_version,
             clock_skew_ms,
-            notices,
+            tuple(notice.text for notice in signs),
             tuple(sorted(answers, key=lambda answer: answer.request_no)),
             dict(self._stored),
             window or Window(),
             self.machine_started_at.isoformat(),
+            signs,
         )
         content = asdict(manifest) | {"snapshot_date": manifest.snapshot_date.isoformat()}
         proved.write(self._aside / MANIFEST, content)
@@ -185,8 +190,14 @@ def load(folder: Path) -> Manifest:
         day = date.fromisoformat(content.pop("snapshot_date"))
         notices = tuple(content.pop("notices"))
         window = _window(content.pop("window", {}))
+        signs = tuple(Notice(**one) for one in content.pop("signs", ()))
         manifest = Manifest(
-            **content, snapshot_date=day, notices=notices, answers=answers, window=window
+            **content,
+            snapshot_date=day,
+            notices=notices,
+            answers=answers,
+            window=window,
+            signs=signs,
         )
     except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
         found = f"other fields than this version of nightbook writes ({error})"

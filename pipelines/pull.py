@@ -56,7 +56,7 @@ class Pull:
                 origin=origin,
                 program_version=program_version,
                 clock_skew_ms=asking.skew,
-                notices=tuple(sorted(asking.notices)),
+                signs=asking.notices.all(),
                 window=window,
             )
         except BaseException:

@@ -93,7 +93,11 @@ DRIFT = Table(
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
-        text("path", "Where it stands, without indexes, like data[].positions[].note."),
+        text(
+            "path",
+            "Where it stands, without indexes, like data[].positions[].note, meta.requestCount or, "
+            "beside data and meta, $.warnings.",
+        ),
         text(
             "kind",
             "unknown field, unknown value, unknown balance, missing field (required, and missing "

@@ -35,6 +35,7 @@ from pipelines.edge.retry import (
     refusal,
     retry_after,
 )
+from pipelines.edge.wholeness import Sign, signs
 
 PROBE = list_venues()
 """The cheapest request that every night makes anyway (4.3)."""
@@ -61,7 +62,8 @@ class Reply:
 
     Times are UTC by the corrected clock. `skew_ms` is the correction in force when this was
     signed, in milliseconds the server is ahead of this machine; None while none was needed.
-    `size` and `sha256` are of the body after content decoding, as kept in `body`.
+    `size` and `sha256` are of the body after content decoding, as kept in `body`. `signs` are what
+    the answer says against its being whole.
     """
 
     call: Call
@@ -74,6 +76,7 @@ class Reply:
     body: Body
     envelope: Envelope
     skew_ms: int | None
+    signs: tuple[Sign, ...] = ()
 
 
 @dataclass(slots=True)
@@ -275,6 +278,7 @@ def _reply(call: Call, answer: Answer, envelope: Envelope, attempts: int) -> Rep
         body=answer.body,
         envelope=envelope,
         skew_ms=answer.signed_with,
+        signs=signs(envelope, answer.headers, call.operation.partition("_")[2]),
     )
 
 

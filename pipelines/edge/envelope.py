@@ -6,9 +6,8 @@ contract is for `models` and the flattening.
 """
 
 import codecs
-import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from mmap import mmap
 from typing import Any
@@ -24,10 +23,6 @@ _CHUNK = 1 << 20
 _SMALL = 1 << 20  # what stands beside `data` is read into objects, so it must be small
 _LARGE = 1 << 24  # bodies above this are walked, so that their pages are given back on the way
 _RECORD = 4096  # records above this are cut out one by one instead of being scanned again
-_PAGING = frozenset(
-    "next previous prev cursor page pages offset limit total count more continuation".split()  # noqa: SIM905 - words
-)
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +37,8 @@ class Envelope:
     is_list: bool
     spans: "array[int] | None" = field(default=None, repr=False)
     """Where the records are, for a body that was too large to be read in one pass."""
+    others: Mapping[str, msgspec.Raw] = field(default_factory=dict)
+    """The members that the document does not have, as they came (2.9)."""
 
 
 class _Key:
@@ -70,15 +67,16 @@ def read_envelope(
         raise Misread(f"the envelope has no `data`, only {_names(members)}")
     if "meta" not in members:
         raise Misread(f"the envelope has no `meta`, only {_names(members)}")
-    if "errors" in members and bytes(memoryview(members["errors"])[:9]) != b"[]":
-        raise Misread("the envelope has both `data` and `errors`")
     for name, raw in members.items():
         if name != "data":
             _require_strict(name, raw)
+    if "errors" in members and msgspec.json.decode(members["errors"]):
+        raise Misread("the envelope has both `data` and `errors`")
     _require_opening("data", members["data"], b"{" if single else b"[")
     _require_opening("meta", members["meta"], b"{")
     spans = walk.spans if walk else None
-    return Envelope(members["data"], members["meta"], is_list=not single, spans=spans)
+    others = {name: raw for name, raw in members.items() if name not in {"data", "meta"}}
+    return Envelope(members["data"], members["meta"], not single, spans, others)
 
 
 def split(envelope: Envelope) -> list[msgspec.Raw]:
@@ -119,12 +117,6 @@ def read_errors(body: bytes | mmap | memoryview) -> tuple[ApiError, ...] | None:
     return tuple(
         ApiError(_text(entry.get("error")), _text(entry.get("message"))) for entry in entries
     )
-
-
-def paging_hint(envelope: Envelope) -> str | None:
-    """The key of `meta` that looks like paging, which the document does not have (4.6), or None."""
-    meta = msgspec.json.decode(envelope.meta)
-    return next(_paging_keys(meta), None)
 
 
 def _members(body: bytes | mmap | memoryview) -> dict[str, msgspec.Raw]:
@@ -213,14 +205,3 @@ def _names(members: dict[str, msgspec.Raw]) -> str:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _paging_keys(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if _PAGING.intersection(word.lower() for word in _WORD.findall(key)):
-                yield key
-            yield from _paging_keys(inner)
-    if isinstance(value, list):
-        for inner in value:
-            yield from _paging_keys(inner)

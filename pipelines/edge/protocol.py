@@ -19,7 +19,6 @@ from pipelines.edge.calls import (
 )
 from pipelines.edge.envelope import (
     Envelope,
-    paging_hint,
     read_envelope,
     read_errors,
     records,
@@ -36,7 +35,6 @@ __all__ = [
     "list_instruments",
     "list_portfolios",
     "list_venues",
-    "paging_hint",
     "payload",
     "raw_call",
     "read_envelope",

@@ -85,10 +85,10 @@ def _fields(tree: Any, model: type[Struct], prefix: str, balance: type[Struct]) 
         return
     known = _known(model)
     for key, value in tree.items():
-        path = f"{prefix}{_plain(key)}"
+        path = f"{prefix}{plain_key(key)}"
         if key not in known:
             kind = UNKNOWN_BALANCE if model is balance else UNKNOWN_FIELD
-            yield News(path, kind, _shortened(value))
+            yield News(path, kind, shortened(value))
         elif (inner := known[key][1]) is not None:
             yield from _inside(value, inner, path, balance)
 
@@ -121,12 +121,13 @@ def _member(node: Any, name: str) -> Any:
     return node.get(name) if isinstance(node, dict) else None
 
 
-def _plain(key: str) -> str:
+def plain_key(key: str) -> str:
     """A key as part of a path; one that would read as path itself is put in quotes."""
     return key if re.fullmatch(r"[\w-]{1,64}", key) else msgspec.json.encode(key[:64]).decode()
 
 
-def _shortened(value: Any) -> str:
+def shortened(value: Any) -> str:
+    """Return a value as JSON text, cut to what an example may have."""
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= _EXAMPLE else text[:_EXAMPLE] + "…"
 

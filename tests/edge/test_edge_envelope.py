@@ -13,7 +13,6 @@ from pipelines.edge import envelope as envelope_module
 from pipelines.edge import walk
 from pipelines.edge.errors import ApiError, Misread
 from pipelines.edge.protocol import (
-    paging_hint,
     read_envelope,
     read_errors,
     record_defect,
@@ -183,24 +182,6 @@ def test_an_error_body_is_read_as_far_as_it_is_one(
 ) -> None:
     """Codes and messages are taken where they are; anything else is no error body (7)."""
     assert read_errors(body) == expected
-
-
-@pytest.mark.parametrize(
-    ("meta", "hint"),
-    [
-        (b"{}", None),
-        (b'{"requestId":"x","timestamp":1,"version":"1"}', None),
-        (b'{"nextCursor":"x"}', "nextCursor"),
-        (b'{"total":5}', "total"),
-        (b'{"a":{"page_size":2}}', "page_size"),
-        (b'{"links":[{"next":"x"}]}', "next"),
-        (b'{"hasMore":true}', "hasMore"),
-    ],
-)
-def test_meta_that_looks_like_paging_is_named(meta: bytes, hint: str | None) -> None:
-    """The document has no paging (4.6), so its traces in `meta` are found, whatever their form."""
-    envelope = read_envelope(b'{"data":[],"meta":' + meta + b"}", single=False)
-    assert paging_hint(envelope) == hint
 
 
 @pytest.mark.parametrize(

@@ -273,7 +273,7 @@ DATA = (
         "meta carries a cursor",
         ("meta-cursor,path=/venues",),
         HELD,
-        lambda a: "looks like one page of several" in a.reasons and "nextCursor" in a.reasons,
+        lambda a: "look like one page of several" in a.reasons and "nextCursor" in a.reasons,
     ),
     DataFault(
         "D24",

@@ -125,8 +125,8 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
         GOOD,
         {"notices": ("/portfolios: cursor",)},
         (
-            "an answer looks like one page of several, which no document shows (4.6): "
-            "/portfolios: cursor"
+            "an answer looks like one page of several, or not whole, which no document shows "
+            "(4.6): /portfolios: cursor"
         ),
     ),
 }

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from pipelines import landing, proved, snapshots
+from pipelines.notices import Notice
 from pipelines.snapshots import ACCEPTED, COMPLETE, GUARDS, HELD, REJECTED, Decision, Snapshot
 from tests import nights
 from warehouse.layout import Layout
@@ -41,7 +42,7 @@ def test_a_manifest_keeps_every_fact_of_a_pull(layout: Layout, elsewhere: None) 
         origin="https://api.example.com",
         program_version="1.2.3",
         clock_skew_ms=-42,
-        notices=("a meta that looks like paging",),
+        signs=(Notice("meta.next", "says that there is more", "list_venues", 2, '"x"'),),
     )
     [folder] = landing.folders(layout)
     kept = landing.load(folder)
@@ -52,7 +53,8 @@ def test_a_manifest_keeps_every_fact_of_a_pull(layout: Layout, elsewhere: None) 
     assert (kept.timezone, kept.origin, kept.program_version, kept.clock_skew_ms) == (
         *("Europe/Zurich", "https://api.example.com", "1.2.3", -42),
     )
-    assert kept.notices == ("a meta that looks like paging",)
+    assert kept.notices == ("meta.next: says that there is more (list_venues)",)
+    assert [sign.answers for sign in kept.signs] == [2]
     stored = {path.name: path.read_bytes() for path in folder.glob("*.zst")}
     assert kept.stored == {
         name: hashlib.sha256(content).hexdigest() for name, content in stored.items()

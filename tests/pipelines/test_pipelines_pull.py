@@ -254,7 +254,11 @@ def test_hostile_venue_ids_are_sent_exactly_or_are_failed_venues(night: Night) -
 def test_meta_that_looks_like_paging_is_a_notice(night: Night) -> None:
     """No page is shown in the document: the answer that has a cursor is named."""
     manifest = night.take("meta-cursor,path=/portfolios")
-    assert manifest.notices == (f"{PREFIX}/portfolios: nextCursor",)
+    assert manifest.notices == (
+        "meta.nextCursor: says that there is more (list_portfolios)",
+        "meta.total: says another number of records than came (list_portfolios)",
+    )
+    assert tuple(notice.text for notice in manifest.signs) == manifest.notices
     assert night.take().notices == ()
 
 
