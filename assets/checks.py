@@ -1,7 +1,7 @@
 """The checks of the warehouse as Dagster shows them, with their numbers.
 
 They ran before publishing, in the file that was being built; here they are only told, from
-`ops.checks` and `ops.control_totals`.
+`ops.checks` and `ops.control_totals`. Those of one asset, or one alone, are told alone.
 """
 
 # ruff: noqa: S608 - values are quoted by warehouse.contract.literal
@@ -16,11 +16,11 @@ import dagster as dg
 from assets.partitions import PARTITION
 from assets.publish import WAREHOUSE
 from assets.resources import Nightbook
+from assets.steps import failing_in_words
 from assets.tables import key_of
 from pipelines import night, snapshots
 from warehouse.checks import ERROR, Check, every_check
 from warehouse.contract import literal
-from warehouse.layout import Layout
 from warehouse.query import run
 from warehouse.tables import BOOK
 
@@ -55,18 +55,23 @@ def told_checks() -> dg.AssetChecksDefinition:
         for name, asset, words in _told()
     ]
 
-    @dg.multi_asset_check(name="tell_checks", specs=specs)
+    @dg.multi_asset_check(name="tell_checks", specs=specs, can_subset=True)
     def tell_checks(
         context: dg.AssetCheckExecutionContext, nightbook: dg.ResourceParam[Nightbook]
     ) -> Iterator[dg.AssetCheckResult]:
         layout = nightbook.layout
-        snapshot_id = _snapshot(layout, context.run.tags.get(PARTITION))
-        yield from _controls(layout.database, snapshot_id)
-        results = _found(layout.database)
-        for check in every_check():
-            yield _result(check, results.get(check.name))
+        with failing_in_words():
+            snapshot_id = _snapshot(nightbook, context.run.tags.get(PARTITION))
+            results = [*_controls(layout.database, snapshot_id), *_results(layout.database)]
+        for result in results:
+            if _key(result) in context.selected_asset_check_keys:
+                yield result
 
     return tell_checks
+
+
+def _key(result: dg.AssetCheckResult) -> dg.AssetCheckKey:
+    return dg.AssetCheckKey(result.asset_key or WAREHOUSE, result.check_name or "")
 
 
 def _told() -> Iterator[tuple[str, dg.AssetKey, str]]:
@@ -76,14 +81,12 @@ def _told() -> Iterator[tuple[str, dg.AssetKey, str]]:
         yield check.name, KEYS.get(check.name, WAREHOUSE), check.meaning
 
 
-def _snapshot(layout: Layout, partition: str | None) -> str:
-    """The snapshot to tell of: that of the partition, or the newest book."""
-    known = snapshots.landed(layout)
+def _snapshot(nightbook: Nightbook, partition: str | None) -> str:
+    """The snapshot to tell of: that of the partition, or the newest book; raises `NeverLanded`."""
     if partition is not None:
-        manifest = night.landed_on(layout, date.fromisoformat(partition))
-        if manifest is not None:
-            return manifest.snapshot_id
-    books = list(snapshots.books(known).values())
+        day = date.fromisoformat(partition)
+        return night.landed_for(nightbook.settings(), nightbook.now(), day).snapshot_id
+    books = list(snapshots.books(snapshots.landed(nightbook.layout)).values())
     if not books:
         raise dg.Failure(
             description="No night has a book yet, so there is nothing to check.",
@@ -124,6 +127,12 @@ def _found(database: Path) -> dict[str, Found]:
         str(name): Found(day, int(wrong), example)
         for name, day, wrong, example in run(database, query).rows
     }
+
+
+def _results(database: Path) -> Iterator[dg.AssetCheckResult]:
+    found = _found(database)
+    for check in every_check():
+        yield _result(check, found.get(check.name))
 
 
 def _result(check: Check, found: Found | None) -> dg.AssetCheckResult:

@@ -1,7 +1,8 @@
 """The landed resources: one read of the API gives all three, so they are one step.
 
 Only today can be pulled. For a past date that was landed the landed bytes are used again; for one
-that was not, the step fails with words and pulls nothing under a wrong date.
+that was not, the step fails with words and pulls nothing under a wrong date. One resource alone may
+be materialized: the step then does the same and tells of that one only.
 """
 
 from collections.abc import Callable, Iterator
@@ -59,6 +60,7 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
             for name, (_, words) in RESOURCES.items()
         ],
         partitions_def=partitions,
+        can_subset=True,
     )
     def pull(
         context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
@@ -67,8 +69,10 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
         with failing_in_words():
             manifest, reused = _landed(nightbook, day, nightbook.tell or telling(context.log))
         for name, (operation, _) in RESOURCES.items():
-            metadata = _metadata(nightbook.layout, manifest, operation, reused=reused)
-            yield dg.MaterializeResult(asset_key=["landing", name], metadata=metadata)
+            key = dg.AssetKey(["landing", name])
+            if key in context.selected_asset_keys:
+                metadata = _metadata(nightbook.layout, manifest, operation, reused=reused)
+                yield dg.MaterializeResult(asset_key=key, metadata=metadata)
 
     return pull
 

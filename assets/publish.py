@@ -108,14 +108,15 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
                 "snapshots. The workbooks of other nights stand.",
                 allow_retries=False,
             )
-        done = export(
-            layout.database,
-            layout.exports,
-            as_of=day,
-            formats=("xlsx",),
-            program_version=program_version(),
-            say=saying(nightbook, tell, "exporting"),
-        )
+        with failing_in_words():
+            done = export(
+                layout.database,
+                layout.exports,
+                as_of=day,
+                formats=("xlsx",),
+                program_version=program_version(),
+                say=saying(nightbook, tell, "exporting"),
+            )
         return dg.MaterializeResult(
             metadata={
                 "path": dg.MetadataValue.path(str(done.files[0])),

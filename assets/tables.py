@@ -1,4 +1,7 @@
-"""One asset per table of the book: its Parquet, with schema, lineage, counts and meaning."""
+"""One asset per table of the book: its Parquet, with schema, lineage, counts and meaning.
+
+A step stages all its tables, whichever of them are asked for, and tells of those.
+"""
 
 from collections.abc import Callable, Iterator
 from datetime import date
@@ -44,6 +47,7 @@ def _step(
         name=name,
         specs=[_spec(table) for table in tables],
         partitions_def=partitions,
+        can_subset=True,
     )
     def flatten(
         context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
@@ -62,7 +66,7 @@ def _step(
             f"{part['tables'][table.name]['rows']:,} {table.name}" for table in tables
         )
         tell(f"flattened {counts}", event="flattened", snapshot=manifest.snapshot_id)
-        for table in tables:
+        for table in (table for table in tables if key_of(table) in context.selected_asset_keys):
             about = _metadata(table, manifest, part)
             path = layout.parquet(table.name, manifest.snapshot_date, manifest.snapshot_id)
             about |= {

@@ -1,14 +1,15 @@
 """What is told after publishing: the morning report, and the reconciliation where a ledger lies."""
 
-from datetime import date
+from datetime import date, datetime
 
 import dagster as dg
 
 from assets import publishing
 from assets.publish import WAREHOUSE
 from assets.resources import Nightbook, program_version
-from pipelines import snapshots
-from pipelines.writer import WriterBusy, the_writer
+from assets.steps import failing_in_words
+from pipelines import night, snapshots
+from pipelines.writer import the_writer
 from warehouse.reconcile import desk
 from warehouse.reconcile.refusals import Ambiguous, NotReconciled
 from warehouse.report.morning import ask_all, write
@@ -30,14 +31,19 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
         description="reports/latest.html: what happened last night, what changed, findings, "
         "holdings, gaps and freshness, with the query behind every figure.",
     )
-    def morning_report(nightbook: dg.ResourceParam[Nightbook]) -> dg.MaterializeResult:
+    def morning_report(
+        context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
+    ) -> dg.MaterializeResult:
         settings, layout = nightbook.settings(), nightbook.layout
         now = nightbook.now().astimezone(settings.timezone)
-        morning = ask_all(layout.database, now)
-        file = write(morning, layout.reports, program_version=program_version())
+        with failing_in_words():
+            night.landed_for(settings, now, date.fromisoformat(context.partition_key))
+            morning = ask_all(layout.database, now)
+            file = write(morning, layout.reports, program_version=program_version())
         return dg.MaterializeResult(
             metadata={
                 "report": dg.MetadataValue.md(morning.markdown),
+                "told as of": dg.MetadataValue.text(f"{now:%Y-%m-%d %H:%M}, of the newest night"),
                 "path": dg.MetadataValue.path(str(file)),
                 "bytes": dg.MetadataValue.int(file.stat().st_size),
             }
@@ -70,31 +76,37 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
     ) -> dg.MaterializeResult:
         layout, now = nightbook.layout, nightbook.now()
         day = date.fromisoformat(context.partition_key)
-        if day not in snapshots.books(snapshots.landed(layout)):
-            return _told(
-                passed=True, words=f"{day} has no book, so there is nothing to hold against"
-            )
-        try:
-            with the_writer(layout, f"reconciling {day}", now):
-                ran = desk.run(
-                    layout.database,
-                    layout.home / "reconcile",
-                    as_of=day,
-                    program_version=program_version(),
-                    now=now,
+        with failing_in_words():
+            night.landed_for(nightbook.settings(), now, day)
+            if day not in snapshots.books(snapshots.landed(layout)):
+                return _told(
+                    passed=False, words=f"{day} has no book, so there is nothing to hold against"
                 )
-                if ran.run_id:
-                    # A second version of the night: the first, checked, is what was read here, and
-                    # the book waits for no ledger (0.2 CPU s for what the breaks come to).
-                    publishing.refresh(nightbook)
-        except WriterBusy as error:
-            raise dg.Failure(description=str(error), allow_retries=False) from None
-        except (Ambiguous, NotReconciled) as error:
-            return _told(passed=False, words=str(error), severity=dg.AssetCheckSeverity.ERROR)
+            try:
+                ran = _reconciled(nightbook, day, now)
+            except (Ambiguous, NotReconciled) as error:
+                return _told(passed=False, words=str(error), severity=dg.AssetCheckSeverity.ERROR)
         files = [str(file) for file in ran.files]
         return _told(passed=ran.exit_code == desk.TIED, words=ran.words, files=files)
 
     return reconciliation
+
+
+def _reconciled(nightbook: Nightbook, day: date, now: datetime) -> desk.Ran:
+    layout = nightbook.layout
+    with the_writer(layout, f"reconciling {day}", now):
+        ran = desk.run(
+            layout.database,
+            layout.home / "reconcile",
+            as_of=day,
+            program_version=program_version(),
+            now=now,
+        )
+        if ran.run_id:
+            # A second version of the night: the first, checked, is what was read here, and
+            # the book waits for no ledger (0.2 CPU s for what the breaks come to).
+            publishing.refresh(nightbook)
+    return ran
 
 
 def _told(

@@ -6,7 +6,7 @@ be killed at any instant and called again.
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from pipelines.pull import Pull
 from pipelines.sealing import Sealed
 from pipelines.settings import Settings, SettingsWrong
 from pipelines.snapshots import Snapshot
-from warehouse.layout import Layout, make_directory, read_json
+from warehouse.layout import Layout, digest_of, make_directory, read_json
 from warehouse.progress import BYTES, Say, Tally, silent
 from warehouse.tables import BOOK
 
@@ -35,7 +35,9 @@ class NeverLanded(Exception):
 
     def __init__(self, day: date, today: date, landed: list[date]) -> None:
         known = f"the landed dates are {landed[0]} to {landed[-1]}" if landed else "none is landed"
-        when = "is still to come" if day > today else "was never pulled, or was pruned"
+        when = "is still to come" if day > today else "was never pulled, or was rejected or pruned"
+        if day == today:
+            when = "was never pulled until now"
         super().__init__(
             f"{day} {when}: the API tells only what is held now, and today is {today} "
             f"({known}). Nothing was read and nothing was written. To take tonight's book, run "
@@ -135,12 +137,14 @@ def judge(known: Sealed, manifest: Manifest, now: datetime) -> Snapshot:
     """Seal a staged snapshot, accept or hold it, and bring the lake's folders up to date.
 
     One that was judged and is in its place, or on its way there when a run died, is left as it was
-    judged: a step that Dagster tries again begins here, without flattening again.
+    judged: a step that Dagster tries again begins here, without flattening again. What is not
+    staged, because only some of its tables were asked for, or none, is staged now.
     """
     layout = known.layout
     if _is_on_its_way(layout, manifest):
         lake.settle(layout)
         return snapshots.find(layout, manifest.snapshot_id)
+    _stage_missing(layout, manifest)
     parts = {name: read_json(layout.part(name, manifest.snapshot_id)) for name in PARTS}
     lake.seal(layout, manifest, parts)
     snapshot = lake.judge(known, manifest, at=now)
@@ -149,11 +153,34 @@ def judge(known: Sealed, manifest: Manifest, now: datetime) -> Snapshot:
 
 
 def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
-    """Whether a judged snapshot has left staging, whole or in part."""
-    staged = (layout.staged(table.name, manifest.snapshot_id) for table in BOOK)
-    is_sealed = layout.manifest(manifest.snapshot_id).is_file()
-    is_judged = snapshots.find(layout, manifest.snapshot_id).decision is not None
-    return is_sealed and is_judged and not all(path.is_file() for path in staged)
+    """Whether a judged snapshot has left staging, whole or in part, and was not made anew since."""
+    snapshot_id = manifest.snapshot_id
+    if not layout.manifest(snapshot_id).is_file():
+        return False
+    if snapshots.find(layout, snapshot_id).decision is None:
+        return False
+    staged = [name for name in _tables() if layout.staged(name, snapshot_id).is_file()]
+    if len(staged) == len(BOOK):
+        return False
+    # Read past what the caller has read: where the night is made anew, that must be read again.
+    written = sealing.sealed(layout, snapshot_id)["tables"]
+    return all(
+        digest_of(layout.staged(name, snapshot_id)) == written[name]["sha256"] for name in staged
+    )
+
+
+def _tables(part: str | None = None) -> Iterator[str]:
+    """The names of the tables of a part, or of both."""
+    for table in BOOK:
+        if part is None or (table.resource == "portfolios") == (part == "portfolios"):
+            yield table.name
+
+
+def _stage_missing(layout: Layout, manifest: Manifest) -> None:
+    for part, stage in zip(PARTS, (stage_portfolios, stage_venues), strict=True):
+        files = [layout.staged(name, manifest.snapshot_id) for name in _tables(part)]
+        if not all(path.is_file() for path in (*files, layout.part(part, manifest.snapshot_id))):
+            stage(layout, manifest)
 
 
 def finish(known: Sealed, folder: Path, now: datetime) -> Snapshot:
