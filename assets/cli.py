@@ -199,7 +199,10 @@ COMMANDS = (
     Command(
         "dev",
         "the Dagster UI and daemon for this home, on this machine only",
-        (argument("--port", type=port, default=3000),),
+        (
+            argument("--port", type=port, default=3000),
+            argument("--host-name", action="append", default=[], help="that a proxy gives it"),
+        ),
     ),
 )
 

@@ -31,8 +31,8 @@ ARROWS = {
 HOMES = {
     "dagster": ("assets",),
     "httpx": ("pipelines.edge",),
-    "starlette": ("pipelines.sandbox",),
-    "uvicorn": ("pipelines.sandbox",),
+    "starlette": ("pipelines.sandbox", "assets.web_guard"),
+    "uvicorn": ("pipelines.sandbox", "assets.web"),
     "duckdb": ("warehouse",),
     "pandas": ("warehouse",),
     "xlsxwriter": ("warehouse",),

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 from assets.reap import reap
 from assets.resources import Nightbook
@@ -13,6 +14,7 @@ from warehouse.layout import Layout
 
 LOOPBACK = "127.0.0.1"
 LAST = 65535
+LOOK_SECONDS, PATIENCE = 0.2, 60
 
 
 class NotStarted(Exception):
@@ -27,34 +29,51 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         print(f"Dagster for {layout.home}: http://{LOOPBACK}:{arguments.port}   (Ctrl-C stops it)")
         print("It has no login and can start runs with your key: do not open this port to others.")
         sys.stdout.flush()
-        command = [sys.executable, "-m", "dagster", "dev", "-m", "assets.definitions"]
-        command += ["-d", str(layout.dagster), "-h", LOOPBACK, "-p", str(arguments.port)]
-        command += [] if sys.stderr.isatty() else ["--log-format", "json"]
-        return _stay(command, layout, lock.fileno())
+        log = ["--log-format", "colored" if sys.stderr.isatty() else "json"]
+        folder = ["-d", str(layout.dagster)]
+        daemon = ["dagster._daemon", "run", *log, "-m", "assets.definitions", *folder]
+        web = ["assets.web", *log, *folder, "--port", str(arguments.port)]
+        web += [word for name in arguments.host_name for word in ("--host-name", name)]
+        return _stay([daemon, web], layout, lock.fileno())
 
 
-def _stay(command: list[str], layout: Layout, lock: int) -> int:
-    """Wait for Dagster to end; it has the lock as well, so that a kill of ours frees nothing."""
+def _stay(modules: list[list[str]], layout: Layout, lock: int) -> int:
+    """Wait until a module ends or somebody stops us, then end all of them.
+
+    They hold the lock as well, so that a kill of ours frees nothing.
+    """
     quiet = {"PYTHONWARNINGS": "ignore", "NIGHTBOOK_HOME": str(layout.home)}
     # Nothing in the folder it starts in, such as the `warehouse` of a home, is taken for a module.
     quiet["PYTHONSAFEPATH"] = "1"
     asked: list[int] = []
-    started: list[subprocess.Popen[bytes]] = []
-
-    def stop(signal_no: int, _: object) -> None:
-        asked.append(signal_no)
-        for process in started:
-            process.send_signal(signal.SIGTERM)
-
     # Before the start: what is ignored here (nohup, a background job) would be ignored there too.
-    for one in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(one, stop)
-    with subprocess.Popen(command, env=os.environ | quiet, pass_fds=(lock,)) as process:
-        started.append(process)
-        if asked:
-            process.terminate()
-        code = process.wait()
-    return 0 if asked else code
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda given, _: asked.append(given))
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", *words],
+            env=os.environ | quiet,
+            pass_fds=(lock,),
+            process_group=0,  # Ctrl-C is for us alone: told to stop twice they die on their way
+        )
+        for words in modules
+    ]
+    while not asked and all(process.poll() is None for process in started):
+        time.sleep(LOOK_SECONDS)
+    ended = [process.returncode for process in started if process.returncode is not None]
+    for process in started:
+        process.terminate()
+    for process in started:
+        _ended(process)
+    return 0 if asked else max(map(abs, ended))
+
+
+def _ended(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def require_free(port: int, command: str) -> None:
