@@ -103,6 +103,7 @@ def _taken(nightbook: Nightbook, tell: Tell, started: datetime) -> Manifest:
         _warnings(tell),
         started=started,
         pause=nightbook.pause,
+        connect=nightbook.connect,
     )
     size = sum(answer.byte_count or 0 for answer in manifest.answers) / 1e6
     failed = sum(answer.error is not None for answer in manifest.answers)
@@ -124,8 +125,11 @@ def _in_short(event: Event) -> str:
     happened = event.words.partition(". ")[0]
     if event.kind == "retry":
         return f"{happened}; again in {event.wait:.1f} s"
+    if event.kind == "pace":
+        return f"{happened}; all requests wait {event.wait:.1f} s, then they go more slowly"
     if event.kind == "breaker":
-        return f"{happened}; other requests wait until one gets through"
+        next_one = f"; one is tried in {event.wait:.0f} s" if event.wait else ""
+        return f"{happened}; other requests wait until one gets through{next_one}"
     return event.words
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from assets.journal import Tell
 from pipelines import settings
+from pipelines.edge.client import EdgeClient
 from pipelines.settings import Settings
 from warehouse.layout import Layout
 from warehouse.progress import Say
@@ -52,7 +53,7 @@ class Nightbook:
     `tell` is given one line whenever long work has got somewhere; None leaves it to Dagster's log.
     `watch` is given how far it is, for a bar; without it lines are told (`assets.progress`).
     `is_demo` lets invented nights into a home that is marked for them. `pause` waits some seconds
-    before a list that has lost portfolios is read a second time.
+    before a list that has lost portfolios is read a second time; `connect` makes the client.
     """
 
     variables: Callable[[], Mapping[str, str]] = field(default=process_environment, repr=False)
@@ -61,6 +62,7 @@ class Nightbook:
     watch: Say | None = field(default=None, repr=False)
     is_demo: bool = False
     pause: Callable[[float], None] = field(default=time.sleep, repr=False)
+    connect: Callable[..., EdgeClient] = field(default=EdgeClient, repr=False)
 
     def settings(self, *, api: bool = False) -> Settings:
         """The settings; raises `SettingsWrong` with every complaint at once."""

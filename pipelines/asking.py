@@ -13,6 +13,7 @@ from pipelines.edge import protocol
 from pipelines.edge.attempts import Reply
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import EdgeError, IdRefused, KeyRefused, Misread
+from pipelines.edge.retry import Persistence
 from pipelines.landing import BOOK, CLOSING, REPLACED, Answer, Pulling
 from pipelines.notices import Noticing
 from pipelines.stillness import Marks, marks
@@ -81,7 +82,9 @@ class Asking:
     def ask(self, asked: Iterable[Asked], *, required: bool = False) -> None:
         """Send requests and keep the answers; raises `EdgeError` where one is required."""
         by_call = {id(one.call): one for one in asked}
-        for call, outcome in self._client.fetch_all([one.call for one in by_call.values()]):
+        persistence = Persistence.REQUIRED if required else Persistence.OPTIONAL
+        calls = [one.call for one in by_call.values()]
+        for call, outcome in self._client.fetch_all(calls, persistence):
             one = by_call[id(call)]
             if isinstance(outcome, EdgeError):
                 if required or isinstance(outcome, KeyRefused):

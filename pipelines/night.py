@@ -59,11 +59,12 @@ def take(
     *,
     started: datetime | None = None,
     pause: Callable[[float], None] = time.sleep,
+    connect: Callable[..., EdgeClient] = EdgeClient,
 ) -> Manifest:
     """Read everything from the API and land it as a new snapshot.
 
     Its date is that of `started` (now, where it is not given), however long it takes. `pause`
-    waits some seconds before a second read.
+    waits some seconds before a second read, and `connect` makes the client.
 
     Raises `EdgeError` when portfolios or venues cannot be read: then nothing is kept, and the
     night is a gap unless it is run again.
@@ -77,7 +78,7 @@ def take(
     access = settings.access
     requests = Tally(say, 0, "requests", BYTES)
     try:
-        with EdgeClient(
+        with connect(
             access.url,
             Credentials(access.key, access.secret),
             concurrency=settings.concurrency,

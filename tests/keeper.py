@@ -22,6 +22,7 @@ from pipelines.sandbox.faults import parse
 from pipelines.sandbox.server import DEMO_KEYS as CALLERS
 from pipelines.sandbox.server import serve
 from pipelines.sandbox.world import Calendar, LivingWorld
+from tests import clocks
 from warehouse.layout import Layout
 from warehouse.tables import BOOK
 
@@ -111,7 +112,12 @@ class Keeper:
     @property
     def nightbook(self) -> Nightbook:
         """The same for what is not a command."""
-        return Nightbook(lambda: self.variables, self.sandbox.clock, pause=lambda _: None)
+        return Nightbook(
+            lambda: self.variables,
+            self.sandbox.clock,
+            pause=lambda _: None,
+            connect=clocks.connect,
+        )
 
     def __call__(self, *words: str) -> Said:
         """One command."""

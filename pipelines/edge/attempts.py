@@ -7,53 +7,30 @@ from functools import partial
 
 from pipelines.edge.body import Body
 from pipelines.edge.calls import Call, list_venues
-from pipelines.edge.clock import measured_offset, utc
+from pipelines.edge.clock import Skew, measured_skew, utc
 from pipelines.edge.envelope import Envelope, read_envelope, read_errors
 from pipelines.edge.errors import (
     ApiError,
-    ClockRefused,
     DeadlinePassed,
     EdgeError,
     KeyRefused,
     Misread,
     Refused,
-    ServerFailed,
     Stopped,
-    Unreachable,
 )
 from pipelines.edge.exchange import ERROR_BODY, Answer, Wire
 from pipelines.edge.gate import Gate
-from pipelines.edge.retry import (
-    ATTEMPTS,
-    LONGEST_WAIT,
-    MISREADS,
-    TOO_MANY,
-    Budget,
-    backoff,
-    final,
-    may_pass,
-    refusal,
-    retry_after,
-)
+from pipelines.edge.pace import Pacer, told_wait
+from pipelines.edge.retry import Budget, Persistence, Tally, refusal
+from pipelines.edge.setbacks import Event, Sequel, Setback
 from pipelines.edge.wholeness import Sign, signs
+
+__all__ = ["Attempts", "Event", "Reply"]
 
 PROBE = list_venues()
 """The cheapest request that every night makes anyway (4.3)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something the operator may want to know; `kind` is `retry`, `clock` or `breaker`.
-
-    `attempt` counts from 1, `wait` is seconds until the next one, `skew_ms` is set for `clock`.
-    """
-
-    kind: str
-    where: str
-    attempt: int
-    words: str
-    wait: float = 0.0
-    skew_ms: int | None = None
+TOLD_FROM = 15.0
+"""Seconds; a longer pause before a probe is told, for until it is over nothing is to be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +40,8 @@ class Reply:
     Times are UTC by the corrected clock. `skew_ms` is the correction in force when this was
     signed, in milliseconds the server is ahead of this machine; None while none was needed.
     `size` and `sha256` are of the body after content decoding, as kept in `body`. `signs` are what
-    the answer says against its being whole.
+    the answer says against its being whole, `told_skew` what its Date says of this machine's clock,
+    needed or not.
     """
 
     call: Call
@@ -77,24 +55,7 @@ class Reply:
     envelope: Envelope
     skew_ms: int | None
     signs: tuple[Sign, ...] = ()
-
-
-@dataclass(slots=True)
-class _Tally:
-    """How far one call has come."""
-
-    attempt: int = 0
-    misreads: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Setback:
-    """An attempt that brought no answer to use, with what its headers say about the next one."""
-
-    error: EdgeError
-    asked_wait: float | None = None
-    measured: int | None = None
-    signed_with: int | None = None
+    told_skew: Skew | None = None
 
 
 class Attempts:
@@ -104,16 +65,23 @@ class Attempts:
         self,
         wire: Wire,
         gate: Gate,
+        pacer: Pacer,
         budget: Budget,
         *,
-        sleep: Callable[[float], None],
+        sleep: Callable[[float], object],
         rng: Callable[[], float],
         on_event: Callable[[Event], None] | None,
     ) -> None:
-        self._wire, self._gate, self._budget = wire, gate, budget
-        self._sleep, self._rng, self._on_event = sleep, rng, on_event
+        self._wire, self._gate, self._pacer, self._budget = wire, gate, pacer, budget
+        self._sleep, self._on_event = sleep, on_event
+        self._sequel = Sequel(gate, pacer, budget, wire.clock, rng, self._tell)
 
-    def fetch(self, call: Call, rests: Callable[[bool], None] = lambda _: None) -> Reply:
+    def fetch(
+        self,
+        call: Call,
+        rests: Callable[[bool], None] = lambda _: None,
+        persistence: Persistence = Persistence.BRIEF,
+    ) -> Reply:
         """The answer to a call.
 
         `rests` is told when the call begins to wait for its next attempt, and when that is over.
@@ -122,18 +90,17 @@ class Attempts:
             EdgeError: there is none, and why.
         """
         where = _where(call)
-        tally = _Tally()
-        pause = partial(self._pause, where)
+        tally = Tally(
+            persistence if self._gate.left() is not None else Persistence.BRIEF,
+            outages=self._gate.outages,
+        )
         while True:
-            with self._gate.slot(where, call.path, pause) as slot:
-                if slot.is_probe:
-                    self._probe(slot.number)
-                    continue
-                tally.attempt += 1
-                outcome = self._attempt(call, where, tally.attempt, slot.number)
+            outcome = self._in_slot(call, where, tally)
             if isinstance(outcome, Reply):
                 return outcome
-            wait = self._wait(where, outcome, tally)
+            if outcome is None:
+                continue
+            wait = self._sequel.wait(where, outcome, tally)
             if isinstance(wait, EdgeError):
                 raise wait
             rests(True)
@@ -142,38 +109,82 @@ class Attempts:
             finally:
                 rests(False)
 
+    def _in_slot(self, call: Call, where: str, tally: Tally) -> Reply | Setback | None:
+        """Make an attempt, or a probe where one is due: None where it says to go on."""
+        probing = partial(self._pause_before_probe, where, tally.attempt)
+        with self._gate.slot(where, call.path, probing) as slot:
+            if slot.is_probe:
+                self._probe(slot.number)
+                return None
+            if tally.doubted is not None and tally.outages == self._gate.outages:
+                is_up = self._gate.is_up_since(tally.sent)
+                probed = None if is_up else self._probe(slot.number)
+                if probed is None:
+                    raise tally.doubted
+                return probed
+            tally.doubted, tally.sent = None, slot.number
+            tally.attempt += 1
+            return self._attempt(call, where, tally.attempt, slot.number)
+
     def fault(self, call: Call, where: str, answer: Answer) -> EdgeError | None:
         """What is wrong with an answer, or None where it is a success."""
         verdict = self._judge(call, where, answer)
         return verdict if isinstance(verdict, EdgeError) else None
 
-    def _attempt(self, call: Call, where: str, number: int, sent: int) -> Reply | _Setback:
+    def _attempt(self, call: Call, where: str, number: int, sent: int) -> Reply | Setback:
         """Make one attempt and let the gate know, while the slot is still held."""
+        departure = self._depart(where)
         answer = self._wire.attempt(call, where, self._gate.proved)
         if isinstance(answer, EdgeError):
-            self._note(answer, call.path, where, number, sent)
-            return _Setback(answer)
+            self._note(Setback(answer, departure), call.path, where, number, sent)
+            return Setback(answer, departure)
         verdict = self._judge(call, where, answer)
         answer.body.give_back()
         if not isinstance(verdict, EdgeError):
             self._gate.worked(sent, call.path)
+            self._pacer.worked(departure)
             self._budget.earn()
             return _reply(call, answer, verdict, number)
-        self._note(verdict, call.path, where, number, sent)
         answer.body.close()
-        received = utc(answer.received + (answer.signed_with or 0))
-        return _Setback(
+        setback = Setback(
             verdict,
-            retry_after(answer.headers.get("retry-after"), received),
-            measured_offset(answer.headers, answer.sent, answer.received),
+            departure,
+            told_wait(answer.headers, answer.status, answer.received + (answer.signed_with or 0)),
+            measured_skew(answer.headers, answer.sent, answer.received),
             answer.signed_with,
         )
+        self._note(setback, call.path, where, number, sent)
+        return setback
 
-    def _probe(self, sent: int) -> None:
-        """See whether the service is up at all: what fails may be to blame by itself."""
+    def _depart(self, where: str) -> int:
+        """Wait for the turn of a request, which is signed after that; its number."""
+        while True:
+            ticket = self._pacer.ticket()
+            if ticket.wait > 0:
+                self._pause(where, ticket.wait, "The service asks for fewer requests.")
+                self._gate.require_open(where)
+            number = self._pacer.departure(ticket)
+            if number is not None:
+                return number
+
+    def _probe(self, sent: int) -> Setback | None:
+        """See whether the service is up at all: what fails may be to blame by itself.
+
+        None where it is, else what the probe met.
+        """
         outcome = self._attempt(PROBE, _where(PROBE), 1, sent)
         if isinstance(outcome, Reply):
             outcome.body.close()
+            return None
+        if outcome.is_of_service:
+            self._gate.is_down()
+        return outcome if outcome.is_of_service or outcome.is_refused else None
+
+    def _pause_before_probe(self, where: str, attempt: int, seconds: float, last: str) -> None:
+        """Wait before a probe, and tell of the long waits."""
+        if seconds > TOLD_FROM:
+            self._tell(Event("breaker", where, attempt, last, seconds))
+        self._pause(where, seconds, last)
 
     def _judge(self, call: Call, where: str, answer: Answer) -> Envelope | EdgeError:
         """The envelope of a success, or what the answer means: code first, status second."""
@@ -197,63 +208,26 @@ class Attempts:
         scrub = self._wire.credentials.scrub
         return errors and tuple(ApiError(scrub(e.code), scrub(e.message)) for e in errors)
 
-    def _note(self, error: EdgeError, path: str, where: str, number: int, sent: int) -> None:
+    def _note(self, setback: Setback, path: str, where: str, number: int, sent: int) -> None:
         """Tell the gate whether the service is up, and the operator if it is not."""
+        error = setback.error
         if isinstance(error, KeyRefused):
             self._gate.kill(error)
-        elif isinstance(error, Unreachable | Misread | ServerFailed):
-            throttled = isinstance(error, ServerFailed) and error.status == TOO_MANY
-            if not throttled and self._gate.failed(error, path):
+        elif setback.is_of_service:
+            if self._gate.failed(error, path):
                 self._tell(Event("breaker", where, number, str(error)))
-        elif isinstance(error, Refused):
+        elif isinstance(error, Refused) and not setback.is_refused:
             self._gate.worked(sent, path)
 
-    def _wait(self, where: str, setback: _Setback, tally: _Tally) -> float | EdgeError:
-        """Seconds until the next attempt, or the error with which the call ends."""
-        error = setback.error
-        if isinstance(error, ClockRefused):
-            return self._corrected(where, setback, tally)
-        if isinstance(error, Misread):
-            tally.misreads += 1
-        if not may_pass(error) or tally.attempt >= ATTEMPTS or tally.misreads >= MISREADS:
-            return final(error, tally.attempt)
-        if setback.asked_wait is not None and setback.asked_wait > LONGEST_WAIT:
-            return final(error, tally.attempt, f"It asks to wait {setback.asked_wait:.0f} seconds.")
-        if not self._budget.take():
-            return final(error, tally.attempt, "The retries of this run are used up.")
-        wait = max(setback.asked_wait or 0.0, backoff(tally.attempt, self._rng()))
-        left = self._gate.left()
-        if left is not None and wait >= left:
-            return DeadlinePassed(where, str(error))
-        words = str(final(error, tally.attempt))
-        self._tell(Event("retry", where, tally.attempt, words, wait))
-        return wait
-
-    def _corrected(self, where: str, setback: _Setback, tally: _Tally) -> float | EdgeError:
-        """No wait, where the clock was corrected since the refused request was signed (5.3)."""
-        again, made = self._wire.clock.correct(setback.measured, setback.signed_with)
-        skew = self._wire.clock.offset
-        if made and skew is not None:
-            words = (
-                f"{where}: the timestamp was refused; the server's clock is {skew / 1000:+.1f} s "
-                "from this machine's. Requests are signed with the server's time from now on; "
-                "set this machine's clock."
-            )
-            self._tell(Event("clock", where, tally.attempt, words, 0.0, skew))
-        if again:
-            return 0.0
-        return final(setback.error, tally.attempt, _clock_note(setback))
-
     def _pause(self, where: str, seconds: float, last: str) -> None:
-        """Wait, in steps of a second at most, so that closing the client ends it."""
+        """Wait; closing the client ends it."""
         left = self._gate.left()
         if left is not None and seconds >= left:
             raise DeadlinePassed(where, last)
-        while seconds > 0:
-            if self._gate.stopped.is_set():
-                raise Stopped(where)
-            self._sleep(min(seconds, 1.0))
-            seconds -= 1.0
+        if seconds > 0:
+            self._sleep(seconds)
+        if self._gate.stopped.is_set():
+            raise Stopped(where)
 
     def _tell(self, event: Event) -> None:
         if self._on_event is not None:
@@ -279,12 +253,5 @@ def _reply(call: Call, answer: Answer, envelope: Envelope, attempts: int) -> Rep
         envelope=envelope,
         skew_ms=answer.signed_with,
         signs=signs(envelope, answer.headers, call.operation.partition("_")[2]),
+        told_skew=measured_skew(answer.headers, answer.sent, answer.received),
     )
-
-
-def _clock_note(setback: _Setback) -> str:
-    if setback.signed_with is not None:
-        return f"The clock had been corrected by {setback.signed_with / 1000:+.1f} s already."
-    if setback.measured is None:
-        return "The answer has no date of its own, so the clock could not be corrected."
-    return f"The clock is {setback.measured / 1000:+.1f} s off, too much to be corrected."

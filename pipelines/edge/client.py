@@ -32,7 +32,8 @@ from pipelines.edge.errors import EdgeError, Misread
 from pipelines.edge.exchange import Wire
 from pipelines.edge.gate import TRIPS_AT, Gate
 from pipelines.edge.models import Instrument, Portfolio, Venue, decode
-from pipelines.edge.retry import Budget
+from pipelines.edge.pace import Pacer
+from pipelines.edge.retry import Budget, Persistence
 from pipelines.edge.transport import OneShot, checked_origin
 
 _HEADERS = {
@@ -70,8 +71,9 @@ class EdgeClient:
     """The five operations of the API over one shared, guarded connection policy.
 
     `origin` is scheme, host and port. `deadline` is seconds for everything this client does,
-    counted from here. `clock` gives Unix milliseconds. `on_event` is told of retries, of a
-    corrected clock and of a tripped breaker, `on_bytes` of each piece of a body, from any thread.
+    counted from here. `clock` gives Unix milliseconds. `on_event` is told of retries, of a slower
+    pace, of a corrected clock and of a tripped breaker, `on_bytes` of each piece of a body, from
+    any thread.
 
     Raises:
         OriginRefused: the origin would leak the key.
@@ -86,7 +88,7 @@ class EdgeClient:
         deadline: float | None = None,
         clock: Callable[[], int] = now_ms,
         monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] | None = None,
         rng: Callable[[], float] = random.random,
         transport: httpx.BaseTransport | None = None,
         limits: Limits | None = None,
@@ -119,7 +121,13 @@ class EdgeClient:
             on_bytes,
         )
         self._attempts = Attempts(
-            self._wire, self._gate, Budget(), sleep=sleep, rng=rng, on_event=on_event
+            self._wire,
+            self._gate,
+            Pacer(monotonic),
+            Budget(),
+            sleep=sleep or self._gate.stopped.wait,  # so that closing the client wakes all
+            rng=rng,
+            on_event=on_event,
         )
 
     def __repr__(self) -> str:
@@ -153,7 +161,9 @@ class EdgeClient:
         """
         return self._attempts.fetch(call)
 
-    def fetch_all(self, calls: Iterable[Call]) -> Iterator[tuple[Call, Reply | EdgeError]]:
+    def fetch_all(
+        self, calls: Iterable[Call], persistence: Persistence = Persistence.OPTIONAL
+    ) -> Iterator[tuple[Call, Reply | EdgeError]]:
         """Every call with its answer or its error, as they come, concurrently within the bound.
 
         After a refused key nothing more is sent: the remaining calls have that error too. Whoever
@@ -166,7 +176,7 @@ class EdgeClient:
         resting = _Resting(lambda: done.put(None))
 
         def work(call: Call) -> None:
-            done.put((call, self._outcome(call, resting.note)))
+            done.put((call, self._outcome(call, resting.note, persistence)))
 
         pool = ThreadPoolExecutor(self._concurrency + SPARE, "edge")
         try:
@@ -224,10 +234,10 @@ class EdgeClient:
         return Check(reached=True, status=answer.status, skew_ms=skew, error=error)
 
     def _outcome(
-        self, call: Call, rests: Callable[[bool], None]
+        self, call: Call, rests: Callable[[bool], None], persistence: Persistence
     ) -> Reply | EdgeError | BaseException:
         try:
-            return self._attempts.fetch(call, rests)
+            return self._attempts.fetch(call, rests, persistence)
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             return error
 

@@ -1,7 +1,8 @@
-"""The clock that requests are signed with: this machine's, corrected once to the server's (5.3)."""
+"""The clock that requests are signed with: this machine's, corrected to the server's (5.3)."""
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -9,14 +10,45 @@ LARGEST_CORRECTION = 24 * 3_600_000
 """Milliseconds; a clock further off than a day is not a matter of skew."""
 
 
+BEHIND = 2_000
+"""Milliseconds by which a corrected request is signed behind the server's clock, at least: a server
+may refuse whatever is ahead of its own (of 12 runs aimed at the measured time, one refused 5)."""
+STEADY = 5_000
+"""Milliseconds; a clock that was corrected and is further off again has jumped meanwhile."""
+CORRECTIONS = 5
+TOLERATED = 10_000
+"""Milliseconds; a night is dated by the server's clock where this machine's is further off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skew:
+    """How far the server's clock is ahead of this machine's, and how far that may be wrong, in ms.
+
+    The server wrote its date somewhere between sending and receiving, in whole seconds.
+    """
+
+    ahead: int
+    doubt: int
+
+    @property
+    def is_beyond_tolerance(self) -> bool:
+        """Whether this machine's clock is off, whatever the trip took."""
+        return abs(self.ahead) > TOLERATED + self.doubt
+
+
 class Clock:
-    """Unix milliseconds, with at most one correction in its life; shared by threads."""
+    """Unix milliseconds, corrected to the server's clock where it asks for that; for all threads.
+
+    It is corrected once, and again only where one of the two clocks has jumped since.
+    """
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
+        self._corrections = 0
+        self._signing = 0
         self.offset: int | None = None
-        """Milliseconds added to this machine's clock; None while nothing was corrected."""
+        """Milliseconds that the server is ahead of this machine; None while none was needed."""
 
     def now(self) -> int:
         """The corrected time in Unix milliseconds."""
@@ -26,23 +58,34 @@ class Clock:
         """This machine's own time in Unix milliseconds."""
         return self._clock()
 
-    def correct(self, measured: int | None, signed_with: int | None) -> tuple[bool, bool]:
-        """Take a measured offset, unless one was taken already.
+    def signing(self) -> tuple[int | None, int]:
+        """The offset in force, and what is added to this machine's time before it is signed."""
+        with self._lock:
+            return self.offset, self._signing
+
+    def correct(self, measured: Skew | None, signed_with: int | None) -> tuple[bool, bool]:
+        """Take a measured skew, unless the one in force was measured as the same.
 
         `signed_with` is the offset that the refused request was signed with. Returns whether
         another attempt makes sense, and whether this call made the correction.
         """
         with self._lock:
-            if self.offset is not None:
-                return self.offset != signed_with, False
-            if measured is None or abs(measured) > LARGEST_CORRECTION:
+            if self.offset != signed_with:
+                return True, False
+            if measured is None or abs(measured.ahead) > LARGEST_CORRECTION:
                 return False, False
-            self.offset = measured
+            is_known = self.offset is not None and abs(measured.ahead - self.offset) < STEADY
+            if is_known or self._corrections == CORRECTIONS:
+                return False, False
+            self._corrections += 1
+            self.offset = measured.ahead
+            # The least that the server's clock can have been when the answer was in.
+            self._signing = measured.ahead - measured.doubt - BEHIND
             return True, True
 
 
-def measured_offset(headers: Mapping[str, str], sent: int, received: int) -> int | None:
-    """How far the server is ahead of us in milliseconds, good to half a second and half the trip.
+def measured_skew(headers: Mapping[str, str], sent: int, received: int) -> Skew | None:
+    """How far the server is ahead of us, good to half a second and half the trip.
 
     None where the answer has no usable `Date`, or an `Age`: then the date is of another time.
     """
@@ -50,7 +93,14 @@ def measured_offset(headers: Mapping[str, str], sent: int, received: int) -> int
     if moment is None or "age" in headers:
         return None
     # The Date has whole seconds: on average it is half a second behind.
-    return int(moment.timestamp() * 1000) + 500 - (sent + received) // 2
+    ahead = int(moment.timestamp() * 1000) + 500 - (sent + received) // 2
+    return Skew(ahead, 500 + (received - sent + 1) // 2)
+
+
+def measured_offset(headers: Mapping[str, str], sent: int, received: int) -> int | None:
+    """How far the server is ahead of us in milliseconds, as `measured_skew` finds it."""
+    skew = measured_skew(headers, sent, received)
+    return None if skew is None else skew.ahead
 
 
 def http_date(text: str) -> datetime | None:

@@ -100,8 +100,8 @@ class Wire:
         )
         if request.url.raw_path != target:
             raise IdRefused(call.path, "would be changed on its way")
-        offset, sent = self.clock.offset, self.clock.machine()
-        auth = EdgeAuth(self.credentials, lambda: sent + (offset or 0))
+        (offset, ahead), sent = self.clock.signing(), self.clock.machine()
+        auth = EdgeAuth(self.credentials, lambda: sent + ahead)
         response = self.http.send(request, auth=auth, stream=True)
         try:
             received = self.clock.machine()

@@ -14,9 +14,10 @@ from pipelines.edge.errors import BreakerOpen, DeadlinePassed, EdgeError, KeyRef
 TRIPS_AT = 8
 """Consecutive failures that count as an outage."""
 PROBES = 2
-"""Single requests that are let through afterwards, each after a pause, before all is given up."""
-PAUSE = 5.0
-"""Seconds before the first probe; thrice as long before the second."""
+"""Single requests that are let through afterwards, each after a pause, before all is given up;
+where there is a deadline, that ends it and not their number."""
+PAUSE, LONGEST_PAUSE = 5.0, 60.0
+"""Seconds before the first probe; before each further one thrice as long, up to a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ class Gate:
 
     Until a first answer is good only one attempt is under way, so a wrong key is tried once.
     While requests fail in a row, those under way and those failed are never more than `TRIPS_AT`
-    together, so a service that is down gets `TRIPS_AT + PROBES` requests in all.
+    together, so a service that is down gets `TRIPS_AT + PROBES` requests in all, and until a
+    deadline one more each minute.
 
     A probe is a request of its own that worked on every other night, not one of those that failed:
     a venue that is dead must not cost the others their night.
@@ -44,7 +46,9 @@ class Gate:
         self._concurrency, self._deadline, self._monotonic = concurrency, deadline, monotonic
         self._changed = threading.Condition()
         self._inside = self._failures = self._probes = 0
-        self._sent = self._seen_failing = 0
+        self._sent = self._seen_failing = self._good = 0
+        self.outages = 0
+        """Probes that failed: what fails beside them is no fault of its own."""
         self._failing: set[str] = set()  # paths that failed since the last good answer
         self._waiting: list[str] = []  # paths for which a slot is waited for
         self._proved = False
@@ -93,11 +97,27 @@ class Gate:
         One that was sent before the last failure was seen proves nothing about now.
         """
         with self._changed:
+            self._good = max(self._good, number)
             if number > self._seen_failing:
                 self._failures = self._probes = 0
                 self._failing.clear()
             self._failing.discard(path)
             self._changed.notify_all()
+
+    def is_up_since(self, number: int) -> bool:
+        """Whether a request that was sent after the one of that number was answered well."""
+        with self._changed:
+            return self._good > number
+
+    def is_down(self) -> None:
+        """Note that a probe failed."""
+        with self._changed:
+            self.outages += 1
+
+    def require_open(self, where: str) -> None:
+        """Raise what forbids to send any more, after a wait inside a slot."""
+        with self._changed:
+            self._require_open(where)
 
     def failed(self, error: EdgeError, path: str) -> bool:
         """Note a failure of the service; True where it is the one that trips the breaker."""
@@ -152,7 +172,7 @@ class Gate:
         if not self._is_tripped():
             return 0.0
         self._probes += 1
-        return PAUSE * 3.0 ** (self._probes - 1)
+        return min(LONGEST_PAUSE, PAUSE * 3.0 ** min(self._probes - 1, 10))
 
     def _require_open(self, where: str) -> None:
         if self._dead is not None:
@@ -164,5 +184,6 @@ class Gate:
         left = self.left()
         if left is not None and left <= 0:
             raise DeadlinePassed(where, self._last)
-        if self._is_tripped() and self._probes >= PROBES and not self._inside:
+        gives_up = self._deadline is None and self._probes >= PROBES
+        if self._is_tripped() and gives_up and not self._inside:
             raise BreakerOpen(where, self._failures, self._last)

@@ -4,8 +4,10 @@ Full jitter keeps many callers from knocking at once; a budget for the whole cli
 from multiplying an outage.
 """
 
+import enum
 import re
 import threading
+from dataclasses import dataclass
 from datetime import datetime
 
 from pipelines.edge.clock import http_date
@@ -28,9 +30,11 @@ ATTEMPTS = 5
 TOO_MANY = 429
 MISREADS = 2
 """Attempts at an answer that breaks the document: the second tells a torn one from a wrong one."""
-BASE, CAP = 0.5, 20.0
+BASE, CAP = 0.5, 60.0
 LONGEST_WAIT = 60.0
-"""Seconds of `Retry-After` that are honoured; above, waiting would cost the night."""
+"""Seconds of `Retry-After` that are honoured where no deadline bounds the waiting."""
+REFUSALS = 30
+"""Times that a list which the night can do without is told to wait while others are answered."""
 
 # The most severe first: where several entries apply, the first of these decides.
 _CODES: dict[str, type[Refused]] = {
@@ -85,17 +89,60 @@ def final(error: EdgeError, attempts: int, note: str = "") -> EdgeError:
 
 def backoff(attempt: int, draw: float) -> float:
     """Seconds to wait after the given attempt (from 1), by full jitter with a draw from [0, 1)."""
-    return draw * min(CAP, BASE * 2.0 ** (attempt - 1))
+    return draw * min(CAP, BASE * 2.0 ** min(attempt - 1, 10))
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:
     """Seconds asked for by a `Retry-After` in either form; None where it says nothing usable."""
     if value is None:
         return None
-    if re.fullmatch(r"[0-9]{1,8}", value.strip()):
+    if re.fullmatch(r"[0-9]{1,12}", value.strip()):
         return float(value)
     moment = http_date(value)
     return None if moment is None else max(0.0, (moment - now).total_seconds())
+
+
+class Persistence(enum.Enum):
+    """How long an answer is tried for, where there is a deadline; without one all are brief."""
+
+    BRIEF = "brief"
+    """A few attempts: a person waits for it."""
+    OPTIONAL = "optional"
+    """A few attempts while others are answered; while none is, the service is waited for."""
+    REQUIRED = "required"
+    """Until the deadline: without it there is no night."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """How far one call has come.
+
+    `failures` and `misreads` are those in a row while the service as a whole was up: `outages` are
+    the failed probes before them. `sent` is the place of the last attempt among all requests.
+    """
+
+    persistence: Persistence
+    attempt: int = 0
+    failures: int = 0
+    misreads: int = 0
+    refusals: int = 0
+    outages: int = 0
+    sent: int = 0
+    doubted: EdgeError | None = None
+    """With what it ends, if the service turns out to be up."""
+
+    def count(self, error: EdgeError, outages: int) -> None:
+        """Count a failure; what failed during an outage was no fault of this call."""
+        if outages != self.outages:
+            self.failures = self.misreads = 0
+            self.outages, self.doubted = outages, None
+        self.failures += 1
+        self.misreads += isinstance(error, Misread)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether it has had the attempts that a call of its own is worth."""
+        return self.failures >= ATTEMPTS or self.misreads >= MISREADS
 
 
 class Budget:

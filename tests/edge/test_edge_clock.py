@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.edge.attempts import Event
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.clock import Clock, http_date, measured_offset
+from pipelines.edge.clock import Clock, Skew, http_date, measured_offset
 from pipelines.edge.errors import ClockRefused, NotFound, ServerFailed
 from pipelines.edge.protocol import list_instruments, list_venues
 
@@ -143,7 +143,7 @@ def test_a_clock_is_corrected_once_for_all_threads() -> None:
     """Of many threads refused with the old time, one corrects and all may try again."""
     clock, outcomes = Clock(lambda: NOW), list[tuple[bool, bool]]()
     threads = [
-        threading.Thread(target=lambda: outcomes.append(clock.correct(60_000, None)))
+        threading.Thread(target=lambda: outcomes.append(clock.correct(Skew(60_000, 500), None)))
         for _ in range(8)
     ]
     for thread in threads:
@@ -151,7 +151,7 @@ def test_a_clock_is_corrected_once_for_all_threads() -> None:
     for thread in threads:
         thread.join()
     assert sorted(outcomes) == [(True, False)] * 7 + [(True, True)]
-    assert clock.correct(90_000, 60_000) == (False, False)
+    assert clock.correct(Skew(64_000, 500), 60_000) == (False, False)
     assert clock.now() == NOW + 60_000
 
 

@@ -20,7 +20,7 @@ from pipelines.edge.calls import (
     raw_call,
 )
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.clock import LARGEST_CORRECTION, Clock, http_date
+from pipelines.edge.clock import LARGEST_CORRECTION, Clock, Skew, http_date
 from pipelines.edge.errors import (
     AccessRefused,
     ApiError,
@@ -233,8 +233,8 @@ def test_a_clock_is_believed_up_to_a_day() -> None:
     """A day to the millisecond is a correction, one more is none; without one nothing is added."""
     clock = Clock(lambda: NOW)
     assert (clock.now(), clock.machine()) == (NOW, NOW)
-    assert clock.correct(LARGEST_CORRECTION + 1, None) == (False, False)
-    assert clock.correct(-LARGEST_CORRECTION, None) == (True, True)
+    assert clock.correct(Skew(LARGEST_CORRECTION + 1, 500), None) == (False, False)
+    assert clock.correct(Skew(-LARGEST_CORRECTION, 500), None) == (True, True)
     assert clock.now() == NOW - LARGEST_CORRECTION
 
 

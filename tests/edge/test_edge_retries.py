@@ -86,8 +86,8 @@ def test_of_several_entries_the_most_severe_decides() -> None:
 
 @given(st.integers(1, 60), st.floats(0, 1, exclude_max=True))
 def test_the_wait_is_full_jitter(attempt: int, draw: float) -> None:
-    """From nothing up to half a second doubled each time, never above twenty seconds."""
-    assert 0 <= backoff(attempt, draw) <= min(20.0, 0.5 * 2 ** (attempt - 1))
+    """From nothing up to half a second doubled each time, never above a minute."""
+    assert 0 <= backoff(attempt, draw) <= min(60.0, 0.5 * 2 ** (attempt - 1))
     assert backoff(attempt, 0.0) == 0.0
 
 
@@ -122,7 +122,7 @@ def test_the_waits_between_attempts_grow(connect: Callable[..., EdgeClient]) -> 
     edge = connect(transport=transport, sleep=slept.append, on_event=events.append)
     with pytest.raises(errors.ServerFailed, match="after 5 attempts"):
         edge.fetch(list_venues())
-    assert slept == [0.25, 0.5, 1.0, 1.0, 1.0]
+    assert slept == [0.25, 0.5, 1.0, 2.0]
     assert [(event.kind, event.attempt, event.wait) for event in events] == [
         ("retry", 1, 0.25),
         ("retry", 2, 0.5),
@@ -135,7 +135,7 @@ def test_the_waits_between_attempts_grow(connect: Callable[..., EdgeClient]) -> 
 def test_a_minute_is_waited_and_no_more(
     asked: str, requests: int, connect: Callable[..., EdgeClient]
 ) -> None:
-    """What is asked for is waited exactly, up to 60 s; above that the call fails at once."""
+    """Without a deadline a minute is waited as asked; above it the call fails at once."""
     count, slept = 0, list[float]()
 
     def handler(_request: httpx.Request) -> httpx.Response:
@@ -145,7 +145,8 @@ def test_a_minute_is_waited_and_no_more(
             return httpx.Response(200, json={"data": [], "meta": {}})
         return httpx.Response(429, headers={"Retry-After": asked})
 
-    edge = connect(transport=httpx.MockTransport(handler), sleep=slept.append)
+    transport = httpx.MockTransport(handler)
+    edge = connect(transport=transport, sleep=slept.append, monotonic=lambda: 0.0)
     if requests == 1:
         with pytest.raises(errors.ServerFailed, match="asks to wait 61 seconds"):
             edge.fetch(list_venues())

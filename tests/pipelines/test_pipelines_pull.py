@@ -14,7 +14,6 @@ from starlette.types import Receive, Scope, Send
 from pipelines import flatten, landing, pull
 from pipelines.edge import protocol
 from pipelines.edge.auth import Credentials
-from pipelines.edge.client import EdgeClient
 from pipelines.edge.decode import Limits
 from pipelines.edge.envelope import Envelope
 from pipelines.edge.errors import EdgeError, KeyRefused, Misread
@@ -25,7 +24,7 @@ from pipelines.sandbox.faults import parse
 from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve, unix_ms
 from pipelines.sandbox.world import Calendar, LivingWorld, World
 from pipelines.stillness import Window
-from tests import nights
+from tests import clocks, nights
 from warehouse.layout import Layout
 from warehouse.progress import BYTES, Progress, Tally
 
@@ -77,11 +76,9 @@ class Night:
         requests = Tally(self.told.append, 0, "requests", BYTES)
         with (
             serve(watched, faults=chosen) as served,
-            EdgeClient(
+            clocks.connect(
                 served.origin,
                 Credentials(DEMO_KEY, secret),
-                sleep=lambda _: None,
-                rng=lambda: 0.5,
                 deadline=deadline,
                 clock=lambda: int(now().timestamp() * 1000),
                 limits=limits,

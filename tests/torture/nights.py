@@ -22,6 +22,7 @@ from pipelines.edge.calls import PREFIX, Call
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.envelope import read_envelope
 from pipelines.edge.errors import EdgeError, Unreachable
+from pipelines.edge.retry import Persistence
 from pipelines.landing import Manifest, Pulling
 from pipelines.pull import Pull
 from pipelines.sandbox.world import LivingWorld
@@ -58,7 +59,9 @@ class Prepared:
     def left(self) -> None:
         """No deadline."""
 
-    def fetch_all(self, calls: Iterable[Call]) -> Iterator[tuple[Call, Reply | EdgeError]]:
+    def fetch_all(
+        self, calls: Iterable[Call], _persistence: Persistence = Persistence.OPTIONAL
+    ) -> Iterator[tuple[Call, Reply | EdgeError]]:
         """Every call with its answer, in order; what was not prepared fails."""
         for call in calls:
             raw = self.answers.get(call.target)
