@@ -120,14 +120,10 @@ class EdgeClient:
             spool_dir,
             on_bytes,
         )
+        doze = sleep or self._gate.stopped.wait  # so that closing the client wakes all
+        pacer, budget = Pacer(monotonic), Budget()
         self._attempts = Attempts(
-            self._wire,
-            self._gate,
-            Pacer(monotonic),
-            Budget(),
-            sleep=sleep or self._gate.stopped.wait,  # so that closing the client wakes all
-            rng=rng,
-            on_event=on_event,
+            self._wire, self._gate, pacer, budget, sleep=doze, rng=rng, on_event=on_event
         )
 
     def __repr__(self) -> str:
