@@ -7,7 +7,7 @@ that is broken goes to `ops.rejects` with its path, its text and the reason; its
 
 import re
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
 from pipelines import amounts, moments
 from pipelines.notes import (
@@ -20,12 +20,16 @@ from pipelines.notes import (
     Notes,
     Reject,
 )
-from pipelines.shapes import DOCUMENTED, Field, Form, Shape
-from pipelines.texts import Members, Number, is_text, read, text_of
+from pipelines.shapes import BALANCE, DOCUMENTED, MONEY, Field, Form, Shape
+from pipelines.texts import Members, is_text, read, text_of
+from pipelines.unknown_amounts import leaves
 from warehouse.contract import Kind
 
 # Which table and column keep an amount or time, by its source: for ops.inexact.
 Columns = dict[str, tuple[str, str]]
+# A row of an amount that the document does not know: bucket, state and amount.
+Row = dict[str, str]
+OTHER = "other"
 _NAME = re.compile(r"[\w-]+")
 SHOWN = 60
 MISSING = object()
@@ -110,6 +114,9 @@ class Careful:
         except TypeError:
             reason = f"{field.form.value} was expected"
             self.notes.saw(here.pattern, CHANGED_TYPE, field.name, text_of(value))
+            if rows := self._misplaced(value, field, here):
+                clean.setdefault(OTHER, []).extend(rows)
+                return None
         except ValueError as error:
             reason = str(error)
         return self._without(record, field, place, reason, value, money=money)
@@ -176,9 +183,12 @@ class Careful:
             inner = self.record(value, field.shape, here, money=field.carries_money)
         except Broken:
             return None
-        if field.shape.name == "Balance":
-            clean["other"] = inner.pop("other", None)
-            clean["balance#"] = _stated(value, field.shape, clean["other"])
+        rows = inner.pop(OTHER, [])
+        if field.shape.name == BALANCE:
+            clean[OTHER] = rows
+            clean["balance#"] = _stated(value, field.shape, rows)
+        elif field.shape.name in MONEY:
+            clean.setdefault(OTHER, []).extend(rows)
         return inner
 
     def _elements(self, values: list[Any], field: Field, here: Place) -> list[Any]:
@@ -202,58 +212,53 @@ class Careful:
         for name, member in value.items():
             if name in shape.fields:
                 continue
-            here = place.member(name)
-            if shape.name == "Balance" and isinstance(member, Members | list) and member:
-                clean.setdefault("other", []).extend(self._unknown_balance(name, member, here))
-            else:
-                self.notes.saw(here.pattern, UNKNOWN_FIELD, name, text_of(member))
+            here, rows = place.member(name), list[Row]()
+            if shape.name in MONEY:
+                rows = self._amounts(shape.name.lower(), (name,), member, here)
+            elif shape.name == BALANCE:
+                rows = self._amounts(name, (), member, here)
+            is_kind = shape.name == BALANCE and (rows or _is_filled(member))
+            kind = UNKNOWN_BALANCE if is_kind else UNKNOWN_FIELD
+            self.notes.saw(here.pattern, kind, name, text_of(member))
+            clean.setdefault(OTHER, []).extend(rows)
 
-    def _unknown_balance(
-        self, name: str, member: Members | list[Any], here: Place
-    ) -> list[dict[str, str]]:
-        """The amounts of a balance kind that the document does not know; money is never dropped."""
-        self.notes.saw(here.pattern, UNKNOWN_BALANCE, name, text_of(member))
-        if _is_amounts_alone(member):
-            for state, amount in member.items():
-                self._amount(amount, "BALANCE", here.member(state))
-            return [{"bucket": name, "state": state, "amount": member[state]} for state in member]
-        if _may_hold_money(member):
-            self.reject(here, "an unknown balance kind of amount texts alone", member, money=True)
+    def _misplaced(self, value: Any, field: Field, here: Place) -> list[Row]:
+        """Rows of amounts that stand one step above or below where the document has them."""
+        model = field.source.partition(".")[0]
+        if model in MONEY and isinstance(value, Members):
+            return self._amounts(model.lower(), (field.name,), value, here)
+        if model == BALANCE and is_text(value) and amounts.parse(value) is not None:
+            return self._amounts(field.name, (), value, here)
         return []
 
+    def _amounts(self, bucket: str, above: tuple[str, ...], value: Any, here: Place) -> list[Row]:
+        """Rows of all amounts in something that the document does not know.
 
-def _is_amounts_alone(member: Members | list[Any]) -> TypeGuard[Members]:
-    """Whether an unknown balance kind is an object of amount texts, so that it can be rows."""
-    return (
-        isinstance(member, Members)
-        and not member.repeated
-        and all(map(_is_amount, member.values()))
-    )
-
-
-def _is_amount(value: Any) -> bool:
-    return is_text(value) and amounts.parse(value) is not None
-
-
-def _may_hold_money(value: Any) -> bool:
-    """Whether an amount or a number stands anywhere in a value."""
-    waiting = [value]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Number) or _is_amount(part):
-            return True
-        if isinstance(part, Members):
-            waiting += [member for _, member in part.pairs]
-        elif isinstance(part, list):
-            waiting += part
-    return False
+        What may be money and is no amount is rejected where it stands; its siblings are rows.
+        """
+        rows: list[Row] = []
+        for leaf in leaves(value, above):
+            place = here
+            for name in leaf.names[len(above) :]:
+                place = place.member(name)
+            if (amount := leaf.amount) is not None:
+                self._amount(amount, BALANCE, place)
+                rows.append({"bucket": bucket, "state": leaf.state, "amount": amount})
+            elif reason := leaf.defect:
+                self.reject(place, reason, leaf.value, money=True)
+        return rows
 
 
-def _stated(balance: Members, shape: Shape, other: list[dict[str, str]] | None) -> int:
+def _is_filled(value: Any) -> bool:
+    return isinstance(value, Members | list) and bool(value)
+
+
+def _stated(balance: Members, shape: Shape, rows: list[Row]) -> int:
     """How many amounts a balance states, broken ones too."""
     known = 0
     for field in shape.fields.values():
         inner = balance.get(field.name)
         if isinstance(inner, Members) and field.shape is not None:
-            known += sum(1 for name in field.shape.fields if inner.get(name) is not None)
-    return known + len(other or ())
+            texts = (inner.get(name) for name in field.shape.fields)
+            known += sum(1 for text in texts if not isinstance(text, Members | None))
+    return known + len(rows)

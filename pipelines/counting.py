@@ -1,28 +1,21 @@
 """Counting landed records one by one with care: only what the contract lets become a row counts.
 
 This is plain JSON and shares no code with the readers but the bound of depth. A number is nothing
-(no field is one), and an object with a repeated key is nothing.
+(no field is one), and an object with a repeated key is nothing. Of a balance every text counts that
+turns out to be an amount, wherever it stands: what the document knows of it is not asked.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 import msgspec
 
-from pipelines import amounts
 from pipelines.depth import is_too_deep
 
 Raw = msgspec.Raw
-# The documented amounts of a balance (2.5); any other kind counts when it is amounts alone.
-KNOWN: dict[str, frozenset[str]] = {
-    "trading": frozenset({"free", "locked"}),
-    "margin": frozenset({"locked"}),
-    "staking": frozenset({"locked"}),
-    "custody": frozenset({"free", "locked"}),
-}
 
 
 class Sum(NamedTuple):
@@ -117,22 +110,22 @@ def _accounts(position: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _balance(account: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    """The texts under each part of a balance, however deep: an amount among them is a row."""
     balance = account.get("balance")
-    for bucket, parts in balance.items() if isinstance(balance, dict) else ():
-        if isinstance(parts, dict):
-            yield bucket, _stated(bucket, parts)
+    for bucket, part in balance.items() if isinstance(balance, dict) else ():
+        if texts := list(_texts(part)):
+            yield bucket, texts
 
 
-def _stated(bucket: str, parts: Mapping[str, Any]) -> list[str]:
-    """The amount texts of one balance kind: of an unknown kind all or none."""
-    known = KNOWN.get(bucket)
-    if known is None:
-        return list(parts.values()) if all(map(_is_amount, parts.values())) else []
-    return [text for state, text in parts.items() if state in known and isinstance(text, str)]
-
-
-def _is_amount(value: Any) -> bool:
-    return isinstance(value, str) and amounts.parse(value) is not None
+def _texts(part: Any) -> Iterator[str]:
+    """Texts that stand by themselves or in objects; in a list they are no amounts (2.5)."""
+    waiting = [part]
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, str):
+            yield inner
+        elif isinstance(inner, dict):
+            waiting += inner.values()
 
 
 def venues(raws: Iterable[Raw]) -> dict[str, int]:

@@ -73,6 +73,7 @@ KEYS = {
 } - {"Account.balance", "Venue.type"}
 # The parts of a balance (2.5): every field of theirs is an amount.
 MONEY = {"Trading", "Margin", "Staking", "Custody"}
+BALANCE = models.Balance.__name__
 HOLDS_MONEY = {"Portfolio.positions", "Position.accounts", "Account.balance"} | {
     f"Balance.{name.lower()}" for name in MONEY
 }

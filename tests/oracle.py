@@ -4,6 +4,7 @@ It shares no code with the pipelines: `json`, `Decimal`, `re`, `datetime`. It is
 the specification allows; `duplicate_no` is left to the comparison, which looks at contents.
 """
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -125,13 +126,25 @@ def _account(held: Row, account: Row) -> Row:
 
 
 def balances(balance: Row) -> list[tuple[str, str, str]]:
-    """Bucket, state and text of every amount that a balance states."""
+    """Bucket, state and text of every amount that a balance states, wherever it stands."""
     found = []
-    for bucket, parts in balance.items():
-        if bucket in KINDS:
-            found += [(bucket, state, parts[state]) for state in KINDS[bucket] if parts]
-        elif isinstance(parts, dict) and all(map(is_amount, parts.values())):
-            found += [(bucket, state, text) for state, text in parts.items()]
+    for bucket, part in balance.items():
+        if is_amount(part):
+            found.append((bucket, "stated", part))
+        elif isinstance(part, dict):
+            found += [(bucket, ".".join(names), text) for names, text in _inside(part)]
+    return found
+
+
+def _inside(part: Row) -> list[tuple[list[str], str]]:
+    """The names that lead to each amount of an object, and its text; a dotted name is quoted."""
+    found: list[tuple[list[str], str]] = []
+    for name, inner in part.items():
+        shown = json.dumps(name, ensure_ascii=False) if set(name) & set('."') or not name else name
+        if is_amount(inner):
+            found.append(([shown], inner))
+        elif isinstance(inner, dict):
+            found += [([shown, *names], text) for names, text in _inside(inner)]
     return found
 
 

@@ -164,7 +164,13 @@ BALANCES = Table(
             "trading, margin, staking or custody (2.5); a kind the document does not know is kept "
             "under its own name.",
         ),
-        text("state", "Balance.*", "free or locked (2.5); an unknown field keeps its own name."),
+        text(
+            "state",
+            "Balance.*",
+            "free or locked (2.5); an unknown field keeps its own name, one within another is "
+            "joined to it by a dot (rewards.pending; a name that has a dot itself is in quotes), "
+            "and an amount that stands where a part is expected is stated.",
+        ),
         amount(
             "amount",
             "Balance.*.*",

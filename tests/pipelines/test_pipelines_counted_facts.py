@@ -78,23 +78,28 @@ TEXTS = st.one_of(
         ),
         (
             holding(account({"custody": {"free": 5, "locked": "1", "new": "2"}})),
-            [1, 0, 1, 1, 1],
-            {Sum(*BTC, "custody"): "1"},
+            [1, 0, 1, 1, 2],
+            {Sum(*BTC, "custody"): "3"},
         ),
         (
             holding(account({"margin": {"free": "4", "locked": "1_0"}})),
-            [1, 0, 1, 1, 0],
-            {},
+            [1, 0, 1, 1, 1],
+            {Sum(*BTC, "margin"): "4"},
         ),
         (
             holding(account({"lending": {"a": "1", "b": "2"}, "bonds": {"a": "1", "b": "x"}})),
-            [1, 0, 1, 1, 2],
-            {Sum(*BTC, "lending"): "3"},
+            [1, 0, 1, 1, 3],
+            {Sum(*BTC, "lending"): "3", Sum(*BTC, "bonds"): "1"},
         ),
         (
             holding(account({"lending": {"a": "1", "b": 2}, "bonds": ["1"]})),
-            [1, 0, 1, 1, 0],
-            {},
+            [1, 0, 1, 1, 1],
+            {Sum(*BTC, "lending"): "1"},
+        ),
+        (
+            holding(account({"loan": "4", "staking": {"rewards": {"a": "1", "b": {"c": "2"}}}})),
+            [1, 0, 1, 1, 3],
+            {Sum(*BTC, "loan"): "4", Sum(*BTC, "staking"): "3"},
         ),
     ],
 )

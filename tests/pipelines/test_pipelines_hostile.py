@@ -99,11 +99,13 @@ def _named(text: str) -> nights.Book:
 
 
 def _everywhere(news: Json) -> nights.Book:
-    """A new field in every object of every answer."""
+    """A new field in every object of every answer; what may be money is in no balance."""
+    harmless = news if isinstance(news, str) else True
     lending = {"lending": {"free": "1.000000000000000000001", "kept": "-.5e-3"}}
-    known = {part: dict.fromkeys(states, "1") for part, states in oracle.KINDS.items()}
-    account = _account({part: one | {"new": news} for part, one in known.items()} | lending)
+    known: Json = {part: dict.fromkeys(states, "1") for part, states in oracle.KINDS.items()}
+    account = _account({part: one | {"new": harmless} for part, one in known.items()} | lending)
     account["balance"]["new"] = "0.1"
+    account["balance"]["older"] = harmless
     portfolio = _portfolio(_position(account | {"new": news}) | {"new": news}, new=news)
     portfolio["integrations"][0]["new"] = news
     venue = _venue(new=news)
@@ -111,6 +113,33 @@ def _everywhere(news: Json) -> nights.Book:
     limits = {"minTick": "1", "new": news}
     listed = {("v", "spot"): [_instrument(tradingConstraints=limits, new=news)]}
     return nights.Book([portfolio], [venue], listed)
+
+
+def _anywhere() -> Json:
+    """A balance with amounts wherever the document has none, beside what cannot be one."""
+    return {
+        "trading": {"free": "1", "locked": "0", "pending": "2", "asset": "USDC", "since": MOMENT},
+        "margin": {"locked": "0", "free": "3", "isolated": {"BTC": {"free": "4"}, "on": True}},
+        "staking": {
+            "locked": "0",
+            "rewards.pending": "5",
+            "rewards": {"pending": "6", "": "7", '"': "8"},
+            '"rewards.pending"': "9",
+        },
+        "custody": "10",
+        "loan": "4000000",
+        "a.b": {"c": "11"},
+        "a": {"b.c": "12", "b": {"c": "13"}, "stated": "14"},
+        "b": {"": "15"},
+        "empty": {},
+        "none": None,
+        "closed": False,
+        "list": [],
+        "name": "Main-2 account",
+        "day": "2026-11-20",
+        "id": "7d3f1c1e-8f0a-4b64-9c3e-1a2b3c4d5e6f",
+        "address": "0x52908400098527886E0F7030069857D2E4169EE7",
+    }
 
 
 def _new_words() -> nights.Book:
@@ -215,6 +244,10 @@ CASES: dict[str, tuple[nights.Book, str]] = {
         _portfolios(_portfolio(_position(_account({"lending": {"free": "1.5", "x": "1e-30"}})))),
         CAREFUL,
     ),
+    "unknown amounts wherever they stand": (
+        _portfolios(_portfolio(_position(_account(_anywhere()), _free("1")))),
+        CAREFUL,
+    ),
     "unknown fields at every level": (_everywhere({"since": ["tonight", None, 1.5]}), CAREFUL),
     "unknown fields nested 300 deep": (
         _everywhere(json.loads("[" * 300 + "]" * 300)),
@@ -307,11 +340,13 @@ def test_news_is_named_with_path_kind_example_and_count(layout: Layout) -> None:
     told = {(one["path"], one["kind"], one["word"]) for one in nights.noted(parts, "drift")}
     above = "data[].positions[]"
     balance = f"{above}.accounts[].balance"
-    places = ["data[]", "data[].integrations[]", above, f"{above}.accounts[]", balance]
+    places = ["data[]", "data[].integrations[]", above, f"{above}.accounts[]"]
     places += [f"{balance}.{part}" for part in oracle.KINDS]
     places += ["data[].instruments[]", "data[].tradingConstraints"]
     assert told == {(f"{place}.new", "unknown field", "new") for place in places} | {
-        (f"{balance}.lending", "unknown balance", "lending")
+        (f"{balance}.lending", "unknown balance", "lending"),
+        (f"{balance}.new", "unknown balance", "new"),
+        (f"{balance}.older", "unknown field", "older"),
     }
 
 
@@ -369,11 +404,11 @@ BREACHES: dict[str, tuple[Callable[[Json], object], str, bool, int]] = {
         1,
     ),
     "positions are null": (lambda p: p.update(positions=None), "data[0].positions", True, 0),
-    "unknown kind of amounts and words": (
-        lambda p: _first(p)["balance"].update(lending={"free": "5", "since": "today"}),
-        "data[0].positions[0].accounts[0].balance.lending",
+    "unknown kind of amounts and a number": (
+        lambda p: _first(p)["balance"].update(lending={"free": "5", "fee": 1}),
+        "data[0].positions[0].accounts[0].balance.lending.fee",
         True,
-        3,
+        4,
     ),
     "unknown kind of nested amounts": (
         lambda p: _first(p)["balance"].update(lending=[{"deep": {"free": "5"}}]),

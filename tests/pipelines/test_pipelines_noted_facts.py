@@ -187,27 +187,32 @@ def test_a_key_that_stands_twice_is_told_where_it_stands(
 
 
 @pytest.mark.parametrize(
-    ("kind", "rejected"),
+    ("kind", "rejected", "stated"),
     [
-        ({"free": "5", "since": ["x"]}, True),
-        ({"since": ["x"], "free": "5"}, True),
-        ([["x", {"deep": ["y", 5]}], {"a": "b"}], True),
-        ([{"a": {"b": "-.5e-3"}}, ["x"]], True),
-        ({"free": {"a": [], "b": {}, "c": ["today"]}, "d": True, "e": None}, False),
-        (["x", ["y"], {"z": "w"}], False),
+        ({"free": "5", "since": ["7"]}, [".since"], ["5"]),
+        ({"since": [1], "free": "5"}, [".since"], ["5"]),
+        ({"free": "5", "since": ["x"]}, [], ["5"]),
+        ([["x", {"deep": ["y", 5]}], {"a": "b"}], [""], []),
+        ([{"a": {"b": "-.5e-3"}}, ["x"]], [""], []),
+        ({"free": {"a": [], "b": {}, "c": ["today"]}, "d": True, "e": None}, [], []),
+        (["x", ["y"], {"z": "w"}], [], []),
+        ({"a": {"b": 1, "c": "2", "d": "1,000", "e": "x"}}, [".a.b", ".a.d"], ["2"]),
+        (7, [""], []),
+        ("1 000", [""], []),
     ],
 )
 def test_an_unknown_balance_that_may_hold_money_is_not_passed_over(
-    layout: Layout, kind: Any, *, rejected: bool
+    layout: Layout, kind: Any, rejected: list[str], stated: list[str]
 ) -> None:
-    """Wherever in it an amount or a number stands; without one it is news and nothing more."""
+    """An amount text is a row; what may be one is rejected where it stands; the rest is news."""
     book = nights.Book([holding({"lending": kind, "margin": {"locked": "1"}})])
     rows, parts = nights.staged(layout, nights.land(layout, book))
     found = [(one["path"], one["carries_money"]) for one in nights.noted(parts, "rejects")]
-    assert found == ([(f"{BALANCE}.lending", True)] if rejected else [])
+    assert found == [(f"{BALANCE}.lending{path}", True) for path in rejected]
     [news] = nights.noted(parts, "drift")
-    assert (news["kind"], news["word"]) == ("unknown balance", "lending")
-    assert [row["amount_text"] for row in rows["balances"]] == ["1"]
+    assert news["word"] == "lending"
+    assert [row["amount_text"] for row in rows["balances"]] == ["1", *stated]
+    assert not nights.differing(parts)
 
 
 @pytest.mark.parametrize(

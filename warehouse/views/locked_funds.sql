@@ -1,6 +1,6 @@
 -- What is locked, where and why: one row per portfolio, venue, asset and kind, without zeros.
 --
--- Also a kind that the document does not know, where it says `locked`.
+-- Also of a kind that the document does not know, where it says `locked`, at any depth.
 --
 -- snapshot_date: Business date of the book.
 -- portfolio_id: Portfolio that holds the asset.
@@ -25,7 +25,7 @@ with sums as (
         exact_sums([exact_part(amount, amount_text)])[1] as total,
         count(*) as accounts
     from balances
-    where state = 'locked'
+    where (state = 'locked' or state like '%.locked')
         and amount is distinct from 0
     group by
         snapshot_date,
