@@ -85,7 +85,7 @@ def _constraint(records: list[Record], resource: str, fault: Fault) -> None:
 
 
 def _unknown_field(part: Record, _kind: str) -> None:
-    part["newField"] = {"since": "tonight"} if "id" in part else "0.1"
+    part["newField"] = {"since": "tonight"} if "id" in part else "tonight"
 
 
 def _unknown_value(part: Record, kind: str) -> None:

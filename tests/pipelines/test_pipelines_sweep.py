@@ -47,7 +47,7 @@ OTHER_AMOUNTS = {
     "amount-30-digits": "123456789012345678901234567890.5",
     "next-day": "the amounts of the next day",
     "field-null": "a null is no amount here",
-    "unknown-bucket-odd": "a bare text that is no balance",
+    "unknown-bucket-odd": "12.5 in a vault, which is a bare text",
 }
 NAMES = sorted(DESCRIPTIONS)
 
