@@ -17,7 +17,7 @@ from warehouse.reconcile.amounts import exact
 from warehouse.reconcile.config import Config
 from warehouse.reconcile.ledger import Ledger, Lines, Source
 from warehouse.reconcile.match import Result
-from warehouse.reconcile.refusals import NotReconciled
+from warehouse.reconcile.refusals import Late, NotReconciled
 from warehouse.views import macros
 
 STALE = datetime(2025, 12, 1, tzinfo=UTC)
@@ -223,8 +223,8 @@ def test_case_31_aliases_in_a_circle_are_refused(desk: Desk) -> None:
     assert results(desk) == {"Matched": 1}
 
 
-def test_case_41_ledgers_are_stacked_and_another_day_is_told(desk: Desk) -> None:
-    """Two custodians are one ledger; yesterday's file gives way; another date is a high notice."""
+def test_case_41_ledgers_are_stacked_and_another_day_is_asked(desk: Desk) -> None:
+    """Two custodians are one ledger; yesterday's file gives way; another date is a question."""
     rows = [Amount("1"), Amount("2", venue="v2")]
     desk.publish(rows)
     desk.put(ledger(rows[:1]), "alpha 2026-11-20.csv")
@@ -234,8 +234,8 @@ def test_case_41_ledgers_are_stacked_and_another_day_is_told(desk: Desk) -> None
     assert results(desk) == {"Matched": 2}
     assert any("alpha 2026-11-20.csv is newer" in one.words for one in desk.run().notices)
     desk.put("asset;amount;date\nBTC;3;2026-11-18\n", "beta.csv")
-    (told,) = [one for one in desk.run().notices if one.severity == "high"]
-    assert "as of 2026-11-18, the snapshot as of 2026-11-20" in told.words
+    with pytest.raises(Late, match=r"The book is of 2026-11-20, and beta.csv is of 2026-11-18"):
+        desk.run()
 
 
 def test_case_42_the_same_file_twice_is_one(desk: Desk) -> None:

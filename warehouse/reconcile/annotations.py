@@ -23,6 +23,19 @@ _ALSO = "\n-- also: "
 
 
 @dataclass(frozen=True, slots=True)
+class Since:
+    """What is known at three times, for a workbook that is read back.
+
+    `shown` is what the workbook showed, `then` the same without what the engine said of the day
+    that is run, `now` all that people said until now.
+    """
+
+    shown: "State"
+    then: "State"
+    now: "State"
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """What is known of every break, by id and field, at one revision.
 
@@ -38,23 +51,31 @@ class State:
         return self.breaks.get(break_id, {}).get(field, OPEN if field == "status" else "")
 
 
-def state(folder: Folder, revision: int | None = None) -> State:
-    """What the entries come to, up to a revision or all of them."""
+def state(folder: Folder, revision: int | None = None, *, without: date | None = None) -> State:
+    """Return what the entries come to, up to a revision or all of them.
+
+    What the engine said of a day and took back counts no more; `without` leaves out all that it
+    said of that day, which a run of that day decides anew.
+    """
     breaks: dict[str, dict[str, str]] = {}
     last = 0
-    for one in annotations(folder):
-        if revision is not None and one["no"] > revision:
-            break
+    known = [one for one in annotations(folder) if revision is None or one["no"] <= revision]
+    undone = {number for one in known for number in one.get("replaces", ())}
+    for one in known:
         last = one["no"]
+        if last in undone or (without and one.get("engine_day") == without.isoformat()):
+            continue
         for entry in one["entries"]:
-            known = breaks.setdefault(entry["break_id"], {})
-            known[entry["field"]] = entry["value"]
+            if entry.get("is_restored"):
+                continue
+            said = breaks.setdefault(entry["break_id"], {})
+            said[entry["field"]] = entry["value"]
             if entry["field"] == "status":
-                known["accepted"] = entry.get("accepted", "")
-                known["accepted_on"] = one["at"][:10]
-                known["accepted_by"] = one["who"]
-                known["episode"] = str(entry.get("episode", 1))
-                known["note"] = entry.get("note", "")
+                said["accepted"] = entry.get("accepted", "")
+                said["accepted_on"] = entry.get("said_on", one["at"][:10])
+                said["accepted_by"] = entry.get("said_by", one["who"])
+                said["episode"] = str(entry.get("episode", 1))
+                said["note"] = entry.get("note", "")
     return State(last, breaks)
 
 
@@ -72,7 +93,7 @@ def in_cell(text: str) -> str:
 
 
 def merged(
-    edited: Edited, base: State, now: State, told: Mapping[str, Json]
+    edited: Edited, since: Since, told: Mapping[str, Json]
 ) -> tuple[list[Json], list[Notice]]:
     """What a workbook says that was not known: entries, and what a reader must be told.
 
@@ -81,7 +102,7 @@ def merged(
     entries: list[Json] = []
     notices: list[Notice] = []
     for break_id, cells in edited.rows.items():
-        if break_id not in told and break_id not in now.breaks:
+        if break_id not in told and break_id not in since.now.breaks:
             words = "a comment on a break that this folder does not know was kept"
             notices.append(Notice("medium", words, edited.name, break_id))
         also: list[str] = []
@@ -89,10 +110,10 @@ def merged(
             entry
             for field in FIELDS
             if field in cells
-            for entry in _field(edited, (break_id, field), (base, now), also)
+            for entry in _field(edited, (break_id, field), since, also)
         ]
         if also:
-            said = _both(said, break_id, now, also)
+            said = _both(said, break_id, since.now, also)
             words = "said in two ways; both are in the comment: " + "; ".join(also)
             notices.append(Notice("medium", words[:1000], edited.name, break_id))
         entries += [_accepting(entry, told.get(break_id, {})) for entry in said]
@@ -117,23 +138,24 @@ def _accepting(entry: Json, told: Mapping[str, Any]) -> Json:
     return entry | {"episode": told.get("episode", 1), "accepted": accepted}
 
 
-def _field(
-    edited: Edited, cell: tuple[str, str], states: tuple[State, State], also: list[str]
-) -> Iterable[Json]:
+def _field(edited: Edited, cell: tuple[str, str], since: Since, also: list[str]) -> Iterable[Json]:
     break_id, field = cell
-    base, now = (tidy(in_cell(one.of(break_id, field))) for one in states)
+    shown, then, now = (
+        tidy(in_cell(state.of(break_id, field))) for state in (since.shown, since.then, since.now)
+    )
     said = tidy(edited.rows[break_id][field])
     if field == "status":
         said = said or OPEN
         chosen = next((one for one in STATUSES if one.casefold() == said.casefold()), "")
         if not chosen:
-            if said != base and _ALSO + f"status {said}" not in states[1].of(break_id, "comment"):
+            if said != shown and _ALSO + f"status {said}" not in since.now.of(break_id, "comment"):
                 also.append(f"status {said} (none of {', '.join(STATUSES)})")
             return
         said = chosen
-    if said in (base, now):
+    # Who writes again what stood there before the engine's own words says something new.
+    if said == shown or (said == now and then == shown):
         return
-    if base != now:
+    if said != now != then:
         also.append(said if field == "comment" else f"{field} {said}")
         return
     yield {"break_id": break_id, "field": field, "value": said}

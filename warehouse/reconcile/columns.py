@@ -105,7 +105,7 @@ def dates_of(
         )
     if order:
         known[_DATES] = order
-    dates = {cell: _date(cell, order) for cell in set(cells)}
+    dates = {cell: date_of(cell, order) for cell in set(cells)}
     odd = {cell for cell, found in dates.items() if found is None and as_text(cell).strip()}
     rows = [row for row, cell in enumerate(cells) if row > head.row and cell in odd] if odd else []
     if rows and not any(dates[cell] for cell in cells[head.row + 1 :]):
@@ -155,7 +155,8 @@ def _is_unsure(cell: object) -> bool:
     return isinstance(cell, str) and bool(_NUMBERS.fullmatch(cell.strip()))
 
 
-def _date(cell: object, order: str) -> date | None:
+def date_of(cell: object, order: str) -> date | None:
+    """Return the date that a cell is, or None."""
     if isinstance(cell, datetime):
         return cell.date()
     if isinstance(cell, date):

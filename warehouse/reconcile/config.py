@@ -16,6 +16,7 @@ from warehouse.reconcile.refusals import NotReconciled
 FIELDS = ("portfolio", "asset", "venue", "account", "bucket")
 READ = (*FIELDS, "amount", "as_of")
 _BARE = re.compile("[a-z_]+")
+_ISO_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _WORDS = {
     "decimal": ("point", "comma"),
     "dates": ("day first", "month first"),
@@ -24,7 +25,7 @@ _WORDS = {
 _LEDGER = {"decimal", "sheet", "negative_word", "dates", *READ}
 _KNOWN = {
     "": {"name", "level", "blank", "ledger_rounding", "accept_days", "stale_hours", "listed"}
-    | {"tolerance", "alias", "ledger"},
+    | {"tolerance", "alias", "ledger", "late"},
     "tolerance": {"absolute", "relative", "asset"},
     "alias": set(FIELDS),
 }
@@ -69,7 +70,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All that a person settled; `digest` is the SHA-256 of the file as it was read."""
+    """All that a person settled; `digest` is the SHA-256 of the file as it was read.
+
+    `late` has by day the ledgers of other days that are used for it.
+    """
 
     name: str = "positions"
     level: tuple[str, ...] | None = None
@@ -83,6 +87,7 @@ class Config:
     per_asset: Mapping[str, Decimal] = field(default_factory=dict)
     aliases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     shapes: Mapping[str, Shape] = field(default_factory=dict)
+    late: Mapping[str, frozenset[str]] = field(default_factory=dict)
     digest: str = ""
 
 
@@ -143,8 +148,20 @@ def _config(words: dict[str, Any], complaints: list[str], digest: str) -> Config
             print_: _shape(print_, given, complaints)
             for print_, given in _table(words, "ledger", complaints).items()
         },
+        late={
+            day: _late(day, given, complaints)
+            for day, given in _table(words, "late", complaints).items()
+        },
         digest=digest,
     )
+
+
+def _late(day: str, given: object, complaints: list[str]) -> frozenset[str]:
+    """Return the ledgers of other days that are used for the book of a day."""
+    if not _ISO_DAY.fullmatch(day) or not isinstance(given, dict) or {*given.values()} - {"used"}:
+        complaints.append(f'late.{day} is no table of a day like [late.2026-11-20] with "used"')
+        return frozenset()
+    return frozenset(given)
 
 
 def _table(words: Mapping[str, Any], name: str, complaints: list[str]) -> dict[str, Any]:

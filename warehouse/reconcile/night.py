@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
 
 from warehouse.export_source import Source, accounts, in_little_memory
-from warehouse.reconcile import book, inbox, positions, signing, store
-from warehouse.reconcile.annotations import ENGINE, FIELDS, OPEN, State, merged, state
+from warehouse.reconcile import book, dating, engine, inbox, positions, signing, store
+from warehouse.reconcile.annotations import Since, State, merged, state
 from warehouse.reconcile.config import Config
 from warehouse.reconcile.ledger import Ledger, Notice, stacked_twice
 from warehouse.reconcile.outcome import Outcome, reconciled
@@ -37,20 +38,20 @@ def run(source: Source, folder: Folder, config: Config, given: Given) -> Done:
     if not found.ledgers:
         return Done(None, (), (_late(folder, source), *found.notices))
     ledger = read_ledger(found.ledgers, config, store.mappings(folder), source.day)
-    said = [*found.notices, *_read_back(folder, ours)]
+    dating.require_days(ledger, config, source.day)
+    _read_back(folder, ours, source.day)
+    said = [*found.notices, *_told(folder, source.day)]
     del found  # the cells of a large ledger, which are not needed any more
     prior = store.before(folder, source.day)
-    days = store.days(folder)
-    is_newest = not days or source.day >= days[-1]
     known = book.known(source, config.stale_hours)
-    past = (prior, state(folder), is_newest)
+    past = (prior, *engine.decided(folder, source.day))
     outcome = in_little_memory(
         source.connection,
         _megabytes(source, ledger),
         lambda: reconciled(source, ledger, config, known, past),
     )
     store.write(folder.mappings, ledger.remembered)
-    _engine(folder, outcome, given, is_newest=is_newest)
+    engine.keep(folder, outcome, given.now)
     notices = [
         *_unlisted(outcome, config),
         *(Notice("medium", words) for words in source.notices),
@@ -75,48 +76,40 @@ def _late(folder: Folder, source: Source) -> Notice:
     return Notice("medium", f"no ledger for {source.day} lies in the inbox{last}")
 
 
-def _read_back(folder: Folder, ours: list[Edited]) -> Iterator[Notice]:
-    """Take in what people wrote, once for each version of each file."""
-    for one in ours:
-        told = store.by_id(store.result_of(folder, one.run_id))
-        entries, notices = merged(one, state(folder, one.base_revision), state(folder), told)
-        yield from notices
-        yield from signing.taken(folder, one)
-        if entries:
+def _read_back(folder: Folder, ours: list[Edited], day: date) -> None:
+    """Take in what people wrote, once for each version of each file, and what is to say of it."""
+    for workbook in ours:
+        told = store.by_id(store.result_of(folder, workbook.run_id))
+        since = Since(
+            state(folder, workbook.base_revision),
+            state(folder, workbook.base_revision, without=day),
+            state(folder, without=day),
+        )
+        entries, notices = merged(workbook, since, told)
+        notices += signing.taken(folder, workbook)
+        if entries or notices:
             store.add_annotations(
                 folder,
                 {
-                    "who": one.who,
-                    "at": one.at.isoformat(),
-                    "source": one.name,
-                    "sha256": one.sha256,
-                    "run_id": one.run_id,
-                    "base_revision": one.base_revision,
+                    "who": workbook.who,
+                    "at": workbook.at.isoformat(),
+                    "source": workbook.name,
+                    "sha256": workbook.sha256,
+                    "run_id": workbook.run_id,
+                    "base_revision": workbook.base_revision,
                     "entries": entries,
+                    "read_for": day.isoformat(),
+                    "notices": [asdict(notice) for notice in notices],
                 },
             )
-    store.add_seen(folder, [one.sha256 for one in ours])
+    store.add_seen(folder, [workbook.sha256 for workbook in ours])
 
 
-def _engine(folder: Folder, outcome: Outcome, given: Given, *, is_newest: bool) -> None:
-    """Keep what the engine itself did: breaks opened again, and ids that changed."""
-    if not is_newest:
-        return
-    now = state(folder)
-    entries: list[Json] = [
-        {"break_id": new, "field": field, "value": now.of(old, field)}
-        for new, old in outcome.renamed.items()
-        for field in FIELDS
-        if field in now.breaks.get(old, {})
-    ]
-    for one in outcome.breaks:
-        if one.id not in outcome.renamed and one.status == OPEN != now.of(one.id, "status"):
-            entry = {"break_id": one.id, "field": "status", "value": OPEN, "note": one.note}
-            entries.append(entry | {"episode": one.episode})
-    if entries:
-        about: Json = {"who": ENGINE, "at": given.now.isoformat(), "source": "", "sha256": ""}
-        about |= {"run_id": "", "base_revision": now.revision}
-        store.add_annotations(folder, about | {"entries": entries})
+def _told(folder: Folder, day: date) -> Iterator[Notice]:
+    """Yield what there was to say of the workbooks read for a day, by this run or one before it."""
+    for read in store.annotations(folder):
+        if read.get("read_for") == day.isoformat():
+            yield from (Notice(**notice) for notice in read.get("notices", ()))
 
 
 def _unlisted(outcome: Outcome, config: Config) -> Iterator[Notice]:
@@ -134,10 +127,12 @@ def _unlisted(outcome: Outcome, config: Config) -> Iterator[Notice]:
 def _about(ledger: Ledger, source: Source) -> Iterator[Notice]:
     """What the ledgers themselves say against being used."""
     for one in ledger.sources:
-        stated = one.as_of or inbox.day_in(one.name)
-        if stated is not None and stated != source.day:
-            told = "the ledger is as of" if one.as_of else "the ledger's name is of"
-            yield Notice("high", f"{told} {stated}, the snapshot as of {source.day}", one.name)
+        stated = dating.day_of(one)
+        if stated not in (None, source.day):
+            told = (
+                f"the ledger is as of {stated}, the snapshot as of {source.day}: it was used, for "
+            )
+            yield Notice("high", f"{told}recon.toml says so under [late.{source.day}]", one.name)
         if not one.used:
             yield Notice("high", "the ledger has no row that could be used", one.name)
     for place, words in zip(range(_TWICE), stacked_twice(ledger), strict=False):

@@ -14,7 +14,14 @@ from warehouse.reconcile.config import Config
 from warehouse.reconcile.ledger import Ledger, Notice, counted
 from warehouse.reconcile.match import Result
 from warehouse.reconcile.resolve import Alias
-from warehouse.reconcile.tonight import Prior, known_before, past_of, tonight, with_yesterday
+from warehouse.reconcile.tonight import (
+    MayOpen,
+    Prior,
+    known_before,
+    past_of,
+    tonight,
+    with_yesterday,
+)
 from warehouse.reconcile.verdicts import Court, Judged, judged
 
 
@@ -35,12 +42,12 @@ class Outcome:
 
 
 def reconciled(
-    source: Source, ledger: Ledger, config: Config, known: Known, past: tuple[Prior, State, bool]
+    source: Source, ledger: Ledger, config: Config, known: Known, past: tuple[Prior, State, MayOpen]
 ) -> Outcome:
     """Hold a ledger against a book.
 
-    `past` is the result before, the annotations, and whether this is the newest day, which alone
-    may open again what was settled.
+    `past` is the result before, the annotations, and which breaks may be opened again where they
+    were settled: all of them on the newest day.
     """
     connection, fields = source.connection, ledger.fields
     book.side(source, fields)

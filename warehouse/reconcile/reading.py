@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from warehouse.reconcile.amounts import Rules, read
 from warehouse.reconcile.columns import as_text, dates_of, rules_of
 from warehouse.reconcile.config import FIELDS, Config, setting
+from warehouse.reconcile.dating import title_day
 from warehouse.reconcile.delimited import Cells, Row
 from warehouse.reconcile.grids import Grid, Opened
 from warehouse.reconcile.headers import Header, header, unknown
@@ -38,6 +39,7 @@ class _Reading:
     days: Sequence[date | None]
     undated: frozenset[int]
     day: date | None
+    book_day: date
     config: Config
     file: str
     lines: Lines
@@ -123,7 +125,7 @@ def _read_sheet(
     days, undated = dates_of(grid, head, known, where)
     stated = sorted({one for one in days if one is not None})
     chosen = day if day in stated else (stated[-1] if stated else None)
-    about = (config, file.path.name, lines)
+    about = (day, config, file.path.name, lines)
     reading = _Reading(number, grid, head, rules, days, undated, chosen, *about)
     known[head.print] = known.get(head.print, {}) | {
         name: head.titles[place] for name, place in head.columns.items()
@@ -259,7 +261,7 @@ def _source(file: Opened, on: _Reading) -> Source:
         file.path.name,
         on.grid.sheet,
         file.sha256,
-        on.day,
+        on.day or title_day(on.grid.rows[: on.head.row], on.book_day),
         len(on.grid.rows) - on.head.row - 1,
         on.used,
         dict(sorted(on.skipped.items())),

@@ -13,6 +13,10 @@ class Ambiguous(Exception):
         self.line = line
 
 
+class Late(Ambiguous):
+    """A ledger is of another day, and nobody has said that it is to be used."""
+
+
 class NotReconciled(ValueError):
     """The input or the configuration cannot be used; nothing was written."""
 

@@ -2,7 +2,7 @@
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -19,6 +19,7 @@ from warehouse.reconcile.ledger import Ledger, Notice
 from warehouse.reconcile.store import Json, by_id
 
 Prior = Json | None
+MayOpen = Callable[[str], bool]
 
 
 def known_before(
@@ -89,17 +90,17 @@ def tonight(
     case: Case,
     causes: Mapping[str, str],
     about: tuple[Ledger, Known, Config],
-    past: tuple[date, Mapping[str, Any], Mapping[str, Any], tuple[Prior, State, bool]],
+    past: tuple[date, Mapping[str, Any], Mapping[str, Any], tuple[Prior, State, MayOpen]],
 ) -> Break:
     """A break as it is tonight: what was found, what was before, and what people say of it."""
     ledger, known, config = about
-    day, before, episodes, (_, said, is_newest) = past
+    day, before, episodes, (_, said, may_open) = past
     one, pair = case.judged, case.judged.pair
     given = aged(one, case.id, day, before, episodes)
     said_of = before[case.id]["id"] if case.id in before else case.id
     difference = plain(one.difference)
     status, note = said.of(said_of, "status"), ""
-    if is_newest:
+    if may_open(said_of):
         found = {"episode": given["episode"], "difference": difference}
         status, note = status_now(said, said_of, found, day, config.accept_days)
     notes = [note, _venue_note(pair.key, ledger.fields, known)]
