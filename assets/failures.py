@@ -11,7 +11,7 @@ from assets.partitions import PARTITION
 from assets.resources import Nightbook
 from assets.steps import said
 from assets.telling import TIES_OUT
-from pipelines import snapshots
+from pipelines import night, snapshots
 
 WILL_RETRY = "dagster/will_retry"
 UNTIL_JUDGED = {"pull", "flatten_portfolios", "flatten_venues", "warehouse"}
@@ -72,12 +72,13 @@ def unreconciled(
 
 
 def _is_held(nightbook: Nightbook, day: str) -> bool:
+    layout = nightbook.layout
     try:
-        on = [
-            one
-            for one in snapshots.landed(nightbook.layout)
-            if one.snapshot_date == date.fromisoformat(day)
-        ]
+        date_ = date.fromisoformat(day)
     except ValueError:
         return False
-    return bool(on) and on[-1].state == snapshots.HELD
+    manifest = night.taken_on(layout, date_) or night.landed_on(layout, date_)
+    return (
+        manifest is not None
+        and snapshots.find(layout, manifest.snapshot_id).state == snapshots.HELD
+    )

@@ -5,6 +5,7 @@ What is asked, and what comes of it, is in `pipelines.pull` and `pipelines.closi
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -12,6 +13,7 @@ from pipelines import elements
 from pipelines.edge import protocol
 from pipelines.edge.attempts import Reply
 from pipelines.edge.client import EdgeClient
+from pipelines.edge.clock import Skew
 from pipelines.edge.errors import EdgeError, IdRefused, KeyRefused, Misread
 from pipelines.edge.retry import Persistence
 from pipelines.landing import BOOK, CLOSING, REPLACED, Answer, Pulling
@@ -42,7 +44,8 @@ class Asking:
 
     `marks` has what can be compared of each list by its number, `errors` what was given up;
     `embedded` the instruments that venues embed, `listed` those that their lists hold; `failed`
-    the venues of which a list could not be read.
+    the venues of which a list could not be read; `skew` is the correction in force, and `told` what
+    the answers say of this machine's clock at best.
     """
 
     def __init__(self, client: EdgeClient, pulling: Pulling, requests: Tally) -> None:
@@ -50,6 +53,8 @@ class Asking:
         self._known = 0
         self.answers: list[Answer] = []
         self.skew: int | None = None
+        self.told: Skew | None = None
+        self._by_machine: set[int] = set()  # answers whose times are by this machine's own clock
         self.notices = Noticing()
         self.marks: dict[int, Marks] = {}
         self.errors: dict[int, EdgeError] = {}
@@ -93,6 +98,17 @@ class Asking:
             else:
                 self._keep(one, outcome, required=required)
             self._requests.add(1)
+
+    def dated(self, skew: timedelta | None) -> Iterator[Answer]:
+        """Yield the answers with their times by the clock of the night, which is `skew` ahead."""
+        for answer in self.answers:
+            if skew is None or answer.request_no not in self._by_machine:
+                yield answer
+            else:
+                sent, received = answer.sent_at, answer.received_at
+                yield replace(
+                    answer, sent_at=_later(sent, skew), received_at=_later(received, skew)
+                )
 
     def replace(
         self, operation: str, *, but: int | None = None, venues: Iterable[str | None] = (None,)
@@ -158,6 +174,11 @@ class Asking:
         """Remember what decides on the next calls, and what must be told."""
         if reply.skew_ms is not None:
             self.skew = reply.skew_ms
+        else:
+            self._by_machine.add(asked.number)
+        told = reply.told_skew
+        if told is not None and (self.told is None or told.doubt < self.told.doubt):
+            self.told = told
         operation = asked.call.operation
         self.notices.note(operation, reply.signs)
         if operation == "list_instruments":
@@ -169,6 +190,10 @@ class Asking:
             self.marks[asked.number] = marks([reply.envelope.data])
         if operation == "list_venues" and asked.purpose == BOOK:
             self.embedded = _all_embedded(protocol.records(reply.envelope))
+
+
+def _later(moment: str | None, by: timedelta) -> str | None:
+    return moment and (datetime.fromisoformat(moment) + by).isoformat()
 
 
 def _about(asked: Asked) -> tuple[int, str, str | None, str, str]:

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -117,16 +117,26 @@ class Pulling:
     """A snapshot being landed; until `finish` nobody sees it."""
 
     def __init__(self, layout: Layout, started_at: datetime, timezone: ZoneInfo) -> None:
-        self.started_at = started_at.astimezone(UTC).replace(microsecond=0)
-        self.machine_started_at = self.started_at
-        self.snapshot_date = started_at.astimezone(timezone).date()
-        self.snapshot_id = named.free_id(layout, self.started_at, self.snapshot_date)
-        self.folder = layout.snapshot(self.snapshot_date, self.snapshot_id)
+        self._layout, self._zone = layout, timezone
+        self._begun = started_at
+        self.machine_started_at = started_at.astimezone(UTC).replace(microsecond=0)
+        self.skew: timedelta | None = None
+        self._date(started_at)
         self._aside = self.folder.with_name(f".{self.snapshot_id}.pulling")
-        self._timezone = str(timezone)
         self._stored: dict[str, str] = {}
         shutil.rmtree(self._aside, ignore_errors=True)
         make_directory(self._aside)
+
+    def _date(self, moment: datetime) -> None:
+        self.started_at = moment.astimezone(UTC).replace(microsecond=0)
+        self.snapshot_date = moment.astimezone(self._zone).date()
+        self.snapshot_id = named.free_id(self._layout, self.started_at, self.snapshot_date)
+        self.folder = self._layout.snapshot(self.snapshot_date, self.snapshot_id)
+
+    def correct(self, ahead_ms: int) -> None:
+        """Date the night by the server's clock, which is so far ahead of this machine's."""
+        self.skew = timedelta(milliseconds=ahead_ms)
+        self._date(self._begun + self.skew)
 
     def land(self, name: str, body: bytes | mmap.mmap) -> str:
         """Keep a body; returns the file's name in the snapshot's folder."""
@@ -156,9 +166,9 @@ class Pulling:
         manifest = Manifest(
             self.snapshot_id,
             self.snapshot_date,
-            self._timezone,
+            str(self._zone),
             self.started_at.isoformat(),
-            finished_at.astimezone(UTC).isoformat(),
+            (finished_at.astimezone(UTC) + (self.skew or timedelta(0))).isoformat(),
             origin,
             program_version,
             clock_skew_ms,
@@ -171,8 +181,10 @@ class Pulling:
         )
         content = asdict(manifest) | {"snapshot_date": manifest.snapshot_date.isoformat()}
         proved.write(self._aside / MANIFEST, content)
+        make_directory(self.folder.parent)
         self._aside.rename(self.folder)
         sync_directory(self.folder.parent)
+        self.abandon()  # the folder of the date that this machine's clock gave
         return manifest
 
     def abandon(self) -> None:

@@ -8,6 +8,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 
 from pipelines import carrying, flatten, lake, landing, sealing, snapshots
@@ -26,6 +27,8 @@ from warehouse.progress import BYTES, Say, Tally, silent
 from warehouse.tables import BOOK
 
 PARTS = ("portfolios", "venues")
+NEWEST = 8
+"""Snapshots among which that of a run under way is: their manifests are read."""
 
 
 class NeverLanded(Exception):
@@ -63,8 +66,9 @@ def take(
 ) -> Manifest:
     """Read everything from the API and land it as a new snapshot.
 
-    Its date is that of `started` (now, where it is not given), however long it takes. `pause`
-    waits some seconds before a second read, and `connect` makes the client.
+    Its date is that of `started` (now, where it is not given), however long it takes; where this
+    machine's clock is off, that of the same moment by the server's. `pause` waits some seconds
+    before a second read, and `connect` makes the client.
 
     Raises `EdgeError` when portfolios or venues cannot be read: then nothing is kept, and the
     night is a gap unless it is run again.
@@ -88,7 +92,7 @@ def take(
             on_event=on_event,
             on_bytes=lambda size: requests.add(amount=size),
         ) as client:
-            known = _known(layout, pulling)
+            known = partial(_known, layout, pulling)
             pull = Pull(client, pulling, requests, known=known, pause=pause)
             return pull.take(now, access.url, program_version)
     except BaseException:
@@ -113,10 +117,26 @@ def landed_on(layout: Layout, day: date) -> Manifest | None:
     return landing.load(found[-1].folder) if found else None
 
 
+def taken_on(layout: Layout, day: date) -> Manifest | None:
+    """The newest landed snapshot that was taken while this machine's clock showed a date.
+
+    It may lie under another date: where that clock was off, under that of the server's.
+    """
+    for snapshot in reversed(snapshots.landed(layout)[-NEWEST:]):
+        if snapshot.state in snapshots.GONE:
+            continue
+        with contextlib.suppress(Damaged):  # another night's damage must not cost this one
+            manifest = landing.load(snapshot.folder)
+            if day in (manifest.machine_date, manifest.snapshot_date):
+                return manifest
+    return None
+
+
 def landed_for(settings: Settings, now: datetime, day: date) -> Manifest:
-    """The landed snapshot of a date; raises `NeverLanded`."""
+    """The landed snapshot of a date, today that which was taken; raises `NeverLanded`."""
     layout = Layout(settings.home)
-    manifest = landed_on(layout, day)
+    is_today = day == business_date(settings, now)
+    manifest = (taken_on(layout, day) if is_today else None) or landed_on(layout, day)
     if manifest is None:
         dates = sorted({one.snapshot_date for one in snapshots.landed(layout)})
         raise NeverLanded(day, business_date(settings, now), dates)

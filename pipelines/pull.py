@@ -23,8 +23,8 @@ TYPES = ("spot", "future")
 class Pull:
     """One snapshot being read.
 
-    `requests` counts what is asked and answered. `known` are the portfolios of the book before and
-    whether each held money: those that are gone are asked for again. `pause` waits some seconds
+    `requests` counts what is asked and answered. `known` gives the portfolios of the book before
+    and whether each held money: those that are gone are asked for again. `pause` waits some seconds
     before a second read, which the deadline of the client bounds.
     """
 
@@ -34,11 +34,11 @@ class Pull:
         pulling: Pulling,
         requests: Tally,
         *,
-        known: Mapping[str, bool] | None = None,
+        known: Callable[[], Mapping[str, bool]] = dict,
         pause: Callable[[float], None] = lambda _: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._pulling, self._known, self._pause = pulling, known or {}, pause
+        self._pulling, self._known, self._pause = pulling, known, pause
         self._client, self._monotonic = client, monotonic
         self._asking = Asking(client, pulling, requests)
 
@@ -52,10 +52,10 @@ class Pull:
             window = self._read()
             return self._pulling.finish(
                 now().astimezone(UTC),
-                tuple(asking.answers),
+                tuple(asking.dated(self._pulling.skew)),
                 origin=origin,
                 program_version=program_version,
-                clock_skew_ms=asking.skew,
+                clock_skew_ms=self._skew(),
                 signs=asking.notices.all(),
                 window=window,
             )
@@ -69,17 +69,25 @@ class Pull:
         venues = asking.asked("venues", protocol.list_venues(instruments=True))
         asking.ask([portfolios, venues], required=True)
         read = self._monotonic()
+        # All that follows is by that clock: which book is the one before, too.
+        if asking.told is not None and asking.told.is_beyond_tolerance:
+            self._pulling.correct(asking.told.ahead)
         self._instruments(sorted(asking.embedded))
         closing = Closing(
             asking,
             portfolios,
             venues,
             self._instruments,
-            self._known,
+            self._known(),
             since=lambda: self._monotonic() - read,
             left=self._client.left,
         )
         return closing.window(self._pause)
+
+    def _skew(self) -> int | None:
+        """How far the server is ahead in milliseconds; None where nothing had to be corrected."""
+        skew = self._pulling.skew
+        return self._asking.skew if skew is None else round(skew.total_seconds() * 1000)
 
     def _instruments(self, venues: list[str]) -> None:
         """Read both typed lists of these venues, and where they lack something, all."""

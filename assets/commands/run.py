@@ -77,7 +77,8 @@ def take(
         ran = run_night(dataclasses.replace(nightbook, tell=tell, watch=watch), chosen, run_id)
     if not nightbook.is_demo:
         look(nightbook, partial(tell, event="alerts", level=WARNING), ran.alerts)
-    ended = _ended(layout, chosen, ran)
+    is_today = chosen == night.business_date(nightbook.settings(), nightbook.now())
+    ended = _ended(layout, _newest(layout, chosen, is_today=is_today), chosen, ran)
     if debug and ran.trace:
         print(printable_lines(ran.trace), file=sys.stderr)
     if ended.code:
@@ -89,11 +90,16 @@ def take(
     return ended.code
 
 
-def _ended(layout: Layout, chosen: date, ran: Ran) -> Ended:
+def _newest(layout: Layout, chosen: date, *, is_today: bool) -> snapshots.Snapshot | None:
+    """The snapshot that the run of a date was about; today perhaps under another date."""
+    if is_today and (manifest := night.taken_on(layout, chosen)) is not None:
+        return snapshots.find(layout, manifest.snapshot_id)
+    landed = reversed(snapshots.landed(layout))
+    return next((one for one in landed if one.snapshot_date == chosen), None)
+
+
+def _ended(layout: Layout, newest: snapshots.Snapshot | None, chosen: date, ran: Ran) -> Ended:
     """How it ended: held, failed, or the book."""
-    newest = next(
-        (one for one in reversed(snapshots.landed(layout)) if one.snapshot_date == chosen), None
-    )
     if ran.is_judged and newest is not None and newest.state == snapshots.HELD:
         words = _held(layout, newest)
         return Ended(A_PERSON_MUST_DECIDE, newest.state, words, newest.snapshot_id)

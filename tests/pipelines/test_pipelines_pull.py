@@ -85,7 +85,7 @@ class Night:
                 on_bytes=lambda size: requests.add(amount=size),
             ) as client,
         ):
-            taking = pull.Pull(client, pulling, requests, known=known, pause=pause)
+            taking = pull.Pull(client, pulling, requests, known=lambda: known or {}, pause=pause)
             return taking.take(now, served.origin, "0")
 
 
