@@ -11,7 +11,7 @@ from assets.commands.who import me
 from assets.resources import Nightbook, program_version
 from pipelines.writer import the_writer
 from warehouse.printable import printable, printable_lines
-from warehouse.reconcile import desk
+from warehouse.reconcile import desk, signing
 from warehouse.reconcile.ledger import Notice, counted
 
 SHOWN = 12
@@ -65,7 +65,7 @@ def _status(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     print(f"{standing.day}: {counts}{rejected}")
     _listed([_break(one) for one in standing.breaks], "break")
     for one in standing.signatures:
-        print(printable(f"  signed by {one['who']} as {one['role']} at {one['at']}"))
+        print(printable(f"  {signing.words(one)}"))
     if standing.void:
         print(f"  {printable(standing.void)}")
     return standing.exit_code
@@ -108,7 +108,7 @@ def _sign(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             now=now,
         )
         publishing.refresh(nightbook)
-    print(printable(f"Signed by {signed['who']} as {signed['role']}: result {signed['digest']}"))
+    print(printable(f"{signing.words(signed).capitalize()}: result {signed['digest']}"))
     return 0
 
 
@@ -118,8 +118,8 @@ def _verify(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         print(f"✓ {checked.words}")
     for difference in checked.differences:
         print(f"✗ {printable(difference)}")
-    for words in checked.uncompared:
-        print(f"  {words}")
+    for words in (*checked.uncompared, *map(signing.words, checked.signatures)):
+        print(f"  {printable(words)}")
     return 0 if checked.is_whole else 1
 
 

@@ -95,6 +95,7 @@ class Verified:
     differences: tuple[str, ...]
     compared: tuple[str, ...]
     uncompared: tuple[str, ...]
+    signatures: tuple[Json, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -221,7 +222,7 @@ def status(folder: Path, *, day: date | None = None) -> Standing:
 
 
 def history(folder: Path, break_id: str) -> tuple[Json, ...]:
-    """Every day of a break and everything that was said of it, oldest first.
+    """Every day of a break, everything that was said of it and who signed it, oldest first.
 
     Raises `NotReconciled` where nothing is known of it.
     """
@@ -234,6 +235,12 @@ def history(folder: Path, break_id: str) -> tuple[Json, ...]:
     for one in store.annotations(kept):
         about = {"at": one["at"], "kind": "said", "who": one["who"]}
         told += [about | entry for entry in one["entries"] if entry["break_id"] == break_id]
+    days = {one["at"] for one in told if one["kind"] == "break"}
+    told += [
+        {"kind": "signed", "at": signed["at"], "words": signing.words(signed)}
+        for signed in store.signoffs(kept)
+        if signed["day"] in days
+    ]
     if not told:
         raise NotReconciled(
             f"{break_id!r} is no break that was ever seen; `nightbook reconcile status` lists "
@@ -274,7 +281,8 @@ def verify(folder: Path, file: Path) -> Verified:
             f"A sheet of {file.name} cannot be read ({error}): it is damaged. Nothing was "
             "verified. Take the workbook from where it was written, or from the backup."
         ) from error
-    return Verified(file, read.run_id, held.differences, held.compared, held.uncompared)
+    signed = tuple(signing.valid(kept, found["digest"]).values())
+    return Verified(file, read.run_id, held.differences, held.compared, held.uncompared, signed)
 
 
 def ops_rows(folder: Path) -> dict[str, list[dict[str, Any]]]:

@@ -170,7 +170,10 @@ def _shown(
         _resolved(prior, outcome, said),
         notices,
         evidence(source, (ledger, outcome), config, given, run_id),
-        {role: (one["who"], one["comment"]) for role, one in signed.items()},
+        {
+            role: (one["who"], one["comment"], signing.with_open(one))
+            for role, one in signed.items()
+        },
         signing.void(folder, now),
         run_id,
         said.revision,

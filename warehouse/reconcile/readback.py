@@ -6,17 +6,17 @@ Only the fields for people and the sign-off are read; every number in it is igno
 import hashlib
 import io
 import re
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
 import python_calamine
 
+from warehouse.reconcile.authors import saved
 from warehouse.reconcile.columns import as_text
-from warehouse.reconcile.guards import UNREADABLE, archive, require_room, without_panic
+from warehouse.reconcile.guards import archive, require_room, without_panic
 from warehouse.reconcile.names import folded
 from warehouse.reconcile.refusals import NotReconciled
 
@@ -26,8 +26,6 @@ ROLES = {"prepared by": "preparer", "reviewed by": "reviewer"}
 _LOOKED_AT = 60
 _RUN = b"run_id"
 _ID = re.compile(r"B-[0-9A-F]{8,64}")
-_WHO = re.compile(r"<(?:cp:lastModifiedBy|dc:creator)>([^<]*)<")
-_WHEN = re.compile(r"<(?:dcterms:modified|dc:date)[^>]*>([^<]*)<")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ def edited(path: Path, content: bytes) -> Edited | None:
     found = [one for rows in sheets if (one := _table(rows)) is not None]
     if not found or "run_id" not in made_from:
         return None
-    who, at = _about(path, content)
+    who, at = saved(path, content)
     revision = made_from.get("base_revision", "0")
     return Edited(
         path,
@@ -150,24 +148,3 @@ def _signed(sheets: Sequence[Sequence[Sequence[object]]]) -> Iterator[tuple[str,
             if role and len(row) > 1 and as_text(row[1]).strip():
                 comment = as_text(row[2]).strip() if len(row) > 2 else ""  # noqa: PLR2004 - third cell
                 yield role, (as_text(row[1]).strip(), comment)
-
-
-def _about(path: Path, content: bytes) -> tuple[str, datetime]:
-    """Who saved it last and when, as the file says, or its time on disk."""
-    told = ""
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as names:
-            for part in ("docProps/core.xml", "meta.xml"):
-                if part in names.namelist():
-                    told = names.read(part).decode("utf-8", "replace")
-    except UNREADABLE:
-        told = ""
-    who, when = _WHO.search(told), _WHEN.search(told)
-    changed = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(microsecond=0)
-    if when:
-        try:
-            stated = datetime.fromisoformat(when[1].strip()[:19]).replace(tzinfo=UTC)
-        except ValueError:
-            stated = changed
-        changed = max(stated, changed)
-    return (who[1] if who else "") or path.name, changed

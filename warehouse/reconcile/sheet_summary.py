@@ -128,9 +128,10 @@ def _signatures(on: Paper, shown: Shown) -> None:
     rows = []
     for label, role in (("Prepared by", "preparer"), ("Reviewed by", "reviewer")):
         on.text(0, label)
-        name, comment = shown.signatures.get(role, ("", ""))
+        name, comment, opened = shown.signatures.get(role, ("", "", ""))
         on.text(1, name, "yellow")
         on.text(2, comment, "yellow")
+        on.text(3, opened)
         rows.append(on.row + 1)
         on.row += 1
     one, other = (f"LOWER(TRIM(B{row}))" for row in rows)

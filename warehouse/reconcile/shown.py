@@ -21,7 +21,7 @@ HEADER, FIRST = 2, 3  # of the sheet Breaks, as a spreadsheet counts
 class Shown:
     """Everything a workbook shows; `resolved` are breaks of the run before that are gone.
 
-    `signatures` are by role: name, time and comment, or why they are void. Of more than `listed`
+    `signatures` are by role: name, comment, and with how many open breaks. Of more than `listed`
     keys the workbook lists those that do not match.
     """
 
@@ -34,7 +34,7 @@ class Shown:
     resolved: Sequence[Mapping[str, Any]]
     notices: Sequence[Notice]
     evidence: Mapping[str, str]
-    signatures: Mapping[str, tuple[str, str]]
+    signatures: Mapping[str, tuple[str, str, str]]
     void: str
     run_id: str
     revision: int

@@ -4,13 +4,33 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from warehouse.reconcile.ledger import Notice
+from warehouse.reconcile.annotations import ACCEPTED
+from warehouse.reconcile.ledger import Notice, counted
 from warehouse.reconcile.names import folded
 from warehouse.reconcile.readback import Edited
 from warehouse.reconcile.refusals import NotReconciled
 from warehouse.reconcile.store import Folder, Json, add_signoff, by_id, result_of, signoffs
 
 ROLES = ("preparer", "reviewer")
+
+
+def open_breaks(found: Mapping[str, Any]) -> int:
+    """Return how many breaks of a result nobody has accepted."""
+    return sum(broken["status"] != ACCEPTED for broken in found["breaks"])
+
+
+def with_open(signed: Mapping[str, Any]) -> str:
+    """Return with how many open breaks it was signed, in words; nothing of an older signature."""
+    number = signed.get("open_breaks")
+    if number is None:
+        return ""
+    return f"with {counted(number, 'open break')}" if number else "with no open break"
+
+
+def words(signed: Mapping[str, Any]) -> str:
+    """Return a signature in one line."""
+    told = f"signed by {signed['who']} as {signed['role']} at {signed['at']}"
+    return " ".join(filter(None, (told, with_open(signed))))
 
 
 def valid(folder: Folder, digest: str) -> dict[str, Json]:
@@ -43,6 +63,7 @@ def sign(folder: Folder, found: Json, *, role: str, who: str, comment: str, at: 
         "day": found["day"],
         "run_id": found["run_id"],
         "digest": found["digest"],
+        "open_breaks": open_breaks(found),
     }
     add_signoff(folder, signed)
     return signed
@@ -74,10 +95,8 @@ def void(folder: Folder, now: Mapping[str, Any]) -> str:
         return ""
     last = signed[-1]
     then = result_of(folder, last["run_id"])
-    return (
-        f"sign-off void: {last['who']} signed run {last['run_id']}, and since then "
-        f"{changed(then, now)}"
-    )
+    told = " ".join(filter(None, (f"signed run {last['run_id']}", with_open(last))))
+    return f"sign-off void: {last['who']} {told}, and since then {changed(then, now)}"
 
 
 def changed(then: Json | None, now: Mapping[str, Any]) -> str:
