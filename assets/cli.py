@@ -64,6 +64,7 @@ class Command:
 
 
 DATE = {"metavar": "YYYY-MM-DD", "default": None}
+MANY: dict[str, Any] = {"action": "append", "default": []}  # argparse never adds to the default
 COMMANDS = (
     Command("demo", "three simulated nights against an embedded sandbox; no key needed"),
     Command(
@@ -184,15 +185,15 @@ COMMANDS = (
     ),
     Command(
         "sandbox",
-        "the API on this machine, with an invented world, and faults to rehearse",
+        "the API on this machine, with an invented world, faults and other readings to rehearse",
         (
             argument("--port", type=port, default=0, help="0 takes a free one"),
+            argument("--fault", metavar="NAME[,SCOPE]", help="--fault list tells them", **MANY),
             argument(
-                "--fault",
-                action="append",
-                default=[],
-                metavar="NAME[,SCOPE]",
-                help="repeatable; --fault list tells them",
+                "--choice",
+                metavar="NAME=VALUE",
+                help="another reading; --choice list tells",
+                **MANY,
             ),
         ),
     ),

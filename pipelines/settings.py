@@ -6,6 +6,7 @@ A `.env` beside the process is read first; what the environment says wins.
 import os
 import re
 import stat
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from dotenv import dotenv_values
 
 from pipelines import cron
+from pipelines.edge.auth import UNSEEN
 from pipelines.edge.loopback import is_loopback
 
 DEFAULTS: Final = {
@@ -27,6 +29,7 @@ DEFAULTS: Final = {
 }
 MOST_CONCURRENT = 64
 UNCARRIED = "holds a space or a letter that is not visible ASCII: copy it again."
+INVISIBLE = "holds a line end, or a letter that cannot be seen: copy it again, alone."
 LONGEST_SECRET = 64 * 1024
 NO_ORIGIN = "is no origin: give scheme, host and perhaps a port, like https://api.example.com."
 NO_PATH = "[]?%\\"
@@ -248,8 +251,8 @@ def _secret(variables: Mapping[str, str], complaints: list[str]) -> str:
         )
     elif file:
         return _secret_from(Path(file), complaints)
-    elif plain and not _is_printable(plain):
-        complaints.append(f"NIGHTBOOK_API_SECRET {UNCARRIED}")
+    elif not _is_text(plain):
+        complaints.append(f"NIGHTBOOK_API_SECRET {INVISIBLE}")
     elif not plain:
         complaints.append(
             "NIGHTBOOK_API_SECRET or NIGHTBOOK_API_SECRET_FILE is not set: the secret is shown "
@@ -266,7 +269,7 @@ def _secret_from(path: Path, complaints: list[str]) -> str:
         if not stat.S_ISREG(status.st_mode) or status.st_size > LONGEST_SECRET:
             complaints.append(f"{name} is no small plain file: put the secret alone into one.")
             return ""
-        secret = path.expanduser().read_text(encoding="utf-8").strip()
+        secret = path.expanduser().read_text(encoding="utf-8-sig").strip()
     except (OSError, RuntimeError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is not text"
         complaints.append(f"{name} cannot be read: {why}.")
@@ -275,9 +278,14 @@ def _secret_from(path: Path, complaints: list[str]) -> str:
         complaints.append(f"{name} can be read by others: chmod 600 it.")
     if not secret:
         complaints.append(f"{name} is empty.")
-    elif not _is_printable(secret):
-        complaints.append(f"{name} {UNCARRIED}")
+    elif not _is_text(secret):
+        complaints.append(f"{name} {INVISIBLE}")
     return secret
+
+
+def _is_text(secret: str) -> bool:
+    """Whether it is visible text of one line: a secret may have any letter (5.2.6)."""
+    return not any(unicodedata.category(letter) in UNSEEN for letter in secret)
 
 
 def _is_printable(text: str) -> bool:

@@ -2,12 +2,18 @@
 
 import argparse
 import json
+import re
 import sys
 
 from assets.resources import Nightbook
 from pipelines.edge import protocol
 from pipelines.edge.auth import Credentials
 from pipelines.edge.client import EdgeClient
+
+# All controls but the white space of JSON, line separators, and what turns the direction of text.
+_STEERS = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]|\r(?!\n)"
+)
 
 
 class NotAPair(Exception):
@@ -20,7 +26,7 @@ class NotAPair(Exception):
 
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
-    """Print the body: readable in a terminal, byte for byte into a file or pipe."""
+    """Print the body as it came; in a terminal but for letters that would move its cursor."""
     settings = nightbook.settings(api=True)
     access = settings.access
     call = protocol.raw_call(arguments.path, [_pair(text) for text in arguments.query])
@@ -35,13 +41,21 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         reply = client.fetch(call)
         body = bytes(reply.body.buffer())
         reply.body.close()
-    if sys.stdout.isatty():
-        print(json.dumps(json.loads(body, parse_float=str), indent=2))
-    else:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(body)
-        sys.stdout.buffer.flush()
+    is_terminal = sys.stdout.isatty()
+    sys.stdout.flush()
+    sys.stdout.buffer.write(_shown(body) if is_terminal else body)
+    sys.stdout.buffer.flush()
+    if is_terminal and not body.endswith(b"\n"):
+        print(file=sys.stderr)  # so that the next prompt has a line of its own
     return 0
+
+
+def _shown(body: bytes) -> bytes:
+    """Return a body as a terminal may have it: what would steer it is written as JSON's escape.
+
+    Of strict JSON only DEL, the C1 controls and marks of direction can stand there as they are.
+    """
+    return _STEERS.sub(lambda found: json.dumps(found[0])[1:-1], body.decode()).encode()
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -1,18 +1,22 @@
-"""`nightbook sandbox`: the API on this machine, to try things and to rehearse faults."""
+"""`nightbook sandbox`: the API on this machine, to try things and to rehearse faults.
+
+What the document leaves open (its choices) can be rehearsed as faults can.
+"""
 
 import argparse
 import time
 
 from assets.commands.dev import require_free
 from assets.resources import Nightbook
-from pipelines.sandbox import faults
+from pipelines.sandbox import choices, faults
 from pipelines.sandbox.application import application
 from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve, unix_ms
 from pipelines.sandbox.world import LivingWorld
+from warehouse.printable import printable
 
 
 class NoSuchFault(Exception):
-    """A fault or scope that the sandbox does not know; the sentence is its own."""
+    """A fault, scope or choice that the sandbox does not know; the sentence is its own."""
 
     exit_code = 2
 
@@ -20,26 +24,38 @@ class NoSuchFault(Exception):
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Serve until Ctrl-C; prints the settings that make nightbook use it."""
     del nightbook
-    if "list" in arguments.fault:
-        for name, words in sorted(faults.DESCRIPTIONS.items()):
-            print(f"{name:<32} {words}")
+    if "list" in (*arguments.fault, *arguments.choice):
+        _list(is_choices="list" in arguments.choice)
         return 0
     try:
         chosen = tuple(faults.parse(text) for text in arguments.fault)
+        read = choices.chosen(arguments.choice)
     except ValueError as error:
         raise NoSuchFault(str(error)) from None
-    app = application(LivingWorld(), DEMO_KEYS, unix_ms, faults=chosen)
+    app = application(LivingWorld(), DEMO_KEYS, unix_ms, read, chosen)
     require_free(arguments.port, "sandbox")
     with serve(app, port=arguments.port, faults=chosen) as served:
         print(f"The sandbox answers at {served.origin} until Ctrl-C. In another terminal:\n")
         print(f"  export NIGHTBOOK_API_URL={served.origin}")
         print(f"  export NIGHTBOOK_API_KEY={DEMO_KEY}")
         print(f"  export NIGHTBOOK_API_SECRET={DEMO_SECRET}", flush=True)
-        for fault in chosen:
-            print(f"\nFault: {fault}", flush=True)
+        rehearsed = [f"Fault: {fault}" for fault in chosen]
+        rehearsed += [f"Choice: {printable(text)}" for text in arguments.choice]
+        for line in rehearsed:
+            print(f"\n{line}", flush=True)
         try:
             while True:
                 time.sleep(3600)
         except KeyboardInterrupt:
             print("\nThe sandbox has stopped.")
     return 0
+
+
+def _list(*, is_choices: bool) -> None:
+    """Print what can be rehearsed: faults, or readings with their defaults and what they may be."""
+    if is_choices:
+        for name, may_be, default in choices.described():
+            print(f"{name:<30} {default:<32} {may_be}")
+    else:
+        for name, words in sorted(faults.DESCRIPTIONS.items()):
+            print(f"{name:<32} {words}")

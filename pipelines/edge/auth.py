@@ -1,10 +1,13 @@
 """Signing at the moment of sending, and the one place that holds the key and the secret."""
 
+import json
 import re
+import unicodedata
 from collections.abc import Callable, Generator
 from itertools import takewhile
 from operator import eq
 from typing import NoReturn
+from urllib.parse import quote
 
 import httpx
 
@@ -17,6 +20,10 @@ _CUT = 16  # letters of a longer one that are no chance either
 _TELLING = 6  # a shorter text is found by chance; no real key is so short
 
 
+UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Categories of letters that no secret has: what is pasted beside one is not taken for it."""
+
+
 class Credentials:
     """An API key and its secret (5); never shown, never pickled, compared only by identity."""
 
@@ -24,7 +31,7 @@ class Credentials:
 
     def __init__(self, key: str, secret: str) -> None:
         _require_visible("key", key)
-        _require_visible("secret", secret)
+        _require_text("secret", secret)
         self._key, self._secret = key, secret
 
     def __repr__(self) -> str:
@@ -48,7 +55,7 @@ class Credentials:
 
         Also where a long one was cut short, as names in an envelope are.
         """
-        for value in (self._secret, self._key):
+        for value in (*_forms(self._secret), self._key):
             if len(value) >= _TELLING:
                 text = _without(value, text)
         return _SIGNATURE.sub(_HIDDEN, text)
@@ -79,6 +86,27 @@ def _without(value: str, text: str) -> str:
         length = len(list(takewhile(bool, map(eq, value, text[start:]))))
         text = f"{text[:start]}{_HIDDEN}{text[start + length :]}"
     return text
+
+
+def _forms(secret: str) -> dict[str, None]:
+    """A secret as it is, and as JSON, an address and a Latin-1 reader would show it."""
+    forms = (
+        secret,
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        quote(secret, safe=""),
+        quote(secret),
+        secret.encode().decode("latin-1"),
+    )
+    return dict.fromkeys(sorted(forms, key=len, reverse=True))
+
+
+def _require_text(name: str, value: str) -> None:
+    """Raise unless it is visible text of one line: a secret stands in no header (5.2.6)."""
+    if not value.strip():
+        raise CredentialRefused(name, "is empty")
+    if any(unicodedata.category(letter) in UNSEEN for letter in value):
+        raise CredentialRefused(name, "holds a line end, or a letter that cannot be seen")
 
 
 def _require_visible(name: str, value: str) -> None:

@@ -1,6 +1,7 @@
 """The five operations of the API (4) as values: what to ask for, exactly as it goes on the wire."""
 
 import itertools
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -20,6 +21,14 @@ _SHAPES = {
     ("venues", "*", "instruments"): "list_instruments",
 }
 _SINGLE = ("get_portfolio", "get_venue")
+
+
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+
+
+def is_same_id(one: str, other: str) -> bool:
+    """Whether both name one thing: the same text, or a uuid in whatever letters (2.1)."""
+    return one == other or (one.lower() == other.lower() and bool(_UUID.fullmatch(one)))
 
 
 @dataclass(frozen=True, slots=True)

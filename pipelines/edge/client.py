@@ -25,7 +25,7 @@ import httpx
 from pipelines.edge import protocol
 from pipelines.edge.attempts import Attempts, Event, Reply
 from pipelines.edge.auth import Credentials
-from pipelines.edge.calls import Call
+from pipelines.edge.calls import Call, is_same_id
 from pipelines.edge.clock import Clock, measured_offset
 from pipelines.edge.decode import Limits
 from pipelines.edge.errors import EdgeError, Misread
@@ -243,7 +243,7 @@ class EdgeClient:
 
     def _record(self, call: Call, asked: str, model: type[_One]) -> _One:
         record = self._decoded(self.fetch(call), model)
-        if record.id != asked:
+        if not is_same_id(record.id, asked):
             raise Misread("another id than the one asked for", f"GET {call.path}")
         return record
 

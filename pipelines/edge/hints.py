@@ -5,6 +5,7 @@ they are judged by the words in them. A name that has nothing to do with either 
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -29,11 +30,11 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A name and its value; `records` is how many came, None where none are counted."""
+    """A name and its value; `records` counts what came, and gives None where that is no list."""
 
     words: frozenset[str]
     value: Any
-    records: int | None
+    records: Callable[[], int | None]
     noun: str
     in_page: bool = False
 
@@ -168,8 +169,8 @@ def _number(member: Member, number: int | None) -> Hint | None:
     if "pages" in words or (is_page and words & _words("total count last max")):
         return _counted_pages(number)
     if words & _LIMIT and words <= _LIMIT | _words("page x max items records results"):
-        is_short = number is None or member.records is None or number > member.records
-        return None if is_short else IN_PAGE
+        came = member.records()
+        return None if number is None or came is None or number > came else IN_PAGE
     if is_page or words & _OFFSET:
         first = 0 if words & _OFFSET else 1
         return IN_PAGE if number is None or number <= first else LATER
@@ -185,11 +186,11 @@ def _counted_pages(number: int | None) -> Hint:
 def _count(member: Member, number: int | None) -> Hint | None:
     words = member.words - _FILLING
     others = (words & _NOUNS) - {member.noun, member.noun.removesuffix("s")}
-    if member.records is None or others or not words or not words <= _COUNTED | _NOUNS:
+    if others or not words or not words <= _COUNTED | _NOUNS or (came := member.records()) is None:
         return None
     if number is None:
         return IN_PAGE
-    if number != member.records:
+    if number != came:
         return OTHER_COUNT
     return PROOF if words & _TOTAL else None
 

@@ -183,9 +183,7 @@ class _Reader:
         return completeness(member) or (position(member) if is_related else None)
 
     def _member(self, words: frozenset[str], value: Any, *, in_page: bool) -> Member:
-        is_number = isinstance(value, int | float | str) and not isinstance(value, bool)
-        counted = self._records() if is_number else None
-        return Member(words, value, counted, self._noun, in_page)
+        return Member(words, value, self._records, self._noun, in_page)
 
     def _records(self) -> int | None:
         if self._counted is None and self._envelope.is_list:

@@ -6,12 +6,21 @@ window, which tests shorten.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Literal
+from typing import Literal, get_args, get_origin
 
 import msgspec
 
+_KINDS = {
+    "<class 'str'>": "text",
+    "<class 'int'>": "number",
+    "<class 'bool'>": "true | false",
+    "int | None": "number | null",
+    "str | None": "text | null",
+    "typing.Tuple[int, str]": "[status, code]",
+    "tuple[int, str]": "[status, code]",
+}
 Check = Literal["timestamp", "authentication"]
 
 
@@ -48,7 +57,7 @@ class Choices:
     unknown_ids: Literal["drop", "empty", "refuse"] = "drop"  # beside known ones in one list
     empty_id: Literal["none", "all", "refuse"] = "none"  # what `id=` asks for
     repeated_parameter: Literal["refuse", "first", "last"] = "refuse"
-    uuid_any_case: bool = True  # is an upper-case uuid in a path the same identifier
+    uuid_any_case: bool = True  # is an upper-case uuid the same identifier, in a path or a list
 
     # Errors, section 4.6, 7:
     missing_status: int = 400  # a path id names nothing; every endpoint answers 200, 400 or 401
@@ -66,6 +75,16 @@ class Choices:
     requests_per_second: int | None = None  # more are answered with 429 and Retry-After
     rate_limit_code: str = "INTERNAL_SERVER_ERROR"  # no declared code fits a rate limit
     deprecated_since: str | None = None  # an HTTP date: sent as Deprecation and Sunset headers
+
+
+def described() -> Iterator[tuple[str, str, str]]:
+    """Every choice by its name, with what it may be and what this server does, as JSON."""
+    default = Choices()
+    for one in fields(Choices):
+        words = get_args(one.type) if get_origin(one.type) is Literal else ()
+        kind = _KINDS.get(str(one.type), "JSON")
+        value = json.dumps(getattr(default, one.name), default=dict)
+        yield one.name, " | ".join(words) or kind, value
 
 
 def chosen(texts: Iterable[str]) -> Choices:

@@ -80,6 +80,8 @@ def understand(operation: Operation, raw_id: bytes | None, query: bytes, choices
 
 def _pairs(query: bytes, choices: Choices) -> list[tuple[str, str]]:
     try:
+        if _BROKEN_ESCAPE.search(query):
+            raise ValueError("an escape without its two digits")  # noqa: TRY301 - told as the others
         text = query.decode("ascii")
         return parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=100)
     except ValueError as error:

@@ -93,8 +93,13 @@ def _filtered(query: Query, records: list[Record], choices: Choices) -> list[Rec
         return records
     if ids == [""] and choices.empty_id == "refuse":
         raise RefusalError(400, (choices.invalid_value_code, "The list 'id' is empty."))
+    is_portfolio = query.operation.resource == "Portfolio"
+    if is_portfolio and choices.uuid_any_case:
+        ids = [wanted.lower() for wanted in ids]
     known = {record["id"] for record in records}
     strangers = [wanted for wanted in ids if wanted not in known]
+    if strangers and is_portfolio and len(ids) == 1:
+        return []  # shown: rule 2 of 4.1 leaves no choice
     if strangers and choices.unknown_ids == "refuse":
         message = f"The list 'id' holds {shortened(strangers[0])}, which is not accessible."
         raise RefusalError(400, (choices.invalid_value_code, message))

@@ -1,6 +1,7 @@
 """Every command: its help, its exit codes, and what it writes where."""
 
 import fcntl
+import io
 import json
 import os
 import shlex
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from assets.cli import COMMANDS, main
+from assets.commands import api
 from assets.commands.terminal import Teller
 from assets.preview import cell, preview
 from pipelines.sandbox.server import DEMO_SECRET
@@ -52,12 +54,15 @@ def test_help_is_as_we_know_it(
         (("query", "delete from balances"), 1),
         (("query", "select 1", "--limit=-1"), 2),
         (("sandbox", "--fault", "nothing-like-it"), 2),
+        (("sandbox", "--choice", "nothing-like-it=1"), 2),
+        (("sandbox", "--choice", "missing_status=soon"), 2),
         (("accept", "nothing-like-it"), 2),
         (("snapshots",), 0),
         (("tables",), 0),
         (("tables", "balances"), 0),
         (("query", "select 1"), 0),
         (("sandbox", "--fault", "list"), 0),
+        (("sandbox", "--choice", "list"), 0),
     ],
 )
 def test_exit_codes(nights: Keeper, words: tuple[str, ...], code: int) -> None:
@@ -101,6 +106,36 @@ def test_api_to_a_pipe_is_the_body_itself(nights: Keeper) -> None:
     refused = nights("api", "/venues/nothing-like-it")
     assert (refused.code, refused.out) == (1, "")
     assert "RESOURCE_NOT_FOUND" in refused.err
+
+
+class Terminal(io.TextIOWrapper):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_api_to_a_terminal_is_the_body_itself(
+    nights: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither an amount nor the order or the white space of the body is changed for a reader."""
+    monkeypatch.setattr(io, "TextIOWrapper", Terminal)
+    said = nights("api", "/venues/kestrel")
+    assert said.raw.startswith(b'{"data":{"id":"kestrel","resource":"venue",')
+    assert said.raw.endswith(b'"meta":{}}')
+    assert (said.code, said.err) == (0, "\n")
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ('{"a": 1.10,\r\n\t"b":"é 🦊\u200d🦊\u00a0"}\n', None),
+        ('{"a":"\x1b[2J\x9b2J\x7f\u202e\r"}', '{"a":"\\u001b[2J\\u009b2J\\u007f\\u202e\\r"}'),
+    ],
+)
+def test_api_lets_no_body_steer_a_terminal(sent: str, shown: str | None) -> None:
+    """What would move a cursor is written as JSON's own escape; all else is as it came."""
+    assert api._shown(sent.encode()).decode() == (shown or sent)
 
 
 def test_api_refuses_a_query_that_is_no_text(nights: Keeper) -> None:

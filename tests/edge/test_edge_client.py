@@ -94,6 +94,13 @@ def test_another_record_than_the_one_asked_for_is_refused(
         connect(transport=answering(PORTFOLIO)).portfolio("P")
 
 
+def test_a_uuid_may_be_asked_for_in_upper_case(connect: Callable[..., EdgeClient]) -> None:
+    """It is the same identifier (2.1), however the service writes it."""
+    uuid = "7d3f1c1e-8f0a-4b64-9c3e-1a2b3c4d5e6f"
+    client = connect(transport=answering({**PORTFOLIO, "id": uuid}))
+    assert client.portfolio(uuid.upper()).id == uuid
+
+
 def test_a_record_that_breaks_the_document_is_named(connect: Callable[..., EdgeClient]) -> None:
     """The typed client says at which path a record is not as documented."""
     broken = {**VENUE, "displayName": None}

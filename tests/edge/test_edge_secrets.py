@@ -1,6 +1,8 @@
 """Key, secret and signature are nowhere to be seen, whatever goes wrong."""
 
 import copy
+import hashlib
+import hmac
 import io
 import json
 import logging
@@ -8,6 +10,7 @@ import pickle
 import traceback
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -151,15 +154,30 @@ def test_credentials_are_not_shown_copied_or_pickled() -> None:
         pickle.Pickler(io.BytesIO()).dump([credentials])
 
 
-@pytest.mark.parametrize(
-    "value", ["", " ", "a b", "canary\n", "\tcanary", "canary\r\nX: y", "c\x00", "ключ", "a\x7f"]
-)
-def test_a_credential_that_no_header_can_carry_is_refused(value: str) -> None:
+UNSEEN = ["", " ", "canary\n", "\tcanary", "canary\r\nX: y", "c\x00", "a\x7f", "canary\udcff"]
+
+
+@pytest.mark.parametrize("value", [*UNSEEN, "a b", "ключ"])
+def test_a_credential_that_cannot_be_meant_is_refused(value: str) -> None:
     """The value that is wrong is not repeated, only its name and what is wrong with it."""
-    for name, pair in {"key": (value, SECRET), "secret": (KEY, value)}.items():
+    wrong = {"key": (value, SECRET)} | ({"secret": (KEY, value)} if value in UNSEEN else {})
+    for name, pair in wrong.items():
         with pytest.raises(CredentialRefused, match=f"the API {name} ") as caught:
             Credentials(*pair)
         assert "canary" not in str(caught.value) + repr(caught.value)
+
+
+@pytest.mark.parametrize("secret", ["a b  c", "schlüssel € 秘密", 'it\'s "quoted" \\n'])
+def test_a_secret_may_have_spaces_and_any_letter(secret: str) -> None:
+    """The key of the HMAC is its UTF-8 (5.2.6); no header has it, and no message in any form."""
+    credentials = Credentials(KEY, secret)
+    headers = credentials.headers("GET", "/edge/v1beta/venues", 1700000000000)
+    payload = b"GET/edge/v1beta/venues1700000000000"
+    digest = hmac.new(secret.encode("utf-8"), payload, hashlib.sha384).hexdigest()
+    assert headers["SVC-API-SIGNATURE"] == digest
+    assert all(value.isascii() for value in headers.values())
+    for shown in (secret, json.dumps(secret)[1:-1], quote(secret), quote(secret, safe="")):
+        assert credentials.scrub(f"no {shown}!") == "no •••!"
 
 
 def test_what_a_server_echoes_is_taken_out() -> None:

@@ -94,7 +94,8 @@ def test_an_empty_variable_is_one_that_is_not_set() -> None:
         ("API_URL", "http://0.0.0.0", "plain http"),
         ("API_KEY", "with space", "copy it again"),
         ("API_KEY", "k\u00e9y", "copy it again"),
-        ("API_SECRET", f"{SECRET} {SECRET}", "copy it again"),
+        ("API_SECRET", f"{SECRET}\n{SECRET}", "copy it again"),
+        ("API_SECRET", f"{SECRET}\udcff", "copy it again"),
         ("API_SECRET", f"{SECRET}\u200b", "copy it again"),
         ("TIMEZONE", "Mars/Olympus", "time zone database"),
         ("TIMEZONE", "../../etc/passwd", "time zone database"),
@@ -177,6 +178,25 @@ def test_the_secret_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
     read = settings.read(GOOD | secret_file(tmp_path, f"{SECRET}\n".encode()), api=True)
     assert read.access
     assert read.access.secret == SECRET
+
+
+SECRETS = ["a b  c", "schlüssel € 秘密", 'it\'s "quoted" #7 $x \\n', "nbsp\u00a0in it", "🦊 fox"]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_a_secret_may_have_spaces_and_any_letter(tmp_path: Path, secret: str) -> None:
+    """It stands in no header (5.2.6): from the environment, a file and a `.env` it is the same."""
+    expected = {"NIGHTBOOK_API_SECRET": secret}
+    quoted = secret.replace("\\", "\\\\").replace("'", "\\'")
+    (tmp_path / ".env").write_text(f"NIGHTBOOK_API_SECRET='{quoted}'\n", encoding="utf-8")
+    assert settings.environment(tmp_path, {}) == expected
+    assert settings.environment(tmp_path / "none", expected) == expected
+    files = [f"{secret}\r\n".encode(), f" {secret} \n".encode(), f"{secret}\n".encode("utf-8-sig")]
+    given = [GOOD | expected, *(GOOD | secret_file(tmp_path, content) for content in files)]
+    for variables in given:
+        read = settings.read(variables, api=True)
+        assert read.access
+        assert read.access.secret == secret
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620, 0o601])

@@ -87,6 +87,24 @@ def test_082_083_084_085_the_id_list_filters(ask: Ask, ids: list[str], some: Any
     assert found(ask("/portfolios", "id=not-a-uuid")) == []
     other = next(one for one in ids if one not in some)
     assert found(ask("/portfolios", f"id={other}", key="some")) == []
+    for choice in ("drop", "empty", "refuse"):
+        for alone in (STRANGER, other):
+            reply = ask("/portfolios", f"id={alone}", key="some", unknown_ids=choice)
+            assert found(reply) == []
+
+
+def test_an_id_of_a_list_may_be_in_upper_case(ask: Ask, ids: list[str]) -> None:
+    """As in a path: a uuid in other letters is the same, unless chosen otherwise."""
+    upper = f"id={ids[0].upper()}"
+    assert found(ask("/portfolios", upper)) == ids[:1]
+    assert found(ask("/portfolios", upper, uuid_any_case=False)) == []
+    assert found(ask("/venues", "id=KESTREL")) == []
+
+
+@pytest.mark.parametrize("query", ["id=%zz", "include=%", "%zz=1", "id=a%2"])
+def test_an_escape_that_is_none_is_an_invalid_value(ask: Ask, query: str) -> None:
+    """In a query as in a path: what it stands for cannot be known (7)."""
+    assert ask("/portfolios", query).refusal == INVALID
 
 
 def test_the_open_points_of_the_id_list_are_switches(ask: Ask, ids: list[str]) -> None:
