@@ -60,7 +60,7 @@ def told_checks() -> dg.AssetChecksDefinition:
         context: dg.AssetCheckExecutionContext, nightbook: dg.ResourceParam[Nightbook]
     ) -> Iterator[dg.AssetCheckResult]:
         layout = nightbook.layout
-        with failing_in_words():
+        with failing_in_words(nightbook.layout.home):
             snapshot_id = _snapshot(nightbook, context.run.tags.get(PARTITION))
             results = [*_controls(layout.database, snapshot_id), *_results(layout.database)]
         for result in results:

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from assets.endings import FAILED, told
+from assets.homes import require_place
 from assets.resources import Nightbook
 from assets.steady import Steady
-from assets.words import is_ours
-from warehouse.printable import printable_lines
 
-FAILED, BAD_INPUT = 1, 2
+BAD_INPUT = 2
 LAST_PORT = 65535
 # Commands of which nothing is left but what they print.
 ANSWERS = {"api", "doctor", "query", "snapshots", "status", "tables", "verify"}
@@ -264,6 +264,7 @@ def _unsaid(arguments: argparse.Namespace, out: Steady, code: int) -> int:
 
 def _done(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     try:
+        require_place(nightbook.layout, arguments.command, getattr(arguments, "step", ""))
         # Only the chosen command is imported: Dagster alone takes longer than a query may.
         module = importlib.import_module(f"assets.commands.{arguments.module}")
         code: int = module.run(arguments, nightbook)
@@ -275,25 +276,8 @@ def _done(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     except Exception as error:
         if arguments.debug:
             raise
-        return told(error)
+        return told(error, nightbook)
     return code
-
-
-def told(error: Exception) -> int:
-    """Say an error in one paragraph; ours write their own sentence."""
-    if is_ours(error):
-        print(printable_lines(str(error)), file=sys.stderr)
-        return getattr(error, "exit_code", FAILED)
-    if isinstance(error, FileNotFoundError | PermissionError) and error.errno is None:
-        print(printable_lines(str(error)), file=sys.stderr)
-        return FAILED
-    print(
-        f"nightbook stopped at something it did not expect ({type(error).__name__}: "
-        f"{printable_lines(str(error))}). The last published warehouse stands. Run it again with "
-        "--debug before the command to see where.",
-        file=sys.stderr,
-    )
-    return FAILED
 
 
 if __name__ == "__main__":

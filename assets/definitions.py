@@ -12,6 +12,7 @@ from assets.resources import Nightbook
 from assets.sensors import sensors
 from assets.tables import table_assets
 from assets.telling import reconciliation_asset, report_asset
+from assets.writing import writing_resource
 from warehouse.no_pandas import leave_pandas_out
 
 
@@ -34,7 +35,7 @@ def assemble(nightbook: Nightbook) -> dg.Definitions:
         jobs=[job],
         schedules=[nightly_schedule(nightbook, job)],
         sensors=sensors(nightbook),
-        resources={"nightbook": nightbook},
+        resources={"nightbook": nightbook, "writing": writing_resource},
         loggers={CONSOLE: console},
         executor=dg.in_process_executor,
     )

@@ -17,10 +17,11 @@ from assets.logs import telling
 from assets.progress import saying
 from assets.resources import Nightbook, program_version
 from assets.steps import failing_in_words
+from assets.writing import Writing
 from pipelines import night
 from pipelines.edge.attempts import Event
 from pipelines.landing import Manifest
-from pipelines.writer import the_writer
+from pipelines.writer import WriterBusy
 from warehouse.layout import Layout
 
 API = dg.AssetKey("api")
@@ -63,11 +64,14 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
         can_subset=True,
     )
     def pull(
-        context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
+        context: dg.AssetExecutionContext,
+        nightbook: dg.ResourceParam[Nightbook],
+        writing: dg.ResourceParam[Writing],
     ) -> Iterator[dg.MaterializeResult]:
         day = date.fromisoformat(context.partition_key)
-        with failing_in_words():
-            manifest, reused = _landed(nightbook, day, nightbook.tell or telling(context.log))
+        with failing_in_words(nightbook.layout.home):
+            tell = nightbook.tell or telling(context.log)
+            manifest, reused = _landed(nightbook, writing, day, tell)
         for name, (operation, _) in RESOURCES.items():
             key = dg.AssetKey(["landing", name])
             if key in context.selected_asset_keys:
@@ -77,18 +81,31 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
     return pull
 
 
-def _landed(nightbook: Nightbook, day: date, tell: Tell) -> tuple[Manifest, bool]:
+def _landed(nightbook: Nightbook, writing: Writing, day: date, tell: Tell) -> tuple[Manifest, bool]:
+    """The snapshot to go on with, and whether it was landed before; the run is the writer then."""
     # Read once: midnight may pass at any moment, and a night is of the date on which it began.
     settings, started = nightbook.settings(), nightbook.now()
     reused = day != night.business_date(settings, started)
-    with the_writer(nightbook.layout, f"taking the snapshot of {day}", started):
-        if reused:
-            manifest = night.landed_for(settings, started, day)
-        else:
-            manifest = _taken(nightbook, tell, started)
-        # Tonight is read first: what a dead run left is on this disk and cannot get away.
-        publishing.recover(nightbook, tell, but=manifest.snapshot_id)
+    if reused:
+        manifest = night.landed_for(settings, started, day)
+        writing.begin(nightbook, f"making {day} again", tell)
+    else:
+        # Read without the writer's lock: whoever else works here must not cost the night.
+        manifest = _taken(nightbook, tell, started)
+        try:
+            writing.begin(nightbook, f"making the night of {day}", tell)
+        except WriterBusy as busy:
+            raise WriterBusy(busy.layout, busy.holder, _safe(manifest)) from None
+    publishing.recover(nightbook, tell, but=manifest.snapshot_id)
     return manifest, reused
+
+
+def _safe(manifest: Manifest) -> str:
+    """What is done where a landed night could not be made."""
+    return (
+        f"Snapshot {manifest.snapshot_id} of {manifest.snapshot_date} is landed, every byte of it, "
+        "and is no book yet: the next run judges and publishes it, and so does nightbook rebuild."
+    )
 
 
 def _taken(nightbook: Nightbook, tell: Tell, started: datetime) -> Manifest:

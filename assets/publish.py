@@ -12,8 +12,8 @@ from assets.progress import saying
 from assets.resources import Nightbook, program_version
 from assets.steps import failing_in_words
 from assets.tables import key_of
+from assets.writing import Writing
 from pipelines import night, snapshots
-from pipelines.writer import the_writer
 from warehouse.export import export
 from warehouse.tables import BOOK
 
@@ -45,11 +45,14 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
         "all; readers are never locked out.",
     )
     def warehouse(
-        context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
+        context: dg.AssetExecutionContext,
+        nightbook: dg.ResourceParam[Nightbook],
+        writing: dg.ResourceParam[Writing],
     ) -> Iterator[dg.MaterializeResult]:
         day = date.fromisoformat(context.partition_key)
-        layout, tell = nightbook.layout, nightbook.tell or telling(context.log)
-        with failing_in_words(), the_writer(layout, f"publishing {day}", nightbook.now()):
+        tell = nightbook.tell or telling(context.log)
+        with failing_in_words(nightbook.layout.home):
+            writing.begin(nightbook, f"publishing {day}", tell)
             manifest = night.landed_for(nightbook.settings(), nightbook.now(), day)
             outcome = publishing.judge_and_publish(replace(nightbook, tell=tell), manifest)
         snapshot = outcome.snapshot
@@ -108,7 +111,7 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
                 "snapshots. The workbooks of other nights stand.",
                 allow_retries=False,
             )
-        with failing_in_words():
+        with failing_in_words(nightbook.layout.home):
             done = export(
                 layout.database,
                 layout.exports,

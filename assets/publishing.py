@@ -15,10 +15,10 @@ from assets.resources import Nightbook, program_version
 from pipelines import lake, landing, night, snapshots, verify
 from pipelines.sealing import Sealed
 from pipelines.snapshots import Snapshot
+from pipelines.upgrade import is_behind, make, unmade, upgraded_from
 from warehouse import versions
 from warehouse.database import Book, Contents, NotPublished, Published, publish
 from warehouse.layout import Layout, sync_directory
-from warehouse.progress import Tally
 from warehouse.reconcile.published import Rows, rows
 from warehouse.reconcile.refusals import NotReconciled
 from warehouse.reconcile.store import Folder
@@ -39,14 +39,24 @@ def refresh(nightbook: Nightbook, *, fresh: bool = False, known: Sealed | None =
     manifests that were read already.
     """
     layout = nightbook.layout
+    known = known or Sealed(layout)
+    if bring_up(nightbook, nightbook.tell, known):
+        known = Sealed(layout)
     while True:
-        shelf = lake.shelf(known or Sealed(layout))
+        shelf = lake.shelf(known)
         books = tuple(Book(*book) for book in shelf.books)
         now = nightbook.now()
         try:
             return publish(
                 layout,
-                Contents(books, shelf.nightly, shelf.snapshots, shelf.digests, _reconciled(layout)),
+                Contents(
+                    books,
+                    shelf.nightly,
+                    shelf.snapshots,
+                    shelf.digests,
+                    _reconciled(layout),
+                    upgraded_from(layout),
+                ),
                 version=_version(layout, now),
                 built_at=now,
                 program_version=program_version(),
@@ -55,6 +65,29 @@ def refresh(nightbook: Nightbook, *, fresh: bool = False, known: Sealed | None =
             )
         except NotPublished as refusal:
             _hold(layout, refusal, now)
+
+
+def bring_up(nightbook: Nightbook, tell: Tell | None, known: Sealed) -> bool:
+    """Make again the judged nights that the lake lost or an older nightbook made; whether any.
+
+    `known` are the manifests as they are before; the caller is the writer. What was landed of a
+    night and is not whole is told: that date is not in the warehouse, and the others are.
+    """
+    nights = [one for one in unmade(known) if one.is_decided]
+    older = [one for one in nights if one.contract is not None]
+    if older and tell is not None:
+        words = (
+            f"an older nightbook made the lake of {len(older)} night{'s' * (len(older) > 1)} "
+            f"(contract {older[-1].contract}): made again from the landing zone"
+        )
+        tell(words, event="upgrading")
+    say = saying(nightbook, tell, "upgrading")
+    for error in make(nightbook.layout, nights, nightbook.now(), say):
+        if tell is None:
+            print(error, file=sys.stderr)
+        else:
+            tell(str(error), event="not made", level=WARNING)
+    return bool(nights)
 
 
 def _reconciled(layout: Layout) -> Rows | None:
@@ -107,6 +140,9 @@ def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
     for words in decisions.give_back(layout):
         tell(words, event="restored")
     known = Sealed(layout)
+    if is_behind(layout):
+        bring_up(nightbook, tell, known)
+        known = Sealed(layout)
     for folder in night.left_over(layout):
         if folder.name == but:
             continue
@@ -148,13 +184,12 @@ def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
     verify.require_landing(layout, bodies=from_landing)
     if from_landing and layout.lake.exists():
         _forget_lake(layout)
-    known, left = Sealed(layout), night.left_over(layout)
-    nights = Tally(saying(nightbook, nightbook.tell, "rebuilding"), len(left), "nights made")
-    for folder in left:
-        night.finish(known, folder, nightbook.now())
-        nights.add(1)
+    say = saying(nightbook, nightbook.tell, "rebuilding")
+    nights = unmade(known := Sealed(layout))
+    for error in make(layout, nights, nightbook.now(), say):
+        raise error
     lake.settle(layout)
-    published = refresh(nightbook, fresh=True, known=known)
+    published = refresh(nightbook, fresh=True, known=None if nights else known)
     for version in verify.damaged_versions(layout):
         versions.remove(version)
     return published

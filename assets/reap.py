@@ -12,10 +12,11 @@ import sys
 from collections.abc import Sequence
 
 from assets.alerts import tell
-from assets.cli import told
+from assets.endings import told
 from assets.failures import death
 from assets.instance import close_dead_runs, opened
 from assets.resources import Nightbook
+from pipelines.owner import require_owner
 from warehouse.layout import FILE_MODE, Layout, make_directory
 
 BAD_INPUT = 2
@@ -35,6 +36,7 @@ class DaemonUp(Exception):
 def reap(nightbook: Nightbook) -> int:
     """Close dead runs and tell of them; the lock's descriptor, which a daemon goes on holding."""
     layout = nightbook.layout
+    require_owner(layout, "the daemon")
     make_directory(layout.dagster)
     descriptor = os.open(layout.dagster / "daemon.lock", os.O_RDWR | os.O_CREAT, FILE_MODE)
     try:
@@ -57,7 +59,7 @@ def main(words: Sequence[str]) -> int:
     try:
         descriptor = reap(Nightbook())
     except Exception as error:  # noqa: BLE001 - said in one paragraph, as the command line does
-        return told(error)
+        return told(error, Nightbook())
     if words:
         os.execvp(words[0], list(words))  # noqa: S606 - no shell is wanted, the unit names it
     os.close(descriptor)

@@ -5,21 +5,28 @@ The client retries requests; a step that failed will fail again until somebody r
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import dagster as dg
 
-from assets.words import is_ours
+from assets.words import disk_words, is_ours
+
+NOWHERE = Path("the home")
 
 
 @contextlib.contextmanager
-def failing_in_words() -> Iterator[None]:
-    """Turn our own errors into a failure that shows their paragraph; others keep their trace."""
+def failing_in_words(home: Path = NOWHERE) -> Iterator[None]:
+    """Turn our own errors, and those of the disk of a home, into a failure that shows a paragraph.
+
+    Others keep their trace.
+    """
     try:
         yield
     except Exception as error:
-        if not is_ours(error):
+        words = str(error) if is_ours(error) else disk_words(error, home)
+        if words is None:
             raise
-        raise dg.Failure(description=str(error), allow_retries=False) from None
+        raise dg.Failure(description=words, allow_retries=False) from None
 
 
 def said(event: dg.DagsterEvent) -> str:

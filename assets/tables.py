@@ -13,10 +13,10 @@ from assets.preview import preview
 from assets.progress import saying
 from assets.resources import Nightbook
 from assets.steps import failing_in_words
+from assets.writing import Writing
 from pipelines import night
 from pipelines.flatten import Part
 from pipelines.landing import Manifest
-from pipelines.writer import the_writer
 from warehouse.contract import Table
 from warehouse.layout import Layout
 from warehouse.progress import Say
@@ -50,11 +50,14 @@ def _step(
         can_subset=True,
     )
     def flatten(
-        context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
+        context: dg.AssetExecutionContext,
+        nightbook: dg.ResourceParam[Nightbook],
+        writing: dg.ResourceParam[Writing],
     ) -> Iterator[dg.MaterializeResult]:
         day = date.fromisoformat(context.partition_key)
         layout, tell = nightbook.layout, nightbook.tell or telling(context.log)
-        with failing_in_words(), the_writer(layout, f"flattening {day}", nightbook.now()):
+        with failing_in_words(nightbook.layout.home):
+            writing.begin(nightbook, f"flattening {day}", tell)
             manifest = night.landed_for(nightbook.settings(), nightbook.now(), day)
             part = stage(
                 layout, manifest, saying(nightbook, tell, "flattening", manifest.snapshot_id)

@@ -5,11 +5,12 @@ from datetime import date, datetime
 import dagster as dg
 
 from assets import publishing
+from assets.logs import telling
 from assets.publish import WAREHOUSE
 from assets.resources import Nightbook, program_version
 from assets.steps import failing_in_words
+from assets.writing import Writing
 from pipelines import night, snapshots
-from pipelines.writer import the_writer
 from warehouse.reconcile import desk
 from warehouse.reconcile.refusals import Ambiguous, Late, NotReconciled
 from warehouse.report.morning import ask_all, write
@@ -36,7 +37,7 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
     ) -> dg.MaterializeResult:
         settings, layout = nightbook.settings(), nightbook.layout
         now = nightbook.now().astimezone(settings.timezone)
-        with failing_in_words():
+        with failing_in_words(nightbook.layout.home):
             night.landed_for(settings, now, date.fromisoformat(context.partition_key))
             morning = ask_all(layout.database, now)
             file = write(morning, layout.reports, program_version=program_version())
@@ -72,17 +73,21 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
         "suggested causes, in a workbook. A ledger that is late is a notice, not a failure.",
     )
     def reconciliation(
-        context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
+        context: dg.AssetExecutionContext,
+        nightbook: dg.ResourceParam[Nightbook],
+        writing: dg.ResourceParam[Writing],
     ) -> dg.MaterializeResult:
         layout, now = nightbook.layout, nightbook.now()
         day = date.fromisoformat(context.partition_key)
-        with failing_in_words():
+        tell = nightbook.tell or telling(context.log)
+        with failing_in_words(nightbook.layout.home):
             night.landed_for(nightbook.settings(), now, day)
             if day not in snapshots.books(snapshots.landed(layout)):
                 return _told(
                     passed=False, words=f"{day} has no book, so there is nothing to hold against"
                 )
             try:
+                writing.begin(nightbook, f"reconciling {day}", tell)
                 ran = _reconciled(nightbook, day, now)
             except Late as error:
                 # The ledger of the day is still to come, on most nights: no alert, no success.
@@ -97,18 +102,17 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
 
 def _reconciled(nightbook: Nightbook, day: date, now: datetime) -> desk.Ran:
     layout = nightbook.layout
-    with the_writer(layout, f"reconciling {day}", now):
-        ran = desk.run(
-            layout.database,
-            layout.home / "reconcile",
-            as_of=day,
-            program_version=program_version(),
-            now=now,
-        )
-        if ran.run_id:
-            # A second version of the night: the first, checked, is what was read here, and
-            # the book waits for no ledger (0.2 CPU s for what the breaks come to).
-            publishing.refresh(nightbook)
+    ran = desk.run(
+        layout.database,
+        layout.home / "reconcile",
+        as_of=day,
+        program_version=program_version(),
+        now=now,
+    )
+    if ran.run_id:
+        # A second version of the night: the first, checked, is what was read here, and
+        # the book waits for no ledger (0.2 CPU s for what the breaks come to).
+        publishing.refresh(nightbook)
     return ran
 
 

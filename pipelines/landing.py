@@ -25,6 +25,7 @@ from pipelines import named, proved
 from pipelines.notices import Notice
 from pipelines.proved import Damaged
 from pipelines.stillness import Window
+from pipelines.writer import unheld
 from warehouse.layout import Layout, make_directory, sync_directory, written_aside
 
 __all__ = ["Answer", "Damaged", "Manifest", "Pulling", "body", "folders", "load", "sweep"]
@@ -240,13 +241,26 @@ def folders(layout: Layout) -> Iterator[Path]:
 
 
 def sweep(layout: Layout) -> list[Path]:
-    """Remove what a dead run left half pulled, and its scratch; returns what was removed."""
-    left = [
-        *layout.landing.glob("*/.*.pulling"),
+    """Remove what a dead run left half pulled, and its scratch; returns what was removed.
+
+    The caller is the writer; what a living pull is reading is left to it.
+    """
+    with unheld(layout.pull_lock) as is_dead:
+        left = sweep_pulls(layout) if is_dead else []
+    scratch = [
         *layout.landing.glob("*/*/.*.aside"),
         *layout.lake.rglob(".*.aside"),
         *layout.work.glob("*"),
     ]
+    return left + _removed(scratch)
+
+
+def sweep_pulls(layout: Layout) -> list[Path]:
+    """Remove what dead pulls left, for the caller is the only one."""
+    return _removed(list(layout.landing.glob("*/.*.pulling")))
+
+
+def _removed(left: list[Path]) -> list[Path]:
     for path in left:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -281,5 +295,7 @@ def _chunks(path: Path, expected: str) -> Iterator[bytes]:
         with path.open("rb") as file, pa.CompressedInputStream(file, "zstd") as source:
             while chunk := source.read(CHUNK):
                 yield chunk
+    except PermissionError:
+        raise
     except (OSError, pa.ArrowException) as error:
         raise Damaged(path, f"no readable body ({error})", f"SHA-256 {expected}") from None

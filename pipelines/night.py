@@ -22,6 +22,7 @@ from pipelines.pull import Pull
 from pipelines.sealing import Sealed
 from pipelines.settings import Settings, SettingsWrong
 from pipelines.snapshots import Snapshot
+from pipelines.writer import WriterBusy, the_puller, the_writer
 from warehouse.layout import Layout, digest_of, make_directory, read_json
 from warehouse.progress import BYTES, Say, Tally, silent
 from warehouse.tables import BOOK
@@ -73,31 +74,39 @@ def take(
     Raises `EdgeError` when portfolios or venues cannot be read: then nothing is kept, and the
     night is a gap unless it is run again.
     """
-    if settings.access is None:
-        raise SettingsWrong(("NIGHTBOOK_API_URL is not set.",))
-    layout = Layout(settings.home)
-    landing.sweep(layout)
-    make_directory(layout.work)
-    pulling = Pulling(layout, started or now(), settings.timezone)
     access = settings.access
+    if access is None:
+        raise SettingsWrong(("NIGHTBOOK_API_URL is not set.",))
+    layout, begun = Layout(settings.home), started or now()
     requests = Tally(say, 0, "requests", BYTES)
-    try:
-        with connect(
-            access.url,
-            Credentials(access.key, access.secret),
-            concurrency=settings.concurrency,
-            deadline=settings.deadline,
-            clock=lambda: int(now().timestamp() * 1000),
-            spool_dir=layout.work,
-            on_event=on_event,
-            on_bytes=lambda size: requests.add(amount=size),
-        ) as client:
-            known = partial(_known, layout, pulling)
-            pull = Pull(client, pulling, requests, known=known, pause=pause)
-            return pull.take(now, access.url, program_version)
-    except BaseException:
-        pulling.abandon()
-        raise
+    with the_puller(layout, f"taking the snapshot of {business_date(settings, begun)}", begun):
+        _sweep(layout, begun)
+        pulling = Pulling(layout, begun, settings.timezone)
+        try:
+            with connect(
+                access.url,
+                Credentials(access.key, access.secret),
+                concurrency=settings.concurrency,
+                deadline=settings.deadline,
+                clock=lambda: int(now().timestamp() * 1000),
+                spool_dir=layout.work,
+                on_event=on_event,
+                on_bytes=lambda size: requests.add(amount=size),
+            ) as client:
+                known = partial(_known, layout, pulling)
+                pull = Pull(client, pulling, requests, known=known, pause=pause)
+                return pull.take(now, access.url, program_version)
+        except BaseException:
+            pulling.abandon()
+            raise
+
+
+def _sweep(layout: Layout, now: datetime) -> None:
+    """Make room, before a night is read: what dead runs left goes, where no writer is at work."""
+    make_directory(layout.work)
+    landing.sweep_pulls(layout)
+    with contextlib.suppress(WriterBusy), the_writer(layout, "clearing what dead runs left", now):
+        landing.sweep(layout)
 
 
 def _known(layout: Layout, pulling: Pulling) -> dict[str, bool]:

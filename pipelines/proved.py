@@ -44,6 +44,8 @@ def read(path: Path, advice: str = LANDED) -> dict[str, Any]:
             return proved
         content: dict[str, Any] = json.loads(text)
         expected = content.pop(SEAL)
+    except PermissionError:  # nothing is known of it then, least of all that it is damaged
+        raise
     except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         found = f"nothing readable ({type(error).__name__})"
         raise Damaged(path, found, "a JSON object with its SHA-256", advice) from None

@@ -19,6 +19,7 @@ from pipelines.flatten import Part
 from pipelines.guards import Facts
 from pipelines.landing import Manifest
 from warehouse.contract import Table
+from warehouse.lake_contract import lake_contract
 from warehouse.layout import Layout, digest_of
 from warehouse.ops import CONTROL_TOTALS, DRIFT, INEXACT, LISTINGS, REJECTS, REQUESTS
 from warehouse.parquet import rows_batch, write
@@ -58,6 +59,7 @@ def seal(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> None:
         "carried": parts["venues"]["stale_venues"],
         "emptied": parts["venues"].get("emptied", []),
         "counts": {name: len(rows) for name, rows in _noted(parts).items()},
+        "contract": lake_contract(),
         "parts": {part: digest_of(layout.part(part, manifest.snapshot_id)) for part in parts},
     }
     proved.write(layout.manifest(manifest.snapshot_id), content)

@@ -18,6 +18,7 @@ from typing import Any
 from pipelines import landing, named, proved, snapshots
 from pipelines.landing import MANIFEST, Manifest
 from pipelines.snapshots import DECISION, Snapshot
+from pipelines.upgrade import RECORD
 from warehouse.layout import (
     DATABASE,
     DIGESTS,
@@ -27,8 +28,6 @@ from warehouse.layout import (
     json_bytes,
     read_json,
 )
-from warehouse.ops import NIGHTLY
-from warehouse.tables import BOOK
 
 CHANGED, MISSING, SURPLUS = "changed", "missing", "surplus"
 LANDED = "restore it from a backup: the API keeps no history"
@@ -148,7 +147,7 @@ def _is_as_written(path: Path) -> bool:
 
 
 def _lake(layout: Layout, nights: Mapping[str, _Night]) -> Iterator[Damage]:
-    known: set[Path] = set()
+    known: set[Path] = {layout.lake / RECORD}
     unsealed = {one for one in nights if not layout.manifest(one).exists()}
     for path in sorted(layout.manifests.glob("[!.]*.json")):
         night = nights.get(path.stem)
@@ -185,17 +184,15 @@ def _placed(layout: Layout, snapshot_id: str, sealed: Mapping[str, Any]) -> dict
     A table of the book lies staged or placed, or is both while a night is made again.
     """
     day = date.fromisoformat(sealed["snapshot_date"])
+    # By its own list of tables: an older contract, which the next run replaces, had others.
     digests = {
-        layout.parquet(table.name, day, snapshot_id): sealed["nightly"][table.name]["sha256"]
-        for table in NIGHTLY
+        layout.parquet(name, day, snapshot_id): written["sha256"]
+        for name, written in sealed["nightly"].items()
     }
-    for table in BOOK:
-        places = (
-            layout.parquet(table.name, day, snapshot_id),
-            layout.staged(table.name, snapshot_id),
-        )
+    for name, written in sealed["tables"].items():
+        places = (layout.parquet(name, day, snapshot_id), layout.staged(name, snapshot_id))
         there = [place for place in places if place.exists()] or [places[0]]
-        digests |= dict.fromkeys(there, sealed["tables"][table.name]["sha256"])
+        digests |= dict.fromkeys(there, written["sha256"])
     return digests | {
         layout.part(part, snapshot_id): digest for part, digest in sealed["parts"].items()
     }
@@ -215,7 +212,7 @@ def _warehouse(layout: Layout, nights: Mapping[str, _Night]) -> Iterator[Damage]
         if digests is None:
             yield _lost(version / DIGESTS, None, WAREHOUSE)
             continue
-        if not _is_whole(version / DATABASE, digests["blocks"]):
+        if not _is_whole(version / DATABASE, digests):
             yield _lost(version / DATABASE, None, WAREHOUSE)
         if current.is_symlink() and version == current.parent / current.readlink():
             yield from _forgotten(layout, digests["decided"], nights)
@@ -230,13 +227,16 @@ def damaged_versions(layout: Layout) -> Iterator[Path]:
     shown = (layout.warehouse / "current").resolve()
     for version in sorted((layout.warehouse / "versions").glob("[!.]*")):
         digests = _digests(version / DIGESTS)
-        is_whole = digests is not None and _is_whole(version / DATABASE, digests["blocks"])
+        is_whole = digests is not None and _is_whole(version / DATABASE, digests)
         if not is_whole and version.resolve() != shown:
             yield version
 
 
-def _is_whole(file: Path, blocks: list[str]) -> bool:
-    return file.is_file() and list(block_digests(file)) == blocks
+def _is_whole(file: Path, digests: Mapping[str, Any]) -> bool:
+    """Whether a database is what its digests say; the first versions had one for the whole file."""
+    if "blocks" in digests:
+        return file.is_file() and list(block_digests(file)) == digests["blocks"]
+    return file.is_file() and digest_of(file) == digests["files"].get(DATABASE)
 
 
 def _digests(path: Path) -> dict[str, Any] | None:
@@ -245,7 +245,7 @@ def _digests(path: Path) -> dict[str, Any] | None:
         content: dict[str, Any] = read_json(path)
         is_ours = path.read_bytes() == json_bytes(content)
         proved = content.pop("sha256") == hashlib.sha256(json_bytes(content)).hexdigest()
-        if proved and is_ours and "blocks" in content:
+        if proved and is_ours and "files" in content:
             return content
     return None
 

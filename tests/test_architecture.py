@@ -17,6 +17,7 @@ ARROWS = {
     "pipelines": (
         "pipelines",
         "warehouse.contract",
+        "warehouse.lake_contract",
         "warehouse.tables",
         "warehouse.ops",
         "warehouse.layout",

@@ -70,12 +70,16 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """What is noted of a build (version, when, by which program version), and who hears of it."""
+    """What is noted of a build (version, when, by which program version), and who hears of it.
+
+    `upgraded_from` is by what the lake was made before it was made again.
+    """
 
     version: str
     built_at: datetime
     program_version: str
     say: Say
+    upgraded_from: str | None = None
 
 
 class NotPublished(Exception):
@@ -119,7 +123,7 @@ def publish(
     make_directory(aside)
     try:
         file = aside / DATABASE
-        build = Build(version, built_at, program_version, say)
+        build = Build(version, built_at, program_version, say, contents.upgraded_from)
         published, digests = _in_memory(layout, contents, file, fresh=fresh, build=build)
         seal(aside, file, digests, _decided(contents))
     except BaseException:
@@ -260,6 +264,7 @@ def _note_build(connection: DuckDBPyConnection, newest: date | None, build: Buil
         "newest_date": newest,
         "program_version": build.program_version,
         "schema_version": schema_version(),
+        "upgraded_from": build.upgraded_from,
         "duckdb_version": duckdb.__version__,
         "storage_version": STORAGE_VERSION,
     }

@@ -132,6 +132,8 @@ def _opened(database: Path, scratch: str) -> DuckDBPyConnection:
             f"There is no warehouse at {database} yet. No file was written. Take a first night "
             "with `nightbook run`, or try `nightbook demo`."
         )
+    with database.open("rb"):
+        """What may not be read says so itself, and is not taken for damaged."""
     config = _HARDENED | {"temp_directory": scratch}
     try:
         connection = duckdb.connect(str(database), read_only=True, config=config)

@@ -83,6 +83,8 @@ def _read(told: dict[str, Any]) -> Answer:
         raise FileNotFoundError(told["missing"])
     if "failed" in told:
         raise QueryFailed(told["failed"])
+    if "system" in told:
+        raise OSError(*told["system"])
     rows = tuple(tuple(map(_value, row)) for row in told["rows"])
     return Answer(tuple(told["columns"]), rows, told["is_cut"])
 
@@ -137,6 +139,8 @@ def _answered(question: dict[str, Any]) -> dict[str, Any]:
         return {"missing": str(error)}
     except QueryFailed as error:
         return {"failed": str(error)}
+    except OSError as error:
+        return {"system": [error.errno, error.strerror, str(error.filename or "")]}
     rows = [[_told(value) for value in row] for row in answer.rows]
     return {"columns": answer.columns, "rows": rows, "is_cut": answer.is_cut}
 

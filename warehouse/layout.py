@@ -80,6 +80,11 @@ class Layout:
         """The lock of the one writer."""
         return self.home / ".lock"
 
+    @property
+    def pull_lock(self) -> Path:
+        """The lock of the one pull."""
+        return self.home / ".pull"
+
     def snapshot(self, snapshot_date: date, snapshot_id: str) -> Path:
         """The landed folder of one snapshot."""
         return self.landing / snapshot_date.isoformat() / snapshot_id

@@ -58,6 +58,7 @@ class Contents:
     `Layout.parquet` or `Layout.staged` puts them; `snapshots` are rows of `ops.SNAPSHOTS`.
     `digests` have the SHA-256 of each file: one that differs is not loaded. `reconciled` has rows
     of `reconcile.tables.RECONCILED` by table; where it is None, those tables stay as they are.
+    `upgraded_from` is by what the lake was made before it was made again, where it was.
     """
 
     books: tuple[Book, ...]
@@ -65,6 +66,7 @@ class Contents:
     snapshots: tuple[Mapping[str, Any], ...]
     digests: Mapping[Path, str] = field(default_factory=dict)
     reconciled: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
+    upgraded_from: str | None = None
 
     def __post_init__(self) -> None:
         chosen = {row["snapshot_id"] for row in self.snapshots if row["is_book"]}

@@ -245,6 +245,12 @@ BUILD = Table(
             "schema_version",
             "Digest of all tables, views and macros: another one means a full rebuild.",
         ),
+        text(
+            "upgraded_from",
+            "Version of nightbook, and contract, by which the lake was made before this or an "
+            "earlier program made it again from the landing zone; NULL where it never was.",
+            nullable=True,
+        ),
         text("duckdb_version", "Version of DuckDB that wrote it."),
         text("storage_version", "Oldest storage format a reader needs."),
     ),

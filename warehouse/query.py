@@ -62,14 +62,16 @@ class Described:
 def opened(database: Path) -> DuckDBPyConnection:
     """The warehouse, read-only, with no way to files, network or extensions, and locked so.
 
-    Raises `FileNotFoundError` where nothing has been published yet, `QueryFailed` where it is
-    damaged.
+    Raises `FileNotFoundError` where nothing has been published yet, `PermissionError` where it may
+    not be read, `QueryFailed` where it is damaged.
     """
     if not database.exists():
         raise FileNotFoundError(
             f"There is no warehouse at {database} yet. Take a first night with `nightbook run`, or "
             "try `nightbook demo`."
         )
+    with database.open("rb"):
+        """What may not be read says so itself, and is not taken for damaged."""
     try:
         connection = duckdb.connect(str(database), read_only=True, config=dict(_HARDENED))
     except duckdb.Error as error:

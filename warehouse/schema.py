@@ -12,6 +12,7 @@ from datetime import date
 
 from warehouse.contract import Column, Kind, Table, literal, quoted
 from warehouse.forms import Words
+from warehouse.lake_contract import lake_contract
 from warehouse.ops import OPS
 from warehouse.reconcile.tables import RECONCILED
 from warehouse.tables import BOOK
@@ -109,7 +110,14 @@ def surface() -> Iterator[str]:
 def schema_version() -> str:
     """A digest of all that shapes the file: where it differs, nothing of the old one is kept."""
     shape = "\n".join(
-        [STORAGE_VERSION, *structure(), *newest_book(None, None), *book_comments(), *surface()]
+        [
+            STORAGE_VERSION,
+            lake_contract(),
+            *structure(),
+            *newest_book(None, None),
+            *book_comments(),
+            *surface(),
+        ]
     )
     shape += "\n".join(words.sql for words in checks())
     return hashlib.sha256(shape.encode()).hexdigest()[:16]

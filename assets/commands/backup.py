@@ -8,7 +8,8 @@ from assets import kept, publishing
 from assets.commands.terminal import Teller, counted, typed
 from assets.resources import Nightbook
 from assets.restoring import restore
-from pipelines.writer import the_writer
+from assets.writing import writing
+from pipelines.writer import nobody_writes, the_puller
 
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
@@ -21,7 +22,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 def _out(nightbook: Nightbook, target: Path) -> int:
     layout = nightbook.layout
     kept.require_any(layout)
-    with the_writer(layout, "backing up", nightbook.now()):
+    with nobody_writes(layout, "backing up", nightbook.now()):
         done = kept.back_up(layout, target)
     print(f"{target}: {_size(done)}, read back and whole.")
     print(
@@ -33,7 +34,11 @@ def _out(nightbook: Nightbook, target: Path) -> int:
 
 def _in(nightbook: Nightbook, target: Path) -> int:
     layout = nightbook.layout
-    with Teller() as teller, the_writer(layout, "restoring", nightbook.now()):
+    with (
+        Teller() as teller,
+        writing(nightbook, "restoring", teller),
+        the_puller(layout, "restoring", nightbook.now()),
+    ):
         heard = replace(nightbook, tell=teller, watch=teller.watch)
         done = restore(layout, target)
         print(f"{_size(done)} are back; making the rest ...")

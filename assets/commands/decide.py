@@ -7,8 +7,8 @@ from assets import publishing
 from assets.commands.terminal import typed
 from assets.commands.who import me
 from assets.resources import Nightbook
+from assets.writing import writing
 from pipelines import lake, night, snapshots
-from pipelines.writer import the_writer
 from warehouse.printable import printable
 
 STATES = {"accept": snapshots.ACCEPTED, "reject": snapshots.REJECTED}
@@ -17,7 +17,7 @@ STATES = {"accept": snapshots.ACCEPTED, "reject": snapshots.REJECTED}
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Record the decision and publish; says what the book of the date is now."""
     layout, now = nightbook.layout, nightbook.now()
-    with the_writer(layout, f"{arguments.command} {arguments.snapshot}", now):
+    with writing(nightbook, f"{arguments.command} {arguments.snapshot}"):
         publishing.remake(nightbook)
         snapshots.decide_by_hand(
             layout,

@@ -12,7 +12,8 @@ from dagster._utils.schedules import schedule_execution_time_iterator
 from assets.alerts import Alert, command, deliver
 from assets.demo_home import is_demo
 from assets.resources import Nightbook
-from assets.words import is_ours
+from assets.steps import NOWHERE
+from assets.words import disk_words, is_ours
 from pipelines import snapshots
 from pipelines.edge.auth import Credentials
 from pipelines.edge.client import Check, EdgeClient
@@ -65,7 +66,8 @@ def _looked(what: str, look: Callable[[], list[Finding]]) -> list[Finding]:
     try:
         return look()
     except Exception as error:  # noqa: BLE001 - a doctor tells of whatever is wrong
-        words = str(error) if is_ours(error) else f"{type(error).__name__}: {error}"
+        words = str(error) if is_ours(error) else disk_words(error, NOWHERE)
+        words = words or f"{type(error).__name__}: {error}"
         return [Finding(what, is_well=False, words=words)]
 
 

@@ -6,9 +6,9 @@ from decimal import Decimal
 from assets import publishing
 from assets.commands.terminal import counted
 from assets.resources import Nightbook
+from assets.writing import writing
 from pipelines import lake
 from pipelines.prune import MOST_BYTES, NoLimit, prune, require_limit
-from pipelines.writer import the_writer
 
 A_PERSON_MUST_DECIDE = 3
 GIGABYTE = 10**9
@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     layout, now = nightbook.layout, nightbook.now()
     most = _bytes(arguments.max_gb)
     require_limit(arguments.keep, most)
-    with the_writer(layout, "pruning", now):
+    with writing(nightbook, "pruning"):
         publishing.remake(nightbook)
         gone = prune(
             layout,

@@ -6,13 +6,12 @@ from dataclasses import replace
 from assets import publishing
 from assets.commands.terminal import Teller, counted
 from assets.resources import Nightbook
-from pipelines.writer import the_writer
+from assets.writing import writing
 
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Make everything again, offline; decisions stay as they were made."""
-    layout = nightbook.layout
-    with Teller() as teller, the_writer(layout, "rebuilding", nightbook.now()):
+    with Teller() as teller, writing(nightbook, "rebuilding", teller):
         heard = replace(nightbook, tell=teller, watch=teller.watch)
         published = publishing.rebuild(heard, from_landing=arguments.from_landing)
     source = "the landing zone" if arguments.from_landing else "the lake"

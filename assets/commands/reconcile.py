@@ -9,7 +9,7 @@ from assets import publishing
 from assets.commands.export import day
 from assets.commands.who import me
 from assets.resources import Nightbook, program_version
-from pipelines.writer import the_writer
+from assets.writing import writing
 from warehouse.printable import printable, printable_lines
 from warehouse.reconcile import desk, signing
 from warehouse.reconcile.ledger import Notice, counted
@@ -41,7 +41,7 @@ def _init(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 
 def _run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     layout, now = nightbook.layout, nightbook.now()
-    with the_writer(layout, "reconciling", now):
+    with writing(nightbook, "reconciling"):
         ran = desk.run(
             layout.database,
             _folder(nightbook),
@@ -98,7 +98,7 @@ def _history(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 
 def _sign(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     now = nightbook.now()
-    with the_writer(nightbook.layout, "signing", now):
+    with writing(nightbook, "signing"):
         signed = desk.sign(
             _folder(nightbook),
             role=arguments.role,

@@ -17,7 +17,7 @@ from assets.resources import Nightbook
 from assets.sensors import look
 from pipelines import night, snapshots
 from pipelines.night import NeverLanded
-from pipelines.writer import the_writer
+from pipelines.writer import require_writable, the_puller
 from warehouse.layout import Layout
 from warehouse.printable import printable_lines
 
@@ -46,9 +46,12 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     elif night.landed_on(nightbook.layout, chosen) is None:
         dates = sorted({one.snapshot_date for one in snapshots.landed(nightbook.layout)})
         raise NeverLanded(chosen, today, dates)
-    # Who is busy is said before a run is begun that could only fail.
-    with the_writer(nightbook.layout, f"starting the book of {chosen}", nightbook.now()):
-        pass
+    doing = f"starting the book of {chosen}"
+    require_writable(nightbook.layout, doing)
+    if chosen == today:
+        # Who reads this very night already is said before a run is begun that could only fail.
+        with the_puller(nightbook.layout, doing, nightbook.now()):
+            pass
     if is_terminal():
         return take(nightbook, chosen, debug=arguments.debug)
     run_id = str(uuid.uuid4())

@@ -22,6 +22,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         )
         return 0
     books = {one.snapshot_id for one in snapshots.books(known).values()}
+    print(f"{nightbook.layout.home}\n")
     print(f"{'date':<12}{'snapshot':<18}{'state':<10}{'':<12}decided")
     for one in known:
         place = "book" if one.snapshot_id in books else _superseded(one)

@@ -25,4 +25,5 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         return DAMAGED
     nights = counted(len(snapshots.landed(layout)), "night")
     print(f"✓ {nights}: every byte of landing, lake and warehouse is as it was written.")
+    print(f"  {layout.home}")
     return 0

@@ -76,12 +76,17 @@ def test_exit_codes(nights: Keeper, words: tuple[str, ...], code: int) -> None:
 def test_an_empty_home_says_what_to_do(empty: Callable[..., Keeper]) -> None:
     """Before the first night every question is answered with how to take one."""
     keeper = empty()
+    for words in (("query", "select 1"), ("tables",), ("export",), ("snapshots",)):
+        said = keeper(*words)
+        assert said.code == 2
+        assert "nightbook run" in said.err
+    assert not keeper.home.exists()
+    keeper.layout.landing.mkdir(parents=True)
     for words in (("query", "select 1"), ("tables",), ("export",)):
         said = keeper(*words)
         assert said.code == 1
         assert "nightbook run" in said.err
     assert "nightbook run" in keeper("snapshots").out
-    assert not keeper.home.exists()
 
 
 def test_query_formats_keep_every_digit(nights: Keeper) -> None:

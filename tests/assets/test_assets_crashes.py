@@ -15,9 +15,12 @@ import pytest
 from assets import publishing
 from assets.instance import PROCESS, close_dead_runs
 from pipelines import landing, snapshots
-from pipelines.writer import the_writer
+from pipelines.flatten import Part, flatten_portfolios
+from pipelines.landing import Manifest
+from pipelines.writer import WriterBusy, the_puller, the_writer
 from tests.keeper import THIRD, Keeper, amounts_of
 from warehouse.layout import Layout
+from warehouse.progress import Say
 from warehouse.tables import BOOK
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +36,7 @@ def die(*_, **__):
 BY_HAND = f"""{START}
 from pipelines import night, settings
 from warehouse.layout import Layout
+from warehouse.progress import Say
 from warehouse.tables import BOOK
 chosen = settings.read(variables, api=True)
 manifest = night.take(chosen, now, "0")
@@ -99,16 +103,72 @@ def test_a_left_over_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
     assert copied.ask("select distinct snapshot_date from balances") == [(SECOND_DAY,)]
 
 
-def test_a_second_run_says_who_is_writing(copied: Keeper) -> None:
-    """While one run writes, another says who does and writes nothing, then works when it may."""
+def test_a_command_waits_a_little_and_says_for_whom(copied: Keeper) -> None:
+    """While one run writes, a person's command says who does, and changes nothing when it ends."""
     before = sorted(copied.home.rglob("*"))
     with the_writer(copied.layout, "publishing 2026-03-05", copied.sandbox.clock()):
-        for words in (("run",), ("rebuild",), ("accept", "20260305T021500Z")):
+        for words in (("rebuild",), ("accept", "20260305T021500Z"), ("prune", "--keep", "1")):
             said = copied(*words)
             assert said.code == 1
-            assert f"publishing 2026-03-05, process {os.getpid()}, since 2026-03-05" in said.err
+            holder = f"publishing 2026-03-05, process {os.getpid()}, since 2026-03-05"
+            assert f"waiting for: {holder}" in said.out + said.err
+            assert holder in said.err
             assert "This run wrote nothing" in said.err
     assert sorted(copied.home.rglob("*")) == before
+
+
+def test_a_night_is_read_whatever_else_is_done_in_its_home(copied: Keeper) -> None:
+    """A command that holds the writer's lock costs no night: it is landed, and the next makes it.
+
+    Who gives up says what is landed, and never that nothing was written.
+    """
+    with the_writer(copied.layout, "backing up", copied.sandbox.clock()):
+        said = copied.run(FIRST_DAY)
+    assert said.code == 1
+    assert f"waiting for: backing up, process {os.getpid()}" in said.out
+    assert f"of {FIRST_DAY} is landed, every byte of it" in said.err
+    assert "wrote nothing" not in said.out + said.err
+    assert snapshots.landed(copied.layout)[-1].state == snapshots.COMPLETE
+    assert copied("rebuild").code == 0
+    assert snapshots.landed(copied.layout)[-1].state == snapshots.ACCEPTED
+    rows = copied.ask(
+        "select portfolio_id, asset_id, venue_id, account_name, bucket, state, amount_text "
+        f"from history.balances where snapshot_date = '{FIRST_DAY}'"
+    )
+    assert sorted(rows) == amounts_of(FIRST_DAY)
+
+
+def test_a_run_holds_its_lock_from_its_first_step_that_writes_to_its_end(
+    copied: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two steps nobody else can write: what wants to is told which night is being made."""
+    told: list[str] = []
+
+    def flatten(layout: Layout, manifest: Manifest, say: Say) -> Part:
+        try:
+            with the_writer(layout, "sneaking in", copied.sandbox.clock()):
+                told.append("nobody held it")
+        except WriterBusy as busy:
+            told.append(busy.holder)
+        return flatten_portfolios(layout, manifest, say)
+
+    monkeypatch.setattr("pipelines.flatten.flatten_portfolios", flatten)
+    assert copied.run(FIRST_DAY).code == 0
+    assert [words.partition(",")[0] for words in told] == [f"flattening {FIRST_DAY}"]
+    with the_writer(copied.layout, "working on", copied.sandbox.clock()):
+        """The run is over, and so is its lock."""
+
+
+def test_a_living_pull_is_not_cleared_away(copied: Keeper) -> None:
+    """What another process is reading stays; what a dead one left half read goes."""
+    layout, now = copied.layout, copied.sandbox.clock()
+    half = layout.landing / str(FIRST_DAY) / ".20260306T021500Z.pulling"
+    half.mkdir(parents=True)
+    with the_puller(layout, f"taking the snapshot of {FIRST_DAY}", now):
+        assert copied("rebuild").code == 0
+        assert half.is_dir()
+    landing.sweep(layout)
+    assert not half.exists()
 
 
 @pytest.mark.parametrize("left", [0, 1, len(BOOK)])
@@ -135,6 +195,7 @@ import sys
 from pathlib import Path
 from assets.instance import alive
 from warehouse.layout import Layout
+from warehouse.progress import Say
 from warehouse.tables import BOOK
 with alive(Layout(Path(sys.argv[1]))) as name:
     print(name, flush=True)

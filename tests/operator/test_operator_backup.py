@@ -123,7 +123,7 @@ def test_nights_that_are_gone_are_missed(keeper: Keeper, backup: Path, *, is_the
 def test_an_empty_home_is_no_backup(shown: Sandbox, backup: Path, tmp_path: Path) -> None:
     """Of a home without nights, or one that was mistyped, nothing is written and nothing made."""
     keeper = Keeper(tmp_path / "mistyped", shown)
-    assert "mistyped holds no landed night" in refused(keeper, backup, 2).err
+    assert "no home of nightbook at" in keeper("backup", str(backup)).err
     assert not keeper.home.exists()
     (keeper.home / "landing").mkdir(parents=True)
     assert "mistyped holds no landed night" in refused(keeper, backup, 2).err

@@ -78,7 +78,9 @@ def test_status_of_a_run_that_failed(watched: Make) -> None:
 
 def test_status_of_an_empty_home(shown: Any, tmp_path: Path) -> None:
     """A home without nights is not wrong: it says what takes the first."""
-    code, said = lines(Keeper(tmp_path / "none", shown))
+    keeper = Keeper(tmp_path / "none", shown)
+    keeper.layout.landing.mkdir(parents=True)
+    code, said = lines(keeper)
     assert code == 0
     assert "nightbook run takes the first" in said["last night"]
 

@@ -1,0 +1,108 @@
+"""Homes that older nightbooks left are brought up by the first command that needs it."""
+
+import tarfile
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from pipelines import snapshots
+from tests.homes.__main__ import COMMITS, HOMES
+from tests.homes.world import SmallWorld
+from tests.keeper import Keeper, Sandbox, amounts_of, sandbox
+
+A_PERSON_MUST_DECIDE = 3
+FIRST, SECOND, HELD, TONIGHT = (date(2026, 3, day) for day in (3, 4, 5, 6))
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Sandbox]:
+    """A sandbox that serves the world of those homes."""
+    with sandbox() as shown:
+        shown.show(world=SmallWorld())
+        yield shown
+
+
+@pytest.fixture
+def older(served: Sandbox, tmp_path: Path) -> Callable[[str], Keeper]:
+    """The home that the code of a commit left."""
+
+    def unpack(commit: str) -> Keeper:
+        with tarfile.open(HOMES / f"{commit}.tar.xz") as tar:
+            tar.extractall(tmp_path / "home", filter="data")
+        served.clock.night(TONIGHT)
+        return Keeper(tmp_path / "home", served)
+
+    return unpack
+
+
+def has_book(keeper: Keeper, day: date) -> bool:
+    """Whether the warehouse has every amount of the world of a day, and no other."""
+    rows = keeper.ask(
+        "select portfolio_id, asset_id, venue_id, account_name, bucket, state, amount_text "
+        f"from history.balances where snapshot_date = '{day}'"
+    )
+    return sorted(rows) == amounts_of(day, SmallWorld())
+
+
+@pytest.mark.parametrize("commit", COMMITS)
+def test_the_first_night_of_a_newer_nightbook_brings_an_older_home_up(
+    commit: str, older: Callable[[str], Keeper]
+) -> None:
+    """It takes its own night, and older ones are made again as they were decided, and whole."""
+    keeper = older(commit)
+    said = keeper.run(TONIGHT)
+    assert (said.code, said.err) == (0, "")
+    assert "made again from the landing zone" in said.out
+    assert all(has_book(keeper, day) for day in (FIRST, SECOND, TONIGHT))
+    states = [one.state for one in snapshots.landed(keeper.layout)]
+    assert states == [snapshots.ACCEPTED, snapshots.ACCEPTED, snapshots.HELD, snapshots.ACCEPTED]
+    [(version,)] = keeper.ask("select upgraded_from from ops.build")
+    assert version.startswith("0.1.0, contract ")
+    assert keeper("reconcile", "status", "--as-of", str(SECOND)).code == A_PERSON_MUST_DECIDE
+    assert keeper("verify").code == 0
+
+
+@pytest.mark.parametrize("commit", [next(iter(COMMITS)), next(reversed(COMMITS))])
+@pytest.mark.parametrize("words", [("rebuild",), ("rebuild", "--from-landing")])
+def test_rebuild_brings_an_older_home_up(
+    commit: str, words: tuple[str, ...], older: Callable[[str], Keeper]
+) -> None:
+    """What the words of a failure advise helps: the same books, of this contract, verified."""
+    keeper = older(commit)
+    said = keeper(*words)
+    assert (said.code, said.err) == (0, "")
+    assert all(has_book(keeper, day) for day in (FIRST, SECOND))
+    assert keeper("verify").code == 0
+
+
+def test_an_older_home_is_no_damage(older: Callable[[str], Keeper]) -> None:
+    """Before it is brought up every byte is as the older nightbook wrote it, and verify says so."""
+    keeper = older(next(iter(COMMITS)))
+    assert keeper("verify").code == 0
+
+
+def test_an_upgrade_that_was_stopped_goes_on(older: Callable[[str], Keeper]) -> None:
+    """A night whose older manifest is gone and whose tables are half made is made by the next."""
+    keeper = older(next(reversed(COMMITS)))
+    first = snapshots.landed(keeper.layout)[0]
+    keeper.layout.manifest(first.snapshot_id).unlink()
+    keeper.layout.parquet("balances", FIRST, first.snapshot_id).unlink()
+    assert keeper.run(TONIGHT).code == 0
+    assert all(has_book(keeper, day) for day in (FIRST, SECOND, TONIGHT))
+
+
+def test_an_old_night_that_cannot_be_made_again_costs_no_other(
+    older: Callable[[str], Keeper],
+) -> None:
+    """Its damage is told with its file; tonight and the others are in the warehouse."""
+    keeper = older(next(reversed(COMMITS)))
+    [body] = keeper.layout.landing.glob(f"{FIRST}/*/0001-portfolios.json.zst")
+    body.chmod(0o640)
+    body.write_bytes(b"not what was landed")
+    said = keeper.run(TONIGHT)
+    assert said.code == 0
+    assert str(body) in said.out
+    assert not has_book(keeper, FIRST)
+    assert all(has_book(keeper, day) for day in (SECOND, TONIGHT))
