@@ -22,13 +22,23 @@ import msgspec
 import pyarrow as pa
 
 from pipelines import named, proved
+from pipelines.leftovers import sweep
 from pipelines.notices import Notice
 from pipelines.proved import Damaged
 from pipelines.stillness import Window
-from pipelines.writer import unheld
 from warehouse.layout import Layout, make_directory, sync_directory, written_aside
 
-__all__ = ["Answer", "Damaged", "Manifest", "Pulling", "body", "folders", "load", "sweep"]
+__all__ = [
+    "Answer",
+    "Damaged",
+    "Manifest",
+    "Pulling",
+    "body",
+    "folders",
+    "load",
+    "sweep",
+    "sweep_pulls",
+]
 
 MANIFEST = "manifest.json"
 IN_MEMORY = 8 * 1024 * 1024
@@ -238,35 +248,6 @@ def folders(layout: Layout) -> Iterator[Path]:
     for path in sorted(named.nights(layout), key=lambda night: night.name):
         if (path / MANIFEST).is_file():
             yield path
-
-
-def sweep(layout: Layout) -> list[Path]:
-    """Remove what a dead run left half pulled, and its scratch; returns what was removed.
-
-    The caller is the writer; what a living pull is reading is left to it.
-    """
-    with unheld(layout.pull_lock) as is_dead:
-        left = sweep_pulls(layout) if is_dead else []
-    scratch = [
-        *layout.landing.glob("*/*/.*.aside"),
-        *layout.lake.rglob(".*.aside"),
-        *layout.work.glob("*"),
-    ]
-    return left + _removed(scratch)
-
-
-def sweep_pulls(layout: Layout) -> list[Path]:
-    """Remove what dead pulls left, for the caller is the only one."""
-    return _removed(list(layout.landing.glob("*/.*.pulling")))
-
-
-def _removed(left: list[Path]) -> list[Path]:
-    for path in left:
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-    return left
 
 
 def body(layout: Layout, manifest: Manifest, answer: Answer) -> bytes | mmap.mmap:
