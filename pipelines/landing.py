@@ -22,7 +22,7 @@ import msgspec
 import pyarrow as pa
 
 from pipelines import named, proved
-from pipelines.leftovers import sweep
+from pipelines.leftovers import sweep, sweep_pulls
 from pipelines.notices import Notice
 from pipelines.proved import Damaged
 from pipelines.stillness import Window
