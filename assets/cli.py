@@ -63,6 +63,7 @@ class Command:
     module: str = field(default="")
 
 
+WHY = argument("--why", default="", help="kept on record; needed to change what was accepted")
 DATE = {"metavar": "YYYY-MM-DD", "default": None}
 MANY: dict[str, Any] = {"action": "append", "default": []}  # argparse never adds to the default
 COMMANDS = (
@@ -100,23 +101,21 @@ COMMANDS = (
         "what is in the warehouse: tables, views, macros, and what each column means",
         (argument("name", metavar="NAME", nargs="?", help="only this one, with its columns"),),
     ),
-    Command("snapshots", "every night with its state and reason"),
+    Command(
+        "snapshots",
+        "every night with its state and reason",
+        (argument("--lessons", action="store_true", help="what is known to be harmless"),),
+    ),
     Command(
         "accept",
-        "accept a held snapshot: it becomes its date's book",
-        (
-            argument("snapshot", metavar="ID"),
-            argument("--why", default="", help="kept on record"),
-        ),
+        "accept a held snapshot: the book of its date, and what held it holds no later one",
+        (argument("snapshot", metavar="ID"), WHY),
         "decide",
     ),
     Command(
         "reject",
-        "reject a held snapshot: the last book stays",
-        (
-            argument("snapshot", metavar="ID"),
-            argument("--why", default="", help="kept on record"),
-        ),
+        "reject a snapshot, also an accepted one (the last good book returns), or a lesson",
+        (argument("snapshot", metavar="ID"), WHY),
         "decide",
     ),
     Command(

@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pipelines import snapshots
+from pipelines.reasons import Reason
 from pipelines.snapshots import Decision, Snapshot
 from warehouse.contract import literal
 from warehouse.layout import DIGESTS, Layout, read_json
+from warehouse.query import QueryFailed
 from warehouse.query import run as ask
 from warehouse.versions import is_as_published
 
@@ -68,9 +70,48 @@ def _restored(layout: Layout, snapshot: Snapshot) -> str:
     if not rows:
         return ""
     state, by, at, reason = map(str, rows[0])
-    reasons = (reason,) if reason else ()
-    snapshots.decide(snapshot, state, by=by, at=datetime.fromisoformat(at), reasons=reasons)
+    causes = _reasons(layout, snapshot, "reasons", "is_teachable, share, is_known")
+    taught = _reasons(layout, snapshot, "lessons", "true, share, false", "taken_back_at is null")
+    if state == snapshots.ACCEPTED and by != snapshots.GUARDS and causes:
+        # What it was held for, so that it still counts as a night that was.
+        held = tuple(cause.told for cause in causes)
+        snapshot = snapshots.decide(
+            snapshot,
+            snapshots.HELD,
+            by=snapshots.GUARDS,
+            at=datetime.fromisoformat(at),
+            reasons=held,
+            causes=causes,
+        )
+        causes = ()
+    snapshots.decide(
+        snapshot,
+        state,
+        by=by,
+        at=datetime.fromisoformat(at),
+        reasons=(reason,) if reason else (),
+        causes=causes,
+        teaches=taught if state == snapshots.ACCEPTED else (),
+    )
     return (
         f"the decision on snapshot {snapshot.snapshot_id} was lost from the landing zone; it is "
         f"{state} again, by {by}, as the published warehouse says"
+    )
+
+
+def _reasons(
+    layout: Layout, snapshot: Snapshot, table: str, columns: str, where: str = "true"
+) -> tuple[Reason, ...]:
+    """The reasons of a snapshot as a published table of them has them."""
+    try:
+        rows = ask(
+            layout.database,
+            f"select reason_key, words, {columns} from ops.{table} "
+            f"where snapshot_id = {literal(snapshot.snapshot_id)} and {where} order by reason_key",
+        ).rows
+    except QueryFailed:  # published by a version that had none
+        return ()
+    return tuple(
+        Reason(str(key), str(words), bool(is_teachable), str(share), bool(is_known))
+        for key, words, is_teachable, share, is_known in rows
     )

@@ -28,6 +28,7 @@ def troubled(
     layout, now = nightbook.layout, nightbook.now()
     since = today - LOOK_BACK
     yield from _held(layout, known, since)
+    yield from _taken_back(layout, known, since)
     yield from _gaps(nightbook, known, today)
     yield from _unfinished(nightbook, [one for one in known if one.snapshot_date >= since], today)
     yield from _unpublished(layout, known, now - patience)
@@ -77,6 +78,28 @@ def _held(layout: Layout, known: list[Snapshot], since: date) -> Iterator[Alert]
             "\n".join((f"Snapshot {one.snapshot_id} waits for you. {stays}", *reasons)),
             str(one.folder),
             command(layout, "accept", one.snapshot_id) + "   (or reject)",
+        )
+
+
+def _taken_back(layout: Layout, known: list[Snapshot], since: date) -> Iterator[Alert]:
+    """Nights that were books and are none any more: whoever worked with one must hear of it."""
+    books = snapshots.books(known)
+    for one in known:
+        states = [decision.state for decision in one.decisions]
+        was_book = one.decision and states[-2:] == [snapshots.ACCEPTED, snapshots.REJECTED]
+        if one.decision is None or not was_book or one.snapshot_date < since:
+            continue
+        book = books.get(one.snapshot_date)
+        is_now = f"its book is {book.snapshot_id} again" if book else "it has no book: a gap"
+        files = "\n".join(one.decision.withdrawn)
+        yield Alert(
+            f"taken back:{one.snapshot_id}:{one.decision.at}",
+            f"the book of {one.snapshot_date} was taken back",
+            f"Snapshot {one.snapshot_id} was accepted, and was rejected by {one.decision.by}: "
+            f"{'; '.join(one.decision.reasons)}. Of that date, {is_now}. Made of it:"
+            f"\n{files or 'no file'}",
+            str(one.folder),
+            command(layout, "snapshots"),
         )
 
 

@@ -13,6 +13,7 @@ from assets.journal import WARNING, Tell
 from assets.progress import saying
 from assets.resources import Nightbook, program_version
 from pipelines import lake, landing, night, snapshots, verify
+from pipelines.reasons import Reason, shape_of
 from pipelines.sealing import Sealed
 from pipelines.snapshots import Snapshot
 from pipelines.upgrade import is_behind, make, unmade, upgraded_from
@@ -56,6 +57,7 @@ def refresh(nightbook: Nightbook, *, fresh: bool = False, known: Sealed | None =
                     shelf.digests,
                     _reconciled(layout),
                     upgraded_from(layout),
+                    decided=shelf.decided,
                 ),
                 version=_version(layout, now),
                 built_at=now,
@@ -115,7 +117,12 @@ def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
         raise refusal
     for snapshot in to_hold:
         snapshots.decide(
-            snapshot, snapshots.HELD, by=snapshots.GUARDS, at=now, reasons=refusal.problems
+            snapshot,
+            snapshots.HELD,
+            by=snapshots.GUARDS,
+            at=now,
+            reasons=refusal.problems,
+            causes=tuple(Reason(f"check: {shape_of(one)}", one) for one in refusal.problems),
         )
     lake.settle(layout)
 

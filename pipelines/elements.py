@@ -5,12 +5,13 @@ The API promises no order (4.6), so records are ordered by id: the same book giv
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from pipelines.notes import Notes, Reject
-from pipelines.texts import read, text_of
+from pipelines.shapes import Shape
+from pipelines.texts import Members, read, text_of
 
 BATCH_BYTES = 4 * 1024 * 1024
 
@@ -46,10 +47,13 @@ def id_of(raw: msgspec.Raw) -> str | None:
         return None
 
 
-def once(elements: Iterable[Element], notes: Notes, *, carries_money: bool) -> list[Element]:
+def once(
+    elements: Iterable[Element], notes: Notes, *, carries_money: bool, shape: Shape | None = None
+) -> list[Element]:
     """Each id once, ordered; repeated records are told in `ops.rejects`.
 
-    Records that repeat another one word for word are taken once. Where they differ nobody knows
+    Records that repeat another one word for word are taken once, also where only fields differ
+    that a `shape` does not have: those are in no row. Where they differ otherwise nobody knows
     which is right: with money in them none is taken, otherwise the first by content is.
     """
     found: dict[str | None, list[Element]] = {}
@@ -58,27 +62,56 @@ def once(elements: Iterable[Element], notes: Notes, *, carries_money: bool) -> l
     kept = found.pop(None, [])
     for _, several in sorted((str(identity), several) for identity, several in found.items()):
         if len(several) > 1:
-            kept += _settled(several, notes, carries_money=carries_money)
+            kept += _settled(several, notes, shape, carries_money=carries_money)
         else:
             kept += several
     return kept
 
 
-def _settled(several: list[Element], notes: Notes, *, carries_money: bool) -> list[Element]:
+def _settled(
+    several: list[Element], notes: Notes, shape: Shape | None, *, carries_money: bool
+) -> list[Element]:
     texts = sorted((_canonical(one.raw), one.request_no, one.number, one) for one in several)
     first, rest = texts[0], texts[1:]
-    differ = any(text != first[0] for text, *_ in rest)
+    differ = any(text != first[0] for text, *_ in rest) and _differ(several, shape)
     refused = texts if differ and carries_money else rest
     for text, request_no, number, element in refused:
         same = f"repeats the id of data[{first[2]}]"
-        if text == first[0] and not differ:
-            reason, money = f"{same} and is the same: taken once", False
+        if not differ:
+            words = "is the same" if text == first[0] else "differs in unknown fields alone"
+            reason, money = f"{same} and {words}: taken once", False
         else:
             taken = "none of them is taken" if carries_money else "the first by content is taken"
             reason, money = f"{same} and differs: {taken}", carries_money
         value = bytes(element.raw).decode()
         notes.rejects.append(Reject(request_no, f"data[{number}]", reason, value, money))
     return [] if differ and carries_money else [first[3]]
+
+
+def _differ(several: list[Element], shape: Shape | None) -> bool:
+    """Whether records of one id differ in what is read of them."""
+    if shape is None:
+        return True
+    try:
+        trees = [_known(read(bytes(element.raw)), shape) for element in several]
+        return len({text_of(tree, canonical=True) for tree in trees}) > 1
+    except (ValueError, RecursionError):
+        return True
+
+
+def _known(value: Any, shape: Shape) -> Any:
+    """A record without the fields that its shape does not have; a balance may have any."""
+    if isinstance(value, list):
+        return [_known(element, shape) for element in value]
+    if not isinstance(value, Members) or shape.name == "Balance":
+        return value
+    return Members(
+        [
+            (name, member if (inner := shape.fields[name].shape) is None else _known(member, inner))
+            for name, member in value.pairs
+            if name in shape.fields
+        ]
+    )
 
 
 def _canonical(raw: msgspec.Raw) -> str:

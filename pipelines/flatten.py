@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines import control, counting, landing, portfolios, resources, venues
+from pipelines import control, counting, landing, portfolios, resources, shapes, venues
 from pipelines.carrying import Carry, nothing
 from pipelines.counting import Totals
 from pipelines.edge import protocol, wholeness
@@ -50,7 +50,7 @@ def portfolio_tables(
 ) -> tuple[list[Element], dict[str, Written]]:
     """Stage the five tables of portfolios; returns the landed records and what was written."""
     found = _elements(layout, manifest, manifest.answered("list_portfolios"), notes)
-    kept = once(found, notes, carries_money=True)
+    kept = once(found, notes, carries_money=True, shape=shapes.PORTFOLIO)
     with _staged(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
         read = portfolios.resource(manifest.snapshot_date)
         told = Tally(say, len(kept), "portfolios", ROWS)

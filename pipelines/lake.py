@@ -5,14 +5,14 @@ book's files lie in `lake/<table>/snapshot_date=.../`, one per date, so that any
 the folders; those of nights that are not a book stay staged.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from pipelines import flatten, guards, landing, sealing, snapshots
-from pipelines.guards import Facts
+from pipelines import dating, deciding, flatten, guards, landing, lessons, sealing, snapshots
+from pipelines.facts import Facts, Night, Shape
 from pipelines.landing import Manifest
 from pipelines.proved import Damaged
 from pipelines.sealing import Sealed, seal
@@ -30,13 +30,14 @@ Row = dict[str, Any]
 class Shelf:
     """What a warehouse is to hold: books as (date, snapshot id, files), nightly files, rows.
 
-    `digests` have the SHA-256 of each of those files.
+    `digests` have the SHA-256 of each of those files, `decided` the rows of `ops.DECIDED`.
     """
 
     books: tuple[tuple[date, str, Mapping[str, Path]], ...]
     nightly: Mapping[str, tuple[Path, ...]]
     snapshots: tuple[Row, ...]
     digests: Mapping[Path, str]
+    decided: Mapping[str, list[Row]]
 
 
 def judge(known: Sealed, manifest: Manifest, *, at: datetime) -> Snapshot:
@@ -45,20 +46,37 @@ def judge(known: Sealed, manifest: Manifest, *, at: datetime) -> Snapshot:
     if snapshot.decisions:
         return snapshot
     content = known.of(manifest.snapshot_id)
-    failed = flatten.failed_venues(manifest)
-    reasons = guards.judge(
+    landed = snapshots.landed(known.layout)
+    found = guards.judge(
         Facts.of(content["facts"]),
         sealing.facts_before(known, manifest),
-        money_rejects=content["money_rejects"],
+        _night(content, manifest, dating.doubts(manifest, landed)),
+    )
+    reasons = lessons.compared(found, landed)
+    is_held = not all(reason.is_known for reason in reasons)
+    return snapshots.decide(
+        snapshot,
+        snapshots.HELD if is_held else snapshots.ACCEPTED,
+        by=snapshots.GUARDS,
+        at=at,
+        reasons=tuple(reason.told for reason in reasons),
+        causes=reasons,
+    )
+
+
+def _night(content: Row, manifest: Manifest, date_doubts: Sequence[str]) -> Night:
+    failed = flatten.failed_venues(manifest)
+    return Night(
+        rejects=tuple(Shape(**shape) for shape in content.get("money_shapes", ())),
         differing_totals=content["differing_totals"],
-        venues=(len(failed), len(flatten.whole_venues(manifest) | failed)),
+        venues=len(flatten.whole_venues(manifest) | failed),
+        failed=sorted(failed),
         emptied=content.get("emptied", ()),
         notices=manifest.notices,
         signs=manifest.signs,
         window=manifest.window,
+        date_doubts=date_doubts,
     )
-    state = snapshots.HELD if reasons else snapshots.ACCEPTED
-    return snapshots.decide(snapshot, state, by=snapshots.GUARDS, at=at, reasons=reasons)
 
 
 def settle(layout: Layout) -> None:
@@ -124,7 +142,7 @@ def shelf(manifests: Sealed) -> Shelf:
         for one in here
         for name, written in _written(sealed[one.snapshot_id]).items()
     }
-    return Shelf(chosen, nightly, rows, digests)
+    return Shelf(chosen, nightly, rows, digests, deciding.rows(known))
 
 
 def _require_landed(layout: Layout, sealed: Row, known: set[str]) -> None:

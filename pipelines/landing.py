@@ -83,7 +83,8 @@ class Manifest:
     manifests have notices alone). `stored` has the SHA-256 of each file as it lies there,
     compressed: some bits of a compressed file may change without changing what it says.
     `started_at` is by the corrected clock, and `machine_started_at` the same moment by this
-    machine's own; None where nobody noted it.
+    machine's own; None where nobody noted it. `follows` is the newest night that was landed before
+    and is a book or may become one.
     """
 
     snapshot_id: str
@@ -100,6 +101,7 @@ class Manifest:
     window: Window = field(default_factory=Window)
     machine_started_at: str | None = None
     signs: tuple[Notice, ...] = ()
+    follows: str | None = None
 
     @property
     def machine_date(self) -> date:
@@ -133,6 +135,7 @@ class Pulling:
         self.machine_started_at = started_at.astimezone(UTC).replace(microsecond=0)
         self.skew: timedelta | None = None
         self._date(started_at)
+        self.follows: str | None = None
         self._aside = self.folder.with_name(f".{self.snapshot_id}.pulling")
         self._stored: dict[str, str] = {}
         shutil.rmtree(self._aside, ignore_errors=True)
@@ -189,6 +192,7 @@ class Pulling:
             window or Window(),
             self.machine_started_at.isoformat(),
             signs,
+            self.follows,
         )
         content = asdict(manifest) | {"snapshot_date": manifest.snapshot_date.isoformat()}
         proved.write(self._aside / MANIFEST, content)

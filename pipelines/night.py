@@ -82,6 +82,7 @@ def take(
     with the_puller(layout, f"taking the snapshot of {business_date(settings, begun)}", begun):
         _sweep(layout, begun)
         pulling = Pulling(layout, begun, settings.timezone)
+        pulling.follows = snapshots.newest(layout)
         try:
             with connect(
                 access.url,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pipelines.edge.wholeness import Sign
+from pipelines.reasons import Reason, shape_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,8 @@ class Noticing:
         )
 
 
-def sentences(texts: Iterable[str], signs: Iterable[Notice]) -> Iterator[str]:
-    """Return why a night with these notices is held: one sentence for each sign, not each answer.
+def reasons(texts: Iterable[str], signs: Iterable[Notice]) -> Iterator[Reason]:
+    """Return why a night with these notices is held: one reason for each sign, not each answer.
 
     `signs` tell how many answers showed what; a text that none of them has (that of an older
     manifest) is told as it is.
@@ -67,9 +68,10 @@ def sentences(texts: Iterable[str], signs: Iterable[Notice]) -> Iterator[str]:
         count = sum(notice.answers for notice in several)
         operations = ", ".join(sorted(notice.operation for notice in several))
         example = min(notice.example for notice in several)
-        yield _sentence(count, f"{place}: {words} (in {operations}, like {example})")
+        told = _sentence(count, f"{place}: {words} (in {operations}, like {example})")
+        yield Reason(f"notice: {shape_of(f'{place}: {words}')}", told, is_teachable=True)
     for text in sorted(rest):
-        yield _sentence(1, text)
+        yield Reason(f"notice: {shape_of(text)}", _sentence(1, text), is_teachable=True)
 
 
 def _sentence(count: int, what: str) -> str:

@@ -8,15 +8,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines import amounts, defects, guards, proved, snapshots
+from pipelines import amounts, defects, flatten, measures, proved, slices, snapshots
+from pipelines.facts import Facts
 from pipelines.flatten import Part
-from pipelines.guards import Facts
 from pipelines.landing import Manifest
 from warehouse.contract import Table
 from warehouse.lake_contract import lake_contract
@@ -35,21 +36,17 @@ def seal(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> None:
         table.name: asdict(_write_nightly(layout, manifest, table, rows))
         for table, rows in _nightly_rows(manifest, parts)
     }
-    before = facts_before(Sealed(layout), manifest, last=1)
     facts = _facts(layout, manifest, parts)
-    facts |= {"drops": guards.drops(Facts.of(facts), before[-1] if before else None)}
+    compared = measures.bases(facts_before(Sealed(layout), manifest, last=2))
+    facts |= {"drops": _least_moved(Facts.of(facts), compared)}
+    facts |= {"slices": _slices(layout, manifest, compared)}
     content = {
         "snapshot_id": manifest.snapshot_id,
         "snapshot_date": manifest.snapshot_date.isoformat(),
         "tables": parts["portfolios"]["tables"] | parts["venues"]["tables"],
         "nightly": nightly,
         "facts": facts,
-        "money_rejects": [
-            one["path"]
-            for part in parts.values()
-            for one in part["rejects"]
-            if one["carries_money"]
-        ],
+        "money_shapes": [asdict(shape) for shape in defects.money_shapes(manifest, parts)],
         "differing_totals": [
             f"{one['table_name']} {one['measure']} {one['asset_id']} {one['bucket']}".strip()
             for part in parts.values()
@@ -90,12 +87,48 @@ class Sealed:
 def facts_before(known: Sealed, manifest: Manifest, last: int = 0) -> list[Facts]:
     """The facts of the nights before it, as they stood when it was taken, oldest first.
 
-    With `last` only of that many, so that no more manifests are read.
+    With `last` only back to so many that were not suspect, so that no more manifests are read.
     """
     layout, moment = known.layout, datetime.fromisoformat(manifest.finished_at)
     before = snapshots.accepted_before(snapshots.landed(layout), manifest.snapshot_id, moment)
-    here = [one.snapshot_id for one in before if layout.manifest(one.snapshot_id).is_file()]
-    return [Facts.of(known.of(one)["facts"]) for one in here[-last:]]
+    here = [one for one in before if layout.manifest(one.snapshot_id).is_file()]
+    sure = [place for place, one in enumerate(here) if not one.is_suspect_at(moment)]
+    first = sure[-last] if last and len(sure) >= last else 0
+    return [
+        Facts.of(
+            known.of(one.snapshot_id)["facts"],
+            one.snapshot_id,
+            is_suspect=one.is_suspect_at(moment),
+        )
+        for one in here[first:]
+    ]
+
+
+def _least_moved(facts: Facts, compared: list[Facts]) -> dict[str, str]:
+    """What a night teaches: its moves against the book that it is most like."""
+    found = [measures.drops(facts, base) for base in compared]
+    return min(found, key=lambda drops: max(map(Decimal, drops.values())), default={})
+
+
+def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[str, list[Row]]:
+    """The slices that moved as one against each book that it is compared with."""
+    now = layout.staged("balances", manifest.snapshot_id)
+    found: dict[str, list[Row]] = {}
+    for base in compared:
+        before = _balances(layout, base.snapshot_id)
+        if before is not None:  # pruned since: this is a rebuild, and it was judged long ago
+            found[base.snapshot_id] = [asdict(one) for one in slices.moves(before, now)]
+    return found
+
+
+def _balances(layout: Layout, snapshot_id: str) -> Path | None:
+    """Where the balances of an accepted night lie."""
+    day = snapshots.find(layout, snapshot_id).snapshot_date
+    places = (
+        layout.parquet("balances", day, snapshot_id),
+        layout.staged("balances", snapshot_id),
+    )
+    return next((path for path in places if path.is_file()), None)
 
 
 def portfolios_before(layout: Layout, snapshot_id: str, moment: datetime) -> dict[str, bool]:
@@ -120,7 +153,17 @@ def _facts(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> Row
         "money": _money(layout, manifest.snapshot_id),
         "drops": {},
         "everywhere": defects.everywhere(manifest, parts),
+        "accounts": _accounts(layout, manifest.snapshot_id),
+        "unread": sorted({*flatten.failed_venues(manifest), *parts["venues"]["stale_venues"]}),
     }
+
+
+def _accounts(layout: Layout, snapshot_id: str) -> dict[str, int]:
+    """How many accounts there are of every asset."""
+    path = layout.staged("accounts", snapshot_id)
+    with pq.ParquetFile(path, read_dictionary=["asset_id"]) as file:
+        counted = pc.value_counts(file.read(["asset_id"])["asset_id"].combine_chunks())
+    return {one["values"]: one["counts"] for one in counted.to_pylist()}
 
 
 def _money(layout: Layout, snapshot_id: str) -> dict[str, bool]:

@@ -44,6 +44,18 @@ class Book:
     failed: frozenset[str] = frozenset()
 
 
+def small(amount: str = "1") -> Book:
+    """A book with a bit of everything: a portfolio, a position, an account, an amount, a venue."""
+    times = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
+    account = {"venueId": "v1", "name": "main", "balance": {"margin": {"locked": amount}}}
+    position = {"assetId": "BTC", "isCustomAsset": False, "accounts": [account]}
+    words = {"displayName": "Venue", "tradingStatus": "trading", "type": ["otc"]}
+    return Book(
+        [{"id": "p1", "resource": "portfolio", "name": "P", "positions": [position], **times}],
+        [{"id": "v1", "resource": "venue", **words, **times}],
+    )
+
+
 def land(layout: Layout, book: Book, started: datetime = STARTED, zone: str = "UTC") -> Manifest:
     """Land a night as a pull would."""
     pulling = landing.Pulling(layout, started, ZoneInfo(zone))

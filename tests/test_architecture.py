@@ -19,6 +19,7 @@ ARROWS = {
         "warehouse.contract",
         "warehouse.lake_contract",
         "warehouse.tables",
+        "warehouse.decided",
         "warehouse.ops",
         "warehouse.layout",
         "warehouse.parquet",

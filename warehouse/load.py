@@ -19,6 +19,7 @@ from duckdb import DuckDBPyConnection
 
 from warehouse import draft
 from warehouse.contract import Table, literal, quoted
+from warehouse.decided import DECIDED
 from warehouse.layout import digest_of
 from warehouse.ops import CONTROL_TOTALS, GAPS, NIGHTLY, SNAPSHOTS
 from warehouse.parquet import rows_batch
@@ -59,6 +60,7 @@ class Contents:
     `digests` have the SHA-256 of each file: one that differs is not loaded. `reconciled` has rows
     of `reconcile.tables.RECONCILED` by table; where it is None, those tables stay as they are.
     `upgraded_from` is by what the lake was made before it was made again, where it was.
+    `decided` has rows of `ops.DECIDED` by table.
     """
 
     books: tuple[Book, ...]
@@ -67,6 +69,7 @@ class Contents:
     digests: Mapping[Path, str] = field(default_factory=dict)
     reconciled: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
     upgraded_from: str | None = None
+    decided: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         chosen = {row["snapshot_id"] for row in self.snapshots if row["is_book"]}
@@ -216,6 +219,8 @@ def fill_snapshots(connection: DuckDBPyConnection, contents: Contents) -> None:
     rows = sorted(contents.snapshots, key=lambda row: str(row["snapshot_id"]))
     fill(connection, SNAPSHOTS, rows)
     fill(connection, GAPS, _gaps(rows))
+    for table in DECIDED:
+        fill(connection, table, contents.decided.get(table.name, ()))
 
 
 def fill_reconciled(connection: DuckDBPyConnection, contents: Contents) -> None:

@@ -4,24 +4,10 @@
 made when the warehouse is built, from the manifests and from the checks.
 """
 
-from functools import partial
-
-from warehouse.contract import Column, Kind, Table
+from warehouse.contract import Table
+from warehouse.decided import DECIDED
+from warehouse.ops_columns import SNAPSHOT_ID, count, day, flag, moment, ordinal, text
 from warehouse.tables import SNAPSHOT_DATE
-
-
-def _ours(kind: Kind, name: str, meaning: str, *, nullable: bool = False) -> Column:
-    return Column(name, kind, "nightbook", meaning, nullable)
-
-
-text = partial(_ours, Kind.TEXT)
-flag = partial(_ours, Kind.FLAG)
-ordinal = partial(_ours, Kind.ORDINAL)
-count = partial(_ours, Kind.COUNT)
-day = partial(_ours, Kind.DAY)
-moment = partial(_ours, Kind.MOMENT)
-
-SNAPSHOT_ID = text("snapshot_id", "The snapshot: its UTC start, like 20261120T021500Z.")
 
 REQUESTS = Table(
     "requests",
@@ -170,7 +156,11 @@ SNAPSHOTS = Table(
             nullable=True,
         ),
         moment("decided_at", "When that was, UTC.", nullable=True),
-        text("reason", "Why it is held, accepted by hand or rejected; empty when all was well."),
+        text(
+            "reason",
+            "Why it is held, accepted by hand or rejected, or what of it is known to be harmless: "
+            "see ops.reasons. Empty when all was well.",
+        ),
         ordinal("request_count", "Requests made."),
         ordinal("failed_request_count", "Requests given up: venues that could not be read."),
         count("byte_count", "Bytes received, decoded."),
@@ -264,5 +254,5 @@ NIGHTLY: tuple[Table, ...] = (
     LISTINGS,
     CONTROL_TOTALS,
 )
-BUILT: tuple[Table, ...] = (SNAPSHOTS, CHECKS, GAPS, BUILD)
+BUILT: tuple[Table, ...] = (SNAPSHOTS, *DECIDED, CHECKS, GAPS, BUILD)
 OPS: tuple[Table, ...] = NIGHTLY + BUILT

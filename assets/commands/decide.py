@@ -1,45 +1,108 @@
-"""`nightbook accept ID` and `nightbook reject ID`: a person decides on a held night."""
+"""`nightbook accept ID` and `nightbook reject ID`: a person decides on a night, or on a lesson."""
 
 import argparse
+import re
 from datetime import date
 
-from assets import publishing
-from assets.commands.terminal import typed
+from assets import publishing, withdrawing
+from assets.commands.terminal import counted, typed
 from assets.commands.who import me
 from assets.resources import Nightbook
 from assets.writing import writing
-from pipelines import lake, night, snapshots
+from pipelines import lake, lessons, night, snapshots
+from pipelines.snapshots import Snapshot
+from warehouse.layout import Layout
 from warehouse.printable import printable
 
 STATES = {"accept": snapshots.ACCEPTED, "reject": snapshots.REJECTED}
+_LESSON = re.compile(r"[0-9a-f]{8}")
 
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Record the decision and publish; says what the book of the date is now."""
+    if arguments.command == "reject" and _LESSON.fullmatch(arguments.snapshot):
+        return _take_back(arguments, nightbook)
+    layout, state = nightbook.layout, STATES[arguments.command]
+    before = snapshots.find(layout, arguments.snapshot)
+    if not snapshots.require_decidable(before, state, why=arguments.why):
+        print(f"{before.snapshot_id} is {state} already: nothing was to be done.")
+        print(_book(layout, before))
+        return 0
+    snapshot = _decided(arguments, nightbook)
+    print(f"{snapshot.snapshot_id} is {snapshot.state}. {_book(layout, snapshot)}")
+    held = snapshot.decision if snapshot.state == snapshots.HELD else None
+    for reason in held.reasons if held else ():
+        print(f"  {printable(reason)}")
+    if snapshot.state != state:
+        return 1
+    if snapshot.state == snapshots.ACCEPTED:
+        _tell_lessons(snapshot)
+        print(_next(nightbook, snapshot.snapshot_date))
+    else:
+        _tell_withdrawn(layout, before, snapshot)
+    return 0
+
+
+def _decided(arguments: argparse.Namespace, nightbook: Nightbook) -> Snapshot:
+    """Decide as the writer, publish, and mark what was made of a night that is taken back."""
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, f"{arguments.command} {arguments.snapshot}"):
         publishing.remake(nightbook)
-        snapshots.decide_by_hand(
+        before = snapshots.find(layout, arguments.snapshot)
+        is_taken_back = before.state == snapshots.ACCEPTED
+        snapshot = snapshots.decide_by_hand(
             layout,
             arguments.snapshot,
             STATES[arguments.command],
             by=me(),
             at=now,
             why=arguments.why,
+            withdrawn=withdrawing.made_of(layout, before) if is_taken_back else (),
         )
+        if is_taken_back and snapshot.decision is not None:
+            withdrawing.mark(layout, snapshot, snapshot.decision)
         lake.settle(layout)
         publishing.refresh(nightbook)
-    snapshot = snapshots.find(layout, arguments.snapshot)
+    return snapshots.find(layout, arguments.snapshot)
+
+
+def _book(layout: Layout, snapshot: Snapshot) -> str:
     book = snapshots.books(snapshots.landed(layout)).get(snapshot.snapshot_date)
     is_now = f"its book is {book.snapshot_id}" if book else "it has no book: a gap"
-    print(f"{snapshot.snapshot_id} is {snapshot.state}. {snapshot.snapshot_date}: {is_now}.")
-    held = snapshot.decision if snapshot.state == snapshots.HELD else None
-    for reason in held.reasons if held else ():
-        print(f"  {printable(reason)}")
-    if snapshot.state != STATES[arguments.command]:
-        return 1
-    if snapshot.state == snapshots.ACCEPTED:
-        print(_next(nightbook, snapshot.snapshot_date))
+    return f"{snapshot.snapshot_date}: {is_now}."
+
+
+def _tell_lessons(snapshot: Snapshot) -> None:
+    """What accepting it has taught, and how each is taken back."""
+    taught = [one for one in lessons.taught([snapshot]) if one.taken_back is None]
+    if taught:
+        print("Known to be harmless from now on; nightbook reject LESSON takes it back:")
+    for lesson in taught:
+        print(f"  {lesson.name}  {printable(lesson.reason.words)}")
+
+
+def _tell_withdrawn(layout: Layout, before: Snapshot, snapshot: Snapshot) -> None:
+    """What was made of a night that is taken back, and what it had taught."""
+    gone = [one for one in lessons.taught([before]) if one.taken_back is None]
+    for lesson in gone:
+        print(f"No longer known to be harmless: {lesson.name} {printable(lesson.reason.words)}")
+    files = snapshot.decision.withdrawn if snapshot.decision else ()
+    if files:
+        one = counted(len(files), "file")
+        print(f"{one} made of it, each marked by a note beside it (and in ops.withdrawn):")
+    for file in files:
+        print(f"  {printable(str(layout.home / file))}")
+
+
+def _take_back(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+    """Let what was known to be harmless hold nights again."""
+    layout, now = nightbook.layout, nightbook.now()
+    name = arguments.snapshot
+    with writing(nightbook, f"reject {name}"):
+        publishing.remake(nightbook)
+        gone = lessons.take_back(layout, name, by=me(), at=now, why=arguments.why)
+        publishing.refresh(nightbook)
+    print(f"{name} is taken back, it holds a night again: {printable(gone[-1].reason.words)}")
     return 0
 
 

@@ -2,10 +2,12 @@
 
 import argparse
 import textwrap
+from collections.abc import Sequence
 
-from assets.commands.terminal import typed, width
+from assets.commands.terminal import counted, typed, width
 from assets.resources import Nightbook
-from pipelines import snapshots
+from pipelines import lessons, snapshots
+from pipelines.snapshots import Snapshot
 from warehouse.printable import printable
 
 A_PERSON_MUST_DECIDE = 3
@@ -13,7 +15,6 @@ A_PERSON_MUST_DECIDE = 3
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """List the nights, newest last; exit code 3 while one of them waits for a decision."""
-    del arguments
     known = snapshots.landed(nightbook.layout)
     if not known:
         print(
@@ -21,6 +22,8 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             "Take one: nightbook run (or try: nightbook demo)"
         )
         return 0
+    if arguments.lessons:
+        return _lessons(known)
     books = {one.snapshot_id for one in snapshots.books(known).values()}
     print(f"{nightbook.layout.home}\n")
     print(f"{'date':<12}{'snapshot':<18}{'state':<10}{'':<12}decided")
@@ -41,6 +44,12 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
                     subsequent_indent=" " * 14,
                 )
             )
+    in_force = [one for one in lessons.taught(known) if one.taken_back is None]
+    if in_force:
+        count = counted(len({one.name for one in in_force}), "thing")
+        print(
+            f"\nKnown to be harmless: {count}. List: {typed(nightbook.layout)} snapshots --lessons"
+        )
     held = [one.snapshot_id for one in known if one.state == snapshots.HELD]
     if held:
         print(f"\nDecide: {typed(nightbook.layout)} accept {held[-1]} --why '...'   (or reject)")
@@ -49,3 +58,22 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 
 def _superseded(one: snapshots.Snapshot) -> str:
     return "superseded" if one.state == snapshots.ACCEPTED else ""
+
+
+def _lessons(known: Sequence[Snapshot]) -> int:
+    """List what is known to be harmless, who taught it, and what was taken back."""
+    taught = lessons.taught(known)
+    if not taught:
+        print("Nothing was accepted yet that later nights are let through for.")
+    for lesson in taught:
+        state = "taken back" if lesson.taken_back else "in force"
+        made = lesson.taken_back or lesson.taught
+        at = made.at[:16].replace("T", " ")
+        print(
+            f"{lesson.name}  {state:<12}{lesson.snapshot.snapshot_id}  {at} by {printable(made.by)}"
+        )
+        words = printable(lesson.reason.words)
+        print(textwrap.fill(words, width(), initial_indent=" " * 10, subsequent_indent=" " * 12))
+    if any(lesson.taken_back is None for lesson in taught):
+        print("\nTake one back: nightbook reject LESSON --why '...'")
+    return 0

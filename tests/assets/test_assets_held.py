@@ -1,6 +1,7 @@
 """Nights that must not become the book: held, told, decided by a person."""
 
 import json
+import re
 import shlex
 import shutil
 from datetime import date, timedelta
@@ -10,6 +11,7 @@ from typing import NamedTuple
 import dagster as dg
 import pytest
 
+from pipelines.reasons import Reason
 from tests.keeper import THIRD, Keeper, Said
 
 EMPTY, VANISHED, BROKEN, DOWN, LAST = (THIRD + timedelta(days=n) for n in range(1, 6))
@@ -161,7 +163,7 @@ def test_dagster_shows_the_night_as_not_accepted(bad: Bad) -> None:
 
 
 def test_accept_publishes_the_held_night(after: Keeper) -> None:
-    """An accepted night is the book of its date, on record with who and why; not a second time."""
+    """An accepted night is the book of its date, on record with who and why; once more is done."""
     snapshot_id = held(after, VANISHED)
     said = after("accept", snapshot_id, "--why", "the fund was closed")
     assert (said.code, said.err) == (0, "")
@@ -173,8 +175,9 @@ def test_accept_publishes_the_held_night(after: Keeper) -> None:
     assert after.ask(query) == [("accepted", True, "the fund was closed")]
     assert VANISHED not in {day for (day,) in after.ask("select snapshot_date from ops.gaps")}
     again = after("accept", snapshot_id)
-    assert (again.code, again.out) == (2, "")
-    assert "is accepted, so it cannot be accepted" in again.err
+    assert (again.code, again.err) == (0, "")
+    assert "is accepted already: nothing was to be done" in again.out
+    assert after.ask(query) == [("accepted", True, "the fund was closed")]
 
 
 @pytest.mark.parametrize("is_today", [True, False])
@@ -203,7 +206,7 @@ def test_no_name_of_the_api_moves_the_cursor(
     """Reasons with controls in them, from the API or typed, are printed with the controls seen."""
     evil = "the total of A\x1b[2J\x1b]0;owned\x07\x9b2J\u202e fell"
     seen = r"A\x1b[2J\x1b]0;owned\x07\x9b2J\u202e fell"
-    monkeypatch.setattr("pipelines.guards.judge", lambda *_, **__: (evil,))
+    monkeypatch.setattr("pipelines.guards.judge", lambda *_, **__: (Reason("evil", evil),))
     monkeypatch.setenv("COLUMNS", "100")
     taken = after.run(LAST)
     assert taken.code == 3
@@ -221,7 +224,7 @@ def test_no_name_of_the_api_moves_the_cursor(
 
 
 def test_reject_keeps_the_last_book(after: Keeper) -> None:
-    """A rejected night is no book and stays on record; it cannot be decided a second time."""
+    """A rejected night is no book and stays on record; to accept it after all needs a reason."""
     before = after.history()
     snapshot_id = held(after, EMPTY)
     said = after("reject", snapshot_id)
@@ -229,17 +232,67 @@ def test_reject_keeps_the_last_book(after: Keeper) -> None:
     assert after.history() == before
     query = f"select state, is_book from ops.snapshots where snapshot_id = '{snapshot_id}'"
     assert after.ask(query) == [("rejected", False)]
-    for word in ("accept", "reject"):
-        again = after(word, snapshot_id)
-        assert again.code == 2
-        assert "is rejected, so it cannot be" in again.err
+    again = after("reject", snapshot_id)
+    assert (again.code, again.err) == (0, "")
+    assert "is rejected already" in again.out
+    again = after("accept", snapshot_id)
+    assert again.code == 2
+    assert "is rejected, and people may have worked with that: say why" in again.err
+
+
+def test_an_accepted_night_can_be_taken_back(after: Keeper) -> None:
+    """With a reason, its date has no book again, and what was made of it is marked and named."""
+    before = after.history()
+    snapshot_id = held(after, BROKEN)
+    taught = after("accept", snapshot_id, "--why", "it is only one").out
+    [lesson] = re.findall(r"^  ([0-9a-f]{8})  ", taught, re.MULTILINE)
+    assert lesson in after("snapshots", "--lessons").out
+    assert after("export", "--as-of", str(BROKEN)).code == 0
+    [file] = after.layout.exports.glob(f"*{BROKEN}*.xlsx")
+    bare = after("reject", snapshot_id)
+    assert (bare.code, bare.out) == (2, "")
+    assert "say why" in bare.err
+    said = after("reject", snapshot_id, "--why", "the amount was real")
+    assert (said.code, said.err) == (0, "")
+    assert f"{BROKEN}: it has no book: a gap" in said.out
+    assert str(file) in said.out
+    assert f"No longer known to be harmless: {lesson}" in said.out
+    assert snapshot_id in file.with_name(f"{file.name}.rejected.txt").read_text()
+    assert after.history() == before
+    assert after.ask(
+        f"select state, is_book, reason from ops.snapshots where snapshot_id = '{snapshot_id}'"
+    ) == [("rejected", False, "the amount was real")]
+    withdrawn = after.ask("select file, reason from ops.withdrawn")
+    assert (f"exports/{file.name}", "the amount was real") in withdrawn
+    assert all(after.home.joinpath(f"{name}.rejected.txt").is_file() for name, _ in withdrawn)
+    query = "select lesson_id, taken_back_at is not null from ops.lessons"
+    assert after.ask(query) == [(lesson, True)]
+    assert after("reject", snapshot_id).code == 0
+    assert after("verify").code == 0
+
+
+def test_what_was_accepted_once_is_known_and_can_be_taken_back(after: Keeper) -> None:
+    """The same defect holds no later night, which ops tell; taken back, it holds one again."""
+    reply = after("accept", held(after, BROKEN)).out
+    [lesson] = re.findall(r"^  ([0-9a-f]{8})  ", reply, re.MULTILINE)
+    after.sandbox.show(FAULTS[BROKEN])
+    assert after.run(LAST).code == 0
+    [(words,)] = after.ask(
+        f"select words from ops.reasons where is_known and snapshot_date = '{LAST}'"
+    )
+    assert "carry money" in words
+    said = after("reject", lesson, "--why", "not again")
+    assert (said.code, said.err) == (0, "")
+    assert after.run(LAST + timedelta(days=1)).code == 3
+    after.sandbox.show()
+    assert "There is no lesson" in after("reject", lesson).err
 
 
 def test_deciding_on_nothing_is_refused(after: Keeper) -> None:
-    """An id that is not there, or not held, is refused in words."""
+    """An id that is not there is refused in words, and what is to change needs a reason."""
     before = after.everything()
     assert "There is no snapshot '20990101T000000Z'" in after("accept", "20990101T000000Z").err
-    assert "only a held snapshot" in after("reject", held(after, DOWN)).err
+    assert "say why" in after("reject", held(after, DOWN)).err
     assert after.everything() == before
 
 

@@ -376,7 +376,7 @@ def test_a_fault_of_data_has_its_outcome(fault: DataFault, good: Path, tmp_path:
     assert fault.seen(after), after.reasons
     if fault.state == ACCEPTED:
         assert nights.differing(after.parts) == []
-        assert not after.sealed["money_rejects"]
+        assert not after.sealed["money_shapes"]
 
 
 def test_no_accepted_fault_of_data_changes_a_sum(good: Path, tmp_path: Path) -> None:
@@ -405,15 +405,7 @@ def test_a_defect_in_every_record_is_held_once(good: Path, tmp_path: Path) -> No
     assert first.snapshot.state == HELD
     facts = Facts.of(first.sealed["facts"])
     assert len(facts.everywhere) == 3
-    judged = guards.judge(
-        facts,
-        [facts],
-        money_rejects=[],
-        differing_totals=[],
-        venues=(0, 12),
-        notices=(),
-        window=first.manifest.window,
-    )
+    judged = guards.judge(facts, [facts])
     assert judged == ()
 
 

@@ -228,9 +228,9 @@ def test_a_decision_is_kept_with_its_time_in_utc(layout: Layout, elsewhere: None
     at = "2026-11-20T02:15:00.999999+00:00"
     assert first == Decision(HELD, GUARDS, at, ("r",))
     assert second == Decision(REJECTED, "ann", at, ())
-    with pytest.raises(snapshots.NotToBeDecided, match=manifest.snapshot_id):
+    with pytest.raises(snapshots.NoWhy, match=manifest.snapshot_id):
         snapshots.decide_by_hand(
-            layout, manifest.snapshot_id, ACCEPTED, by="ann", at=STARTED, why="again"
+            layout, manifest.snapshot_id, ACCEPTED, by="ann", at=STARTED, why=""
         )
     with pytest.raises(snapshots.NoSuchSnapshot, match=f"'other'.*{manifest.snapshot_id}"):
         snapshots.find(layout, "other")

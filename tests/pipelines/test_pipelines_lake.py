@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from pipelines import lake, landing, night, resources, sealing, snapshots
 from pipelines.sandbox.world import LivingWorld
 from pipelines.sealing import Sealed
-from pipelines.snapshots import ACCEPTED, COMPLETE, HELD, REJECTED, NotToBeDecided
+from pipelines.snapshots import ACCEPTED, COMPLETE, HELD, REJECTED, NotToBeDecided, NoWhy
 from tests import nights
 from warehouse.layout import Layout
 from warehouse.tables import BOOK
@@ -92,17 +93,38 @@ def test_a_person_decides_on_a_held_night_and_all_is_kept(layout: Layout, state:
     assert found.decisions[1].at == at.isoformat()
 
 
-@pytest.mark.parametrize("before", [ACCEPTED, REJECTED, COMPLETE])
 @pytest.mark.parametrize("wanted", [ACCEPTED, REJECTED])
-def test_only_a_held_night_waits_for_a_decision(layout: Layout, before: str, wanted: str) -> None:
-    """Any other raises in words, and its history does not change."""
+def test_a_night_that_was_not_judged_cannot_be_decided(layout: Layout, wanted: str) -> None:
+    """That raises in words, and its history does not change."""
     manifest = nights.land(layout, book())
     snapshot = snapshots.find(layout, manifest.snapshot_id)
-    if before != COMPLETE:
-        snapshot = snapshots.decide(snapshot, before, by="guards", at=START)
-    with pytest.raises(NotToBeDecided, match=f"is {before}, so it cannot be {wanted}"):
-        snapshots.decide_by_hand(layout, snapshot.snapshot_id, wanted, by=ME, at=START, why="")
+    with pytest.raises(NotToBeDecided, match=f"is complete, so it cannot be {wanted}"):
+        snapshots.decide_by_hand(layout, snapshot.snapshot_id, wanted, by=ME, at=START, why="x")
     assert snapshots.find(layout, snapshot.snapshot_id) == snapshot
+
+
+@pytest.mark.parametrize("before", [ACCEPTED, REJECTED])
+@pytest.mark.parametrize("wanted", [ACCEPTED, REJECTED])
+def test_what_was_decided_is_done_or_changed_with_a_reason(
+    layout: Layout, before: str, wanted: str
+) -> None:
+    """The same again is done already; the other way round is decided with its reason on record."""
+    manifest = nights.land(layout, book())
+    snapshot = snapshots.find(layout, manifest.snapshot_id)
+    snapshot = snapshots.decide(snapshot, before, by="guards", at=START)
+    decide = partial(
+        snapshots.decide_by_hand, layout, snapshot.snapshot_id, wanted, by=ME, at=START
+    )
+    if before == wanted:
+        assert decide(why="") == decide(why="again") == snapshot
+        return
+    with pytest.raises(NoWhy, match=f"is {before}, and people may have worked with that"):
+        decide(why="")
+    assert snapshots.find(layout, snapshot.snapshot_id) == snapshot
+    decide(why="it was another firm's book")
+    found = snapshots.find(layout, snapshot.snapshot_id)
+    assert [one.state for one in found.decisions] == [before, wanted]
+    assert found.decisions[1].reasons == ("it was another firm's book",)
 
 
 def test_no_other_state_can_be_decided_by_hand(layout: Layout) -> None:

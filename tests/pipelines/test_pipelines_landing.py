@@ -269,14 +269,14 @@ def test_a_clock_that_was_set_back_puts_no_snapshot_behind_an_older_one(
     """What is pulled last of a date has its newest id and is its book; its date and start stay."""
     started = datetime.fromisoformat(f"2026-11-20T{first}+00:00")
     day = started.date()
-    nights.take(layout, nights.Book(), started)
-    again = nights.land(layout, nights.Book(), started - back)
+    nights.take(layout, nights.small(), started)
+    again = nights.land(layout, nights.small(), started - back)
     assert night.landed_on(layout, day) == again
     assert (again.snapshot_id, again.snapshot_date) == (newest, day)
     assert again.started_at == (started - back).isoformat()
     snapshot = night.finish(Sealed(layout), layout.snapshot(day, newest), started)
     assert snapshots.books(snapshots.landed(layout)) == {day: snapshot}
-    tomorrow = nights.take(layout, nights.Book(), started + timedelta(hours=20))
+    tomorrow = nights.take(layout, nights.small(), started + timedelta(hours=20))
     assert tomorrow.snapshot_id > newest
     assert list(snapshots.books(snapshots.landed(layout))) == [day, day + timedelta(days=1)]
 
@@ -291,13 +291,13 @@ STRAYS = [
 @pytest.mark.parametrize("name", STRAYS)
 def test_a_copy_in_the_landing_zone_is_no_night(layout: Layout, name: str) -> None:
     """It breaks nothing and hides no book, is left alone, and is named as surplus by `verify`."""
-    book = nights.take(layout, nights.Book())
+    book = nights.take(layout, nights.small())
     copy = layout.landing / name
     shutil.copytree(book.folder if "/" in name else book.folder.parent, copy)
     files = {path for path in copy.rglob("*") if path.is_file()}
     assert list(landing.folders(layout)) == [book.folder]
     assert named.dates(layout) == [book.snapshot_date]
-    later = nights.take(layout, nights.Book(), nights.STARTED + timedelta(days=1))
+    later = nights.take(layout, nights.small(), nights.STARTED + timedelta(days=1))
     assert snapshots.landed(layout) == [book, later]
     surplus = {one.file for one in verify_landing(layout) if one.what == SURPLUS}
     assert surplus == files

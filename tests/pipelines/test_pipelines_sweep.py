@@ -102,7 +102,7 @@ def swept(name: str, good: Path, home: Path) -> str:
     snapshot = night.finish(Sealed(layout), folder, nights.STARTED)
     if snapshot.state == "accepted":
         sealed = sealing.sealed(layout, manifest.snapshot_id)
-        assert sealed["money_rejects"] == sealed["differing_totals"] == []
+        assert sealed["money_shapes"] == sealed["differing_totals"] == []
         if name not in OTHER_AMOUNTS:
             assert lake_sums(layout, manifest.snapshot_id) == sums_of(WORLD)
     return snapshot.state

@@ -1,7 +1,7 @@
 """The tables of `ops` that analysts query: breaks, what people said of them, and who signed."""
 
 from warehouse.contract import Column, Kind, Table
-from warehouse.ops import count, day, flag, moment, ordinal, text
+from warehouse.ops_columns import count, day, flag, moment, ordinal, text
 from warehouse.tables import SNAPSHOT_DATE
 
 _NAMES = tuple(

@@ -7,8 +7,9 @@
 -- snapshot_date: Business date of the book.
 -- severity: high, medium or low.
 -- kind: money_at_closed_venue, money_at_unknown_venue, money_without_integration,
---     integration_unknown_venue, portfolio_vanished, portfolio_renamed, instruments_stale,
---     instruments_gone, instruments_differ, round_count or book_moved.
+--     integration_unknown_venue, portfolio_vanished, portfolio_renamed, portfolio_emptied,
+--     venue_emptied, asset_moved (see asset_moves), instruments_stale, instruments_gone,
+--     instruments_differ, round_count or book_moved.
 -- portfolio_id: The portfolio it is about; NULL where it is about a venue alone.
 -- venue_id: The venue it is about; NULL where it is about a portfolio alone.
 -- words: The finding in one sentence.
@@ -42,6 +43,14 @@ money as (
     group by
         portfolio_id,
         venue_id
+),
+
+money_before as (
+    select distinct
+        portfolio_id,
+        venue_id
+    from balances_before
+    where amount is distinct from 0
 ),
 
 lists as (
@@ -153,6 +162,46 @@ found as (
     inner join portfolios_before as earlier
         on earlier.portfolio_id = portfolios.portfolio_id
     where earlier.name is distinct from portfolios.name
+    union all
+    select distinct
+        'high',
+        'portfolio_emptied',
+        earlier.portfolio_id,
+        null,
+        'All that the portfolio held in the book before is gone.'
+    from money_before as earlier
+    inner join portfolios
+        on portfolios.portfolio_id = earlier.portfolio_id
+    anti join money
+        on money.portfolio_id = earlier.portfolio_id
+    union all
+    select distinct
+        'high',
+        'venue_emptied',
+        null,
+        earlier.venue_id,
+        'All that was held at the venue in the book before is gone.'
+    from money_before as earlier
+    anti join money
+        on money.venue_id = earlier.venue_id
+    union all
+    select
+        severity,
+        'asset_moved',
+        null,
+        null,
+        'The total of ' || asset_id || case
+            when is_custom_asset then ' (custom)'
+            else ''
+        end
+        || case move
+            when 'gone' then ' is gone, and was ' || before_text
+            when 'turned' then ' has another sign: ' || after_text || ', and was ' || before_text
+            else ' ' || move || ' from ' || before_text || ' to ' || after_text
+        end
+        || '.'
+    from asset_moves
+    where move <> 'new'
     union all
     select
         'medium',

@@ -1,0 +1,112 @@
+"""A year of a beta API: what loses nothing asks at most once, what loses money is not accepted."""
+
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from pipelines import snapshots
+from pipelines.snapshots import ACCEPTED, HELD, Snapshot
+from tests.changes import api, harmless, losing, vanishing
+from tests.changes.api import Answers, Change
+from warehouse.layout import Layout
+
+GOOD = 2
+LASTING = 3
+LOSING = losing.LOSING | vanishing.CHANGES
+
+
+@pytest.fixture(autouse=True)
+def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here dies: what is on disk and what is not is tested elsewhere."""
+    monkeypatch.setattr("os.fsync", lambda _: None)
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with two ordinary nights."""
+    home = tmp_path_factory.mktemp("changes") / "home"
+    for number in range(GOOD):
+        night = take(Layout(home), api.ordinary(number))
+        assert night.state == ACCEPTED, night.decisions
+    return home
+
+
+@pytest.fixture
+def layout(good: Path, tmp_path: Path) -> Layout:
+    """A copy of it."""
+    shutil.copytree(good, tmp_path / "home")
+    return Layout(tmp_path / "home")
+
+
+def take(layout: Layout, answers: Answers) -> Snapshot:
+    """The night of these answers."""
+    return api.taken(layout, answers, api.STARTED + timedelta(days=answers.number))
+
+
+def accept(layout: Layout, night: Snapshot) -> Snapshot:
+    """A person accepts a night, in the morning after it."""
+    at = api.STARTED + timedelta(days=(night.snapshot_date - api.STARTED.date()).days, hours=6)
+    return snapshots.decide_by_hand(
+        layout, night.snapshot_id, ACCEPTED, by="ann", at=at, why="it is as it should be"
+    )
+
+
+def lasting(layout: Layout, change: Change) -> list[Snapshot]:
+    """The nights of a change that lasts; those that are held are accepted in the morning."""
+    nights = []
+    for number in range(GOOD, GOOD + LASTING):
+        nights.append(take(layout, api.changed(number, change)))
+        if nights[-1].state == HELD:
+            accept(layout, nights[-1])
+        elif len(nights) > 1 and not words(nights):
+            break  # it asks for nothing, and what it does not ask it has not to remember
+    return nights
+
+
+def words(nights: list[Snapshot]) -> list[tuple[str, ...]]:
+    """What each night was held for."""
+    return [one.decision.reasons for one in nights if one.decision and one.state == HELD]
+
+
+@pytest.mark.parametrize("name", harmless.CHANGES)
+def test_what_loses_nothing_asks_at_most_once(layout: Layout, name: str) -> None:
+    """A change that lasts is accepted once, if it asks at all; the nights after it just come."""
+    held = words(lasting(layout, harmless.CHANGES[name]))
+    assert len(held) <= 1, held
+
+
+@pytest.mark.parametrize("name", LOSING)
+def test_what_hides_or_loses_money_is_not_accepted(layout: Layout, name: str) -> None:
+    """The night is held, with words."""
+    night = take(layout, api.changed(GOOD, LOSING[name]))
+    assert night.state == HELD
+    assert night.decision
+    assert all(night.decision.reasons)
+
+
+def test_what_was_accepted_in_one_account_is_not_known_in_all(layout: Layout) -> None:
+    """A lesson holds for about as much of the book as had it when it was taught."""
+
+    def idle(answers: Answers) -> None:
+        for account in list(answers.accounts())[: answers.number]:
+            account["balance"]["custody"]["locked"] = None
+
+    assert len(words(lasting(layout, idle))) == 1
+    every = losing.LOSING["amounts with a decimal comma"]
+    number = GOOD + LASTING
+    assert take(layout, api.changed(number, every)).state == HELD
+
+    def all_null(answers: Answers) -> None:
+        for account in answers.accounts():
+            account["balance"]["custody"]["locked"] = None
+
+    assert take(layout, api.changed(number + 1, all_null)).state == HELD
+
+
+def test_there_are_sixty_of_the_one_and_forty_of_the_other() -> None:
+    """By name, each once."""
+    assert len(harmless.CHANGES) >= 60
+    assert len(LOSING) >= 40
+    assert not harmless.CHANGES.keys() & LOSING.keys()

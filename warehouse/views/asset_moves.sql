@@ -1,0 +1,90 @@
+-- How the total of each asset moved since the book before: no asset alone holds a night.
+--
+-- An asset that is sold out, bought, swept or wrong shows here, with its totals before and after.
+-- One row per asset whose total is new, gone, of another sign, or moved by more than a fifth. The
+-- totals are those of ops.control_totals, exact. Where there is no book before, there is no row.
+--
+-- snapshot_date: Business date of the book.
+-- asset_id: Asset whose total moved.
+-- is_custom_asset: Whether the asset is one the organization defined itself.
+-- move: new, gone, turned (its sign), fell or rose.
+-- severity: high where it turned, or is more than eight times what it was, or less than an eighth;
+--     medium where it is gone, or more than twice or less than half; low otherwise.
+-- before: The total before; NULL where DECIMAL(38,18) cannot hold it exactly.
+-- before_text: The same, exact; 0 where there was none.
+-- after: The total now; NULL where DECIMAL(38,18) cannot hold it exactly.
+-- after_text: The same, exact; 0 where there is none.
+-- example: select asset_id, move, before_text, after_text from asset_moves order by all
+
+with books as (
+    select
+        snapshot_id,
+        snapshot_date,
+        row_number() over (order by snapshot_date desc) as place
+    from ops.snapshots
+    where is_book
+),
+
+totals as (
+    select
+        asset_id,
+        is_custom_asset,
+        exact_sum(case when place = 2 then in_lake else '0' end) as before_text,
+        exact_sum(case when place = 1 then in_lake else '0' end) as after_text
+    from ops.control_totals as control_totals
+    inner join books
+        on books.snapshot_id = control_totals.snapshot_id
+        and books.place <= 2
+    where measure = 'sum'
+    group by
+        asset_id,
+        is_custom_asset
+),
+
+compared as (
+    select
+        *,
+        coalesce(try_cast(before_text as double), if(starts_with(before_text, '-'), '-inf', 'inf')::double) as was,
+        coalesce(try_cast(after_text as double), if(starts_with(after_text, '-'), '-inf', 'inf')::double) as now,
+        abs(now) / nullif(abs(was), 0) as times
+    from totals
+)
+
+select
+    books.snapshot_date,
+    compared.asset_id,
+    compared.is_custom_asset,
+    case
+        when before_text = '0' then 'new'
+        when after_text = '0' then 'gone'
+        when (was < 0) <> (now < 0) then 'turned'
+        when times < 1 then 'fell'
+        else 'rose'
+    end as move,
+    case
+        when before_text = '0' then 'low'
+        when after_text = '0' then 'medium'
+        when (was < 0) <> (now < 0) or times > 8 or times < 0.125 then 'high'
+        when times > 2 or times < 0.5 then 'medium'
+        else 'low'
+    end as severity,
+    as_amount(before_text) as before,
+    before_text,
+    as_amount(after_text) as after,
+    after_text
+from compared
+inner join books
+    on books.place = 1
+where before_text <> after_text
+    and exists (
+        select 1
+        from books
+        where place = 2
+    )
+    and (
+        before_text = '0'
+        or after_text = '0'
+        or (was < 0) <> (now < 0)
+        or times < 0.8
+        or times > 1.25
+    )
