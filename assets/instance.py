@@ -18,9 +18,10 @@ from pathlib import Path
 import dagster as dg
 from dagster._core.instance.ref import InstanceRef
 
-from warehouse.layout import Layout, make_directory
+from warehouse.layout import DIRECTORY_MODE, FILE_MODE, Layout, make_directory
 
 PROCESS = "nightbook/process"
+UMASK = 0o777 & ~DIRECTORY_MODE
 UNFINISHED = [
     dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED,
@@ -45,6 +46,17 @@ def opened(
     layout: Layout, settings: Mapping[str, object] | None = None
 ) -> Iterator[dg.DagsterInstance]:
     """The instance of a home, without Dagster's own chatter; `settings` go before its file's."""
+    # Dagster makes its files as the umask has it, and they say what a night was made of.
+    before = os.umask(UMASK)
+    try:
+        with _opened(layout, settings) as instance:
+            yield instance
+    finally:
+        os.umask(before)
+
+
+@contextlib.contextmanager
+def _opened(layout: Layout, settings: Mapping[str, object] | None) -> Iterator[dg.DagsterInstance]:
     home = make_instance(layout)
     logging.getLogger("dagster").setLevel(logging.CRITICAL)
     with warnings.catch_warnings():
@@ -63,6 +75,7 @@ def alive(layout: Layout) -> Iterator[str]:
     place = layout.dagster / "alive"
     make_directory(place)
     descriptor, name = tempfile.mkstemp(dir=place)
+    os.fchmod(descriptor, FILE_MODE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield Path(name).name

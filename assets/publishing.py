@@ -163,11 +163,11 @@ def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
             tell(words, event=found.state, snapshot=folder.name)
 
 
-def remake(nightbook: Nightbook) -> None:
+def remake(nightbook: Nightbook, *, and_publish: bool = True) -> bool:
     """Make again what the lake has lost to a rebuild that died, and publish what was decided.
 
     Whoever publishes without running a night does this first: what the lake does not hold would
-    vanish from the warehouse.
+    vanish from the warehouse. Says whether something is still to be published.
     """
     layout = nightbook.layout
     decisions.give_back(layout)
@@ -175,9 +175,12 @@ def remake(nightbook: Nightbook) -> None:
     for folder in night.left_over(layout):
         if snapshots.read(folder).decision is not None:
             night.finish(known, folder, nightbook.now())
-    if decisions.untold(layout):
+    is_untold = bool(decisions.untold(layout))
+    if is_untold and and_publish:
         lake.settle(layout)
         refresh(nightbook)
+        return False
+    return is_untold
 
 
 def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:

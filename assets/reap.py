@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from assets.alerts import tell
 from assets.endings import told
 from assets.failures import death
-from assets.instance import close_dead_runs, opened
+from assets.instance import UMASK, close_dead_runs, opened
 from assets.resources import Nightbook
 from pipelines.owner import require_owner
 from warehouse.layout import FILE_MODE, Layout, make_directory
@@ -61,6 +61,7 @@ def main(words: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - said in one paragraph, as the command line does
         return told(error, Nightbook())
     if words:
+        os.umask(UMASK)  # for what Dagster writes from now on
         os.execvp(words[0], list(words))  # noqa: S606 - no shell is wanted, the unit names it
     os.close(descriptor)
     return 0

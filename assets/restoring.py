@@ -24,6 +24,24 @@ class NotRestored(Exception):
     """A backup is not as it was written, or its place is taken."""
 
 
+class NoBackup(NotRestored):
+    """What was named is no file."""
+
+    exit_code = 2
+
+
+def require_file(source: Path) -> None:
+    """Raise `NoBackup` where no ordinary file is, before a home is made or a pipe waited for."""
+    if source.is_file():
+        return
+    found = "is no ordinary file" if source.exists() else "is not there"
+    found = "is a folder" if source.is_dir() else found
+    raise NoBackup(
+        f"{source} {found}, and a backup is one file, which nightbook backup wrote. Nothing was "
+        "restored, and nothing was made. Name that file: nightbook --home NEW restore FILE"
+    )
+
+
 def restore(layout: Layout, source: Path) -> Kept:
     """Put a backup into a home without nights; everything is checked before anything appears.
 

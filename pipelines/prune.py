@@ -107,6 +107,8 @@ def prune(
         sum(sizes[one] for one in kept),
     )
     if not dry_run:
+        # What can be made again goes first: on a full disk there is no room for a decision before.
+        _remove(layout, tuple(path for one in going for path in _lake_files(layout, one)))
         for one in going:
             days = "1 day" if keep_days == 1 else f"{keep_days} days"
             why = f"older than {days} before the newest book"
@@ -208,13 +210,19 @@ def _require_whole(layout: Layout, going: set[str]) -> None:
 
 
 def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
-    """What goes of a night, the lake's manifest first: nobody then looks for its tables."""
+    """What goes of a night."""
+    own = {landing.MANIFEST, DECISION}
+    bodies = [path for path in sorted(snapshot.folder.glob("[!.]*")) if path.name not in own]
+    yield from _lake_files(layout, snapshot)
+    yield from (path for path in bodies if path.is_file())
+
+
+def _lake_files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
+    """What of it can be made again, the lake's manifest first: nobody then looks for its tables."""
     day, snapshot_id = snapshot.snapshot_date, snapshot.snapshot_id
     places = [layout.manifest(snapshot_id)]
     places += [layout.parquet(table.name, day, snapshot_id) for table in (*BOOK, *NIGHTLY)]
     places += sorted(layout.staged("portfolios", snapshot_id).parent.glob("[!.]*"))
-    own = {landing.MANIFEST, DECISION}
-    places += [path for path in sorted(snapshot.folder.glob("[!.]*")) if path.name not in own]
     return (path for path in places if path.is_file())
 
 

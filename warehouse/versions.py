@@ -163,6 +163,18 @@ def prune(versions: Path, shown: str) -> None:
         remove(old)
 
 
+def older(layout: Layout) -> list[Path]:
+    """The versions that people do not see: all but one, of which nothing else is made."""
+    shown = _shown(layout)
+    found = (layout.warehouse / "versions").glob("[!.]*")
+    return sorted(path for path in found if shown is not None and path.name != shown)
+
+
+def size_of(version: Path) -> int:
+    """The bytes of a version."""
+    return sum(path.stat().st_size for path in version.glob("*"))
+
+
 def remove(version: Path) -> None:
     """Take a version away in one step: half of one is never seen."""
     if version.is_dir():

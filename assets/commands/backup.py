@@ -7,7 +7,7 @@ from pathlib import Path
 from assets import kept, publishing
 from assets.commands.terminal import Teller, counted, typed
 from assets.resources import Nightbook
-from assets.restoring import restore
+from assets.restoring import require_file, restore
 from assets.writing import writing
 from pipelines.writer import nobody_writes, the_puller
 
@@ -34,6 +34,7 @@ def _out(nightbook: Nightbook, target: Path) -> int:
 
 def _in(nightbook: Nightbook, target: Path) -> int:
     layout = nightbook.layout
+    require_file(target)
     with (
         Teller() as teller,
         writing(nightbook, "restoring", teller),

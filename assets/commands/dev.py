@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+from assets.instance import UMASK
 from assets.reap import reap
 from assets.resources import Nightbook
 from warehouse.layout import Layout
@@ -54,6 +55,7 @@ def _stay(modules: list[list[str]], layout: Layout, lock: int) -> int:
             [sys.executable, "-m", *words],
             env=os.environ | quiet,
             pass_fds=(lock,),
+            umask=UMASK,
             process_group=0,  # Ctrl-C is for us alone: told to stop twice they die on their way
         )
         for words in modules

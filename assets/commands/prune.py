@@ -1,17 +1,21 @@
 """`nightbook prune`: let old nights go; what was read and decided stays on record."""
 
 import argparse
+import shutil
 from decimal import Decimal
 
 from assets import publishing
 from assets.commands.terminal import counted
 from assets.resources import Nightbook
 from assets.writing import writing
-from pipelines import lake
-from pipelines.prune import MOST_BYTES, NoLimit, prune, require_limit
+from pipelines import lake, landing
+from pipelines.prune import MOST_BYTES, NoLimit, Pruned, prune, require_limit
+from warehouse import versions
+from warehouse.layout import Layout
 
 A_PERSON_MUST_DECIDE = 3
 GIGABYTE = 10**9
+COPIES = 2  # a version is built upon a copy of the last, and spills beside it
 FOR_EVER = (
     "Kept for ever, whatever the limits: manifests and decisions of every night, the newest book,\n"
     "nights that wait for a decision, and those whose rows a kept night carried over."
@@ -24,7 +28,8 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     most = _bytes(arguments.max_gb)
     require_limit(arguments.keep, most)
     with writing(nightbook, "pruning"):
-        publishing.remake(nightbook)
+        given_up = _versions(layout, dry_run=arguments.dry_run)
+        is_untold = not arguments.dry_run and publishing.remake(nightbook, and_publish=False)
         gone = prune(
             layout,
             keep_days=arguments.keep,
@@ -33,20 +38,44 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             dry_run=arguments.dry_run,
             at=now,
         )
-        if gone.snapshots and not arguments.dry_run:
+        _say(given_up, gone, "would go" if arguments.dry_run else "went")
+        if is_untold or (gone.snapshots and not arguments.dry_run):
             lake.settle(layout)
             publishing.refresh(nightbook)
-    verb = "would go" if arguments.dry_run else "went"
-    nights, size = len(gone.snapshots), gone.byte_count / 1e6
-    print(f"{counted(nights, 'night')} {verb}: {counted(len(gone.files), 'file')}, {size:.1f} MB.")
-    for snapshot_id in gone.snapshots:
-        print(f"  {snapshot_id}")
     print(f"Bodies and tables of the nights that stay take {gone.left / 1e6:.1f} MB.")
     print(FOR_EVER)
     if most is not None and gone.left > most:
         print(f"That is more than {arguments.max_gb} GB, and none of them may go.")
         return A_PERSON_MUST_DECIDE
     return 0
+
+
+def _versions(layout: Layout, *, dry_run: bool) -> tuple[int, int]:
+    """How many old versions of the warehouse go, and their bytes, where a copy would not fit.
+
+    They are all made again of the lake, and nights that are pruned publish a copy at the end.
+    """
+    landing.sweep(layout)
+    needed = COPIES * layout.database.stat().st_size if layout.database.exists() else 0
+    if shutil.disk_usage(layout.home).free >= needed:
+        return 0, 0
+    older = versions.older(layout)
+    size = sum(map(versions.size_of, older))
+    for version in older if not dry_run else ():
+        versions.remove(version)
+    return len(older), size
+
+
+def _say(given_up: tuple[int, int], gone: Pruned, verb: str) -> None:
+    """What went, said before the rest is published: it is gone whatever comes of that."""
+    count, size = given_up
+    if count:
+        what = counted(count, "old version")
+        print(f"The disk is nearly full: {what} of the warehouse {verb}, {size / 1e6:.1f} MB.")
+    nights, files = counted(len(gone.snapshots), "night"), counted(len(gone.files), "file")
+    print(f"{nights} {verb}: {files}, {gone.byte_count / 1e6:.1f} MB.")
+    for snapshot_id in gone.snapshots:
+        print(f"  {snapshot_id}")
 
 
 def _bytes(text: str | None) -> int | None:

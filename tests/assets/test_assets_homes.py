@@ -12,7 +12,10 @@ import pytest
 
 from assets.cli import COMMANDS
 from assets.homes import WITHOUT_HOME
-from tests.keeper import Keeper, Sandbox
+from assets.instance import alive, opened
+from tests.keeper import THIRD, Keeper, Sandbox
+from warehouse import versions
+from warehouse.layout import Layout, make_directory
 
 NOBODY = 65534
 WORDS = {
@@ -37,7 +40,7 @@ WRITING = [
     ("report",),
     ("run", "--date", "2026-03-05"),
 ]
-LATER = {"accept", "prune", "run"}
+LATER = {"accept", "prune", "run"}  # told by tests of their own
 is_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 
 
@@ -198,3 +201,55 @@ def test_a_disk_that_is_read_only_is_told_by_every_command(
         assert "did not expect" not in said.err
         said = keeper("backup", str(tmp_path / "book.tar"))
         assert (said.code, said.err) == (0, "")
+
+
+@is_root
+def test_prune_frees_a_full_disk(nights: Keeper, api: Sandbox, tmp_path: Path) -> None:
+    """Old versions go first, then old nights, before anything is written; then it publishes."""
+    with disk(tmp_path / "disk", "size=64m"):
+        home = tmp_path / "disk" / "home"
+        shutil.copytree(nights.home, home, symlinks=True)
+        fill(tmp_path / "disk" / "filler")
+        keeper = Keeper(home, api)
+        dry = keeper("prune", "--keep", "1", "--no-month-ends", "--dry-run")
+        assert dry.code == 0, dry.err
+        assert "of the warehouse would go" in dry.out
+        assert len(versions.older(keeper.layout)) == 2
+        said = keeper("prune", "--keep", "1", "--no-month-ends")
+        assert said.code == 0, said.err
+        assert "2 old versions of the warehouse went" in said.out
+        assert "2 nights went" in said.out
+        assert keeper.ask("select distinct snapshot_date from history.balances") == [(THIRD,)]
+        assert keeper("verify").code == 0
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder", "pipe"])
+def test_what_is_no_file_is_no_backup_to_restore(kind: str, api: Sandbox, tmp_path: Path) -> None:
+    """Bad input: it says what was found, waits for nobody, and makes no home."""
+    place = tmp_path / "book.tar"
+    if kind == "folder":
+        place.mkdir()
+    if kind == "pipe":
+        os.mkfifo(place)
+    keeper = Keeper(tmp_path / "home", api)
+    said = keeper("restore", str(place))
+    assert said.code == 2
+    assert f"{place} is " in said.err
+    assert "Nothing was restored" in said.err
+    assert not keeper.home.exists()
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_what_dagster_writes_is_for_nobody_else(umask: int, tmp_path: Path) -> None:
+    """Its files in a home are 0640 and its folders 0750, whatever the umask."""
+    layout, before = Layout(tmp_path / "home"), os.umask(umask)
+    try:
+        make_directory(layout.dagster)
+        with opened(layout) as instance, alive(layout):
+            assert instance.get_runs() == []
+            found = [path for path in layout.dagster.rglob("*") if not path.is_symlink()]
+            assert {path.stat().st_mode & 0o777 for path in found if path.is_file()} == {0o640}
+            below = {path.stat().st_mode & 0o777 for path in found if path.is_dir()}
+            assert below <= {0o750}
+    finally:
+        os.umask(before)
