@@ -273,10 +273,14 @@ def test_headers_are_known_in_several_languages(write: Write, read: Read, header
     assert used(read(write(f"{header}\n{cells}\n"))) == [("BTC", "1.5")]
 
 
-def test_several_files_share_the_coarsest_level(write: Write, read: Read) -> None:
-    """Stacked ledgers are matched by the fields that all of them have."""
+def test_several_files_keep_each_its_own_level(write: Write, read: Read) -> None:
+    """Stacked ledgers have the fields that one of them has at least, and each says its own."""
     one = write("asset;venue;account;amount\nBTC;v1;a;1\n", "one.csv")
     two = write("asset;venue;amount\nETH;v2;2\n", "two.csv")
     ledger = read(one, two)
-    assert ledger.fields == ("asset", "venue")
+    assert ledger.fields == ("asset", "venue", "account")
+    assert [one.fields for one in ledger.sources] == [
+        ("asset", "venue", "account"),
+        ("asset", "venue"),
+    ]
     assert [ledger.place(line) for line in ledger.lines] == ["one.csv:2", "two.csv:2"]

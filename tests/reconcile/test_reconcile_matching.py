@@ -232,7 +232,7 @@ def test_case_41_ledgers_are_stacked_and_another_day_is_asked(desk: Desk) -> Non
     desk.put(ledger(rows[1:]), "beta.csv")
     desk.put(ledger([Amount("8")]), "alpha 2026-11-21.csv")
     assert results(desk) == {"Matched": 2}
-    assert any("alpha 2026-11-20.csv is newer" in one.words for one in desk.run().notices)
+    assert any("alpha 2026-11-20.csv is newer" in one.reason for one in desk.run().unused)
     desk.put("asset;amount;date\nBTC;3;2026-11-18\n", "beta.csv")
     with pytest.raises(Late, match=r"The book is of 2026-11-20, and beta.csv is of 2026-11-18"):
         desk.run()

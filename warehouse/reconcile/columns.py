@@ -155,6 +155,11 @@ def _is_unsure(cell: object) -> bool:
     return isinstance(cell, str) and bool(_NUMBERS.fullmatch(cell.strip()))
 
 
+def is_date(cell: object) -> bool:
+    """Return whether a cell is a date that is written in one of the known ways."""
+    return date_of(cell, "day first") is not None or date_of(cell, "month first") is not None
+
+
 def date_of(cell: object, order: str) -> date | None:
     """Return the date that a cell is, or None."""
     if isinstance(cell, datetime):

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,18 @@ FIELDS = ("portfolio", "asset", "venue", "account", "bucket")
 READ = (*FIELDS, "amount", "as_of")
 _BARE = re.compile("[a-z_]+")
 _ISO_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TABLE = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
+UNUSED, LEDGER = "unused", "ledger"
 _WORDS = {
     "decimal": ("point", "comma"),
     "dates": ("day first", "month first"),
     "negative_word": ("CR", "DR", "cr", "dr"),
 }
-_LEDGER = {"decimal", "sheet", "negative_word", "dates", *READ}
+_LEDGER = {"decimal", "sheet", "negative_word", "dates", UNUSED, *READ}
 _KNOWN = {
     "": {"name", "level", "blank", "ledger_rounding", "accept_days", "stale_hours", "listed"}
-    | {"tolerance", "alias", "ledger", "late"},
-    "tolerance": {"absolute", "relative", "asset"},
+    | {"tolerance", "alias", "ledger", "inbox", "late"},
+    "tolerance": {"absolute", "relative", "limit", "limit_in_all", "asset"},
     "alias": set(FIELDS),
 }
 TEMPLATE = """\
@@ -42,9 +45,14 @@ listed = 500000               # of more keys only those that do not match are in
 [tolerance]
 absolute = "0"
 relative = "0"
+# limit = "0.0001"            # the part of an asset that may be forgiven in all its keys together
+# limit_in_all = "0.001"      # the same as the mean of all assets
 
 [tolerance.asset]
 # SHIB = "0.01"
+
+[inbox]
+# "statement_*.pdf" = "unused"  # or "ledger", of one that is read beside another of its name
 
 [alias.asset]
 # XBT = "BTC"
@@ -59,13 +67,17 @@ relative = "0"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What was settled for ledgers with the same headers: columns by field, decimals, sheet."""
+    """What was settled for ledgers with the same headers: columns by field, decimals, sheet.
+
+    `unused` are columns that a person looked at and leaves out.
+    """
 
     columns: Mapping[str, str] = field(default_factory=dict)
     decimals: Decimals | None = None
     sheet: str = ""
     negative_word: str = ""
     dates: str = ""
+    unused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +85,8 @@ class Config:
     """All that a person settled; `digest` is the SHA-256 of the file as it was read.
 
     `late` has by day the ledgers of other days that are used for it.
+    `inbox` says of names, or patterns of names, that a file is `unused` or a `ledger` of its own;
+    `limit` and `limit_in_all` are the parts of an asset, and of all, that tolerance may forgive.
     """
 
     name: str = "positions"
@@ -84,11 +98,21 @@ class Config:
     listed: int = 500_000
     absolute: Decimal = Decimal(0)
     relative: Decimal = Decimal(0)
+    limit: Decimal = Decimal("0.0001")
+    limit_in_all: Decimal = Decimal("0.001")
     per_asset: Mapping[str, Decimal] = field(default_factory=dict)
+    inbox: Mapping[str, str] = field(default_factory=dict)
     aliases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     late: Mapping[str, frozenset[str]] = field(default_factory=dict)
     digest: str = ""
+
+    def said_of(self, name: str) -> str:
+        """Return what a person said of a file: its own name counts before a pattern."""
+        if name in self.inbox:
+            return self.inbox[name]
+        patterns = (one for one in self.inbox if fnmatchcase(name, one))
+        return self.inbox.get(next(patterns, ""), "")
 
 
 def setting(name: str, value: str) -> str:
@@ -104,7 +128,7 @@ def read_config(path: Path) -> Config:
     """
     given = path.read_bytes() if path.exists() else TEMPLATE.encode()
     try:
-        words = tomllib.loads(given.decode("utf-8-sig"))
+        words = tomllib.loads(_together(given.decode("utf-8-sig")))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise NotReconciled(
             f"{path.name} is not TOML: {error}. Nothing was reconciled. Mend that line."
@@ -116,6 +140,22 @@ def read_config(path: Path) -> Config:
             f"{path.name} cannot be used: {'; '.join(complaints)}. Nothing was reconciled."
         )
     return config
+
+
+def _together(text: str) -> str:
+    """Return the text with the lines of a table that is opened twice below its first heading.
+
+    Each question names the table of its answer, so that two answers, pasted, open one table twice,
+    which TOML refuses.
+    """
+    tables: dict[str, list[str]] = {"": []}
+    name = ""
+    for line in text.splitlines(keepends=True):
+        found = _TABLE.fullmatch(line)
+        name = found[1].strip() if found else name
+        if not found or name not in tables:
+            tables.setdefault(name, []).append(line if line.endswith("\n") else f"{line}\n")
+    return "".join(line for lines in tables.values() for line in lines)
 
 
 def _config(words: dict[str, Any], complaints: list[str], digest: str) -> Config:
@@ -135,9 +175,16 @@ def _config(words: dict[str, Any], complaints: list[str], digest: str) -> Config
         listed=_count(words, "listed", 500_000, complaints),
         absolute=_amount("absolute", tolerance.get("absolute", "0"), complaints),
         relative=_amount("relative", tolerance.get("relative", "0"), complaints),
+        limit=_amount("limit", tolerance.get("limit", "0.0001"), complaints),
+        limit_in_all=_amount("limit_in_all", tolerance.get("limit_in_all", "0.001"), complaints),
         per_asset={
             asset: _amount(asset, text, complaints)
             for asset, text in _table(tolerance, "asset", complaints).items()
+        },
+        inbox={
+            name: _choice(files, name, UNUSED, (UNUSED, LEDGER), complaints)
+            for files in [_table(words, "inbox", complaints)]
+            for name in files
         },
         aliases={
             name: {str(one): str(other) for one, other in _table(given, name, complaints).items()}
@@ -213,8 +260,14 @@ def _level(given: object, complaints: list[str]) -> tuple[str, ...] | None:
 
 
 def _shape(name: str, given: object, complaints: list[str]) -> Shape:
-    if not isinstance(given, dict) or not all(isinstance(one, str) for one in given.values()):
+    if not isinstance(given, dict) or not all(
+        isinstance(value, str) for key, value in given.items() if key != UNUSED
+    ):
         complaints.append(f"ledger.{name} is not a table of texts")
+        return Shape()
+    unused = given.get(UNUSED, [])
+    if not isinstance(unused, list) or not all(isinstance(title, str) for title in unused):
+        complaints.append(f"ledger.{name}.{UNUSED} is {unused!r}, expected a list of columns")
         return Shape()
     complaints += [f"ledger.{name} has no {one}" for one in given.keys() - _LEDGER]
     for one, allowed in _WORDS.items():
@@ -229,4 +282,5 @@ def _shape(name: str, given: object, complaints: list[str]) -> Shape:
         given.get("sheet", ""),
         given.get("negative_word", ""),
         given.get("dates", ""),
+        tuple(unused),
     )

@@ -7,6 +7,7 @@ take a tenth of both, and a column of them is had at once.
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import overload
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 
 Row = Sequence[object]
 LONGEST_FIELD = 10_000_000
+_BLOCK = 1_000_000
 _LARGEST = 2**31 - 2  # bytes that one Arrow array of texts holds
 
 
@@ -51,6 +53,20 @@ class Cells(Sequence[Row]):
         has_it = pc.greater(pc.list_value_length(self._cells), place)
         found = pc.list_element(self._cells.filter(has_it), place)
         return pc.replace_with_mask(pa.repeat("", len(self)), has_it, found)
+
+
+def has_long_line(path: Path) -> bool:
+    """Return whether some line of a file is longer than a field may be, give or take a block.
+
+    It is asked before the file is read: one line of 300 MB was a list of 150 million cells.
+    """
+    blocks = 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            blocks = 0 if b"\n" in block or b"\r" in block else blocks + 1
+            if blocks * _BLOCK >= LONGEST_FIELD:
+                return True
+    return False
 
 
 def cells_of(text: str, delimiter: str) -> Cells | None:

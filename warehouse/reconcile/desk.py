@@ -17,7 +17,8 @@ from warehouse.layout import written_aside
 from warehouse.reconcile import night, proof, published, record, rehearsal, signing, store, template
 from warehouse.reconcile.annotations import ACCEPTED
 from warehouse.reconcile.config import TEMPLATE, read_config
-from warehouse.reconcile.ledger import Notice, counted
+from warehouse.reconcile.coverage import totals
+from warehouse.reconcile.ledger import Notice, Unused, counted
 from warehouse.reconcile.readback import edited
 from warehouse.reconcile.refusals import NotReconciled
 from warehouse.reconcile.store import Folder, Json
@@ -49,18 +50,21 @@ class Ran:
     files: tuple[Path, ...]
     notices: tuple[Notice, ...]
     exit_code: int
+    unused: tuple[Unused, ...] = ()
+    level: str = ""
 
     @property
     def words(self) -> str:
         """The result in one paragraph."""
         if not self.run_id:
-            return "; ".join(one.words for one in self.notices)
+            return "; ".join(": ".join(filter(None, (n.where, n.words))) for n in self.notices)
         keys = sum(self.counts.values())
         rejected = sum(one.words.startswith("rejected") for one in self.notices)
         return (
             f"{self.day}: {counted(keys, 'key')}, {self.counts['Matched']} exact, "
             f"{self.counts['Within tolerance']} within tolerance, {counted(self.breaks, 'break')} "
-            f"({self.open_breaks} open), {counted(rejected, 'row')} rejected."
+            f"({self.open_breaks} open), {counted(rejected, 'row')} rejected. Compared at "
+            f"{self.level}; not used: {totals(self.unused) or 'nothing'}."
         )
 
 
@@ -167,7 +171,9 @@ def run(
             record.Given(program_version, now, pause),
         )
     if done.result is None:
-        return Ran(source.day, "", "", {}, 0, 0, (), done.notices, TIED)
+        is_unread = any(one.severity != "low" for one in done.unused)
+        code = OPEN_BREAKS if is_unread else TIED
+        return Ran(source.day, "", "", {}, 0, 0, (), done.notices, code, done.unused)
     found = done.result
     return Ran(
         source.day,
@@ -179,13 +185,17 @@ def run(
         done.files,
         done.notices,
         _exit_code(found),
+        done.unused,
+        found["coverage"]["level"],
     )
 
 
 def _exit_code(found: Json) -> int:
-    """3 where a break is open, a row was rejected or a portfolio was not delivered."""
+    """3 where a break is open, a row was rejected, or something was not delivered or not read."""
     opened = any(one["status"] != ACCEPTED for one in found["breaks"])
-    halted = opened or found["counts"]["Portfolio not delivered"] or found["rejected"]
+    unused = found.get("coverage", {}).get("unused", [])
+    unread = any(one["severity"] == "high" for one in unused)
+    halted = opened or found["counts"]["Portfolio not delivered"] or found["rejected"] or unread
     return OPEN_BREAKS if halted else TIED
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import python_calamine
 
-from warehouse.reconcile.delimited import Row, cells_of, rows_of
+from warehouse.reconcile.delimited import LONGEST_FIELD, Row, cells_of, has_long_line, rows_of
 from warehouse.reconcile.guards import (
     archive,
     locked,
@@ -45,6 +45,7 @@ class Grid:
     errors: Mapping[tuple[int, int], str] = field(default_factory=dict)
     merged: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = ()
     hidden_rows: int = 0
+    hidden_columns: frozenset[int] = frozenset()
     is_visible: bool = True
     is_blank_sure: bool = True
 
@@ -55,12 +56,16 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """One file: its name, digest, grids and what there is to say of it."""
+    """One file: its name, digest, grids and what there is to say of it.
+
+    `others` are tabs that are no sheets of cells, with what they are.
+    """
 
     path: Path
     sha256: str
     grids: tuple[Grid, ...]
     notices: tuple[str, ...] = ()
+    others: tuple[tuple[str, str], ...] = ()
 
 
 def is_ledger_name(path: Path) -> bool:
@@ -93,15 +98,23 @@ def opened(
 
     Raises `NotReconciled` with what the file really is.
     """
+    if path.suffix.lower() in TEXTS and has_long_line(path):
+        raise refused(
+            path,
+            f"has a line of more than {LONGEST_FIELD:,} bytes: a ledger has one line for each row",
+            "Export it again with a line for each row, or save it as xlsx",
+        )
     content = whole(path, pause)
     digest = hashlib.sha256(content).hexdigest()
     if path.suffix.lower() in TEXTS:
         text, notices = decoded(path, content)
         return Opened(path, digest, (_table(path, text, recognised),), notices)
-    return Opened(path, digest, tuple(_spreadsheet(path, content)))
+    others: list[tuple[str, str]] = []
+    grids = tuple(_spreadsheet(path, content, others))
+    return Opened(path, digest, grids, (), tuple(others))
 
 
-def _spreadsheet(path: Path, content: bytes) -> Iterator[Grid]:
+def _spreadsheet(path: Path, content: bytes, others: list[tuple[str, str]]) -> Iterator[Grid]:
     told = _looked_at(path, content)
     is_sure = not content.startswith(_OLE) and not any(one.hides_errors for one in told.values())
     try:
@@ -111,6 +124,7 @@ def _spreadsheet(path: Path, content: bytes) -> Iterator[Grid]:
         ):
             for about in book.sheets_metadata:
                 if about.typ is not python_calamine.SheetTypeEnum.WorkSheet:
+                    others.append((about.name, str(about.typ).rpartition(".")[2]))
                     continue
                 found = told.get(about.name, Findings())
                 sheet = book.get_sheet_by_name(about.name)
@@ -123,6 +137,7 @@ def _spreadsheet(path: Path, content: bytes) -> Iterator[Grid]:
                     errors=found.errors,
                     merged=tuple(sheet.merged_cell_ranges or ()),
                     hidden_rows=found.hidden_rows,
+                    hidden_columns=found.hidden_columns,
                     is_visible=about.visible is python_calamine.SheetVisibleEnum.Visible,
                     is_blank_sure=is_sure,
                 )
@@ -176,6 +191,8 @@ def _table(path: Path, text: str, recognised: Callable[[Sequence[Row]], int]) ->
         cells = [row for row, _ in islice(_rows(path, head, delimiter, is_whole=False), HEAD)]
         scores[delimiter] = (recognised(cells), max(map(len, cells), default=0))
     best = max(delimiters, key=lambda one: scores[one])
+    if text.count(best) > MOST_CELLS:
+        raise too_wide(path)
     found = cells_of(text, best)
     if found is not None:
         return Grid("", found, range(1 + skipped, len(found) + 1 + skipped))

@@ -42,7 +42,28 @@ _WORDS = {
     "statement date, datum, stichtag, valuta datum, date d'arr\u00eat\u00e9, fecha, data, "
     "\u0434\u0430\u0442\u0430, \u65e5\u4ed8",
 }
-_FIELD = {word.strip(): field for field, words in _WORDS.items() for word in words.split(",")}
+# Taken for a field only where no column is named by a word of its own.
+_ALSO = {
+    "portfolio": "fund name, fund id, fund code, sub fund, subfund, subsidiary, entity, "
+    "entity name, legal entity, company, mandate name, mandate id, book name, strategy, client, "
+    "client name, portfolio code, portfolio no, portfolio number, fondsname, gesellschaft, mandant",
+    "venue": "venue name, exchange name, exchange id, custodian name, custodian id, broker name, "
+    "platform name, provider name, counterparty name, prime broker, b\u00f6rsenname, institution",
+    "account": "account no, account number, account code, wallet id, sub account name, "
+    "subaccount name, sub account id, vault, vault name, vault id, wallet address, "
+    "kontobezeichnung",
+    "asset": "asset ticker, coin symbol, token symbol, currency symbol, currency id, coin id, "
+    "token id, asset id code",
+}
+
+
+def _by_word(words_of: Mapping[str, str]) -> dict[str, str]:
+    return {word.strip(): field for field, words in words_of.items() for word in words.split(",")}
+
+
+_FIELD = _by_word(_WORDS)
+_SECOND = _by_word(_ALSO)
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _BESIDE = re.compile(r"\s*[\(\[].*?[\)\]]\s*$")
 REQUIRED = ("asset", "amount")
 _SHOWN = 12
@@ -65,17 +86,45 @@ def fingerprint(titles: Sequence[str]) -> str:
     return hashlib.sha256("\x1f".join(kept).encode()).hexdigest()[:8]
 
 
-def field_of(title: str) -> str:
+def field_of(title: str, words: Mapping[str, str] = _FIELD) -> str:
     """The field that a title names in one of the known languages, or nothing."""
-    name = folded(title.replace("_", " "))
-    return _FIELD.get(name) or _FIELD.get(_BESIDE.sub("", name), "")
+    for name in spoken(title):
+        if name in words:
+            return words[name]
+    return ""
+
+
+def also_field_of(title: str) -> str:
+    """Return the field that a title names where no other column names it better, or nothing."""
+    return field_of(title, _SECOND)
+
+
+def spoken(title: str) -> Iterator[str]:
+    """Yield a title as words, with and without what stands in brackets.
+
+    `portfolioName` and `portfolio_name` are two words each.
+    """
+    for written in (title, _HUMP.sub(" ", title)):
+        name = folded(written.replace("_", " "))
+        yield name
+        yield _BESIDE.sub("", name)
+
+
+def letters(place: int) -> str:
+    """Return what a column without a title is called: `column C`."""
+    name = ""
+    place += 1
+    while place:
+        place, rest = divmod(place - 1, 26)
+        name = chr(ord("A") + rest) + name
+    return f"column {name}"
 
 
 def recognised(rows: Sequence[Row]) -> int:
     """The most fields that one of these rows names, both required ones among them counting more."""
     best = 0
     for row in rows[:HEAD]:
-        fields = {field_of(text) for text in _titles(row)} - {""}
+        fields = {field_of(text) or also_field_of(text) for text in _titles(row)} - {""}
         best = max(best, len(fields) + 10 * fields.issuperset(REQUIRED))
     return best
 
@@ -97,7 +146,7 @@ def header(
         name = fingerprint(titles)
         shape = config.shapes.get(name, Shape())
         settled = dict(remembered.get(name, {})) | dict(shape.columns)
-        fields = {field_of(title) for title in titles} | settled.keys()
+        fields = {field_of(title) or also_field_of(title) for title in titles} | settled.keys()
         if fields.issuperset(REQUIRED):
             columns = _columns(titles, settled, f"{file} {grid.sheet}".strip(), name)
             return Header(row, name, titles, columns, shape)
@@ -114,8 +163,15 @@ def _columns(
             continue
         if wanted is None:
             found = [place for place, title in enumerate(titles) if field_of(title) == field]
+            found = found or [
+                place for place, title in enumerate(titles) if also_field_of(title) == field
+            ]
         else:
-            found = [p for p, title in enumerate(titles) if folded(title) == folded(wanted)]
+            found = [
+                place
+                for place, title in enumerate(titles)
+                if folded(title or letters(place)) == folded(wanted)
+            ]
             if not found:
                 raise NotReconciled(
                     f"{where} has no column {wanted!r}, which was settled for {field}. Nothing was "

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from enum import Enum
 from typing import overload
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from warehouse.reconcile.amounts import Amount
 from warehouse.reconcile.config import FIELDS
 
 Remembered = dict[str, dict[str, str]]
+WHOLE = "(all)"  # in a key of a file that has no such field, beside files that have it
 LINES = pa.schema(
     [pa.field(name, pa.string()) for name in FIELDS]
     + [pa.field("amount", pa.string()), pa.field("decimals", pa.int32())]
@@ -121,6 +123,43 @@ class Notice:
     raw: str = ""
 
 
+class Kind(Enum):
+    """What a thing is that was not used."""
+
+    FILE = "file"
+    TAB = "tab"
+    COLUMN = "column"
+    ROW = "row"
+
+
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """A file, tab, column or some rows that were not used, with the reason.
+
+    `high` is what may hold money and what nobody decided about: a run with one of them does not
+    end with 0.
+    """
+
+    file: str
+    kind: Kind
+    name: str
+    reason: str
+    severity: str = "low"
+    count: int = 1
+
+    @property
+    def where(self) -> str:
+        """Return the file, and what in it."""
+        return (
+            self.file if self.kind is Kind.FILE else f"{self.file}: {self.kind.value} {self.name}"
+        )
+
+    @property
+    def notice(self) -> Notice:
+        """Return what is said of it."""
+        return Notice(self.severity, f"not used: {self.reason}", self.where)
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """One file or sheet that was read, and its count: `rows` = used + skipped + rejected."""
@@ -134,6 +173,12 @@ class Source:
     skipped: Mapping[str, int]
     rejected: int
     print: str
+    fields: tuple[str, ...] = ()
+
+    @property
+    def place_name(self) -> str:
+        """Return the file, and the tab where it has some."""
+        return f"{self.name}!{self.sheet}" if self.sheet else self.name
 
     def place(self, line: int) -> str:
         """`ledger.xlsx!Sheet1:12`."""
@@ -147,7 +192,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """All ledgers of one run, stacked: `fields` are those that every one of them has."""
+    """All ledgers of one run, stacked: `fields` are those that one of them has at least.
+
+    `unused` is what stands in their files and was not used.
+    """
 
     fields: tuple[str, ...]
     lines: Lines
@@ -155,6 +203,21 @@ class Ledger:
     sources: tuple[Source, ...]
     notices: tuple[Notice, ...]
     remembered: Remembered
+    unused: tuple[Unused, ...] = ()
+
+    @property
+    def levels(self) -> list[tuple[str, ...]]:
+        """Return the levels of the files, the finest first."""
+        levels = {one.fields or self.fields for one in self.sources}
+        return sorted(levels, key=lambda level: (-len(level), [FIELDS.index(f) for f in level]))
+
+    def lacks(self, name: str) -> list[int]:
+        """Return the numbers of the sources that have no such field, of those that others have."""
+        return [
+            number
+            for number, one in enumerate(self.sources)
+            if name not in (one.fields or self.fields)
+        ]
 
     def place(self, line: Line | Rejected) -> str:
         """Where a row stands."""

@@ -9,11 +9,13 @@ amounts, however many digits they have; no decimal type is asked to hold or to s
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
+from warehouse.reconcile.amounts import exact
 from warehouse.reconcile.book import columns
 from warehouse.reconcile.resolve import copied
 
@@ -132,6 +134,15 @@ def odd(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> Iterator[Pai
                 is_number,
                 is_unmapped,
             )
+
+
+def totals_of_book(connection: DuckDBPyConnection) -> dict[str, Decimal]:
+    """Return by asset what the book has of it, debts as what they are without their sign."""
+    found = connection.execute(
+        "select asset, exact_sum(ltrim(snapshot, '-')) from compared "
+        "where snapshot is not null group by 1"
+    ).fetchall()
+    return {asset: exact(amount) for asset, amount in found}
 
 
 def settle(connection: DuckDBPyConnection, results: Mapping[int, Result]) -> None:

@@ -9,7 +9,8 @@ from warehouse.export_source import Source, accounts, in_little_memory
 from warehouse.reconcile import book, dating, engine, inbox, positions, signing, store
 from warehouse.reconcile.annotations import Since, State, merged, state
 from warehouse.reconcile.config import Config
-from warehouse.reconcile.ledger import Ledger, Notice, stacked_twice
+from warehouse.reconcile.coverage import by_severity, ordered
+from warehouse.reconcile.ledger import Ledger, Notice, Unused, stacked_twice
 from warehouse.reconcile.outcome import Outcome, reconciled
 from warehouse.reconcile.readback import Edited
 from warehouse.reconcile.reading import read_ledger
@@ -29,17 +30,22 @@ class Done:
     result: Json | None
     files: tuple[Path, ...]
     notices: tuple[Notice, ...]
+    unused: tuple[Unused, ...] = ()
 
 
 def run(source: Source, folder: Folder, config: Config, given: Given) -> Done:
     """Reconcile one book; nothing is written before everything is read."""
     ours, paths = inbox.workbooks(folder, store.seen(folder))
-    found = inbox.ledgers(folder, source.day, paths, given.pause)
+    settled = (config, store.read_before(folder, source.day))
+    found = inbox.ledgers(folder, source.day, paths, given.pause, settled)
     if not found.ledgers:
-        return Done(None, (), (_late(folder, source), *found.notices))
+        left = tuple(ordered(found.unused))
+        late = _late(folder, source, left)
+        return Done(None, (), (late, *(one.notice for one in left)), left)
     ledger = read_ledger(found.ledgers, config, store.mappings(folder), source.day)
     dating.require_days(ledger, config, source.day)
     _read_back(folder, ours, source.day)
+    unused = ordered([*found.unused, *ledger.unused])
     said = [*found.notices, *_told(folder, source.day)]
     del found  # the cells of a large ledger, which are not needed any more
     prior = store.before(folder, source.day)
@@ -52,16 +58,20 @@ def run(source: Source, folder: Folder, config: Config, given: Given) -> Done:
     )
     store.write(folder.mappings, ledger.remembered)
     engine.keep(folder, outcome, given.now)
-    notices = [
-        *_unlisted(outcome, config),
-        *(Notice("medium", words) for words in source.notices),
-        *said,
-        *outcome.notices,
-        *_about(ledger, source),
-    ]
-    shown = _shown(source, folder, (ledger, outcome, known), (config, given), notices)
+    store.add_read(folder, [one.sha256 for one in ledger.sources], source.day)
+    notices = by_severity(
+        [
+            *(one.notice for one in unused if one.severity != "low"),
+            *_unlisted(outcome, config),
+            *(Notice("medium", words) for words in source.notices),
+            *said,
+            *outcome.notices,
+            *_about(ledger, source),
+        ]
+    )
+    shown = _shown(source, folder, (ledger, outcome, known), (config, given), (notices, unused))
     result = kept(folder, shown, config, given)
-    return Done(result, written(folder, shown), tuple(notices))
+    return Done(result, written(folder, shown), tuple(notices), tuple(unused))
 
 
 def _megabytes(source: Source, ledger: Ledger) -> int:
@@ -70,10 +80,13 @@ def _megabytes(source: Source, ledger: Ledger) -> int:
     return max(_LEAST_MEGABYTES, larger // _KEYS_PER_MEGABYTE)
 
 
-def _late(folder: Folder, source: Source) -> Notice:
+def _late(folder: Folder, source: Source, unused: tuple[Unused, ...]) -> Notice:
     days = store.days(folder)
     last = f"; the last one that was reconciled is of {days[-1]}" if days else ""
-    return Notice("medium", f"no ledger for {source.day} lies in the inbox{last}")
+    words = f"no ledger for {source.day} lies in the inbox{last}"
+    if any(one.severity != "low" for one in unused):
+        words = f"no file in the inbox could be read as the ledger of {source.day}{last}"
+    return Notice("medium", words)
 
 
 def _read_back(folder: Folder, ours: list[Edited], day: date) -> None:
@@ -145,9 +158,10 @@ def _shown(
     folder: Folder,
     found: tuple[Ledger, Outcome, book.Known],
     about: tuple[Config, Given],
-    notices: list[Notice],
+    told: tuple[list[Notice], list[Unused]],
 ) -> Shown:
     ledger, outcome, known = found
+    notices, unused = told
     config, given = about
     prior = store.before(folder, source.day)
     ties = tied(source.connection, outcome.fields)
@@ -180,6 +194,7 @@ def _shown(
         source.snapshot["finished_at"],
         known.shown,
         config.listed,
+        unused,
     )
 
 

@@ -1,13 +1,17 @@
 """One reconciliation of one book: both sides read, matched and judged, and what came of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from decimal import Decimal
+
+from duckdb import DuckDBPyConnection
 
 from warehouse.export_source import Source
-from warehouse.reconcile import book, match, resolve
+from warehouse.reconcile import book, levels, match, resolve
+from warehouse.reconcile.amounts import plain
 from warehouse.reconcile.annotations import State
-from warehouse.reconcile.book import Known
+from warehouse.reconcile.book import Known, shown_asset
 from warehouse.reconcile.breaks import Break, identified, shown_names
 from warehouse.reconcile.causes import Case, suggested
 from warehouse.reconcile.config import Config
@@ -22,7 +26,7 @@ from warehouse.reconcile.tonight import (
     tonight,
     with_yesterday,
 )
-from warehouse.reconcile.verdicts import Court, Judged, judged
+from warehouse.reconcile.verdicts import OVER, Court, Judged, forgiven, judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class Outcome:
     aliases: tuple[Alias, ...]
     notices: tuple[Notice, ...]
     digest: str
+    forgiven: tuple[tuple[str, str, str, str], ...] = ()
 
 
 def reconciled(
@@ -52,15 +57,17 @@ def reconciled(
     connection, fields = source.connection, ledger.fields
     book.side(source, fields)
     taken = resolve.side(connection, ledger, known, config)
+    levels.assign(connection, ledger)
     match.compare(connection, fields, taken.rejected)
     per_asset, unnamed = resolve.tolerances(known, config)
     rules = (replace(config, per_asset=per_asset), known.delivered, known.names["portfolio"])
-    found = judged(match.odd(connection, fields), Court(fields, *rules, taken.rejected))
+    court = Court(fields, *rules, taken.rejected, _totals(connection, rules[0]))
+    found = judged(match.odd(connection, fields), court)
     match.settle(connection, {one.pair.no: one.result for one in found})
     broken = [one for one in found if one.result.is_break]
-    prior, said = past[0], (*known.notices, *ledger.notices)
-    ids = identified(config.name, fields, [one.pair.key for one in broken])
+    prior, said = past[0], (*known.notices, *ledger.notices, *levels.notices(ledger))
     keys = [one.pair.key for one in broken]
+    ids = identified(config.name, fields, keys)
     before, notices = known_before(prior, fields, dict(zip(ids, keys, strict=True)))
     cases = with_yesterday(
         source,
@@ -72,10 +79,8 @@ def reconciled(
     )
     episodes = {id_: (one[0], one[1]) for id_, one in (prior or {}).get("episodes", {}).items()}
     causes = suggested(cases, fields)
-    made = [
-        tonight(case, causes, (ledger, known, config), (source.day, before, episodes, past))
-        for case in cases
-    ]
+    then = (source.day, before, episodes, past)
+    made = [tonight(case, causes, (ledger, known, config), then) for case in cases]
     episodes |= {one.id: (one.episode, one.ever_seen.isoformat()) for one in made}
     digest = match.digest(connection, fields, [config.name, str(source.day), source.snapshot_id])
     return Outcome(
@@ -87,9 +92,41 @@ def reconciled(
         episodes,
         {id_: one["id"] for id_, one in before.items() if one["id"] != id_},
         taken.aliases,
-        (*said, *taken.notices, *unnamed, *notices, *_absent(found, known, fields)),
+        (*said, *taken.notices, *unnamed, *notices, *_unjudged(found, court, known)),
         digest,
+        tuple(_forgiven(found, court)),
     )
+
+
+def _unjudged(found: Sequence[Judged], court: Court, known: Known) -> list[Notice]:
+    """Return what is said of keys that no verdict of their own decided."""
+    return [*_absent(found, known, court.fields), *_over(found, court)]
+
+
+def _totals(connection: DuckDBPyConnection, config: Config) -> dict[str, Decimal]:
+    """Return the totals of the book by asset, where a setting may forgive a part of them."""
+    tolerant = (config.absolute, config.relative, *config.per_asset.values())
+    if config.ledger_rounding != "written" and not any(tolerant):
+        return {}
+    return match.totals_of_book(connection)
+
+
+def _forgiven(found: Sequence[Judged], court: Court) -> Iterator[tuple[str, str, str, str]]:
+    """Yield what tolerance forgave: the asset, how many keys, how much, and of how much."""
+    for asset, one in sorted(forgiven(found, court).items()):
+        share = f"{plain(one.total)} ({one.share:.2e} of it)"
+        yield shown_asset(asset), counted(one.keys, "key"), plain(one.amount), share
+
+
+def _over(found: Sequence[Judged], court: Court) -> Iterator[Notice]:
+    """Yield one notice where tolerance would have forgiven too much in sum."""
+    over = [one for one in found if one.rule.endswith(OVER)]
+    if over:
+        assets = ", ".join(sorted({shown_asset(court.asset(one)) for one in over})[:10])
+        words = f"tolerance would forgive too much in sum: {counted(len(over), 'key')} of {assets} "
+        words += "are breaks. More than `limit` of an asset, or than `limit_in_all` of all, is no "
+        words += "noise; other limits stand in recon.toml under [tolerance]"
+        yield Notice("high", words)
 
 
 def _names(one: Judged, fields: tuple[str, ...], known: Known) -> dict[str, str]:

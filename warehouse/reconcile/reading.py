@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -11,21 +11,34 @@ import pyarrow.compute as pc
 
 from warehouse.reconcile.amounts import Rules, read
 from warehouse.reconcile.columns import as_text, dates_of, rules_of
-from warehouse.reconcile.config import FIELDS, Config, setting
+from warehouse.reconcile.config import FIELDS, Config
 from warehouse.reconcile.dating import title_day
 from warehouse.reconcile.delimited import Cells, Row
 from warehouse.reconcile.grids import Grid, Opened
-from warehouse.reconcile.headers import Header, header, unknown
-from warehouse.reconcile.ledger import Ledger, Lines, Notice, Rejected, Remembered, Source
+from warehouse.reconcile.headers import Header
+from warehouse.reconcile.ledger import (
+    Kind,
+    Ledger,
+    Lines,
+    Notice,
+    Rejected,
+    Remembered,
+    Source,
+    Unused,
+)
 from warehouse.reconcile.names import folded
 from warehouse.reconcile.plain_rows import plain_rows
-from warehouse.reconcile.refusals import Ambiguous, NotReconciled
+from warehouse.reconcile.tabs import chosen_tabs, level_of, other_tabs
+from warehouse.reconcile.unread import above, columns, other_dates
 
 _TOTAL = re.compile(
     "(grand |sub|sub-)?(total|sum)s?|(end|gesamt|zwischen)?summe|gesamt|somme|sous-total"
     "|total g\u00e9n\u00e9ral|suma|totale|subtotale|soma"
     "|\u0438\u0442\u043e\u0433\u043e|\u5408\u8a08"
 )
+
+
+_OTHER_DATE = "another date"
 
 
 @dataclass(slots=True)
@@ -35,6 +48,7 @@ class _Reading:
     number: int
     grid: Grid
     head: Header
+    fields: tuple[str, ...]
     rules: Rules
     days: Sequence[date | None]
     undated: frozenset[int]
@@ -47,6 +61,7 @@ class _Reading:
     rejected: list[Rejected] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     notices: list[Notice] = field(default_factory=list)
+    unused: list[Unused] = field(default_factory=list)
 
 
 def read_ledger(
@@ -61,17 +76,16 @@ def read_ledger(
     readings: list[_Reading] = []
     sources: list[Source] = []
     lines = Lines()
+    unused: list[Unused] = []
     for file in files:
-        grid, head = _chosen(file, config, known)
-        reading = _read_sheet(len(sources), file, (grid, head), (config, known), (day, lines))
-        readings.append(reading)
-        sources.append(_source(file, reading))
-    fields = tuple(
-        name
-        for name in FIELDS
-        if all(name in one.head.columns for one in readings)
-        and (config.level is None or name in config.level)
-    )
+        chosen = chosen_tabs(file, config, known)
+        unused += other_tabs(file, chosen)
+        for sheet in chosen:
+            reading = _read_sheet(len(sources), file, sheet, (config, known), (day, lines))
+            readings.append(reading)
+            sources.append(_source(file, reading))
+            unused += reading.unused
+    fields = tuple(name for name in FIELDS if any(name in one.fields for one in sources))
     return Ledger(
         fields,
         lines,
@@ -79,35 +93,8 @@ def read_ledger(
         tuple(sources),
         tuple(notice for one in readings for notice in one.notices),
         known,
+        tuple(unused),
     )
-
-
-def _chosen(file: Opened, config: Config, known: Remembered) -> tuple[Grid, Header]:
-    """The sheet that is the ledger; two that may be are a question."""
-    found = []
-    for grid in file.grids:
-        head = header(grid, config, known, file.path.name) if grid.is_visible else None
-        if head is not None:
-            found.append((grid, head))
-    wanted = {head.shape.sheet for _, head in found} - {""}
-    if wanted:
-        named = [one for one in found if one[0].sheet in wanted]
-        if not named:
-            raise NotReconciled(
-                f"{file.path.name} has no sheet {', '.join(sorted(wanted))}; its sheets are "
-                f"{', '.join(grid.sheet for grid in file.grids)}. Nothing was reconciled. Mend "
-                "`sheet` in recon.toml."
-            )
-        found = named
-    if not found:
-        raise unknown(file.grids, file.path.name)
-    if len(found) > 1:
-        names = ", ".join(repr(grid.sheet) for grid, _ in found)
-        raise Ambiguous(
-            f"{file.path.name}: the sheets {names} may each be the ledger.",
-            f'[ledger."{found[0][1].print}"]\n{setting("sheet", found[0][0].sheet)}',
-        )
-    return found[0]
 
 
 def _read_sheet(
@@ -121,23 +108,44 @@ def _read_sheet(
     day, lines = into
     config, known = settled
     where = f"{file.path.name} {grid.sheet}".strip()
+    fields = level_of(head, config, where)
+    place = f"{file.path.name}!{grid.sheet}" if grid.sheet else file.path.name
+    unused = [*above(grid, head, place), *columns(grid, head, config, place)]
     rules = rules_of(grid, head, known, where)
     days, undated = dates_of(grid, head, known, where)
     stated = sorted({one for one in days if one is not None})
     chosen = day if day in stated else (stated[-1] if stated else None)
+    unused += other_dates(grid, head, days, chosen, place)
     about = (day, config, file.path.name, lines)
-    reading = _Reading(number, grid, head, rules, days, undated, chosen, *about)
+    reading = _Reading(number, grid, head, fields, rules, days, undated, chosen, *about)
     known[head.print] = known.get(head.print, {}) | {
         name: head.titles[place] for name, place in head.columns.items()
     }
     for words in file.notices:
         reading.notices.append(Notice("low", words, file.path.name))
-    if grid.hidden_rows:
-        told = f"{grid.hidden_rows} hidden or filtered rows were read like the others"
-        reading.notices.append(Notice("low", told, where))
+    reading.notices += _hidden(grid, head, where)
     for row in _others(reading):
         _read_row(reading, row)
+    unused += [
+        Unused(place, Kind.ROW, f"({number})", reason, "low", number)
+        for reason, number in sorted(reading.skipped.items())
+        if reason != _OTHER_DATE
+    ]
+    reading.unused = unused
     return reading
+
+
+def _hidden(grid: Grid, head: Header, where: str) -> Iterator[Notice]:
+    """Yield what was read though its program does not show it."""
+    if not grid.is_visible:
+        yield Notice("medium", "the sheet is hidden, and it was read", where)
+    if grid.hidden_rows:
+        told = f"{grid.hidden_rows} hidden or filtered rows were read like the others"
+        yield Notice("medium", told, where)
+    names = [head.titles[one] for one in head.columns.values() if one in grid.hidden_columns]
+    if names:
+        told = f"the hidden column {' and '.join(map(repr, names))} was read like the others"
+        yield Notice("medium", told, where)
 
 
 def _others(on: _Reading) -> Iterable[int]:
@@ -206,7 +214,7 @@ def _names(on: _Reading, row: int, cells: Row) -> tuple[tuple[str, ...], str]:
     if not asset and not has_amount:
         return names, "title or note"
     if on.day is not None and on.days[row] not in (None, on.day):
-        return names, "another date"
+        return names, _OTHER_DATE
     return names, ""
 
 
@@ -267,4 +275,5 @@ def _source(file: Opened, on: _Reading) -> Source:
         dict(sorted(on.skipped.items())),
         len(on.rejected),
         on.head.print,
+        on.fields,
     )

@@ -13,6 +13,7 @@ from warehouse.layout import written_aside
 from warehouse.reconcile import positions, store, workbook
 from warehouse.reconcile.annotations import in_cell
 from warehouse.reconcile.config import Config
+from warehouse.reconcile.coverage import level_words, lines_of, totals
 from warehouse.reconcile.ledger import Ledger
 from warehouse.reconcile.outcome import Outcome
 from warehouse.reconcile.shown import Shown
@@ -41,7 +42,7 @@ def evidence(
         "snapshot": source.snapshot_id,
         "read from": f"{source.snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
         "read until": f"{source.snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
-        "level": ", ".join(outcome.fields),
+        "level": level_words(ledger),
         "tolerance": f"absolute {config.absolute}, relative {config.relative}",
         "SHA-256 of recon.toml": config.digest,
     }
@@ -69,6 +70,13 @@ def kept(folder: Folder, shown: Shown, config: Config, given: Given) -> Json:
         "episodes": dict(outcome.episodes),
         "ties": [asdict(one) for one in shown.ties],
         "workbook": {"names": _names(shown), "rolled": _rolled(shown)},
+        "coverage": {
+            "level": level_words(shown.ledger),
+            "files": lines_of(shown.ledger),
+            "unused": [asdict(one) | {"kind": one.kind.value} for one in shown.unused],
+            "in_all": totals(shown.unused),
+            "forgiven": [list(line) for line in outcome.forgiven],
+        },
         "sources": [asdict(one) for one in shown.ledger.sources],
         "notices": [asdict(one) for one in shown.notices],
         "evidence": dict(shown.evidence),

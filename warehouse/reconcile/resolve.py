@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
 from warehouse.reconcile.amounts import total
 from warehouse.reconcile.book import Known, columns, shown_asset
 from warehouse.reconcile.config import FIELDS, Config, setting
-from warehouse.reconcile.ledger import Ledger, Notice, Rejected, counted
+from warehouse.reconcile.ledger import WHOLE, Ledger, Notice, Rejected, counted
 from warehouse.reconcile.names import Names, Resolved, folded
 
 UNMAPPED = "?"
@@ -46,7 +47,7 @@ def side(connection: DuckDBPyConnection, ledger: Ledger, known: Known, config: C
     resolved: dict[str, dict[str, Resolved]] = {}
     for name in ledger.fields:
         names = Names(name, _known(connection, name, known), config.aliases.get(name, {}))
-        resolved[name] = _resolved(connection, name, names, ledger.rejected)
+        resolved[name] = _resolved(connection, name, names, ledger)
         aliases += _aliases(connection, name, resolved[name])
     _keys(connection, ledger.fields)
     _added_up(connection, ledger.fields)
@@ -74,7 +75,13 @@ def tolerances(known: Known, config: Config) -> tuple[dict[str, Decimal], list[N
 
 
 def _rows(connection: DuckDBPyConnection, ledger: Ledger) -> None:
-    table = ledger.lines.table.select([*ledger.fields, "amount", "decimals", "is_number"])
+    table = ledger.lines.table
+    for name in ledger.fields:
+        lacking = pa.array(ledger.lacks(name), pa.int64())
+        if len(lacking):
+            names = pc.if_else(pc.is_in(table["file"], lacking), WHOLE, table[name])
+            table = table.set_column(table.column_names.index(name), name, names)
+    table = table.select([*ledger.fields, "amount", "decimals", "is_number"])
     table = table.append_column("line", pa.array(range(table.num_rows), pa.int64()))
     copied(connection, "ledger_rows", table)
 
@@ -110,7 +117,7 @@ def _unfound(connection: DuckDBPyConnection, name: str) -> list[str]:
 
 
 def _resolved(
-    connection: DuckDBPyConnection, name: str, names: Names, rejected: Sequence[Rejected]
+    connection: DuckDBPyConnection, name: str, names: Names, ledger: Ledger
 ) -> dict[str, Resolved]:
     """What every written name of a field stands for; an account of the book is itself."""
     if name == "account":
@@ -118,8 +125,10 @@ def _resolved(
     else:
         found = connection.execute(f"select distinct {name} from ledger_rows").fetchall()
         written = [row[0] for row in found]
-    given = {*written, *(row.names[FIELDS.index(name)] for row in rejected if row.names)}
+    given = {*written, *(_written(ledger, row, name) for row in ledger.rejected if row.names)}
     resolved = {one: names.resolve(one) for one in sorted(given)}
+    if ledger.lacks(name):
+        resolved[WHOLE] = Resolved(WHOLE, "as written")
     if name == "account":
         # An account that only the ledger has, and that is like none of the book, is simply new.
         resolved = {
@@ -138,6 +147,10 @@ def _resolved(
     )
     copied(connection, f"names_{name}", table)
     return resolved
+
+
+def _written(ledger: Ledger, row: Rejected, name: str) -> str:
+    return WHOLE if row.file in ledger.lacks(name) else row.names[FIELDS.index(name)]
 
 
 def _key(written: str, found: Resolved) -> str:
@@ -208,7 +221,7 @@ def _rejected(
 ) -> Iterable[tuple[str, ...]]:
     for row in ledger.rejected:
         if row.names:
-            written = {name: row.names[FIELDS.index(name)] for name in ledger.fields}
+            written = {name: _written(ledger, row, name) for name in ledger.fields}
             yield tuple(
                 _key(text, resolved[name].get(text, Resolved(text, "as written")))
                 for name, text in written.items()

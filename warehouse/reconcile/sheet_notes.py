@@ -1,6 +1,7 @@
 """The sheets behind the figures: Tie-out, Roll-forward, Notices, Mapping, Evidence and Help."""
 
 from warehouse.reconcile.book import shown_asset
+from warehouse.reconcile.coverage import by_severity
 from warehouse.reconcile.paper import Heading, Paper
 from warehouse.reconcile.shown import EVIDENCE, MAPPING, NOTICES, ROLLED, TIES, Shown
 from warehouse.reconcile.tieout import STEPPED
@@ -133,8 +134,8 @@ def notices(draft: Draft, shown: Shown) -> None:
     """Write everything that a reader must know, the worst first."""
     on = Paper(draft, NOTICES, _NOTICES)
     on.title("What to know of this reconciliation")
-    order = {"high": 0, "medium": 1, "low": 2}
-    given = sorted(shown.notices, key=lambda one: order.get(one.severity, 3))
+    quiet = [one.notice for one in shown.unused if one.severity == "low"]
+    given = by_severity([*shown.notices, *quiet])
     rows = [[one.severity, one.words, one.where, one.raw] for one in given]
     on.table(rows, shown.footer)
 

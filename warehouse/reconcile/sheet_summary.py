@@ -1,7 +1,11 @@
 """The first sheet: whether it ties, what is open and how old, and who signed."""
 
+from collections.abc import Sequence
+
 from warehouse.reconcile.annotations import ACCEPTED, STATUSES
 from warehouse.reconcile.book import shown_asset
+from warehouse.reconcile.coverage import grouped, level_words, lines_of, totals
+from warehouse.reconcile.ledger import counted
 from warehouse.reconcile.match import Result
 from warehouse.reconcile.paper import Heading, Paper
 from warehouse.reconcile.shown import Shown
@@ -18,6 +22,7 @@ _COLUMNS = (
 _AGES = (("0-1 days", 0, 1), ("2-4 days", 2, 4), ("5-29 days", 5, 29), ("30+ days", 30, 10**6))
 _CHANGES = ("new", "returned", "changed", "unchanged")
 _SHOWN_ASSETS = 10
+_UNUSED = 40
 
 
 def summary(draft: Draft, shown: Shown) -> None:
@@ -32,7 +37,13 @@ def summary(draft: Draft, shown: Shown) -> None:
         on.text(0, label)
         on.text(1, value)
         on.row += 1
+    for label, value in (
+        ("Compared at", level_words(shown.ledger)),
+        ("Not used", _not_used(shown)),
+    ):
+        _spread(on, ((0, 0, label), (1, len(_COLUMNS) - 1, value)))
     _banner(draft, on, shown)
+    _coverage(on, shown)
     _counters(on, shown)
     _grid(on, shown)
     _assets(on, shown)
@@ -42,6 +53,11 @@ def summary(draft: Draft, shown: Shown) -> None:
     print_set_up(on.sheet, footer=f"{shown.footer}, Summary")
     on.sheet.set_portrait()
     on.sheet.protect("", {"format_columns": True, "format_rows": True})
+
+
+def _not_used(shown: Shown) -> str:
+    in_all = totals(shown.unused)
+    return f"{in_all}: see below" if in_all else "nothing: everything in the inbox was read"
 
 
 def _banner(draft: Draft, on: Paper, shown: Shown) -> None:
@@ -57,7 +73,23 @@ def _banner(draft: Draft, on: Paper, shown: Shown) -> None:
     must(on.sheet.merge_range(on.row, 0, on.row, len(_COLUMNS) - 1, "", shape))
     on.formula(0, formula, words, kind)
     on.row += 1
-    urgent = [one for one in shown.notices if one.severity in ("high", "medium")]
+    _told(draft, on, shown)
+    on.row += 1
+
+
+def _told(draft: Draft, on: Paper, shown: Shown) -> None:
+    """Write that something was not read, and the worst of what a reader must know."""
+    unread = sum(one.count for one in shown.unused if one.severity == "high")
+    if unread:
+        words = f"NOT EVERYTHING WAS READ: {counted(unread, 'file')} in the inbox, see below"
+        last = len(_COLUMNS) - 1
+        must(on.sheet.merge_range(on.row, 0, on.row, last, words, draft.formats.bad))
+        on.row += 1
+    # What was not used stands below in whole: here only what nobody decided about.
+    below = {one.notice for one in shown.unused if one.severity == "medium"}
+    urgent = [
+        one for one in shown.notices if one.severity in ("high", "medium") and one not in below
+    ]
     for one in urgent[:6]:
         on.sheet.set_row(on.row, 30)
         words = ": ".join(filter(None, (one.where, one.words)))[:500]
@@ -68,6 +100,40 @@ def _banner(draft: Draft, on: Paper, shown: Shown) -> None:
     if len(urgent) > 6:  # noqa: PLR2004 - as many as are shown above
         on.text(0, f"and {len(urgent) - 6} more: see Notices")
         on.row += 1
+
+
+def _coverage(on: Paper, shown: Shown) -> None:
+    """Write what was read and at which level, and everything that was not used, the worst first."""
+    on.heads(("What was read", "Level", "", "Rows", "", ""))
+    for name, level, rows in lines_of(shown.ledger):
+        _wide(on, name, level, rows)
+    for asset, keys, amount, share in shown.outcome.forgiven:
+        _wide(on, f"Forgiven of {asset}", f"{keys} by tolerance", f"{amount} of {share}")
+    lines = grouped(shown.unused)
+    for severity, where, reason in lines[:_UNUSED]:
+        _wide(on, f"NOT USED ({severity})" if severity != "low" else "not used", where, reason)
+    if len(lines) > _UNUSED:
+        on.text(0, f"and {len(lines) - _UNUSED} more: see Notices")
+        on.row += 1
+    on.row += 1
+
+
+def _wide(on: Paper, name: str, middle: str, last: str) -> None:
+    """Write a line of three texts that may be long: the last ones take two and three columns."""
+    _spread(on, ((0, 0, name), (1, 2, middle), (3, len(_COLUMNS) - 1, last)))
+
+
+def _spread(on: Paper, texts: Sequence[tuple[int, int, str]]) -> None:
+    """Write a line of texts that each take the columns from one to another."""
+    widths = [sum(one.width for one in _COLUMNS[first : end + 1]) for first, end, _ in texts]
+    lines = max(
+        -(-len(text) // int(width)) for (_, _, text), width in zip(texts, widths, strict=True)
+    )
+    on.sheet.set_row(on.row, 15 * min(max(lines, 1), 8))
+    for first, end, text in texts:
+        if end > first:
+            must(on.sheet.merge_range(on.row, first, on.row, end, ""))
+        on.text(first, text[:1000])
     on.row += 1
 
 

@@ -6,7 +6,7 @@ Error cells come out of the reader as empty, and an empty amount must not be tak
 import posixpath
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html import unescape
 
@@ -16,15 +16,18 @@ _PLACE = re.compile(rb'\br="([A-Z]{1,3})([0-9]{1,7})"')
 _VALUE = re.compile(_PREFIX + rb"v\b(?:[^>]*/>|[^>]*>([^<]*)<)")
 _FORMULA = re.compile(_PREFIX + rb"f\b")
 _HIDDEN = re.compile(_PREFIX + rb'row\b[^>]*\bhidden="(?:1|true)"')
+_COLUMNS = re.compile(_PREFIX + rb"col\b([^>]*)>")
+_SPAN = re.compile(rb'\b(min|max)="([0-9]{1,5})"')
 _SHEET = re.compile(r"<(?:\w+:)?sheet\b[^>]*>")
 _RELATION = re.compile(r"<(?:\w+:)?Relationship\b[^>]*>")
 LARGEST = 2 * 1024**3  # bytes that a workbook may unpack to
+_MOST_HIDDEN = 1000
 PACKED = 250  # times: beyond, and above a few megabytes, it is a bomb
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Cells, by row and column from 0, that hold an error or no value; how many rows are hidden.
+    """Cells, by row and column from 0, that hold an error or no value; rows and columns hidden.
 
     Where it `hides_errors`, cells hold errors and it is not told which.
     """
@@ -32,6 +35,7 @@ class Findings:
     errors: Mapping[tuple[int, int], str] = field(default_factory=dict)
     hidden_rows: int = 0
     hides_errors: bool = False
+    hidden_columns: frozenset[int] = frozenset()
 
 
 def unpacked(names: zipfile.ZipFile) -> int:
@@ -84,8 +88,9 @@ def _attribute(tag: str, name: str) -> str:
 
 def _scanned(xml: bytes) -> Findings:
     hidden = len(_HIDDEN.findall(xml)) if b"hidden=" in xml else 0
+    columns = frozenset(_hidden_columns(xml)) if b"hidden=" in xml else frozenset()
     if b't="e"' not in xml and b"<f" not in xml and b":f" not in xml:
-        return Findings({}, hidden)
+        return Findings({}, hidden, hidden_columns=columns)
     errors = {}
     for found in _CELL.finditer(xml):
         attributes, inside = found[1], found[2] or b""
@@ -100,7 +105,16 @@ def _scanned(xml: bytes) -> Findings:
             errors[_at(place)] = text or "error"
         elif not text and not is_blank_text and _FORMULA.search(inside):
             errors[_at(place)] = "a formula without a value: open the file and save it once"
-    return Findings(errors, hidden)
+    return Findings(errors, hidden, hidden_columns=columns)
+
+
+def _hidden_columns(xml: bytes) -> Iterator[int]:
+    """Yield the columns that a sheet hides, from 0; of thousands at its right end only some."""
+    for found in _COLUMNS.finditer(xml):
+        if b'hidden="1"' in found[1] or b'hidden="true"' in found[1]:
+            span = {name: int(number) for name, number in _SPAN.findall(found[1])}
+            first = span.get(b"min", 1)
+            yield from range(first - 1, min(span.get(b"max", first), first + _MOST_HIDDEN))
 
 
 def _at(place: re.Match[bytes]) -> tuple[int, int]:

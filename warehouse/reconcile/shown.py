@@ -6,7 +6,7 @@ from datetime import date, datetime
 from typing import Any
 
 from warehouse.export_source import Source
-from warehouse.reconcile.ledger import Ledger, Notice
+from warehouse.reconcile.ledger import Ledger, Notice, Unused
 from warehouse.reconcile.match import Result
 from warehouse.reconcile.outcome import Outcome
 from warehouse.reconcile.tieout import Rolled, Tie
@@ -41,6 +41,7 @@ class Shown:
     made_at: datetime
     shown: Mapping[str, Mapping[str, str]]
     listed: int
+    unused: Sequence[Unused] = ()
 
     @property
     def keys(self) -> int:

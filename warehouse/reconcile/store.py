@@ -159,6 +159,26 @@ def by_id(result_: Mapping[str, Any] | None) -> dict[str, Json]:
     return {one["id"]: one for one in (result_ or {}).get("breaks", [])}
 
 
+def read_before(folder: Folder, day: date) -> frozenset[str]:
+    """Return the digests of ledgers with which an earlier day was reconciled."""
+    path = folder.root / "read.json"
+    known = dict(_read(path)) if path.exists() else {}
+    last = before(folder, day) or {}
+    return frozenset(
+        [*(digest for digest, at in known.items() if at < day.isoformat())]
+        + [one["sha256"] for one in last.get("sources", [])]
+    )
+
+
+def add_read(folder: Folder, digests: Iterable[str], day: date) -> None:
+    """Remember the first day that each ledger was read for."""
+    path = folder.root / "read.json"
+    known = dict(_read(path)) if path.exists() else {}
+    for digest in digests:
+        known[digest] = min(known.get(digest, day.isoformat()), day.isoformat())
+    write(path, known)
+
+
 def seen(folder: Folder) -> frozenset[str]:
     """Digests of workbooks that were read back, or written, already."""
     path = folder.root / "seen.json"

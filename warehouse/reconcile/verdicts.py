@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 from warehouse.reconcile.amounts import EXACT, FLOAT_DIGITS, exact, plain
@@ -11,6 +11,9 @@ from warehouse.reconcile.book import shown_asset
 from warehouse.reconcile.config import Config
 from warehouse.reconcile.match import Pair, Result
 
+OVER = "but in sum too much is forgiven"
+_WRITTEN = "decimals written"
+_SEVERAL = 3  # keys: below, what tolerance forgives is looked at one by one
 _DOUBLES = 300  # powers of ten that a double holds at full precision
 _SHOWN = Context(prec=FLOAT_DIGITS, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(10**6))
 
@@ -19,7 +22,8 @@ _SHOWN = Context(prec=FLOAT_DIGITS, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-
 class Judged:
     """An odd key with its result, the rule that decided, and where its break nets to zero.
 
-    `difference` is ledger less snapshot, exact; a missing side counts as zero.
+    `difference` is ledger less snapshot, exact; a missing side counts as zero. `allowed` is what a
+    tolerance forgives in this key alone.
     """
 
     pair: Pair
@@ -27,22 +31,88 @@ class Judged:
     difference: Decimal
     rule: str = ""
     placement: str = ""
+    allowed: Decimal = Decimal(0)
+
+    @property
+    def is_forgiven(self) -> bool:
+        """Return whether a setting made it no break; what a number cell cannot hold is none."""
+        is_written = self.result is Result.PRECISION and self.rule.endswith(_WRITTEN)
+        return self.result is Result.TOLERANCE or is_written
 
 
 @dataclass(frozen=True, slots=True)
 class Court:
-    """What a verdict depends on besides the two amounts."""
+    """What a verdict depends on besides the two amounts; `totals` are the book's by asset."""
 
     fields: tuple[str, ...]
     config: Config
     delivered: frozenset[str]
     known: Mapping[str, object]
     rejected: frozenset[tuple[str, ...]]
+    totals: Mapping[str, Decimal] = field(default_factory=dict)
+
+    def asset(self, one: Judged) -> str:
+        """Return the asset of a key."""
+        return one.pair.key[self.fields.index("asset")]
 
 
 def judged(pairs: Iterable[Pair], court: Court) -> list[Judged]:
     """The verdict on every odd key, and then which breaks are only misplaced."""
-    return list(_placed([_judged(pair, court) for pair in pairs], court.fields))
+    given = limited([_judged(pair, court) for pair in pairs], court)
+    return list(_placed(given, court.fields))
+
+
+def limited(given: Sequence[Judged], court: Court) -> list[Judged]:
+    """Return the verdicts, where what was forgiven in sum is too much as breaks.
+
+    A tolerance is meant for noise, and of noise the sum is small: a thousandth that is missing in
+    every key is missing in the whole.
+    """
+    sums = forgiven(given, court)
+    over = {asset for asset, one in sums.items() if one.is_over(court.config.limit)}
+    keys = sum(one.keys for one in sums.values())
+    shares = sum((one.share for one in sums.values()), Decimal(0))
+    mean = shares / max(len(court.totals), 1)
+    is_over = keys >= _SEVERAL and mean > court.config.limit_in_all
+    return [
+        replace(one, result=Result.DIFFERS, rule=f"{one.rule}, {OVER}")
+        if one.is_forgiven and (is_over or court.asset(one) in over)
+        else one
+        for one in given
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Forgiven:
+    """What tolerance forgave of one asset in all its keys together, whatever the sign."""
+
+    keys: int
+    amount: Decimal
+    total: Decimal
+    largest: Decimal
+
+    @property
+    def share(self) -> Decimal:
+        """Return its part of all that the book has of the asset."""
+        return self.amount / self.total if self.total else Decimal(self.amount != 0)
+
+    def is_over(self, limit: Decimal) -> bool:
+        """Return whether it is more than one key alone may differ by, and than the limit."""
+        return self.amount > max(self.largest, EXACT.multiply(limit, self.total))
+
+
+def forgiven(given: Iterable[Judged], court: Court) -> dict[str, Forgiven]:
+    """Return what was forgiven by asset."""
+    sums: dict[str, Forgiven] = {}
+    for one in given:
+        if one.is_forgiven:
+            asset = court.asset(one)
+            total = court.totals.get(asset, Decimal(0))
+            last = sums.get(asset, Forgiven(0, Decimal(0), total, Decimal(0)))
+            amount = EXACT.add(last.amount, abs(one.difference))
+            largest = max(last.largest, one.allowed, key=abs)
+            sums[asset] = Forgiven(last.keys + 1, amount, total, largest)
+    return sums
 
 
 def _judged(pair: Pair, court: Court) -> Judged:
@@ -55,8 +125,8 @@ def _judged(pair: Pair, court: Court) -> Judged:
             return Judged(pair, Result.MATCHED_ZERO, difference)
         missing = Result.NOT_IN_LEDGER if pair.ledger is None else Result.NOT_IN_SNAPSHOT
         return Judged(pair, missing, difference)
-    result, rule = _by_amount(pair, court, difference)
-    return Judged(pair, result, difference, rule)
+    result, rule, allowed = _by_amount(pair, court, difference)
+    return Judged(pair, result, difference, rule, "", allowed)
 
 
 def _by_key(pair: Pair, court: Court) -> Result | None:
@@ -71,14 +141,14 @@ def _by_key(pair: Pair, court: Court) -> Result | None:
     return None
 
 
-def _by_amount(pair: Pair, court: Court, difference: Decimal) -> tuple[Result, str]:
+def _by_amount(pair: Pair, court: Court, difference: Decimal) -> tuple[Result, str, Decimal]:
     precision = _precision(pair, court.config)
     if precision:
-        return Result.PRECISION, precision
+        return Result.PRECISION, precision, abs(difference)
     limit, rule = _tolerance(pair, court)
     if abs(difference) <= limit:
-        return Result.TOLERANCE, rule
-    return Result.DIFFERS, rule
+        return Result.TOLERANCE, rule, limit
+    return Result.DIFFERS, rule, Decimal(0)
 
 
 def _precision(pair: Pair, config: Config) -> str:
@@ -91,7 +161,7 @@ def _precision(pair: Pair, config: Config) -> str:
     unit = Decimal(1).scaleb(-pair.decimals, EXACT)
     near = 2 * abs(EXACT.subtract(ledger, snapshot)) <= unit
     if config.ledger_rounding == "written" and near:
-        return f"{pair.decimals} decimals written"
+        return f"{pair.decimals} {_WRITTEN}"
     return ""
 
 
@@ -141,7 +211,7 @@ def _placed(given: Sequence[Judged], fields: tuple[str, ...]) -> Iterator[Judged
                 placement |= {one.pair.no: level[-1] for one in group}
     for one in given:
         where = placement.get(one.pair.no, "")
-        yield Judged(one.pair, one.result, one.difference, one.rule, where) if where else one
+        yield replace(one, placement=where) if where else one
 
 
 def _nets(group: Sequence[Judged]) -> bool:
