@@ -58,12 +58,19 @@ def opened(
 @contextlib.contextmanager
 def _opened(layout: Layout, settings: Mapping[str, object] | None) -> Iterator[dg.DagsterInstance]:
     home = make_instance(layout)
-    logging.getLogger("dagster").setLevel(logging.CRITICAL)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         reference = InstanceRef.from_dir(str(home), overrides=settings)
         with dg.DagsterInstance.from_ref(reference) as instance:
             yield instance
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep Dagster from chatting."""
+    logging.getLogger("dagster").setLevel(logging.CRITICAL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 @contextlib.contextmanager

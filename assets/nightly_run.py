@@ -1,5 +1,6 @@
 """One run of the nightly job in this process, recorded in Dagster as those of the daemon are."""
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -7,15 +8,19 @@ from datetime import date
 import dagster as dg
 from dagster._core.errors import DagsterExecutionInterruptedError
 
+from assets import records
 from assets.alerts import Alert, keep
 from assets.automation import NIGHTLY
 from assets.definitions import assemble
 from assets.failures import death, failed, unreconciled
 from assets.instance import PROCESS, alive, close_dead_runs, opened
+from assets.journal import WARNING
 from assets.logs import configured
 from assets.publish import WAREHOUSE
+from assets.records import RecordAway, in_memory, is_away, reaching
 from assets.resources import Nightbook
 from assets.steps import said
+from assets.writing import Writing
 
 SILENT = configured("CRITICAL")
 # What the steps print goes to whoever typed the command. Dagster would copy it by four processes a
@@ -46,22 +51,69 @@ class Ran:
 
 
 def run_night(nightbook: Nightbook, day: date, run_id: str | None = None) -> Ran:
-    """The nightly job for one date, here, recorded in Dagster, under an id where one is given."""
+    """The nightly job for one date, here, recorded in Dagster, under an id where one is given.
+
+    Where Dagster's record cannot be reached, or is lost on the way, the night is taken without it.
+    """
+    try:
+        return _recorded(nightbook, day, run_id)
+    except RecordAway as away:
+        return _unrecorded(nightbook, day, away)
+
+
+def _recorded(nightbook: Nightbook, day: date, run_id: str | None) -> Ran:
     layout = nightbook.layout
-    with opened(layout, NOT_CAPTURED) as instance, alive(layout) as name:
-        job = assemble(nightbook).resolve_job_def(NIGHTLY)
-        dead = close_dead_runs(layout, instance, launched=False)
+    with contextlib.ExitStack() as stack:
+        with reaching(layout):
+            instance = stack.enter_context(opened(layout, NOT_CAPTURED))
+            dead = close_dead_runs(layout, instance, launched=False)
+            records.give(layout, instance)
+        name = stack.enter_context(alive(layout))
         deaths = [one for run in dead if (one := death(nightbook, instance, run))]
         keep(nightbook, deaths)  # they are closed now: if this run dies too, none finds them again
-        result = job.execute_in_process(
-            partition_key=day.isoformat(),
-            instance=instance,
-            raise_on_error=False,
-            run_config=SILENT,
-            tags={PROCESS: name},
-            run_id=run_id,
-        )
-        alerts = (*deaths, *_alerts(nightbook, result))
+        try:
+            result = _executed(nightbook, day, instance, run_id, {PROCESS: name})
+        except Exception as error:
+            if is_away(error):
+                raise RecordAway(layout, error) from error
+            raise
+        return _ran(nightbook, result, deaths)
+
+
+def _unrecorded(nightbook: Nightbook, day: date, away: RecordAway) -> Ran:
+    """The same job, with a record that is kept in memory; what it made is recorded later."""
+    if nightbook.tell is not None:
+        words = f"Dagster's record cannot be reached ({away.why}): the night is taken without it"
+        nightbook.tell(words, event="unrecorded", level=WARNING)
+    Writing.end_all()
+    with in_memory() as instance:
+        result = _executed(nightbook, day, instance, None, {})
+        with contextlib.suppress(OSError):  # a full disk is told by the steps
+            records.keep(nightbook.layout, day.isoformat(), result)
+        told = records.away(nightbook, away.why, is_taken=result.success)
+        return _ran(nightbook, result, [told])
+
+
+def _executed(
+    nightbook: Nightbook,
+    day: date,
+    instance: dg.DagsterInstance,
+    run_id: str | None,
+    tags: dict[str, str],
+) -> dg.ExecuteInProcessResult:
+    job = assemble(nightbook).resolve_job_def(NIGHTLY)
+    return job.execute_in_process(
+        partition_key=day.isoformat(),
+        instance=instance,
+        raise_on_error=False,
+        run_config=SILENT,
+        tags=tags,
+        run_id=run_id,
+    )
+
+
+def _ran(nightbook: Nightbook, result: dg.ExecuteInProcessResult, alerts: list[Alert]) -> Ran:
+    alerts = [*alerts, *_alerts(nightbook, result)]
     if any(map(_is_interrupted, result.all_events)):
         raise KeyboardInterrupt
     failures = list(_failures(result))
@@ -71,7 +123,7 @@ def run_night(nightbook: Nightbook, day: date, run_id: str | None = None) -> Ran
         tuple(dict.fromkeys(words for words, _ in failures)),
         next((trace for _, trace in failures if trace), ""),
         result.run_id,
-        alerts,
+        tuple(alerts),
     )
 
 

@@ -10,12 +10,17 @@ import fcntl
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 
+from assets import records
 from assets.alerts import tell
 from assets.endings import told
 from assets.failures import death
 from assets.instance import UMASK, close_dead_runs, opened
+from assets.nights import late
+from assets.records import RecordAway, reaching
 from assets.resources import Nightbook
+from assets.sensors import look
 from pipelines.owner import require_owner
 from warehouse.layout import FILE_MODE, Layout, make_directory
 
@@ -44,8 +49,9 @@ def reap(nightbook: Nightbook) -> int:
     except BlockingIOError:
         os.close(descriptor)
         raise DaemonUp(layout) from None
-    with opened(layout) as instance:
+    with reaching(layout), opened(layout) as instance:
         dead = close_dead_runs(layout, instance, launched=True)
+        records.give(layout, instance)
         alerts = [one for run in dead if (one := death(nightbook, instance, run))]
     # Here and not by the sensor alone: a sensor that never ticked before sees only what is new.
     with contextlib.suppress(OSError):  # a full disk must not keep the daemon down
@@ -54,10 +60,23 @@ def reap(nightbook: Nightbook) -> int:
     return descriptor
 
 
+def _tell(nightbook: Nightbook, away: RecordAway) -> None:
+    """Tell what no sensor can while the record is away: this process is all there is to tell.
+
+    Its supervisor starts it again every few seconds, so a night that is late is told too.
+    """
+    alerts = [records.away(nightbook, away.why, is_taken=False)]
+    alerts += filter(None, [late(nightbook)])
+    look(nightbook, partial(print, file=sys.stderr), alerts)
+
+
 def main(words: Sequence[str]) -> int:
     """Reap, then become the command; with no command only reap."""
     try:
         descriptor = reap(Nightbook())
+    except RecordAway as away:
+        _tell(Nightbook(), away)
+        return told(away, Nightbook())
     except Exception as error:  # noqa: BLE001 - said in one paragraph, as the command line does
         return told(error, Nightbook())
     if words:

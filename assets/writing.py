@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from typing import Self
+from typing import ClassVar, Self
 
 import dagster as dg
 
@@ -41,11 +41,14 @@ class Writing:
     hold it for a step at a time only: each then waits for itself.
     """
 
+    _living: ClassVar[set["Writing"]] = set()
+
     def __init__(self) -> None:
         self._stack = contextlib.ExitStack()
         self._held: dict[Layout, Held] = {}
 
     def __enter__(self) -> Self:
+        self._living.add(self)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -70,8 +73,15 @@ class Writing:
 
     def end(self) -> None:
         """Let others write."""
+        self._living.discard(self)
         self._held.clear()
         self._stack.close()
+
+    @classmethod
+    def end_all(cls) -> None:
+        """Let go of what a run holds that was broken off: Dagster may not have ended it yet."""
+        for one in list(cls._living):
+            one.end()
 
 
 @dg.resource(description="The writer's lock of a run, held from its first writing step to its end.")
