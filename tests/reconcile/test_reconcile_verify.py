@@ -75,6 +75,7 @@ def written(desk: Desk) -> Path:
 def changed(desk: Desk, change: Change) -> Verified:
     """What is said of a copy of the workbook with something changed."""
     book = openpyxl.load_workbook(written(desk))
+    book.written_to = written(desk)
     change(book)
     copy = desk.home / "copy.xlsx"
     book.save(copy)
@@ -184,9 +185,10 @@ def test_an_untouched_workbook_is_whole_and_the_words_say_of_what(settled: Desk)
     assert (found.differences, found.uncompared) == ((), ())
     ties = len(store.result_of(settled.folder, found.run_id)["ties"])  # type: ignore[index]
     assert found.words == (
-        f"{book}: names, results, counts and exact texts of 12 rows of Breaks, {ties} rows of "
-        f"Tie-out, 6 rows of Roll-forward and 13 rows of All positions are those of run "
-        f"{found.run_id}. Number cells, formulas, other columns and other sheets were not compared."
+        f"{book}: 12 rows of Breaks, {ties} rows of Tie-out, 6 rows of Roll-forward, 13 rows of "
+        "All positions and every other cell of Summary, Breaks, Resolved, Tie-out, Roll-forward, "
+        f"Notices, Mapping, Evidence, Help, Lists are as run {found.run_id} wrote them: numbers, "
+        "texts, names and formulas. What people write was not compared."
     )
 
 
@@ -199,12 +201,17 @@ def people(book: Any) -> None:
 
 
 def moved(book: Any) -> None:
-    """Turns rows and columns of three sheets round, puts lines above and renames the sheets."""
+    """Turns rows and columns of three sheets round, puts lines above and renames the sheets.
+
+    As a spreadsheet would, it leaves in the cells what their formulas came to.
+    """
     for name, top in (("Breaks", 2), ("Tie-out", 2), ("All positions", 1)):
         sheet = book[name]
-        rows = list(sheet.iter_rows(min_row=top, values_only=True))
+        values = openpyxl.load_workbook(book.written_to, data_only=True)[name]
+        every = list(values.iter_rows(values_only=True))
+        above, rows = every[: top - 1], every[top - 1 :]
         last = next((n for n, row in enumerate(rows) if not any(row)), len(rows))
-        lines = [rows[0], *reversed(rows[1:last])]
+        lines = [*above, rows[0], *reversed(rows[1:last]), *rows[last:]]
         sheet.delete_rows(1, sheet.max_row)
         for number, line in enumerate(lines, 4):
             for place, value in enumerate(reversed(line), 2):
@@ -255,7 +262,7 @@ def test_keys_that_do_not_match_are_compared_where_only_they_are_listed(desk: De
     desk.settle("listed = 3\n")
     found = counter.verify(desk.folder.root, written(desk))
     assert found.is_whole
-    assert found.compared[-1] == "12 rows of Not matched"
+    assert found.compared[3] == "12 rows of Not matched"
     change = put("Not matched", ("Asset", "ETH"), "Snapshot, exact", "22")
     assert "snapshot was 20" in changed(desk, change).differences[0]
 
@@ -289,7 +296,7 @@ def test_what_cannot_be_compared_is_not_claimed(
     become(desk, ran.files[2])
     found = counter.verify(desk.folder.root, copy)
     assert found.is_whole
-    assert "All positions" not in found.words
+    assert "rows of All positions" not in found.words
     (told,) = found.uncompared
     assert told.startswith("All positions was not compared: positions_2026-11-20.parquet ")
     assert words in told
@@ -300,15 +307,17 @@ def test_a_result_of_an_older_version_claims_the_breaks_alone(desk: Desk) -> Non
     book = written(desk)
     (path,) = (desk.folder.root / "results").glob("*/*.json")
     kept = store.result(desk.folder, desk.run().day) or {}
-    del kept["workbook"]
+    del kept["workbook"], kept["written"]
     store.write(path, kept)
+    shutil.rmtree(desk.folder.root / "written")
     found = counter.verify(desk.folder.root, book)
     assert found.is_whole
     assert found.compared == ("12 rows of Breaks",)
-    assert [one.split(" was")[0] for one in found.uncompared] == [
+    assert [one.split(" was ")[0] for one in found.uncompared] == [
         "Tie-out",
         "Roll-forward",
         "All positions",
+        "number cells, Summary and the sheets of words were not compared: the result",
     ]
 
 

@@ -112,9 +112,8 @@ class Verified:
         *others, last = self.compared
         rows = f"{', '.join(others)} and {last}" if others else last
         return (
-            f"{self.file}: names, results, counts and exact texts of {rows} are those of run "
-            f"{self.run_id}. Number cells, formulas, other columns and other sheets were not "
-            "compared."
+            f"{self.file}: {rows} are as run {self.run_id} wrote them: numbers, texts, names and "
+            "formulas. What people write was not compared."
         )
 
 
@@ -285,7 +284,7 @@ def verify(folder: Path, file: Path) -> Verified:
             f"{file.name} is no workbook of a run that this folder knows. Nothing was verified."
         )
     try:
-        held = proof.held(kept, content, found)
+        held = proof.held(kept, content, found, read.written)
     except python_calamine.CalamineError as error:
         raise NotReconciled(
             f"A sheet of {file.name} cannot be read ({error}): it is damaged. Nothing was "

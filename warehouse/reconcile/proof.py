@@ -1,7 +1,7 @@
 """A workbook held against the stored result of its run: what differs, row by row and cell by cell.
 
-Exact texts are compared, and names, results and counts. Numbers of 15 digits and formulas are not:
-each program that saves a workbook writes them in its own way.
+Exact texts, names, results and counts are held against the result by the keys of their rows, and
+every other cell against what was written there (`imprint`, `likeness`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,10 +11,12 @@ from datetime import date
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warehouse.reconcile import positions
+from warehouse.reconcile import imprint, positions
 from warehouse.reconcile.annotations import in_cell
 from warehouse.reconcile.book import shown_asset
 from warehouse.reconcile.breaks import shown_names
+from warehouse.reconcile.columns import as_text
+from warehouse.reconcile.likeness import likeness
 from warehouse.reconcile.match import Result
 from warehouse.reconcile.names import in_name_cell
 from warehouse.reconcile.pages import Found, Page, found, plainly
@@ -23,6 +25,7 @@ from warehouse.reconcile.refusals import NotReconciled
 from warehouse.reconcile.shown import BREAKS, POSITIONS, ROLLED, TIES, UNMATCHED
 from warehouse.reconcile.store import Folder, Json
 from warehouse.reconcile.tieout import LEVELS, STEPPED, Tie
+from warehouse.workbook.cells import number
 
 TOLD = 200  # rows of one table: who finds more has lost the table, not a figure
 _LONGEST = 60
@@ -46,6 +49,7 @@ _TIES = Page(
     rf"^\s*({'|'.join(LEVELS)})\s*$",
 )
 _ROLLED = Page(ROLLED, ("Asset", "Adds up"), ("Asset",), (*STEPPED, "Adds up"), "Adds up")
+WITH_KEYS = (_BREAKS, _TIES, _ROLLED)
 _Row = tuple[dict[str, str], tuple[int, int]]
 _OLDER = "the result was kept by an older nightbook, which did not keep what stands there"
 
@@ -59,8 +63,10 @@ class Held:
     uncompared: tuple[str, ...]
 
 
-def held(folder: Folder, content: bytes, result: Json) -> Held:
-    """Hold every table of a workbook against the stored result.
+def held(folder: Folder, content: bytes, result: Json, written: str = "") -> Held:
+    """Hold every table of a workbook against the stored result, and every cell that was written.
+
+    `written` is what the workbook calls the writing that it shows.
 
     Raises `CalamineError` where a sheet cannot be read.
     """
@@ -79,6 +85,16 @@ def held(folder: Folder, content: bytes, result: Json) -> Held:
         differences += _differences(page, one, stored)
         rows = "row" if stored.num_rows == 1 else "rows"
         compared.append(f"{stored.num_rows} {rows} of {_name(page, one)}")
+    kept = imprint.kept(folder, written) or imprint.kept(folder, result.get("written", ""))
+    if kept is None:
+        others = "number cells, Summary and the sheets of words"
+        uncompared.append(f"{others} were not compared: {_OLDER}.")
+    else:
+        left = {page.sheet: page for page in WITH_KEYS}
+        like = likeness(kept, imprint.read(content, read[POSITIONS].sheets), left)
+        differences += like.differences
+        compared.append(f"every other cell of {', '.join(kept)}")
+        uncompared += [f"the sheet {name!r} is none of the run" for name in like.others]
     return Held(tuple(differences), tuple(compared), tuple(uncompared))
 
 
@@ -87,7 +103,10 @@ def _positions(fields: Sequence[str]) -> Page:
         POSITIONS,
         ("Result", "Break ID", "Ledger rows"),
         tuple(name.capitalize() for name in fields),
-        ("Result", "Break ID", "Ledger, exact", "Snapshot, exact", "Ledger rows"),
+        (
+            *("Result", "Break ID", "Ledger, exact", "Snapshot, exact", "Ledger rows"),
+            *("Ledger", "Snapshot", "Digits"),
+        ),
         "Result",
         adds_up=True,
     )
@@ -165,7 +184,20 @@ def _listed(
         columns.append(pc.if_else(unmapped.combine_chunks(), folded, mapped))
     others = ("result", "break_id", "ledger_text", "snapshot_text", "ledger_rows")
     columns += [pc.fill_null(kept[name].cast(pa.string()), "") for name in others]
+    columns += _numbers(kept["ledger_text"].to_pylist(), kept["snapshot_text"].to_pylist())
     return pa.table(columns, names=list(page.titles))
+
+
+def _numbers(*sides: Sequence[str | None]) -> list[pa.Array]:
+    """The number cells of both amounts, and whether they are their texts."""
+    shown = [[number(text or "") for text in side] for side in sides]
+    ranks = [max(one for _, one in pair) for pair in zip(*shown, strict=True)]
+    numbers = [pa.array([_figure(cell) for cell, _ in side], pa.string()) for side in shown]
+    return [*numbers, pa.array([rank.words for rank in ranks], pa.string())]
+
+
+def _figure(cell: str) -> str:
+    return as_text(float(cell)) if cell else ""
 
 
 def _differences(page: Page, read: Found, stored: pa.Table) -> Iterator[str]:

@@ -32,7 +32,7 @@ _ID = re.compile(r"B-[0-9A-F]{8,64}")
 class Edited:
     """One workbook as it was found: what it was made from, and what is written in it.
 
-    `rows` are fields by break id.
+    `rows` are fields by break id; `written` names what was kept of its cells.
     """
 
     path: Path
@@ -42,6 +42,7 @@ class Edited:
     who: str
     at: datetime
     rows: Mapping[str, Mapping[str, str]]
+    written: str = ""
     signed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
@@ -69,7 +70,7 @@ def edited(path: Path, content: bytes) -> Edited | None:
             ]
     except (python_calamine.CalamineError, python_calamine.ZipError, python_calamine.XmlError):
         return None
-    made_from = _beside(sheets, ("run_id", "base_revision"))
+    made_from = _beside(sheets, ("run_id", "base_revision", "written"))
     found = [one for rows in sheets if (one := _table(rows)) is not None]
     if not found or "run_id" not in made_from:
         return None
@@ -83,6 +84,7 @@ def edited(path: Path, content: bytes) -> Edited | None:
         who,
         at,
         found[0],
+        made_from.get("written", ""),
         dict(_signed(sheets)),
     )
 

@@ -4,13 +4,13 @@ import csv
 import hashlib
 import io
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from warehouse.export_source import Source
 from warehouse.layout import written_aside
-from warehouse.reconcile import positions, store, workbook
+from warehouse.reconcile import imprint, positions, store, workbook
 from warehouse.reconcile.annotations import in_cell
 from warehouse.reconcile.config import Config
 from warehouse.reconcile.coverage import level_words, lines_of, totals
@@ -77,6 +77,7 @@ def kept(folder: Folder, shown: Shown, config: Config, given: Given) -> Json:
             "in_all": totals(shown.unused),
             "forgiven": [list(line) for line in outcome.forgiven],
         },
+        "written": imprint.identity(shown),
         "sources": [asdict(one) for one in shown.ledger.sources],
         "notices": [asdict(one) for one in shown.notices],
         "evidence": dict(shown.evidence),
@@ -108,7 +109,10 @@ def written(folder: Folder, shown: Shown) -> tuple[Path, ...]:
     """
     place = folder.out / shown.day.isoformat()
     book_path = place / f"recon_{shown.day}.xlsx"
-    workbook.write(shown, book_path)
+    name = imprint.identity(shown)
+    workbook.write(replace(shown, written=name), book_path)
+    content = book_path.read_bytes()
+    imprint.keep(folder, name, content)
     table = io.StringIO()
     csv.writer(table).writerows(workbook.rows_of_breaks(shown))
     positions_path = place / positions.name(shown.day)
@@ -116,5 +120,5 @@ def written(folder: Folder, shown: Shown) -> tuple[Path, ...]:
     csv_path = place / f"breaks_{shown.day}.machines.csv"
     with written_aside(csv_path) as file:
         file.write(table.getvalue().encode())
-    store.add_seen(folder, [hashlib.sha256(book_path.read_bytes()).hexdigest()])
+    store.add_seen(folder, [hashlib.sha256(content).hexdigest()])
     return book_path, csv_path, positions_path

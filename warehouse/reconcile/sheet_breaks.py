@@ -205,7 +205,8 @@ def resolved(draft: Draft, shown: Shown) -> None:
 def lists(draft: Draft, shown: Shown) -> None:
     """Write the hidden sheet: choices, and what the workbook was made from."""
     paper = draft.book.add_worksheet(LISTS)
-    rows = [["run_id", shown.run_id, ""], ["base_revision", str(shown.revision), ""], ["", "", ""]]
+    rows = [["run_id", shown.run_id, ""], ["base_revision", str(shown.revision), ""]]
+    rows.append(["written", shown.written, ""])
     height = max(len(STATUSES), len(ROOT_CAUSES))
     for place in range(height):
         status = STATUSES[place] if place < len(STATUSES) else ""

@@ -22,7 +22,7 @@ class Shown:
     """Everything a workbook shows; `resolved` are breaks of the run before that are gone.
 
     `signatures` are by role: name, comment, and with how many open breaks. Of more than `listed`
-    keys the workbook lists those that do not match.
+    keys the workbook lists those that do not match. `written` names what was kept of its cells.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Shown:
     shown: Mapping[str, Mapping[str, str]]
     listed: int
     unused: Sequence[Unused] = ()
+    written: str = ""
 
     @property
     def keys(self) -> int:
