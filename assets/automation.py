@@ -3,15 +3,14 @@
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+from assets.dates import taken
 from assets.demo_home import is_demo
 from assets.logs import configured
 from assets.resources import Nightbook
-from pipelines import snapshots
 
 NIGHTLY = "nightly"
 LONGEST_RUN = 2 * 3600
 LOGGED = configured("INFO")
-TAKEN = (snapshots.ACCEPTED, snapshots.HELD)
 
 
 def nightly_job() -> UnresolvedAssetJobDefinition:
@@ -31,8 +30,8 @@ def nightly_schedule(
 ) -> dg.ScheduleDefinition:
     """`NIGHTBOOK_SCHEDULE` in `NIGHTBOOK_TIMEZONE`; running unless somebody turns it off.
 
-    A missed tick is not made up for: the API tells only what is held now. With two ticks a night,
-    the later one takes it where the earlier one could not, and else does nothing.
+    A missed tick is not made up for: the API tells only what is held now. The later ticks of a
+    night take it where the earlier ones could not, and else do nothing.
     """
     settings = nightbook.settings()
 
@@ -49,9 +48,9 @@ def nightly_schedule(
         context: dg.ScheduleEvaluationContext,
     ) -> dg.RunRequest | dg.SkipReason:
         tick = context.scheduled_execution_time.astimezone(settings.timezone)
-        for one in snapshots.landed(nightbook.layout):
-            if one.snapshot_date == tick.date() and one.state in TAKEN:
-                return dg.SkipReason(f"The night is taken: {one.snapshot_id} is {one.state}.")
+        if (snapshot := taken(nightbook, tick.date())) is not None:
+            words = f"The night is taken: {snapshot.snapshot_id} is {snapshot.state}."
+            return dg.SkipReason(words)
         return dg.RunRequest(
             run_key=tick.isoformat(), partition_key=tick.date().isoformat(), run_config=LOGGED
         )

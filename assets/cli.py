@@ -71,7 +71,14 @@ COMMANDS = (
     Command(
         "run",
         "take tonight's book: pull, land, flatten, judge, publish",
-        (argument("--date", help="today, or a landed date to make again", **DATE),),
+        (
+            argument("--date", help="today, or a landed date to make again", **DATE),
+            argument(
+                "--unless-taken",
+                action="store_true",
+                help="do nothing where the date has its night: for cron, several times a night",
+            ),
+        ),
     ),
     Command(
         "doctor",

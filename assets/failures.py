@@ -1,11 +1,12 @@
 """A failed run in words: what its steps said, and what an operator is told of it."""
 
 from collections.abc import Iterable, Iterator
-from datetime import date
+from datetime import date, datetime
 
 import dagster as dg
 
 from assets.alerts import Alert, command
+from assets.dates import next_try, taken
 from assets.instance import DIED
 from assets.partitions import PARTITION
 from assets.resources import Nightbook
@@ -14,6 +15,9 @@ from assets.telling import TIES_OUT
 from pipelines import night, snapshots
 
 WILL_RETRY = "dagster/will_retry"
+SCHEDULED = "dagster/schedule_name"
+TICK = "nightbook/tick"
+"""The tag of a run that cron began: there are later ones on the same date."""
 UNTIL_JUDGED = {"pull", "flatten_portfolios", "flatten_venues", "warehouse"}
 LONGEST = 600
 CHECKED = dg.DagsterEventType.ASSET_CHECK_EVALUATION
@@ -25,6 +29,7 @@ def failed(
     """What to tell of a failed run; nothing where all it did was to leave its night held.
 
     A run that Dagster tries again by itself is told too, once: the next attempt is another run.
+    While a later tick of the date can still take it, that is told quietly, and once.
     """
     layout, failures = nightbook.layout, list(events)
     day = run.tags.get(PARTITION, "")
@@ -35,12 +40,38 @@ def failed(
     again = run.tags.get(WILL_RETRY) == "true"
     after = "It is tried again by itself." if again else "It is not tried again by itself."
     lines = dict.fromkeys(words or [message or "It does not say why."])
+    if (tick := _tried_again(nightbook, run, day)) is not None:
+        return _trying(nightbook, day, tick, [one[:LONGEST] for one in lines])
     return Alert(
         f"failed:{run.run_id}",
         f"the run of {day or run.job_name} failed",
         "\n".join([*(one[:LONGEST] for one in lines), after]),
         f"run {run.run_id} in nightbook dev; {layout.home}",
         command(layout, "run"),
+        happened=True,
+    )
+
+
+def _tried_again(nightbook: Nightbook, run: dg.DagsterRun, day: str) -> datetime | None:
+    """When the schedule that began a run takes up its date again; None where it does not."""
+    if not {SCHEDULED, TICK} & run.tags.keys():
+        return None
+    try:
+        date_ = date.fromisoformat(day)
+    except ValueError:
+        return None
+    return None if taken(nightbook, date_) else next_try(nightbook, date_)
+
+
+def _trying(nightbook: Nightbook, day: str, tick: datetime, lines: list[str]) -> Alert:
+    layout = nightbook.layout
+    again = f"It is tried again at {tick:%H:%M} ({nightbook.settings().timezone})."
+    return Alert(
+        f"trying:{day}",
+        f"{day} is not read yet, and is tried again",
+        "\n".join([again, *lines, "You are told once more only if the last try of it fails."]),
+        str(layout.home),
+        command(layout, "status"),
         happened=True,
     )
 

@@ -12,7 +12,7 @@ from assets import records
 from assets.alerts import Alert, keep
 from assets.automation import NIGHTLY
 from assets.definitions import assemble
-from assets.failures import death, failed, unreconciled
+from assets.failures import TICK, death, failed, unreconciled
 from assets.instance import PROCESS, alive, close_dead_runs, opened
 from assets.journal import WARNING
 from assets.logs import configured
@@ -50,18 +50,22 @@ class Ran:
     alerts: tuple[Alert, ...] = ()
 
 
-def run_night(nightbook: Nightbook, day: date, run_id: str | None = None) -> Ran:
+def run_night(
+    nightbook: Nightbook, day: date, run_id: str | None = None, *, is_tick: bool = False
+) -> Ran:
     """The nightly job for one date, here, recorded in Dagster, under an id where one is given.
 
     Where Dagster's record cannot be reached, or is lost on the way, the night is taken without it.
+    `is_tick` tells that cron began it, as the schedule would have.
     """
+    tags = {TICK: "cron"} if is_tick else {}
     try:
-        return _recorded(nightbook, day, run_id)
+        return _recorded(nightbook, day, run_id, tags)
     except RecordAway as away:
-        return _unrecorded(nightbook, day, away)
+        return _unrecorded(nightbook, day, away, tags)
 
 
-def _recorded(nightbook: Nightbook, day: date, run_id: str | None) -> Ran:
+def _recorded(nightbook: Nightbook, day: date, run_id: str | None, tags: dict[str, str]) -> Ran:
     layout = nightbook.layout
     with contextlib.ExitStack() as stack:
         with reaching(layout):
@@ -72,7 +76,7 @@ def _recorded(nightbook: Nightbook, day: date, run_id: str | None) -> Ran:
         deaths = [one for run in dead if (one := death(nightbook, instance, run))]
         keep(nightbook, deaths)  # they are closed now: if this run dies too, none finds them again
         try:
-            result = _executed(nightbook, day, instance, run_id, {PROCESS: name})
+            result = _executed(nightbook, day, instance, run_id, tags | {PROCESS: name})
         except Exception as error:
             if is_away(error):
                 raise RecordAway(layout, error) from error
@@ -80,14 +84,14 @@ def _recorded(nightbook: Nightbook, day: date, run_id: str | None) -> Ran:
         return _ran(nightbook, result, deaths)
 
 
-def _unrecorded(nightbook: Nightbook, day: date, away: RecordAway) -> Ran:
+def _unrecorded(nightbook: Nightbook, day: date, away: RecordAway, tags: dict[str, str]) -> Ran:
     """The same job, with a record that is kept in memory; what it made is recorded later."""
     if nightbook.tell is not None:
         words = f"Dagster's record cannot be reached ({away.why}): the night is taken without it"
         nightbook.tell(words, event="unrecorded", level=WARNING)
     Writing.end_all()
     with in_memory() as instance:
-        result = _executed(nightbook, day, instance, None, {})
+        result = _executed(nightbook, day, instance, None, tags)
         with contextlib.suppress(OSError):  # a full disk is told by the steps
             records.keep(nightbook.layout, day.isoformat(), result)
         told = records.away(nightbook, away.why, is_taken=result.success)

@@ -23,7 +23,7 @@ from pipelines.edge.loopback import is_loopback
 DEFAULTS: Final = {
     "NIGHTBOOK_HOME": "./data",
     "NIGHTBOOK_TIMEZONE": "UTC",
-    "NIGHTBOOK_SCHEDULE": "15 2 * * *",
+    "NIGHTBOOK_SCHEDULE": "15 2,4,6 * * *",
     "NIGHTBOOK_CONCURRENCY": "8",
     "NIGHTBOOK_DEADLINE": "1800",
 }
@@ -158,7 +158,7 @@ def _schedule(variables: Mapping[str, str], complaints: list[str]) -> str:
     if not cron.is_schedule(schedule):
         complaints.append(
             f"NIGHTBOOK_SCHEDULE is {schedule[:SHOWN]!r}: give five cron fields (minute, hour, "
-            "day, month, weekday), such as 15 2 * * * for a quarter past two every night."
+            "day, month, weekday), such as 15 2,4,6 * * * for three tries every night."
         )
     return " ".join(schedule.lower().split())
 

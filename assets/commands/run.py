@@ -10,6 +10,7 @@ from functools import partial
 
 from assets.commands.export import day
 from assets.commands.terminal import Teller, is_terminal, typed
+from assets.dates import taken
 from assets.demo_home import require_real
 from assets.journal import ERROR, INFO, STARTED, WARNING, Journal, Tell
 from assets.nightly_run import Ran, run_night
@@ -46,6 +47,10 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     elif night.landed_on(nightbook.layout, chosen) is None:
         dates = sorted({one.snapshot_date for one in snapshots.landed(nightbook.layout)})
         raise NeverLanded(chosen, today, dates)
+    is_tick = arguments.unless_taken
+    if is_tick and (snapshot := taken(nightbook, chosen)) is not None:
+        print(f"{chosen} is taken: {snapshot.snapshot_id} is {snapshot.state}. Nothing was read.")
+        return 0
     doing = f"starting the book of {chosen}"
     require_writable(nightbook.layout, doing)
     if chosen == today:
@@ -53,10 +58,10 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         with the_puller(nightbook.layout, doing, nightbook.now()):
             pass
     if is_terminal():
-        return take(nightbook, chosen, debug=arguments.debug)
+        return take(nightbook, chosen, debug=arguments.debug, is_tick=is_tick)
     run_id = str(uuid.uuid4())
     log = Journal(nightbook.now, {"night": chosen.isoformat(), "run": run_id})
-    return take(nightbook, chosen, debug=arguments.debug, log=log, run_id=run_id)
+    return take(nightbook, chosen, debug=arguments.debug, log=log, run_id=run_id, is_tick=is_tick)
 
 
 def take(
@@ -66,18 +71,20 @@ def take(
     debug: bool = False,
     log: Journal | None = None,
     run_id: str | None = None,
+    is_tick: bool = False,
 ) -> int:
     """Run the job for a date, tell whoever is to be told, and say how it ended.
 
     With a `log` progress and ending are its lines; what a person must read is on standard error
-    either way.
+    either way. After one that `is_tick` others of the date follow.
     """
     layout = nightbook.layout
     with Teller() as teller:
         tell: Tell = log or teller
         watch = None if log else teller.watch
         tell(f"Taking the book of {chosen} into {layout.home}", event=STARTED)
-        ran = run_night(dataclasses.replace(nightbook, tell=tell, watch=watch), chosen, run_id)
+        watched = dataclasses.replace(nightbook, tell=tell, watch=watch)
+        ran = run_night(watched, chosen, run_id, is_tick=is_tick)
     if not nightbook.is_demo:
         look(nightbook, partial(tell, event="alerts", level=WARNING), ran.alerts)
     is_today = chosen == night.business_date(nightbook.settings(), nightbook.now())

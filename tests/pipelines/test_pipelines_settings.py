@@ -33,7 +33,7 @@ def test_good_settings_are_taken_and_the_rest_has_defaults() -> None:
     """Home, time zone, schedule, concurrency and deadline are those of the design."""
     read = settings.read(GOOD, api=True)
     assert read.home == Path("data").absolute()
-    assert (str(read.timezone), read.schedule) == ("UTC", "15 2 * * *")
+    assert (str(read.timezone), read.schedule) == ("UTC", "15 2,4,6 * * *")
     assert (read.concurrency, read.deadline) == (8, 1800)
     assert read.access
     assert (read.access.url, read.access.key, read.access.secret) == tuple(GOOD.values())
