@@ -64,6 +64,50 @@ def test_a_clock_that_is_off_is_corrected_with_one_more_request(
     assert f"{-off / 1000 + 0.5:+.1f} s" in events[0].words
 
 
+@pytest.mark.parametrize("fraction", [0, 1, 499, 500, 999])
+@pytest.mark.parametrize("trip", [0, 40, 900, 2_000])
+def test_a_corrected_request_is_signed_two_to_five_seconds_behind_the_server(
+    trip: int, fraction: int, connect: Callable[..., EdgeClient]
+) -> None:
+    """A server that tolerates nothing ahead of its own clock accepts it, however long the trip."""
+    off, passed = 3 * HOUR, [0]
+    ages = list[int]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        server = NOW + fraction + passed[0]
+        age = server - int(request.headers["SVC-API-TIMESTAMP"])
+        ages.append(age)
+        headers = {"Date": formatdate(server // 1000, usegmt=True)}  # written before the way back
+        passed[0] += trip
+        if 0 <= age <= WINDOW:
+            return httpx.Response(200, json=GOOD, headers=headers)
+        body = {"errors": [{"error": "TIMESTAMP_INVALID", "message": "ahead"}], "meta": {}}
+        return httpx.Response(400, json=body, headers=headers)
+
+    transport = httpx.MockTransport(answer)
+    edge = connect(clock=lambda: NOW + fraction + passed[0] + off, transport=transport)
+    for _ in range(3):
+        edge.fetch(list_venues())
+    assert len(ages) == 4
+    assert all(2_000 <= age <= 5_001 for age in ages[1:]), ages
+
+
+def test_a_clock_that_is_set_right_during_the_run_is_corrected_again(
+    connect: Callable[..., EdgeClient],
+) -> None:
+    """NTP comes up in the middle: what was corrected is wrong now, and is measured anew."""
+    service, off = Service(), [-20 * HOUR]
+    transport = httpx.MockTransport(service)
+    events = list[Event]()
+    edge = connect(clock=lambda: NOW + off[0], transport=transport, on_event=events.append)
+    edge.fetch(list_venues())
+    off[0] = 0
+    edge.fetch(list_venues())
+    edge.fetch(list_venues())
+    assert len(service.sent) == 5
+    assert [event.kind for event in events] == ["clock", "clock"]
+
+
 def test_a_clock_inside_the_window_is_left_alone(connect: Callable[..., EdgeClient]) -> None:
     """29 s off is accepted by the service, so nothing is corrected."""
     service = Service()
