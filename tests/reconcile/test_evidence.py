@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import zipfile
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import openpyxl
@@ -13,7 +14,7 @@ import pytest
 from tests.books import Amount
 from tests.reconcile.desks import HEAD, NOW, SNAPSHOT, Desk
 from warehouse.reconcile import desk as counter
-from warehouse.reconcile import signing
+from warehouse.reconcile import signing, store
 
 OFFICE = shutil.which("soffice")
 Saved = Callable[[Path, str], None]
@@ -116,3 +117,55 @@ def test_a_signature_of_an_older_version_says_nothing_of_breaks(desk: Desk) -> N
     old = {"who": "Ada", "role": "preparer", "at": "2026-11-20T08:00:00+00:00"}
     assert signing.words(old) == "signed by Ada as preparer at 2026-11-20T08:00:00+00:00"
     assert SNAPSHOT[:8] in desk.run().run_id
+
+
+def _past(desk: Desk, settings: str) -> list[str]:
+    """Reconcile a day, the next one, change recon.toml and run the first day again, twice."""
+    desk.settle('[tolerance]\nabsolute = "0"\n[alias.asset]\nXBT = "BTC"\n')
+    desk.run()
+    desk.publish([Amount("10"), Amount("20", asset="ETH")], "20261121T021500Z")
+    desk.run()
+    desk.settle(settings)
+    told: list[str] = []
+    for _ in range(2):
+        done = desk.run(date(2026, 11, 20))
+        summary = openpyxl.load_workbook(done.files[0])["Summary"]
+        cells = [str(cell.value) for row in summary for cell in row]
+        told += [cell for cell in cells if "other settings than its own" in cell]
+    return told
+
+
+def test_a_past_day_under_other_settings_says_what_they_are(desk: Desk) -> None:
+    """Each run of a past day says on its first sheet in what its settings are not that day's."""
+    told = _past(desk, '[tolerance]\nabsolute = "5"\nlimit = "1"\nlimit_in_all = "1"\n')
+    assert len(told) == 2
+    for words in told:
+        assert 'tolerance.absolute was "0" and is now "5"' in words
+        assert 'alias.asset.XBT is gone: it was "BTC"' in words
+        assert 'tolerance.limit is new: "1"' in words
+
+
+def test_a_past_day_under_its_own_settings_says_nothing(desk: Desk) -> None:
+    """A comment in recon.toml changes no setting, and the newest day has the settings of now."""
+    assert not _past(desk, '# kept\n[alias.asset]\nXBT = "BTC"\n[tolerance]\nabsolute = "0"\n')
+    desk.settle('[tolerance]\nabsolute = "0.5"\n')
+    assert not [one for one in desk.run().notices if "other settings" in one.words]
+
+
+def test_the_settings_of_a_day_kept_by_an_older_version_are_told_by_their_digest(
+    desk: Desk,
+) -> None:
+    """What an older nightbook did not keep is said to be unknown, and not to be the same."""
+    desk.run()
+    desk.publish([Amount("10"), Amount("20", asset="ETH")], "20261121T021500Z")
+    desk.run()
+    path = store.newest(desk.folder, date(2026, 11, 20))
+    kept = store.result(desk.folder, date(2026, 11, 20))
+    assert path is not None
+    assert kept is not None
+    del kept["day_settings"]
+    store.write(path, kept)
+    desk.settle('[tolerance]\nabsolute = "0.5"\n')
+    for _ in range(2):
+        notices = desk.run(date(2026, 11, 20)).notices
+        assert any("was not kept by an older nightbook" in one.words for one in notices)

@@ -133,7 +133,7 @@ def _written(desk: Desk, files: Sequence[Path]) -> list[object]:
     }
     result = store.result(desk.folder, DAY)
     assert result is not None
-    changing = {"revision", "made_at", "no"}
+    changing = {"revision", "made_at", "no", "written"}  # which names the revision
     return [
         cells,
         files[1].read_bytes(),

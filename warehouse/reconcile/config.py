@@ -4,8 +4,8 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -84,6 +84,8 @@ class Shape:
 class Config:
     """All that a person settled; `digest` is the SHA-256 of the file as it was read.
 
+    `words` has every line of it by its place, as `tolerance.absolute`.
+
     `late` has by day the ledgers of other days that are used for it.
     `inbox` says of names, or patterns of names, that a file is `unused` or a `ledger` of its own;
     `limit` and `limit_in_all` are the parts of an asset, and of all, that tolerance may forgive.
@@ -106,6 +108,7 @@ class Config:
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     late: Mapping[str, frozenset[str]] = field(default_factory=dict)
     digest: str = ""
+    words: Mapping[str, str] = field(default_factory=dict)
 
     def said_of(self, name: str) -> str:
         """Return what a person said of a file: its own name counts before a pattern."""
@@ -139,7 +142,16 @@ def read_config(path: Path) -> Config:
         raise NotReconciled(
             f"{path.name} cannot be used: {'; '.join(complaints)}. Nothing was reconciled."
         )
-    return config
+    return replace(config, words=dict(_lines(words)))
+
+
+def _lines(words: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each setting with the tables that it stands in."""
+    for name, given in words.items():
+        if isinstance(given, dict):
+            yield from _lines(given, f"{place}{name}.")
+        else:
+            yield f"{place}{name}", json.dumps(given, ensure_ascii=False, default=str)
 
 
 def _together(text: str) -> str:

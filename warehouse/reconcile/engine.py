@@ -9,7 +9,7 @@ from datetime import date, datetime
 
 from warehouse.reconcile.annotations import ENGINE, FIELDS, OPEN, State, state
 from warehouse.reconcile.outcome import Outcome
-from warehouse.reconcile.store import Folder, Json, add_annotations, annotations, days
+from warehouse.reconcile.store import Folder, Json, add_annotations, annotations, is_newest
 
 
 def decided(folder: Folder, day: date) -> tuple[State, Callable[[str], bool]]:
@@ -18,8 +18,8 @@ def decided(folder: Folder, day: date) -> tuple[State, Callable[[str], bool]]:
     The newest day may open any break again; an earlier one only says anew what it had said.
     """
     said, force = state(folder, without=day), state(folder)
-    is_newest = _is_newest(folder, day)
-    return said, lambda id_: is_newest or said.of(id_, "status") != force.of(id_, "status")
+    newest = is_newest(folder, day)
+    return said, lambda id_: newest or said.of(id_, "status") != force.of(id_, "status")
 
 
 def keep(folder: Folder, outcome: Outcome, at: datetime) -> None:
@@ -27,7 +27,7 @@ def keep(folder: Folder, outcome: Outcome, at: datetime) -> None:
     before = _standing(folder, outcome.day)
     old = [entry for file in before for entry in file["entries"] if not entry.get("is_restored")]
     now = state(folder, without=outcome.day)
-    ids = None if _is_newest(folder, outcome.day) else {entry["break_id"] for entry in old}
+    ids = None if is_newest(folder, outcome.day) else {entry["break_id"] for entry in old}
     entries = [*_renamed(outcome, now, ids), *_opened(outcome, now)]
     if entries == old:
         return
@@ -36,11 +36,6 @@ def keep(folder: Folder, outcome: Outcome, at: datetime) -> None:
     about |= {"base_revision": now.revision, "engine_day": outcome.day.isoformat()}
     about |= {"replaces": [file["no"] for file in before]}
     add_annotations(folder, about | {"entries": [*restored, *entries]})
-
-
-def _is_newest(folder: Folder, day: date) -> bool:
-    known = days(folder)
-    return not known or day >= known[-1]
 
 
 def _standing(folder: Folder, day: date) -> list[Json]:

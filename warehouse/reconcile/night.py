@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 
 from warehouse.export_source import Source, accounts, in_little_memory
-from warehouse.reconcile import book, dating, engine, inbox, positions, signing, store
+from warehouse.reconcile import book, dating, day_settings, engine, inbox, positions, signing, store
 from warehouse.reconcile.annotations import Since, State, merged, state
 from warehouse.reconcile.config import Config
 from warehouse.reconcile.coverage import by_severity, ordered
@@ -67,6 +67,7 @@ def run(source: Source, folder: Folder, config: Config, given: Given) -> Done:
             *said,
             *outcome.notices,
             *_about(ledger, source),
+            *day_settings.changes(folder, config, source.day),
         ]
     )
     shown = _shown(source, folder, (ledger, outcome, known), (config, given), (notices, unused))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from warehouse.export_source import Source
 from warehouse.layout import written_aside
-from warehouse.reconcile import imprint, positions, store, workbook
+from warehouse.reconcile import day_settings, imprint, positions, store, workbook
 from warehouse.reconcile.annotations import in_cell
 from warehouse.reconcile.config import Config
 from warehouse.reconcile.coverage import level_words, lines_of, totals
@@ -78,6 +78,7 @@ def kept(folder: Folder, shown: Shown, config: Config, given: Given) -> Json:
             "forgiven": [list(line) for line in outcome.forgiven],
         },
         "written": imprint.identity(shown),
+        "day_settings": day_settings.own(folder, config, shown.day, shown.run_id),
         "sources": [asdict(one) for one in shown.ledger.sources],
         "notices": [asdict(one) for one in shown.notices],
         "evidence": dict(shown.evidence),

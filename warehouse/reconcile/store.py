@@ -128,6 +128,12 @@ def days(folder: Folder) -> list[date]:
     return [date.fromisoformat(name) for name in names if _numbered(place / name)]
 
 
+def is_newest(folder: Folder, day: date) -> bool:
+    """Whether no later day has a result."""
+    known = days(folder)
+    return not known or day >= known[-1]
+
+
 def newest(folder: Folder, day: date) -> Path | None:
     """The file of the newest result of a day."""
     kept = _numbered(folder.root / "results" / day.isoformat())
