@@ -20,9 +20,11 @@ from pipelines.upgrade import is_behind, make, unmade, upgraded_from
 from warehouse import versions
 from warehouse.database import Book, Contents, NotPublished, Published, publish
 from warehouse.layout import Layout, sync_directory
+from warehouse.query import run as ask
 from warehouse.reconcile.published import Rows, rows
 from warehouse.reconcile.refusals import NotReconciled
 from warehouse.reconcile.store import Folder
+from warehouse.schema import schema_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,15 @@ def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
         else:
             words = f"left over from a run that died: snapshot {folder.name} is {found.state}"
             tell(words, event=found.state, snapshot=folder.name)
+
+
+def catch_up(nightbook: Nightbook) -> None:
+    """Publish anew where another nightbook made what people see: what is asked may not be in it."""
+    layout = nightbook.layout
+    if not layout.database.exists():
+        return
+    if ask(layout.database, "select schema_version from ops.build").rows != ((schema_version(),),):
+        refresh(nightbook)
 
 
 def remake(nightbook: Nightbook, *, and_publish: bool = True) -> bool:

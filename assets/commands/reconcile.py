@@ -42,6 +42,7 @@ def _init(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 def _run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, "reconciling"):
+        publishing.catch_up(nightbook)
         ran = desk.run(
             layout.database,
             _folder(nightbook),

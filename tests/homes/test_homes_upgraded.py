@@ -83,6 +83,14 @@ def test_an_older_home_is_no_damage(older: Callable[[str], Keeper]) -> None:
     assert keeper("verify").code == 0
 
 
+def test_a_reconciliation_brings_an_older_home_up(older: Callable[[str], Keeper]) -> None:
+    """What an older nightbook published lacks what a newer one asks: it is published anew first."""
+    keeper = older(next(iter(COMMITS)))
+    said = keeper("reconcile", "run", "--as-of", str(SECOND))
+    assert said.code == A_PERSON_MUST_DECIDE, said.err
+    assert all(has_book(keeper, day) for day in (FIRST, SECOND))
+
+
 def test_an_upgrade_that_was_stopped_goes_on(older: Callable[[str], Keeper]) -> None:
     """A night whose older manifest is gone and whose tables are half made is made by the next."""
     keeper = older(next(reversed(COMMITS)))
