@@ -145,6 +145,7 @@ def _reconciled(layout: Layout) -> Iterator[Alert]:
     except NotReconciled:
         return
     yield from _breaks(layout, standing, folder)
+    yield from _unread(layout, standing, folder)
     lost = standing.counts.get("Portfolio not delivered", 0)
     if standing.rejected or lost:
         yield Alert(
@@ -153,6 +154,18 @@ def _reconciled(layout: Layout) -> Iterator[Alert]:
             f"Book against ledger, {standing.day}: rows that cannot be read: {standing.rejected}; "
             f"keys of portfolios that the API did not deliver: {lost}. The others were compared.",
             str(folder / "out" / standing.day.isoformat()),
+            command(layout, "reconcile", "status"),
+        )
+
+
+def _unread(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]:
+    """Tell of files of the inbox that were not used and that nobody decided about."""
+    if standing.unread:
+        yield Alert(
+            f"unread:{standing.day}",
+            "not everything in the inbox was read",
+            "\n".join((f"Book against ledger, {standing.day}:", *_some(standing.unread))),
+            str(folder / "inbox"),
             command(layout, "reconcile", "status"),
         )
 

@@ -95,7 +95,11 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
             except (Ambiguous, NotReconciled) as error:
                 return _told(passed=False, words=str(error), severity=dg.AssetCheckSeverity.ERROR)
         files = [str(file) for file in ran.files]
-        return _told(passed=ran.exit_code == desk.TIED, words=ran.words, files=files)
+        passed = ran.exit_code == desk.TIED
+        # Files lie there and none could be read: that is no late ledger, it is one that is missed.
+        is_unread = not passed and not ran.run_id
+        severity = dg.AssetCheckSeverity.ERROR if is_unread else dg.AssetCheckSeverity.WARN
+        return _told(passed=passed, words=ran.words, files=files, severity=severity)
 
     return reconciliation
 

@@ -64,6 +64,9 @@ def _status(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     counts = ", ".join(f"{number} {words}" for words, number in standing.counts.items() if number)
     rejected = f", {counted(standing.rejected, 'row')} rejected" if standing.rejected else ""
     print(f"{standing.day}: {counts}{rejected}")
+    if standing.coverage:
+        print(printable(f"  {standing.coverage}"))
+    _listed(list(standing.unread), "file")
     _listed([_break(one) for one in standing.breaks], "break")
     for one in standing.signatures:
         print(printable(f"  {signing.words(one)}"))

@@ -128,7 +128,10 @@ def test_status_ends_as_a_run_did_that_left_something_unread(desk: Desk) -> None
     (desk.folder.inbox / "custody.zip").write_bytes(b"PK")
     ran = desk.run()
     assert (ran.exit_code, ran.breaks) == (3, 0)
-    assert desks.status(desk.folder.root).exit_code == 3
+    standing = desks.status(desk.folder.root)
+    assert standing.exit_code == 3
+    assert standing.coverage.endswith("not used: 1 file.")
+    assert [words.partition(":")[0] for words in standing.unread] == ["custody.zip"]
     desk.settle('[inbox]\n"*.zip" = "unused"\n')
     assert desk.run().exit_code == desks.status(desk.folder.root).exit_code == 0
 
@@ -182,6 +185,7 @@ def test_what_tolerance_forgives_is_shown_in_sum(desk: Desk) -> None:
     told = summary(ran.files[0])
     assert "Forgiven of BTC" in told
     assert "0.0008 of 22 (3.64e-5 of it)" in told
+    assert "3.64e-5 of each of 1 asset, as a mean" in told
 
 
 def test_a_tolerance_that_forgives_too_much_in_sum_forgives_nothing(desk: Desk) -> None:

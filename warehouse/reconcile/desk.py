@@ -72,7 +72,8 @@ class Ran:
 class Standing:
     """How the newest result, or that of a day, stands, with its breaks and signatures.
 
-    `rejected` are the rows of the ledgers that could not be used.
+    `rejected` are the rows of the ledgers that could not be used, `unread` is what nobody decided
+    about, and `coverage` says at which level was compared and what was not used.
     """
 
     day: date
@@ -84,6 +85,8 @@ class Standing:
     signatures: tuple[Json, ...]
     void: str
     exit_code: int
+    unread: tuple[str, ...] = ()
+    coverage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +192,24 @@ def run(
     )
 
 
+def _unread(found: Json) -> list[Json]:
+    """Return what was not used and nobody decided about; an older nightbook kept none of it."""
+    unused = found.get("coverage", {}).get("unused", [])
+    return [one for one in unused if one["severity"] == "high"]
+
+
+def _coverage(kept: Json) -> str:
+    """Return at which level was compared and what was not used, in one line."""
+    if not kept:
+        return ""
+    return f"Compared at {kept['level']}; not used: {kept['in_all'] or 'nothing'}."
+
+
 def _exit_code(found: Json) -> int:
     """3 where a break is open, a row was rejected, or something was not delivered or not read."""
     opened = any(one["status"] != ACCEPTED for one in found["breaks"])
-    unused = found.get("coverage", {}).get("unused", [])
-    unread = any(one["severity"] == "high" for one in unused)
-    halted = opened or found["counts"]["Portfolio not delivered"] or found["rejected"] or unread
+    lost = found["counts"]["Portfolio not delivered"] or found["rejected"]
+    halted = opened or lost or _unread(found)
     return OPEN_BREAKS if halted else TIED
 
 
@@ -227,6 +242,8 @@ def status(folder: Path, *, day: date | None = None) -> Standing:
         tuple(signing.valid(kept, found["digest"]).values()),
         signing.void(kept, found),
         _exit_code(found),
+        tuple(f"{one['name']}: {one['reason']}" for one in _unread(found)),
+        _coverage(found.get("coverage", {})),
     )
 
 

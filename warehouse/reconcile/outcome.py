@@ -116,6 +116,16 @@ def _forgiven(found: Sequence[Judged], court: Court) -> Iterator[tuple[str, str,
     for asset, one in sorted(forgiven(found, court).items()):
         share = f"{plain(one.total)} ({one.share:.2e} of it)"
         yield shown_asset(asset), counted(one.keys, "key"), plain(one.amount), share
+    sums = forgiven(found, court).values()
+    if sums:
+        mean = sum((one.share for one in sums), Decimal(0)) / max(len(court.totals), 1)
+        keys = counted(sum(one.keys for one in sums), "key")
+        yield (
+            "all",
+            keys,
+            f"{mean:.2e}",
+            f"each of {counted(len(court.totals), 'asset')}, as a mean",
+        )
 
 
 def _over(found: Sequence[Judged], court: Court) -> Iterator[Notice]:
