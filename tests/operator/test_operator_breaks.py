@@ -67,6 +67,22 @@ def test_a_row_that_cannot_be_read_is_told_once(watched: Make, receiver: Receive
     assert keeper("status").code == 3
 
 
+def test_a_file_that_was_not_read_is_told_though_all_matches(
+    watched: Make, receiver: Receiver
+) -> None:
+    """An archive beside the ledger may hold another one: status and an alert say so."""
+    home = watched()
+    keeper = home.keeper
+    inbox(keeper).parent.mkdir(parents=True, exist_ok=True)
+    (inbox(keeper).parent / "custody.zip").write_bytes(b"PK")
+    assert reconciled(keeper) == 3
+    said = keeper("reconcile", "status")
+    assert (said.code, "custody.zip: files with .zip are not read" in said.out) == (3, True)
+    home.look()
+    titles = [title for title, _ in receiver.alerts]
+    assert "nightbook: not everything in the inbox was read" in titles
+
+
 def test_who_has_no_name_signs_by_number(watched: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a container whose user has no name, a signature is of that user's number."""
     keeper = watched().keeper

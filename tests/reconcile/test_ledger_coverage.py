@@ -13,7 +13,7 @@ from tests.reconcile.desks import Desk, ledger
 from tests.reconcile.test_nothing_unread import CASES, Place, database, place
 from warehouse.reconcile import desk as desks
 from warehouse.reconcile.config import TEMPLATE
-from warehouse.reconcile.refusals import Ambiguous
+from warehouse.reconcile.refusals import Ambiguous, NotReconciled
 
 __all__ = ["database", "place"]
 BOOK = [Amount("10"), Amount("5", venue="v2", account="cold"), Amount("7", portfolio="p2")]
@@ -143,6 +143,19 @@ def test_an_empty_inbox_is_no_failure_and_one_with_an_archive_is_a_question(desk
     ran = desk.run()
     assert ran.exit_code == 3
     assert "no file in the inbox could be read as the ledger of 2026-11-20" in ran.words
+
+
+@pytest.mark.parametrize("text", ["please call me\n", "what;who\nnotes;Ada\nmore;Bob\n"])
+def test_a_file_that_is_no_ledger_may_be_set_aside(desk: Desk, text: str) -> None:
+    """A note in the inbox stops the run in words, and the line that they name lets it go on."""
+    desk.put(ledger(BOOK))
+    desk.put(text, "readme.txt")
+    with pytest.raises((Ambiguous, NotReconciled)) as asked:
+        desk.run()
+    assert '"readme.txt" = "unused"' in str(asked.value)
+    desk.settle('[inbox]\n"readme.txt" = "unused"\n')
+    ran = desk.run()
+    assert (ran.exit_code, [one.name for one in ran.unused]) == (0, ["readme.txt"])
 
 
 def test_a_coarse_file_makes_no_other_coarser(desk: Desk) -> None:

@@ -1,6 +1,7 @@
 """Nothing unread: what of the inbox was not used, and why, as a control beside the totals."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from warehouse.reconcile.ledger import Kind, Ledger, Notice, Source, Unused, counted
 
@@ -66,3 +67,17 @@ def grouped(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
         where = f"file {names}" if kind is Kind.FILE else f"{file}: {what} {names}"
         lines.append((severity, where, reason))
     return lines
+
+
+def unread(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what a kept result says was not used and nobody decided about, if it says so."""
+    unused = found.get("coverage", {}).get("unused", [])
+    return [one for one in unused if one["severity"] == "high"]
+
+
+def coverage_words(found: Mapping[str, Any]) -> str:
+    """Return at which level a kept result was compared and what was not used, in one line."""
+    coverage = found.get("coverage")
+    if not coverage:
+        return ""
+    return f"Compared at {coverage['level']}; not used: {coverage['in_all'] or 'nothing'}."

@@ -17,7 +17,7 @@ from warehouse.layout import written_aside
 from warehouse.reconcile import night, proof, published, record, rehearsal, signing, store, template
 from warehouse.reconcile.annotations import ACCEPTED
 from warehouse.reconcile.config import TEMPLATE, read_config
-from warehouse.reconcile.coverage import totals
+from warehouse.reconcile.coverage import coverage_words, totals, unread
 from warehouse.reconcile.ledger import Notice, Unused, counted
 from warehouse.reconcile.readback import edited
 from warehouse.reconcile.refusals import NotReconciled
@@ -166,15 +166,9 @@ def run(
     kept.make()
     config = read_config(kept.config)
     with book(database, as_of, ()) as source:
-        done = night.run(
-            source,
-            kept,
-            config,
-            record.Given(program_version, now, pause),
-        )
+        done = night.run(source, kept, config, record.Given(program_version, now, pause))
     if done.result is None:
-        is_unread = any(one.severity != "low" for one in done.unused)
-        code = OPEN_BREAKS if is_unread else TIED
+        code = OPEN_BREAKS if any(one.severity != "low" for one in done.unused) else TIED
         return Ran(source.day, "", "", {}, 0, 0, (), done.notices, code, done.unused)
     found = done.result
     return Ran(
@@ -192,25 +186,11 @@ def run(
     )
 
 
-def _unread(found: Json) -> list[Json]:
-    """Return what was not used and nobody decided about; an older nightbook kept none of it."""
-    unused = found.get("coverage", {}).get("unused", [])
-    return [one for one in unused if one["severity"] == "high"]
-
-
-def _coverage(kept: Json) -> str:
-    """Return at which level was compared and what was not used, in one line."""
-    if not kept:
-        return ""
-    return f"Compared at {kept['level']}; not used: {kept['in_all'] or 'nothing'}."
-
-
 def _exit_code(found: Json) -> int:
     """3 where a break is open, a row was rejected, or something was not delivered or not read."""
     opened = any(one["status"] != ACCEPTED for one in found["breaks"])
     lost = found["counts"]["Portfolio not delivered"] or found["rejected"]
-    halted = opened or lost or _unread(found)
-    return OPEN_BREAKS if halted else TIED
+    return OPEN_BREAKS if opened or lost or unread(found) else TIED
 
 
 def _found(kept: Folder, day: date | None) -> Json:
@@ -242,8 +222,8 @@ def status(folder: Path, *, day: date | None = None) -> Standing:
         tuple(signing.valid(kept, found["digest"]).values()),
         signing.void(kept, found),
         _exit_code(found),
-        tuple(f"{one['name']}: {one['reason']}" for one in _unread(found)),
-        _coverage(found.get("coverage", {})),
+        tuple(f"{one['name']}: {one['reason']}" for one in unread(found)),
+        coverage_words(found),
     )
 
 

@@ -200,13 +200,15 @@ def unknown(grids: Sequence[Grid], file: str) -> Ambiguous | NotReconciled:
                 return Ambiguous(
                     f"{file}: no row says which column is the asset and which the amount. Its "
                     f"columns and their first values: {shown[:1500]}. Columns that may be named "
-                    f"besides: {', '.join(READ)}.",
+                    f"besides: {', '.join(READ)}. If it is no ledger, say so under [inbox] by "
+                    f"{setting(file, 'unused')} instead.",
                     "\n".join(lines),
                 )
     return NotReconciled(
         f"{file} holds no table: expected a row of headers, one of them the asset and one the "
         "amount, and rows below it. Nothing was reconciled. `nightbook reconcile init` writes a "
-        "template."
+        "template. If it is no ledger, take it out of the inbox, or say in recon.toml under "
+        f"[inbox] {setting(file, 'unused')}"
     )
 
 
