@@ -41,7 +41,7 @@ class Reply:
     signed, in milliseconds the server is ahead of this machine; None while none was needed.
     `size` and `sha256` are of the body after content decoding, as kept in `body`. `signs` are what
     the answer says against its being whole, `told_skew` what its Date says of this machine's clock,
-    needed or not.
+    needed or not; lists of instruments are many and are not asked for that.
     """
 
     call: Call
@@ -150,7 +150,7 @@ class Attempts:
             verdict,
             departure,
             told_wait(answer.headers, answer.status, answer.received + (answer.signed_with or 0)),
-            measured_skew(answer.headers, answer.sent, answer.received),
+            _skew(answer),
             answer.signed_with,
         )
         self._note(setback, call.path, where, number, sent)
@@ -239,6 +239,10 @@ def _where(call: Call) -> str:
     return f"GET {target if len(target) <= 160 else target[:160] + '…'}"  # noqa: PLR2004 - a line
 
 
+def _skew(answer: Answer) -> Skew | None:
+    return measured_skew(answer.headers, answer.sent, answer.received)
+
+
 def _reply(call: Call, answer: Answer, envelope: Envelope, attempts: int) -> Reply:
     offset = answer.signed_with or 0
     return Reply(
@@ -253,5 +257,5 @@ def _reply(call: Call, answer: Answer, envelope: Envelope, attempts: int) -> Rep
         envelope=envelope,
         skew_ms=answer.signed_with,
         signs=signs(envelope, answer.headers, call.operation.partition("_")[2]),
-        told_skew=measured_skew(answer.headers, answer.sent, answer.received),
+        told_skew=None if call.operation == "list_instruments" else _skew(answer),
     )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 
 LARGEST_CORRECTION = 24 * 3_600_000
 """Milliseconds; a clock further off than a day is not a matter of skew."""
@@ -103,6 +104,7 @@ def measured_offset(headers: Mapping[str, str], sent: int, received: int) -> int
     return None if skew is None else skew.ahead
 
 
+@lru_cache(maxsize=64)
 def http_date(text: str) -> datetime | None:
     """An HTTP date as UTC, or None where it is none that UTC can have."""
     try:
