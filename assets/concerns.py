@@ -131,7 +131,7 @@ def _clock(layout: Layout) -> Iterator[Alert]:
             f"clock:{spell[-1][0]}",
             "this machine's clock is off",
             f"It is {abs(spell[0][1])} ms {side} the API's since {first:%Y-%m-%d %H:%M} UTC. Each "
-            "run corrects itself once; a request older than 30 s is refused.",
+            "run signs and dates by the API's; a night that has another date here is held.",
             command(layout, "doctor"),
             "timedatectl set-ntp true",
         )

@@ -135,7 +135,8 @@ def _clock(check: Check) -> Finding:
     side = "behind" if skew > 0 else "ahead of"
     words = (
         f"{abs(skew)} ms {side} the API's; requests older than 30 s are refused (5.3). Set this "
-        "machine's clock (timedatectl set-ntp true); until then each run corrects itself once"
+        "machine's clock (timedatectl set-ntp true); until then each run signs and dates by the "
+        "API's, and a night that has another date by this machine's is held"
     )
     return Finding("clock", is_well=False, words=words)
 
