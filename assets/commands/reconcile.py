@@ -112,7 +112,8 @@ def _sign(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             now=now,
         )
         publishing.refresh(nightbook)
-    print(printable(f"{signing.words(signed).capitalize()}: result {signed['digest']}"))
+    told = signing.words(signed).removeprefix("signed")
+    print(printable(f"Signed{told}: result {signed['digest']}"))
     return 0
 
 

@@ -43,6 +43,7 @@ def test_what_was_reconciled_can_be_asked_for(copied: Keeper) -> None:
     assert copied.ask("select value from ops.annotations") == [("asked the venue",)]
     signed = later(copied, "reconcile", "sign", "--role", "preparer", "--who", "Ada")
     assert (signed.code, signed.err) == (0, "")
+    assert re.match(r"Signed by Ada as preparer at \S+ with [0-9]+ open break", signed.out)
     asked = "select role, who, is_valid from ops.signoffs"
     assert copied.ask(asked) == [("preparer", "Ada", True)]
     everything = copied.everything()
