@@ -54,6 +54,14 @@ def _is_reconciled(layout: Layout, snapshot: Snapshot) -> bool:
     return result is not None and result.get("snapshot_id") == snapshot.snapshot_id
 
 
+def unmarked(layout: Layout, decision: Decision) -> bool:
+    """Whether a file that a decision withdrew has no note beside it."""
+    return any(
+        (layout.home / name).is_file() and not (layout.home / f"{name}{NOTE}").is_file()
+        for name in decision.withdrawn
+    )
+
+
 def mark(layout: Layout, snapshot: Snapshot, decision: Decision) -> None:
     """Put a note beside each file that a decision withdrew."""
     for name in decision.withdrawn:

@@ -11,8 +11,10 @@ from decimal import Decimal
 
 from pipelines import snapshots
 from pipelines.reasons import Reason, lesson_id, most
-from pipelines.snapshots import ACCEPTED, REJECTED, Decision, Snapshot
+from pipelines.snapshots import ACCEPTED, HELD, REJECTED, Decision, Snapshot
 from warehouse.layout import Layout
+
+BY = "guards, by a lesson"
 
 
 class NoSuchLesson(Exception):
@@ -77,6 +79,24 @@ def compared(reasons: Iterable[Reason], nights: Iterable[Snapshot]) -> tuple[Rea
 
 def _is_known(reason: Reason, known: dict[str, Decimal]) -> bool:
     return reason.is_teachable and Decimal(reason.share) <= known.get(reason.key, Decimal(-1))
+
+
+def let_through(layout: Layout, *, at: datetime) -> list[Snapshot]:
+    """Accept the nights that wait only for what was taught since they were held.
+
+    A change that came on Saturday is asked for once on Monday, not once for each night.
+    """
+    landed = snapshots.landed(layout)
+    through = []
+    for night in landed:
+        if night.state != HELD or not night.held_for:
+            continue
+        causes = compared(night.held_for, landed)
+        if all(cause.is_known for cause in causes):
+            words = tuple(cause.told for cause in causes)
+            decided = snapshots.decide(night, ACCEPTED, by=BY, at=at, reasons=words, causes=causes)
+            through.append(decided)
+    return through
 
 
 def take_back(layout: Layout, name: str, *, by: str, at: datetime, why: str) -> list[Lesson]:

@@ -4,7 +4,7 @@ import argparse
 import re
 from datetime import date
 
-from assets import publishing, withdrawing
+from assets import decisions, publishing, withdrawing
 from assets.commands.terminal import counted, typed
 from assets.commands.who import me
 from assets.resources import Nightbook
@@ -25,9 +25,8 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     layout, state = nightbook.layout, STATES[arguments.command]
     before = snapshots.find(layout, arguments.snapshot)
     if not snapshots.require_decidable(before, state, why=arguments.why):
-        print(f"{before.snapshot_id} is {state} already: nothing was to be done.")
-        print(_book(layout, before))
-        return 0
+        return _again(nightbook, before)
+    waiting = {one.snapshot_id for one in snapshots.landed(layout) if one.state == snapshots.HELD}
     snapshot = _decided(arguments, nightbook)
     print(f"{snapshot.snapshot_id} is {snapshot.state}. {_book(layout, snapshot)}")
     held = snapshot.decision if snapshot.state == snapshots.HELD else None
@@ -37,9 +36,24 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         return 1
     if snapshot.state == snapshots.ACCEPTED:
         _tell_lessons(snapshot)
+        _tell_let_through(layout, waiting - {snapshot.snapshot_id})
         print(_next(nightbook, snapshot.snapshot_date))
     else:
         _tell_withdrawn(layout, before, snapshot)
+    return 0
+
+
+def _again(nightbook: Nightbook, snapshot: Snapshot) -> int:
+    """What is so already is done: but for what a command left that died after deciding."""
+    layout, decision = nightbook.layout, snapshot.decision
+    if decision is not None and (
+        snapshot.snapshot_id in decisions.untold(layout) or withdrawing.unmarked(layout, decision)
+    ):
+        with writing(nightbook, f"publishing {snapshot.snapshot_id}"):
+            withdrawing.mark(layout, snapshot, decision)
+            publishing.remake(nightbook)
+    print(f"{snapshot.snapshot_id} is {snapshot.state} already: nothing was to be decided.")
+    print(_book(layout, snapshot))
     return 0
 
 
@@ -59,6 +73,7 @@ def _decided(arguments: argparse.Namespace, nightbook: Nightbook) -> Snapshot:
             why=arguments.why,
             withdrawn=withdrawing.made_of(layout, before) if is_taken_back else (),
         )
+        lessons.let_through(layout, at=now)
         if is_taken_back and snapshot.decision is not None:
             withdrawing.mark(layout, snapshot, snapshot.decision)
         lake.settle(layout)
@@ -79,6 +94,13 @@ def _tell_lessons(snapshot: Snapshot) -> None:
         print("Known to be harmless from now on; nightbook reject LESSON takes it back:")
     for lesson in taught:
         print(f"  {lesson.name}  {printable(lesson.reason.words)}")
+
+
+def _tell_let_through(layout: Layout, waiting: set[str]) -> None:
+    """Which other nights waited for the same, and wait no more."""
+    for other in snapshots.landed(layout):
+        if other.snapshot_id in waiting and other.state == snapshots.ACCEPTED:
+            print(f"{other.snapshot_id} waited for the same: it is accepted as well.")
 
 
 def _tell_withdrawn(layout: Layout, before: Snapshot, snapshot: Snapshot) -> None:

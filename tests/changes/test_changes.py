@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import snapshots
+from pipelines import lessons, snapshots
 from pipelines.snapshots import ACCEPTED, HELD, Snapshot
 from tests.changes import api, harmless, losing, vanishing
 from tests.changes.api import Answers, Change
@@ -103,6 +103,18 @@ def test_what_was_accepted_in_one_account_is_not_known_in_all(layout: Layout) ->
             account["balance"]["custody"]["locked"] = None
 
     assert take(layout, api.changed(number + 1, all_null)).state == HELD
+
+
+def test_what_came_on_saturday_is_asked_for_once_on_monday(layout: Layout) -> None:
+    """Nights that wait for the same are let through by one decision; others go on waiting."""
+    change = harmless.CHANGES["locked is null"]
+    weekend = [take(layout, api.changed(number, change)) for number in (GOOD, GOOD + 1)]
+    other = take(layout, api.changed(GOOD + 2, vanishing.CHANGES["one portfolio is missing"]))
+    assert {one.state for one in (*weekend, other)} == {HELD}
+    accept(layout, weekend[0])
+    [through] = lessons.let_through(layout, at=api.STARTED + timedelta(days=9))
+    assert (through.snapshot_id, through.state) == (weekend[1].snapshot_id, ACCEPTED)
+    assert snapshots.find(layout, other.snapshot_id).state == HELD
 
 
 def test_there_are_sixty_of_the_one_and_forty_of_the_other() -> None:

@@ -55,6 +55,22 @@ def test_a_decision_by_hand_gives_the_sign_of_life(watched: Make, receiver: Rece
     assert receiver.fetched == ["/alive"]
 
 
+def test_a_book_that_was_taken_back_is_told_once(watched: Make, receiver: Receiver) -> None:
+    """Whoever worked with it hears who took it back, why, and what was made of it."""
+    home = watched()
+    home.night(THIRD)
+    home.keeper.sandbox.clock.night(THIRD, hour=9)
+    assert home.keeper("export", "--as-of", str(THIRD)).code == 0
+    taken = f"{THIRD:%Y%m%d}T021500Z"
+    assert home.keeper("reject", taken, "--why", "another firm's book").code == 0
+    home.look()
+    home.look()
+    [(title, words)] = [one for one in receiver.alerts if "taken back" in one[0]]
+    assert title == f"nightbook: the book of {THIRD} was taken back"
+    assert "another firm's book" in words
+    assert f"exports/positions-{THIRD}.xlsx" in words
+
+
 def test_a_gap_is_told_once(watched: Make, receiver: Receiver) -> None:
     """A date that was due and not read is told when it is over, once; so is nothing else."""
     home = watched()

@@ -427,3 +427,65 @@ def test_a_book_that_moved_while_it_was_read_says_so(
         f"While it was read the book moved, and {once or 'was '}read once more: portfolios: "
         "1 changed (p1)."
     )
+
+
+def test_an_asset_that_moved_is_a_finding_with_its_exact_totals(tmp_path: Path) -> None:
+    """Sold out, turned, bought, of another scale or new: before and after, to the last digit."""
+    layout = Layout(tmp_path)
+    totals = {
+        "SOLD": ("2.000000000000000001", None),
+        "TURNED": ("5", "-5"),
+        "BOUGHT": ("100", "227.10"),
+        "HUGE": ("1e30", "1e33"),
+        "LESS": ("100", "79.99"),
+        "NEW": (None, "7"),
+        "STILL": ("100", "120"),
+    }
+    nights = [
+        night(
+            name,
+            [Amount(text, asset=asset) for asset, two in totals.items() if (text := two[place])],
+        )
+        for place, name in enumerate((BEFORE, TONIGHT))
+    ]
+    published(layout, nights, "20261121T000000000000Z")
+    query = "select asset_id, move, severity, before_text, after_text from asset_moves order by all"
+    assert ask(layout, query) == [
+        ("BOUGHT", "rose", "medium", "100", "227.1"),
+        ("HUGE", "rose", "high", f"1{'0' * 30}", f"1{'0' * 33}"),
+        ("LESS", "fell", "low", "100", "79.99"),
+        ("NEW", "new", "low", "0", "7"),
+        ("SOLD", "gone", "medium", "2.000000000000000001", "0"),
+        ("TURNED", "turned", "high", "5", "-5"),
+    ]
+    words = [
+        word for (word,) in ask(layout, "select words from findings where kind = 'asset_moved'")
+    ]
+    assert len(words) == 5
+    assert "The total of SOLD is gone, and was 2.000000000000000001." in words
+    assert "The total of BOUGHT rose from 100 to 227.1." in words
+
+
+def test_a_first_night_and_sums_beyond_all_numbers_move_nothing_wrong(tmp_path: Path) -> None:
+    """Without a book before there is no move; a sum of six hundred digits is compared as well."""
+    layout = Layout(tmp_path)
+    first, second = (
+        night(name, [Amount(text, asset="X")])
+        for name, text in ((BEFORE, "9" * 600), (TONIGHT, f"-{'9' * 600}"))
+    )
+    published(layout, [first], "20261121T000000000000Z")
+    assert ask(layout, "select * from asset_moves") == []
+    published(layout, [first, second], "20261122T000000000000Z")
+    assert ask(layout, "select move, length(after_text) from asset_moves") == [("turned", 601)]
+
+
+def test_a_venue_and_a_portfolio_of_one_asset_that_are_empty_are_findings(tmp_path: Path) -> None:
+    """One asset alone holds no night, so the analyst hears of it here."""
+    layout = Layout(tmp_path)
+    before = night(BEFORE, [Amount("1"), Amount("5", portfolio="p2", venue="v2")])
+    tonight = night(TONIGHT, [Amount("6"), Amount("0", portfolio="p2", venue="v2")])
+    published(layout, [before, tonight], "20261121T000000000000Z")
+    query = (
+        "select kind, portfolio_id, venue_id from findings where kind like '%_emptied' order by 1"
+    )
+    assert ask(layout, query) == [("portfolio_emptied", "p2", None), ("venue_emptied", None, "v2")]
