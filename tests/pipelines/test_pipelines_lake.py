@@ -187,6 +187,22 @@ def test_a_held_night_that_is_rejected_gives_way_and_one_that_is_accepted_takes_
     assert before != after == [f"{snapshot.snapshot_id}.parquet"]
 
 
+def test_an_accepted_night_that_is_rejected_gives_its_date_back_to_the_one_before(
+    layout: Layout,
+) -> None:
+    """The last good book of that date is its book again, with its files; without one, none is."""
+    first = nights.take(layout, book("1"))
+    second = nights.take(layout, book("2"), START + timedelta(hours=1))
+    folder = layout.parquet("balances", START.date(), "x").parent
+    for snapshot, left in ((second, [f"{first.snapshot_id}.parquet"]), (first, [])):
+        snapshots.decide_by_hand(
+            layout, snapshot.snapshot_id, REJECTED, by=ME, at=START + DAY, why="another firm's"
+        )
+        lake.settle(layout)
+        assert sorted(path.name for path in folder.iterdir()) == left
+    assert snapshots.books(snapshots.landed(layout)) == {}
+
+
 def _tree(layout: Layout) -> dict[str, bytes]:
     """Every file of the lake."""
     return {
