@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from pipelines import elements
+from pipelines import elements, listings
 from pipelines.edge import protocol
 from pipelines.edge.attempts import Reply
 from pipelines.edge.client import EdgeClient
@@ -35,17 +35,13 @@ class Asked:
     purpose: str = BOOK
 
 
-class _Venue(msgspec.Struct):
-    instruments: list[msgspec.Raw] | None = None
-
-
 class Asking:
     """Sends requests, lands what comes, and remembers what decides on the next ones.
 
     `marks` has what can be compared of each list by its number, `errors` what was given up;
-    `embedded` the instruments that venues embed, `listed` those that their lists hold; `failed`
-    the venues of which a list could not be read; `skew` is the correction in force, and `told` what
-    the answers say of this machine's clock at best.
+    `embedded` the instruments that venues embed (None where one does not say), `listed` those that
+    their lists hold; `failed` the venues of which a list could not be read; `skew` is the
+    correction in force, and `told` what the answers say of this machine's clock at best.
     """
 
     def __init__(self, client: EdgeClient, pulling: Pulling, requests: Tally) -> None:
@@ -58,7 +54,7 @@ class Asking:
         self.notices = Noticing()
         self.marks: dict[int, Marks] = {}
         self.errors: dict[int, EdgeError] = {}
-        self.embedded: dict[str, set[str]] = {}
+        self.embedded: dict[str, set[str] | None] = {}
         self.listed: dict[str, set[str]] = {}
         self.failed: set[str] = set()
 
@@ -220,20 +216,14 @@ def _records(reply: Reply) -> Iterator[msgspec.Raw]:
             given_back = end
 
 
-def _all_embedded(raws: Iterable[msgspec.Raw]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+def _all_embedded(raws: Iterable[msgspec.Raw]) -> dict[str, set[str] | None]:
+    """What each venue embeds; one that stands twice says nothing where one of its copies does."""
+    found: dict[str, set[str] | None] = {}
     for raw in raws:
         if (venue_id := elements.id_of(raw)) is not None:
-            found.setdefault(venue_id, set()).update(_embedded(raw))
+            before, said = found.get(venue_id, set()), listings.embedded_ids(raw)
+            found[venue_id] = None if before is None or said is None else before | said
     return found
-
-
-def _embedded(venue: msgspec.Raw) -> set[str]:
-    """The instruments that a venue embeds; what breaks the contract is rejected when flattened."""
-    try:
-        return _ids(msgspec.json.decode(venue, type=_Venue).instruments or ())
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return set()
 
 
 def _ids(raws: Iterable[msgspec.Raw]) -> set[str]:

@@ -6,6 +6,7 @@ So what expired is left out, the rest is shown with its `stale_since`, and an em
 longer than `BELIEVED_AFTER` is believed.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -32,6 +33,8 @@ class Carried:
     rows: dict[str, pa.Table] = field(default_factory=dict)
     emptied: tuple[str, ...] = ()
 
+
+_OF_LISTS = ("feed_id", "venue_symbol", "base_asset", "term_asset", "created_at", "updated_at")
 
 Carry = Callable[[set[str], set[str]], Carried]
 """Takes the venues that failed and those whose lists are empty; gives what is carried over."""
@@ -71,8 +74,15 @@ def _last_rows(layout: Layout, manifest: Manifest, venues: set[str]) -> dict[str
         if not pc.any(there).as_py():
             return {}
         rows = file.read().filter(there)
+    rows = rows.filter(_is_listed(rows))
     there = pc.unique(rows["venue_id"]).to_pylist()
     return {venue: rows.filter(pc.equal(rows["venue_id"], venue)) for venue in there}
+
+
+def _is_listed(rows: pa.Table) -> pa.ChunkedArray:
+    """Whether rows came of a list: what only a venue had says its type and name and no more."""
+    said = [pc.is_valid(rows[name]) for name in _OF_LISTS]
+    return functools.reduce(pc.or_, said)
 
 
 def _last_file(layout: Layout, manifest: Manifest) -> Path | None:

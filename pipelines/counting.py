@@ -140,6 +140,16 @@ def venues(raws: Iterable[Raw]) -> dict[str, int]:
     return {"venues": len(types), "venue_types": sum(map(len, types.values()))}
 
 
+def embedded(raws: Iterable[Raw]) -> dict[str, set[str]]:
+    """The instruments that venues embed, by venue."""
+    found: dict[str, set[str]] = {}
+    for raw in raws:
+        if (venue := _record(raw)) is not None:
+            listed = _objects(venue.get("instruments"))
+            found[venue["id"]] = {one["id"] for one in listed if _is_text(one.get("id"))}
+    return found
+
+
 def identities(raws: Iterable[Raw]) -> int:
     """How many different ids records have that can be rows."""
     return len({record["id"] for raw in raws if (record := _record(raw)) is not None})

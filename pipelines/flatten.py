@@ -5,22 +5,22 @@ Two parts: portfolios (five tables) and venues (three). Each part stages its tab
 """
 
 import contextlib
-import mmap
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
-from pipelines import control, counting, landing, portfolios, resources, shapes, venues
+from pipelines import control, counting, listings, portfolios, resources, shapes, venues
 from pipelines.carrying import Carry, nothing
 from pipelines.counting import Totals
-from pipelines.edge import protocol, wholeness
 from pipelines.elements import Element, batches, id_of, once
-from pipelines.landing import Answer, Manifest
-from pipelines.notes import UNKNOWN_FIELD, Notes
+from pipelines.landed_records import landed_elements
+from pipelines.landing import Manifest
+from pipelines.listings import Embedded
+from pipelines.notes import Notes
 from warehouse.contract import Table
 from warehouse.layout import Layout, write_json
 from warehouse.parquet import Writer, Written
@@ -49,7 +49,7 @@ def portfolio_tables(
     layout: Layout, manifest: Manifest, notes: Notes, say: Say = silent
 ) -> tuple[list[Element], dict[str, Written]]:
     """Stage the five tables of portfolios; returns the landed records and what was written."""
-    found = _elements(layout, manifest, manifest.answered("list_portfolios"), notes)
+    found = landed_elements(layout, manifest, manifest.answered("list_portfolios"), notes)
     kept = once(found, notes, carries_money=True, shape=shapes.PORTFOLIO)
     with _staged(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
         read = portfolios.resource(manifest.snapshot_date)
@@ -67,8 +67,8 @@ def flatten_venues(
     `carry` gives last good instruments of venues that could not be read, or had none, tonight.
     """
     notes = Notes()
-    embedded: dict[str, set[str]] = {}
-    found = _elements(layout, manifest, manifest.answered("list_venues"), notes)
+    embedded: Embedded = {}
+    found = landed_elements(layout, manifest, manifest.answered("list_venues"), notes)
     kept = once(found, notes, carries_money=False)
     with _staged(layout, manifest, venues.VENUE_TABLES) as tables:
         read = venues.venues(manifest.snapshot_date, embedded)
@@ -76,18 +76,21 @@ def flatten_venues(
         for records, rows in _filled(kept, read, notes, tables):
             told.add(records, rows)
         instruments = _Instruments(layout, manifest, notes, tables, say)
-        listings = instruments.fill(embedded)
+        unequal = instruments.fill(embedded)
         carried = carry(failed_venues(manifest), instruments.empty)
         carried_rows = _carry(tables, carried.rows)
+        instruments.fill_embedded(embedded, carried.rows)
         written = _closed(tables)
 
     def counted(*, precise: bool) -> Totals:
         rows = counting.venues(element.raw for element in found)
-        rows[INSTRUMENTS.name] = carried_rows + instruments.counted(precise=precise)
+        raws = [element.raw for element in kept]
+        count = instruments.counted(precise=precise) + instruments.embedded(raws, precise=precise)
+        rows[INSTRUMENTS.name] = carried_rows + count
         return Totals(rows, {})
 
     facts = _facts(_files(layout, manifest, written), written, notes, counted, say)
-    facts |= {"listings": listings, "stale_venues": sorted(carried.rows)}
+    facts |= {"listings": unequal, "stale_venues": sorted(carried.rows)}
     facts |= {"emptied": list(carried.emptied)}
     return _kept(layout, manifest, "venues", facts)
 
@@ -109,25 +112,52 @@ class _Instruments:
         self._layout, self._manifest, self._notes = layout, manifest, notes
         self._tables, self._say = tables, say
         self._count = 0
+        self._known: dict[str, set[str]] = {}
         self.empty: set[str] = set()
 
-    def fill(self, embedded: dict[str, set[str]]) -> list[list[str]]:
-        """Write them all; returns (venue, instrument, missing from) of unequal lists."""
-        listings: list[list[str]] = []
+    def fill(self, embedded: Embedded) -> list[list[str]]:
+        """Write them all; returns (venue, instrument, what differs) of unequal lists."""
+        unequal: list[list[str]] = []
         whole = sorted(whole_venues(self._manifest))
         lists = Tally(self._say, len(whole), "venues with their instruments", ROWS)
         for venue_id in whole:
             typed, more = self._lists(venue_id, self._notes)
             kept = once([*typed, *more], self._notes, carries_money=False)
-            read = venues.instruments(self._manifest.snapshot_date, venue_id)
+            listed: list[pa.StructArray] = []
+            read = venues.instruments(self._manifest.snapshot_date, venue_id, listed)
             made = _filled(kept, read, self._notes, self._tables)
             lists.add(1, sum(rows for _, rows in made))
             typed_ids, more_ids = _ids(typed), _ids(more)
+            self._known[venue_id] = typed_ids | more_ids
             self._count += len(typed_ids | more_ids)
             if not typed and not more:
                 self.empty.add(venue_id)
-            listings += _unequal(venue_id, embedded.get(venue_id), typed_ids, more_ids)
-        return listings
+            unequal += listings.unequal(
+                venue_id, embedded.get(venue_id), typed_ids, more_ids, listed
+            )
+        return unequal
+
+    def fill_embedded(self, embedded: Embedded, carried: dict[str, pa.Table]) -> None:
+        """Write those that only their venue has, as far as it says what they are."""
+        day = self._manifest.snapshot_date
+        for venue_id, rows in carried.items():
+            ids = self._known.setdefault(venue_id, set())
+            ids.update(rows["instrument_id"].to_pylist())
+        for venue_id in sorted(embedded.keys() & whole_venues(self._manifest)):
+            known = self._known.get(venue_id, set())
+            batch = listings.rows_beyond(day, venue_id, embedded[venue_id], known)
+            if batch is not None:
+                self._tables[INSTRUMENTS.name].write(batch)
+
+    def embedded(self, raws: list[msgspec.Raw], *, precise: bool) -> int:
+        """How many instruments only their venues have."""
+        said = counting.embedded(raws) if precise else _embedded(raws)
+        whole = whole_venues(self._manifest)
+        return sum(
+            len(ids - self._known.get(venue_id, set()))
+            for venue_id, ids in said.items()
+            if venue_id in whole
+        )
 
     def counted(self, *, precise: bool) -> int:
         """How many instruments the answers hold."""
@@ -145,7 +175,7 @@ class _Instruments:
         for answer in self._manifest.answered("list_instruments"):
             if answer.venue_id == venue_id:
                 into = typed if answer.query else untyped
-                into += _elements(self._layout, self._manifest, [answer], notes)
+                into += landed_elements(self._layout, self._manifest, [answer], notes)
         listed = {element.identity for element in typed}
         return typed, [element for element in untyped if element.identity not in listed]
 
@@ -172,38 +202,9 @@ def _ids(elements: list[Element]) -> set[str]:
     return {element.identity for element in elements if element.identity is not None}
 
 
-def _unequal(
-    venue_id: str, embedded: set[str] | None, typed: set[str], more: set[str]
-) -> list[list[str]]:
-    if embedded is None:
-        return []
-    rows = [[venue_id, one, "venues"] for one in (typed | more) - embedded]
-    rows += [[venue_id, one, "instruments"] for one in embedded - typed - more]
-    rows += [[venue_id, one, "typed lists"] for one in more]
-    return sorted(rows)
-
-
-def _elements(
-    layout: Layout, manifest: Manifest, answers: list[Answer], notes: Notes
-) -> list[Element]:
-    """The records of answers; what their envelopes have beyond the document goes to `notes`."""
-    found: list[Element] = []
-    # How deep JSON may nest is counted from where its reader stands: a new thread stands at the
-    # bottom, so what could be read when it was pulled can be read again from anywhere.
-    with ThreadPoolExecutor(1, "elements") as bottom:
-        for answer in answers:
-            body = landing.body(layout, manifest, answer)
-            found += bottom.submit(_split, body, answer.request_no, notes).result()
-    return found
-
-
-def _split(body: bytes | mmap.mmap, request_no: int, notes: Notes) -> list[Element]:
-    envelope = protocol.read_envelope(body, single=False)
-    for path, name, example in wholeness.unknown(envelope):
-        notes.saw(path, UNKNOWN_FIELD, name, example)
-    # What is no object is for the careful reader: such a record must not hide its siblings.
-    raws = protocol.records(envelope)
-    return [Element(raw, request_no, number, id_of(raw)) for number, raw in enumerate(raws)]
+def _embedded(raws: list[msgspec.Raw]) -> dict[str, set[str]]:
+    found = ((id_of(raw), listings.embedded_ids(raw)) for raw in raws)
+    return {venue_id: ids for venue_id, ids in found if venue_id is not None and ids}
 
 
 @contextlib.contextmanager

@@ -102,12 +102,12 @@ class Pull:
                     yield asked
 
     def _untyped(self, venues: list[str]) -> Iterator[Asked]:
-        """Venues that embed an instrument which neither typed list holds: read without a type."""
+        """Venues that embed what neither typed list holds, or do not say: read without a type."""
         asking = self._asking
         for venue_id in venues:
-            embedded = asking.embedded.get(venue_id, set())
-            unlisted = embedded - asking.listed.get(venue_id, set())
-            if venue_id not in asking.failed and unlisted:
+            embedded = asking.embedded.get(venue_id)
+            is_more = embedded is None or bool(embedded - asking.listed.get(venue_id, set()))
+            if venue_id not in asking.failed and is_more:
                 asked = asking.instruments(venue_id, None)
                 if asked is not None:
                     yield asked

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pipelines import columns
 from pipelines.careful import Careful, Place
 from pipelines.columns import Odd
+from pipelines.listings import Embedded
 from pipelines.resources import Filled, Resource, tail
 from pipelines.shapes import INSTRUMENT, VENUE
 from warehouse.tables import INSTRUMENTS, VENUE_TYPES, VENUES
@@ -18,21 +19,22 @@ from warehouse.tables import INSTRUMENTS, VENUE_TYPES, VENUES
 VENUE_TABLES = (VENUES, VENUE_TYPES, INSTRUMENTS)
 
 
-def venues(snapshot_date: date, embedded: dict[str, set[str]]) -> Resource:
-    """How venues are read; the ids they embed go to `embedded`, by venue."""
+def venues(snapshot_date: date, embedded: Embedded) -> Resource:
+    """How venues are read; the instruments they embed go to `embedded`, by venue."""
     fill = _fill_venues(snapshot_date, embedded)
     return Resource(VENUE, carries_money=False, fill=fill, settle=_settle_types)
 
 
-def instruments(snapshot_date: date, venue_id: str) -> Resource:
-    """How the instruments of one venue are read: an instrument does not name its venue (2.8)."""
-    fill = _fill_instruments(snapshot_date, venue_id)
+def instruments(snapshot_date: date, venue_id: str, listed: list[pa.StructArray]) -> Resource:
+    """How the instruments of one venue are read: an instrument does not name its venue (2.8).
+
+    What the venue may say of them too goes to `listed`.
+    """
+    fill = _fill_instruments(snapshot_date, venue_id, listed)
     return Resource(INSTRUMENT, carries_money=False, fill=fill, settle=_as_is)
 
 
-def _fill_venues(
-    snapshot_date: date, embedded: dict[str, set[str]]
-) -> Callable[[pa.StructArray], Filled]:
+def _fill_venues(snapshot_date: date, embedded: Embedded) -> Callable[[pa.StructArray], Filled]:
     def fill(records: pa.StructArray) -> Filled:
         level = columns.top_level(records, VENUE)
         day = columns.repeated(snapshot_date, level.rows, pa.date32())
@@ -50,18 +52,19 @@ def _fill_venues(
     return fill
 
 
-def _embed(level: columns.Level, embedded: dict[str, set[str]]) -> None:
+def _embed(level: columns.Level, embedded: Embedded) -> None:
     for venue_id, listed in zip(
         level.columns["Venue.id"].to_pylist(),
         level.columns["Venue.instruments"],
         strict=True,
     ):
         if listed.is_valid:
-            ids = pc.struct_field(listed.values, "id") if len(listed.values) else pa.array([])
-            embedded[venue_id] = {one for one in ids.to_pylist() if one is not None}
+            embedded[venue_id] = listed.values
 
 
-def _fill_instruments(snapshot_date: date, venue_id: str) -> Callable[[pa.StructArray], Filled]:
+def _fill_instruments(
+    snapshot_date: date, venue_id: str, listed: list[pa.StructArray]
+) -> Callable[[pa.StructArray], Filled]:
     def fill(records: pa.StructArray) -> Filled:
         level = columns.top_level(records, INSTRUMENT)
         computed = {
@@ -70,6 +73,7 @@ def _fill_instruments(snapshot_date: date, venue_id: str) -> Callable[[pa.Struct
             "stale_since": pa.nulls(level.rows, pa.date32()),
         }
         rows, odd = columns.picked(INSTRUMENTS, level.columns, level.rows, computed)
+        listed.append(records)
         return Filled({INSTRUMENTS.name: rows}, odd, _at_top)
 
     return fill

@@ -100,7 +100,7 @@ DRIFT = Table(
 
 LISTINGS = Table(
     "listings",
-    "One row per instrument that not every endpoint of its venue lists (4.3, 4.5).",
+    "One row per instrument that not every endpoint of its venue lists, or lists alike (4.3, 4.5).",
     key=("snapshot_id", "venue_id", "instrument_id", "missing_from"),
     schema="ops",
     columns=(
@@ -111,7 +111,9 @@ LISTINGS = Table(
         text(
             "missing_from",
             "venues (it is in the venue's instruments, not embedded in the venue), instruments "
-            "(the other way round), or typed lists (only the list without a type has it).",
+            "(the other way round: main.instruments has the type and name that the venue says), "
+            "or typed lists (only the list without a type has it). type or displayName: it is in "
+            "both, and they do not say the same of it.",
         ),
     ),
 )

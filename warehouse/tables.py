@@ -231,7 +231,8 @@ def _constraint(name: str, field: str, meaning: str) -> Column:
 
 INSTRUMENTS = Table(
     "instruments",
-    "One row per instrument that a venue trades.",
+    "One row per instrument that a venue trades; of one that no list has, only the venue itself, "
+    "type and name alone are known (see ops.listings).",
     key=("snapshot_date", "venue_id", "instrument_id"),
     resource="instruments",
     columns=(

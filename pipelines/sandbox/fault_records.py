@@ -104,6 +104,11 @@ def _odd_bucket(part: Record, kind: str) -> None:
         part["vault"] = "12.5"
 
 
+def _untold(record: Record) -> None:
+    if record.get("resource") == "venue":
+        record.pop("instruments", None)
+
+
 def _pop(name: str) -> Callable[[Record], None]:
     def act(record: Record) -> None:
         record.pop(name, None)
@@ -172,6 +177,7 @@ RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
         _all(_set("updatedAt", "1999-12-31T23:59:59Z")),
     ),
     "timestamp-number": ("one createdAt is a number", _top(_set("createdAt", 1700000000))),
+    "instruments-untold": ("venues do not say which instruments they have", _all(_untold)),
     "instruments-disagree": ("venues embed an instrument no list has", _all(_another_embedded)),
     "constraint-inexact": ("a constraint has 25 decimals, another an exponent", _constraint),
     "amount-number": ("one amount is a JSON number", _first_amount(1.5)),

@@ -31,7 +31,7 @@ Made = tuple[dict[str, list[str]], dict[str, list[str]]]
 RESOURCES: tuple[tuple[Callable[[Random], shapeless.Pairs], Callable[[], Resource]], ...] = (
     (shapeless.portfolio, lambda: portfolios.resource(DAY)),
     (shapeless.venue, lambda: venues.venues(DAY, {})),
-    (shapeless.instrument, lambda: venues.instruments(DAY, "v")),
+    (shapeless.instrument, lambda: venues.instruments(DAY, "v", [])),
 )
 
 

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 from unittest import mock
 
@@ -12,7 +13,7 @@ import pytest
 from pipelines import resources
 from tests import nights
 from tests.pipelines.test_pipelines_laws import careful_only
-from tests.pipelines.test_pipelines_noted_facts import INSTRUMENT, VENUE, portfolio
+from tests.pipelines.test_pipelines_noted_facts import INSTRUMENT, VENUE, holding, portfolio
 from warehouse.layout import Layout
 
 Reader = Callable[[], contextlib.AbstractContextManager[None]]
@@ -29,6 +30,11 @@ def embedding(*names: str) -> dict[str, Any]:
     """The venue with these instruments in it."""
     listed = [{"id": name, "type": "spot", "displayName": name} for name in names]
     return VENUE | {"instruments": listed}
+
+
+def listed(name: str, **changes: Any) -> dict[str, Any]:
+    """An instrument of a list that says what the venue says of it."""
+    return INSTRUMENT | {"id": name, "type": "spot", "displayName": name} | changes
 
 
 @both
@@ -55,9 +61,9 @@ def test_lists_of_one_venue_that_disagree_are_told_by_what_lacks_the_instrument(
 ) -> None:
     """An instrument may be missing from the venue, from its own list, or from the typed ones."""
     lists = {
-        ("v", "spot"): [INSTRUMENT | {"id": name} for name in ("both", "listed")],
-        ("v", "future"): [INSTRUMENT | {"id": "future", "type": "future"}],
-        ("v", None): [INSTRUMENT | {"id": name} for name in ("both", "option", "bare")],
+        ("v", "spot"): [listed(name) for name in ("both", "listed")],
+        ("v", "future"): [listed("future")],
+        ("v", None): [listed(name) for name in ("both", "option", "bare")],
     }
     book = nights.Book([], [embedding("both", "option", "gone", "future")], lists)
     with reader():
@@ -70,8 +76,55 @@ def test_lists_of_one_venue_that_disagree_are_told_by_what_lacks_the_instrument(
         ["v", "option", "typed lists"],
     ]
     ids = [row["instrument_id"] for row in rows["instruments"]]
-    assert ids == ["bare", "both", "future", "listed", "option"]
+    assert ids == ["bare", "both", "future", "listed", "option", "gone"]
     assert not nights.differing(parts)
+
+
+@both
+def test_type_and_name_of_an_instrument_are_compared(layout: Layout, reader: Reader) -> None:
+    """What the venue says of it and what its list says; the row has what the list says."""
+    lists = {
+        ("v", "spot"): [listed("same"), listed("named", displayName="x")],
+        ("v", "future"): [listed("turned", type="future"), listed("broken", type=7)],
+    }
+    book = nights.Book([], [embedding("same", "named", "turned", "broken")], lists)
+    with reader():
+        rows, parts = nights.staged(layout, nights.land(layout, book))
+    assert parts["venues"]["listings"] == [["v", "named", "displayName"], ["v", "turned", "type"]]
+    said = {row["instrument_id"]: (row["type"], row["display_name"]) for row in rows["instruments"]}
+    assert said["named"] == ("spot", "x")
+    assert said["turned"] == ("future", "turned")
+    assert not nights.differing(parts)
+
+
+@both
+def test_an_instrument_that_only_the_venue_has_is_kept(layout: Layout, reader: Reader) -> None:
+    """With the type and the name that the venue says, and nothing else; it is counted, too."""
+    venue = embedding("only", "both")
+    venue["instruments"] += [{"id": "typeless", "displayName": "T"}, {"type": "spot"}, 7]
+    book = nights.Book([], [venue], {("v", "spot"): [listed("both")], ("v", None): []})
+    with reader():
+        rows, parts = nights.staged(layout, nights.land(layout, book))
+    kept = {row["instrument_id"]: row for row in rows["instruments"]}
+    assert kept.keys() == {"only", "both", "typeless"}
+    assert (kept["only"]["type"], kept["only"]["display_name"]) == ("spot", "only")
+    assert (kept["typeless"]["type"], kept["typeless"]["display_name"]) == (None, "T")
+    assert kept["only"]["base_asset"] is kept["only"]["created_at"] is None
+    assert not nights.differing(parts)
+
+
+def test_what_only_the_venue_has_is_kept_fresh_every_night(layout: Layout) -> None:
+    """Where its lists are empty nothing is carried over for it: it was never in a list."""
+    lists: dict[Any, Any] = {("v", "spot"): [], ("v", "future"): []}
+    for night in range(3):
+        book = nights.Book([holding({"margin": {"locked": "1"}})], [embedding("only")], lists)
+        started = nights.STARTED + timedelta(days=night)
+        snapshot = nights.take(layout, book, started)
+        assert snapshot.state == "accepted"
+        path = layout.parquet("instruments", snapshot.snapshot_date, snapshot.snapshot_id)
+        assert [(row["instrument_id"], row["stale_since"]) for row in nights.rows_of(path)] == [
+            ("only", None)
+        ]
 
 
 @both

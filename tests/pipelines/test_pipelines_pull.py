@@ -235,6 +235,16 @@ def test_a_venue_that_breaks_the_contract_is_still_asked_for_its_instruments(
     assert "kestrel" in flatten.whole_venues(manifest)
 
 
+def test_a_venue_that_does_not_say_what_it_has_is_asked_without_a_type(night: Night) -> None:
+    """Though it was asked to: an instrument of a new type is in neither typed list (2.6, 4.5)."""
+    manifest = night.take("instruments-untold,path=/venues")
+    untyped = {path for path in night.asked if path.endswith("/instruments")}
+    assert len(untyped) == len(VENUES)
+    assert flatten.whole_venues(manifest) == VENUES
+    part = flatten.flatten_venues(night.layout, manifest)
+    assert part["listings"] == []
+
+
 def test_hostile_venue_ids_are_sent_exactly_or_are_failed_venues(night: Night) -> None:
     """What a path can carry is asked for and read; what it cannot, is told."""
     manifest = night.take("hostile-ids")

@@ -283,7 +283,8 @@ def test_instruments_are_tradable_until_they_expire(tmp_path: Path) -> None:
         instrument_id="soon",
         missing_from="venues",
     )
-    published(layout, [night(TONIGHT, [], more, ops={"listings": [odd]})], "a")
+    listings = [odd, odd | {"missing_from": "type"}]
+    published(layout, [night(TONIGHT, [], more, ops={"listings": listings})], "a")
     assert ask(layout, "select instrument_id from tradable_instruments order by all") == [
         ("perpetual",),
         ("soon",),
@@ -291,6 +292,11 @@ def test_instruments_are_tradable_until_they_expire(tmp_path: Path) -> None:
     ]
     empty = "The venue lists no instruments any more, without an error: the 1 of"
     assert ask(layout, "select kind, venue_id, words from findings order by all") == [
+        (
+            "instruments_differ",
+            "v1",
+            "1 instruments have another type where the venue embeds them than in its list.",
+        ),
         (
             "instruments_differ",
             "v1",

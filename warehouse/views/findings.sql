@@ -247,8 +247,13 @@ found as (
         'instruments_differ',
         null,
         listings.venue_id,
-        count(*) || ' instruments of the venue are missing from ' || listings.missing_from
-        || ', and in another of its lists.'
+        count(*) || case
+            when listings.missing_from in ('type', 'displayName')
+                then ' instruments have another ' || listings.missing_from
+                    || ' where the venue embeds them than in its list.'
+            else ' instruments of the venue are missing from ' || listings.missing_from
+                || ', and in another of its lists.'
+        end
     from ops.listings as listings
     inner join ops.snapshots as snapshots
         on snapshots.snapshot_id = listings.snapshot_id
