@@ -60,7 +60,7 @@ def test_verify_says_what_it_compared_and_names_an_edit(copied: Keeper) -> None:
     (book,) = (copied.home / "reconcile" / "out").rglob("recon_*.xlsx")
     whole = later(copied, "reconcile", "verify", str(book))
     assert whole.code == 0
-    assert re.search(r"✓ .* rows of Tie-out, .* rows of All positions are those of", whole.out)
+    assert re.search(r"✓ .* rows of Tie-out, .* rows of All positions and .* wrote them", whole.out)
     made = openpyxl.load_workbook(book)
     made["Tie-out"]["K3"] = "1e9"
     made.save(copied.home / "forged.xlsx")
