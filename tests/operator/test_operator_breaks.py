@@ -95,7 +95,7 @@ def test_who_has_no_name_signs_by_number(watched: Make, monkeypatch: pytest.Monk
     monkeypatch.setattr("os.getuid", lambda: 4711)
     said = keeper("reconcile", "sign")
     assert (said.code, said.err) == (0, "")
-    assert said.out.startswith("Signed by user 4711 as preparer: ")
+    assert said.out.startswith("Signed by user 4711 as preparer at ")
 
 
 def test_a_ledger_that_cannot_be_used_is_told_once(watched: Make, receiver: Receiver) -> None:
