@@ -26,7 +26,12 @@ REMEMBERED = 2000
 LONGEST = 1500
 OF_INTEREST = timedelta(days=7)
 MOST_KEPT = 100
-Send = Callable[[str, str, str], bool]
+# How loud an alert is, in Apprise's words: channels show or route them apart.
+FAILURE, WARNING, INFO = "failure", "warning", "info"
+REMINDER = "reminder"
+A_DAY = timedelta(hours=23)  # less than 24: looks are some minutes apart, and hours of day drift
+# Address, title, body and kind; whether the channel took it.
+Send = Callable[[str, str, str, str], bool]
 # Names come from the wire: they must not call a room together or be read as markup.
 _TAME = str.maketrans({"<": "(", ">": ")", "@": "(at)", "`": "'", "*": "(star)"})
 
@@ -39,7 +44,7 @@ class Alert:
     """One thing to tell: what it is about (told once), its numbers, where to look, what to type.
 
     What `happened` (a run failed, say) is not found again by the next look: it is kept until a
-    channel took it.
+    channel took it. What `waits` for somebody is in a reminder a day until it is found no more.
     """
 
     cause: str
@@ -48,6 +53,8 @@ class Alert:
     see: str
     command: str
     happened: bool = False
+    kind: str = WARNING
+    waits: bool = False
 
     @property
     def body(self) -> str:
@@ -85,13 +92,14 @@ def command(layout: Layout, *words: str) -> str:
     return shlex.join([program, "--home", str(layout.home), *words])
 
 
-def by_apprise(address: str, title: str, body: str) -> bool:
+def by_apprise(address: str, title: str, body: str, kind: str = WARNING) -> bool:
     """Send by one channel; whether it was taken. Nothing is raised: another channel may live."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # its plugins import what Python will drop
             channel = Apprise()
-            return bool(channel.add(address) and channel.notify(body, title, body_format="text"))
+            taken = channel.add(address) and channel.notify(body, title, kind, body_format="text")
+            return bool(taken)
     except Exception:  # noqa: BLE001 - a plugin may raise anything, with its address in the words
         return False
 
@@ -110,11 +118,35 @@ def tell(nightbook: Nightbook, alerts: Sequence[Alert], send: Send = by_apprise)
         kept = waiting | _happened(fresh.values(), now)
         _keep(layout, kept)
         found = (*(_late(*one) for one in waiting.values()), *fresh.values())
-        told = deliver(addresses, found, send)
+        told = deliver(addresses, (*found, *_reminder(alerts, known, now)), send)
         sent = {one.cause for one in told.sent}
         known.update(dict.fromkeys(sent, now.isoformat()))
         _keep(layout, {cause: one for cause, one in kept.items() if cause not in sent})
     return replace(told, dropped=dropped)
+
+
+def _reminder(
+    alerts: Iterable[Alert], known: Mapping[str, str], now: datetime
+) -> tuple[Alert, ...]:
+    """What was told a day ago or more and still waits, in one quiet message a day."""
+    due = [one for one in alerts if one.waits and _is_old(known.get(one.cause), now)]
+    if not due or (REMINDER in known and not _is_old(known[REMINDER], now)):
+        return ()
+    things = "1 thing still waits" if len(due) == 1 else f"{len(due)} things still wait"
+    lines = [f"{one.title}: {one.command}" for one in due]
+    return (
+        Alert(
+            REMINDER, f"{things} for you", "\n".join(lines), due[0].see, due[0].command, kind=INFO
+        ),
+    )
+
+
+def _is_old(when: str | None, now: datetime) -> bool:
+    """Whether something was told, and that a day ago or more."""
+    try:
+        return when is not None and now - datetime.fromisoformat(when) >= A_DAY
+    except (ValueError, TypeError):
+        return when is not None
 
 
 def keep(nightbook: Nightbook, alerts: Sequence[Alert]) -> None:
@@ -136,7 +168,8 @@ def deliver(addresses: Sequence[str], alerts: Sequence[Alert], send: Send = by_a
         while living:
             _, address = living[0]
             lost = f"\n\nNot reached: {', '.join(dead)}." if dead else ""
-            if send(address, f"nightbook: {tame(alert.title)}", alert.body + lost):
+            title = f"nightbook: {tame(alert.title)}"
+            if send(address, title, alert.body + lost, alert.kind):
                 sent.append(alert)
                 break
             dead.append(_named(*living.pop(0)))

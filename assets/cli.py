@@ -270,7 +270,10 @@ def _unsaid(arguments: argparse.Namespace, out: Steady, code: int) -> int:
 
 def _done(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     try:
-        require_place(nightbook.layout, arguments.command, getattr(arguments, "step", ""))
+        if arguments.command == "run" and arguments.date is None:
+            nightbook.settings(api=True)  # every complaint at once, as doctor has them
+        if arguments.command != "doctor":  # which tells of each setting and place itself
+            require_place(nightbook.layout, arguments.command, getattr(arguments, "step", ""))
         # Only the chosen command is imported: Dagster alone takes longer than a query may.
         module = importlib.import_module(f"assets.commands.{arguments.module}")
         code: int = module.run(arguments, nightbook)

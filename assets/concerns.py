@@ -10,9 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from assets.alerts import Alert, command
+from assets.alerts import FAILURE, INFO, Alert, command
 from assets.nights import GRACE, troubled
 from assets.resources import Nightbook
+from assets.switches import Switches, turned_off
+from assets.words import counted
 from pipelines import snapshots
 from warehouse.layout import Layout
 from warehouse.query import run as ask
@@ -25,15 +27,18 @@ AGED = timedelta(days=7)
 SHOWN = 5
 
 
-def concerns(nightbook: Nightbook, *, patience: timedelta = GRACE) -> list[Alert]:
-    """Everything that is not as it should be, of the last week and of the newest book.
+def concerns(
+    nightbook: Nightbook, *, patience: timedelta = GRACE, seen: Switches | None = None
+) -> list[Alert]:
+    """Everything that is not as it should be, of all nights and of the newest book.
 
-    A run has `patience` to publish what it accepted.
+    A run has `patience` to publish what it accepted. `seen` is how the switches stand, where they
+    were looked at already.
     """
     layout, now = nightbook.layout, nightbook.now()
     today = now.astimezone(nightbook.settings().timezone).date()
     known = snapshots.landed(layout)
-    found = list(troubled(nightbook, known, today, patience))
+    found = [*turned_off(nightbook, seen), *troubled(nightbook, known, today, patience)]
     if layout.database.exists():
         found += [*_stale(layout), *_drift(layout), *_checks(layout), *_clock(layout)]
         found += _rounds(layout)
@@ -55,7 +60,8 @@ def _stale(layout: Layout) -> Iterator[Alert]:
         yield Alert(
             f"stale:{venue}:{since}",
             f"venue {venue} could not be read" if why else f"venue {venue} lists no instruments",
-            f"Its {count} instruments are those of {since}, carried over since. {why or empty}",
+            f"Its {counted(count, 'instrument')} {'is that' if count == 1 else 'are those'} of "
+            f"{since}, carried over since. {why or empty}",
             str(layout.database),
             command(layout, "query", "select * from findings where kind = 'instruments_stale'"),
         )
@@ -70,15 +76,16 @@ def _drift(layout: Layout) -> Iterator[Alert]:
     )
     if found:
         lines = [
-            f"{kind}: {path} {word}, {seen} times, for example {str(example)[:80]}"
+            f"{kind}: {path} {word}, {counted(seen, 'time')}, for example {str(example)[:80]}"
             for _, kind, path, word, example, seen in found
         ]
         yield Alert(
             f"drift:{found[0][0]}:{len(found)}",
-            f"the API sent {len(found)} things that are not as documented",
+            f"the API sent {counted(len(found), 'thing')} not as documented",
             "\n".join((f"First seen {found[0][0]}; every body is kept.", *_some(lines))),
             str(layout.database),
             command(layout, "query", "select * from ops.drift order by first_seen desc"),
+            kind=INFO,
         )
 
 
@@ -97,9 +104,10 @@ def _checks(layout: Layout) -> Iterator[Alert]:
         yield Alert(
             f"check:{name}:{day}",
             f"check {name} failed",
-            f"{meaning} {wrong} rows of {day} are wrong, first: {example}",
+            f"{meaning} Wrong of {day}: {counted(wrong, 'row')}, first: {example}",
             str(layout.database),
             command(layout, "query", "select * from ops.checks where not passed"),
+            kind=FAILURE,
         )
 
 
@@ -113,6 +121,7 @@ def _rounds(layout: Layout) -> Iterator[Alert]:
             f"{words} {f'Venue: {venue}.' if venue else ''}".strip(),
             str(layout.database),
             command(layout, "query", "select * from findings where kind = 'round_count'"),
+            kind=INFO,
         )
 
 

@@ -5,7 +5,7 @@ from datetime import date, datetime
 
 import dagster as dg
 
-from assets.alerts import Alert, command
+from assets.alerts import FAILURE, INFO, WARNING, Alert, command
 from assets.dates import next_try, taken
 from assets.instance import DIED
 from assets.partitions import PARTITION
@@ -49,6 +49,7 @@ def failed(
         f"run {run.run_id} in nightbook dev; {layout.home}",
         command(layout, "run"),
         happened=True,
+        kind=WARNING if again else FAILURE,
     )
 
 
@@ -73,6 +74,7 @@ def _trying(nightbook: Nightbook, day: str, tick: datetime, lines: list[str]) ->
         str(layout.home),
         command(layout, "status"),
         happened=True,
+        kind=INFO,
     )
 
 

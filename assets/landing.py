@@ -17,6 +17,7 @@ from assets.logs import telling
 from assets.progress import saying
 from assets.resources import Nightbook, program_version
 from assets.steps import failing_in_words
+from assets.words import counted
 from assets.writing import Writing
 from pipelines import night
 from pipelines.edge.attempts import Event
@@ -125,7 +126,7 @@ def _taken(nightbook: Nightbook, tell: Tell, started: datetime) -> Manifest:
     size = sum(answer.byte_count or 0 for answer in manifest.answers) / 1e6
     failed = sum(answer.error is not None for answer in manifest.answers)
     given_up = f", {failed} given up" if failed else ""
-    words = f"landed {len(manifest.answers)} answers, {size:.1f} MB{given_up}"
+    words = f"landed {counted(len(manifest.answers), 'answer')}, {size:.1f} MB{given_up}"
     tell(words, event="landed", snapshot=manifest.snapshot_id)
     return manifest
 

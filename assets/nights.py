@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 
 from assets import decisions
-from assets.alerts import Alert, command
+from assets.alerts import FAILURE, Alert, command
 from assets.resources import Nightbook
 from assets.ticks import tick_of
 from pipelines import snapshots
+from pipelines.cron import is_due
 from pipelines.snapshots import Snapshot
 from pipelines.verify import unlanded
 from warehouse.layout import Layout
@@ -24,13 +25,12 @@ SHOWN = 5
 def troubled(
     nightbook: Nightbook, known: list[Snapshot], today: date, patience: timedelta
 ) -> Iterator[Alert]:
-    """What is wrong with the nights of the last week, and with what was made of any night."""
+    """What is wrong with nights, until it is settled; a date not read, for a week: it stays so."""
     layout, now = nightbook.layout, nightbook.now()
-    since = today - LOOK_BACK
-    yield from _held(layout, known, since)
-    yield from _taken_back(layout, known, since)
+    yield from _held(layout, known)
+    yield from _taken_back(layout, known, now - LOOK_BACK)
     yield from _gaps(nightbook, known, today)
-    yield from _unfinished(nightbook, [one for one in known if one.snapshot_date >= since], today)
+    yield from _unfinished(nightbook, known, today)
     yield from _unpublished(layout, known, now - patience)
     yield from _gone(layout)
 
@@ -52,6 +52,7 @@ def late(nightbook: Nightbook) -> Alert | None:
         "has begun, or none got so far. Until midnight it can still be read.",
         str(layout.home),
         command(layout, "run"),
+        kind=FAILURE,
     )
 
 
@@ -64,10 +65,18 @@ def published(layout: Layout, known: list[Snapshot]) -> tuple[list[Snapshot], li
     return list(snapshots.books(shown).values()), missing
 
 
-def _held(layout: Layout, known: list[Snapshot], since: date) -> Iterator[Alert]:
+def unread(nightbook: Nightbook, known: list[Snapshot], today: date) -> list[date]:
+    """Planned dates after the first night that are over and were not read, oldest first."""
+    landed, settings = {one.snapshot_date for one in known}, nightbook.settings()
+    first = min(landed, default=today)
+    days = (first + timedelta(days=number) for number in range((today - first).days))
+    return [day for day in days if day not in landed and is_due(settings.schedule, day)]
+
+
+def _held(layout: Layout, known: list[Snapshot]) -> Iterator[Alert]:
     books = snapshots.books(known)
     for one in known:
-        if one.state != snapshots.HELD or one.snapshot_date < since:
+        if one.state != snapshots.HELD:
             continue
         before = [day for day in books if day <= one.snapshot_date]
         stays = f"The book of {before[-1]} stays." if before else "There is no book yet."
@@ -78,16 +87,17 @@ def _held(layout: Layout, known: list[Snapshot], since: date) -> Iterator[Alert]
             "\n".join((f"Snapshot {one.snapshot_id} waits for you. {stays}", *reasons)),
             str(one.folder),
             command(layout, "accept", one.snapshot_id) + "   (or reject)",
+            waits=True,
         )
 
 
-def _taken_back(layout: Layout, known: list[Snapshot], since: date) -> Iterator[Alert]:
+def _taken_back(layout: Layout, known: list[Snapshot], since: datetime) -> Iterator[Alert]:
     """Nights that were books and are none any more: whoever worked with one must hear of it."""
     books = snapshots.books(known)
     for one in known:
         states = [decision.state for decision in one.decisions]
         was_book = one.decision and states[-2:] == [snapshots.ACCEPTED, snapshots.REJECTED]
-        if one.decision is None or not was_book or one.snapshot_date < since:
+        if one.decision is None or not was_book or _at(one.decision.at) < since:
             continue
         book = books.get(one.snapshot_date)
         is_now = f"its book is {book.snapshot_id} again" if book else "it has no book: a gap"
@@ -105,11 +115,9 @@ def _taken_back(layout: Layout, known: list[Snapshot], since: date) -> Iterator[
 
 def _gaps(nightbook: Nightbook, known: list[Snapshot], today: date) -> Iterator[Alert]:
     """Planned dates of the last week, after the first night, that are over and were not read."""
-    landed = {one.snapshot_date for one in known}
-    settings, layout = nightbook.settings(), nightbook.layout
-    day = max(min(landed, default=today), today - LOOK_BACK)
-    while day < today:
-        if day not in landed and tick_of(settings, day) is not None:
+    layout = nightbook.layout
+    for day in unread(nightbook, known, today):
+        if day >= today - LOOK_BACK:
             yield Alert(
                 f"gap:{day}",
                 f"{day} was not read",
@@ -117,8 +125,8 @@ def _gaps(nightbook: Nightbook, known: list[Snapshot], today: date) -> Iterator[
                 "date stays a gap (ops.gaps).",
                 str(layout.landing),
                 command(layout, "status"),
+                kind=FAILURE,
             )
-        day += timedelta(days=1)
 
 
 def _unfinished(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator[Alert]:
@@ -137,6 +145,7 @@ def _unfinished(nightbook: Nightbook, nights: list[Snapshot], today: date) -> It
             "what was decided is lost. Its bytes are here; the next run judges and publishes it.",
             str(one.folder),
             command(layout, "run", *of),
+            waits=True,
         )
 
 
@@ -153,6 +162,8 @@ def _unpublished(layout: Layout, known: list[Snapshot], before: datetime) -> Ite
             "of.",
             str(layout.database),
             command(layout, "rebuild"),
+            kind=FAILURE,
+            waits=True,
         )
 
 
@@ -167,6 +178,8 @@ def _gone(layout: Layout) -> Iterator[Alert]:
             "keeps no history: restore them from a backup (nightbook --home NEW restore FILE).",
             str(layout.landing),
             command(layout, "verify"),
+            kind=FAILURE,
+            waits=True,
         )
 
 

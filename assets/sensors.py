@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import dagster as dg
 
 from assets import metrics
-from assets.alerts import Alert, Send, by_apprise, command, tell
+from assets.alerts import FAILURE, Alert, Send, by_apprise, command, tell
 from assets.concerns import concerns
 from assets.demo_home import is_demo
 from assets.failures import CHECKED, failed, unreconciled
@@ -128,4 +128,5 @@ def _blind(nightbook: Nightbook, error: Exception) -> Alert:
         str(error),
         str(layout.home),
         command(layout, "doctor"),
+        kind=FAILURE,
     )

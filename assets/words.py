@@ -1,4 +1,4 @@
-"""Whose words an error has: ours are one paragraph for the reader; a disk's are made one here."""
+"""Whose words an error has: ours are one paragraph for the reader; a disk's are made one."""
 
 import errno
 import os
@@ -79,3 +79,8 @@ def _whose(name: str) -> str:
         except OSError:
             continue
     return ""
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things, as one says it."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

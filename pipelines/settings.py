@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dotenv import dotenv_values
 
-from pipelines import cron
+from pipelines import cron, misspelling
 from pipelines.edge.auth import UNSEEN
 from pipelines.edge.loopback import is_loopback
 
@@ -27,6 +27,8 @@ DEFAULTS: Final = {
     "NIGHTBOOK_CONCURRENCY": "8",
     "NIGHTBOOK_DEADLINE": "1800",
 }
+OTHERS: Final = "API_URL API_KEY API_SECRET API_SECRET_FILE ALERTS HEARTBEAT"
+NAMES: Final = (*DEFAULTS, *(f"NIGHTBOOK_{name}" for name in OTHERS.split()))
 MOST_CONCURRENT = 64
 UNCARRIED = "holds a space or a letter that is not visible ASCII: copy it again."
 INVISIBLE = "holds a line end, or a letter that cannot be seen: copy it again, alone."
@@ -89,7 +91,7 @@ def environment(directory: Path, process: Mapping[str, str] | None = None) -> di
     """
     given = dict(os.environ if process is None else process)
     merged = _dotenv(directory / ".env") | {n: value for n, value in given.items() if value.strip()}
-    return {name: value for name, value in merged.items() if name.startswith("NIGHTBOOK_")}
+    return {name: value for name, value in merged.items() if misspelling.is_meant(name, NAMES)}
 
 
 def _dotenv(path: Path) -> dict[str, str]:
@@ -110,7 +112,7 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
     at once.
     """
     variables = DEFAULTS | {name: value for name, value in variables.items() if value.strip()}
-    complaints: list[str] = []
+    complaints = list(misspelling.complaints(variables, NAMES))
     settings = Settings(
         home=_home(variables, complaints),
         timezone=_timezone(variables, complaints),

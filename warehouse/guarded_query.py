@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from warehouse import query
-from warehouse.query import Answer, QueryFailed
+from warehouse.query import Answer, NotAQuestion, QueryFailed
 
 SECONDS = 60.0
 MEMORY = 4 * 1024**3
@@ -82,7 +82,7 @@ def _read(told: dict[str, Any]) -> Answer:
     if "missing" in told:
         raise FileNotFoundError(told["missing"])
     if "failed" in told:
-        raise QueryFailed(told["failed"])
+        raise (NotAQuestion if told["is_bad"] else QueryFailed)(told["failed"])
     if "system" in told:
         raise OSError(*told["system"])
     rows = tuple(tuple(map(_value, row)) for row in told["rows"])
@@ -138,7 +138,7 @@ def _answered(question: dict[str, Any]) -> dict[str, Any]:
     except FileNotFoundError as error:
         return {"missing": str(error)}
     except QueryFailed as error:
-        return {"failed": str(error)}
+        return {"failed": str(error), "is_bad": isinstance(error, NotAQuestion)}
     except OSError as error:
         return {"system": [error.errno, error.strerror, str(error.filename or "")]}
     rows = [[_told(value) for value in row] for row in answer.rows]

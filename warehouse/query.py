@@ -36,6 +36,12 @@ class QueryFailed(ValueError):
     """The question could not be answered; the sentence is DuckDB's own, and nothing was changed."""
 
 
+class NotAQuestion(QueryFailed):
+    """What was asked is no question of this warehouse: bad SQL, an unknown name, or several."""
+
+    exit_code = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Columns and rows as DuckDB gave them; `is_cut` says that there were more rows than asked."""
@@ -96,13 +102,28 @@ def run(database: Path, sql: str, limit: int | None = None) -> Answer:
     """Ask one question; at most `limit` rows come back. Raises `QueryFailed` with the reason."""
     with opened(database) as connection:
         try:
+            _require_one(connection, sql)
             connection.execute(sql)
             columns = tuple(str(column[0]) for column in connection.description or ())
             rows = connection.fetchall() if limit is None else connection.fetchmany(limit + 1)
         except duckdb.Error as error:
-            raise QueryFailed(f"DuckDB could not answer: {error}. Nothing was changed.") from error
+            # What failed by the machine is no fault of the question.
+            by_machine = isinstance(error, duckdb.OperationalError | duckdb.InternalError)
+            kind = QueryFailed if by_machine else NotAQuestion
+            raise kind(f"DuckDB could not answer: {error}\nNothing was changed.") from error
     kept = rows if limit is None else rows[:limit]
     return Answer(columns, tuple(kept), len(kept) < len(rows))
+
+
+def _require_one(connection: DuckDBPyConnection, sql: str) -> None:
+    """Raise `NotAQuestion` where a text holds none, or several: only the last would be shown."""
+    count = len(connection.extract_statements(sql))
+    if count != 1:
+        several = f"{count} statements" if count else "no statement"
+        raise NotAQuestion(
+            f"What was asked holds {several}, and one is answered at a time. Nothing was asked. "
+            "Ask one after the other."
+        )
 
 
 def text(value: object) -> str:

@@ -1,11 +1,12 @@
 """`nightbook backup` and `nightbook restore`: what cannot be made again, out and in."""
 
 import argparse
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
 from assets import kept, publishing
-from assets.commands.terminal import Teller, counted, typed
+from assets.commands.terminal import Teller, counted, program, typed
 from assets.resources import Nightbook
 from assets.restoring import require_file, restore
 from assets.writing import writing
@@ -28,7 +29,8 @@ def _out(nightbook: Nightbook, target: Path) -> int:
     print(
         "Lake, warehouse, exports and run history are not in it: all but the last are made again."
     )
-    print(f"Keep it on another machine. To use it: {typed(layout)} --home NEW restore {target}")
+    command = f"{program()} --home NEW restore {shlex.quote(str(target))}"
+    print(f"Keep it on another machine. To use it: {command}")
     return 0
 
 

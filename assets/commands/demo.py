@@ -5,7 +5,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from assets.commands.run import take
-from assets.commands.terminal import typed
+from assets.commands.terminal import counted, typed
 from assets.demo_home import the_demo
 from assets.resources import Nightbook
 from pipelines import snapshots
@@ -108,7 +108,7 @@ def _take_nights(nightbook: Nightbook) -> int:
 def _tell(layout: Layout) -> None:
     me = typed(layout)
     nights = len(snapshots.books(snapshots.landed(layout)))
-    print(f"\n{nights} nights are in the book.\n\nOpen:")
+    print(f"\n{counted(nights, 'night')} {'is' if nights == 1 else 'are'} in the book.\n\nOpen:")
     print(f"  {layout.database}   (DuckDB CLI, DBeaver, Python: read-only)")
     newest = sorted(layout.exports.glob("*.xlsx"))[-1:]
     for file in [layout.reports / LATEST, *newest]:

@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 
 from dagster._utils.schedules import schedule_execution_time_iterator
 
-from assets.alerts import Alert, command, deliver
+from assets.alerts import INFO, Alert, command, deliver
 from assets.demo_home import is_demo
 from assets.resources import Nightbook
 from assets.steps import NOWHERE
+from assets.switches import switches
 from assets.words import disk_words, is_ours
 from pipelines import snapshots
 from pipelines.edge.auth import Credentials
@@ -176,8 +177,18 @@ def _schedule(settings: Settings, now: datetime) -> Finding:
         words = f"NIGHTBOOK_SCHEDULE {settings.schedule!r} never ticks: {error}"
         return Finding("schedule", is_well=False, words=words)
     when = tick.strftime("%Y-%m-%d %H:%M")
-    words = f"{settings.schedule} in {settings.timezone}: next {when}, if the daemon is up"
-    return Finding("schedule", is_well=True, words=words)
+    words = f"{settings.schedule} in {settings.timezone}: next {when}"
+    layout = Layout(settings.home)
+    seen = switches(layout)
+    if seen.error:
+        words += f"; Dagster's record of this home cannot be read: {seen.error}"
+    elif not seen.off or is_demo(layout):
+        words += f", {seen.daemon(now)}"
+    else:
+        words += f"; turned off in Dagster: {', '.join(seen.off)}. Turn on under Automation in "
+        words += f"its page: {command(layout, 'dev')}"
+    is_well = not seen.error and (not seen.off or is_demo(layout))
+    return Finding("schedule", is_well=is_well, words=words)
 
 
 def _channels(settings: Settings) -> Iterator[Finding]:
@@ -187,7 +198,8 @@ def _channels(settings: Settings) -> Iterator[Finding]:
         words = "NIGHTBOOK_ALERTS is not set: nobody hears of a night that is held or fails"
         yield Finding("alerts", is_well=False, words=words)
     words = "If you read this, alerts of nightbook reach you. Nothing is wrong."
-    test = Alert("test", "a test", words, str(layout.home), command(layout, "status"))
+    here = str(layout.home)
+    test = Alert("test", "a test", words, here, command(layout, "status"), kind=INFO)
     for number, address in enumerate(settings.alerts, 1):
         is_well = bool(deliver((address,), (test,)).sent)
         channel = f"channel {number} ({address.partition('://')[0]})"

@@ -1,12 +1,14 @@
 """`nightbook export`: positions as a workbook, CSV or Parquet."""
 
 import argparse
+import sys
 from dataclasses import replace
 from datetime import date
 
-from assets.commands.terminal import Teller
+from assets.commands.terminal import Teller, counted
 from assets.progress import saying
 from assets.resources import Nightbook, program_version
+from assets.staleness import stale
 from warehouse.export import export
 from warehouse.printable import printable
 
@@ -31,6 +33,8 @@ def day(text: str | None) -> date | None:
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Write the files and name them."""
     layout, as_of = nightbook.layout, day(arguments.as_of)
+    if as_of is None and (words := stale(nightbook)):
+        print(words, file=sys.stderr)
     with Teller() as teller:
         done = export(
             layout.database,
@@ -40,7 +44,8 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             program_version=program_version(),
             say=saying(replace(nightbook, watch=teller.watch), None, "exporting"),
         )
-    counts = ", ".join(f"{rows} {table}" for table, rows in done.rows.items())
+    # A sheet is not named for its rows: Venues has one for each venue and asset.
+    counts = ", ".join(f"{table} {counted(rows, 'row')}" for table, rows in done.rows.items())
     print(f"Book of {done.as_of} (snapshot {done.snapshot_id}): {counts}")
     for notice in done.notices:
         print(f"  {printable(notice)}")

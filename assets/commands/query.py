@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from assets.resources import Nightbook
+from assets.staleness import stale
 from warehouse import guarded_query, query
 
 FORMATS = {"table": query.as_table, "csv": query.as_csv, "json": query.as_json}
@@ -12,6 +13,8 @@ FORMATS = {"table": query.as_table, "csv": query.as_csv, "json": query.as_json}
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Print the answer; a cut one says so on standard error."""
     answer = guarded_query.ask(nightbook.layout.database, arguments.sql, arguments.limit)
+    if words := stale(nightbook):
+        print(words, file=sys.stderr)
     sys.stdout.write(FORMATS[arguments.format](answer).rstrip("\n") + "\n")
     if answer.is_cut:
         rows = "row is" if arguments.limit == 1 else f"{arguments.limit} rows are"

@@ -7,6 +7,7 @@ from typing import Any
 
 from assets import publishing
 from assets.commands.export import day
+from assets.commands.terminal import typed
 from assets.commands.who import me
 from assets.resources import Nightbook, program_version
 from assets.writing import writing
@@ -31,11 +32,12 @@ def _folder(nightbook: Nightbook) -> Path:
 def _init(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     del arguments
     begun = desk.init(nightbook.layout.database, _folder(nightbook))
-    print(f"The newest book has {begun.keys} keys. Written:")
+    print(f"The newest book has {counted(begun.keys, 'key')}. Written:")
     for file in begun.files:
         print(f"  {file}")
     inbox = _folder(nightbook) / "inbox"
-    print(f"Put your ledger (xlsx, ods or csv) into {inbox}, then: nightbook reconcile run")
+    then = f"{typed(nightbook.layout)} reconcile run"
+    print(f"Put your ledger (xlsx, ods or csv) into {inbox}, then: {then}")
     return 0
 
 
@@ -90,7 +92,8 @@ def _listed(lines: list[str], word: str) -> None:
     for line in lines[:SHOWN]:
         print(f"  {printable(line)}")
     if len(lines) > SHOWN:
-        print(f"  and {len(lines) - SHOWN} more {word}s: the workbook lists them all")
+        more = counted(len(lines) - SHOWN, f"more {word}")
+        print(f"  and {more}: the workbook lists them all")
 
 
 def _history(arguments: argparse.Namespace, nightbook: Nightbook) -> int:

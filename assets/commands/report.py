@@ -1,8 +1,10 @@
 """`nightbook report`: the morning report as one HTML file."""
 
 import argparse
+import sys
 
 from assets.resources import Nightbook, program_version
+from assets.staleness import stale
 from warehouse.report.morning import report
 
 
@@ -12,5 +14,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     settings, layout = nightbook.settings(), nightbook.layout
     now = nightbook.now().astimezone(settings.timezone)
     file = report(layout.database, layout.reports, now=now, program_version=program_version())
+    if words := stale(nightbook):
+        print(words, file=sys.stderr)
     print(file)
     return 0

@@ -19,7 +19,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     if not known:
         print(
             f"No night has been landed in {nightbook.layout.home} yet. "
-            "Take one: nightbook run (or try: nightbook demo)"
+            f"Take one: {typed(nightbook.layout)} run (or try: nightbook demo)"
         )
         return 0
     if arguments.lessons:

@@ -5,8 +5,9 @@ from datetime import timedelta
 
 from assets.commands.terminal import counted
 from assets.concerns import concerns
-from assets.nights import late, published
+from assets.nights import late, published, unread
 from assets.resources import Nightbook
+from assets.switches import SCHEDULE, switches
 from assets.ticks import next_tick
 from pipelines import snapshots
 from pipelines.snapshots import Snapshot
@@ -23,13 +24,18 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     settings, layout, now = nightbook.settings(), nightbook.layout, nightbook.now()
     known = snapshots.landed(layout)
     books, unpublished = published(layout, known)
-    found = [*filter(None, [late(nightbook)]), *concerns(nightbook, patience=timedelta())]
+    seen = switches(layout)
+    found = concerns(nightbook, patience=timedelta(), seen=seen)
+    found = [*filter(None, [late(nightbook)]), *found]
     print(f"last night  {_told(known[-1]) if known else _none(layout)}")
     nights = f"; {counted(len(books), 'night')} in all"
     nights += f", {counted(len(unpublished), 'book')} not published" if unpublished else ""
+    gaps = unread(nightbook, known, now.astimezone(settings.timezone).date())
+    nights += f", {counted(len(gaps), 'date')} not read (ops.gaps)" if gaps else ""
     print(f"book        {_told(books[-1]) if books else 'none yet'}{nights}")
     tick = next_tick(settings, now)
-    print(f"next        {tick:%Y-%m-%d %H:%M} {settings.timezone}, if the daemon is up")
+    due = f"{tick:%Y-%m-%d %H:%M} {settings.timezone}, {seen.daemon(now)}"
+    print(f"next        {'by hand only: the schedule is off' if SCHEDULE in seen.off else due}")
     missing = "no dead-man's switch: set NIGHTBOOK_HEARTBEAT"
     switch = "and a dead-man's switch" if settings.heartbeat else missing
     print(f"alerts      {counted(len(settings.alerts), 'channel')}; {switch}")

@@ -8,9 +8,12 @@ from typing import Self
 
 from assets.journal import INFO, STARTED, TOLD
 from assets.resources import home_found
+from assets.words import counted
 from warehouse.layout import Layout
 from warehouse.printable import printable_lines
 from warehouse.progress import Progress, Say
+
+__all__ = ["Teller", "counted", "is_terminal", "program", "typed", "width"]
 
 CLEAR = "\r\x1b[K"
 BAR = 24
@@ -58,11 +61,6 @@ class Teller:
             print(CLEAR, end="", flush=True)
 
 
-def counted(number: int, thing: str) -> str:
-    """A number of things, as one says it."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
-
-
 def is_terminal() -> bool:
     """Whether a person reads along."""
     return sys.stdout.isatty()
@@ -78,14 +76,16 @@ def typed(layout: Layout) -> str:
 
     Only the usual home goes without saying, where nothing here leads to another.
     """
-    program = Path(sys.argv[0])
-    if program.name != "nightbook":
-        words = [sys.executable, "-m", "assets.cli"]
-    else:
-        words = [_near(program)]
-    if {layout.home, home_found()} != {Path("data").absolute()}:
-        words += ["--home", str(layout.home)]
-    return shlex.join(words)
+    here = {layout.home, home_found()} == {Path("data").absolute()}
+    return program() if here else f"{program()} --home {shlex.quote(str(layout.home))}"
+
+
+def program() -> str:
+    """The command without a home, where it is to be for another one."""
+    called = Path(sys.argv[0])
+    if called.name != "nightbook":
+        return shlex.join([sys.executable, "-m", "assets.cli"])
+    return shlex.quote(_near(called))
 
 
 def _near(program: Path) -> str:

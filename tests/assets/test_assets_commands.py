@@ -50,8 +50,8 @@ def test_help_is_as_we_know_it(
         (("export", "--as-of", "2026-13-01"), 2),
         (("api", "/venues", "--query", "include"), 2),
         (("tables", "nothing_like_it"), 2),
-        (("query", "select * from nothing_like_it"), 1),
-        (("query", "delete from balances"), 1),
+        (("query", "select * from nothing_like_it"), 2),
+        (("query", "delete from balances"), 2),
         (("query", "select 1", "--limit=-1"), 2),
         (("sandbox", "--fault", "nothing-like-it"), 2),
         (("sandbox", "--choice", "nothing-like-it=1"), 2),
@@ -63,6 +63,10 @@ def test_help_is_as_we_know_it(
         (("query", "select 1"), 0),
         (("sandbox", "--fault", "list"), 0),
         (("sandbox", "--choice", "list"), 0),
+        (("query", "selec 1"), 2),
+        (("query", "select nothing from balances"), 2),
+        (("query", "select 1; select 2"), 2),
+        (("query", ""), 2),
     ],
 )
 def test_exit_codes(nights: Keeper, words: tuple[str, ...], code: int) -> None:
@@ -71,6 +75,34 @@ def test_exit_codes(nights: Keeper, words: tuple[str, ...], code: int) -> None:
     assert said.code == code
     assert "Traceback" not in said.err
     assert bool(said.err) == (code != 0 and bool(words))
+
+
+def test_several_questions_are_refused_in_words(nights: Keeper) -> None:
+    """Of `a; b` only the last would be shown, so neither is asked; one may end in a semicolon."""
+    said = nights("query", "select 1; select 2")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("What was asked holds 2 statements")
+    assert nights("query", "select 1 as n;", "--format", "csv").out == "n\r\n1\r\n"
+
+
+def test_a_printed_command_can_be_typed(nights: Keeper, tmp_path: Path) -> None:
+    """What is printed names the home once, and a shell reads it as it was meant."""
+    home = tmp_path / "a home's $x"
+    shutil.copytree(nights.home, home, symlinks=True)
+    keeper, file = Keeper(home, nights.sandbox), tmp_path / "a back up.tar"
+    listed = shlex.split(keeper("tables").out.rpartition("columns: ")[2])
+    assert listed[-4:] == ["--home", str(home), "tables", "NAME"]
+    restore = keeper("backup", str(file)).out.rpartition("To use it: ")[2]
+    assert shlex.split(restore)[-4:] == ["--home", "NEW", "restore", str(file)]
+    assert restore.count("--home") == 1
+
+
+def test_an_export_counts_rows_and_not_venues(nights: Keeper) -> None:
+    """A sheet has a row for each venue and asset, which are not so many venues."""
+    [(rows,)] = nights.ask("select count(*) from holdings_by_venue")
+    said = nights("export", "--format", "csv").out
+    assert f"Venues {rows} rows" in said
+    assert f"{rows} Venues" not in said
 
 
 def test_an_empty_home_says_what_to_do(empty: Callable[..., Keeper]) -> None:

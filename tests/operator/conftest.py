@@ -30,6 +30,7 @@ class Receiver:
     port: int = 0
     status: int = 200
     alerts: list[tuple[str, str]] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
     fetched: list[str] = field(default_factory=list)
 
     @property
@@ -42,6 +43,7 @@ class Receiver:
         """The titles that came since this was last asked."""
         found = [title.removeprefix("nightbook: ") for title, _ in self.alerts]
         self.alerts.clear()
+        self.kinds.clear()
         return found
 
 
@@ -56,6 +58,7 @@ def receiving() -> Iterator[Receiver]:
             if kept.status == 200:
                 content = json.loads(raw)
                 kept.alerts.append((content["title"], content["message"]))
+                kept.kinds.append(content["type"])
             self._answer()
 
         def do_GET(self) -> None:

@@ -200,7 +200,7 @@ class Year:
     def look(self) -> None:
         """Look as a sensor does; each message is taken by somebody."""
 
-        def send(_: str, title: str, __: str) -> bool:
+        def send(_: str, title: str, __: str, ___: str) -> bool:
             self.told.append(title)
             return True
 
