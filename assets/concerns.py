@@ -81,7 +81,8 @@ def _drift(layout: Layout) -> Iterator[Alert]:
         ]
         yield Alert(
             f"drift:{found[0][0]}:{len(found)}",
-            f"the API sent {counted(len(found), 'thing')} not as documented",
+            f"the API sent {counted(len(found), 'thing')} that "
+            f"{'is' if len(found) == 1 else 'are'} not as documented",
             "\n".join((f"First seen {found[0][0]}; every body is kept.", *_some(lines))),
             str(layout.database),
             command(layout, "query", "select * from ops.drift order by first_seen desc"),
