@@ -16,8 +16,8 @@ class Facts:
     `drops` are the largest moves against the book before, by measure, 0 to 1 as text; `everywhere`
     are the defects that stand in every record of a list; `accounts` are how many there are by
     asset; `unread` are venues whose instruments could not be read, or are listed no more; `slices`
-    are those that moved as one, by the snapshot that they are compared with. `is_suspect` is a
-    night that was held for its numbers and accepted by hand.
+    are those that moved as one, by the snapshot that they are compared with; `kinds` are its
+    balance kinds. `is_suspect` is a night that was held for its numbers and accepted by hand.
     """
 
     counts: Mapping[str, int]
@@ -28,6 +28,7 @@ class Facts:
     accounts: Mapping[str, int] = field(default_factory=dict)
     unread: Sequence[str] = ()
     slices: Mapping[str, Sequence[Slice]] = field(default_factory=dict)
+    kinds: Sequence[str] = ()
     snapshot_id: str = ""
     is_suspect: bool = False
 
@@ -45,6 +46,7 @@ class Facts:
             content.get("accounts", {}),
             content.get("unread", ()),
             {base: [*map(Slice.of, some)] for base, some in content.get("slices", {}).items()},
+            content.get("kinds", ()),
             snapshot_id,
             is_suspect,
         )

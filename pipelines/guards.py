@@ -19,13 +19,14 @@ from pipelines import amounts, notices, stillness
 from pipelines.facts import Facts, Night, Shape
 from pipelines.measures import bases, drops, limit, moves
 from pipelines.reasons import Reason, shape_of
-from pipelines.slices import FELL, GONE, PORTFOLIO, SCALE, Slice
+from pipelines.slices import FELL, GONE, KIND, PORTFOLIO, SCALE, Slice
 from pipelines.stillness import Window
 
 __all__ = ["Facts", "Night", "Shape", "drops", "judge", "limit"]
 
 MOST_VENUES_FAILED = Decimal("0.1")
 SHOWN = 5
+DOCUMENTED = frozenset({"trading", "margin", "staking", "custody"})
 FATES = {
     stillness.REFUSED: "refused: access was taken away",
     stillness.DELETED: "not found: it was deleted",
@@ -162,12 +163,20 @@ def _moved(facts: Facts, before: Facts, past: Sequence[Facts]) -> Iterator[Reaso
     for part in facts.slices.get(before.snapshot_id, ()):
         if part.kind == PORTFOLIO and part.identity not in facts.money:
             continue  # it is told as missing
+        if part.kind == KIND and not _is_established(part.identity, past):
+            continue
         yield Reason(f"slice: {part.kind} {part.identity} {part.change}", _words(part))
     for move in moves(facts, before):
         most = limit(move.measure, past, move.things)
         if move.share > most:
             words = f"{move.words} ({_percent(move.share)}; limit {_percent(most)})"
             yield Reason(f"measure: {move.measure}", words)
+
+
+def _is_established(kind: str, past: Sequence[Facts]) -> bool:
+    """Whether a balance kind is of the document, or was there for two nights in a row."""
+    last = past[-2:]
+    return kind in DOCUMENTED or (len(last) > 1 and all(kind in facts.kinds for facts in last))
 
 
 def _words(part: Slice) -> str:

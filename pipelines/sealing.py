@@ -153,6 +153,7 @@ def _facts(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> Row
         "money": _money(layout, manifest.snapshot_id),
         "drops": {},
         "everywhere": defects.everywhere(manifest, parts),
+        "kinds": sorted({one["bucket"] for one in parts["portfolios"]["totals"] if one["bucket"]}),
         "accounts": _accounts(layout, manifest.snapshot_id),
         "unread": sorted({*flatten.failed_venues(manifest), *parts["venues"]["stale_venues"]}),
     }
