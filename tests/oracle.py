@@ -78,8 +78,13 @@ def book(
         _portfolio(portfolio, tables)
     for venue in venues:
         _venue(venue, tables)
-    for venue_id, listed in (instruments or {}).items():
+    embedding = {venue["id"]: venue.get("instruments") or () for venue in venues}
+    for venue_id, several in (instruments or {}).items():
+        listed = list(several)
         tables["instruments"] += [_instrument(venue_id, one) for one in listed]
+        known = {one["id"] for one in listed}
+        only = {one["id"]: one for one in embedding.get(venue_id, ()) if one["id"] not in known}
+        tables["instruments"] += [_embedded(venue_id, one) for one in only.values()]
     return {name: [{"snapshot_date": day, **row} for row in rows] for name, rows in tables.items()}
 
 
@@ -180,6 +185,14 @@ def _instrument(venue_id: str, one: Row) -> Row:
         "updated_at": moment(one["updatedAt"]),
         "stale_since": None,
     }
+
+
+def _embedded(venue_id: str, one: Row) -> Row:
+    """An instrument that no list of its venue has: what the venue says of it."""
+    whole = dict.fromkeys([*CONSTRAINTS, "feed_id", "venue_symbol", "base_asset", "term_asset"])
+    times = dict.fromkeys(["expiration", "created_at", "updated_at", "stale_since"])
+    said = {"instrument_id": one["id"], "type": one["type"], "display_name": one["displayName"]}
+    return {"venue_id": venue_id, **whole, **times, **said}
 
 
 def require_equal(actual: Mapping[str, list[Row]], expected: Mapping[str, list[Row]]) -> None:
