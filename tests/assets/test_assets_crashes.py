@@ -107,7 +107,11 @@ def test_a_command_waits_a_little_and_says_for_whom(copied: Keeper) -> None:
     """While one run writes, a person's command says who does, and changes nothing when it ends."""
     before = sorted(copied.home.rglob("*"))
     with the_writer(copied.layout, "publishing 2026-03-05", copied.sandbox.clock()):
-        for words in (("rebuild",), ("accept", "20260305T021500Z"), ("prune", "--keep", "1")):
+        for words in (
+            ("rebuild",),
+            ("reject", "20260305T021500Z", "--why", "a test"),
+            ("prune", "--keep", "1"),
+        ):
             said = copied(*words)
             assert said.code == 1
             holder = f"publishing 2026-03-05, process {os.getpid()}, since 2026-03-05"
