@@ -1,6 +1,6 @@
 """A date and its book: whether it is taken, and when it is tried again where it is not."""
 
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 
 from assets import decisions
 from assets.resources import Nightbook
@@ -36,3 +36,14 @@ def next_try(nightbook: Nightbook, day: date) -> datetime | None:
     settings = nightbook.settings()
     tick = next_tick(settings, nightbook.now())
     return tick if tick.astimezone(settings.timezone).date() == day else None
+
+
+def next_night(nightbook: Nightbook) -> datetime:
+    """Return the next tick that takes a night: on a date that has its own it does nothing."""
+    settings = nightbook.settings()
+    tick = next_tick(settings, nightbook.now())
+    day = tick.astimezone(settings.timezone).date()
+    if taken(nightbook, day) is None:
+        return tick
+    midnight = datetime.combine(day + timedelta(days=1), time(), settings.timezone)
+    return next_tick(settings, midnight - timedelta(microseconds=1))

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from assets.dates import next_night
 from assets.resources import Nightbook, program_version
-from assets.ticks import next_tick
 from pipelines import snapshots
 from warehouse.layout import Layout, written_aside
 from warehouse.query import run as ask
@@ -47,11 +47,11 @@ def _escaped(value: str) -> str:
 
 
 def _all(nightbook: Nightbook) -> Iterator[tuple[str, str, Sequence[Sample]]]:
-    layout, settings, now = nightbook.layout, nightbook.settings(), nightbook.now()
+    layout, now = nightbook.layout, nightbook.now()
     known = snapshots.landed(layout)
     yield "info", "The program.", [({"version": program_version()}, 1)]
     yield "written_timestamp_seconds", "When this file was written.", _one(now.timestamp())
-    tick = next_tick(settings, now).timestamp()
+    tick = next_night(nightbook).timestamp()
     yield "next_night_timestamp_seconds", "When the next night is due.", _one(tick)
     yield "free_bytes", "Room left where the home is.", _one(shutil.disk_usage(layout.home).free)
     for state in (snapshots.COMPLETE, snapshots.ACCEPTED, snapshots.HELD, snapshots.REJECTED):

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 from assets.commands.terminal import counted
 from assets.concerns import concerns
+from assets.dates import next_night
 from assets.nights import late, published, unread
 from assets.resources import Nightbook
 from assets.switches import SCHEDULE, switches
-from assets.ticks import next_tick
 from pipelines import snapshots
 from pipelines.snapshots import Snapshot
 from warehouse.layout import Layout
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     gaps = unread(nightbook, known, now.astimezone(settings.timezone).date())
     nights += f", {counted(len(gaps), 'date')} not read (ops.gaps)" if gaps else ""
     print(f"book        {_told(books[-1]) if books else 'none yet'}{nights}")
-    tick = next_tick(settings, now)
+    tick = next_night(nightbook)
     due = f"{tick:%Y-%m-%d %H:%M} {settings.timezone}, {seen.daemon(now)}"
     print(f"next        {'by hand only: the schedule is off' if SCHEDULE in seen.off else due}")
     missing = "no dead-man's switch: set NIGHTBOOK_HEARTBEAT"

@@ -20,6 +20,7 @@ from pipelines import amounts, landing, proved, sealing, snapshots
 from pipelines.landing import Answer, Manifest
 from tests.benchmarks.bodies import amount
 from warehouse.contract import Kind, Table
+from warehouse.lake_contract import lake_contract
 from warehouse.layout import Layout, write_json
 from warehouse.ops import CONTROL_TOTALS, NIGHTLY, REQUESTS
 from warehouse.parquet import TYPES, Written, conform, rows_batch, write
@@ -307,6 +308,7 @@ def _seal(
         "carried": [],
         "emptied": [],
         "counts": {"rejects": 0, "inexact": 0, "drift": 0},
+        "contract": lake_contract(),
         "parts": {},
     }
     proved.write(layout.manifest(manifest.snapshot_id), content)

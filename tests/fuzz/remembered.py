@@ -19,9 +19,9 @@ Place = tuple[str, str, str, str, str]
 World = dict[Place, str]
 Row = tuple[Any, ...]
 TIMES = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
-# A night may lose a little, and must not lose most; between the two the guards decide by what
-# they have learned, which is not remembered here.
-LITTLE, MOST = Decimal("0.3"), Decimal("0.75")
+# A night may move a little, and most of its assets must not lose most; between the two the guards
+# decide by what they have learned, which is not remembered here.
+LITTLE, MOST = Decimal("0.15"), Decimal("0.75")
 DIGITS = 200
 
 
@@ -85,10 +85,16 @@ class Remembered:
         before = self.before(night)
         if before is None:
             return {ACCEPTED}
-        lost = [*_lost(sums(before.world), sums(night.world)), _fewer(before.world, night.world)]
-        if portfolios(before.world) - portfolios(night.world) or max(lost) > MOST:
+        was, now = sums(before.world), sums(night.world)
+        if not _moved(was, now) and not _fewer(before.world, night.world):
+            return {ACCEPTED}
+        # A book that a person accepted is not the only one it is compared with.
+        is_sure = before.decided_by_hand is None
+        is_gone = bool(portfolios(before.world) - portfolios(night.world))
+        fallen = Decimal(sum(lost > MOST for lost in _lost(was, now))) / len(was)
+        if is_sure and (is_gone or fallen > MOST or _fewer(before.world, night.world) > MOST):
             return {HELD}
-        return {ACCEPTED} if max(lost) <= LITTLE else {ACCEPTED, HELD}
+        return {ACCEPTED, HELD}
 
     def of(self, *states: str) -> list[str]:
         """The ids of the nights in these states, oldest first."""
@@ -112,6 +118,14 @@ def portfolios(world: World) -> set[str]:
 def _lost(before: dict[str, Decimal], now: dict[str, Decimal]) -> list[Decimal]:
     with localcontext(prec=DIGITS):
         return [1 - now.get(asset, Decimal(0)) / total for asset, total in before.items()]
+
+
+def _moved(before: dict[str, Decimal], now: dict[str, Decimal]) -> bool:
+    """Whether any total moved by more than a night may without a look at the nights before."""
+    with localcontext(prec=DIGITS):
+        return before.keys() != now.keys() or any(
+            abs(now[asset] - total) > LITTLE * total for asset, total in before.items()
+        )
 
 
 def _fewer(before: World, now: World) -> Decimal:

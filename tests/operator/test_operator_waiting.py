@@ -13,6 +13,7 @@ def test_a_night_that_gives_up_waiting_is_told(
 ) -> None:
     """An alert says who held the home, and that what was read is landed."""
     keeper = watched().keeper
+    keeper.sandbox.show()
     with the_writer(keeper.layout, "backing up", keeper.sandbox.clock()):
         assert keeper.run(THIRD).code == 1
     words = "\n".join(f"{title}\n{message}" for title, message in receiver.alerts)

@@ -177,8 +177,7 @@ class Year:
         taken = night.finish(Sealed(self.layout), folder, self.moment)
         assert taken.state == (HELD if day in self.span.held else ACCEPTED)
         is_looked_at = day in self.span.held or day - DAY in self.span.down
-        if is_looked_at or day.day == 1 or day == self.span.dates[-1]:
-            publishing.refresh(self.keeper)
+        publishing.refresh(self.keeper)  # what is not published is read again by the next tick
         if is_looked_at:
             self.look()
         if day in self.span.held:

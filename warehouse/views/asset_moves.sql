@@ -44,8 +44,14 @@ totals as (
 compared as (
     select
         *,
-        coalesce(try_cast(before_text as double), if(starts_with(before_text, '-'), '-inf', 'inf')::double) as was,
-        coalesce(try_cast(after_text as double), if(starts_with(after_text, '-'), '-inf', 'inf')::double) as now,
+        coalesce(
+            try_cast(before_text as double),
+            case when starts_with(before_text, '-') then '-inf' else 'inf' end::double
+        ) as was,
+        coalesce(
+            try_cast(after_text as double),
+            case when starts_with(after_text, '-') then '-inf' else 'inf' end::double
+        ) as now,
         abs(now) / nullif(abs(was), 0) as times
     from totals
 )
