@@ -18,6 +18,17 @@ COMPLETE, ACCEPTED, HELD, REJECTED, PRUNED = (
 Place = tuple[str, str, str, str, str]
 World = dict[Place, str]
 Row = tuple[Any, ...]
+# The one venue of these worlds, at which all of its money lies.
+VENUE = {
+    "id": "v",
+    "resource": "venue",
+    "type": ["exchange"],
+    "displayName": "V",
+    "tradingStatus": "trading",
+    "instruments": [],
+    "createdAt": "2024-01-01T00:00:00Z",
+    "updatedAt": "2024-01-01T00:00:00Z",
+}
 TIMES = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
 # A night may move a little, and most of its assets must not lose most; between the two the guards
 # decide by what they have learned, which is not remembered here.

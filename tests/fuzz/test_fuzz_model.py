@@ -43,6 +43,7 @@ from tests.fuzz.remembered import (
     HELD,
     PRUNED,
     REJECTED,
+    VENUE,
     Night,
     Place,
     Remembered,
@@ -296,7 +297,7 @@ class Keeping(RuleBasedStateMachine):
     def night(self, started: datetime) -> None:
         """The steps of a night, in the order of the nightly job."""
         landing.sweep(self.layout)
-        manifest = landed.land(self.layout, landed.Book(listed(self.world)), started)
+        manifest = landed.land(self.layout, landed.Book(listed(self.world), [VENUE]), started)
         publishing.recover(self.keeper(), lambda *_, **__: None, but=manifest.snapshot_id)
         folder = self.layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
         night.finish(Sealed(self.layout), folder, self.clock())
