@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from pipelines import landing
+from pipelines import named
 from pipelines.writer import only_one, the_writer
 from warehouse.layout import Layout, json_bytes, write_json
 
@@ -100,7 +100,7 @@ def _require_place(layout: Layout) -> None:
     # By its content: a folder of somebody else's may have a file of that name.
     if mark.is_file() and mark.read_bytes() == json_bytes(WHAT):
         return
-    if nights := len(list(landing.folders(layout))):
+    if nights := len(list(named.folders(layout))):
         raise RealNights(layout, nights)
     found = [path.name for path in (*_places(layout), mark) if os.path.lexists(path)]
     if found:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from pipelines import landing, verify
+from pipelines import named, verify
 from warehouse.layout import FILE_MODE, Layout, json_bytes, written_aside
 
 DIGESTS = "digests.json"
@@ -147,7 +147,7 @@ def _require_nights(layout: Layout) -> None:
             "See that the disk of that folder is there. If it is, restore what is gone from an "
             "older backup: the API keeps no history.",
         )
-    if next(landing.folders(layout), None) is None:
+    if next(named.folders(layout), None) is None:
         raise NothingToKeep(layout)
 
 

@@ -21,6 +21,7 @@ from assets.words import counted
 from assets.writing import Writing
 from pipelines import night
 from pipelines.edge.attempts import Event
+from pipelines.edge.client import EdgeClient
 from pipelines.landing import Manifest
 from pipelines.writer import WriterBusy
 from warehouse.layout import Layout
@@ -121,7 +122,7 @@ def _taken(nightbook: Nightbook, tell: Tell, started: datetime) -> Manifest:
         _warnings(tell),
         started=started,
         pause=nightbook.pause,
-        connect=nightbook.connect,
+        connect=nightbook.connect or EdgeClient,
     )
     size = sum(answer.byte_count or 0 for answer in manifest.answers) / 1e6
     failed = sum(answer.error is not None for answer in manifest.answers)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from assets.journal import Tell
 from pipelines import settings
-from pipelines.edge.client import EdgeClient
 from pipelines.settings import Settings
 from warehouse.layout import Layout
 from warehouse.progress import Say
@@ -53,7 +53,8 @@ class Nightbook:
     `tell` is given one line whenever long work has got somewhere; None leaves it to Dagster's log.
     `watch` is given how far it is, for a bar; without it lines are told (`assets.progress`).
     `is_demo` lets invented nights into a home that is marked for them. `pause` waits some seconds
-    before a list that has lost portfolios is read a second time; `connect` makes the client.
+    before a list that has lost portfolios is read a second time; `connect` makes another
+    client than the API's own, which is loaded only by what asks the API.
     """
 
     variables: Callable[[], Mapping[str, str]] = field(default=process_environment, repr=False)
@@ -62,7 +63,7 @@ class Nightbook:
     watch: Say | None = field(default=None, repr=False)
     is_demo: bool = False
     pause: Callable[[float], None] = field(default=time.sleep, repr=False)
-    connect: Callable[..., EdgeClient] = field(default=EdgeClient, repr=False)
+    connect: Callable[..., Any] | None = field(default=None, repr=False)
 
     def settings(self, *, api: bool = False) -> Settings:
         """The settings; raises `SettingsWrong` with every complaint at once."""

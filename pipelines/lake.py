@@ -11,7 +11,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from pipelines import dating, deciding, flatten, guards, landing, lessons, sealing, snapshots
+from pipelines import dating, deciding, flatten, guards, landing, lessons, named, sealing, snapshots
 from pipelines.facts import Facts, Night, Shape
 from pipelines.landing import Manifest
 from pipelines.proved import Damaged
@@ -150,7 +150,7 @@ def _require_landed(layout: Layout, sealed: Row, known: set[str]) -> None:
     for snapshot_id in sorted(set(sealed) - known):
         day = date.fromisoformat(sealed[snapshot_id]["snapshot_date"])
         folder = layout.snapshot(day, snapshot_id)
-        raise Damaged(folder / landing.MANIFEST, "nothing", "the manifest of a landed night")
+        raise Damaged(folder / named.MANIFEST, "nothing", "the manifest of a landed night")
 
 
 def _written(sealed: Row) -> Row:

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from pipelines import named, proved
 from pipelines.leftovers import sweep, sweep_pulls
+from pipelines.named import MANIFEST
 from pipelines.notices import Notice
 from pipelines.proved import Damaged
 from pipelines.stillness import Window
@@ -34,13 +35,11 @@ __all__ = [
     "Manifest",
     "Pulling",
     "body",
-    "folders",
     "load",
     "sweep",
     "sweep_pulls",
 ]
 
-MANIFEST = "manifest.json"
 IN_MEMORY = 8 * 1024 * 1024
 CHUNK = 1024 * 1024
 FRAME = 4 * CHUNK  # compressed at a time: zstd reads frame after frame as one stream
@@ -245,13 +244,6 @@ def _answers(content: list[dict[str, Any]]) -> tuple[Answer, ...]:
 def _window(content: dict[str, Any]) -> Window:
     """The window as a manifest keeps it; one of an older version has none."""
     return Window(**content | {"moved": tuple(content.get("moved", ()))})
-
-
-def folders(layout: Layout) -> Iterator[Path]:
-    """The folders of all landed snapshots, oldest first."""
-    for path in sorted(named.nights(layout), key=lambda night: night.name):
-        if (path / MANIFEST).is_file():
-            yield path
 
 
 def body(layout: Layout, manifest: Manifest, answer: Answer) -> bytes | mmap.mmap:

@@ -63,3 +63,13 @@ def _moment(name: str, form: re.Pattern[str]) -> datetime | None:
     with contextlib.suppress(ValueError):
         return datetime.fromisoformat(name) if form.fullmatch(name) else None
     return None
+
+
+MANIFEST = "manifest.json"
+
+
+def folders(layout: Layout) -> Iterator[Path]:
+    """The folders of all landed snapshots, oldest first."""
+    for path in sorted(nights(layout), key=lambda night: night.name):
+        if (path / MANIFEST).is_file():
+            yield path

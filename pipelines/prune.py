@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from pipelines import flatten, landing, sealing, snapshots
+from pipelines import flatten, landing, named, sealing, snapshots
 from pipelines.snapshots import ACCEPTED, COMPLETE, DECISION, HELD, PRUNED, Snapshot
 from pipelines.verify import SURPLUS, verify
 from warehouse.layout import Layout, sync_directory
@@ -211,7 +211,7 @@ def _require_whole(layout: Layout, going: set[str]) -> None:
 
 def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
     """What goes of a night."""
-    own = {landing.MANIFEST, DECISION}
+    own = {named.MANIFEST, DECISION}
     bodies = [path for path in sorted(snapshot.folder.glob("[!.]*")) if path.name not in own]
     yield from _lake_files(layout, snapshot)
     yield from (path for path in bodies if path.is_file())

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from dotenv import dotenv_values
 
 from pipelines import cron, misspelling
-from pipelines.edge.auth import UNSEEN
+from pipelines.edge.letters import UNSEEN
 from pipelines.edge.loopback import is_loopback
 
 DEFAULTS: Final = {

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from pipelines import landing, proved
+from pipelines import named, proved
 from pipelines.reasons import Reason
 from warehouse.layout import Layout
 
@@ -159,7 +159,7 @@ class Snapshot:
 
 def landed(layout: Layout) -> list[Snapshot]:
     """All landed snapshots, oldest first."""
-    return [read(folder) for folder in landing.folders(layout)]
+    return [read(folder) for folder in named.folders(layout)]
 
 
 def read(folder: Path) -> Snapshot:
@@ -172,7 +172,7 @@ def read(folder: Path) -> Snapshot:
 
 def find(layout: Layout, snapshot_id: str) -> Snapshot:
     """The snapshot of that id; raises `NoSuchSnapshot`."""
-    known = list(landing.folders(layout))
+    known = list(named.folders(layout))
     for folder in reversed(known):
         if folder.name == snapshot_id:
             return read(folder)
@@ -181,7 +181,7 @@ def find(layout: Layout, snapshot_id: str) -> Snapshot:
 
 def newest(layout: Layout) -> str | None:
     """The newest landed snapshot that is a book or still may be: what the next one follows."""
-    for folder in reversed(list(landing.folders(layout))):
+    for folder in reversed(list(named.folders(layout))):
         if read(folder).state in (ACCEPTED, COMPLETE, PRUNED):
             return folder.name
     return None

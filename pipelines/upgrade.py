@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pipelines import landing, night, proved, snapshots
+from pipelines import landing, named, night, proved, snapshots
 from pipelines.proved import Damaged
 from pipelines.sealing import Sealed
 from pipelines.snapshots import DECISION, PRUNED
@@ -59,7 +59,7 @@ def unmade(known: Sealed) -> list[Unmade]:
     layout, current = known.layout, lake_contract()
     sealed = {path.stem for path in layout.manifests.glob("[0-9]*.json")}
     found = []
-    for folder in landing.folders(layout):
+    for folder in named.folders(layout):
         is_sealed = folder.name in sealed
         is_decided = (folder / DECISION).is_file()
         contract = known.of(folder.name).get(CONTRACT, UNTOLD) if is_sealed else None

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines import landing, named, proved, snapshots
-from pipelines.landing import MANIFEST, Manifest
+from pipelines.landing import Manifest
+from pipelines.named import MANIFEST
 from pipelines.snapshots import DECISION, Snapshot
 from pipelines.upgrade import RECORD
 from warehouse.layout import (

@@ -12,16 +12,13 @@ from urllib.parse import quote
 import httpx
 
 from pipelines.edge.errors import CredentialRefused
+from pipelines.edge.letters import UNSEEN
 from pipelines.edge.protocol import payload, signature
 
 _HIDDEN = "•••"
 _SIGNATURE = re.compile(r"[0-9a-fA-F]{96}")
 _CUT = 16  # letters of a longer one that are no chance either
 _TELLING = 6  # a shorter text is found by chance; no real key is so short
-
-
-UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Categories of letters that no secret has: what is pasted beside one is not taken for it."""
 
 
 class Credentials:

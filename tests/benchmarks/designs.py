@@ -7,6 +7,7 @@ to the design: the peers run in an environment without ours, and the other way r
 
 import hashlib
 import importlib
+import json
 import mmap
 import os
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from tests.benchmarks.bodies import VENUES
 from tests.benchmarks.listings import LISTINGS
 from tests.benchmarks.peers import PEERS, Work
 
@@ -28,6 +30,23 @@ def cpu() -> float:
     """CPU seconds of this process and its children so far."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system
+
+
+def _venues() -> list[dict[str, Any]]:
+    """Return the venues of the bodies: a night without any is held, and would not be published."""
+    times = dict.fromkeys(("createdAt", "updatedAt"), "2024-01-01T00:00:00Z")
+    return [
+        {
+            "id": f"venue-{number}",
+            "resource": "venue",
+            "type": ["exchange"],
+            "displayName": f"Venue {number}",
+            "tradingStatus": "trading",
+            "instruments": [],
+            **times,
+        }
+        for number in range(VENUES)
+    ]
 
 
 class Landed:
@@ -53,7 +72,7 @@ class Landed:
         else:
             with body.open("rb") as one, mmap.mmap(one.fileno(), 0, prot=mmap.PROT_READ) as view:
                 self._land("list_portfolios", None, view)
-            self._land("list_venues", None, EMPTY)
+            self._land("list_venues", None, json.dumps({"data": _venues(), "meta": {}}).encode())
         self.manifest = self._pulling.finish(
             STAMP, tuple(self._answers), origin="", program_version="bench", clock_skew_ms=None
         )

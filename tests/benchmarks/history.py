@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from assets import publishing
 from assets.resources import Nightbook
-from pipelines import lake, landing, snapshots
+from pipelines import lake, landing, named, snapshots
 from tests.benchmarks.past import FIRST, Past, add_night
 from tests.benchmarks.spending import Spent, spent
 from warehouse import query
@@ -242,7 +242,7 @@ def one_copy(home: Path) -> None:
 def one_publish(home: Path) -> None:
     """Judge and publish the newest landed night, as the nightly job does."""
     layout = Layout(home)
-    manifest = landing.load(list(landing.folders(layout))[-1])
+    manifest = landing.load(list(named.folders(layout))[-1])
     leave_pandas_out()
     with _counted():
         outcome = publishing.judge_and_publish(_nightbook(home), manifest)

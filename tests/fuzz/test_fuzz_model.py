@@ -31,7 +31,7 @@ from hypothesis.stateful import (
 from assets import publishing
 from assets.cli import main
 from assets.resources import Nightbook
-from pipelines import landing, night, snapshots
+from pipelines import landing, named, night, snapshots
 from pipelines.sealing import Sealed
 from pipelines.verify import CHANGED, LAKE, MISSING, verify
 from tests import nights as landed
@@ -411,7 +411,7 @@ class Keeping(RuleBasedStateMachine):
             return False
         is_of_lake = path.is_relative_to(self.layout.lake)
         is_unmade = is_of_lake and not self.layout.manifest(night).exists()
-        is_for_ever = path.name in {landing.MANIFEST, snapshots.DECISION}
+        is_for_ever = path.name in {named.MANIFEST, snapshots.DECISION}
         return is_unmade or (known[night] == PRUNED and not is_for_ever)
 
 

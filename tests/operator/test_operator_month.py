@@ -18,6 +18,7 @@ from assets.partitions import PARTITION
 from assets.resources import Nightbook
 from assets.ticks import next_tick
 from pipelines import night, snapshots
+from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import EdgeError
 from pipelines.sandbox.choices import Choices
 from pipelines.sandbox.server import DEMO_KEY, DEMO_SECRET
@@ -89,7 +90,8 @@ class Month:
         book = self.nightbook
         settings = book.settings(api=True)
         try:
-            manifest = night.take(settings, book.now, "0", pause=book.pause, connect=book.connect)
+            connect = book.connect or EdgeClient
+            manifest = night.take(settings, book.now, "0", pause=book.pause, connect=connect)
         except EdgeError as error:
             tags = {PARTITION: day.isoformat(), failures.SCHEDULED: "nightly_schedule"}
             run = dg.DagsterRun(job_name="nightly", run_id=f"run-{self.time.now()}", tags=tags)

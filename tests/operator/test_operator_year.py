@@ -23,7 +23,7 @@ from assets.partitions import nights
 from assets.resources import Nightbook
 from assets.sensors import look
 from pipelines import night, snapshots
-from pipelines.landing import MANIFEST
+from pipelines.named import MANIFEST
 from pipelines.sandbox.world import LivingWorld
 from pipelines.sealing import Sealed
 from pipelines.snapshots import ACCEPTED, DECISION, HELD, PRUNED

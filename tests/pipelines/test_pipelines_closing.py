@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from pipelines import landing, night, proved, sealing, settings, stillness
+from pipelines import landing, named, night, proved, sealing, settings, stillness
 from pipelines.edge import errors
 from pipelines.landing import Manifest
 from pipelines.sandbox.application import application
@@ -230,7 +230,7 @@ def test_differences_are_told_in_one_sentence() -> None:
 def test_a_manifest_of_before_has_no_window(layout: Layout) -> None:
     """What was landed by an older version is read as it is: its stillness is not known."""
     manifest = nights.land(layout, nights.Book())
-    path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / landing.MANIFEST
+    path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / named.MANIFEST
     content = proved.read(path)
     del content["window"]
     for answer in content["answers"]:
@@ -285,7 +285,7 @@ def test_a_night_is_of_the_date_on_which_it_began(
         )
         assert str(manifest.snapshot_date) == day
     assert len(list((layout.landing / day).iterdir())) == 3
-    assert [one.parent.name for one in landing.folders(layout)] == [day] * 3
+    assert [one.parent.name for one in named.folders(layout)] == [day] * 3
 
 
 def test_midnight_during_a_pull_changes_no_date(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pipelines import landing, night, settings, snapshots
+from pipelines import named, night, settings, snapshots
 from pipelines.landing import Manifest
 from pipelines.night import NeverLanded
 from pipelines.sandbox.choices import Choices
@@ -63,7 +63,7 @@ def test_a_night_is_filed_under_the_date_of_the_server(
     assert manifest.is_date_doubtful == (machine.date() != START.date())
     moments = [one.sent_at for one in manifest.answers] + [manifest.finished_at]
     assert all(abs(datetime.fromisoformat(str(one)) - START) < HOUR / 60 for one in moments)
-    [folder] = landing.folders(Layout(tmp_path))
+    [folder] = named.folders(Layout(tmp_path))
     assert folder == Layout(tmp_path).snapshot(START.date(), manifest.snapshot_id)
     assert [one.name for one in Layout(tmp_path).landing.iterdir()] == [START.date().isoformat()]
 

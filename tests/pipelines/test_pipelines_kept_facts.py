@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from pipelines import landing, proved, snapshots
+from pipelines import landing, named, proved, snapshots
 from pipelines.notices import Notice
 from pipelines.snapshots import ACCEPTED, COMPLETE, GUARDS, HELD, REJECTED, Decision, Snapshot
 from tests import nights
@@ -44,7 +44,7 @@ def test_a_manifest_keeps_every_fact_of_a_pull(layout: Layout, elsewhere: None) 
         clock_skew_ms=-42,
         signs=(Notice("meta.next", "says that there is more", "list_venues", 2, '"x"'),),
     )
-    [folder] = landing.folders(layout)
+    [folder] = named.folders(layout)
     kept = landing.load(folder)
     assert kept == made
     assert (kept.snapshot_id, kept.snapshot_date) == ("20261120T021500Z", date(2026, 11, 20))
@@ -74,7 +74,7 @@ def test_to_abandon_what_is_finished_does_nothing(layout: Layout) -> None:
     pulling = landing.Pulling(layout, STARTED, ZoneInfo("UTC"))
     pulling.finish(STARTED, (), origin="", program_version="", clock_skew_ms=None)
     pulling.abandon()
-    assert len(list(landing.folders(layout))) == 1
+    assert len(list(named.folders(layout))) == 1
 
 
 def test_snapshots_are_listed_by_when_they_were_taken(layout: Layout) -> None:
@@ -84,7 +84,7 @@ def test_snapshots_are_listed_by_when_they_were_taken(layout: Layout) -> None:
     first = nights.land(layout, book, noon, "Pacific/Kiritimati")
     second = nights.land(layout, book, noon + timedelta(hours=1), "UTC")
     assert first.snapshot_date > second.snapshot_date
-    names = [folder.name for folder in landing.folders(layout)]
+    names = [folder.name for folder in named.folders(layout)]
     assert names == [first.snapshot_id, second.snapshot_id]
 
 
@@ -94,11 +94,11 @@ def test_nights_of_any_year_are_listed_and_nothing_else(layout: Layout) -> None:
     for day in [*days, "A", "Z", ":", "x-2026"]:
         name = f"{day.replace('-', '')}T000000Z"
         (layout.landing / day / name).mkdir(parents=True)
-        (layout.landing / day / name / landing.MANIFEST).touch()
+        (layout.landing / day / name / named.MANIFEST).touch()
     (layout.landing / days[0] / "99991231T000001Z").mkdir()
     (layout.landing / days[0] / ".99991231T000002Z.pulling").mkdir()
     (layout.landing / "2026").touch()
-    assert [folder.parent.name for folder in landing.folders(layout)] == sorted(days)
+    assert [folder.parent.name for folder in named.folders(layout)] == sorted(days)
 
 
 def test_a_body_is_unpacked_a_megabyte_at_a_time(layout: Layout) -> None:
@@ -106,7 +106,7 @@ def test_a_body_is_unpacked_a_megabyte_at_a_time(layout: Layout) -> None:
     pulling = landing.Pulling(layout, STARTED, ZoneInfo("UTC"))
     name = pulling.land("0001-a", bytes(9 << 20))
     pulling.finish(STARTED, (), origin="", program_version="", clock_skew_ms=None)
-    [folder] = landing.folders(layout)
+    [folder] = named.folders(layout)
     sizes = [len(chunk) for chunk in landing._chunks(folder / name, "")]
     assert (sum(sizes), max(sizes)) == (9 << 20, 1 << 20)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipelines import lake, landing, night, resources, sealing, snapshots
+from pipelines import lake, landing, named, night, resources, sealing, snapshots
 from pipelines.sandbox.world import LivingWorld
 from pipelines.sealing import Sealed
 from pipelines.snapshots import ACCEPTED, COMPLETE, HELD, REJECTED, NotToBeDecided, NoWhy
@@ -331,7 +331,7 @@ def test_a_rebuild_elsewhere_makes_the_same_lake_to_the_byte(
     lake.settle(layout)
     again = Layout(tmp_path_factory.mktemp("again"))
     shutil.copytree(layout.landing, again.landing)
-    for folder in landing.folders(again):
+    for folder in named.folders(again):
         night.finish(Sealed(again), folder, START + 99 * DAY)
     assert _tree(again) == _tree(layout)
     carried = [row for row in _stale(layout, snapshots.landed(layout)[-1]).items() if row[1][1]]

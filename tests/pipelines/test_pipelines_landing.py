@@ -37,10 +37,10 @@ def test_nothing_is_to_be_seen_before_the_manifest_is_on_disk(layout: Layout) ->
     """While it is pulled a snapshot is in no list; finished, it is there with its manifest."""
     pulling = landing.Pulling(layout, nights.STARTED, UTC_ZONE)
     pulling.land("0001-portfolios", b"{}")
-    assert list(landing.folders(layout)) == []
+    assert list(named.folders(layout)) == []
     assert not pulling.folder.exists()
     manifest = _landed(layout)
-    assert [landing.load(folder) for folder in landing.folders(layout)] == [manifest]
+    assert [landing.load(folder) for folder in named.folders(layout)] == [manifest]
 
 
 def test_a_body_comes_back_byte_for_byte(layout: Layout) -> None:
@@ -73,7 +73,7 @@ def test_a_manifest_says_by_which_clock_its_night_is_dated(layout: Layout) -> No
 def test_a_manifest_of_an_older_version_has_one_clock(layout: Layout) -> None:
     """A night landed before machines' clocks were noted is of the date under which it lies."""
     manifest = _landed(layout)
-    path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / landing.MANIFEST
+    path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / named.MANIFEST
     content = proved.read(path)
     assert content.pop("machine_started_at") == nights.STARTED.isoformat()
     proved.write(path, content)
@@ -111,7 +111,7 @@ def test_a_large_body_is_a_map_of_a_file_without_a_name(layout: Layout) -> None:
 def test_no_changed_byte_is_taken_for_what_was_landed(layout: Layout) -> None:
     """A flipped bit in a body or in the manifest raises Damaged, or says the same as before."""
     manifest = _landed(layout)
-    [folder] = landing.folders(layout)
+    [folder] = named.folders(layout)
     before = _read_all(layout, folder)
     found = 0
     for path in sorted(folder.iterdir()):
@@ -139,7 +139,7 @@ def _read_all(layout: Layout, folder: Path) -> list[object]:
 def test_a_file_that_is_cut_gone_or_another_is_damaged(layout: Layout, spoil: str) -> None:
     """Whatever became of a landed file, it is told in words and nothing is made from it."""
     manifest = _landed(layout)
-    [folder] = landing.folders(layout)
+    [folder] = named.folders(layout)
     path = folder / str(manifest.answers[0].file)
     other = folder / str(manifest.answers[1].file)
     whole = path.read_bytes()
@@ -154,24 +154,24 @@ def test_a_file_that_is_cut_gone_or_another_is_damaged(layout: Layout, spoil: st
 def test_a_manifest_in_another_folder_is_not_believed(layout: Layout) -> None:
     """A snapshot that was moved to another date or id is damaged, not another night."""
     _landed(layout)
-    [folder] = landing.folders(layout)
+    [folder] = named.folders(layout)
     moved = folder.with_name("20261120T030000Z")
     folder.rename(moved)
     with pytest.raises(landing.Damaged, match="20261120T021500Z") as damaged:
         landing.load(moved)
-    assert damaged.value.file == moved / landing.MANIFEST
+    assert damaged.value.file == moved / named.MANIFEST
 
 
 def test_a_manifest_of_another_version_is_told_in_words(layout: Layout) -> None:
     """One that proves itself but lacks a field is no traceback."""
     _landed(layout)
-    [folder] = landing.folders(layout)
-    content = proved.read(folder / landing.MANIFEST)
+    [folder] = named.folders(layout)
+    content = proved.read(folder / named.MANIFEST)
     del content["stored"]
-    proved.write(folder / landing.MANIFEST, content)
+    proved.write(folder / named.MANIFEST, content)
     with pytest.raises(landing.Damaged, match="other fields than this version") as damaged:
         landing.load(folder)
-    assert damaged.value.file == folder / landing.MANIFEST
+    assert damaged.value.file == folder / named.MANIFEST
 
 
 @pytest.mark.parametrize("strange", [{"weight": 1}, {"attempts": "two"}, {"path": None}])
@@ -180,10 +180,10 @@ def test_an_answer_of_another_version_is_told_in_words(
 ) -> None:
     """A field that is not known, or of another kind, is not passed over."""
     _landed(layout)
-    [folder] = landing.folders(layout)
-    content = proved.read(folder / landing.MANIFEST)
+    [folder] = named.folders(layout)
+    content = proved.read(folder / named.MANIFEST)
     content["answers"][0] |= strange
-    proved.write(folder / landing.MANIFEST, content)
+    proved.write(folder / named.MANIFEST, content)
     with pytest.raises(landing.Damaged, match="other fields than this version"):
         landing.load(folder)
 
@@ -194,10 +194,10 @@ def test_a_manifest_of_an_older_version_is_read(
 ) -> None:
     """What it did not yet know of its window is unknown, and nothing else is missing."""
     made = _landed(layout)
-    [folder] = landing.folders(layout)
-    content = proved.read(folder / landing.MANIFEST)
+    [folder] = named.folders(layout)
+    content = proved.read(folder / named.MANIFEST)
     del content["window"]
-    proved.write(folder / landing.MANIFEST, content | ({} if kept is None else {"window": kept}))
+    proved.write(folder / named.MANIFEST, content | ({} if kept is None else {"window": kept}))
     moved = ("a", "b") if kept and "moved" in kept else ()
     state = "still" if kept and "state" in kept else "unknown"
     assert landing.load(folder) == dataclasses.replace(made, window=Window(state, moved))
@@ -228,7 +228,7 @@ def test_the_sweep_removes_what_a_dead_run_left_and_nothing_else(layout: Layout)
         layout.work / "folder" / "scratch",
         layout.parquet("requests", date(2026, 11, 20), "x").with_name(".x.parquet.aside"),
         layout.staged("balances", "x").with_name(".balances.parquet.aside"),
-        next(landing.folders(layout)) / ".decision.json.aside",
+        next(named.folders(layout)) / ".decision.json.aside",
     ]
     for path in left:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -244,7 +244,7 @@ def test_an_abandoned_pull_leaves_nothing(layout: Layout) -> None:
     assert list(layout.landing.iterdir()) == []
     _landed(layout)
     landing.Pulling(layout, nights.STARTED, UTC_ZONE).abandon()
-    assert len(list(landing.folders(layout))) == 1
+    assert len(list(named.folders(layout))) == 1
 
 
 def test_two_pulls_of_one_second_are_two_snapshots(layout: Layout) -> None:
@@ -295,7 +295,7 @@ def test_a_copy_in_the_landing_zone_is_no_night(layout: Layout, name: str) -> No
     copy = layout.landing / name
     shutil.copytree(book.folder if "/" in name else book.folder.parent, copy)
     files = {path for path in copy.rglob("*") if path.is_file()}
-    assert list(landing.folders(layout)) == [book.folder]
+    assert list(named.folders(layout)) == [book.folder]
     assert named.dates(layout) == [book.snapshot_date]
     later = nights.take(layout, nights.small(), nights.STARTED + timedelta(days=1))
     assert snapshots.landed(layout) == [book, later]

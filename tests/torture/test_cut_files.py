@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from assets.cli import main
-from pipelines import landing
+from pipelines import named
 from pipelines.proved import Damaged
 from pipelines.verify import CHANGED, MISSING
 from tests.torture import nights
@@ -88,7 +88,7 @@ def test_a_table_cut_short_is_never_published(layout: Layout, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", CUTS)
-@pytest.mark.parametrize("name", [BODY, landing.MANIFEST, "decision.json"])
+@pytest.mark.parametrize("name", [BODY, named.MANIFEST, "decision.json"])
 def test_a_landed_file_cut_short_stops_a_rebuild(layout: Layout, how: str, name: str) -> None:
     """What cannot be made again is named, and what was made of it stays as it is."""
     before = books(layout.home), lake(layout.home)
@@ -118,7 +118,7 @@ def test_a_link_to_nothing_is_found_and_made_again(layout: Layout) -> None:
     ("gone", "named"),
     [
         ((f"{FIRST}/{BODY}", f"{LAST}/{BODY}"), (f"{FIRST}/{BODY}", f"{LAST}/{BODY}")),
-        ((f"{FIRST}/{landing.MANIFEST}",), (f"{FIRST}/{landing.MANIFEST}",)),
+        ((f"{FIRST}/{named.MANIFEST}",), (f"{FIRST}/{named.MANIFEST}",)),
         ((FIRST,), (FIRST.rpartition("/")[2],)),
         ((FIRST, LAST), (FIRST.rpartition("/")[2], LAST.rpartition("/")[2])),
         (("2026-11-18", f"{LAST}/{BODY}"), (FIRST.rpartition("/")[2], f"{LAST}/{BODY}")),

@@ -10,7 +10,7 @@ import pytest
 
 from assets import publishing
 from pipelines import lake, landing, sealing, snapshots
-from pipelines.landing import MANIFEST
+from pipelines.named import MANIFEST
 from pipelines.prune import NotPruned, Pruned, prune
 from pipelines.snapshots import ACCEPTED, DECISION, HELD, PRUNED, REJECTED
 from pipelines.verify import verify
