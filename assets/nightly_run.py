@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 import dagster as dg
@@ -20,6 +20,7 @@ from assets.publish import WAREHOUSE
 from assets.records import RecordAway, in_memory, is_away, reaching
 from assets.resources import Nightbook
 from assets.steps import said
+from assets.switches import Switches, switches_of
 from assets.writing import Writing
 
 SILENT = configured("CRITICAL")
@@ -39,7 +40,8 @@ class Ran:
 
     `is_judged` tells whether the night got as far as the guards; `failures` are what the failed
     steps said, `trace` is where the first of them failed that did not expect to. `alerts` are what
-    an operator is to hear of this run, and of earlier ones that it found dead.
+    an operator is to hear of this run, and of earlier ones that it found dead. `switches` is how
+    the schedule and the sensors stood in the record.
     """
 
     success: bool
@@ -48,6 +50,7 @@ class Ran:
     trace: str
     run_id: str
     alerts: tuple[Alert, ...] = ()
+    switches: Switches | None = None
 
 
 def run_night(
@@ -81,7 +84,14 @@ def _recorded(nightbook: Nightbook, day: date, run_id: str | None, tags: dict[st
             if is_away(error):
                 raise RecordAway(layout, error) from error
             raise
-        return _ran(nightbook, result, deaths)
+        return replace(_ran(nightbook, result, deaths), switches=_switches(instance))
+
+
+def _switches(instance: dg.DagsterInstance) -> Switches | None:
+    """Return how the switches stand; None where that cannot be read: the next look says why."""
+    with contextlib.suppress(Exception):
+        return switches_of(instance)
+    return None
 
 
 def _unrecorded(nightbook: Nightbook, day: date, away: RecordAway, tags: dict[str, str]) -> Ran:

@@ -17,6 +17,7 @@ from assets.heartbeat import Get, beat, plain_get
 from assets.nights import late
 from assets.partitions import PARTITION
 from assets.resources import Nightbook
+from assets.switches import Switches
 
 AFTER_A_RUN, BETWEEN = 30, 300
 Log = Callable[[str], object]
@@ -95,11 +96,15 @@ def look(
     first: Sequence[Alert] = (),
     send: Send = by_apprise,
     get: Get = plain_get,
+    seen: Switches | None = None,
 ) -> None:
-    """Tell what is wrong, write the metrics, give the sign of life; none of them stops another."""
+    """Tell what is wrong, write the metrics, give the sign of life; none of them stops another.
+
+    `seen` is how the switches stand, where they were looked at already.
+    """
     found = list(first)
     try:
-        found += concerns(nightbook)
+        found += concerns(nightbook, seen=seen)
     except Exception as error:  # noqa: BLE001 - an operator must hear that nobody can look
         found.append(_blind(nightbook, error))
     told = tell(nightbook, found, send)

@@ -87,7 +87,12 @@ def take(
         watched = dataclasses.replace(nightbook, tell=tell, watch=watch)
         ran = run_night(watched, chosen, run_id, is_tick=is_tick)
     if not nightbook.is_demo:
-        look(nightbook, partial(tell, event="alerts", level=WARNING), ran.alerts)
+        look(
+            nightbook,
+            partial(tell, event="alerts", level=WARNING),
+            ran.alerts,
+            seen=ran.switches,
+        )
     is_today = chosen == night.business_date(nightbook.settings(), nightbook.now())
     ended = _ended(layout, _newest(layout, chosen, is_today=is_today), chosen, ran)
     if debug and ran.trace:
