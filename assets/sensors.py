@@ -96,6 +96,7 @@ def look(
     first: Sequence[Alert] = (),
     send: Send = by_apprise,
     get: Get = plain_get,
+    *,
     seen: Switches | None = None,
 ) -> None:
     """Tell what is wrong, write the metrics, give the sign of life; none of them stops another.
