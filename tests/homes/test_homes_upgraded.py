@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipelines import snapshots
-from tests.homes.__main__ import COMMITS, HOMES
+from tests.homes.__main__ import BEFORE_THE_MOVE, COMMITS, HOMES
 from tests.homes.world import SmallWorld
 from tests.keeper import Keeper, Sandbox, amounts_of, sandbox
 
@@ -74,6 +74,19 @@ def test_rebuild_brings_an_older_home_up(
     said = keeper(*words)
     assert (said.code, said.err) == (0, "")
     assert all(has_book(keeper, day) for day in (FIRST, SECOND))
+    assert keeper("verify").code == 0
+
+
+def test_a_home_of_the_same_contract_goes_on(older: Callable[[str], Keeper]) -> None:
+    """It is verified, takes its night, is held against its ledger and made again from its bytes."""
+    keeper = older(BEFORE_THE_MOVE)
+    assert keeper("verify").code == 0
+    said = keeper.run(TONIGHT)
+    assert (said.code, said.err) == (0, "")
+    assert "made again" not in said.out
+    assert keeper("reconcile", "status", "--as-of", str(SECOND)).code == A_PERSON_MUST_DECIDE
+    assert keeper("rebuild", "--from-landing").code == 0
+    assert all(has_book(keeper, day) for day in (FIRST, SECOND, TONIGHT))
     assert keeper("verify").code == 0
 
 
