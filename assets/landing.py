@@ -15,8 +15,9 @@ from assets.demo_home import require_real
 from assets.journal import WARNING, Tell
 from assets.logs import telling
 from assets.progress import saying
-from assets.resources import Nightbook, program_version
+from assets.resources import Nightbook
 from assets.steps import failing_in_words
+from assets.version import program_version
 from assets.words import counted
 from assets.writing import Writing
 from pipelines import night

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from assets.dates import next_night
-from assets.resources import Nightbook, program_version
+from assets.resources import Nightbook
+from assets.version import program_version
 from pipelines import snapshots
 from warehouse.layout import Layout, written_aside
 from warehouse.query import run as ask

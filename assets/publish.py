@@ -9,9 +9,10 @@ import dagster as dg
 from assets import publishing
 from assets.logs import telling
 from assets.progress import saying
-from assets.resources import Nightbook, program_version
+from assets.resources import Nightbook
 from assets.steps import failing_in_words
 from assets.tables import key_of
+from assets.version import program_version
 from assets.writing import Writing
 from pipelines import night, snapshots
 from warehouse.export import export

@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from assets import decisions
 from assets.journal import WARNING, Tell
 from assets.progress import saying
-from assets.resources import Nightbook, program_version
+from assets.resources import Nightbook
+from assets.version import program_version
 from pipelines import lake, landing, night, snapshots, verify
 from pipelines.reasons import Reason, shape_of
 from pipelines.sealing import Sealed

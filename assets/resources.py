@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +38,6 @@ def home_found() -> Path:
     given = {name: value for name, value in os.environ.items() if name != HOME}
     before = {} if HOME_BEFORE is None else {HOME: HOME_BEFORE}
     return settings.read(settings.environment(Path.cwd(), given | before), api=False).home
-
-
-def program_version() -> str:
-    """The version of nightbook that runs."""
-    return version("nightbook")
 
 
 @dataclass(frozen=True, slots=True)

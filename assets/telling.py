@@ -7,8 +7,9 @@ import dagster as dg
 from assets import publishing
 from assets.logs import telling
 from assets.publish import WAREHOUSE
-from assets.resources import Nightbook, program_version
+from assets.resources import Nightbook
 from assets.steps import failing_in_words
+from assets.version import program_version
 from assets.writing import Writing
 from pipelines import night, snapshots
 from warehouse.reconcile import desk

@@ -7,8 +7,9 @@ from datetime import date
 
 from assets.commands.terminal import Teller, counted
 from assets.progress import saying
-from assets.resources import Nightbook, program_version
+from assets.resources import Nightbook
 from assets.staleness import stale
+from assets.version import program_version
 from warehouse.export import export
 from warehouse.printable import printable
 

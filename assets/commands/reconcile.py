@@ -9,7 +9,8 @@ from assets import publishing
 from assets.commands.export import day
 from assets.commands.terminal import typed
 from assets.commands.who import me
-from assets.resources import Nightbook, program_version
+from assets.resources import Nightbook
+from assets.version import program_version
 from assets.writing import writing
 from warehouse.printable import printable, printable_lines
 from warehouse.reconcile import desk, signing

@@ -3,8 +3,9 @@
 import argparse
 import sys
 
-from assets.resources import Nightbook, program_version
+from assets.resources import Nightbook
 from assets.staleness import stale
+from assets.version import program_version
 from warehouse.report.morning import report
 
 
