@@ -19,12 +19,12 @@ setup: .venv/ready ## a virtual environment in .venv: pinned, hashed, byte-compi
 	@touch $@
 	@echo "Ready: $(BIN)/nightbook"
 
-# What only tests need, one virtual environment a file of tests/side; tests skip, saying so, without it.
+# What only tests need, one virtual environment a file of tests/environments; tests skip, saying so, without it.
 # Spark is half a gigabyte and of no use without Java; peers and mutants belong to their own doors.
 LEFT_OUT   := peers mutants $(if $(shell command -v java),,spark)
-TEST_SIDES := $(filter-out $(LEFT_OUT),$(patsubst tests/side/%.txt,%,$(wildcard tests/side/*.txt)))
+TEST_SIDES := $(filter-out $(LEFT_OUT),$(patsubst tests/environments/%.txt,%,$(wildcard tests/environments/*.txt)))
 
-.side/%/ready: tests/side/%.txt
+.side/%/ready: tests/environments/%.txt
 	@echo "Setting up .side/$* ..."
 	@$(PYTHON) -m venv --clear .side/$*
 	@.side/$*/bin/python -m pip install -qq --disable-pip-version-check --no-deps --require-hashes -r $<
@@ -49,7 +49,7 @@ torture: setup sides ## the long tests, whole
 	@$(BIN)/python -m pytest -n 2 --dist worksteal --torture
 
 bench: setup .side/peers/ready ## what a night costs, against the peers
-	@$(BIN)/python -m tests.benchmarks
+	@$(BIN)/python -m tests.performance
 
 mutants: setup .side/mutants/ready ## small changes to the code that some test must notice: hours
 	@$(BIN)/python -m tests.mutation
@@ -60,7 +60,7 @@ lint: setup  ## format, lint, types
 	@$(BIN)/mypy --no-error-summary
 
 dictionary: setup ## write warehouse/README.md from the contract
-	@$(BIN)/python -m warehouse.dictionary
+	@$(BIN)/python -m warehouse.dictionary.render
 
 lock: setup  ## resolve constraints.txt anew (needs uv)
 	@{ sed "/^[^#]/Q" constraints.txt; uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --all-extras pyproject.toml; } > .constraints.aside && mv .constraints.aside constraints.txt

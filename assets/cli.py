@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from assets.endings import FAILED, told
-from assets.homes import require_place
-from assets.resources import Nightbook
-from assets.steady import Steady
+from assets.console.endings import FAILED, told
+from assets.console.streams import Steady
+from assets.home.gate import require_place
+from assets.nightbook import Nightbook
 
 BAD_INPUT = 2
 LAST_PORT = 65535

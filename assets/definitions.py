@@ -2,18 +2,18 @@
 
 import dagster as dg
 
-from assets.automation import nightly_job, nightly_schedule
-from assets.checks import told_checks
-from assets.landing import api_asset, landed_assets
-from assets.logs import CONSOLE, console
-from assets.partitions import nights
-from assets.publish import warehouse_asset, workbook_asset
-from assets.resources import Nightbook
-from assets.sensors import sensors
-from assets.tables import table_assets
-from assets.telling import reconciliation_asset, report_asset
-from assets.writing import writing_resource
-from warehouse.no_pandas import leave_pandas_out
+from assets.graph.checks import told_checks
+from assets.graph.landing import api_asset, landed_assets
+from assets.graph.log import CONSOLE, console
+from assets.graph.partitions import nights
+from assets.graph.reports import reconciliation_asset, report_asset
+from assets.graph.schedule import nightly_job, nightly_schedule
+from assets.graph.sensors import sensors
+from assets.graph.tables import table_assets
+from assets.graph.warehouse import warehouse_asset, workbook_asset
+from assets.nightbook import Nightbook
+from assets.runs.writer_lock import writing_resource
+from warehouse.query.pandas_blocker import leave_pandas_out
 
 
 def assemble(nightbook: Nightbook) -> dg.Definitions:

@@ -11,21 +11,23 @@ from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 
-from pipelines import carrying, flatten, lake, landing, sealing, snapshots
-from pipelines.edge.attempts import Event
-from pipelines.edge.auth import Credentials
 from pipelines.edge.client import EdgeClient
-from pipelines.flatten import Part
-from pipelines.landing import Manifest, Pulling
-from pipelines.proved import Damaged
-from pipelines.pull import Pull
-from pipelines.sealing import Sealed
+from pipelines.edge.sending.attempts import Event
+from pipelines.edge.signing import Credentials
+from pipelines.flatten import carry_over, flatten
+from pipelines.flatten.flatten import Part
+from pipelines.lake import lake_manifest, placement
+from pipelines.lake.lake_manifest import Sealed
+from pipelines.landing import snapshots, zone
+from pipelines.landing.lock import WriterBusy, the_puller, the_writer
+from pipelines.landing.sealed_json import Damaged
+from pipelines.landing.snapshots import Snapshot
+from pipelines.landing.zone import Manifest, Pulling
+from pipelines.pull.pull import Pull
 from pipelines.settings import Settings, SettingsWrong
-from pipelines.snapshots import Snapshot
-from pipelines.writer import WriterBusy, the_puller, the_writer
-from warehouse.layout import Layout, digest_of, make_directory, read_json
+from warehouse.contract.book import BOOK
 from warehouse.progress import BYTES, Say, Tally, silent
-from warehouse.tables import BOOK
+from warehouse.storage.layout import Layout, digest_of, make_directory, read_json
 
 PARTS = ("portfolios", "venues")
 NEWEST = 8
@@ -105,15 +107,15 @@ def take(
 def _sweep(layout: Layout, now: datetime) -> None:
     """Make room, before a night is read: what dead runs left goes, where no writer is at work."""
     make_directory(layout.work)
-    landing.sweep_pulls(layout)
+    zone.sweep_pulls(layout)
     with contextlib.suppress(WriterBusy), the_writer(layout, "clearing what dead runs left", now):
-        landing.sweep(layout)
+        zone.sweep(layout)
 
 
 def _known(layout: Layout, pulling: Pulling) -> dict[str, bool]:
     """The portfolios of the book before; where it is damaged nothing is known of it."""
     with contextlib.suppress(Damaged):
-        return sealing.portfolios_before(layout, pulling.snapshot_id, pulling.started_at)
+        return lake_manifest.portfolios_before(layout, pulling.snapshot_id, pulling.started_at)
     return {}
 
 
@@ -124,7 +126,7 @@ def landed_on(layout: Layout, day: date) -> Manifest | None:
         for one in snapshots.landed(layout)
         if one.snapshot_date == day and one.state not in snapshots.GONE
     ]
-    return landing.load(found[-1].folder) if found else None
+    return zone.load(found[-1].folder) if found else None
 
 
 def taken_on(layout: Layout, day: date) -> Manifest | None:
@@ -136,7 +138,7 @@ def taken_on(layout: Layout, day: date) -> Manifest | None:
         if snapshot.state in snapshots.GONE:
             continue
         with contextlib.suppress(Damaged):  # another night's damage must not cost this one
-            manifest = landing.load(snapshot.folder)
+            manifest = zone.load(snapshot.folder)
             if day in (manifest.machine_date, manifest.snapshot_date):
                 return manifest
     return None
@@ -160,7 +162,7 @@ def stage_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) -> P
 
 def stage_venues(layout: Layout, manifest: Manifest, say: Say = silent) -> Part:
     """Flatten venues and instruments, carrying over those of venues that gave none."""
-    carry = carrying.from_last(layout, manifest)
+    carry = carry_over.from_last(layout, manifest)
     return flatten.flatten_venues(layout, manifest, carry, say)
 
 
@@ -173,13 +175,13 @@ def judge(known: Sealed, manifest: Manifest, now: datetime) -> Snapshot:
     """
     layout = known.layout
     if _is_on_its_way(layout, manifest):
-        lake.settle(layout)
+        placement.settle(layout)
         return snapshots.find(layout, manifest.snapshot_id)
     _stage_missing(layout, manifest)
     parts = {name: read_json(layout.part(name, manifest.snapshot_id)) for name in PARTS}
-    lake.seal(layout, manifest, parts)
-    snapshot = lake.judge(known, manifest, at=now)
-    lake.settle(layout)
+    placement.seal(layout, manifest, parts)
+    snapshot = placement.judge(known, manifest, at=now)
+    placement.settle(layout)
     return snapshot
 
 
@@ -194,7 +196,7 @@ def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
     if len(staged) == len(BOOK):
         return False
     # Read past what the caller has read: where the night is made anew, that must be read again.
-    written = sealing.sealed(layout, snapshot_id)["tables"]
+    written = lake_manifest.sealed(layout, snapshot_id)["tables"]
     return all(
         digest_of(layout.staged(name, snapshot_id)) == written[name]["sha256"] for name in staged
     )
@@ -216,7 +218,7 @@ def _stage_missing(layout: Layout, manifest: Manifest) -> None:
 
 def finish(known: Sealed, folder: Path, now: datetime) -> Snapshot:
     """Everything after landing, for one snapshot."""
-    manifest = landing.load(folder)
+    manifest = zone.load(folder)
     stage_portfolios(known.layout, manifest)
     stage_venues(known.layout, manifest)
     return judge(known, manifest, now)

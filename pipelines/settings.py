@@ -16,9 +16,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dotenv import dotenv_values
 
-from pipelines import cron, misspelling
 from pipelines.edge.letters import UNSEEN
-from pipelines.edge.loopback import is_loopback
+from pipelines.edge.origin import is_loopback
+from pipelines.validation import cron, misspelling
 
 DEFAULTS: Final = {
     "NIGHTBOOK_HOME": "./data",

@@ -6,9 +6,15 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.torture.tally import Progress
+from tests.crash.tally import Progress
 
-GROWING = ("torture", "fuzz")
+GROWING = "fuzz"
+# Fixtures that several folders of tests share.
+pytest_plugins = [
+    "tests.support.operator",
+    "tests.support.three_nights",
+    "tests.support.two_nights",
+]
 GOLDEN = Path(__file__).parent / "golden"
 # How long one example takes says nothing about the law, on a machine that does other things too.
 settings.register_profile("nightbook", deadline=None)
@@ -45,8 +51,8 @@ def _is_long(item: pytest.Item) -> bool:
 
 
 def _grows(item: pytest.Item) -> bool:
-    """Whether it belongs to a room whose tests do more with the option."""
-    return item.path.parent.name in GROWING
+    """Whether it does more with the option: it is sized, or one of a room that is."""
+    return item.path.parent.name == GROWING or "sized" in getattr(item, "fixturenames", ())
 
 
 @pytest.fixture(scope="session")

@@ -5,10 +5,10 @@ import json
 import re
 import sys
 
-from assets.resources import Nightbook
+from assets.nightbook import Nightbook
 from pipelines.edge import protocol
-from pipelines.edge.auth import Credentials
 from pipelines.edge.client import EdgeClient
+from pipelines.edge.signing import Credentials
 
 # All controls but the white space of JSON, line separators, and what turns the direction of text.
 _STEERS = re.compile(

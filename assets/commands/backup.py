@@ -5,26 +5,27 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
-from assets import kept, publishing
-from assets.commands.terminal import Teller, counted, program, typed
-from assets.resources import Nightbook
-from assets.restoring import require_file, restore
-from assets.writing import writing
-from pipelines.writer import nobody_writes, the_puller
+from assets.console.terminal import Teller, counted, program, typed
+from assets.home import backup
+from assets.home.restore import require_file, restore
+from assets.nightbook import Nightbook
+from assets.publishing import publish
+from assets.runs.writer_lock import writing
+from pipelines.landing.lock import nobody_writes, the_puller
 
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Write a backup, or put one into an empty home and make lake and warehouse of it."""
     if arguments.command == "backup":
-        return _out(nightbook, kept.place_for(nightbook.layout, arguments.file))
+        return _out(nightbook, backup.place_for(nightbook.layout, arguments.file))
     return _in(nightbook, Path(arguments.file).resolve())
 
 
 def _out(nightbook: Nightbook, target: Path) -> int:
     layout = nightbook.layout
-    kept.require_any(layout)
+    backup.require_any(layout)
     with nobody_writes(layout, "backing up", nightbook.now()):
-        done = kept.back_up(layout, target)
+        done = backup.back_up(layout, target)
     print(f"{target}: {_size(done)}, read back and whole.")
     print(
         "Lake, warehouse, exports and run history are not in it: all but the last are made again."
@@ -45,12 +46,12 @@ def _in(nightbook: Nightbook, target: Path) -> int:
         heard = replace(nightbook, tell=teller, watch=teller.watch)
         done = restore(layout, target)
         print(f"{_size(done)} are back; making the rest ...")
-        published = publishing.rebuild(heard, from_landing=True)
+        published = publish.rebuild(heard, from_landing=True)
     nights = counted(len(published.loaded), "night")
     print(f"{published.database}: {nights}")
     print(f"See that every byte is as it was: {typed(layout)} verify")
     return 0
 
 
-def _size(done: kept.Kept) -> str:
+def _size(done: backup.Kept) -> str:
     return f"{counted(done.files, 'file')}, {done.byte_count / 1e6:.1f} MB"

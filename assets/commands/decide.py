@@ -4,15 +4,17 @@ import argparse
 import re
 from datetime import date
 
-from assets import decisions, publishing, withdrawing
-from assets.commands.terminal import counted, typed
-from assets.commands.who import me
-from assets.resources import Nightbook
-from assets.writing import writing
-from pipelines import lake, lessons, night, snapshots
-from pipelines.snapshots import Snapshot
-from warehouse.layout import Layout
-from warehouse.printable import printable
+from assets.console.terminal import counted, typed
+from assets.console.user import me
+from assets.nightbook import Nightbook
+from assets.publishing import lost_decisions, publish, withdrawal
+from assets.runs.writer_lock import writing
+from pipelines import night
+from pipelines.lake import lessons, placement
+from pipelines.landing import snapshots
+from pipelines.landing.snapshots import Snapshot
+from warehouse.storage.layout import Layout
+from warehouse.text import printable
 
 STATES = {"accept": snapshots.ACCEPTED, "reject": snapshots.REJECTED}
 _LESSON = re.compile(r"[0-9a-f]{8}")
@@ -47,11 +49,12 @@ def _again(nightbook: Nightbook, snapshot: Snapshot) -> int:
     """What is so already is done: but for what a command left that died after deciding."""
     layout, decision = nightbook.layout, snapshot.decision
     if decision is not None and (
-        snapshot.snapshot_id in decisions.untold(layout) or withdrawing.unmarked(layout, decision)
+        snapshot.snapshot_id in lost_decisions.untold(layout)
+        or withdrawal.unmarked(layout, decision)
     ):
         with writing(nightbook, f"publishing {snapshot.snapshot_id}"):
-            withdrawing.mark(layout, snapshot, decision)
-            publishing.remake(nightbook)
+            withdrawal.mark(layout, snapshot, decision)
+            publish.remake(nightbook)
     print(f"{snapshot.snapshot_id} is {snapshot.state} already: nothing was to be decided.")
     print(_book(layout, snapshot))
     return 0
@@ -61,7 +64,7 @@ def _decided(arguments: argparse.Namespace, nightbook: Nightbook) -> Snapshot:
     """Decide as the writer, publish, and mark what was made of a night that is taken back."""
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, f"{arguments.command} {arguments.snapshot}"):
-        publishing.remake(nightbook)
+        publish.remake(nightbook)
         before = snapshots.find(layout, arguments.snapshot)
         is_taken_back = before.state == snapshots.ACCEPTED
         snapshot = snapshots.decide_by_hand(
@@ -71,13 +74,13 @@ def _decided(arguments: argparse.Namespace, nightbook: Nightbook) -> Snapshot:
             by=me(),
             at=now,
             why=arguments.why,
-            withdrawn=withdrawing.made_of(layout, before) if is_taken_back else (),
+            withdrawn=withdrawal.made_of(layout, before) if is_taken_back else (),
         )
         lessons.let_through(layout, at=now)
         if is_taken_back and snapshot.decision is not None:
-            withdrawing.mark(layout, snapshot, snapshot.decision)
-        lake.settle(layout)
-        publishing.refresh(nightbook)
+            withdrawal.mark(layout, snapshot, snapshot.decision)
+        placement.settle(layout)
+        publish.refresh(nightbook)
     return snapshots.find(layout, arguments.snapshot)
 
 
@@ -121,9 +124,9 @@ def _take_back(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     layout, now = nightbook.layout, nightbook.now()
     name = arguments.snapshot
     with writing(nightbook, f"reject {name}"):
-        publishing.remake(nightbook)
+        publish.remake(nightbook)
         gone = lessons.take_back(layout, name, by=me(), at=now, why=arguments.why)
-        publishing.refresh(nightbook)
+        publish.refresh(nightbook)
     print(f"{name} is taken back, it holds a night again: {printable(gone[-1].reason.words)}")
     return 0
 

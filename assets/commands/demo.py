@@ -5,18 +5,18 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from assets.commands.run import take
-from assets.commands.terminal import counted, typed
-from assets.demo_home import the_demo
-from assets.resources import Nightbook
-from pipelines import snapshots
+from assets.console.terminal import counted, typed
+from assets.home.demo import the_demo
+from assets.nightbook import Nightbook
+from pipelines.landing import snapshots
 from pipelines.sandbox.application import application
 from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve
-from pipelines.sandbox.world import LivingWorld
-from warehouse.layout import Layout
-from warehouse.query import as_table
-from warehouse.query import run as ask
-from warehouse.reconcile import desk
-from warehouse.report.morning import LATEST
+from pipelines.sandbox.world.world import LivingWorld
+from warehouse.query.read import as_table
+from warehouse.query.read import run as ask
+from warehouse.reconcile import service
+from warehouse.report.build import LATEST
+from warehouse.storage.layout import Layout
 
 NIGHTS = 3
 HOUR, MINUTE = 2, 15
@@ -68,8 +68,8 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         code = _take_nights(nightbook)
         if code:
             return code
-        desk.init(layout.database, layout.home / "reconcile")
-        ledger, planted = desk.rehearse(layout.database, layout.home / "reconcile")
+        service.init(layout.database, layout.home / "reconcile")
+        ledger, planted = service.rehearse(layout.database, layout.home / "reconcile")
     _tell(layout)
     print(f"\nFor finance: {ledger} is that ledger. In it, one line")
     for words in planted:

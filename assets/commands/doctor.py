@@ -9,19 +9,19 @@ from datetime import UTC, datetime
 
 from dagster._utils.schedules import schedule_execution_time_iterator
 
-from assets.alerts import INFO, Alert, command, deliver
-from assets.demo_home import is_demo
-from assets.resources import Nightbook
-from assets.steps import NOWHERE
-from assets.switches import switches
-from assets.words import disk_words, is_ours
-from pipelines import snapshots
-from pipelines.edge.auth import Credentials
+from assets.console.own_errors import disk_words, is_ours
+from assets.graph.step_errors import NOWHERE
+from assets.home.demo import is_demo
+from assets.monitoring.alerts import INFO, Alert, command, deliver
+from assets.monitoring.switches import switches
+from assets.nightbook import Nightbook
 from pipelines.edge.client import Check, EdgeClient
 from pipelines.edge.errors import AccessRefused, ClockRefused, CredentialRefused, KeyRefused
+from pipelines.edge.signing import Credentials
+from pipelines.landing import snapshots
 from pipelines.settings import Settings, SettingsWrong, read
-from warehouse.layout import Layout
-from warehouse.query import run as ask
+from warehouse.query.read import run as ask
+from warehouse.storage.layout import Layout
 
 BAD_SETTINGS, FAILED = 2, 1
 WORRYING_SKEW_MS = 10_000

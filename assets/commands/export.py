@@ -5,13 +5,13 @@ import sys
 from dataclasses import replace
 from datetime import date
 
-from assets.commands.terminal import Teller, counted
-from assets.progress import saying
-from assets.resources import Nightbook
-from assets.staleness import stale
-from assets.version import program_version
-from warehouse.export import export
-from warehouse.printable import printable
+from assets.console.progress import saying
+from assets.console.terminal import Teller, counted
+from assets.console.version import program_version
+from assets.monitoring.staleness import stale
+from assets.nightbook import Nightbook
+from warehouse.export.export import export
+from warehouse.text import printable
 
 
 class NotADate(Exception):

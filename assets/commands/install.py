@@ -6,10 +6,10 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
-from assets.resources import Nightbook
+from assets.nightbook import Nightbook
 from pipelines import settings
 from pipelines.settings import SettingsWrong
-from warehouse.layout import Layout, make_directory
+from warehouse.storage.layout import Layout, make_directory
 
 UNITS = ("nightbook-daemon.service", "nightbook-web.service")
 SYSTEM = Path("/etc/systemd/system")

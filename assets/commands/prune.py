@@ -4,14 +4,15 @@ import argparse
 import shutil
 from decimal import Decimal
 
-from assets import publishing
-from assets.commands.terminal import counted
-from assets.resources import Nightbook
-from assets.writing import writing
-from pipelines import lake, landing
-from pipelines.prune import MOST_BYTES, NoLimit, Pruned, prune, require_limit
-from warehouse import versions
-from warehouse.layout import Layout
+from assets.console.terminal import counted
+from assets.nightbook import Nightbook
+from assets.publishing import publish
+from assets.runs.writer_lock import writing
+from pipelines.lake import placement
+from pipelines.landing import zone
+from pipelines.maintenance.prune import MOST_BYTES, NoLimit, Pruned, prune, require_limit
+from warehouse.database import versions
+from warehouse.storage.layout import Layout
 
 A_PERSON_MUST_DECIDE = 3
 GIGABYTE = 10**9
@@ -29,7 +30,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     require_limit(arguments.keep, most)
     with writing(nightbook, "pruning"):
         given_up = _versions(layout, dry_run=arguments.dry_run)
-        is_untold = not arguments.dry_run and publishing.remake(nightbook, and_publish=False)
+        is_untold = not arguments.dry_run and publish.remake(nightbook, and_publish=False)
         gone = prune(
             layout,
             keep_days=arguments.keep,
@@ -40,8 +41,8 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         )
         _say(given_up, gone, "would go" if arguments.dry_run else "went")
         if is_untold or (gone.snapshots and not arguments.dry_run):
-            lake.settle(layout)
-            publishing.refresh(nightbook)
+            placement.settle(layout)
+            publish.refresh(nightbook)
     print(f"Bodies and tables of the nights that stay take {gone.left / 1e6:.1f} MB.")
     print(FOR_EVER)
     if most is not None and gone.left > most:
@@ -55,7 +56,7 @@ def _versions(layout: Layout, *, dry_run: bool) -> tuple[int, int]:
 
     They are all made again of the lake, and nights that are pruned publish a copy at the end.
     """
-    landing.sweep(layout)
+    zone.sweep(layout)
     needed = COPIES * layout.database.stat().st_size if layout.database.exists() else 0
     if shutil.disk_usage(layout.home).free >= needed:
         return 0, 0

@@ -3,16 +3,16 @@
 import argparse
 import sys
 
-from assets.resources import Nightbook
-from assets.staleness import stale
-from warehouse import guarded_query, query
+from assets.monitoring.staleness import stale
+from assets.nightbook import Nightbook
+from warehouse.query import isolated, read
 
-FORMATS = {"table": query.as_table, "csv": query.as_csv, "json": query.as_json}
+FORMATS = {"table": read.as_table, "csv": read.as_csv, "json": read.as_json}
 
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Print the answer; a cut one says so on standard error."""
-    answer = guarded_query.ask(nightbook.layout.database, arguments.sql, arguments.limit)
+    answer = isolated.ask(nightbook.layout.database, arguments.sql, arguments.limit)
     if words := stale(nightbook):
         print(words, file=sys.stderr)
     sys.stdout.write(FORMATS[arguments.format](answer).rstrip("\n") + "\n")

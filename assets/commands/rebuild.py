@@ -3,17 +3,17 @@
 import argparse
 from dataclasses import replace
 
-from assets import publishing
-from assets.commands.terminal import Teller, counted
-from assets.resources import Nightbook
-from assets.writing import writing
+from assets.console.terminal import Teller, counted
+from assets.nightbook import Nightbook
+from assets.publishing import publish
+from assets.runs.writer_lock import writing
 
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Make everything again, offline; decisions stay as they were made."""
     with Teller() as teller, writing(nightbook, "rebuilding", teller):
         heard = replace(nightbook, tell=teller, watch=teller.watch)
-        published = publishing.rebuild(heard, from_landing=arguments.from_landing)
+        published = publish.rebuild(heard, from_landing=arguments.from_landing)
     source = "the landing zone" if arguments.from_landing else "the lake"
     passed = sum(one.passed for one in published.checks)
     nights = counted(len(published.loaded), "night")

@@ -5,16 +5,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from assets import publishing
 from assets.commands.export import day
-from assets.commands.terminal import typed
-from assets.commands.who import me
-from assets.resources import Nightbook
-from assets.version import program_version
-from assets.writing import writing
-from warehouse.printable import printable, printable_lines
-from warehouse.reconcile import desk, signing
-from warehouse.reconcile.ledger import Notice, counted
+from assets.console.terminal import typed
+from assets.console.user import me
+from assets.console.version import program_version
+from assets.nightbook import Nightbook
+from assets.publishing import publish
+from assets.runs.writer_lock import writing
+from warehouse.reconcile import service
+from warehouse.reconcile.comments import signoff
+from warehouse.reconcile.ledger.model import Notice, counted
+from warehouse.text import printable, printable_lines
 
 SHOWN = 12
 UNTOLD = {"at", "key", "names", "id", "break_id"}
@@ -32,7 +33,7 @@ def _folder(nightbook: Nightbook) -> Path:
 
 def _init(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     del arguments
-    begun = desk.init(nightbook.layout.database, _folder(nightbook))
+    begun = service.init(nightbook.layout.database, _folder(nightbook))
     print(f"The newest book has {counted(begun.keys, 'key')}. Written:")
     for file in begun.files:
         print(f"  {file}")
@@ -45,8 +46,8 @@ def _init(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 def _run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, "reconciling"):
-        publishing.catch_up(nightbook)
-        ran = desk.run(
+        publish.catch_up(nightbook)
+        ran = service.run(
             layout.database,
             _folder(nightbook),
             as_of=day(arguments.as_of),
@@ -54,7 +55,7 @@ def _run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             now=now,
         )
         if ran.run_id:
-            publishing.refresh(nightbook)
+            publish.refresh(nightbook)
     print(printable_lines(ran.words))
     _listed([_notice(notice) for notice in ran.notices if ran.run_id], "notice")
     for file in ran.files:
@@ -63,7 +64,7 @@ def _run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 
 
 def _status(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
-    standing = desk.status(_folder(nightbook), day=day(arguments.as_of))
+    standing = service.status(_folder(nightbook), day=day(arguments.as_of))
     counts = ", ".join(f"{number} {words}" for words, number in standing.counts.items() if number)
     rejected = f", {counted(standing.rejected, 'row')} rejected" if standing.rejected else ""
     print(f"{standing.day}: {counts}{rejected}")
@@ -72,7 +73,7 @@ def _status(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     _listed(list(standing.unread), "file")
     _listed([_break(one) for one in standing.breaks], "break")
     for one in standing.signatures:
-        print(printable(f"  {signing.words(one)}"))
+        print(printable(f"  {signoff.words(one)}"))
     if standing.void:
         print(f"  {printable(standing.void)}")
     return standing.exit_code
@@ -98,7 +99,7 @@ def _listed(lines: list[str], word: str) -> None:
 
 
 def _history(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
-    for one in desk.history(_folder(nightbook), arguments.what or ""):
+    for one in service.history(_folder(nightbook), arguments.what or ""):
         facts = [f"{name} {value}" for name, value in one.items() if value and name not in UNTOLD]
         print(printable(f"{one['at']}  {', '.join(facts)}"))
     return 0
@@ -107,7 +108,7 @@ def _history(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 def _sign(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     now = nightbook.now()
     with writing(nightbook, "signing"):
-        signed = desk.sign(
+        signed = service.sign(
             _folder(nightbook),
             role=arguments.role,
             who=arguments.who or me(),
@@ -115,19 +116,19 @@ def _sign(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             day=day(arguments.as_of),
             now=now,
         )
-        publishing.refresh(nightbook)
-    told = signing.words(signed).removeprefix("signed")
+        publish.refresh(nightbook)
+    told = signoff.words(signed).removeprefix("signed")
     print(printable(f"Signed{told}: result {signed['digest']}"))
     return 0
 
 
 def _verify(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
-    checked = desk.verify(_folder(nightbook), Path(arguments.what or ""))
+    checked = service.verify(_folder(nightbook), Path(arguments.what or ""))
     if checked.is_whole:
         print(f"✓ {checked.words}")
     for difference in checked.differences:
         print(f"✗ {printable(difference)}")
-    for words in (*checked.uncompared, *map(signing.words, checked.signatures)):
+    for words in (*checked.uncompared, *map(signoff.words, checked.signatures)):
         print(f"  {printable(words)}")
     return 0 if checked.is_whole else 1
 

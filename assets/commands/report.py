@@ -3,10 +3,10 @@
 import argparse
 import sys
 
-from assets.resources import Nightbook
-from assets.staleness import stale
-from assets.version import program_version
-from warehouse.report.morning import report
+from assets.console.version import program_version
+from assets.monitoring.staleness import stale
+from assets.nightbook import Nightbook
+from warehouse.report.build import report
 
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:

@@ -9,18 +9,19 @@ from datetime import date
 from functools import partial
 
 from assets.commands.export import day
-from assets.commands.terminal import Teller, is_terminal, typed
-from assets.dates import taken
-from assets.demo_home import require_real
-from assets.journal import ERROR, INFO, STARTED, WARNING, Journal, Tell
-from assets.nightly_run import Ran, run_night
-from assets.resources import Nightbook
-from assets.sensors import look
-from pipelines import night, snapshots
+from assets.console.json_log import ERROR, INFO, STARTED, WARNING, Journal, Tell
+from assets.console.terminal import Teller, is_terminal, typed
+from assets.graph.sensors import look
+from assets.home.demo import require_real
+from assets.monitoring.dates import taken
+from assets.nightbook import Nightbook
+from assets.runs.night import Ran, run_night
+from pipelines import night
+from pipelines.landing import snapshots
+from pipelines.landing.lock import require_writable, the_puller
 from pipelines.night import NeverLanded
-from pipelines.writer import require_writable, the_puller
-from warehouse.layout import Layout
-from warehouse.printable import printable_lines
+from warehouse.storage.layout import Layout
+from warehouse.text import printable_lines
 
 FAILED, A_PERSON_MUST_DECIDE = 1, 3
 LEVELS = {0: INFO, FAILED: ERROR, A_PERSON_MUST_DECIDE: WARNING}

@@ -7,12 +7,13 @@ import argparse
 import time
 
 from assets.commands.dev import require_free
-from assets.resources import Nightbook
-from pipelines.sandbox import choices, faults
+from assets.nightbook import Nightbook
+from pipelines.sandbox import options
 from pipelines.sandbox.application import application
+from pipelines.sandbox.faults import catalog
 from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve, unix_ms
-from pipelines.sandbox.world import LivingWorld
-from warehouse.printable import printable
+from pipelines.sandbox.world.world import LivingWorld
+from warehouse.text import printable
 
 
 class NoSuchFault(Exception):
@@ -28,8 +29,8 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         _list(is_choices="list" in arguments.choice)
         return 0
     try:
-        chosen = tuple(faults.parse(text) for text in arguments.fault)
-        read = choices.chosen(arguments.choice)
+        chosen = tuple(catalog.parse(text) for text in arguments.fault)
+        read = options.chosen(arguments.choice)
     except ValueError as error:
         raise NoSuchFault(str(error)) from None
     app = application(LivingWorld(), DEMO_KEYS, unix_ms, read, chosen)
@@ -54,8 +55,8 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 def _list(*, is_choices: bool) -> None:
     """Print what can be rehearsed: faults, or readings with their defaults and what they may be."""
     if is_choices:
-        for name, may_be, default in choices.described():
+        for name, may_be, default in options.described():
             print(f"{name:<30} {default:<32} {may_be}")
     else:
-        for name, words in sorted(faults.DESCRIPTIONS.items()):
+        for name, words in sorted(catalog.DESCRIPTIONS.items()):
             print(f"{name:<32} {words}")

@@ -4,11 +4,12 @@ import argparse
 import textwrap
 from collections.abc import Sequence
 
-from assets.commands.terminal import counted, typed, width
-from assets.resources import Nightbook
-from pipelines import lessons, snapshots
-from pipelines.snapshots import Snapshot
-from warehouse.printable import printable
+from assets.console.terminal import counted, typed, width
+from assets.nightbook import Nightbook
+from pipelines.lake import lessons
+from pipelines.landing import snapshots
+from pipelines.landing.snapshots import Snapshot
+from warehouse.text import printable
 
 A_PERSON_MUST_DECIDE = 3
 

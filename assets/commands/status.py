@@ -3,16 +3,16 @@
 import argparse
 from datetime import timedelta
 
-from assets.commands.terminal import counted
-from assets.concerns import concerns
-from assets.dates import next_night
-from assets.nights import late, published, unread
-from assets.resources import Nightbook
-from assets.switches import SCHEDULE, switches
-from pipelines import snapshots
-from pipelines.snapshots import Snapshot
-from warehouse.layout import Layout
-from warehouse.printable import printable
+from assets.console.terminal import counted
+from assets.monitoring.conditions import concerns
+from assets.monitoring.dates import next_night
+from assets.monitoring.night_conditions import late, published, unread
+from assets.monitoring.switches import SCHEDULE, switches
+from assets.nightbook import Nightbook
+from pipelines.landing import snapshots
+from pipelines.landing.snapshots import Snapshot
+from warehouse.storage.layout import Layout
+from warehouse.text import printable
 
 WRONG, A_PERSON_MUST_DECIDE = 1, 3
 DECIDE = ("held:", "breaks:", "breaks-old:", "incomplete:")

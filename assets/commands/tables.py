@@ -3,9 +3,9 @@
 import argparse
 import textwrap
 
-from assets.commands.terminal import typed, width
-from assets.resources import Nightbook
-from warehouse.query import Described, tables
+from assets.console.terminal import typed, width
+from assets.nightbook import Nightbook
+from warehouse.query.read import Described, tables
 
 NAMES = 34
 

@@ -3,11 +3,11 @@
 import argparse
 import sys
 
-from assets.commands.terminal import counted
-from assets.resources import Nightbook
-from pipelines import snapshots
-from pipelines.verify import verify
-from warehouse.printable import printable
+from assets.console.terminal import counted
+from assets.nightbook import Nightbook
+from pipelines.landing import snapshots
+from pipelines.maintenance.verify import verify
+from warehouse.text import printable
 
 DAMAGED = 1
 

@@ -23,18 +23,18 @@ from typing import Self, TypeVar
 import httpx
 
 from pipelines.edge import protocol
-from pipelines.edge.attempts import Attempts, Event, Reply
-from pipelines.edge.auth import Credentials
-from pipelines.edge.calls import Call, is_same_id
-from pipelines.edge.clock import Clock, measured_offset
-from pipelines.edge.decode import Limits
 from pipelines.edge.errors import EdgeError, Misread
-from pipelines.edge.exchange import Wire
-from pipelines.edge.gate import TRIPS_AT, Gate
 from pipelines.edge.models import Instrument, Portfolio, Venue, decode
-from pipelines.edge.pace import Pacer
-from pipelines.edge.retry import Budget, Persistence
-from pipelines.edge.transport import OneShot, checked_origin
+from pipelines.edge.requests import Call, is_same_id
+from pipelines.edge.response.decode import Limits
+from pipelines.edge.sending.attempts import Attempts, Event, Reply
+from pipelines.edge.sending.backoff import Budget, Persistence
+from pipelines.edge.sending.clock import Clock, measured_offset
+from pipelines.edge.sending.exchange import Wire
+from pipelines.edge.sending.limiter import TRIPS_AT, Gate
+from pipelines.edge.sending.pace import Pacer
+from pipelines.edge.sending.transport import OneShot, checked_origin
+from pipelines.edge.signing import Credentials
 
 _HEADERS = {
     "accept": "application/json",

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from pipelines.edge.errors import Misread
-from pipelines.edge.shape import News, documented, unknown
+from pipelines.edge.response.drift import News, documented, unknown
 
 __all__ = [
     "VALUES",

@@ -7,7 +7,7 @@ The sections of the specification are in parentheses. Calls are written in `call
 import hashlib
 import hmac
 
-from pipelines.edge.calls import (
+from pipelines.edge.requests import (
     PREFIX,
     Call,
     get_portfolio,
@@ -17,14 +17,8 @@ from pipelines.edge.calls import (
     list_venues,
     raw_call,
 )
-from pipelines.edge.envelope import (
-    Envelope,
-    read_envelope,
-    read_errors,
-    records,
-    split,
-)
-from pipelines.edge.strict import record_defect
+from pipelines.edge.response.envelope import Envelope, read_envelope, read_errors, records, split
+from pipelines.edge.response.strict import record_defect
 
 __all__ = [
     "PREFIX",

@@ -17,12 +17,12 @@ from starlette.websockets import WebSocketClose
 
 from pipelines.sandbox import openapi
 from pipelines.sandbox.authentication import Caller, Signed
-from pipelines.sandbox.choices import Choices
-from pipelines.sandbox.faults import of_application
-from pipelines.sandbox.refusals import Answer, encode
-from pipelines.sandbox.scope import Fault
+from pipelines.sandbox.errors import Answer, encode
+from pipelines.sandbox.faults.catalog import of_application
+from pipelines.sandbox.faults.scope import Fault
+from pipelines.sandbox.options import Choices
 from pipelines.sandbox.service import Service, answer, server_error, troubled
-from pipelines.sandbox.world import Calendar
+from pipelines.sandbox.world.world import Calendar
 
 _LONGEST_BODY = 64 * 1024
 

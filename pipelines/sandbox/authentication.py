@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote_to_bytes
 
-from pipelines.sandbox.choices import Choices
-from pipelines.sandbox.refusals import RefusalError, shortened
+from pipelines.sandbox.errors import RefusalError, shortened
+from pipelines.sandbox.options import Choices
 
 KEY_HEADER = "svc-api-key"
 TIMESTAMP_HEADER = "svc-api-timestamp"

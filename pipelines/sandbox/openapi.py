@@ -5,9 +5,9 @@ It describes what this server does, choices included; the specification promises
 
 from typing import Any
 
-from pipelines.sandbox.choices import Choices
-from pipelines.sandbox.declaration import OPERATIONS, PREFIX, RESOURCES, Field, Operation
-from pipelines.sandbox.refusals import DECLARED_CODES, UNDECLARED_CODES
+from pipelines.sandbox.errors import DECLARED_CODES, UNDECLARED_CODES
+from pipelines.sandbox.options import Choices
+from pipelines.sandbox.specification import OPERATIONS, PREFIX, RESOURCES, Field, Operation
 
 Schema = dict[str, Any]
 

@@ -17,10 +17,10 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pipelines.sandbox.authentication import Caller
-from pipelines.sandbox.faults import of_wire
-from pipelines.sandbox.refusals import RefusalError, error_answer
-from pipelines.sandbox.scope import Fault
-from pipelines.sandbox.wire import start_front
+from pipelines.sandbox.errors import RefusalError, error_answer
+from pipelines.sandbox.faults.catalog import of_wire
+from pipelines.sandbox.faults.scope import Fault
+from pipelines.sandbox.faults.wire import start_front
 
 DEMO_KEY = "demo-key-of-nobody"
 DEMO_SECRET = "demo-secret-that-guards-nothing"  # noqa: S105 - public, it guards an invented world

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from pipelines.sandbox.authentication import Caller, Signed, authenticate
-from pipelines.sandbox.choices import Choices
-from pipelines.sandbox.declaration import PREFIX
-from pipelines.sandbox.faults import Trouble
-from pipelines.sandbox.queries import Query, check_method, find, understand
-from pipelines.sandbox.reading import arranged, formed, read
-from pipelines.sandbox.refusals import Answer, RefusalError, encode, error_answer
-from pipelines.sandbox.scope import Rehearsal
-from pipelines.sandbox.world import Calendar
+from pipelines.sandbox.errors import Answer, RefusalError, encode, error_answer
+from pipelines.sandbox.faults.catalog import Trouble
+from pipelines.sandbox.faults.scope import Rehearsal
+from pipelines.sandbox.options import Choices
+from pipelines.sandbox.responses import arranged, formed, read
+from pipelines.sandbox.routing import Query, check_method, find, understand
+from pipelines.sandbox.specification import PREFIX
+from pipelines.sandbox.world.world import Calendar
 
 _SECOND = 1000
 

@@ -13,14 +13,15 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from pipelines import landing, night
+from pipelines import night
 from pipelines.edge import protocol
-from pipelines.edge.wholeness import signs
-from pipelines.landing import Answer
-from pipelines.notices import Noticing
-from pipelines.sealing import Sealed
-from pipelines.snapshots import Snapshot
-from warehouse.layout import Layout
+from pipelines.edge.response.wholeness import signs
+from pipelines.lake.lake_manifest import Sealed
+from pipelines.landing import zone
+from pipelines.landing.notices import Noticing
+from pipelines.landing.snapshots import Snapshot
+from pipelines.landing.zone import Answer
+from warehouse.storage.layout import Layout
 
 Json = dict[str, Any]
 TIMES = {"createdAt": "2024-01-01T00:00:00Z", "updatedAt": "2026-11-01T00:00:00Z"}
@@ -128,7 +129,7 @@ def _instrument(venue: str, asset: str) -> Json:
 
 def taken(layout: Layout, answers: Answers, started: datetime) -> Snapshot:
     """A whole night of these answers: landed, flattened, judged and settled."""
-    pulling = landing.Pulling(layout, started, ZoneInfo("UTC"))
+    pulling = zone.Pulling(layout, started, ZoneInfo("UTC"))
     noticing, landed = Noticing(), list[Answer]()
 
     def add(operation: str, records: Any, venue: str | None = None, query: str = "") -> None:
@@ -178,7 +179,7 @@ def _embedding(answers: Answers) -> list[Any]:
 
 
 def _answer(  # noqa: PLR0917 - the parts of an answer
-    pulling: landing.Pulling,
+    pulling: zone.Pulling,
     number: int,
     operation: str,
     venue_id: str | None,

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import lessons, snapshots
-from pipelines.snapshots import ACCEPTED, HELD, Snapshot
+from pipelines.lake import lessons
+from pipelines.landing import snapshots
+from pipelines.landing.snapshots import ACCEPTED, HELD, Snapshot
 from tests.changes import api, harmless, losing, vanishing
 from tests.changes.api import Answers, Change
-from warehouse.layout import Layout
+from warehouse.storage.layout import Layout
 
 GOOD = 2
 LASTING = 3

@@ -1,7 +1,7 @@
 """A process that dies at an instant of its choice, as `kill -9` would have it.
 
 The child dies before one of its changes of the disk, counted as Python sees them; those of DuckDB
-itself are counted by the shim of tests/torture.
+itself are counted by the shim of tests/crash.
 """
 
 import os

@@ -18,12 +18,14 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from pipelines import plain, portfolios, resources, venues
-from pipelines.edge import envelope, protocol
+from pipelines.edge import protocol
 from pipelines.edge.errors import Misread
-from pipelines.elements import Element, id_of, once
-from pipelines.notes import Notes
-from pipelines.resources import Resource
+from pipelines.edge.response import envelope
+from pipelines.flatten import portfolios, record_batches, venues
+from pipelines.flatten.record_batches import Resource
+from pipelines.records import fast_reader
+from pipelines.records.issues import Notes
+from pipelines.records.split import Element, id_of, once
 from tests.fuzz import shapeless
 
 DAY = date(2026, 11, 20)
@@ -52,11 +54,11 @@ def _by(reader: Callable[..., Any], batch: list[Element], how: Resource) -> Made
 
 def compared(batch: list[Element], how: Callable[[], Resource]) -> str:
     """`equal`, `refused` where the careful reader took over, or what is wrong."""
-    careful = _by(resources._careful_rows, batch, how())
+    careful = _by(record_batches._careful_rows, batch, how())
     try:
-        fast = _by(resources._plain_rows, batch, how())
-    except plain.NotPlain:
-        if _by(resources.rows, batch, how()) != careful:
+        fast = _by(record_batches._plain_rows, batch, how())
+    except fast_reader.NotPlain:
+        if _by(record_batches.rows, batch, how()) != careful:
             return "what was refused left something behind"
         return "refused"
     return "equal" if fast == careful else f"fast {fast} but careful {careful}"
@@ -127,5 +129,5 @@ def main(seed: int, first: int, count: int) -> dict[str, Any]:
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if "unguarded" in sys.argv:
-        plain._prove = lambda *_: None
+        fast_reader._prove = lambda *_: None
     print(json.dumps(main(*map(int, sys.argv[1:4]))))

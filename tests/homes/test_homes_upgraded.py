@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import snapshots
+from pipelines.landing import snapshots
 from tests.homes.__main__ import BEFORE_THE_MOVE, COMMITS, HOMES
 from tests.homes.world import SmallWorld
-from tests.keeper import Keeper, Sandbox, amounts_of, sandbox
+from tests.support.operator_home import Keeper, Sandbox, amounts_of, sandbox
 
 A_PERSON_MUST_DECIDE = 3
 FIRST, SECOND, HELD, TONIGHT = (date(2026, 3, day) for day in (3, 4, 5, 6))

@@ -6,7 +6,7 @@ It imports nothing but the sandbox's world, which has not changed since the firs
 from dataclasses import replace
 from datetime import date
 
-from pipelines.sandbox.world import LivingWorld, World
+from pipelines.sandbox.world.world import LivingWorld, World
 
 FEWEST, MOST, INSTRUMENTS = 2, 12, 2
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.mutation.rooms import ROOMS, Room
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[2]
 SIDE = ROOT / ".side" / "mutants"
 MUTATING = Path(__file__).parent / "mutating.py"
 COPIED = ("assets", "pipelines", "warehouse", "tests")

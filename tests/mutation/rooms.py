@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 # The modules that flattening is made of: what each part of a document becomes, and how.
 _FLATTEN = (
-    *("flatten", "resources", "elements", "shapes", "plain", "careful", "columns"),
-    *("portfolios", "venues", "amounts", "moments", "texts", "money", "notes", "counting"),
+    "pipelines/flatten/*.py",
+    "pipelines/records/*.py",
+    "pipelines/control_totals/reference.py",
 )
 
 
@@ -26,45 +27,48 @@ class Room:
 
 ROOMS = {
     "edge": Room(
-        ("pipelines/edge/*.py",),
-        ("tests/edge",),
+        ("pipelines/edge/*.py", "pipelines/edge/*/*.py"),
+        ("tests/pipelines/edge",),
         ("bomb_does_not_fill",),
         ("dripping", "silent", "queue_never_ages", "large"),
     ),
     "landing": Room(
-        ("pipelines/landing.py", "pipelines/proved.py"),
+        ("pipelines/landing/zone.py", "pipelines/landing/sealed_json.py"),
         (
-            "tests/pipelines/test_pipelines_kept_facts.py",
-            "tests/pipelines/test_pipelines_proved.py",
-            "tests/pipelines/test_pipelines_landing.py",
-            "tests/pipelines/test_pipelines_lake.py",
+            "tests/pipelines/landing/test_file_formats.py",
+            "tests/pipelines/landing/test_sealed_json.py",
+            "tests/pipelines/landing/test_zone.py",
+            "tests/pipelines/lake/test_placement.py",
         ),
     ),
     "snapshots": Room(
-        ("pipelines/snapshots.py",),
+        ("pipelines/landing/snapshots.py",),
         (
-            "tests/pipelines/test_pipelines_kept_facts.py",
-            "tests/pipelines/test_pipelines_landing.py",
-            "tests/pipelines/test_pipelines_guards.py",
-            "tests/pipelines/test_pipelines_lake.py",
+            "tests/pipelines/landing/test_file_formats.py",
+            "tests/pipelines/landing/test_zone.py",
+            "tests/pipelines/lake/test_guards.py",
+            "tests/pipelines/lake/test_placement.py",
         ),
     ),
     "flatten": Room(
-        tuple(f"pipelines/{name}.py" for name in _FLATTEN),
+        _FLATTEN,
         (
-            "tests/pipelines/test_pipelines_noted_facts.py",
-            "tests/pipelines/test_pipelines_flat_facts.py",
-            "tests/pipelines/test_pipelines_counted_facts.py",
-            "tests/pipelines/test_pipelines_texts.py",
-            "tests/pipelines/test_pipelines_hostile.py",
-            "tests/pipelines/test_pipelines_lake.py",
-            "tests/pipelines/test_pipelines_laws.py",
+            "tests/pipelines/records/test_issues.py",
+            "tests/pipelines/records/test_both_readers_agree.py",
+            "tests/pipelines/test_reference_count.py",
+            "tests/pipelines/records/test_amounts_and_timestamps.py",
+            "tests/pipelines/records/test_hostile.py",
+            "tests/pipelines/lake/test_placement.py",
+            "tests/pipelines/records/test_laws.py",
         ),
         slow=("test_pipelines_laws",),
     ),
     "database": Room(
-        ("warehouse/database.py", "warehouse/draft.py"),
-        ("tests/warehouse/test_database_notes.py", "tests/warehouse/test_database.py"),
+        ("warehouse/database/publish.py", "warehouse/database/work_copy.py"),
+        (
+            "tests/warehouse/database/test_build_record.py",
+            "tests/warehouse/database/test_publish.py",
+        ),
         slow=("every_date_answers", "reader_keeps_what", "damage_anywhere"),
     ),
 }

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from warehouse.layout import Layout
+from warehouse.storage.layout import Layout
 
 
 @pytest.fixture

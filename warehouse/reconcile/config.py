@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from warehouse.reconcile.amounts import EXACT, Decimals
-from warehouse.reconcile.refusals import NotReconciled
+from warehouse.reconcile.errors import NotReconciled
+from warehouse.reconcile.ledger.amounts import EXACT, Decimals
 
 FIELDS = ("portfolio", "asset", "venue", "account", "bucket")
 READ = (*FIELDS, "amount", "as_of")

@@ -1,86 +1,172 @@
-"""What the engine itself says of breaks: opened again, and known by another id.
+"""One reconciliation of one book: both sides read, matched and judged, and what came of it."""
 
-It says so of a day. A run that replaces one of the same day takes back what the engine had said of
-that day and decides anew; what people said stays.
-"""
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from decimal import Decimal
 
-from collections.abc import Callable, Iterator
-from datetime import date, datetime
+from duckdb import DuckDBPyConnection
 
-from warehouse.reconcile.annotations import ENGINE, FIELDS, OPEN, State, state
-from warehouse.reconcile.outcome import Outcome
-from warehouse.reconcile.store import Folder, Json, add_annotations, annotations, is_newest
+from warehouse.query.book import Source
+from warehouse.reconcile.breaks.assemble import (
+    MayOpen,
+    Prior,
+    known_before,
+    past_of,
+    tonight,
+    with_yesterday,
+)
+from warehouse.reconcile.breaks.causes import Case, suggested
+from warehouse.reconcile.breaks.identity import Break, identified, shown_names
+from warehouse.reconcile.comments.annotations import State
+from warehouse.reconcile.config import Config
+from warehouse.reconcile.ledger.amounts import plain
+from warehouse.reconcile.ledger.model import Ledger, Notice, counted
+from warehouse.reconcile.matching import join, key_resolution, levels, snapshot
+from warehouse.reconcile.matching.classify import OVER, Court, Judged, forgiven, judged
+from warehouse.reconcile.matching.join import Result
+from warehouse.reconcile.matching.key_resolution import Alias
+from warehouse.reconcile.matching.snapshot import Known, shown_asset
 
 
-def decided(folder: Folder, day: date) -> tuple[State, Callable[[str], bool]]:
-    """Return what people decided, and of which breaks a run of the day may say anything.
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run; every key stands in the table `compared` of the connection."""
 
-    The newest day may open any break again; an earlier one only says anew what it had said.
+    day: date
+    fields: tuple[str, ...]
+    counts: Mapping[Result, int]
+    breaks: tuple[Break, ...]
+    ids: Mapping[int, str]
+    episodes: Mapping[str, tuple[int, str]]
+    renamed: Mapping[str, str]
+    aliases: tuple[Alias, ...]
+    notices: tuple[Notice, ...]
+    digest: str
+    forgiven: tuple[tuple[str, str, str, str], ...] = ()
+
+
+def reconciled(
+    source: Source, ledger: Ledger, config: Config, known: Known, past: tuple[Prior, State, MayOpen]
+) -> Outcome:
+    """Hold a ledger against a book.
+
+    `past` is the result before, the annotations, and which breaks may be opened again where they
+    were settled: all of them on the newest day.
     """
-    said, force = state(folder, without=day), state(folder)
-    newest = is_newest(folder, day)
-    return said, lambda id_: newest or said.of(id_, "status") != force.of(id_, "status")
+    connection, fields = source.connection, ledger.fields
+    snapshot.side(source, fields)
+    taken = key_resolution.side(connection, ledger, known, config)
+    levels.assign(connection, ledger)
+    join.compare(connection, fields, taken.rejected)
+    per_asset, unnamed = key_resolution.tolerances(known, config)
+    rules = (replace(config, per_asset=per_asset), known.delivered, known.names["portfolio"])
+    court = Court(fields, *rules, taken.rejected, _totals(connection, rules[0]))
+    found = judged(join.odd(connection, fields), court)
+    join.settle(connection, {one.pair.no: one.result for one in found})
+    broken = [one for one in found if one.result.is_break]
+    prior, said = past[0], (*known.notices, *ledger.notices, *levels.notices(ledger))
+    keys = [one.pair.key for one in broken]
+    ids = identified(config.name, fields, keys)
+    before, notices = known_before(prior, fields, dict(zip(ids, keys, strict=True)))
+    cases = with_yesterday(
+        source,
+        fields,
+        [
+            Case(one, id_, past_of(before.get(id_)), _names(one, fields, known))
+            for one, id_ in zip(broken, ids, strict=True)
+        ],
+    )
+    episodes = {id_: (one[0], one[1]) for id_, one in (prior or {}).get("episodes", {}).items()}
+    causes = suggested(cases, fields)
+    then = (source.day, before, episodes, past)
+    made = [tonight(case, causes, (ledger, known, config), then) for case in cases]
+    episodes |= {one.id: (one.episode, one.ever_seen.isoformat()) for one in made}
+    digest = join.digest(connection, fields, [config.name, str(source.day), source.snapshot_id])
+    return Outcome(
+        source.day,
+        fields,
+        join.counts(connection),
+        tuple(sorted(made, key=_order)),
+        {one.pair.no: id_ for one, id_ in zip(broken, ids, strict=True)},
+        episodes,
+        {id_: one["id"] for id_, one in before.items() if one["id"] != id_},
+        taken.aliases,
+        (*said, *taken.notices, *unnamed, *notices, *_unjudged(found, court, known)),
+        digest,
+        tuple(_forgiven(found, court)),
+    )
 
 
-def keep(folder: Folder, outcome: Outcome, at: datetime) -> None:
-    """Keep what the engine says of the day of a run, in place of what it had said of it."""
-    before = _standing(folder, outcome.day)
-    old = [entry for file in before for entry in file["entries"] if not entry.get("is_restored")]
-    now = state(folder, without=outcome.day)
-    ids = None if is_newest(folder, outcome.day) else {entry["break_id"] for entry in old}
-    entries = [*_renamed(outcome, now, ids), *_opened(outcome, now)]
-    if entries == old:
-        return
-    restored = list(_restored(old, entries, (state(folder), now)))
-    about: Json = {"who": ENGINE, "at": at.isoformat(), "source": "", "sha256": "", "run_id": ""}
-    about |= {"base_revision": now.revision, "engine_day": outcome.day.isoformat()}
-    about |= {"replaces": [file["no"] for file in before]}
-    add_annotations(folder, about | {"entries": [*restored, *entries]})
+def _unjudged(found: Sequence[Judged], court: Court, known: Known) -> list[Notice]:
+    """Return what is said of keys that no verdict of their own decided."""
+    return [*_absent(found, known, court.fields), *_over(found, court)]
 
 
-def _standing(folder: Folder, day: date) -> list[Json]:
-    """Return what the engine said of a day and did not take back."""
-    files = list(annotations(folder))
-    undone = {number for file in files for number in file.get("replaces", ())}
+def _totals(connection: DuckDBPyConnection, config: Config) -> dict[str, Decimal]:
+    """Return the totals of the book by asset, where a setting may forgive a part of them."""
+    tolerant = (config.absolute, config.relative, *config.per_asset.values())
+    if config.ledger_rounding != "written" and not any(tolerant):
+        return {}
+    return join.totals_of_book(connection)
+
+
+def _forgiven(found: Sequence[Judged], court: Court) -> Iterator[tuple[str, str, str, str]]:
+    """Yield what tolerance forgave: the asset, how many keys, how much, and of how much."""
+    for asset, one in sorted(forgiven(found, court).items()):
+        share = f"{plain(one.total)} ({one.share:.2e} of it)"
+        yield shown_asset(asset), counted(one.keys, "key"), plain(one.amount), share
+    sums = forgiven(found, court).values()
+    if sums:
+        mean = sum((one.share for one in sums), Decimal(0)) / max(len(court.totals), 1)
+        keys = counted(sum(one.keys for one in sums), "key")
+        yield (
+            "all",
+            keys,
+            f"{mean:.2e}",
+            f"each of {counted(len(court.totals), 'asset')}, as a mean",
+        )
+
+
+def _over(found: Sequence[Judged], court: Court) -> Iterator[Notice]:
+    """Yield one notice where tolerance would have forgiven too much in sum."""
+    over = [one for one in found if one.rule.endswith(OVER)]
+    if over:
+        assets = ", ".join(sorted({shown_asset(court.asset(one)) for one in over})[:10])
+        words = f"tolerance would forgive too much in sum: {counted(len(over), 'key')} of {assets} "
+        words += "are breaks. More than `limit` of an asset, or than `limit_in_all` of all, is no "
+        words += "noise; other limits stand in recon.toml under [tolerance]"
+        yield Notice("high", words)
+
+
+def _names(one: Judged, fields: tuple[str, ...], known: Known) -> dict[str, str]:
+    return shown_names(fields, one.pair.key, known.shown, is_unmapped=one.pair.is_unmapped)
+
+
+def _order(one: Break) -> tuple[str, int, str, str]:
+    size = one.difference.lstrip("-")
+    return (one.names.get("asset", ""), -len(size.partition(".")[0]), _descending(size), one.id)
+
+
+def _descending(digits: str) -> str:
+    """A text that sorts the other way round, for digits of equal length."""
+    return digits.translate(str.maketrans("0123456789", "9876543210"))
+
+
+def _absent(found: Sequence[Judged], known: Known, fields: tuple[str, ...]) -> Sequence[Notice]:
+    """One notice for each portfolio that the API did not deliver, not one break for each key."""
+    keys: dict[str, int] = {}
+    for one in found:
+        if one.result is Result.NOT_DELIVERED:
+            portfolio = one.pair.key[fields.index("portfolio")]
+            keys[portfolio] = keys.get(portfolio, 0) + 1
     return [
-        file
-        for file in files
-        if file.get("engine_day") == day.isoformat() and file["no"] not in undone
+        Notice(
+            "high",
+            f"portfolio {known.shown['portfolio'].get(one, one)} was not delivered by the API: "
+            f"{counted(number, 'key')} of the ledger could not be compared",
+            "snapshot",
+            one,
+        )
+        for one, number in sorted(keys.items())
     ]
-
-
-def _renamed(outcome: Outcome, now: State, ids: set[str] | None) -> Iterator[Json]:
-    """Yield what was said under an id of before, where nobody said anything under that of now."""
-    for new, old in outcome.renamed.items():
-        if ids is None or new in ids:
-            for field in FIELDS:
-                if field in now.breaks.get(old, {}) and field not in now.breaks.get(new, {}):
-                    entry: Json = {"break_id": new, "field": field, "value": now.of(old, field)}
-                    yield entry | (_about(now, old) if field == "status" else {})
-
-
-def _about(now: State, id_: str) -> Json:
-    """Return whose word a status is, of which difference and when: all that it is judged by."""
-    said = now.breaks[id_]
-    about: Json = {"accepted": said["accepted"], "episode": int(said["episode"])}
-    return about | {"said_on": said["accepted_on"], "said_by": said["accepted_by"]}
-
-
-def _opened(outcome: Outcome, now: State) -> Iterator[Json]:
-    for broken in outcome.breaks:
-        is_opened = broken.status == OPEN != now.of(broken.id, "status")
-        if is_opened and broken.id not in outcome.renamed:
-            entry = {"break_id": broken.id, "field": "status", "value": OPEN, "note": broken.note}
-            yield entry | {"episode": broken.episode}
-
-
-def _restored(old: list[Json], new: list[Json], states: tuple[State, State]) -> Iterator[Json]:
-    """Yield what holds again where a word of the engine is taken back, for readers of the list."""
-    force, now = states
-    again = {(entry["break_id"], entry["field"]) for entry in new}
-    for entry in old:
-        id_, field = entry["break_id"], entry["field"]
-        if (id_, field) not in again and force.of(id_, field) != now.of(id_, field):
-            restored: Json = {"break_id": id_, "field": field, "value": now.of(id_, field)}
-            restored |= {"is_restored": True, "note": "taken back: the day was run again"}
-            yield restored | {"accepted": now.breaks.get(id_, {}).get("accepted", "")}

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
-from warehouse.report.drawing import (
+from warehouse.report.svg import (
     BAD,
     LINE,
     MAIN,
@@ -27,7 +27,7 @@ from warehouse.report.drawing import (
     svg,
     write,
 )
-from warehouse.report.words import printable
+from warehouse.report.wording import printable
 
 PITCH = 19.0
 _BAR = 11.0

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from markupsafe import Markup
 
-from warehouse.report.parts import Section, Table
+from warehouse.report.blocks import Section, Table
 
 ROWS = 8
 _MARKUP = "\\`*_{}[]()<>#+!|~&"

@@ -1,0 +1,47 @@
+"""How far long work is, told: a bar where somebody watches, now and then a line where it is read.
+
+Both are paced by the keeper's clock: a bar does not flicker, and a log of a long night has lines
+to show that it goes on, while that of a short one has none.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from assets.console.json_log import Tell
+from assets.nightbook import Nightbook
+from warehouse.progress import Progress, Say, silent
+
+GLIMPSE = timedelta(seconds=0.1)
+EVERY = timedelta(seconds=10)
+
+
+def saying(nightbook: Nightbook, tell: Tell | None, event: str, snapshot: str = "") -> Say:
+    """Whoever hears how far work is, one call at a time: a `Tally` sees to that in all threads.
+
+    A bar moves with each thing that is done, and ten times a second in between. A line is told
+    every ten seconds, as `event` of that snapshot where it is known.
+    """
+    if nightbook.watch is not None:
+        return _paced(nightbook, nightbook.watch, GLIMPSE, each=True)
+    if tell is None:
+        return silent
+
+    def line(progress: Progress) -> None:
+        tell(progress.words, event=event, snapshot=snapshot)
+
+    return _paced(nightbook, line, EVERY, each=False)
+
+
+def _paced(
+    nightbook: Nightbook, show: Callable[[Progress], None], pause: timedelta, *, each: bool
+) -> Say:
+    shown, next_at = (-1, ""), nightbook.now() + pause
+
+    def say(progress: Progress) -> None:
+        nonlocal shown, next_at
+        now, at = nightbook.now(), (progress.done, progress.things)
+        if now >= next_at or (each and at != shown):
+            shown, next_at = at, now + pause
+            show(progress)
+
+    return say

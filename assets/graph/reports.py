@@ -1,0 +1,149 @@
+"""What is told after publishing: the morning report, and the reconciliation where a ledger lies."""
+
+from datetime import date, datetime
+
+import dagster as dg
+
+from assets.console.version import program_version
+from assets.graph.log import telling
+from assets.graph.step_errors import failing_in_words
+from assets.graph.warehouse import WAREHOUSE
+from assets.nightbook import Nightbook
+from assets.publishing import publish
+from assets.runs.writer_lock import Writing
+from pipelines import night
+from pipelines.landing import snapshots
+from warehouse.reconcile import service
+from warehouse.reconcile.errors import Ambiguous, Late, NotReconciled
+from warehouse.report.build import ask_all, write
+
+REPORT = dg.AssetKey("report")
+RECONCILIATION = dg.AssetKey("reconciliation")
+TIES_OUT = "ledger_ties_out"
+
+
+def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
+    """The morning report: also of a held night, which is when it is needed most."""
+
+    @dg.asset(
+        key=REPORT,
+        deps=[WAREHOUSE],
+        partitions_def=partitions,
+        group_name="published",
+        kinds={"html"},
+        description="reports/latest.html: what happened last night, what changed, findings, "
+        "holdings, gaps and freshness, with the query behind every figure.",
+    )
+    def morning_report(
+        context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
+    ) -> dg.MaterializeResult:
+        settings, layout = nightbook.settings(), nightbook.layout
+        now = nightbook.now().astimezone(settings.timezone)
+        with failing_in_words(nightbook.layout.home):
+            night.landed_for(settings, now, date.fromisoformat(context.partition_key))
+            morning = ask_all(layout.database, now)
+            file = write(morning, layout.reports, program_version=program_version())
+        return dg.MaterializeResult(
+            metadata={
+                "report": dg.MetadataValue.md(morning.markdown),
+                "told as of": dg.MetadataValue.text(f"{now:%Y-%m-%d %H:%M}, of the newest night"),
+                "path": dg.MetadataValue.path(str(file)),
+                "bytes": dg.MetadataValue.int(file.stat().st_size),
+            }
+        )
+
+    return morning_report
+
+
+def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
+    """The book against the ledgers in the inbox; without one it says so and is content."""
+
+    @dg.asset(
+        key=RECONCILIATION,
+        deps=[WAREHOUSE],
+        partitions_def=partitions,
+        group_name="published",
+        kinds={"excel"},
+        check_specs=[
+            dg.AssetCheckSpec(
+                TIES_OUT,
+                asset=RECONCILIATION,
+                description="Every key of book and ledger matches, or its break is accepted.",
+            )
+        ],
+        description="The book against the ledgers in reconcile/inbox: matches, breaks, ages and "
+        "suggested causes, in a workbook. A ledger that is late is a notice, not a failure.",
+    )
+    def reconciliation(
+        context: dg.AssetExecutionContext,
+        nightbook: dg.ResourceParam[Nightbook],
+        writing: dg.ResourceParam[Writing],
+    ) -> dg.MaterializeResult:
+        layout, now = nightbook.layout, nightbook.now()
+        day = date.fromisoformat(context.partition_key)
+        tell = nightbook.tell or telling(context.log)
+        with failing_in_words(nightbook.layout.home):
+            night.landed_for(nightbook.settings(), now, day)
+            if day not in snapshots.books(snapshots.landed(layout)):
+                return _told(
+                    passed=False, words=f"{day} has no book, so there is nothing to hold against"
+                )
+            try:
+                writing.begin(nightbook, f"reconciling {day}", tell)
+                ran = _reconciled(nightbook, day, now)
+            except Late as error:
+                # The ledger of the day is still to come, on most nights: no alert, no success.
+                return _told(passed=False, words=str(error))
+            except (Ambiguous, NotReconciled) as error:
+                return _told(passed=False, words=str(error), severity=dg.AssetCheckSeverity.ERROR)
+        files = [str(file) for file in ran.files]
+        passed = ran.exit_code == service.TIED
+        # Files lie there and none could be read: that is no late ledger, it is one that is missed.
+        is_unread = not passed and not ran.run_id
+        severity = dg.AssetCheckSeverity.ERROR if is_unread else dg.AssetCheckSeverity.WARN
+        return _told(passed=passed, words=ran.words, files=files, severity=severity)
+
+    return reconciliation
+
+
+def _reconciled(nightbook: Nightbook, day: date, now: datetime) -> service.Ran:
+    layout = nightbook.layout
+    ran = service.run(
+        layout.database,
+        layout.home / "reconcile",
+        as_of=day,
+        program_version=program_version(),
+        now=now,
+    )
+    if ran.run_id:
+        # A second version of the night: the first, checked, is what was read here, and
+        # the book waits for no ledger (0.2 CPU s for what the breaks come to).
+        publish.refresh(nightbook)
+    return ran
+
+
+def _told(
+    *,
+    passed: bool,
+    words: str,
+    files: list[str] | None = None,
+    severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
+) -> dg.MaterializeResult:
+    """The result as the asset's metadata and its check: open breaks warn, no result is an error.
+
+    Neither fails the run: the book stands.
+    """
+    return dg.MaterializeResult(
+        metadata={
+            "result": dg.MetadataValue.text(words),
+            "files": dg.MetadataValue.json(files or []),
+        },
+        check_results=[
+            dg.AssetCheckResult(
+                check_name=TIES_OUT,
+                passed=passed,
+                severity=severity,
+                description=words,
+            )
+        ],
+    )

@@ -1,0 +1,58 @@
+"""When the book is taken: the nightly job, and the schedule that starts it."""
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+from assets.graph.log import configured
+from assets.home.demo import is_demo
+from assets.monitoring.dates import taken
+from assets.nightbook import Nightbook
+
+NIGHTLY = "nightly"
+LONGEST_RUN = 2 * 3600
+LOGGED = configured("INFO")
+
+
+def nightly_job() -> UnresolvedAssetJobDefinition:
+    """Everything, once, in one process: a step of its own process would cost seconds."""
+    return dg.define_asset_job(
+        NIGHTLY,
+        selection=dg.AssetSelection.all(),
+        executor_def=dg.in_process_executor,
+        tags={"dagster/max_runtime": str(LONGEST_RUN)},
+        config=LOGGED,
+        description="Take tonight's book: pull, land, flatten, judge, publish, tell.",
+    )
+
+
+def nightly_schedule(
+    nightbook: Nightbook, job: UnresolvedAssetJobDefinition
+) -> dg.ScheduleDefinition:
+    """`NIGHTBOOK_SCHEDULE` in `NIGHTBOOK_TIMEZONE`; running unless somebody turns it off.
+
+    A missed tick is not made up for: the API tells only what is held now. The later ticks of a
+    night take it where the earlier ones could not, and else do nothing.
+    """
+    settings = nightbook.settings()
+
+    @dg.schedule(
+        job=job,
+        cron_schedule=settings.schedule,
+        execution_timezone=str(settings.timezone),
+        default_status=dg.DefaultScheduleStatus.STOPPED
+        if is_demo(nightbook.layout)
+        else dg.DefaultScheduleStatus.RUNNING,
+        description="Takes the book of the date on which it ticks, unless that night is taken.",
+    )
+    def nightly_schedule(
+        context: dg.ScheduleEvaluationContext,
+    ) -> dg.RunRequest | dg.SkipReason:
+        tick = context.scheduled_execution_time.astimezone(settings.timezone)
+        if (snapshot := taken(nightbook, tick.date())) is not None:
+            words = f"The night is taken: {snapshot.snapshot_id} is {snapshot.state}."
+            return dg.SkipReason(words)
+        return dg.RunRequest(
+            run_key=tick.isoformat(), partition_key=tick.date().isoformat(), run_config=LOGGED
+        )
+
+    return nightly_schedule

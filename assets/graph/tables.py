@@ -1,0 +1,139 @@
+"""One asset per table of the book: its Parquet, with schema, lineage, counts and meaning.
+
+A step stages all its tables, whichever of them are asked for, and tells of those.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import date
+
+import dagster as dg
+
+from assets.console.progress import saying
+from assets.graph.log import telling
+from assets.graph.preview import preview
+from assets.graph.step_errors import failing_in_words
+from assets.nightbook import Nightbook
+from assets.runs.writer_lock import Writing
+from pipelines import night
+from pipelines.flatten.flatten import Part
+from pipelines.landing.zone import Manifest
+from warehouse.contract.book import BOOK
+from warehouse.contract.model import Table
+from warehouse.progress import Say
+from warehouse.storage.layout import Layout
+
+Stage = Callable[[Layout, Manifest, Say], Part]
+
+
+def key_of(table: Table) -> dg.AssetKey:
+    """The asset key of a table's Parquet."""
+    return dg.AssetKey(["lake", table.name])
+
+
+def table_assets(partitions: dg.DailyPartitionsDefinition) -> list[dg.AssetsDefinition]:
+    """Two steps: what comes of portfolios, and what comes of venues and their instruments."""
+    money = tuple(table for table in BOOK if table.resource == "portfolios")
+    places = tuple(table for table in BOOK if table.resource != "portfolios")
+    return [
+        _step("flatten_portfolios", money, night.stage_portfolios, partitions),
+        _step("flatten_venues", places, night.stage_venues, partitions),
+    ]
+
+
+def _step(
+    name: str, tables: tuple[Table, ...], stage: Stage, partitions: dg.DailyPartitionsDefinition
+) -> dg.AssetsDefinition:
+    @dg.multi_asset(
+        name=name,
+        specs=[_spec(table) for table in tables],
+        partitions_def=partitions,
+        can_subset=True,
+    )
+    def flatten(
+        context: dg.AssetExecutionContext,
+        nightbook: dg.ResourceParam[Nightbook],
+        writing: dg.ResourceParam[Writing],
+    ) -> Iterator[dg.MaterializeResult]:
+        day = date.fromisoformat(context.partition_key)
+        layout, tell = nightbook.layout, nightbook.tell or telling(context.log)
+        with failing_in_words(nightbook.layout.home):
+            writing.begin(nightbook, f"flattening {day}", tell)
+            manifest = night.landed_for(nightbook.settings(), nightbook.now(), day)
+            part = stage(
+                layout, manifest, saying(nightbook, tell, "flattening", manifest.snapshot_id)
+            )
+            shown = {
+                table: preview(layout.staged(table.name, manifest.snapshot_id)) for table in tables
+            }
+        counts = ", ".join(
+            f"{part['tables'][table.name]['rows']:,} {table.name}" for table in tables
+        )
+        tell(f"flattened {counts}", event="flattened", snapshot=manifest.snapshot_id)
+        for table in (table for table in tables if key_of(table) in context.selected_asset_keys):
+            about = _metadata(table, manifest, part)
+            path = layout.parquet(table.name, manifest.snapshot_date, manifest.snapshot_id)
+            about |= {
+                "file": dg.MetadataValue.path(str(path)),
+                "preview": dg.MetadataValue.md(shown[table]),
+            }
+            yield dg.MaterializeResult(asset_key=key_of(table), metadata=about)
+
+    return flatten
+
+
+def _spec(table: Table) -> dg.AssetSpec:
+    deps = {"portfolios": ["portfolios"], "venues": ["venues"]}
+    sources = deps.get(table.resource, ["venues", "instruments"])
+    return dg.AssetSpec(
+        key_of(table),
+        deps=[["landing", source] for source in sources],
+        description=table.meaning,
+        group_name="lake",
+        kinds={"parquet"},
+        metadata={
+            "dagster/table_name": f"lake.{table.name}",
+            "dagster/column_schema": column_schema(table),
+            "dagster/column_lineage": _lineage(table),
+            "key": ", ".join(table.key),
+        },
+    )
+
+
+def column_schema(table: Table) -> dg.TableSchema:
+    """The contract as Dagster shows it."""
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(
+                column.name,
+                column.kind.value,
+                description=column.meaning,
+                constraints=dg.TableColumnConstraints(nullable=column.nullable),
+            )
+            for column in table.columns
+        ]
+    )
+
+
+def _lineage(table: Table) -> dg.TableColumnLineage:
+    landed = dg.AssetKey(["landing", table.resource])
+    return dg.TableColumnLineage(
+        {
+            column.name: [dg.TableColumnDep(landed, column.source)]
+            for column in table.columns
+            if "." in column.source
+        }
+    )
+
+
+def _metadata(table: Table, manifest: Manifest, part: Part) -> dict[str, dg.MetadataValue]:
+    written = part["tables"][table.name]
+    inexact = [one for one in part["inexact"] if one["table_name"] == table.name]
+    return {
+        "dagster/row_count": dg.MetadataValue.int(written["rows"]),
+        "dagster/partition_row_count": dg.MetadataValue.int(written["rows"]),
+        "snapshot_id": dg.MetadataValue.text(manifest.snapshot_id),
+        "bytes": dg.MetadataValue.int(written["size"]),
+        "sha256": dg.MetadataValue.text(written["sha256"]),
+        "rejected records of this answer": dg.MetadataValue.int(len(part["rejects"])),
+        "values kept as text only": dg.MetadataValue.int(len(inexact)),
+    }

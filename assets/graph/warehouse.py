@@ -1,0 +1,132 @@
+"""The published things: the warehouse that analysts open, and the workbook that finance opens."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+
+import dagster as dg
+
+from assets.console.progress import saying
+from assets.console.version import program_version
+from assets.graph.log import telling
+from assets.graph.step_errors import failing_in_words
+from assets.graph.tables import key_of
+from assets.nightbook import Nightbook
+from assets.publishing import publish
+from assets.runs.writer_lock import Writing
+from pipelines import night
+from pipelines.landing import snapshots
+from warehouse.contract.book import BOOK
+from warehouse.export.export import export
+
+WAREHOUSE = dg.AssetKey("warehouse")
+WORKBOOK = dg.AssetKey("workbook")
+ACCEPTED = "night_is_accepted"
+
+
+def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
+    """The DuckDB file: judged, built aside, verified, swapped in."""
+
+    @dg.asset(
+        key=WAREHOUSE,
+        deps=[key_of(table) for table in BOOK],
+        partitions_def=partitions,
+        group_name="published",
+        kinds={"duckdb"},
+        check_specs=[
+            dg.AssetCheckSpec(
+                ACCEPTED,
+                asset=WAREHOUSE,
+                description="The night passed the guards (or a person accepted it) and is the "
+                "book. A held night leaves the last book in place: nightbook snapshots",
+            )
+        ],
+        metadata={"dagster/table_name": "nightbook.main"},
+        description="warehouse/current/nightbook.duckdb: the newest book under plain names, all "
+        "books in history, what nightbook knows of its nights in ops. Published whole or not at "
+        "all; readers are never locked out.",
+    )
+    def warehouse(
+        context: dg.AssetExecutionContext,
+        nightbook: dg.ResourceParam[Nightbook],
+        writing: dg.ResourceParam[Writing],
+    ) -> Iterator[dg.MaterializeResult]:
+        day = date.fromisoformat(context.partition_key)
+        tell = nightbook.tell or telling(context.log)
+        with failing_in_words(nightbook.layout.home):
+            writing.begin(nightbook, f"publishing {day}", tell)
+            manifest = night.landed_for(nightbook.settings(), nightbook.now(), day)
+            outcome = publish.judge_and_publish(replace(nightbook, tell=tell), manifest)
+        snapshot = outcome.snapshot
+        reasons = "; ".join(snapshot.decision.reasons) if snapshot.decision else ""
+        yield dg.MaterializeResult(
+            metadata=_metadata(outcome),
+            check_results=[
+                dg.AssetCheckResult(
+                    check_name=ACCEPTED,
+                    passed=snapshot.state == snapshots.ACCEPTED,
+                    severity=dg.AssetCheckSeverity.ERROR,
+                    description=reasons or snapshot.state,
+                    metadata={"snapshot_id": snapshot.snapshot_id, "state": snapshot.state},
+                )
+            ],
+        )
+
+    return warehouse
+
+
+def _metadata(outcome: publish.Outcome) -> dict[str, dg.MetadataValue]:
+    published = outcome.published
+    return {
+        "path": dg.MetadataValue.path(str(published.database)),
+        "version": dg.MetadataValue.text(published.version),
+        "snapshot_id": dg.MetadataValue.text(outcome.snapshot.snapshot_id),
+        "state": dg.MetadataValue.text(outcome.snapshot.state),
+        "dates loaded": dg.MetadataValue.int(len(published.loaded)),
+        "checks passed": dg.MetadataValue.int(sum(one.passed for one in published.checks)),
+        "checks failed": dg.MetadataValue.int(sum(not one.passed for one in published.checks)),
+        "bytes": dg.MetadataValue.int(published.database.stat().st_size),
+    }
+
+
+def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
+    """The positions workbook of the night."""
+
+    @dg.asset(
+        key=WORKBOOK,
+        deps=[WAREHOUSE],
+        partitions_def=partitions,
+        group_name="published",
+        kinds={"excel"},
+        description="Positions per account, holding, asset and venue for spreadsheets: a number "
+        "to read and the exact text beside each, totals that tie out, no formula from data.",
+    )
+    def workbook(
+        context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
+    ) -> dg.MaterializeResult:
+        layout, tell = nightbook.layout, nightbook.tell or telling(context.log)
+        day = date.fromisoformat(context.partition_key)
+        books = snapshots.books(snapshots.landed(layout))
+        if day not in books:
+            raise dg.Failure(
+                description=f"{day} has no book, so no workbook was written: see nightbook "
+                "snapshots. The workbooks of other nights stand.",
+                allow_retries=False,
+            )
+        with failing_in_words(nightbook.layout.home):
+            done = export(
+                layout.database,
+                layout.exports,
+                as_of=day,
+                formats=("xlsx",),
+                program_version=program_version(),
+                say=saying(nightbook, tell, "exporting"),
+            )
+        return dg.MaterializeResult(
+            metadata={
+                "path": dg.MetadataValue.path(str(done.files[0])),
+                "dagster/row_count": dg.MetadataValue.int(sum(done.rows.values())),
+            }
+        )
+
+    return workbook

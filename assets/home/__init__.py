@@ -1,0 +1,1 @@
+"""A home as a whole: demo, backup, restore."""

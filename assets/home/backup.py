@@ -1,0 +1,243 @@
+"""Backup of what cannot be made again: bodies, manifests, decisions, reconciliations.
+
+A backup is one tar file that ends with the SHA-256 of everything in it, so that a cut or changed
+one is refused. Lake, warehouse and exports are left out: `nightbook rebuild` makes them again.
+"""
+
+import hashlib
+import io
+import json
+import os
+import tarfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from pipelines.landing import night_folders
+from pipelines.maintenance import verify
+from warehouse.storage.layout import FILE_MODE, Layout, json_bytes, written_aside
+
+DIGESTS = "digests.json"
+LANDING, TOLD = "landing", "alerts/told.json"
+FOLDERS = (LANDING, "reconcile")
+FILES = (TOLD, "demo.json")
+LONGEST_LIST = 512 * 1024 * 1024
+CHUNK = 1024 * 1024
+NAMED = 3
+UNSUITED = (tarfile.TarError, ValueError, KeyError, AttributeError, TypeError, OSError, EOFError)
+
+
+class NotBackedUp(Exception):
+    """A backup was not written: what is in the way, and what to do."""
+
+    def __init__(self, found: str, advice: str) -> None:
+        super().__init__(
+            f"{found}. No backup was written, and one that was there stays as it was. {advice}"
+        )
+
+
+class NothingToKeep(NotBackedUp):
+    """A home has no night, so it is hardly the one that was meant."""
+
+    exit_code = 2
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(
+            f"{layout.home} holds no landed night, so there is nothing to keep",
+            "If that is not the home, name it: nightbook --home DIR backup FILE",
+        )
+
+
+class NoFile(NotBackedUp):
+    """What was given is no place for a backup."""
+
+    exit_code = 2
+
+    def __init__(self, found: str) -> None:
+        super().__init__(found, "Name another file: nightbook backup FILE")
+
+
+class NotWhole(Exception):
+    """A file is not a whole backup; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a backup holds: files and their bytes."""
+
+    files: int
+    byte_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hashed:
+    """A file that is read once: `digest` is of what was read."""
+
+    file: IO[bytes]
+    digest: Any = field(default_factory=hashlib.sha256)
+
+    def read(self, size: int = CHUNK, /) -> bytes:
+        """Read on, as files do."""
+        content = self.file.read(size)
+        self.digest.update(content)
+        return content
+
+
+def place_for(layout: Layout, text: str) -> Path:
+    """The file that a backup is to be; raises `NoFile` where a name is of none."""
+    if not text.strip():
+        raise NoFile(f"A backup is a file, and {text!r} is no name of one")
+    target = Path(text).resolve()
+    if target.is_dir():
+        raise NoFile(f"{target} is a folder, and a backup is one file")
+    if target.exists() and not target.is_file():
+        raise NoFile(f"{target} is no ordinary file, and a backup is one")
+    above = next(path for path in target.parents if path.exists())
+    if not above.is_dir():
+        raise NoFile(f"{above} is a file, so nothing can lie below it")
+    for name in FOLDERS:
+        if target.is_relative_to((layout.home / name).resolve()):
+            raise NoFile(f"{target} lies in {name}/, which is itself backed up")
+    return target
+
+
+def require_any(layout: Layout) -> None:
+    """Raise `NothingToKeep` where a home has nothing in it, before it is so much as locked."""
+    if not any(os.path.lexists(layout.home / name) for name in (*FOLDERS, *FILES)) and not (
+        layout.lake.exists() or layout.warehouse.exists()
+    ):
+        raise NothingToKeep(layout)
+
+
+def back_up(layout: Layout, target: Path) -> Kept:
+    """Write a backup, whole or not at all; the caller is the writer of the home.
+
+    It is read back before it takes the place of an older one. Raises `NothingToKeep` where no
+    night is landed, `NotBackedUp` where one is missing or cannot be read or written.
+    """
+    try:
+        paths = [path for name in (*FOLDERS, *FILES) for path in _files(layout.home / name)]
+        _require_nights(layout)
+        with written_aside(target) as file:
+            digests, size = _packed(layout, paths, file)
+            file.flush()
+            checked(file)
+    except NotWhole as error:
+        raise NotBackedUp(
+            f"What was written for {target} was read back, and it is not what it should be: "
+            f"{error}",
+            "That disk or its connection may be failing: write the backup to another one.",
+        ) from None
+    except OSError as error:
+        raise NotBackedUp(
+            f"The backup {target} came to a stop ({error})",
+            "See that every file of the home can be read, and that there is room for it.",
+        ) from None
+    return Kept(len(digests), size)
+
+
+def _require_nights(layout: Layout) -> None:
+    """See every night landed of which lake or warehouse tell, and one at least."""
+    gone = [str(one.night) for one in verify.unlanded(layout)]
+    if gone:
+        more = f" and {len(gone) - NAMED} more" if len(gone) > NAMED else ""
+        raise NotBackedUp(
+            f"Lake or warehouse tell of nights that {layout.landing} does not hold: "
+            f"{', '.join(gone[:NAMED])}{more}",
+            "See that the disk of that folder is there. If it is, restore what is gone from an "
+            "older backup: the API keeps no history.",
+        )
+    if next(night_folders.folders(layout), None) is None:
+        raise NothingToKeep(layout)
+
+
+def _files(place: Path) -> Iterator[Path]:
+    """Files to keep, in fixed order; what a dead run left half written is not one of them."""
+    if not os.path.lexists(place):
+        return
+    if not place.is_dir():
+        yield _file(place)
+        return
+    for folder, below, names in os.walk(place, onerror=_raise):
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        for name in below:
+            if Path(folder, name).is_symlink():
+                raise NotBackedUp(
+                    f"{Path(folder, name)} is a link to a folder, and what lies behind it would "
+                    "not be in the backup",
+                    "Move that folder to where the link is, or mount it there.",
+                )
+        yield from (_file(Path(folder, one)) for one in sorted(names) if not one.startswith("."))
+
+
+def _file(path: Path) -> Path:
+    """A file that can be kept: itself, or what a link to a file shows."""
+    if not path.is_file():
+        raise NotBackedUp(
+            f"{path} is no file that can be kept: perhaps a link that leads nowhere",
+            "Look at it, and move it away.",
+        )
+    return path
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _packed(layout: Layout, paths: Iterable[Path], file: IO[bytes]) -> tuple[dict[str, str], int]:
+    """Write files and the list of their digests; the digests are of what went in."""
+    digests: dict[str, str] = {}
+    size = 0
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        for path in paths:
+            entry = tarfile.TarInfo(path.relative_to(layout.home).as_posix())
+            with path.open("rb") as body:
+                found, hashed = os.fstat(body.fileno()), Hashed(body)
+                entry.size, entry.mtime = found.st_size, int(found.st_mtime)
+                entry.mode = FILE_MODE
+                tar.addfile(entry, hashed)
+            digests[entry.name] = hashed.digest.hexdigest()
+            size += entry.size
+        content = json_bytes(digests)
+        entry = tarfile.TarInfo(DIGESTS)
+        entry.size, entry.mode = len(content), FILE_MODE
+        tar.addfile(entry, io.BytesIO(content))
+    return digests, size
+
+
+def checked(file: IO[bytes]) -> dict[str, str]:
+    """The digests of an open backup, by name, each of them true; raises `NotWhole`."""
+    try:
+        file.seek(0)
+        with tarfile.open(fileobj=file) as tar:
+            members = {one.name: one for one in tar.getmembers()}
+            digests: dict[str, str] = json.loads(opened(tar, members[DIGESTS]).read(LONGEST_LIST))
+            if members.keys() != {*digests, DIGESTS}:
+                raise NotWhole("its list and its files differ")
+            for name, digest in digests.items():
+                if not _is_ours(name) or not members[name].isreg():
+                    raise NotWhole(f"{name[:80]!r} is no file that a backup has")
+                hashed = Hashed(opened(tar, members[name]))
+                while hashed.read():
+                    pass
+                if hashed.digest.hexdigest() != digest:
+                    raise NotWhole(f"{name} has changed")
+    except UNSUITED as error:
+        raise NotWhole(f"it cannot be read ({error})") from None
+    return digests
+
+
+def opened(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
+    """What an entry holds; raises `KeyError` where it is no file."""
+    body = tar.extractfile(entry)
+    if body is None:
+        raise KeyError(entry.name)
+    return body
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a name is one of the kept files, or stays below a kept folder."""
+    path = PurePosixPath(name)
+    is_below = any(path != PurePosixPath(one) and path.is_relative_to(one) for one in FOLDERS)
+    return (name in FILES or is_below) and ".." not in path.parts

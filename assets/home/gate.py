@@ -1,0 +1,77 @@
+"""Whether there is a home where a command looks, and whether it may be read, before it looks."""
+
+import errno
+import os
+from pathlib import Path
+
+from pipelines.landing.owner import require_owner
+from warehouse.storage.layout import Layout
+
+SHOWN = 3
+# Commands that begin a home, or look at none; all others are about one that is there.
+WITHOUT_HOME = {"api", "demo", "dev", "doctor", "install", "restore", "run", "sandbox"}
+# Commands that write into a home: whoever does not own it would lock its own user out.
+WRITING = {
+    "accept",
+    "demo",
+    "dev",
+    "export",
+    "prune",
+    "rebuild",
+    "reject",
+    "report",
+    "restore",
+    "run",
+}
+WRITING_STEPS = {"init", "run", "sign"}  # of a reconciliation
+
+
+class NoHome(Exception):
+    """There is no home where one was looked for."""
+
+    exit_code = 2
+
+    def __init__(self, layout: Layout, found: str, command: str) -> None:
+        super().__init__(
+            f"There is no home of nightbook at {layout.home}: {found}. Nothing was done. Name the "
+            f"one that is meant (nightbook --home DIR {command}, or NIGHTBOOK_HOME); nightbook run "
+            "begins a home with its first night, and nightbook demo shows how one looks."
+        )
+
+
+def require_place(layout: Layout, command: str, step: str = "") -> None:
+    """See the home that a command needs, and that it is ours where the command writes.
+
+    Raises as `require_home` and `require_owner` do.
+    """
+    if command not in WITHOUT_HOME:
+        require_home(layout, command)
+    if command in WRITING or step in WRITING_STEPS:
+        require_owner(layout, f"nightbook {command}")
+
+
+def require_home(layout: Layout, command: str) -> None:
+    """Raise `NoHome` where nothing of nightbook lies, and `PermissionError` where it is shut."""
+    home = layout.home
+    if not os.path.lexists(home):
+        raise NoHome(layout, "there is no such folder", command)
+    if not home.is_dir():
+        raise NoHome(layout, "that is no folder", command)
+    _require_open(home)
+    places = (layout.landing, layout.lake, layout.warehouse, layout.dagster)
+    if not any(os.path.lexists(place) for place in places):
+        names = sorted(path.name for path in home.iterdir() if not path.name.startswith("."))
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        listed = f"it holds {', '.join(names[:SHOWN])}{more}, and nothing that nightbook made"
+        raise NoHome(layout, listed if names else "that folder is empty", command)
+    for place in (*places[:3], layout.manifests, layout.database.parent):
+        if place.is_dir():
+            _require_open(place)
+
+
+def _require_open(folder: Path) -> None:
+    """Listing what may not be listed tells of nothing, which looks like a home without nights."""
+    if not os.access(
+        folder, os.R_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids
+    ):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))

@@ -1,0 +1,149 @@
+"""Restore: a backup into a home without nights. Killed at any moment, it can be done again."""
+
+import os
+import shutil
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from assets.home.backup import (
+    FILES,
+    FOLDERS,
+    LANDING,
+    TOLD,
+    Hashed,
+    Kept,
+    NotWhole,
+    checked,
+    opened,
+)
+from warehouse.storage.layout import (
+    Layout,
+    digest_of,
+    make_directory,
+    sync_directory,
+    written_aside,
+)
+
+# The nights come last: as long as they are not there, a restore that died can begin again.
+ORDER = (*FILES, *reversed(FOLDERS))
+
+
+class NotRestored(Exception):
+    """A backup is not as it was written, or its place is taken."""
+
+
+class NoBackup(NotRestored):
+    """What was named is no file."""
+
+    exit_code = 2
+
+
+def require_file(source: Path) -> None:
+    """Raise `NoBackup` where no ordinary file is, before a home is made or a pipe waited for."""
+    if source.is_file():
+        return
+    found = "is no ordinary file" if source.exists() else "is not there"
+    found = "is a folder" if source.is_dir() else found
+    raise NoBackup(
+        f"{source} {found}, and a backup is one file, which nightbook backup wrote. Nothing was "
+        "restored, and nothing was made. Name that file: nightbook --home NEW restore FILE"
+    )
+
+
+def restore(layout: Layout, source: Path) -> Kept:
+    """Put a backup into a home without nights; everything is checked before anything appears.
+
+    The caller is the writer of the home. Raises `NotRestored`.
+    """
+    aside = layout.work / "restore"
+    try:
+        with source.open("rb") as file:
+            digests = checked(file)
+            _require_nights(digests)
+            _require_free(layout, source, digests)
+            shutil.rmtree(aside, ignore_errors=True)
+            size = _unpacked(file, digests, aside)
+    except NotWhole as error:
+        raise NotRestored(
+            f"{source} is not a whole backup of nightbook: {error}. Nothing was restored. Take an "
+            "older backup, or copy this one again from where it is kept."
+        ) from None
+    except OSError as error:
+        raise NotRestored(
+            f"{source} could not be read, or not be unpacked in {layout.home} ({error}). Nothing "
+            "was restored. See that both can be used and have room, and restore it again."
+        ) from None
+    for name in ORDER:
+        _move(aside / name, layout.home / name)
+    shutil.rmtree(aside, ignore_errors=True)
+    return Kept(len(digests), size)
+
+
+def _require_nights(digests: Mapping[str, str]) -> None:
+    if not any(name.startswith(f"{LANDING}/") for name in digests):
+        raise NotWhole("no night is in it")
+
+
+def _require_free(layout: Layout, source: Path, digests: Mapping[str, str]) -> None:
+    for name in reversed(ORDER):
+        if not _is_free(layout, name, digests):
+            raise NotRestored(
+                f"{layout.home} already holds {name}, and a backup is not mixed with what is "
+                "there. Nothing was changed. Restore into an empty folder: nightbook --home DIR "
+                f"restore {source}. If this very restore was stopped while it made lake and "
+                "warehouse, that is all that is left to do: nightbook rebuild --from-landing"
+            )
+
+
+def _is_free(layout: Layout, name: str, digests: Mapping[str, str]) -> bool:
+    """Whether nothing is lost where a kept place is put.
+
+    Empty folders are nothing, and what was told before there was a night is told again. What is
+    the same was put there by a restore that died.
+    """
+    place = layout.home / name
+    if name == TOLD or not os.path.lexists(place):
+        return True
+    if place.is_symlink() or place.is_mount():
+        return False
+    found = [path for path in (place, *place.rglob("*")) if path.is_symlink() or not path.is_dir()]
+    if not found:
+        return True
+    if name == LANDING or not all(path.is_file() for path in found):
+        return False
+    wanted = {one: digests[one] for one in digests if one == name or one.startswith(f"{name}/")}
+    names = {path.relative_to(layout.home): path for path in found}
+    seen = {at: path for at, path in names.items() if not any(p.startswith(".") for p in at.parts)}
+    return {at.as_posix(): digest_of(path) for at, path in seen.items()} == wanted
+
+
+def _unpacked(file: IO[bytes], digests: Mapping[str, str], aside: Path) -> int:
+    """Write the files of a checked backup aside; how many bytes they are."""
+    size = 0
+    file.seek(0)
+    with tarfile.open(fileobj=file) as tar:
+        members = {one.name: one for one in tar.getmembers()}
+        for name, digest in digests.items():
+            hashed = Hashed(opened(tar, members[name]))
+            with written_aside(aside / name) as out:
+                shutil.copyfileobj(hashed, out)
+                size += out.tell()
+            if hashed.digest.hexdigest() != digest:
+                raise NotWhole(f"{name} changed while it was read")
+    return size
+
+
+def _move(source: Path, target: Path) -> None:
+    """Put one kept place where it belongs, unless an earlier restore already did."""
+    if not source.exists():
+        return
+    make_directory(target.parent)
+    if target.is_dir():
+        if any(not path.is_dir() for path in target.rglob("*")):
+            return
+        for folder, _, _ in os.walk(target, topdown=False):
+            Path(folder).rmdir()
+    source.rename(target)
+    sync_directory(target.parent)

@@ -1,0 +1,1 @@
+"""What an operator must hear of: conditions, alerts, metrics."""

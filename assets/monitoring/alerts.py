@@ -1,0 +1,256 @@
+"""Alerts: how an operator hears of something, once for its cause, by the first channel that lives.
+
+What there is to tell is found in `assets.monitoring.conditions`. Addresses hold tokens: they are
+shown nowhere, a channel is named by its place and its scheme.
+"""
+
+import contextlib
+import fcntl
+import json
+import logging
+import shlex
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from apprise import Apprise
+
+from assets.home.demo import is_demo
+from assets.nightbook import Nightbook
+from warehouse.storage.layout import Layout, make_directory, read_json, write_json
+
+REMEMBERED = 2000
+LONGEST = 1500
+OF_INTEREST = timedelta(days=7)
+MOST_KEPT = 100
+# How loud an alert is, in Apprise's words: channels show or route them apart.
+FAILURE, WARNING, INFO = "failure", "warning", "info"
+REMINDER = "reminder"
+A_DAY = timedelta(hours=23)  # less than 24: looks are some minutes apart, and hours of day drift
+# Address, title, body and kind; whether the channel took it.
+Send = Callable[[str, str, str, str], bool]
+# Names come from the wire: they must not call a room together or be read as markup.
+_TAME = str.maketrans({"<": "(", ">": ")", "@": "(at)", "`": "'", "*": "(star)"})
+
+# Apprise writes tokens to its log; `disabled` would not do, for Dagster enables every logger.
+logging.getLogger("apprise").addFilter(lambda _: False)
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One thing to tell: what it is about (told once), its numbers, where to look, what to type.
+
+    What `happened` (a run failed, say) is not found again by the next look: it is kept until a
+    channel took it. What `waits` for somebody is in a reminder a day until it is found no more.
+    """
+
+    cause: str
+    title: str
+    words: str
+    see: str
+    command: str
+    happened: bool = False
+    kind: str = WARNING
+    waits: bool = False
+
+    @property
+    def body(self) -> str:
+        """The message."""
+        return f"{tame(self.words)}\n\nSee: {self.see}\nType: {self.command}"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What went out, what did not because no channel took it, and which channels failed.
+
+    `dropped` was kept for a week, in which no channel took it, and is told no more.
+    """
+
+    sent: tuple[Alert, ...] = ()
+    unsent: tuple[Alert, ...] = ()
+    dead: tuple[str, ...] = ()
+    dropped: tuple[Alert, ...] = ()
+
+
+# What waits for a channel, by its cause: since when, and the alert.
+Waiting = dict[str, tuple[str, Alert]]
+
+
+def tame(words: str) -> str:
+    """Words that may hold names from the wire, as plain short text on printable lines."""
+    plain = "".join(one if one.isprintable() or one == "\n" else " " for one in words)
+    return plain.translate(_TAME)[:LONGEST]
+
+
+def command(layout: Layout, *words: str) -> str:
+    """What to type for this home, from any folder."""
+    beside = Path(sys.executable).with_name("nightbook")
+    program = str(beside) if beside.exists() else "nightbook"
+    return shlex.join([program, "--home", str(layout.home), *words])
+
+
+def by_apprise(address: str, title: str, body: str, kind: str = WARNING) -> bool:
+    """Send by one channel; whether it was taken. Nothing is raised: another channel may live."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its plugins import what Python will drop
+            channel = Apprise()
+            taken = channel.add(address) and channel.notify(body, title, kind, body_format="text")
+            return bool(taken)
+    except Exception:  # noqa: BLE001 - a plugin may raise anything, with its address in the words
+        return False
+
+
+def tell(nightbook: Nightbook, alerts: Sequence[Alert], send: Send = by_apprise) -> Told:
+    """Tell what was not told before; what no channel takes is tried again at the next look.
+
+    What happened is on disk before it is sent, for nobody would find it again.
+    """
+    addresses, layout, now = nightbook.settings().alerts, nightbook.layout, nightbook.now()
+    if not addresses or is_demo(layout):
+        return Told()
+    with _memory(layout) as known:
+        waiting, dropped = _waiting(layout, known, now)
+        fresh = {one.cause: one for one in alerts if one.cause not in {**known, **waiting}}
+        kept = waiting | _happened(fresh.values(), now)
+        _keep(layout, kept)
+        found = (*(_late(*one) for one in waiting.values()), *fresh.values())
+        told = deliver(addresses, (*found, *_reminder(alerts, known, now)), send)
+        sent = {one.cause for one in told.sent}
+        known.update(dict.fromkeys(sent, now.isoformat()))
+        _keep(layout, {cause: one for cause, one in kept.items() if cause not in sent})
+    return replace(told, dropped=dropped)
+
+
+def _reminder(
+    alerts: Iterable[Alert], known: Mapping[str, str], now: datetime
+) -> tuple[Alert, ...]:
+    """What was told a day ago or more and still waits, in one quiet message a day."""
+    due = [one for one in alerts if one.waits and _is_old(known.get(one.cause), now)]
+    if not due or (REMINDER in known and not _is_old(known[REMINDER], now)):
+        return ()
+    things = "1 thing still waits" if len(due) == 1 else f"{len(due)} things still wait"
+    lines = [f"{one.title}: {one.command}" for one in due]
+    return (
+        Alert(
+            REMINDER, f"{things} for you", "\n".join(lines), due[0].see, due[0].command, kind=INFO
+        ),
+    )
+
+
+def _is_old(when: str | None, now: datetime) -> bool:
+    """Whether something was told, and that a day ago or more."""
+    try:
+        return when is not None and now - datetime.fromisoformat(when) >= A_DAY
+    except (ValueError, TypeError):
+        return when is not None
+
+
+def keep(nightbook: Nightbook, alerts: Sequence[Alert]) -> None:
+    """Keep what happened for the next look, which tells it also if this process dies before."""
+    layout, now = nightbook.layout, nightbook.now()
+    if not alerts or not nightbook.settings().alerts or is_demo(layout):
+        return
+    with _memory(layout) as known:
+        waiting, _ = _waiting(layout, known, now)
+        new = [one for one in alerts if one.cause not in known]
+        _keep(layout, _happened(new, now) | waiting)
+
+
+def deliver(addresses: Sequence[str], alerts: Sequence[Alert], send: Send = by_apprise) -> Told:
+    """Each alert by the first channel that takes it; one that failed is not asked again."""
+    living, sent = list(enumerate(addresses, 1)), list[Alert]()
+    dead: list[str] = []
+    for alert in alerts:
+        while living:
+            _, address = living[0]
+            lost = f"\n\nNot reached: {', '.join(dead)}." if dead else ""
+            title = f"nightbook: {tame(alert.title)}"
+            if send(address, title, alert.body + lost, alert.kind):
+                sent.append(alert)
+                break
+            dead.append(_named(*living.pop(0)))
+    return Told(tuple(sent), tuple(alerts[len(sent) :]), tuple(dead))
+
+
+def _named(number: int, address: str) -> str:
+    return f"channel {number} ({address.partition('://')[0]})"
+
+
+def remembered(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> bool | None:
+    """Do something once for its cause: None where it was done before, else whether it went well."""
+    with _memory(layout) as known:
+        if cause in known:
+            return None
+        if done := act():
+            known[cause] = when
+        return done
+
+
+@contextlib.contextmanager
+def _memory(layout: Layout) -> Iterator[dict[str, str]]:
+    """What was told, by cause; one teller at a time, and kept when the `with` ends."""
+    folder = layout.home / "alerts"
+    make_directory(folder)
+    with (folder / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        known = _read(folder / "told.json")
+        before = dict(known)
+        yield known
+        if known != before:
+            newest = sorted(known.items(), key=lambda item: item[1])[-REMEMBERED:]
+            write_json(folder / "told.json", dict(newest))
+
+
+def _happened(alerts: Iterable[Alert], now: datetime) -> Waiting:
+    return {one.cause: (now.isoformat(), one) for one in alerts if one.happened}
+
+
+def _late(since: str, alert: Alert) -> Alert:
+    """A kept alert as it is told: with the time at which it was found."""
+    found = f"Found at {datetime.fromisoformat(since):%Y-%m-%d %H:%M} UTC."
+    return replace(alert, words=f"{found}\n{alert.words}")
+
+
+def _unsent(layout: Layout) -> Path:
+    return layout.home / "alerts" / "unsent.json"
+
+
+def _waiting(
+    layout: Layout, known: Mapping[str, str], now: datetime
+) -> tuple[Waiting, tuple[Alert, ...]]:
+    """What was kept and not told since, and what is older than anybody wants to hear of.
+
+    A file that cannot be read keeps nothing: it must not stop what is found today.
+    """
+    try:
+        entries = [(str(one.pop("since")), Alert(**one)) for one in read_json(_unsent(layout))]
+        young = {since for since, _ in entries if now - datetime.fromisoformat(since) < OF_INTEREST}
+    except (OSError, ValueError, TypeError, LookupError, AttributeError):
+        return {}, ()
+    untold = [(since, one) for since, one in entries if one.cause not in known]
+    waiting = {one.cause: (since, one) for since, one in untold if since in young}
+    return waiting, tuple(one for since, one in untold if since not in young)
+
+
+def _keep(layout: Layout, waiting: Waiting) -> None:
+    """Write what waits, whole or not at all; the file is there only while something does."""
+    path = _unsent(layout)
+    newest = sorted(waiting.values(), key=lambda one: one[0])[-MOST_KEPT:]
+    with contextlib.suppress(OSError):  # a full disk must not keep an alert from going out
+        if newest:
+            write_json(path, [{"since": since, **asdict(alert)} for since, alert in newest])
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> dict[str, str]:
+    """The memory; one that cannot be read is empty: twice told is better than never."""
+    try:
+        content = json.loads(path.read_bytes())
+        return {str(cause): str(when) for cause, when in content.items()}
+    except (OSError, ValueError, AttributeError):
+        return {}

@@ -1,0 +1,201 @@
+"""What is wrong with nights: held, not read, late, not finished, not published, gone.
+
+All of it is read from names, decisions and digests, so that one may look every few minutes: no
+body and no database is opened here.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime, timedelta
+
+from assets.monitoring.alerts import FAILURE, Alert, command
+from assets.monitoring.due import tick_of
+from assets.nightbook import Nightbook
+from assets.publishing import lost_decisions
+from pipelines.landing import snapshots
+from pipelines.landing.snapshots import Snapshot
+from pipelines.maintenance.verify import unlanded
+from pipelines.validation.cron import is_due
+from warehouse.storage.layout import Layout
+
+LOOK_BACK = timedelta(days=7)
+GRACE = timedelta(hours=1)
+SHOWN = 5
+
+
+def troubled(
+    nightbook: Nightbook, known: list[Snapshot], today: date, patience: timedelta
+) -> Iterator[Alert]:
+    """What is wrong with nights, until it is settled; a date not read, for a week: it stays so."""
+    layout, now = nightbook.layout, nightbook.now()
+    yield from _held(layout, known)
+    yield from _taken_back(layout, known, now - LOOK_BACK)
+    yield from _gaps(nightbook, known, today)
+    yield from _unfinished(nightbook, known, today)
+    yield from _unpublished(layout, known, now - patience)
+    yield from _gone(layout)
+
+
+def late(nightbook: Nightbook) -> Alert | None:
+    """Today's night, where it is long past its tick and nothing was landed."""
+    settings, layout, now = nightbook.settings(), nightbook.layout, nightbook.now()
+    today = now.astimezone(settings.timezone).date()
+    tick = tick_of(settings, today)
+    known = [one.snapshot_date for one in snapshots.landed(layout)]
+    if tick is None or not known or today in known:
+        return None
+    if now < tick + timedelta(seconds=settings.deadline) + GRACE:
+        return None
+    return Alert(
+        f"late:{today}",
+        f"no book of {today} yet",
+        f"It was due at {tick:%H:%M} ({settings.timezone}), and nothing was landed since: no run "
+        "has begun, or none got so far. Until midnight it can still be read.",
+        str(layout.home),
+        command(layout, "run"),
+        kind=FAILURE,
+    )
+
+
+def published(layout: Layout, known: list[Snapshot]) -> tuple[list[Snapshot], list[Snapshot]]:
+    """The books that the warehouse shows, and those that were accepted and never published."""
+    untold = lost_decisions.untold(layout, known)
+    books = list(snapshots.books(known).values())
+    missing = [one for one in books if one.snapshot_id in untold]
+    shown = [one for one in known if one.snapshot_id not in untold]
+    return list(snapshots.books(shown).values()), missing
+
+
+def unread(nightbook: Nightbook, known: list[Snapshot], today: date) -> list[date]:
+    """Planned dates after the first night that are over and were not read, oldest first."""
+    landed, settings = {one.snapshot_date for one in known}, nightbook.settings()
+    first = min(landed, default=today)
+    days = (first + timedelta(days=number) for number in range((today - first).days))
+    return [day for day in days if day not in landed and is_due(settings.schedule, day)]
+
+
+def _held(layout: Layout, known: list[Snapshot]) -> Iterator[Alert]:
+    books = snapshots.books(known)
+    for one in known:
+        if one.state != snapshots.HELD:
+            continue
+        before = [day for day in books if day <= one.snapshot_date]
+        stays = f"The book of {before[-1]} stays." if before else "There is no book yet."
+        reasons = one.decision.reasons if one.decision else ()
+        yield Alert(
+            f"held:{one.snapshot_id}",
+            f"the night of {one.snapshot_date} is held",
+            "\n".join((f"Snapshot {one.snapshot_id} waits for you. {stays}", *reasons)),
+            str(one.folder),
+            command(layout, "accept", one.snapshot_id) + "   (or reject)",
+            waits=True,
+        )
+
+
+def _taken_back(layout: Layout, known: list[Snapshot], since: datetime) -> Iterator[Alert]:
+    """Nights that were books and are none any more: whoever worked with one must hear of it."""
+    books = snapshots.books(known)
+    for one in known:
+        states = [decision.state for decision in one.decisions]
+        was_book = one.decision and states[-2:] == [snapshots.ACCEPTED, snapshots.REJECTED]
+        if one.decision is None or not was_book or _at(one.decision.at) < since:
+            continue
+        book = books.get(one.snapshot_date)
+        is_now = f"its book is {book.snapshot_id} again" if book else "it has no book: a gap"
+        files = "\n".join(one.decision.withdrawn)
+        yield Alert(
+            f"taken back:{one.snapshot_id}:{one.decision.at}",
+            f"the book of {one.snapshot_date} was taken back",
+            f"Snapshot {one.snapshot_id} was accepted, and was rejected by {one.decision.by}: "
+            f"{'; '.join(one.decision.reasons)}. Of that date, {is_now}. Made of it:"
+            f"\n{files or 'no file'}",
+            str(one.folder),
+            command(layout, "snapshots"),
+        )
+
+
+def _gaps(nightbook: Nightbook, known: list[Snapshot], today: date) -> Iterator[Alert]:
+    """Planned dates of the last week, after the first night, that are over and were not read."""
+    layout = nightbook.layout
+    for day in unread(nightbook, known, today):
+        if day >= today - LOOK_BACK:
+            yield Alert(
+                f"gap:{day}",
+                f"{day} was not read",
+                f"No snapshot of {day} was landed, and the API tells only what is held now: that "
+                "date stays a gap (ops.gaps).",
+                str(layout.landing),
+                command(layout, "status"),
+                kind=FAILURE,
+            )
+
+
+def _unfinished(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator[Alert]:
+    """Landed nights that nobody judged, when the run that landed them must be over."""
+    layout, now = nightbook.layout, nightbook.now()
+    patience = timedelta(seconds=nightbook.settings().deadline) + GRACE
+    for one in nights:
+        if one.state != snapshots.COMPLETE or now < _taken(one) + patience:
+            continue
+        day = one.snapshot_date
+        of = () if day == today else ("--date", str(day))
+        yield Alert(
+            f"unfinished:{one.snapshot_id}",
+            f"the night of {day} is landed and not judged",
+            f"Snapshot {one.snapshot_id} is no book: the run that landed it came to no end, or "
+            "what was decided is lost. Its bytes are here; the next run judges and publishes it.",
+            str(one.folder),
+            command(layout, "run", *of),
+            waits=True,
+        )
+
+
+def _unpublished(layout: Layout, known: list[Snapshot], before: datetime) -> Iterator[Alert]:
+    """Books accepted before a moment that the warehouse does not show, in one message."""
+    _, missing = published(layout, known)
+    old = [one for one in missing if one.decision and _at(one.decision.at) <= before]
+    if old:
+        yield Alert(
+            f"unpublished:{old[-1].snapshot_id}:{len(old)}",
+            f"{_days(one.snapshot_date for one in old)} accepted and not in the warehouse",
+            "Whoever opens the warehouse sees an older book. The run that accepted "
+            f"{old[-1].snapshot_id} did not get as far as publishing it; all is there to make it "
+            "of.",
+            str(layout.database),
+            command(layout, "rebuild"),
+            kind=FAILURE,
+            waits=True,
+        )
+
+
+def _gone(layout: Layout) -> Iterator[Alert]:
+    """Nights of which lake or warehouse tell and the landing zone does not, in one message."""
+    found = [one.night or "" for one in unlanded(layout)]
+    if found:
+        yield Alert(
+            f"gone:{found[-1]}:{len(found)}",
+            f"{_days(found)} gone from the landing zone",
+            "Lake or warehouse tell of them, and what was landed of them is not there. The API "
+            "keeps no history: restore them from a backup (nightbook --home NEW restore FILE).",
+            str(layout.landing),
+            command(layout, "verify"),
+            kind=FAILURE,
+            waits=True,
+        )
+
+
+def _taken(one: Snapshot) -> datetime:
+    """When a snapshot's pull began, as its id says."""
+    return datetime.strptime(one.snapshot_id, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+
+
+def _at(moment: str) -> datetime:
+    return datetime.fromisoformat(moment).astimezone(UTC)
+
+
+def _days(nights: Iterable[object]) -> str:
+    """Nights by name, the newest of many, with the verb."""
+    names = list(map(str, nights))
+    if len(names) == 1:
+        return f"the night {names[0]} is"
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{len(names)} nights ({', '.join(names[-SHOWN:])}{more}) are"

@@ -1,0 +1,64 @@
+"""What to say beside an answer from a book that is not of the last night that was due.
+
+Read by what must answer in well under a second: nothing of Dagster is imported here.
+"""
+
+from datetime import date, datetime, timedelta
+
+from assets.home.demo import is_demo
+from assets.nightbook import Nightbook
+from assets.publishing import lost_decisions
+from pipelines.landing import snapshots
+from pipelines.settings import Settings
+from pipelines.validation.cron import is_due, last_tick
+
+# A run may take its deadline and has an hour to publish, as for the alert of a late night.
+GRACE = timedelta(hours=1)
+WAITING = (snapshots.COMPLETE, snapshots.HELD, snapshots.ACCEPTED)
+
+
+def stale(nightbook: Nightbook) -> str:
+    """Of which date the newest book is and what became of the nights since; empty where none was.
+
+    A night that has no published book waits (it is landed, and not decided or not shown), or has
+    none (it was due and not read, or it was rejected).
+    """
+    layout, settings = nightbook.layout, nightbook.settings()
+    if is_demo(layout) or not layout.database.exists():
+        return ""
+    known = snapshots.landed(layout)
+    untold = lost_decisions.untold(layout, known)
+    shown = snapshots.books([one for one in known if one.snapshot_id not in untold])
+    if not shown:
+        return ""
+    newest = max(shown)
+    due = _due_since(settings, newest, nightbook.now())
+    later = [one for one in known if one.snapshot_date > newest and one.state in WAITING]
+    waiting = {one.snapshot_date for one in later}
+    missing = set(due) - waiting
+    if not waiting and not missing:
+        return ""
+    parts = [
+        _told(sorted(waiting), "waits for you", "wait for you"),
+        _told(sorted(missing), "has no book", "have no book"),
+    ]
+    since = "; ".join(filter(None, parts))
+    return f"The newest book is of {newest}: since then {since}. See: nightbook status"
+
+
+def _due_since(settings: Settings, newest: date, now: datetime) -> list[date]:
+    """Dates after the newest book whose night should be published by now."""
+    local = now.astimezone(settings.timezone)
+    over = datetime.combine(local.date(), last_tick(settings.schedule), settings.timezone)
+    is_over = local >= over + timedelta(seconds=settings.deadline) + GRACE
+    last = local.date() if is_over else local.date() - timedelta(days=1)
+    days = (newest + timedelta(days=number + 1) for number in range((last - newest).days))
+    return [day for day in days if is_due(settings.schedule, day)]
+
+
+def _told(days: list[date], singular: str, plural: str) -> str:
+    if not days:
+        return ""
+    if len(days) == 1:
+        return f"the night of {days[0]} {singular}"
+    return f"{len(days)} nights ({days[0]} to {days[-1]}) {plural}"

@@ -1,0 +1,107 @@
+"""Whether the schedule and the sensors are on: in Dagster anybody may turn them off with a click.
+
+Then no night begins and nobody is told, while everything that is there is as good as it was.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+from dagster._core.scheduler.instigation import InstigatorState
+
+from assets.home.demo import is_demo
+from assets.monitoring.alerts import FAILURE, Alert, command
+from assets.nightbook import Nightbook
+from assets.runs.instance import opened
+from warehouse.storage.layout import Layout
+
+SCHEDULE = "nightly_schedule"
+MEANING = {
+    SCHEDULE: "no night is taken by itself",
+    "night_failed": "a run that fails is told late, or never",
+    "night_succeeded": "after a good night the sign of life and the metrics come late, or never",
+    "watch": "a night that never began is told by nobody",
+}
+LOCATION = "assets.definitions"
+DAEMON = "SCHEDULER"
+FRESH = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """What somebody turned off, and when the daemon that starts nights was last seen, if ever.
+
+    `error` is why Dagster's record could not be read.
+    """
+
+    off: tuple[str, ...] = ()
+    seen: datetime | None = None
+    error: str = ""
+
+    def daemon(self, now: datetime) -> str:
+        """In words whether somebody is there to start a night."""
+        if self.seen is None:
+            return "if the daemon is up"
+        if now - self.seen <= FRESH:
+            return "the daemon is up"
+        return f"no daemon since {self.seen:%Y-%m-%d %H:%M} UTC"
+
+
+def switches(layout: Layout) -> Switches:
+    """How they stand in the record of a home; a home where Dagster never ran has none."""
+    if not (layout.dagster / "dagster.yaml").is_file():
+        return Switches()
+    try:
+        with opened(layout) as instance:
+            return switches_of(instance)
+    except Exception as error:  # noqa: BLE001 - a database may fail in many ways
+        return Switches(error=f"{type(error).__name__}: {error}".partition("\n")[0])
+
+
+def switches_of(instance: dg.DagsterInstance) -> Switches:
+    """How they stand in a record that is open: opening one costs a tenth of a second."""
+    states = _ours(instance.all_instigator_state())
+    beat = instance.get_daemon_heartbeats().get(DAEMON)
+    seen = datetime.fromtimestamp(beat.timestamp, UTC) if beat else None
+    return Switches(tuple(name for name in MEANING if name in states and not states[name]), seen)
+
+
+def _ours(states: Iterable[InstigatorState]) -> dict[str, bool]:
+    """Whether each is on; of a home that was loaded under two names, as nightbook loads it."""
+    found: dict[str, bool] = {}
+    for state in sorted(states, key=_is_of_units):
+        found[state.name] = state.is_running
+    return found
+
+
+def _is_of_units(state: InstigatorState) -> bool:
+    return state.origin.repository_origin.code_location_origin.location_name == LOCATION
+
+
+def turned_off(nightbook: Nightbook, known: Switches | None = None) -> Iterator[Alert]:
+    """An alert for each that is off, told again every day until it is on."""
+    layout = nightbook.layout
+    if is_demo(layout):
+        return
+    found = known or switches(layout)
+    today = nightbook.now().astimezone(nightbook.settings().timezone).date()
+    for name in found.off:
+        what = "schedule" if name == SCHEDULE else f"sensor {name}"
+        yield Alert(
+            f"off:{name}:{today}",
+            f"the {what} is off",
+            f"Somebody turned {name} off in Dagster, so {MEANING[name]}. Turn it on again under "
+            "Automation, in the page that nightbook dev (or the unit nightbook-web) shows.",
+            str(layout.dagster),
+            command(layout, "dev"),
+            kind=FAILURE,
+        )
+    if found.error:
+        yield Alert(
+            f"switches:{today}",
+            "Dagster's record of this home cannot be read",
+            f"So nobody knows whether the schedule is on: {found.error}",
+            str(layout.dagster),
+            command(layout, "doctor"),
+        )

@@ -1,0 +1,69 @@
+"""What every asset is given: where things lie, what time it is, who hears of progress.
+
+It holds no secret: settings are read from the environment when they are needed, so nothing of
+them can reach Dagster's configuration, its event log or a repr.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from assets.console.json_log import Tell
+from pipelines import settings
+from pipelines.settings import Settings
+from warehouse.progress import Say
+from warehouse.storage.layout import Layout
+
+HOME = "NIGHTBOOK_HOME"
+# Read before `--home` takes its place, for what is typed next begins without that.
+HOME_BEFORE = os.environ.get(HOME)
+
+
+def utc_now() -> datetime:
+    """This machine's time."""
+    return datetime.now(UTC)
+
+
+def process_environment() -> Mapping[str, str]:
+    """The variables of this process and of the `.env` beside it."""
+    return settings.environment(Path.cwd())
+
+
+def home_found() -> Path:
+    """The home that a command typed here without `--home` finds; raises `SettingsWrong`."""
+    given = {name: value for name, value in os.environ.items() if name != HOME}
+    before = {} if HOME_BEFORE is None else {HOME: HOME_BEFORE}
+    return settings.read(settings.environment(Path.cwd(), given | before), api=False).home
+
+
+@dataclass(frozen=True, slots=True)
+class Nightbook:
+    """The keeper of the book: `variables` give the settings, `now` the time in UTC.
+
+    `tell` is given one line whenever long work has got somewhere; None leaves it to Dagster's log.
+    `watch` is given how far it is, for a bar; without it lines are told
+    (`assets.console.progress`). `is_demo` lets invented nights into a home that is marked for them.
+    `pause` waits some seconds before a list that has lost portfolios is read a second time;
+    `connect` makes another client than the API's own, which is loaded only by what asks the API.
+    """
+
+    variables: Callable[[], Mapping[str, str]] = field(default=process_environment, repr=False)
+    now: Callable[[], datetime] = field(default=utc_now, repr=False)
+    tell: Tell | None = field(default=None, repr=False)
+    watch: Say | None = field(default=None, repr=False)
+    is_demo: bool = False
+    pause: Callable[[float], None] = field(default=time.sleep, repr=False)
+    connect: Callable[..., Any] | None = field(default=None, repr=False)
+
+    def settings(self, *, api: bool = False) -> Settings:
+        """The settings; raises `SettingsWrong` with every complaint at once."""
+        return settings.read(self.variables(), api=api)
+
+    @property
+    def layout(self) -> Layout:
+        """Where everything lies."""
+        return Layout(self.settings().home)

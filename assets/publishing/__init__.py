@@ -1,0 +1,1 @@
+"""Lake to warehouse, after a night or a decision."""

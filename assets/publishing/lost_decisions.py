@@ -1,0 +1,117 @@
+"""Decisions that were lost from the landing zone, given back from the published warehouse.
+
+A crash cannot lose one (it is on disk before anything is published of it), a person or a disk can.
+Without it a rejected night would be judged again as if nobody had looked at it.
+"""
+
+# ruff: noqa: S608 - ids are quoted by warehouse.contract.model.literal
+
+from datetime import UTC, datetime
+from typing import Any
+
+from pipelines.lake.reasons import Reason
+from pipelines.landing import snapshots
+from pipelines.landing.snapshots import Decision, Snapshot
+from warehouse.contract.model import literal
+from warehouse.database.versions import is_as_published
+from warehouse.query.read import QueryFailed
+from warehouse.query.read import run as ask
+from warehouse.storage.layout import DIGESTS, Layout, read_json
+
+
+def give_back(layout: Layout) -> tuple[str, ...]:
+    """Write the lost decisions again, each as it was last; says which, in sentences.
+
+    Only a warehouse that is as it was published is believed.
+    """
+    known = _published(layout)
+    lost = [
+        one
+        for one in snapshots.landed(layout)
+        if one.decision is None and known.get(one.snapshot_id) is not None
+    ]
+    if not lost or not is_as_published(layout, layout.database):
+        return ()
+    return tuple(filter(None, (_restored(layout, one) for one in lost)))
+
+
+def untold(layout: Layout, nights: list[Snapshot] | None = None) -> set[str]:
+    """Snapshots whose last decision the published warehouse does not tell of.
+
+    There are some after a command that died between deciding and publishing. `nights` are those
+    that were landed, where they were read already.
+    """
+    known = _published(layout)
+    return {
+        one.snapshot_id
+        for one in (snapshots.landed(layout) if nights is None else nights)
+        if one.decision and known.get(one.snapshot_id) != _moment(one.decision)
+    }
+
+
+def _moment(decision: Decision) -> str:
+    return datetime.fromisoformat(decision.at).astimezone(UTC).isoformat()
+
+
+def _published(layout: Layout) -> dict[str, Any]:
+    """When the published warehouse says that each snapshot was decided on; empty without one."""
+    try:
+        return dict(read_json(layout.database.with_name(DIGESTS))["decided"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return {}
+
+
+def _restored(layout: Layout, snapshot: Snapshot) -> str:
+    rows = ask(
+        layout.database,
+        "select state, decided_by, decided_at::varchar, reason from ops.snapshots "
+        f"where snapshot_id = {literal(snapshot.snapshot_id)} and decided_by is not null",
+    ).rows
+    if not rows:
+        return ""
+    state, by, at, reason = map(str, rows[0])
+    causes = _reasons(layout, snapshot, "reasons", "is_teachable, share, is_known")
+    taught = _reasons(layout, snapshot, "lessons", "true, share, false", "taken_back_at is null")
+    if state == snapshots.ACCEPTED and by != snapshots.GUARDS and causes:
+        # What it was held for, so that it still counts as a night that was.
+        held = tuple(cause.told for cause in causes)
+        snapshot = snapshots.decide(
+            snapshot,
+            snapshots.HELD,
+            by=snapshots.GUARDS,
+            at=datetime.fromisoformat(at),
+            reasons=held,
+            causes=causes,
+        )
+        causes = ()
+    snapshots.decide(
+        snapshot,
+        state,
+        by=by,
+        at=datetime.fromisoformat(at),
+        reasons=(reason,) if reason else (),
+        causes=causes,
+        teaches=taught if state == snapshots.ACCEPTED else (),
+    )
+    return (
+        f"the decision on snapshot {snapshot.snapshot_id} was lost from the landing zone; it is "
+        f"{state} again, by {by}, as the published warehouse says"
+    )
+
+
+def _reasons(
+    layout: Layout, snapshot: Snapshot, table: str, columns: str, where: str = "true"
+) -> tuple[Reason, ...]:
+    """The reasons of a snapshot as a published table of them has them."""
+    try:
+        rows = ask(
+            layout.database,
+            f"select reason_key, words, {columns} from ops.{table} "
+            f"where snapshot_id = {literal(snapshot.snapshot_id)} and {where} order by reason_key",
+        ).rows
+    except QueryFailed:  # published by a version that had none
+        return ()
+    return tuple(
+        Reason(str(key), str(words), bool(is_teachable), str(share), bool(is_known))
+        for key, words, is_teachable, share, is_known in rows
+    )

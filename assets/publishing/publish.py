@@ -1,0 +1,233 @@
+"""From the lake to the warehouse that people open: judged nights in, one new version out.
+
+No Dagster here: the nightly job, `accept`, `reject` and `rebuild` all publish this way.
+"""
+
+import shutil
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from assets.console.json_log import WARNING, Tell
+from assets.console.progress import saying
+from assets.console.version import program_version
+from assets.nightbook import Nightbook
+from assets.publishing import lost_decisions
+from pipelines import night
+from pipelines.lake import placement
+from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.reasons import Reason, shape_of
+from pipelines.landing import snapshots, zone
+from pipelines.landing.snapshots import Snapshot
+from pipelines.maintenance import verify
+from pipelines.maintenance.upgrade import is_behind, make, unmade, upgraded_from
+from warehouse.database import versions
+from warehouse.database.ddl import schema_version
+from warehouse.database.publish import Book, Contents, NotPublished, Published, publish
+from warehouse.query.read import run as ask
+from warehouse.reconcile.errors import NotReconciled
+from warehouse.reconcile.store.archive import Folder
+from warehouse.reconcile.store.ops_rows import Rows, rows
+from warehouse.storage.layout import Layout, sync_directory
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A judged snapshot, and the version of the warehouse that tells of it."""
+
+    snapshot: Snapshot
+    published: Published
+
+
+def refresh(nightbook: Nightbook, *, fresh: bool = False, known: Sealed | None = None) -> Published:
+    """Publish what the lake holds; a book that fails its checks is held, and the others appear.
+
+    The caller is the writer. With `fresh` the whole history is loaded again; `known` are the
+    manifests that were read already.
+    """
+    layout = nightbook.layout
+    known = known or Sealed(layout)
+    if bring_up(nightbook, nightbook.tell, known):
+        known = Sealed(layout)
+    while True:
+        shelf = placement.shelf(known)
+        books = tuple(Book(*book) for book in shelf.books)
+        now = nightbook.now()
+        try:
+            return publish(
+                layout,
+                Contents(
+                    books,
+                    shelf.nightly,
+                    shelf.snapshots,
+                    shelf.digests,
+                    _reconciled(layout),
+                    upgraded_from(layout),
+                    decided=shelf.decided,
+                ),
+                version=_version(layout, now),
+                built_at=now,
+                program_version=program_version(),
+                fresh=fresh,
+                say=saying(nightbook, nightbook.tell, "publishing"),
+            )
+        except NotPublished as refusal:
+            _hold(layout, refusal, now)
+
+
+def bring_up(nightbook: Nightbook, tell: Tell | None, known: Sealed) -> bool:
+    """Make again the judged nights that the lake lost or an older nightbook made; whether any.
+
+    `known` are the manifests as they are before; the caller is the writer. What was landed of a
+    night and is not whole is told: that date is not in the warehouse, and the others are.
+    """
+    nights = [one for one in unmade(known) if one.is_decided]
+    older = [one for one in nights if one.contract is not None]
+    if older and tell is not None:
+        words = (
+            f"an older nightbook made the lake of {len(older)} night{'s' * (len(older) > 1)} "
+            f"(contract {older[-1].contract}): made again from the landing zone"
+        )
+        tell(words, event="upgrading")
+    say = saying(nightbook, tell, "upgrading")
+    for error in make(nightbook.layout, nights, nightbook.now(), say):
+        if tell is None:
+            print(error, file=sys.stderr)
+        else:
+            tell(str(error), event="not made", level=WARNING)
+    return bool(nights)
+
+
+def _reconciled(layout: Layout) -> Rows | None:
+    """What the reconciliation keeps, or None where it cannot be read: that costs no night."""
+    try:
+        return rows(Folder(layout.home / "reconcile"))
+    except NotReconciled as error:
+        print(error, file=sys.stderr)
+        return None
+
+
+def _version(layout: Layout, now: datetime) -> str:
+    """A name that no version has: on a clock that stands, or runs back, the next microsecond."""
+    moment = now.astimezone(UTC)
+    while (layout.warehouse / "versions" / f"{moment:%Y%m%dT%H%M%S%fZ}").exists():
+        moment += timedelta(microseconds=1)
+    return f"{moment:%Y%m%dT%H%M%S%fZ}"
+
+
+def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
+    known = {one.snapshot_id: one for one in snapshots.landed(layout)}
+    books = {one.snapshot_id for one in snapshots.books(list(known.values())).values()}
+    to_hold = [known[one] for one in refusal.snapshots if one in books]
+    if not to_hold:
+        raise refusal
+    for snapshot in to_hold:
+        snapshots.decide(
+            snapshot,
+            snapshots.HELD,
+            by=snapshots.GUARDS,
+            at=now,
+            reasons=refusal.problems,
+            causes=tuple(Reason(f"check: {shape_of(one)}", one) for one in refusal.problems),
+        )
+    placement.settle(layout)
+
+
+def judge_and_publish(nightbook: Nightbook, manifest: zone.Manifest) -> Outcome:
+    """Judge a staged snapshot and publish, held or accepted: `ops` is brought up to date always."""
+    layout = nightbook.layout
+    lost_decisions.give_back(layout)
+    known = Sealed(layout)
+    night.judge(known, manifest, nightbook.now())
+    published = refresh(nightbook, known=known)
+    return Outcome(snapshots.find(layout, manifest.snapshot_id), published)
+
+
+def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
+    """Judge the landed nights that a dead run left, so that the next publish has them too.
+
+    `but` is the snapshot that the run itself goes on with. A left-over that cannot be read is told
+    and stays a gap: it must not cost another night.
+    """
+    layout = nightbook.layout
+    for words in lost_decisions.give_back(layout):
+        tell(words, event="restored")
+    known = Sealed(layout)
+    if is_behind(layout):
+        bring_up(nightbook, tell, known)
+        known = Sealed(layout)
+    for folder in night.left_over(layout):
+        if folder.name == but:
+            continue
+        try:
+            found = night.finish(known, folder, nightbook.now())
+        except Exception as error:  # noqa: BLE001 - whatever is the matter with it, tonight goes on
+            words = f"left over from a run that died, not made: snapshot {folder.name}: {error}"
+            tell(words, event="left over", level=WARNING, snapshot=folder.name)
+        else:
+            words = f"left over from a run that died: snapshot {folder.name} is {found.state}"
+            tell(words, event=found.state, snapshot=folder.name)
+
+
+def catch_up(nightbook: Nightbook) -> None:
+    """Publish anew where another nightbook made what people see: what is asked may not be in it."""
+    layout = nightbook.layout
+    if not layout.database.exists():
+        return
+    if ask(layout.database, "select schema_version from ops.build").rows != ((schema_version(),),):
+        refresh(nightbook)
+
+
+def remake(nightbook: Nightbook, *, and_publish: bool = True) -> bool:
+    """Make again what the lake has lost to a rebuild that died, and publish what was decided.
+
+    Whoever publishes without running a night does this first: what the lake does not hold would
+    vanish from the warehouse. Says whether something is still to be published.
+    """
+    layout = nightbook.layout
+    lost_decisions.give_back(layout)
+    known = Sealed(layout)
+    for folder in night.left_over(layout):
+        if snapshots.read(folder).decision is not None:
+            night.finish(known, folder, nightbook.now())
+    is_untold = bool(lost_decisions.untold(layout))
+    if is_untold and and_publish:
+        placement.settle(layout)
+        refresh(nightbook)
+        return False
+    return is_untold
+
+
+def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
+    """Make lake (with `from_landing`) and warehouse again; decisions stay as they were made.
+
+    Older versions that are damaged go: what `verify` names is mended by this.
+    """
+    layout = nightbook.layout
+    zone.sweep(layout)
+    lost_decisions.give_back(layout)
+    verify.require_landing(layout, bodies=from_landing)
+    if from_landing and layout.lake.exists():
+        _forget_lake(layout)
+    say = saying(nightbook, nightbook.tell, "rebuilding")
+    nights = unmade(known := Sealed(layout))
+    for error in make(layout, nights, nightbook.now(), say):
+        raise error
+    placement.settle(layout)
+    published = refresh(nightbook, fresh=True, known=None if nights else known)
+    for version in verify.damaged_versions(layout):
+        versions.remove(version)
+    return published
+
+
+def _forget_lake(layout: Layout) -> None:
+    """Remove the lake, manifests first.
+
+    A night without a manifest is made again by whatever runs next, so that a death on the way
+    leaves no night with a manifest and without its tables.
+    """
+    if layout.manifests.exists():
+        for manifest in layout.manifests.iterdir():
+            manifest.unlink()
+        sync_directory(layout.manifests)
+    shutil.rmtree(layout.lake)

@@ -1,0 +1,1 @@
+"""One run of the nightly job, and runs that died."""

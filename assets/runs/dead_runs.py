@@ -1,0 +1,90 @@
+"""Before the daemon: runs whose process is gone are closed, then the daemon takes this place.
+
+`python -m assets.runs.dead_runs COMMAND ...` is what the units start. Dagster leaves a run that
+died with its machine running for ever, and every later night would wait for it. The lock says that
+one daemon is up for a home; it goes with the process that holds it.
+"""
+
+import contextlib
+import fcntl
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+
+from assets.console.endings import told
+from assets.graph.run_alerts import death
+from assets.graph.sensors import look
+from assets.monitoring.alerts import tell
+from assets.monitoring.night_conditions import late
+from assets.nightbook import Nightbook
+from assets.runs import records
+from assets.runs.instance import UMASK, close_dead_runs, opened
+from assets.runs.records import RecordAway, reaching
+from pipelines.landing.owner import require_owner
+from warehouse.storage.layout import FILE_MODE, Layout, make_directory
+
+BAD_INPUT = 2
+
+
+class DaemonUp(Exception):
+    """Another daemon is up for this home, so no run of it may be closed."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(
+            f"Dagster is already up for {layout.home}: one daemon is enough for a home, and its "
+            "runs are alive. Nothing was closed or started. Stop the other one first "
+            "(systemctl stop nightbook-daemon, or Ctrl-C in nightbook dev)."
+        )
+
+
+def reap(nightbook: Nightbook) -> int:
+    """Close dead runs and tell of them; the lock's descriptor, which a daemon goes on holding."""
+    layout = nightbook.layout
+    require_owner(layout, "the daemon")
+    make_directory(layout.dagster)
+    descriptor = os.open(layout.dagster / "daemon.lock", os.O_RDWR | os.O_CREAT, FILE_MODE)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise DaemonUp(layout) from None
+    with reaching(layout), opened(layout) as instance:
+        dead = close_dead_runs(layout, instance, launched=True)
+        records.give(layout, instance)
+        alerts = [one for run in dead if (one := death(nightbook, instance, run))]
+    # Here and not by the sensor alone: a sensor that never ticked before sees only what is new.
+    with contextlib.suppress(OSError):  # a full disk must not keep the daemon down
+        tell(nightbook, alerts)
+    os.set_inheritable(descriptor, True)
+    return descriptor
+
+
+def _tell(nightbook: Nightbook, away: RecordAway) -> None:
+    """Tell what no sensor can while the record is away: this process is all there is to tell.
+
+    Its supervisor starts it again every few seconds, so a night that is late is told too.
+    """
+    alerts = [records.away(nightbook, away.why, is_taken=False)]
+    alerts += filter(None, [late(nightbook)])
+    look(nightbook, partial(print, file=sys.stderr), alerts)
+
+
+def main(words: Sequence[str]) -> int:
+    """Reap, then become the command; with no command only reap."""
+    try:
+        descriptor = reap(Nightbook())
+    except RecordAway as away:
+        _tell(Nightbook(), away)
+        return told(away, Nightbook())
+    except Exception as error:  # noqa: BLE001 - said in one paragraph, as the command line does
+        return told(error, Nightbook())
+    if words:
+        os.umask(UMASK)  # for what Dagster writes from now on
+        os.execvp(words[0], list(words))  # noqa: S606 - no shell is wanted, the unit names it
+    os.close(descriptor)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

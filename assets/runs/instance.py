@@ -1,0 +1,129 @@
+"""The Dagster instance of a home, and which of its runs are alive.
+
+A run of the command line holds a lock while it lasts, and a run of a daemon lasts no longer than
+the daemon: so a run that nothing holds is dead, whatever Dagster's record says of it.
+"""
+
+import contextlib
+import fcntl
+import logging
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+
+import dagster as dg
+from dagster._core.instance.ref import InstanceRef
+
+from warehouse.storage.layout import DIRECTORY_MODE, FILE_MODE, Layout, make_directory
+
+PROCESS = "nightbook/process"
+UMASK = 0o777 & ~DIRECTORY_MODE
+UNFINISHED = [
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+DIED = "The process of this run is gone: it was stopped, or the machine was."
+
+
+def make_instance(layout: Layout) -> Path:
+    """`DAGSTER_HOME` of a home, with its configuration when there is none yet."""
+    make_directory(layout.dagster)
+    configuration = layout.dagster / "dagster.yaml"
+    if not configuration.exists():
+        shipped = files("assets") / "deploy" / "dagster.yaml"
+        shutil.copyfile(str(shipped), configuration)
+    os.environ["DAGSTER_HOME"] = str(layout.dagster)
+    return layout.dagster
+
+
+@contextlib.contextmanager
+def opened(
+    layout: Layout, settings: Mapping[str, object] | None = None
+) -> Iterator[dg.DagsterInstance]:
+    """The instance of a home, without Dagster's own chatter; `settings` go before its file's."""
+    # Dagster makes its files as the umask has it, and they say what a night was made of.
+    before = os.umask(UMASK)
+    try:
+        with _opened(layout, settings) as instance:
+            yield instance
+    finally:
+        os.umask(before)
+
+
+@contextlib.contextmanager
+def _opened(layout: Layout, settings: Mapping[str, object] | None) -> Iterator[dg.DagsterInstance]:
+    home = make_instance(layout)
+    with quiet():
+        reference = InstanceRef.from_dir(str(home), overrides=settings)
+        with dg.DagsterInstance.from_ref(reference) as instance:
+            yield instance
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep Dagster from chatting."""
+    logging.getLogger("dagster").setLevel(logging.CRITICAL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextlib.contextmanager
+def alive(layout: Layout) -> Iterator[str]:
+    """The name of a lock that this process holds while the `with` lasts: the tag of its runs.
+
+    A process number would not do: another process gets it, and another container has its own.
+    """
+    place = layout.dagster / "alive"
+    make_directory(place)
+    descriptor, name = tempfile.mkstemp(dir=place)
+    os.fchmod(descriptor, FILE_MODE)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield Path(name).name
+    finally:
+        Path(name).unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def close_dead_runs(
+    layout: Layout, instance: dg.DagsterInstance, *, launched: bool
+) -> list[dg.DagsterRun]:
+    """Let dead runs be failed runs, and return them: Dagster leaves them running for ever.
+
+    With `launched` also those that a daemon started; then no daemon may be up.
+    """
+    dead = [
+        run
+        for run in instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))
+        if (launched if (name := run.tags.get(PROCESS)) is None else not _is_held(layout, name))
+    ]
+    for run in dead:
+        instance.report_run_failed(run, DIED)
+        if name := run.tags.get(PROCESS):
+            _lock(layout, name).unlink(missing_ok=True)
+    return dead
+
+
+def _lock(layout: Layout, name: str) -> Path:
+    return layout.dagster / "alive" / Path(name).name
+
+
+def _is_held(layout: Layout, name: str) -> bool:
+    """Whether a process holds the lock of that name."""
+    try:
+        descriptor = os.open(_lock(layout, name), os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -1,0 +1,175 @@
+"""One run of the nightly job in this process, recorded in Dagster as those of the daemon are."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import date
+
+import dagster as dg
+from dagster._core.errors import DagsterExecutionInterruptedError
+
+from assets.console.json_log import WARNING
+from assets.definitions import assemble
+from assets.graph.log import configured
+from assets.graph.run_alerts import TICK, death, failed, unreconciled
+from assets.graph.schedule import NIGHTLY
+from assets.graph.step_errors import said
+from assets.graph.warehouse import WAREHOUSE
+from assets.monitoring.alerts import Alert, keep
+from assets.monitoring.switches import Switches, switches_of
+from assets.nightbook import Nightbook
+from assets.runs import records
+from assets.runs.instance import PROCESS, alive, close_dead_runs, opened
+from assets.runs.records import RecordAway, in_memory, is_away, reaching
+from assets.runs.writer_lock import Writing
+
+SILENT = configured("CRITICAL")
+# What the steps print goes to whoever typed the command. Dagster would copy it by four processes a
+# step, which shout when a person presses Ctrl-C.
+NOT_CAPTURED = {
+    "compute_logs": {
+        "module": "dagster._core.storage.noop_compute_log_manager",
+        "class": "NoOpComputeLogManager",
+    }
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a run ended.
+
+    `is_judged` tells whether the night got as far as the guards; `failures` are what the failed
+    steps said, `trace` is where the first of them failed that did not expect to. `alerts` are what
+    an operator is to hear of this run, and of earlier ones that it found dead. `switches` is how
+    the schedule and the sensors stood in the record.
+    """
+
+    success: bool
+    is_judged: bool
+    failures: tuple[str, ...]
+    trace: str
+    run_id: str
+    alerts: tuple[Alert, ...] = ()
+    switches: Switches | None = None
+
+
+def run_night(
+    nightbook: Nightbook, day: date, run_id: str | None = None, *, is_tick: bool = False
+) -> Ran:
+    """The nightly job for one date, here, recorded in Dagster, under an id where one is given.
+
+    Where Dagster's record cannot be reached, or is lost on the way, the night is taken without it.
+    `is_tick` tells that cron began it, as the schedule would have.
+    """
+    tags = {TICK: "cron"} if is_tick else {}
+    try:
+        return _recorded(nightbook, day, run_id, tags)
+    except RecordAway as away:
+        return _unrecorded(nightbook, day, away, tags)
+
+
+def _recorded(nightbook: Nightbook, day: date, run_id: str | None, tags: dict[str, str]) -> Ran:
+    layout = nightbook.layout
+    with contextlib.ExitStack() as stack:
+        with reaching(layout):
+            instance = stack.enter_context(opened(layout, NOT_CAPTURED))
+            dead = close_dead_runs(layout, instance, launched=False)
+            records.give(layout, instance)
+        name = stack.enter_context(alive(layout))
+        deaths = [one for run in dead if (one := death(nightbook, instance, run))]
+        keep(nightbook, deaths)  # they are closed now: if this run dies too, none finds them again
+        try:
+            result = _executed(nightbook, day, instance, run_id, tags | {PROCESS: name})
+        except Exception as error:
+            if is_away(error):
+                raise RecordAway(layout, error) from error
+            raise
+        return replace(_ran(nightbook, result, deaths), switches=_switches(instance))
+
+
+def _switches(instance: dg.DagsterInstance) -> Switches | None:
+    """Return how the switches stand; None where that cannot be read: the next look says why."""
+    with contextlib.suppress(Exception):
+        return switches_of(instance)
+    return None
+
+
+def _unrecorded(nightbook: Nightbook, day: date, away: RecordAway, tags: dict[str, str]) -> Ran:
+    """The same job, with a record that is kept in memory; what it made is recorded later."""
+    if nightbook.tell is not None:
+        words = f"Dagster's record cannot be reached ({away.why}): the night is taken without it"
+        nightbook.tell(words, event="unrecorded", level=WARNING)
+    Writing.end_all()
+    with in_memory() as instance:
+        result = _executed(nightbook, day, instance, None, tags)
+        with contextlib.suppress(OSError):  # a full disk is told by the steps
+            records.keep(nightbook.layout, day.isoformat(), result)
+        told = records.away(nightbook, away.why, is_taken=result.success)
+        return _ran(nightbook, result, [told])
+
+
+def _executed(
+    nightbook: Nightbook,
+    day: date,
+    instance: dg.DagsterInstance,
+    run_id: str | None,
+    tags: dict[str, str],
+) -> dg.ExecuteInProcessResult:
+    job = assemble(nightbook).resolve_job_def(NIGHTLY)
+    return job.execute_in_process(
+        partition_key=day.isoformat(),
+        instance=instance,
+        raise_on_error=False,
+        run_config=SILENT,
+        tags=tags,
+        run_id=run_id,
+    )
+
+
+def _ran(nightbook: Nightbook, result: dg.ExecuteInProcessResult, alerts: list[Alert]) -> Ran:
+    alerts = [*alerts, *_alerts(nightbook, result)]
+    if any(map(_is_interrupted, result.all_events)):
+        raise KeyboardInterrupt
+    failures = list(_failures(result))
+    return Ran(
+        result.success,
+        any(e.is_step_success and e.step_key == WAREHOUSE.path[0] for e in result.all_events),
+        tuple(dict.fromkeys(words for words, _ in failures)),
+        next((trace for _, trace in failures if trace), ""),
+        result.run_id,
+        tuple(alerts),
+    )
+
+
+def _alerts(nightbook: Nightbook, result: dg.ExecuteInProcessResult) -> Iterator[Alert]:
+    """What a sensor would tell of the same run, in the same words, so that it is told once."""
+    if not result.success:
+        events = [event for event in result.all_events if event.is_step_failure]
+        if alert := failed(nightbook, result.dagster_run, events, ""):
+            yield alert
+    yield from unreconciled(nightbook, result.dagster_run, result.all_events)
+
+
+def _is_interrupted(event: dg.DagsterEvent) -> bool:
+    """Whether a step ended because a person stopped it: Dagster makes a failure of Ctrl-C."""
+    error = event.step_failure_data.error if event.is_step_failure else None
+    kinds = {error.cls_name, error.cause.cls_name if error.cause else None} if error else set()
+    return DagsterExecutionInterruptedError.__name__ in kinds
+
+
+def _failures(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, str]]:
+    """What each failed step said; for one that did not expect to fail, with the trace."""
+    for event in result.all_events:
+        if not event.is_step_failure:
+            continue
+        failure = event.step_failure_data
+        if failure.user_failure_data is not None and failure.user_failure_data.description:
+            yield said(event), ""
+        elif failure.error is not None:
+            error = failure.error.cause or failure.error
+            words = (
+                f"The step {event.step_key} stopped at something it did not expect "
+                f"({error.message.strip()}). The last published warehouse stands. The whole "
+                f"trace: nightbook --debug run, or run {result.run_id} in nightbook dev."
+            )
+            yield words, failure.error.to_string()

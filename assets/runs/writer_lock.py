@@ -1,0 +1,91 @@
+"""The writer's lock for whoever changes a home: a person's command waits a little, a night long."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import ClassVar, Self
+
+import dagster as dg
+
+from assets.console.json_log import Tell
+from assets.nightbook import Nightbook
+from pipelines.landing.lock import Held, Patience, the_writer
+from warehouse.storage.layout import Layout
+from warehouse.text import printable_lines
+
+A_LITTLE = 10.0
+
+
+@contextlib.contextmanager
+def writing(
+    nightbook: Nightbook, doing: str, say: Callable[[str], object] | None = None
+) -> Iterator[None]:
+    """Be the only writer for one command, which waits some seconds and says for whom.
+
+    Raises `WriterBusy` then, having changed nothing.
+    """
+    patience = Patience(A_LITTLE, nightbook.pause, say or _on_errors)
+    with the_writer(nightbook.layout, doing, nightbook.now(), patience):
+        yield
+
+
+def _on_errors(words: str) -> None:
+    print(printable_lines(words), file=sys.stderr, flush=True)
+
+
+class Writing:
+    """The writer's lock of one run: taken by its first step that writes, held until it ends.
+
+    Between two steps nobody else gets it, so that no night is landed and flattened and then left
+    because a backup began. A run whose steps are processes of their own (no shipped one is) can
+    hold it for a step at a time only: each then waits for itself.
+    """
+
+    _living: ClassVar[set["Writing"]] = set()
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self._held: dict[Layout, Held] = {}
+
+    def __enter__(self) -> Self:
+        self._living.add(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
+
+    def begin(self, nightbook: Nightbook, doing: str, tell: Tell) -> None:
+        """Be the only writer from now on; waits for others as long as a pull may take.
+
+        Raises `WriterBusy` when that time is over.
+        """
+        layout = nightbook.layout
+        if layout in self._held:
+            self._held[layout].note(doing)
+            return
+        patience = Patience(
+            nightbook.settings().deadline,
+            nightbook.pause,
+            lambda words: tell(words, event="waiting"),
+        )
+        lock = the_writer(layout, doing, nightbook.now(), patience)
+        self._held[layout] = self._stack.enter_context(lock)
+
+    def end(self) -> None:
+        """Let others write."""
+        self._living.discard(self)
+        self._held.clear()
+        self._stack.close()
+
+    @classmethod
+    def end_all(cls) -> None:
+        """Let go of what a run holds that was broken off: Dagster may not have ended it yet."""
+        for one in list(cls._living):
+            one.end()
+
+
+@dg.resource(description="The writer's lock of a run, held from its first writing step to its end.")
+def writing_resource(_context: dg.InitResourceContext) -> Iterator[Writing]:
+    """One for each run that goes on in one process."""
+    with Writing() as held:
+        yield held

@@ -1,0 +1,1 @@
+"""Rows and sums counted twice by separate routes."""

@@ -1,0 +1,155 @@
+"""Counting landed records one by one with care: only what the contract lets become a row counts.
+
+This is plain JSON and shares no code with the readers but the bound of depth. A number is nothing
+(no field is one), and an object with a repeated key is nothing. Of a balance every text counts that
+turns out to be an amount, wherever it stands: what the document knows of it is not asked.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import msgspec
+
+from pipelines.records.nesting import is_too_deep
+
+Raw = msgspec.Raw
+
+
+class Sum(NamedTuple):
+    """What is summed: an asset in a bucket."""
+
+    asset_id: str
+    is_custom_asset: bool
+    bucket: str
+
+
+class Totals(NamedTuple):
+    """Rows by table, and the exact sum of each asset and bucket."""
+
+    rows: dict[str, int]
+    sums: dict[Sum, Decimal]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One portfolio: how many rows its lists make, and the amounts of each asset and bucket."""
+
+    identity: str
+    integrations: int
+    positions: int
+    accounts: int
+    amounts: list[tuple[Sum, list[str]]]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | None:
+    members = dict(pairs)
+    return members if len(members) == len(pairs) else None
+
+
+def _number(_: str) -> None:
+    return None
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=_number, parse_int=_number, parse_constant=_number
+)
+
+
+def _record(raw: Raw) -> dict[str, Any] | None:
+    """A record with an id, or None where there is nothing to count."""
+    text = bytes(raw)
+    if is_too_deep(text):
+        return None
+    try:
+        tree = _DECODER.decode(text.decode())
+    except (ValueError, RecursionError):
+        return None
+    return tree if isinstance(tree, dict) and _is_text(tree.get("id")) else None
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def portfolio(raw: Raw) -> Counted | None:
+    """What of a portfolio becomes rows; None where not even the portfolio does."""
+    tree = _record(raw)
+    if tree is None:
+        return None
+    positions = [
+        position
+        for position in _objects(tree.get("positions"))
+        if _is_text(position.get("assetId")) and isinstance(position.get("isCustomAsset"), bool)
+    ]
+    integrations = {
+        one["id"] for one in _objects(tree.get("integrations")) if _is_text(one.get("id"))
+    }
+    accounts = 0
+    texts: list[tuple[Sum, list[str]]] = []
+    for position in positions:
+        for account in _accounts(position):
+            accounts += 1
+            for bucket, stated in _balance(account):
+                key = Sum(position["assetId"], position["isCustomAsset"], bucket)
+                texts.append((key, stated))
+    assets = {(one["assetId"], one["isCustomAsset"]) for one in positions}
+    return Counted(tree["id"], len(integrations), len(assets), accounts, texts)
+
+
+def _accounts(position: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for account in _objects(position.get("accounts")):
+        if _is_text(account.get("venueId")) and _is_text(account.get("name")):
+            yield account
+
+
+def _balance(account: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    """The texts under each part of a balance, however deep: an amount among them is a row."""
+    balance = account.get("balance")
+    for bucket, part in balance.items() if isinstance(balance, dict) else ():
+        if texts := list(_texts(part)):
+            yield bucket, texts
+
+
+def _texts(part: Any) -> Iterator[str]:
+    """Texts that stand by themselves or in objects; in a list they are no amounts (2.5)."""
+    waiting = [part]
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, str):
+            yield inner
+        elif isinstance(inner, dict):
+            waiting += inner.values()
+
+
+def venues(raws: Iterable[Raw]) -> dict[str, int]:
+    """How many venues and venue types were landed, each venue's id once."""
+    types: dict[str, set[str]] = {}
+    for raw in raws:
+        venue = _record(raw)
+        if venue is not None:
+            words = venue.get("type")
+            listed = words if isinstance(words, list) else []
+            types.setdefault(venue["id"], {word for word in listed if _is_text(word)})
+    return {"venues": len(types), "venue_types": sum(map(len, types.values()))}
+
+
+def embedded(raws: Iterable[Raw]) -> dict[str, set[str]]:
+    """The instruments that venues embed, by venue."""
+    found: dict[str, set[str]] = {}
+    for raw in raws:
+        if (venue := _record(raw)) is not None:
+            listed = _objects(venue.get("instruments"))
+            found[venue["id"]] = {one["id"] for one in listed if _is_text(one.get("id"))}
+    return found
+
+
+def identities(raws: Iterable[Raw]) -> int:
+    """How many different ids records have that can be rows."""
+    return len({record["id"] for raw in raws if (record := _record(raw)) is not None})

@@ -1,0 +1,231 @@
+"""Control totals: counted and summed in the landed JSON, and again in the lake.
+
+The JSON is walked by plain decoding, the lake by Arrow: neither shares code with the way rows are
+made, so a row or a digit lost on the way shows. Sums are exact.
+
+Counting takes what is as documented for granted and is quick. Where that and the lake differ, the
+JSON is counted once more with care (`pipelines.control_totals.reference`), and that count stands.
+"""
+
+import contextlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from decimal import Decimal, InvalidOperation, localcontext
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipelines.control_totals import reference
+from pipelines.control_totals.reference import Counted, Raw, Sum, Totals
+from pipelines.records import amounts
+
+COUNTED = ("portfolios", "integrations", "positions", "accounts", "balances")
+BUCKETS = ("trading", "margin", "staking", "custody")
+# Texts wait to be summed together, but never so many that memory would grow with the body.
+MOST_WAITING = 200_000
+_PLAIN = b"0123456789.-"
+_SHORT = 200
+
+
+class _Free(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    free: str
+    locked: str
+
+
+class _Locked(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    locked: str
+
+
+class _Balance(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    trading: _Free | None = None
+    margin: _Locked | None = None
+    staking: _Locked | None = None
+    custody: _Free | None = None
+
+
+class _Account(msgspec.Struct, gc=False):
+    venueId: str  # noqa: N815 - the document's spelling, so that nothing is renamed here
+    name: str
+    balance: _Balance
+
+
+class _Position(msgspec.Struct):
+    assetId: str  # noqa: N815 - the document's spelling
+    isCustomAsset: bool  # noqa: N815 - the document's spelling
+    accounts: list[_Account]
+
+
+class _Integration(msgspec.Struct):
+    id: str
+
+
+class _Portfolio(msgspec.Struct):
+    id: str
+    positions: list[_Position]
+    integrations: list[_Integration] | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Portfolio)
+
+
+class _Sums:
+    """Exact sums that take amounts by the thousand."""
+
+    def __init__(self) -> None:
+        self.amounts = 0
+        self.totals: dict[Sum, Decimal] = {}
+        self._texts: defaultdict[Sum, list[str]] = defaultdict(list)
+        self._waiting = 0
+
+    def add(self, key: Sum, texts: Iterable[str]) -> None:
+        """Take the amounts among some texts."""
+        waiting = self._texts[key]
+        before = len(waiting)
+        waiting += texts
+        self._waiting += len(waiting) - before
+        if self._waiting >= MOST_WAITING:
+            self.settle()
+
+    def settle(self) -> None:
+        """Sum up what waits."""
+        with localcontext(amounts.EXACT):
+            for key, texts in self._texts.items():
+                values = _values(texts)
+                if values:
+                    self.amounts += len(values)
+                    self.totals[key] = sum(values, self.totals.get(key, Decimal(0)))
+        self._texts.clear()
+        self._waiting = 0
+
+
+def _values(texts: list[str]) -> list[Decimal]:
+    """The amounts among texts; those in plain digits, which nearly all are, at once."""
+    letters = "".join(texts).encode(errors="surrogatepass")
+    if not letters.translate(None, _PLAIN) and max(map(len, texts), default=0) <= _SHORT:
+        with contextlib.suppress(InvalidOperation):  # for a sign or a point where none may be
+            return list(map(Decimal, texts))
+    return [value for text in texts if (value := amounts.parse(text)) is not None]
+
+
+def of_portfolios(raws: Iterable[Raw], *, precise: bool = False) -> Totals:
+    """Totals of landed portfolios, each id once, for the five tables that come of them."""
+    rows = Counter(dict.fromkeys(COUNTED, 0))
+    sums = _Sums()
+    seen: set[str] = set()
+    for raw in raws:
+        counted = reference.portfolio(raw) if precise else _quickly(raw) or reference.portfolio(raw)
+        if counted is None or counted.identity in seen:
+            continue
+        seen.add(counted.identity)
+        rows["portfolios"] += 1
+        rows["integrations"] += counted.integrations
+        rows["positions"] += counted.positions
+        rows["accounts"] += counted.accounts
+        for key, texts in counted.amounts:
+            sums.add(key, texts)
+    sums.settle()
+    rows["balances"] = sums.amounts
+    return Totals(dict(rows), sums.totals)
+
+
+def _quickly(raw: Raw) -> Counted | None:
+    """A portfolio as documented, or None where it is not."""
+    try:
+        portfolio = _DECODER.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    texts: list[tuple[Sum, list[str]]] = []
+    for position in portfolio.positions:
+        for bucket, stated in zip(BUCKETS, _stated(position.accounts), strict=True):
+            if stated:
+                key = Sum(position.assetId, position.isCustomAsset, bucket)
+                texts.append((key, stated))
+    return Counted(
+        portfolio.id,
+        len({one.id for one in portfolio.integrations or ()}),
+        len({(p.assetId, p.isCustomAsset) for p in portfolio.positions}),
+        sum(len(p.accounts) for p in portfolio.positions),
+        texts,
+    )
+
+
+def _stated(accounts: list[_Account]) -> tuple[list[str], ...]:
+    """The amount texts of documented balances, a list for each of `BUCKETS`."""
+    found: tuple[list[str], ...] = ([], [], [], [])
+    trading, margin, staking, custody = found
+    for account in accounts:
+        balance = account.balance
+        if balance.trading is not None:
+            trading += (balance.trading.free, balance.trading.locked)
+        if balance.margin is not None:
+            margin.append(balance.margin.locked)
+        if balance.staking is not None:
+            staking.append(balance.staking.locked)
+        if balance.custody is not None:
+            custody += (balance.custody.free, balance.custody.locked)
+    return found
+
+
+def of_lake(files: dict[str, Path]) -> Totals:
+    """The same totals of Parquet files, by table."""
+    rows = {table: pq.read_metadata(path).num_rows for table, path in files.items()}
+    balances = files.get("balances")
+    return Totals(rows, {} if balances is None else _summed(balances))
+
+
+def _summed(path: Path) -> dict[Sum, Decimal]:
+    names = ["asset_id", "is_custom_asset", "bucket", "amount", "amount_text"]
+    sums: dict[Sum, Decimal] = {}
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(columns=names, batch_size=256 * 1024):
+            for key, value in _batch_sums(pa.Table.from_batches([batch])):
+                sums[key] = amounts.EXACT.add(sums.get(key, Decimal(0)), value)
+    return sums
+
+
+def _batch_sums(rows: pa.Table) -> Iterator[tuple[Sum, Decimal]]:
+    # In 256 bits no sum of DECIMAL(38,18) can wrap; what has no such value is summed by its text.
+    wide = rows.set_column(3, "amount", rows["amount"].cast(pa.decimal256(76, 18)))
+    grouped = wide.group_by(["asset_id", "is_custom_asset", "bucket"]).aggregate(
+        [("amount", "sum")]
+    )
+    for row in grouped.to_pylist():
+        value = row["amount_sum"]
+        yield _key(row), Decimal(0) if value is None else value
+    for row in rows.filter(pc.is_null(rows["amount"])).to_pylist():
+        yield _key(row), amounts.parse(row["amount_text"]) or Decimal(0)
+
+
+def _key(row: dict[str, Any]) -> Sum:
+    return Sum(row["asset_id"], row["is_custom_asset"], row["bucket"])
+
+
+def differ(in_json: Totals, in_lake: Totals) -> bool:
+    """Whether any measure is not the same on both sides."""
+    return any(one["in_json"] != one["in_lake"] for one in compared(in_json, in_lake))
+
+
+def compared(in_json: Totals, in_lake: Totals) -> Iterator[dict[str, Any]]:
+    """Both totals side by side, as rows of `ops.control_totals` without the snapshot."""
+    for table in sorted(in_json.rows.keys() | in_lake.rows.keys()):
+        yield {
+            "table_name": table,
+            "measure": "rows",
+            "asset_id": "",
+            "is_custom_asset": False,
+            "bucket": "",
+            "in_json": str(in_json.rows.get(table, 0)),
+            "in_lake": str(in_lake.rows.get(table, 0)),
+        }
+    for key in sorted(in_json.sums.keys() | in_lake.sums.keys()):
+        yield {
+            "table_name": "balances",
+            "measure": "sum",
+            **key._asdict(),
+            "in_json": amounts.plain(in_json.sums.get(key, Decimal(0))),
+            "in_lake": amounts.plain(in_lake.sums.get(key, Decimal(0))),
+        }

@@ -1,0 +1,1 @@
+"""What came over the wire, bounded, decoded and checked."""

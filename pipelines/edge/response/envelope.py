@@ -1,0 +1,207 @@
+"""Success and error bodies (2.9, 7), read strictly and without building their records.
+
+A body counts only if it is UTF-8, one JSON document, in the documented envelope, with no key of
+the envelope given twice. The insides of records are proved to be JSON; that they keep their
+contract is for `models` and the flattening.
+"""
+
+import codecs
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from mmap import mmap
+from typing import Any
+
+import msgspec
+
+from pipelines.edge.errors import ApiError, Misread
+from pipelines.edge.response.body import give_back
+from pipelines.edge.response.scan import MEMBERS, RECORDS, Walk
+from pipelines.edge.response.strict import record_defect
+
+_CHUNK = 1 << 20
+_SMALL = 1 << 20  # what stands beside `data` is read into objects, so it must be small
+_LARGE = 1 << 24  # bodies above this are walked, so that their pages are given back on the way
+_RECORD = 4096  # records above this are cut out one by one instead of being scanned again
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A success body, taken apart but not copied: the raw `data` and the raw `meta` (2.9).
+
+    Both are views into the buffer they were read from, which they keep open.
+    """
+
+    data: msgspec.Raw
+    meta: msgspec.Raw
+    is_list: bool
+    spans: "array[int] | None" = field(default=None, repr=False)
+    """Where the records are, for a body that was too large to be read in one pass."""
+    others: Mapping[str, msgspec.Raw] = field(default_factory=dict)
+    """The members that the document does not have, as they came (2.9)."""
+
+
+class _Key:
+    """A key of an object that equals no other key, so that a dictionary keeps repeated ones."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def read_envelope(
+    body: bytes | mmap | memoryview, *, single: bool, is_ascii: bool = False
+) -> Envelope:
+    """Read a success body strictly (2.9), without building its records.
+
+    `is_ascii` says that all of its bytes are known to be ASCII, which then is not looked at again.
+
+    Raises:
+        Misread: the body is not strict JSON, or not the documented envelope.
+    """
+    commas = _require_text(body, is_ascii=is_ascii)
+    walk = Walk(body) if len(body) > _LARGE or commas > RECORDS else None
+    members = walk.members if walk else _members(body)
+    if "data" not in members:
+        raise Misread(f"the envelope has no `data`, only {_names(members)}")
+    if "meta" not in members:
+        raise Misread(f"the envelope has no `meta`, only {_names(members)}")
+    for name, raw in members.items():
+        if name != "data":
+            _require_strict(name, raw)
+    if "errors" in members and msgspec.json.decode(members["errors"]):
+        raise Misread("the envelope has both `data` and `errors`")
+    _require_opening("data", members["data"], b"{" if single else b"[")
+    _require_opening("meta", members["meta"], b"{")
+    spans = walk.spans if walk else None
+    others = {name: raw for name, raw in members.items() if name not in {"data", "meta"}}
+    return Envelope(members["data"], members["meta"], not single, spans, others)
+
+
+def split(envelope: Envelope) -> list[msgspec.Raw]:
+    """The elements of `data`, each as the bytes that came; a single record is a list of one.
+
+    Raises:
+        Misread: an element is not an object.
+    """
+    if not envelope.is_list:
+        return [envelope.data]
+    elements = records(envelope)
+    for position, element in enumerate(elements):
+        if _opening(element) != b"{":
+            raise Misread(f"element {position} of `data` is not an object")
+    return elements
+
+
+def records(envelope: Envelope) -> list[msgspec.Raw]:
+    """The elements of a list as the bytes that came, whatever they are; may raise `RecursionError`.
+
+    Where they are known already, the body is not scanned once more for them.
+    """
+    view, spans = memoryview(envelope.data), envelope.spans
+    if spans is not None and len(spans) // 2 * _RECORD < len(view):
+        return [
+            msgspec.Raw(view[first:end]) for first, end in zip(spans[::2], spans[1::2], strict=True)
+        ]
+    return msgspec.json.decode(envelope.data, type=list[msgspec.Raw])
+
+
+def read_errors(body: bytes | mmap | memoryview) -> tuple[ApiError, ...] | None:
+    """The entries of an error body (7), or None where the body is no error body at all."""
+    try:
+        members = _members(body)
+        entries = msgspec.json.decode(members["errors"], type=list[dict[str, Any]])
+    except (Misread, KeyError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return tuple(
+        ApiError(_text(entry.get("error")), _text(entry.get("message"))) for entry in entries
+    )
+
+
+def _members(body: bytes | mmap | memoryview) -> dict[str, msgspec.Raw]:
+    """The members of the outermost object, in one pass that also proves the whole is JSON."""
+    count = 0
+
+    def key(_: type, text: Any) -> _Key:
+        nonlocal count
+        count += 1
+        if count > MEMBERS:
+            raise ValueError(f"more than {MEMBERS} members")
+        return _Key(text)
+
+    try:
+        pairs = msgspec.json.decode(body, type=dict[_Key, msgspec.Raw], dec_hook=key)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+    else:
+        return _unique(pairs)
+    raise Misread(f"not a JSON object in the envelope's shape: {reason}")
+
+
+def _unique(pairs: dict[_Key, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    members: dict[str, msgspec.Raw] = {}
+    for key, raw in pairs.items():
+        if key.text in members:
+            raise Misread(f"the envelope has the key `{key.text[:40]}` twice")
+        members[key.text] = raw
+    return members
+
+
+def _require_text(body: bytes | mmap | memoryview, *, is_ascii: bool) -> int:
+    """Raise Misread unless all is UTF-8 (msgspec skips over strings) and no long blank.
+
+    Returns the number of commas, on which the number of records cannot be more than one above; of
+    a body that is walked anyway they are not counted.
+    """
+    commas = 0
+    is_large = len(body) > _LARGE
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    found = ""
+    with memoryview(body) as view:
+        try:
+            for start in range(0, len(view), _CHUNK):
+                if is_large and is_ascii and not bytes(view[start : start + 1]).isspace():
+                    continue
+                chunk = bytes(view[start : start + _CHUNK])
+                commas += 0 if is_large else chunk.count(b",")
+                # ASCII need not be decoded, unless a character before it is still open.
+                if not (is_ascii or (chunk.isascii() and not decoder.getstate()[0])):
+                    decoder.decode(chunk)
+                if len(chunk) == _CHUNK and chunk.isspace():
+                    found = "a megabyte of white space"
+                    break
+                if start % _LARGE == 0:
+                    give_back(body)
+            else:
+                decoder.decode(b"", final=True)
+        except UnicodeDecodeError as error:
+            found = f"not UTF-8: {error.reason}"
+    if found:
+        raise Misread(found)
+    return commas
+
+
+def _require_strict(name: str, raw: msgspec.Raw) -> None:
+    if len(memoryview(raw)) > _SMALL:
+        raise Misread(f"`{name[:40]}` in the envelope is larger than {_SMALL:,} bytes")
+    if defect := record_defect(raw):
+        raise Misread(f"`{name[:40]}` in the envelope is not strict JSON: {defect}")
+
+
+def _require_opening(name: str, raw: msgspec.Raw, opening: bytes) -> None:
+    if _opening(raw) != opening:
+        kind = "a list" if opening == b"[" else "an object"
+        raise Misread(f"`{name}` is not {kind}")
+
+
+def _opening(raw: msgspec.Raw) -> bytes:
+    return bytes(memoryview(raw)[:1])
+
+
+def _names(members: dict[str, msgspec.Raw]) -> str:
+    return ", ".join(f"`{name[:40]}`" for name in list(members)[:5]) or "nothing"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,1 @@
+"""How a request is sent, paced, retried and timed."""

@@ -1,0 +1,261 @@
+"""When an attempt is repeated: what each outcome means for the call, the client and the clock."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from pipelines.edge.errors import (
+    ApiError,
+    DeadlinePassed,
+    EdgeError,
+    KeyRefused,
+    Misread,
+    Refused,
+    Stopped,
+)
+from pipelines.edge.requests import Call, list_venues
+from pipelines.edge.response.body import Body
+from pipelines.edge.response.envelope import Envelope, read_envelope, read_errors
+from pipelines.edge.response.wholeness import Sign, signs
+from pipelines.edge.sending.backoff import Budget, Persistence, Tally, refusal
+from pipelines.edge.sending.clock import Skew, measured_skew, utc
+from pipelines.edge.sending.exchange import ERROR_BODY, Answer, Wire
+from pipelines.edge.sending.limiter import Gate
+from pipelines.edge.sending.pace import Pacer, told_wait
+from pipelines.edge.sending.setbacks import Event, Sequel, Setback
+
+__all__ = ["Attempts", "Event", "Reply"]
+
+PROBE = list_venues()
+"""The cheapest request that every night makes anyway (4.3)."""
+TOLD_FROM = 15.0
+"""Seconds; a longer pause before a probe is told, for until it is over nothing is to be seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A checked success: the exact bytes and how they came.
+
+    Times are UTC by the corrected clock. `skew_ms` is the correction in force when this was
+    signed, in milliseconds the server is ahead of this machine; None while none was needed.
+    `size` and `sha256` are of the body after content decoding, as kept in `body`. `signs` are what
+    the answer says against its being whole, `told_skew` what its Date says of this machine's clock,
+    needed or not; lists of instruments are many and are not asked for that.
+    """
+
+    call: Call
+    status: int
+    sent_at: datetime
+    received_at: datetime
+    attempts: int
+    size: int
+    sha256: str
+    body: Body
+    envelope: Envelope
+    skew_ms: int | None
+    signs: tuple[Sign, ...] = ()
+    told_skew: Skew | None = None
+
+
+class Attempts:
+    """Makes the attempts of calls, each in its slot, until one is good or none can be."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        gate: Gate,
+        pacer: Pacer,
+        budget: Budget,
+        *,
+        sleep: Callable[[float], object],
+        rng: Callable[[], float],
+        on_event: Callable[[Event], None] | None,
+    ) -> None:
+        self._wire, self._gate, self._pacer, self._budget = wire, gate, pacer, budget
+        self._sleep, self._on_event = sleep, on_event
+        self._sequel = Sequel(gate, pacer, budget, wire.clock, rng, self._tell)
+
+    def fetch(
+        self,
+        call: Call,
+        rests: Callable[[bool], None] = lambda _: None,
+        persistence: Persistence = Persistence.BRIEF,
+    ) -> Reply:
+        """The answer to a call.
+
+        `rests` is told when the call begins to wait for its next attempt, and when that is over.
+
+        Raises:
+            EdgeError: there is none, and why.
+        """
+        where = _where(call)
+        tally = Tally(
+            persistence if self._gate.left() is not None else Persistence.BRIEF,
+            outages=self._gate.outages,
+        )
+        while True:
+            outcome = self._in_slot(call, where, tally)
+            if isinstance(outcome, Reply):
+                return outcome
+            if outcome is None:
+                continue
+            wait = self._sequel.wait(where, outcome, tally)
+            if isinstance(wait, EdgeError):
+                raise wait
+            rests(True)
+            try:
+                self._pause(where, wait, str(outcome.error))
+            finally:
+                rests(False)
+
+    def _in_slot(self, call: Call, where: str, tally: Tally) -> Reply | Setback | None:
+        """Make an attempt, or a probe where one is due: None where it says to go on."""
+        probing = partial(self._pause_before_probe, where, tally.attempt)
+        with self._gate.slot(where, call.path, probing) as slot:
+            if slot.is_probe:
+                self._probe(slot.number)
+                return None
+            if tally.doubted is not None and tally.outages == self._gate.outages:
+                is_up = self._gate.is_up_since(tally.sent)
+                probed = None if is_up else self._probe(slot.number)
+                if probed is None:
+                    raise tally.doubted
+                return probed
+            tally.doubted, tally.sent = None, slot.number
+            tally.attempt += 1
+            return self._attempt(call, where, tally.attempt, slot.number)
+
+    def fault(self, call: Call, where: str, answer: Answer) -> EdgeError | None:
+        """What is wrong with an answer, or None where it is a success."""
+        verdict = self._judge(call, where, answer)
+        return verdict if isinstance(verdict, EdgeError) else None
+
+    def _attempt(self, call: Call, where: str, number: int, sent: int) -> Reply | Setback:
+        """Make one attempt and let the gate know, while the slot is still held."""
+        departure = self._depart(where)
+        answer = self._wire.attempt(call, where, self._gate.proved)
+        if isinstance(answer, EdgeError):
+            self._note(Setback(answer, departure), call.path, where, number, sent)
+            return Setback(answer, departure)
+        verdict = self._judge(call, where, answer)
+        answer.body.give_back()
+        if not isinstance(verdict, EdgeError):
+            self._gate.worked(sent, call.path)
+            self._pacer.worked(departure)
+            self._budget.earn()
+            return _reply(call, answer, verdict, number)
+        answer.body.close()
+        setback = Setback(
+            verdict,
+            departure,
+            told_wait(answer.headers, answer.status, answer.received + (answer.signed_with or 0)),
+            _skew(answer),
+            answer.signed_with,
+        )
+        self._note(setback, call.path, where, number, sent)
+        return setback
+
+    def _depart(self, where: str) -> int:
+        """Wait for the turn of a request, which is signed after that; its number."""
+        while True:
+            ticket = self._pacer.ticket()
+            if ticket.wait > 0:
+                self._pause(where, ticket.wait, "The service asks for fewer requests.")
+                self._gate.require_open(where)
+            number = self._pacer.departure(ticket)
+            if number is not None:
+                return number
+
+    def _probe(self, sent: int) -> Setback | None:
+        """See whether the service is up at all: what fails may be to blame by itself.
+
+        None where it is, else what the probe met.
+        """
+        outcome = self._attempt(PROBE, _where(PROBE), 1, sent)
+        if isinstance(outcome, Reply):
+            outcome.body.close()
+            return None
+        if outcome.is_of_service:
+            self._gate.is_down()
+        return outcome if outcome.is_of_service or outcome.is_refused else None
+
+    def _pause_before_probe(self, where: str, attempt: int, seconds: float, last: str) -> None:
+        """Wait before a probe, and tell of the long waits."""
+        if seconds > TOLD_FROM:
+            self._tell(Event("breaker", where, attempt, last, seconds))
+        self._pause(where, seconds, last)
+
+    def _judge(self, call: Call, where: str, answer: Answer) -> Envelope | EdgeError:
+        """The envelope of a success, or what the answer means: code first, status second."""
+        buffer = answer.body.buffer()
+        if answer.status == 200:  # noqa: PLR2004 - the only success (4)
+            try:
+                is_ascii = answer.body.is_ascii
+                return read_envelope(buffer, single=call.single, is_ascii=is_ascii)
+            except Misread as error:
+                found = error.found
+            errors = read_errors(buffer) if len(buffer) <= ERROR_BODY else None
+            if not errors:
+                return Misread(self._wire.credentials.scrub(found), where)
+        elif answer.status < 300:  # noqa: PLR2004 - 2xx
+            return Misread(f"the status is {answer.status} where only 200 is a success", where)
+        else:
+            errors = read_errors(buffer)
+        return refusal(where, answer.status, self._scrubbed(errors))
+
+    def _scrubbed(self, errors: tuple[ApiError, ...] | None) -> tuple[ApiError, ...] | None:
+        scrub = self._wire.credentials.scrub
+        return errors and tuple(ApiError(scrub(e.code), scrub(e.message)) for e in errors)
+
+    def _note(self, setback: Setback, path: str, where: str, number: int, sent: int) -> None:
+        """Tell the gate whether the service is up, and the operator if it is not."""
+        error = setback.error
+        if isinstance(error, KeyRefused):
+            self._gate.kill(error)
+        elif setback.is_of_service:
+            if self._gate.failed(error, path):
+                self._tell(Event("breaker", where, number, str(error)))
+        elif isinstance(error, Refused) and not setback.is_refused:
+            self._gate.worked(sent, path)
+
+    def _pause(self, where: str, seconds: float, last: str) -> None:
+        """Wait; closing the client ends it."""
+        left = self._gate.left()
+        if left is not None and seconds >= left:
+            raise DeadlinePassed(where, last)
+        if seconds > 0:
+            self._sleep(seconds)
+        if self._gate.stopped.is_set():
+            raise Stopped(where)
+
+    def _tell(self, event: Event) -> None:
+        if self._on_event is not None:
+            self._on_event(event)
+
+
+def _where(call: Call) -> str:
+    target = call.target
+    return f"GET {target if len(target) <= 160 else target[:160] + '…'}"  # noqa: PLR2004 - a line
+
+
+def _skew(answer: Answer) -> Skew | None:
+    return measured_skew(answer.headers, answer.sent, answer.received)
+
+
+def _reply(call: Call, answer: Answer, envelope: Envelope, attempts: int) -> Reply:
+    offset = answer.signed_with or 0
+    return Reply(
+        call=call,
+        status=answer.status,
+        sent_at=utc(answer.sent + offset),
+        received_at=utc(answer.received + offset),
+        attempts=attempts,
+        size=answer.body.size,
+        sha256=answer.body.sha256,
+        body=answer.body,
+        envelope=envelope,
+        skew_ms=answer.signed_with,
+        signs=signs(envelope, answer.headers, call.operation.partition("_")[2]),
+        told_skew=None if call.operation == "list_instruments" else _skew(answer),
+    )

@@ -1,0 +1,163 @@
+"""What comes after an attempt that brought no answer to use: a wait, or the end of the call."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pipelines.edge.errors import (
+    ClockRefused,
+    DeadlinePassed,
+    EdgeError,
+    Misread,
+    ServerFailed,
+    Unreachable,
+)
+from pipelines.edge.sending.backoff import (
+    ATTEMPTS,
+    LONGEST_WAIT,
+    REFUSALS,
+    TOO_MANY,
+    Budget,
+    Persistence,
+    Tally,
+    backoff,
+    final,
+    may_pass,
+)
+from pipelines.edge.sending.clock import Clock, Skew
+from pipelines.edge.sending.limiter import Gate
+from pipelines.edge.sending.pace import Pacer
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something the operator may want to know; `kind` is `retry`, `pace`, `clock` or `breaker`.
+
+    `attempt` counts from 1, `wait` is seconds until the next one (for `pace`: of any request),
+    `skew_ms` is set for `clock`.
+    """
+
+    kind: str
+    where: str
+    attempt: int
+    words: str
+    wait: float = 0.0
+    skew_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Setback:
+    """An attempt that brought no answer to use, with what its headers say about the next one.
+
+    `number` is its place among the departures, `asked_wait` what the service asks to wait.
+    """
+
+    error: EdgeError
+    number: int
+    asked_wait: float | None = None
+    measured: Skew | None = None
+    signed_with: int | None = None
+
+    @property
+    def is_too_fast(self) -> bool:
+        """Whether the service says that it was asked too much."""
+        return isinstance(self.error, ServerFailed) and self.error.status == TOO_MANY
+
+    @property
+    def is_of_service(self) -> bool:
+        """Whether it is a failure of the service: one that tells to wait is up."""
+        is_failure = isinstance(self.error, Unreachable | Misread | ServerFailed)
+        return is_failure and not self.is_refused
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the service is up and tells to wait, which is no failure."""
+        has_told = isinstance(self.error, ServerFailed) and self.asked_wait is not None
+        return has_told or self.is_too_fast
+
+
+@dataclass(frozen=True, slots=True)
+class Sequel:
+    """Decides what follows on a setback, for all calls of a client."""
+
+    gate: Gate
+    pacer: Pacer
+    budget: Budget
+    clock: Clock
+    rng: Callable[[], float]
+    tell: Callable[[Event], None]
+
+    def wait(self, where: str, setback: Setback, tally: Tally) -> float | EdgeError:
+        """Seconds until the next attempt, or the error with which the call ends."""
+        error = setback.error
+        if isinstance(error, ClockRefused):
+            return self._corrected(where, setback, tally)
+        if setback.is_refused:
+            return self._held_up(where, setback, tally)
+        tally.count(error, self.gate.outages)
+        ended = self._ended(setback, tally)
+        if ended is not None:
+            return ended
+        wait = backoff(tally.failures, self.rng())
+        left = self.gate.left()
+        if left is not None and wait >= left:
+            return DeadlinePassed(where, str(error))
+        words = str(final(error, tally.attempt))
+        self.tell(Event("retry", where, tally.attempt, words, wait))
+        return wait
+
+    def _ended(self, setback: Setback, tally: Tally) -> EdgeError | None:
+        """The error with which a failed call ends here; None where it goes on."""
+        ended = final(setback.error, tally.attempt)
+        if not may_pass(setback.error):
+            return ended
+        if tally.persistence is Persistence.REQUIRED:
+            return None
+        if not tally.is_exhausted:
+            if self.budget.take():
+                return None
+            return final(setback.error, tally.attempt, "The retries of this run are used up.")
+        if tally.persistence is Persistence.BRIEF or self.gate.is_up_since(tally.sent):
+            return ended
+        tally.doubted = tally.doubted or ended
+        return None
+
+    def _held_up(self, where: str, setback: Setback, tally: Tally) -> float | EdgeError:
+        """No wait of its own, for all requests wait; or the error, where that is for too long."""
+        asked = setback.asked_wait
+        wait, left = self.pacer.wait_after(setback.number, asked), self.gate.left()
+        note = "" if asked is None else f"It asks to wait {asked:.0f} seconds."
+        tally.refusals += 1
+        ended = final(setback.error, tally.attempt, note)
+        if left is not None and wait >= left:
+            return DeadlinePassed(where, str(ended))
+        if left is None and (wait > LONGEST_WAIT or tally.refusals >= ATTEMPTS):
+            return ended
+        is_optional = tally.persistence is not Persistence.REQUIRED
+        if is_optional and tally.refusals >= REFUSALS and self.gate.is_up_since(tally.sent):
+            return ended
+        if self.pacer.refused(setback.number, wait, too_fast=setback.is_too_fast):
+            self.tell(Event("pace", where, tally.attempt, str(ended), wait))
+        return 0.0
+
+    def _corrected(self, where: str, setback: Setback, tally: Tally) -> float | EdgeError:
+        """No wait, where the clock was corrected since the refused request was signed (5.3)."""
+        again, made = self.clock.correct(setback.measured, setback.signed_with)
+        skew = self.clock.offset
+        if made and skew is not None:
+            words = (
+                f"{where}: the timestamp was refused; the server's clock is {skew / 1000:+.1f} s "
+                "from this machine's. Requests are signed with the server's time from now on; "
+                "set this machine's clock."
+            )
+            self.tell(Event("clock", where, tally.attempt, words, 0.0, skew))
+        if again:
+            return 0.0
+        return final(setback.error, tally.attempt, _clock_note(setback))
+
+
+def _clock_note(setback: Setback) -> str:
+    if setback.signed_with is not None:
+        return f"The clock had been corrected by {setback.signed_with / 1000:+.1f} s already."
+    if setback.measured is None:
+        return "The answer has no date of its own, so the clock could not be corrected."
+    return f"The clock is {setback.measured.ahead / 1000:+.1f} s off, too much to be corrected."

@@ -1,0 +1,1 @@
+"""Records as rows of the tables."""

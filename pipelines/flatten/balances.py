@@ -1,0 +1,91 @@
+"""Balances as rows: one row per amount the API states, known kinds and unknown ones (2.5)."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.flatten.columns import Level
+from pipelines.records.schema import PORTFOLIO
+
+
+class Part(NamedTuple):
+    """One amount field of a balance: the `free` of `trading`."""
+
+    bucket: str
+    state: str
+    source: str
+
+
+def _parts() -> tuple[Part, ...]:
+    shape = PORTFOLIO
+    for name in ("positions", "accounts", "balance"):
+        inner = shape.fields[name].shape
+        if inner is None:
+            raise TypeError(f"{shape.name}.{name} has no shape")
+        shape = inner
+    return tuple(
+        Part(bucket.name, state.name, state.source)
+        for bucket in shape.fields.values()
+        if bucket.shape is not None
+        for state in bucket.shape.fields.values()
+    )
+
+
+PARTS = _parts()
+
+
+class Amounts(NamedTuple):
+    """Amounts in long form: the account each belongs to, bucket, state and text."""
+
+    accounts: Any
+    buckets: pa.Array
+    states: pa.Array
+    texts: pa.Array
+
+
+def stated(accounts: Level) -> Amounts:
+    """All amounts of a batch's accounts, ordered by account and then as section 2.5 lists them."""
+    texts = [accounts.columns[part.source] for part in PARTS]
+    valid = np.column_stack([text.is_valid().to_numpy(zero_copy_only=False) for text in texts])
+    flat = np.flatnonzero(valid.ravel())
+    account, part = np.divmod(flat, len(PARTS))
+    known = Amounts(
+        account,
+        pa.array([p.bucket for p in PARTS], pa.string()).take(pa.array(part)),
+        pa.array([p.state for p in PARTS], pa.string()).take(pa.array(part)),
+        pa.concat_arrays(texts).take(pa.array(part * accounts.rows + account)),
+    )
+    other = accounts.columns.get("Account.other")
+    return known if other is None else _with(known, other)
+
+
+def _with(known: Amounts, other: pa.ListArray) -> Amounts:
+    rows = pc.list_flatten(other)
+    return Amounts(
+        np.concatenate(
+            [known.accounts, pc.list_parent_indices(other).to_numpy(zero_copy_only=False)]
+        ),
+        pa.concat_arrays([known.buckets, pc.struct_field(rows, "bucket")]),
+        pa.concat_arrays([known.states, pc.struct_field(rows, "state")]),
+        pa.concat_arrays([known.texts, pc.struct_field(rows, "amount")]),
+    )
+
+
+def count_per_account(accounts: Level) -> pa.Array:
+    """How many amounts each account states; NULL where its balance is broken."""
+    listed = accounts.columns.get("Account.balance#")
+    if listed is not None:
+        return listed
+    valid = [
+        accounts.columns[part.source].is_valid().to_numpy(zero_copy_only=False) for part in PARTS
+    ]
+    counts = np.sum(valid, axis=0, dtype=np.int32)
+    return pa.array(counts, pa.int32())
+
+
+def place_of(row: int, amounts: Amounts) -> tuple[int, str]:
+    """The account of an amount, and the rest of its path."""
+    bucket, state = amounts.buckets[row].as_py(), amounts.states[row].as_py()
+    return int(amounts.accounts[row]), f".balance.{bucket}.{state}"

@@ -1,0 +1,117 @@
+"""Last good instruments of venues that gave none tonight: carried over, never a guess (3, 6).
+
+A venue fails, or it answers with empty lists and status 200 where it had instruments: from
+outside nobody can tell whether they are delisted or whether it is our access that is gone (4.1).
+So what expired is left out, the rest is shown with its `stale_since`, and an emptiness that lasts
+longer than `BELIEVED_AFTER` is believed.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipelines.landing import snapshots
+from pipelines.landing.zone import Manifest
+from warehouse.contract.book import INSTRUMENTS
+from warehouse.storage.layout import Layout
+from warehouse.storage.parquet import arrow_schema
+
+BELIEVED_AFTER = timedelta(days=7)
+"""How long empty lists are answered with the rows of the last good night."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """Rows by venue, with `stale_since`; and the venues that were not empty in the book before."""
+
+    rows: dict[str, pa.Table] = field(default_factory=dict)
+    emptied: tuple[str, ...] = ()
+
+
+_OF_LISTS = ("feed_id", "venue_symbol", "base_asset", "term_asset", "created_at", "updated_at")
+
+Carry = Callable[[set[str], set[str]], Carried]
+"""Takes the venues that failed and those whose lists are empty; gives what is carried over."""
+
+
+def nothing(_failed: set[str], _empty: set[str]) -> Carried:
+    """Where there is no night before."""
+    return Carried()
+
+
+def from_last(layout: Layout, manifest: Manifest) -> Carry:
+    """What the book before a snapshot has of such venues."""
+
+    def carry(failed: set[str], empty: set[str]) -> Carried:
+        rows = _last_rows(layout, manifest, failed | empty)
+        emptied = []
+        for venue in sorted(empty & rows.keys()):
+            kept = _still_credible(rows[venue], manifest)
+            if len(kept) and kept["stale_since"].null_count:
+                emptied.append(venue)
+            rows[venue] = kept
+        dated = {venue: _dated(each, manifest) for venue, each in rows.items() if len(each)}
+        return Carried(dated, tuple(emptied))
+
+    return carry
+
+
+def _last_rows(layout: Layout, manifest: Manifest, venues: set[str]) -> dict[str, pa.Table]:
+    """The instruments of these venues in the book before, as they stand there."""
+    path = _last_file(layout, manifest) if venues else None
+    if path is None:
+        return {}
+    wanted = pa.array(sorted(venues), pa.string())
+    with pq.ParquetFile(path) as file:
+        column = file.read(columns=["venue_id"])["venue_id"]
+        there = pc.is_in(column, wanted)
+        if not pc.any(there).as_py():
+            return {}
+        rows = file.read().filter(there)
+    rows = rows.filter(_is_listed(rows))
+    there = pc.unique(rows["venue_id"]).to_pylist()
+    return {venue: rows.filter(pc.equal(rows["venue_id"], venue)) for venue in there}
+
+
+def _is_listed(rows: pa.Table) -> pa.ChunkedArray:
+    """Whether rows came of a list: what only a venue had says its type and name and no more."""
+    said = [pc.is_valid(rows[name]) for name in _OF_LISTS]
+    return functools.reduce(pc.or_, said)
+
+
+def _last_file(layout: Layout, manifest: Manifest) -> Path | None:
+    """Where it lies; None where it was pruned since: this is a rebuild, and nothing is left."""
+    moment = datetime.fromisoformat(manifest.finished_at)
+    before = snapshots.accepted_before(snapshots.landed(layout), manifest.snapshot_id, moment)
+    if not before:
+        return None
+    last = before[-1]
+    placed = layout.parquet(INSTRUMENTS.name, last.snapshot_date, last.snapshot_id)
+    places = (placed, layout.staged(INSTRUMENTS.name, last.snapshot_id))
+    return next((path for path in places if path.is_file()), None)
+
+
+def _still_credible(rows: pa.Table, manifest: Manifest) -> pa.Table:
+    """What an empty list does not explain: neither expired, nor gone for long."""
+    started = pa.scalar(datetime.fromisoformat(manifest.started_at), rows["expiration"].type)
+    oldest = pa.scalar(manifest.snapshot_date - BELIEVED_AFTER, pa.date32())
+    expired = pc.fill_null(pc.less_equal(rows["expiration"], started), fill_value=False)
+    long_gone = pc.fill_null(pc.less(rows["stale_since"], oldest), fill_value=False)
+    return rows.filter(pc.invert(pc.or_(expired, long_gone)))
+
+
+def _dated(rows: pa.Table, manifest: Manifest) -> pa.Table:
+    since = pc.coalesce(rows["stale_since"], rows["snapshot_date"])
+    day = pa.repeat(pa.scalar(manifest.snapshot_date, pa.date32()), len(rows))
+    return _with(_with(rows, "snapshot_date", day), "stale_since", since)
+
+
+def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    schema = arrow_schema(INSTRUMENTS)
+    return rows.set_column(rows.column_names.index(name), schema.field(name), values).cast(schema)

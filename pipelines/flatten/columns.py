@@ -1,0 +1,138 @@
+"""Nested columns to flat ones: the one way rows are made, for both readers.
+
+A `Level` is all records of one model in a batch, as columns named by their source in the contract
+(`Account.venueId`), with the index of each record's parent. A table's columns are then picked by
+source; amounts and times are cast without ever rounding, and what the cast could not do is told.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.records import amounts, timestamps
+from pipelines.records.schema import Form, Shape
+from warehouse.contract.model import Kind, Table
+from warehouse.storage.parquet import conform
+
+
+class Odd(NamedTuple):
+    """A value that its column cannot hold: `legal` ones are told, others belong to `careful`."""
+
+    table: str
+    column: str
+    place: int
+    text: str
+    legal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Records of one model: columns by source, and for inner ones their list and their parents."""
+
+    rows: int
+    columns: dict[str, Any]
+    shape: Shape
+    list_name: str = ""
+    parent: "Level | None" = None
+    parents: Any = None
+
+    def path(self, place: int, numbers: list[int]) -> str:
+        """Where a record stands in its answer; `numbers` are those of the outermost records."""
+        if self.parent is None:
+            return f"data[{numbers[place]}]"
+        above = int(self.parents[place])
+        number = place - int(np.searchsorted(self.parents, above))
+        return f"{self.parent.path(above, numbers)}.{self.list_name}[{number}]"
+
+
+def top_level(records: pa.StructArray, shape: Shape) -> Level:
+    """The outermost records of a batch."""
+    return Level(len(records), _columns(records, shape), shape)
+
+
+def inner_level(above: Level, name: str) -> Level:
+    """The records of a list field: flattened, with the index of the record each came from."""
+    field = above.shape.fields[name]
+    if field.shape is None:
+        raise TypeError(f"{field.source} is no list of records")
+    lists = above.columns[field.source]
+    records = pc.list_flatten(lists)
+    parents = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
+    return Level(len(records), _columns(records, field.shape), field.shape, name, above, parents)
+
+
+def _columns(records: pa.StructArray, shape: Shape) -> dict[str, Any]:
+    """The fields of struct records by source; those of a plain sub-object beside them."""
+    columns: dict[str, Any] = {}
+    for field in shape.fields.values():
+        child = pc.struct_field(records, field.name)
+        columns[field.source] = child
+        if field.form is Form.OBJECT and field.shape is not None:
+            columns |= _columns(child, field.shape)
+    known = {field.name for field in shape.fields.values()}
+    for extra in records.type.names:
+        if extra not in known:
+            columns[f"{shape.name}.{extra}"] = pc.struct_field(records, extra)
+    return columns
+
+
+def inherited(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
+    """Columns of a level and of the levels above it, one value per record of this level."""
+    found = {source: level.columns[source] for source in sources if source in level.columns}
+    missing = tuple(source for source in sources if source not in found)
+    if missing and level.parent is not None:
+        indices = pa.array(level.parents)
+        for source, column in inherited(level.parent, missing).items():
+            found[source] = column.take(indices)
+    return found
+
+
+def counted(level: Level, source: str) -> pa.Array:
+    """How many elements a list has: as the API listed them, broken ones too."""
+    listed = level.columns.get(f"{source}#")
+    if listed is not None:
+        return listed
+    return pc.list_value_length(level.columns[source]).cast(pa.int32())
+
+
+def picked(
+    table: Table, sources: dict[str, Any], rows: int, computed: dict[str, Any]
+) -> tuple[pa.RecordBatch, list[Odd]]:
+    """A batch of a table: each column by its source or as computed; and what could not be held."""
+    columns: dict[str, Any] = {}
+    odd: list[Odd] = []
+    for column in table.columns:
+        if column.name in computed:
+            columns[column.name] = computed[column.name]
+            continue
+        texts = sources[column.source]
+        if column.kind is Kind.AMOUNT:
+            columns[column.name], places = amounts.column(texts)
+            odd += _amounts_odd(table.name, column.name, texts, places)
+        elif column.kind is Kind.MOMENT:
+            columns[column.name], wrong, cut = timestamps.column(texts)
+            odd += _told(table.name, column.name, texts, wrong, legal=False)
+            odd += _told(table.name, column.name, texts, cut, legal=True)
+        else:
+            columns[column.name] = texts
+    return conform(table, columns, rows), odd
+
+
+def _amounts_odd(table: str, column: str, texts: pa.Array, places: list[int]) -> list[Odd]:
+    return [
+        Odd(table, column, place, text, amounts.parse(text) is not None)
+        for place in places
+        if (text := texts[place].as_py()) is not None
+    ]
+
+
+def _told(table: str, column: str, texts: pa.Array, places: list[int], *, legal: bool) -> list[Odd]:
+    return [Odd(table, column, place, texts[place].as_py(), legal) for place in places]
+
+
+def repeated(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
+    """A column of one value."""
+    return pa.repeat(pa.scalar(value, kind), rows)

@@ -1,0 +1,286 @@
+"""A landed snapshot into staged Parquet: a pure function of its landed bytes.
+
+Two parts: portfolios (five tables) and venues (three). Each part stages its tables and then a
+`<part>.json` with what was counted, summed and noted; the snapshot is judged from both.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from pipelines.control_totals import reference, totals
+from pipelines.control_totals.reference import Totals
+from pipelines.flatten import listings, portfolios, record_batches, venues
+from pipelines.flatten.carry_over import Carry, nothing
+from pipelines.flatten.landed_records import landed_elements
+from pipelines.flatten.listings import Embedded
+from pipelines.landing.zone import Manifest
+from pipelines.records import schema
+from pipelines.records.issues import Notes
+from pipelines.records.split import Element, batches, id_of, once
+from warehouse.contract.book import INSTRUMENTS
+from warehouse.contract.model import Table
+from warehouse.progress import ROWS, Say, Tally, silent
+from warehouse.storage.layout import Layout, write_json
+from warehouse.storage.parquet import Writer, Written
+
+Part = dict[str, Any]
+
+
+def flatten_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) -> Part:
+    """Stage portfolios, integrations, positions, accounts and balances; returns the part's facts.
+
+    Raises `landing.Damaged` where the landed bytes are not those that were received.
+    """
+    notes = Notes()
+    found, written = portfolio_tables(layout, manifest, notes, say)
+
+    def counted(*, precise: bool) -> Totals:
+        return totals.of_portfolios((element.raw for element in found), precise=precise)
+
+    facts = _facts(_files(layout, manifest, written), written, notes, counted, say)
+    return _kept(layout, manifest, "portfolios", facts)
+
+
+def portfolio_tables(
+    layout: Layout, manifest: Manifest, notes: Notes, say: Say = silent
+) -> tuple[list[Element], dict[str, Written]]:
+    """Stage the five tables of portfolios; returns the landed records and what was written."""
+    found = landed_elements(layout, manifest, manifest.answered("list_portfolios"), notes)
+    kept = once(found, notes, carries_money=True, shape=schema.PORTFOLIO)
+    with _staged(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
+        read = portfolios.resource(manifest.snapshot_date)
+        told = Tally(say, len(kept), "portfolios", ROWS)
+        for records, rows in _filled(kept, read, notes, tables):
+            told.add(records, rows)
+        return found, _closed(tables)
+
+
+def flatten_venues(
+    layout: Layout, manifest: Manifest, carry: Carry = nothing, say: Say = silent
+) -> Part:
+    """Stage venues, venue_types and instruments; returns the part's facts.
+
+    `carry` gives last good instruments of venues that could not be read, or had none, tonight.
+    """
+    notes = Notes()
+    embedded: Embedded = {}
+    found = landed_elements(layout, manifest, manifest.answered("list_venues"), notes)
+    kept = once(found, notes, carries_money=False)
+    with _staged(layout, manifest, venues.VENUE_TABLES) as tables:
+        read = venues.venues(manifest.snapshot_date, embedded)
+        told = Tally(say, len(kept), "venues", ROWS)
+        for records, rows in _filled(kept, read, notes, tables):
+            told.add(records, rows)
+        instruments = _Instruments(layout, manifest, notes, tables, say)
+        unequal = instruments.fill(embedded)
+        carried = carry(failed_venues(manifest), instruments.empty)
+        carried_rows = _carry(tables, carried.rows)
+        instruments.fill_embedded(embedded, carried.rows)
+        written = _closed(tables)
+
+    def counted(*, precise: bool) -> Totals:
+        rows = reference.venues(element.raw for element in found)
+        raws = [element.raw for element in kept]
+        count = instruments.counted(precise=precise) + instruments.embedded(raws, precise=precise)
+        rows[INSTRUMENTS.name] = carried_rows + count
+        return Totals(rows, {})
+
+    facts = _facts(_files(layout, manifest, written), written, notes, counted, say)
+    facts |= {"listings": unequal, "stale_venues": sorted(carried.rows)}
+    facts |= {"emptied": list(carried.emptied)}
+    return _kept(layout, manifest, "venues", facts)
+
+
+class _Instruments:
+    """The instruments of every venue of a snapshot, from its typed and untyped lists.
+
+    `empty` are the venues whose lists were read and hold nothing.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        manifest: Manifest,
+        notes: Notes,
+        tables: dict[str, Writer],
+        say: Say,
+    ) -> None:
+        self._layout, self._manifest, self._notes = layout, manifest, notes
+        self._tables, self._say = tables, say
+        self._count = 0
+        self._known: dict[str, set[str]] = {}
+        self.empty: set[str] = set()
+
+    def fill(self, embedded: Embedded) -> list[list[str]]:
+        """Write them all; returns (venue, instrument, what differs) of unequal lists."""
+        unequal: list[list[str]] = []
+        whole = sorted(whole_venues(self._manifest))
+        lists = Tally(self._say, len(whole), "venues with their instruments", ROWS)
+        for venue_id in whole:
+            typed, more = self._lists(venue_id, self._notes)
+            kept = once([*typed, *more], self._notes, carries_money=False)
+            listed: list[pa.StructArray] = []
+            read = venues.instruments(self._manifest.snapshot_date, venue_id, listed)
+            made = _filled(kept, read, self._notes, self._tables)
+            lists.add(1, sum(rows for _, rows in made))
+            typed_ids, more_ids = _ids(typed), _ids(more)
+            self._known[venue_id] = typed_ids | more_ids
+            self._count += len(typed_ids | more_ids)
+            if not typed and not more:
+                self.empty.add(venue_id)
+            unequal += listings.unequal(
+                venue_id, embedded.get(venue_id), typed_ids, more_ids, listed
+            )
+        return unequal
+
+    def fill_embedded(self, embedded: Embedded, carried: dict[str, pa.Table]) -> None:
+        """Write those that only their venue has, as far as it says what they are."""
+        day = self._manifest.snapshot_date
+        for venue_id, rows in carried.items():
+            ids = self._known.setdefault(venue_id, set())
+            ids.update(rows["instrument_id"].to_pylist())
+        for venue_id in sorted(embedded.keys() & whole_venues(self._manifest)):
+            known = self._known.get(venue_id, set())
+            batch = listings.rows_beyond(day, venue_id, embedded[venue_id], known)
+            if batch is not None:
+                self._tables[INSTRUMENTS.name].write(batch)
+
+    def embedded(self, raws: list[msgspec.Raw], *, precise: bool) -> int:
+        """How many instruments only their venues have."""
+        said = reference.embedded(raws) if precise else _embedded(raws)
+        whole = whole_venues(self._manifest)
+        return sum(
+            len(ids - self._known.get(venue_id, set()))
+            for venue_id, ids in said.items()
+            if venue_id in whole
+        )
+
+    def counted(self, *, precise: bool) -> int:
+        """How many instruments the answers hold."""
+        if not precise:
+            return self._count
+        lists = (self._lists(venue_id, Notes()) for venue_id in whole_venues(self._manifest))
+        return sum(
+            reference.identities(element.raw for element in (*typed, *more))
+            for typed, more in lists
+        )
+
+    def _lists(self, venue_id: str, notes: Notes) -> tuple[list[Element], list[Element]]:
+        """The typed lists, and what the list without a type has beyond them."""
+        typed: list[Element] = []
+        untyped: list[Element] = []
+        for answer in self._manifest.answered("list_instruments"):
+            if answer.venue_id == venue_id:
+                into = typed if answer.query else untyped
+                into += landed_elements(self._layout, self._manifest, [answer], notes)
+        listed = {element.identity for element in typed}
+        return typed, [element for element in untyped if element.identity not in listed]
+
+
+def whole_venues(manifest: Manifest) -> set[str]:
+    """Venues whose instruments were all read."""
+    return _venues(manifest, failed=False) - failed_venues(manifest)
+
+
+def failed_venues(manifest: Manifest) -> set[str]:
+    """Venues of which a list of instruments could not be read."""
+    return _venues(manifest, failed=True)
+
+
+def _venues(manifest: Manifest, *, failed: bool) -> set[str]:
+    return {
+        answer.venue_id
+        for answer in manifest.book
+        if answer.venue_id is not None and (answer.file is None) is failed
+    }
+
+
+def _ids(elements: list[Element]) -> set[str]:
+    return {element.identity for element in elements if element.identity is not None}
+
+
+def _embedded(raws: list[msgspec.Raw]) -> dict[str, set[str]]:
+    found = ((id_of(raw), listings.embedded_ids(raw)) for raw in raws)
+    return {venue_id: ids for venue_id, ids in found if venue_id is not None and ids}
+
+
+@contextlib.contextmanager
+def _staged(
+    layout: Layout, manifest: Manifest, tables: tuple[Table, ...]
+) -> Iterator[dict[str, Writer]]:
+    writers: dict[str, Writer] = {}
+    try:
+        for table in tables:
+            path = layout.staged(table.name, manifest.snapshot_id)
+            writers[table.name] = Writer(table, path)
+        yield writers
+    except BaseException as error:
+        for writer in writers.values():
+            writer.close(error)
+        raise
+
+
+def _filled(
+    elements: list[Element],
+    read: record_batches.Resource,
+    notes: Notes,
+    tables: dict[str, Writer],
+) -> Iterator[tuple[int, int]]:
+    """Write the rows of all records; after each batch, of how many records how many rows."""
+    for batch in batches(elements):
+        made = record_batches.rows(batch, read, notes)
+        for name, rows in made.items():
+            tables[name].write(rows)
+        yield len(batch), sum(rows.num_rows for rows in made.values())
+
+
+def _carry(tables: dict[str, Writer], carried: dict[str, pa.Table]) -> int:
+    count = 0
+    for _, rows in sorted(carried.items()):
+        for batch in rows.to_batches():
+            tables[INSTRUMENTS.name].write(batch)
+            count += batch.num_rows
+    return count
+
+
+def _closed(tables: dict[str, Writer]) -> dict[str, Written]:
+    """Finish every file; what was written."""
+    return {name: written for name, writer in tables.items() if (written := writer.close())}
+
+
+def _files(layout: Layout, manifest: Manifest, tables: Iterable[str]) -> dict[str, Path]:
+    return {name: layout.staged(name, manifest.snapshot_id) for name in tables}
+
+
+def _facts(
+    staged: dict[str, Path],
+    written: dict[str, Written],
+    notes: Notes,
+    counted: Callable[..., Totals],
+    say: Say,
+) -> Part:
+    taken = Tally(say, 2, "control totals")
+    in_lake = totals.of_lake(staged)
+    taken.add(1)
+    in_json = counted(precise=False)
+    if totals.differ(in_json, in_lake):
+        in_json = counted(precise=True)
+    taken.add(1)
+    return {
+        "tables": {name: asdict(one) for name, one in written.items()},
+        "rejects": [asdict(reject) for reject in notes.rejects],
+        "inexact": [asdict(one) for one in notes.inexact],
+        "drift": list(notes.drift_rows()),
+        "totals": list(totals.compared(in_json, in_lake)),
+    }
+
+
+def _kept(layout: Layout, manifest: Manifest, part: str, facts: Part) -> Part:
+    write_json(layout.part(part, manifest.snapshot_id), facts)
+    return facts

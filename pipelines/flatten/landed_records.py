@@ -1,0 +1,35 @@
+"""The records of landed answers, split but not read, and what is news in their envelopes."""
+
+import mmap
+from concurrent.futures import ThreadPoolExecutor
+
+from pipelines.edge import protocol
+from pipelines.edge.response import wholeness
+from pipelines.landing import zone
+from pipelines.landing.zone import Answer, Manifest
+from pipelines.records.issues import UNKNOWN_FIELD, Notes
+from pipelines.records.split import Element, id_of
+from warehouse.storage.layout import Layout
+
+
+def landed_elements(
+    layout: Layout, manifest: Manifest, answers: list[Answer], notes: Notes
+) -> list[Element]:
+    """The records of answers; what their envelopes have beyond the document goes to `notes`."""
+    found: list[Element] = []
+    # How deep JSON may nest is counted from where its reader stands: a new thread stands at the
+    # bottom, so what could be read when it was pulled can be read again from anywhere.
+    with ThreadPoolExecutor(1, "elements") as bottom:
+        for answer in answers:
+            body = zone.body(layout, manifest, answer)
+            found += bottom.submit(_split, body, answer.request_no, notes).result()
+    return found
+
+
+def _split(body: bytes | mmap.mmap, request_no: int, notes: Notes) -> list[Element]:
+    envelope = protocol.read_envelope(body, single=False)
+    for path, name, example in wholeness.unknown(envelope):
+        notes.saw(path, UNKNOWN_FIELD, name, example)
+    # What is no object is for the careful reader: such a record must not hide its siblings.
+    raws = protocol.records(envelope)
+    return [Element(raw, request_no, number, id_of(raw)) for number, raw in enumerate(raws)]

@@ -1,0 +1,114 @@
+"""The instruments of a venue, by each way of listing them, held against each other (4.3, 4.5).
+
+A venue embeds its instruments with type and name; its own lists have all the rest. Where they do
+not say the same, each difference is told; what only the venue has is kept with what it says.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.records.split import id_of
+from warehouse.contract.book import INSTRUMENTS
+from warehouse.storage.parquet import rows_batch
+
+VENUES, LISTS, TYPED = "venues", "instruments", "typed lists"
+TYPE, NAME = "type", "displayName"
+
+
+FIELDS = ("id", TYPE, NAME)
+"""What is said of an instrument both where a venue embeds it and where it is listed (2.7)."""
+Embedded = dict[str, pa.StructArray]
+"""What venues embed, by venue, with these fields; a venue that does not say is not in it."""
+
+
+class _Id(msgspec.Struct):
+    id: str
+
+
+class _Plain(msgspec.Struct):
+    instruments: list[_Id] | None = None
+
+
+class _Venue(msgspec.Struct):
+    instruments: list[msgspec.Raw] | None = None
+
+
+_PLAIN, _VENUE = msgspec.json.Decoder(_Plain), msgspec.json.Decoder(_Venue)
+
+
+def embedded_ids(venue: msgspec.Raw) -> set[str] | None:
+    """The instruments that a venue embeds; None where it says nothing that can be read of them."""
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        plain = _PLAIN.decode(venue).instruments
+        return None if plain is None else {instrument.id for instrument in plain}
+    try:
+        listed = _VENUE.decode(venue).instruments
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if listed is None:
+        return None
+    return {identity for raw in listed if (identity := id_of(raw)) is not None}
+
+
+def ids(instruments: pa.StructArray) -> list[str | None]:
+    """Their ids, in their order; None where one has none."""
+    found: list[str | None] = pc.struct_field(instruments, "id").to_pylist()
+    return found
+
+
+def unequal(
+    venue_id: str,
+    embedded: pa.StructArray | None,
+    typed: set[str],
+    more: set[str],
+    listed: list[pa.StructArray],
+) -> list[list[str]]:
+    """Each difference as (venue, instrument, what lacks it or what of it differs), in order.
+
+    `more` are those that only the list without a type has; `listed` is what the lists say.
+    """
+    rows = [[venue_id, one, TYPED] for one in more]
+    if embedded is not None:
+        known = {one for one in ids(embedded) if one is not None}
+        rows += [[venue_id, one, VENUES] for one in (typed | more) - known]
+        rows += [[venue_id, one, LISTS] for one in known - typed - more]
+        for batch in listed:
+            rows += [[venue_id, *difference] for difference in _differing(embedded, batch)]
+    return sorted(rows)
+
+
+def _differing(embedded: pa.StructArray, listed: pa.StructArray) -> Iterator[tuple[str, str]]:
+    """What both say, and not alike; what breaks the contract is a reject elsewhere."""
+    names = pc.struct_field(listed, "id")
+    places = pc.index_in(names, value_set=pc.struct_field(embedded, "id"))
+    for what in (TYPE, NAME):
+        said = pc.struct_field(embedded, what).take(places)
+        is_other = pc.fill_null(pc.not_equal(said, pc.struct_field(listed, what)), fill_value=False)
+        for name in names.filter(is_other).to_pylist():
+            yield name, what
+
+
+def rows_beyond(
+    day: date, venue_id: str, embedded: pa.StructArray, known: set[str]
+) -> pa.RecordBatch | None:
+    """Rows of instruments that only the venue has: their type and name, and nothing else."""
+    places = {
+        one: place
+        for place, one in enumerate(ids(embedded))
+        if one is not None and one not in known
+    }
+    if not places:
+        return None
+    empty: dict[str, Any] = dict.fromkeys(INSTRUMENTS.names)
+    rows = []
+    for one, place in sorted(places.items()):
+        said = embedded[place].as_py()
+        own = {"instrument_id": one, "type": said[TYPE], "display_name": said[NAME]}
+        rows.append(empty | {"snapshot_date": day, "venue_id": venue_id} | own)
+    return rows_batch(INSTRUMENTS, rows)

@@ -1,0 +1,184 @@
+"""Portfolios as rows: portfolios, integrations, positions, accounts and balances (2.1 to 2.5)."""
+
+from collections.abc import Callable, Iterable
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines.flatten import balances, columns
+from pipelines.flatten.columns import Level, Odd
+from pipelines.flatten.record_batches import Filled, Resource, tail
+from pipelines.records.json_text import Members, text_of
+from pipelines.records.schema import PORTFOLIO
+from pipelines.records.tolerant_reader import Careful, Place
+from warehouse.contract.book import ACCOUNTS, BALANCES, INTEGRATIONS, PORTFOLIOS, POSITIONS
+from warehouse.contract.model import Table
+
+PORTFOLIO_TABLES = (PORTFOLIOS, INTEGRATIONS, POSITIONS, ACCOUNTS, BALANCES)
+_ABOVE = ("Portfolio.id", "Position.assetId", "Position.isCustomAsset")
+_KEYS = (
+    ("Integration.id",),
+    ("Position.assetId", "Position.isCustomAsset"),
+    ("Account.venueId", "Account.name"),
+)
+
+
+def resource(snapshot_date: date) -> Resource:
+    """How portfolios are read for a business date."""
+    return Resource(
+        PORTFOLIO,
+        carries_money=True,
+        fill=_fill(snapshot_date),
+        settle=_settle,
+    )
+
+
+def _fill(snapshot_date: date) -> Callable[[pa.StructArray], Filled]:
+    def fill(records: pa.StructArray) -> Filled:
+        tops = columns.top_level(records, PORTFOLIO)
+        links = columns.inner_level(tops, "integrations")
+        positions = columns.inner_level(tops, "positions")
+        accounts = columns.inner_level(positions, "accounts")
+        levels = {"portfolios": tops, "integrations": links, "positions": positions}
+        keyed = (links, positions, accounts)
+        made = {
+            PORTFOLIOS.name: _rows(PORTFOLIOS, tops, snapshot_date, _portfolio_counts(tops)),
+            INTEGRATIONS.name: _rows(INTEGRATIONS, links, snapshot_date, {}),
+            POSITIONS.name: _rows(POSITIONS, positions, snapshot_date, _position_count(positions)),
+            ACCOUNTS.name: _rows(ACCOUNTS, accounts, snapshot_date, _account_facts(accounts)),
+        }
+        amounts = balances.stated(accounts)
+        made[BALANCES.name] = _balances(made[ACCOUNTS.name][0], amounts)
+
+        def where(odd: Odd, numbers: list[int]) -> tuple[int, str]:
+            if odd.table != BALANCES.name:
+                level = levels[odd.table]
+                return _top(level, odd.place), level.path(odd.place, numbers) + tail(odd)
+            account, rest = balances.place_of(odd.place, amounts)
+            return _top(accounts, account), accounts.path(account, numbers) + rest
+
+        return Filled(
+            {name: batch for name, (batch, _) in made.items()},
+            [odd for _, odds in made.values() for odd in odds],
+            where,
+            tuple(_key(level, sources) for level, sources in zip(keyed, _KEYS, strict=True)),
+        )
+
+    return fill
+
+
+def _top(level: Level, place: int) -> int:
+    while level.parent is not None:
+        level, place = level.parent, int(level.parents[place])
+    return place
+
+
+def _rows(
+    table: Table, level: Level, snapshot_date: date, computed: dict[str, Any]
+) -> tuple[pa.RecordBatch, list[Odd]]:
+    sources = columns.inherited(level, (*level.columns, *_ABOVE))
+    day = columns.repeated(snapshot_date, level.rows, pa.date32())
+    computed = {"snapshot_date": day} | computed
+    return columns.picked(table, sources, level.rows, computed)
+
+
+def _portfolio_counts(tops: Level) -> dict[str, Any]:
+    return {
+        "position_count": columns.counted(tops, "Portfolio.positions"),
+        "integration_count": columns.counted(tops, "Portfolio.integrations"),
+    }
+
+
+def _position_count(positions: Level) -> dict[str, Any]:
+    return {"account_count": columns.counted(positions, "Position.accounts")}
+
+
+def _account_facts(accounts: Level) -> dict[str, Any]:
+    duplicate = accounts.columns.get("Account.duplicate#")
+    return {
+        "duplicate_no": columns.repeated(0, accounts.rows, pa.int32())
+        if duplicate is None
+        else duplicate,
+        "balance_count": balances.count_per_account(accounts),
+    }
+
+
+def _balances(
+    accounts: pa.RecordBatch, amounts: balances.Amounts
+) -> tuple[pa.RecordBatch, list[Odd]]:
+    own = [name for name in BALANCES.names if name in accounts.schema.names]
+    owners = accounts.select(own).take(pa.array(amounts.accounts))
+    computed: dict[str, Any] = {name: owners.column(name) for name in own}
+    computed |= {"bucket": amounts.buckets, "state": amounts.states, "amount_text": amounts.texts}
+    source = {BALANCES.column("amount").source: amounts.texts}
+    return columns.picked(BALANCES, source, len(amounts.texts), computed)
+
+
+def _key(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
+    """What must not repeat: the fields that tell a record from the others of its parent."""
+    return {"parent": pa.array(level.parents)} | {name: level.columns[name] for name in sources}
+
+
+def _settle(record: dict[str, Any], reader: Careful, place: Place) -> None:
+    """Merge repeated assets, number repeated accounts, drop repeated integrations."""
+    if record["positions"] is not None:
+        record["positions"] = _merged(record["positions"])
+    if record["integrations"] is not None:
+        record["integrations"] = _integrations_once(record["integrations"], reader, place)
+
+
+def _merged(positions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    merged: dict[tuple[str, bool], dict[str, Any]] = {}
+    for position in positions:
+        key = (position["assetId"], position["isCustomAsset"])
+        first = merged.setdefault(key, position)
+        if first is not position:
+            _join(first, position)
+    for position in merged.values():
+        _number(position["accounts"] or ())
+    return list(merged.values())
+
+
+def _join(first: dict[str, Any], other: dict[str, Any]) -> None:
+    """One position of both; a list that was broken leaves the count unknown, not the accounts."""
+    counts = (first.get("accounts#"), other.get("accounts#"))
+    first["accounts"] = [*(first["accounts"] or ()), *(other["accounts"] or ())]
+    first["accounts#"] = None if None in counts else sum(counts)
+
+
+def _number(accounts: Iterable[dict[str, Any]]) -> None:
+    same: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for account in accounts:
+        same.setdefault((account["venueId"], account["name"]), []).append(account)
+    for several in same.values():
+        ordered = sorted(several, key=_content) if len(several) > 1 else several
+        for number, account in enumerate(ordered):
+            account["duplicate#"] = number
+
+
+def _content(value: dict[str, Any]) -> str:
+    """A careful record's content, whatever order it came in."""
+    return text_of(_members(value), canonical=True)
+
+
+def _members(value: Any) -> Any:
+    if isinstance(value, dict):
+        return Members([(key, _members(member)) for key, member in value.items()])
+    return [_members(element) for element in value] if isinstance(value, list) else value
+
+
+def _integrations_once(
+    integrations: list[dict[str, Any]], reader: Careful, place: Place
+) -> list[dict[str, Any]]:
+    """Each integration once, where its id stood first; of unequal ones the first by content."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for integration in integrations:
+        found.setdefault(integration["id"], []).append(integration)
+    for several in found.values():
+        if len(several) > 1:
+            several.sort(key=_content)
+            reason = f"an id that stands once was expected, not {len(several)} times: one is taken"
+            value = _members(several[1:])
+            reader.reject(place.member("integrations"), reason, value, money=False)
+    return [several[0] for several in found.values()]

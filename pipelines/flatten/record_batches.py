@@ -1,0 +1,125 @@
+"""Batches of records to batches of rows: the fast reader first, the careful one where it must.
+
+What a resource is (its shape, the tables it fills) is in `pipelines.flatten.portfolios` and
+`pipelines.flatten.venues`; how its records are read is here, once.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines.flatten.columns import Odd
+from pipelines.records import fast_reader, tolerant_reader
+from pipelines.records.issues import Inexact, Notes
+from pipelines.records.schema import INSTRUMENT, PORTFOLIO, VENUE, Form, Shape, arrow_fields
+from pipelines.records.split import Element
+from warehouse.contract.book import BOOK
+from warehouse.contract.model import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Rows of one batch by table; values that do not fit; where such a value stands; keys.
+
+    `where` takes the odd value and the numbers of the batch's records in their answers, and gives
+    the outermost record's place in the batch and the JSON path. Each of `keys` is columns that
+    together must not repeat; where they do, what to keep is decided with care.
+    """
+
+    tables: dict[str, pa.RecordBatch]
+    odd: list[Odd]
+    where: Callable[[Odd, list[int]], tuple[int, str]]
+    keys: tuple[dict[str, pa.Array], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What a landed resource holds and how its records become rows.
+
+    `fill` makes rows of nested records; `settle` merges what stands twice in one careful record,
+    telling `careful` of what is dropped.
+    """
+
+    shape: Shape
+    carries_money: bool
+    fill: Callable[[pa.StructArray], Filled]
+    settle: Callable[[dict[str, Any], tolerant_reader.Careful, tolerant_reader.Place], None]
+
+
+# Each amount and time once: a source belongs to the table whose rows are its records.
+COLUMNS: tolerant_reader.Columns = {
+    column.source: (table.name, column.name)
+    for table in BOOK
+    for column in table.columns
+    if column.kind in (Kind.AMOUNT, Kind.MOMENT)
+}
+
+
+def _tails(shape: Shape, above: str = "") -> dict[str, str]:
+    found = {}
+    for field in shape.fields.values():
+        found[field.source] = f"{above}.{field.name}"
+        if field.shape is not None:
+            inner = found[field.source] if field.form is Form.OBJECT else ""
+            found |= _tails(field.shape, inner)
+    return found
+
+
+TAILS = _tails(PORTFOLIO) | _tails(VENUE) | _tails(INSTRUMENT)
+SOURCES = {place: source for source, place in COLUMNS.items()}
+
+
+def tail(odd: Odd) -> str:
+    """The last part of a value's path: from its record to its field."""
+    return TAILS[SOURCES[odd.table, odd.column]]
+
+
+def rows(batch: list[Element], resource: Resource, notes: Notes) -> dict[str, pa.RecordBatch]:
+    """The rows of a batch by table; what is odd goes to `notes`."""
+    try:
+        return _plain_rows(batch, resource, notes)
+    except fast_reader.NotPlain:
+        return _careful_rows(batch, resource, notes)
+
+
+def _plain_rows(
+    batch: list[Element], resource: Resource, notes: Notes
+) -> dict[str, pa.RecordBatch]:
+    records = fast_reader.read([memoryview(element.raw) for element in batch], resource.shape)
+    filled = resource.fill(records)
+    if not all(odd.legal for odd in filled.odd):
+        raise fast_reader.NotPlain("a text is no amount or no time")
+    for key in filled.keys:
+        fast_reader.require_distinct(key)
+    fast_reader.note_words(records, resource.shape, notes)
+    numbers = [element.number for element in batch]
+    for odd in filled.odd:
+        record, path = filled.where(odd, numbers)
+        request_no = batch[record].request_no
+        notes.inexact.append(Inexact(request_no, path, odd.table, odd.column, odd.text))
+    return filled.tables
+
+
+def _careful_rows(
+    batch: list[Element], resource: Resource, notes: Notes
+) -> dict[str, pa.RecordBatch]:
+    kind = pa.struct(arrow_fields(resource.shape, careful=True))
+    clean = list(_careful_records(batch, resource, notes))
+    return resource.fill(pa.array(clean, kind)).tables
+
+
+def _careful_records(
+    batch: list[Element], resource: Resource, notes: Notes
+) -> Iterator[dict[str, Any]]:
+    for element in batch:
+        reader = tolerant_reader.Careful(element.request_no, notes, COLUMNS, resource.shape.name)
+        place = tolerant_reader.Place(f"data[{element.number}]", "data[]")
+        try:
+            raw, money = bytes(element.raw), resource.carries_money
+            record = reader.whole(raw, resource.shape, place, money=money)
+        except tolerant_reader.Broken:
+            continue
+        resource.settle(record, reader, place)
+        yield record

@@ -1,0 +1,1 @@
+"""The lake: nights judged, accepted or held, and put in their place."""

@@ -1,0 +1,65 @@
+"""What was decided on the landed nights, as rows of `ops`: reasons, lessons, withdrawn files."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from pipelines.lake import lessons
+from pipelines.lake.reasons import most
+from pipelines.landing import snapshots
+from pipelines.landing.snapshots import Snapshot
+from warehouse.contract.decisions import LESSONS, REASONS, WITHDRAWN
+
+Row = dict[str, Any]
+
+
+def rows(nights: Sequence[Snapshot]) -> dict[str, list[Row]]:
+    """The rows of each of those tables."""
+    return {
+        REASONS.name: [row for night in nights for row in _reasons(night)],
+        LESSONS.name: [_lesson(lesson) for lesson in lessons.taught(nights)],
+        WITHDRAWN.name: [row for night in nights for row in _withdrawn(night)],
+    }
+
+
+def _of(night: Snapshot) -> Row:
+    return {"snapshot_date": night.snapshot_date, "snapshot_id": night.snapshot_id}
+
+
+def _reasons(night: Snapshot) -> Iterator[Row]:
+    """The reasons of the last judgement that had some."""
+    judged = [one for one in night.decisions if one.causes]
+    for cause in {cause.key: cause for cause in judged[-1].causes}.values() if judged else ():
+        yield _of(night) | {
+            "reason_key": cause.key,
+            "words": cause.words,
+            "is_teachable": cause.is_teachable,
+            "share": cause.share,
+            "is_known": judged[-1].state == snapshots.ACCEPTED or cause.is_known,
+        }
+
+
+def _lesson(lesson: lessons.Lesson) -> Row:
+    back = lesson.taken_back
+    return _of(lesson.snapshot) | {
+        "lesson_id": lesson.name,
+        "reason_key": lesson.reason.key,
+        "words": lesson.reason.words,
+        "share": lesson.reason.share,
+        "most_share": str(most(lesson.reason.share)),
+        "taught_by": lesson.taught.by,
+        "taught_at": datetime.fromisoformat(lesson.taught.at),
+        "taken_back_by": back.by if back else None,
+        "taken_back_at": datetime.fromisoformat(back.at) if back else None,
+    }
+
+
+def _withdrawn(night: Snapshot) -> Iterator[Row]:
+    for decision in night.decisions:
+        for file in decision.withdrawn:
+            yield _of(night) | {
+                "file": file,
+                "rejected_by": decision.by,
+                "rejected_at": datetime.fromisoformat(decision.at),
+                "reason": "; ".join(decision.reasons),
+            }

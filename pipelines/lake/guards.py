@@ -1,0 +1,202 @@
+"""Guards (design part 6): whether a landed night may replace last night's book, or is held.
+
+A night is held when a whole slice of it is suspicious, never for one asset alone: an asset's move
+is a finding. Limits are learned from our own past nights (`pipelines.lake.measures`). A night is
+compared with the last book; where that was itself held for its numbers and accepted by hand, also
+with the last book that was not. To be well against one of both is enough: so neither a wrong night
+that was accepted nor a true change of the book costs the good nights after it. What was held so
+teaches no limit.
+
+Simulated (`tests/pipelines/lake/test_guards_simulated.py`, seeded): of 200 nights of a
+trading firm and of a small home none is held; every disaster of the list there is; after a wrong
+night that was accepted by hand no good night is held.
+"""
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+
+from pipelines.lake.facts import Facts, Night, Shape
+from pipelines.lake.measures import bases, drops, limit, moves
+from pipelines.lake.reasons import Reason, shape_of
+from pipelines.lake.slices import FELL, GONE, KIND, PORTFOLIO, SCALE, Slice
+from pipelines.landing import notices
+from pipelines.pull import consistency
+from pipelines.pull.consistency import Window
+from pipelines.records import amounts
+
+__all__ = ["Facts", "Night", "Shape", "drops", "judge", "limit"]
+
+MOST_VENUES_FAILED = Decimal("0.1")
+SHOWN = 5
+DOCUMENTED = frozenset({"trading", "margin", "staking", "custody"})
+FATES = {
+    consistency.REFUSED: "refused: access was taken away",
+    consistency.DELETED: "not found: it was deleted",
+    consistency.THERE: "still there: the list left it out",
+    consistency.UNTOLD: "without an answer that tells",
+}
+
+
+def judge(facts: Facts, past: Sequence[Facts], night: Night | None = None) -> tuple[Reason, ...]:
+    """Why a night must be held; empty when it may be accepted.
+
+    `past` are the accepted nights before it, oldest first.
+    """
+    night, compared = night or Night(), bases(past)
+    against = [
+        [*_vanished(facts, base, night.window), *_moved(facts, base, past)] for base in compared
+    ]
+    return (
+        *_broken(night),
+        *_unread(night, compared),
+        *_empty(facts, compared),
+        *_everywhere(facts, compared),
+        *(against[0] if against and all(against) else ()),
+    )
+
+
+def _broken(night: Night) -> Iterator[Reason]:
+    for doubt in night.date_doubts:
+        yield Reason(f"date: {shape_of(doubt)}", doubt)
+    for shape in night.rejects:
+        yield Reason(
+            f"reject: {shape.path}: {shape.reason}",
+            f"{shape.count} rejected records carry money, first {shape.first}: {shape.reason}; see "
+            "ops.rejects",
+            is_teachable=True,
+            share=shape.share,
+        )
+    if night.differing_totals:
+        yield Reason(
+            "control totals",
+            f"{len(night.differing_totals)} control totals differ between the landed JSON and the "
+            f"lake, first {night.differing_totals[0]}: see ops.control_totals",
+        )
+    yield from notices.reasons(night.notices, night.signs)
+
+
+def _unread(night: Night, compared: Sequence[Facts]) -> Iterator[Reason]:
+    """Venues without instruments, but for those that had none in the book before either."""
+    known = {venue for base in compared for venue in base.unread}
+    failed = sorted(set(night.failed) - known)
+    emptied = sorted(set(night.emptied) - known)
+    count, asked = len(failed) + len(emptied), night.venues
+    if not asked or Decimal(count) / asked <= MOST_VENUES_FAILED:
+        return
+    gone = ""
+    if emptied:
+        gone = f", or are no longer listed though no error came ({_some(emptied)})"
+    yield Reason(
+        "venues unread",
+        f"the instruments of {count} of {asked} venues could not be read{gone} (limit a tenth)",
+        is_teachable=True,
+        share=str((Decimal(count) / asked).quantize(Decimal("0.0001"))),
+    )
+
+
+def _empty(facts: Facts, compared: Sequence[Facts]) -> Iterator[Reason]:
+    """Lists that are empty where the book before had some: on the first night too.
+
+    This is what the API answers to a key that sees nothing (4.1).
+    """
+    why = "this is what the API answers to a key that may see nothing (4.1)"
+    if not facts.money and not compared:
+        yield Reason("empty: portfolios", f"the portfolio list is empty: {why}")
+    for table, words in (
+        ("positions", "no position is in any portfolio"),
+        ("venues", "the list of venues is empty"),
+    ):
+        was_empty = any(not base.counts.get(table, 1) for base in compared)
+        if facts.counts.get(table, 1) or was_empty or (table == "positions" and not facts.money):
+            continue
+        yield Reason(f"empty: {table}", f"{words}: {why}")
+
+
+def _everywhere(facts: Facts, compared: Sequence[Facts]) -> Iterator[Reason]:
+    known = {defect for base in compared for defect in base.everywhere}
+    for defect in facts.everywhere:
+        if defect not in known:
+            words = f"a defect is in every record, so the document has changed: {defect}"
+            key = f"everywhere: {shape_of(defect)}"
+            yield Reason(key, words, is_teachable=True, share="1")
+
+
+def _vanished(facts: Facts, before: Facts, window: Window) -> Iterator[Reason]:
+    if before.money and not facts.money:
+        yield Reason(
+            "empty: portfolios",
+            f"the portfolio list is empty and had {len(before.money)} portfolios: this is what the "
+            f"API answers when access is lost (4.1){_confirmed(window, set(before.money))}",
+        )
+        return
+    gone = sorted(
+        portfolio
+        for portfolio, has_money in before.money.items()
+        if has_money and portfolio not in facts.money
+    )
+    if gone:
+        confirmed = _confirmed(window, set(gone))
+        yield Reason(
+            "missing: portfolios",
+            f"{len(gone)} portfolios that held money are missing: {_some(gone)}{confirmed}",
+        )
+
+
+def _confirmed(window: Window, gone: set[str]) -> str:
+    """What a second read, and asking for them by id, said of portfolios that are gone."""
+    words = ""
+    if window.second_count is not None:
+        words += f"; a second read {window.second_after} s later had {window.second_count}"
+    elif window.missing:
+        words += "; it could not be read a second time"
+    told: dict[str, list[str]] = {}
+    for portfolio, fate in sorted(window.missing.items()):
+        if portfolio in gone:
+            told.setdefault(FATES[fate], []).append(portfolio)
+    asked = sum(map(len, told.values()))
+    if asked:
+        said = ", ".join(f"{len(ids)} {fate} ({ids[0]})" for fate, ids in sorted(told.items()))
+        words += f"; asked for by id, {asked} of {len(gone)}: {said}"
+    return words
+
+
+def _moved(facts: Facts, before: Facts, past: Sequence[Facts]) -> Iterator[Reason]:
+    """What moved by more than it may: slices, counts, and how many assets."""
+    for part in facts.slices.get(before.snapshot_id, ()):
+        if part.kind == PORTFOLIO and part.identity not in facts.money:
+            continue  # it is told as missing
+        if part.kind == KIND and not _is_established(part.identity, past):
+            continue
+        yield Reason(f"slice: {part.kind} {part.identity} {part.change}", _words(part))
+    for move in moves(facts, before):
+        most = limit(move.measure, past, move.things)
+        if move.share > most:
+            words = f"{move.words} ({_percent(move.share)}; limit {_percent(most)})"
+            yield Reason(f"measure: {move.measure}", words)
+
+
+def _is_established(kind: str, past: Sequence[Facts]) -> bool:
+    """Whether a balance kind is of the document, or was there for two nights in a row."""
+    last = past[-2:]
+    return kind in DOCUMENTED or (len(last) > 1 and all(kind in facts.kinds for facts in last))
+
+
+def _words(part: Slice) -> str:
+    if part.change == GONE:
+        return f"all that was held in {part.kind} {part.identity} is gone: {part.assets} assets"
+    change = (
+        "less than an eighth" if part.change == FELL else f"more than {SCALE:.0f} times as much"
+    )
+    return (
+        f"of {part.moved} of the {part.assets} assets in {part.kind} {part.identity} there is "
+        f"{change} of what there was: as if its amounts had another scale"
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{', '.join(names[:SHOWN])}{more}"
+
+
+def _percent(share: Decimal) -> str:
+    return f"{amounts.plain((share * 100).quantize(Decimal('0.1')))} %"

@@ -1,0 +1,219 @@
+"""Sealing: what was made of a snapshot, as its own tables and one manifest.
+
+`lake/manifests/<snapshot_id>.json` has the tables with their SHA-256, the facts for the guards,
+and what was counted; it is written last, and proves itself.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipelines.flatten import flatten
+from pipelines.flatten.flatten import Part
+from pipelines.lake import measures, slices, systemic_defects
+from pipelines.lake.facts import Facts
+from pipelines.landing import sealed_json, snapshots
+from pipelines.landing.zone import Manifest
+from pipelines.records import amounts
+from warehouse.contract.lake_contract import lake_contract
+from warehouse.contract.model import Table
+from warehouse.contract.ops import CONTROL_TOTALS, DRIFT, INEXACT, LISTINGS, REJECTS, REQUESTS
+from warehouse.storage.layout import Layout, digest_of
+from warehouse.storage.parquet import rows_batch, write
+
+Row = dict[str, Any]
+REMEDY = "The landed bytes are not touched: nightbook rebuild --from-landing makes the lake again."
+_MOMENTS = ("sent_at", "received_at")
+
+
+def seal(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> None:
+    """Write the night's own tables and then the lake's manifest of a flattened snapshot."""
+    nightly = {
+        table.name: asdict(_write_nightly(layout, manifest, table, rows))
+        for table, rows in _nightly_rows(manifest, parts)
+    }
+    facts = _facts(layout, manifest, parts)
+    compared = measures.bases(facts_before(Sealed(layout), manifest, last=2))
+    facts |= {"drops": _least_moved(Facts.of(facts), compared)}
+    facts |= {"slices": _slices(layout, manifest, compared)}
+    content = {
+        "snapshot_id": manifest.snapshot_id,
+        "snapshot_date": manifest.snapshot_date.isoformat(),
+        "tables": parts["portfolios"]["tables"] | parts["venues"]["tables"],
+        "nightly": nightly,
+        "facts": facts,
+        "money_shapes": [asdict(shape) for shape in systemic_defects.money_shapes(manifest, parts)],
+        "differing_totals": [
+            f"{one['table_name']} {one['measure']} {one['asset_id']} {one['bucket']}".strip()
+            for part in parts.values()
+            for one in part["totals"]
+            if one["in_json"] != one["in_lake"]
+        ],
+        "carried": parts["venues"]["stale_venues"],
+        "emptied": parts["venues"].get("emptied", []),
+        "counts": {name: len(rows) for name, rows in _noted(parts).items()},
+        "contract": lake_contract(),
+        "parts": {part: digest_of(layout.part(part, manifest.snapshot_id)) for part in parts},
+    }
+    sealed_json.write(layout.manifest(manifest.snapshot_id), content)
+
+
+def sealed(layout: Layout, snapshot_id: str) -> Row:
+    """The lake's manifest of a snapshot; raises `landing.Damaged`."""
+    return sealed_json.read(layout.manifest(snapshot_id), REMEDY)
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """The lake's manifests, each read once however often it is looked at; they are not changed.
+
+    For one command: it needs those of all nights to judge, and again to publish.
+    """
+
+    layout: Layout
+    _read: dict[str, Row] = field(default_factory=dict)
+
+    def of(self, snapshot_id: str) -> Row:
+        """That of a snapshot; raises `landing.Damaged`."""
+        if snapshot_id not in self._read:
+            self._read[snapshot_id] = sealed(self.layout, snapshot_id)
+        return self._read[snapshot_id]
+
+
+def facts_before(known: Sealed, manifest: Manifest, last: int = 0) -> list[Facts]:
+    """The facts of the nights before it, as they stood when it was taken, oldest first.
+
+    With `last` only back to so many that were not suspect, so that no more manifests are read.
+    """
+    layout, moment = known.layout, datetime.fromisoformat(manifest.finished_at)
+    before = snapshots.accepted_before(snapshots.landed(layout), manifest.snapshot_id, moment)
+    here = [one for one in before if layout.manifest(one.snapshot_id).is_file()]
+    sure = [place for place, one in enumerate(here) if not one.is_suspect_at(moment)]
+    first = sure[-last] if last and len(sure) >= last else 0
+    return [
+        Facts.of(
+            known.of(one.snapshot_id)["facts"],
+            one.snapshot_id,
+            is_suspect=one.is_suspect_at(moment),
+        )
+        for one in here[first:]
+    ]
+
+
+def _least_moved(facts: Facts, compared: list[Facts]) -> dict[str, str]:
+    """What a night teaches: its moves against the book that it is most like."""
+    found = [measures.drops(facts, base) for base in compared]
+    return min(found, key=lambda drops: max(map(Decimal, drops.values())), default={})
+
+
+def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[str, list[Row]]:
+    """The slices that moved as one against each book that it is compared with."""
+    now = layout.staged("balances", manifest.snapshot_id)
+    found: dict[str, list[Row]] = {}
+    for base in compared:
+        before = _balances(layout, base.snapshot_id)
+        if before is not None:  # pruned since: this is a rebuild, and it was judged long ago
+            found[base.snapshot_id] = [asdict(one) for one in slices.moves(before, now)]
+    return found
+
+
+def _balances(layout: Layout, snapshot_id: str) -> Path | None:
+    """Where the balances of an accepted night lie."""
+    day = snapshots.find(layout, snapshot_id).snapshot_date
+    places = (
+        layout.parquet("balances", day, snapshot_id),
+        layout.staged("balances", snapshot_id),
+    )
+    return next((path for path in places if path.is_file()), None)
+
+
+def portfolios_before(layout: Layout, snapshot_id: str, moment: datetime) -> dict[str, bool]:
+    """The portfolios of the book before a snapshot that is being pulled, and whether with money."""
+    before = snapshots.accepted_before(snapshots.landed(layout), snapshot_id, moment)
+    if not before or not layout.manifest(before[-1].snapshot_id).is_file():
+        return {}
+    return dict(sealed(layout, before[-1].snapshot_id)["facts"]["money"])
+
+
+def _facts(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> Row:
+    tables = parts["portfolios"]["tables"] | parts["venues"]["tables"]
+    totals: dict[str, Decimal] = {}
+    for one in parts["portfolios"]["totals"]:
+        if one["measure"] == "sum":
+            asset = one["asset_id"] + (" (custom)" if one["is_custom_asset"] else "")
+            value = amounts.own(one["in_lake"])
+            totals[asset] = amounts.EXACT.add(totals.get(asset, Decimal(0)), value)
+    return {
+        "counts": {name: one["rows"] for name, one in tables.items()},
+        "totals": {asset: amounts.plain(total) for asset, total in totals.items()},
+        "money": _money(layout, manifest.snapshot_id),
+        "drops": {},
+        "everywhere": systemic_defects.everywhere(manifest, parts),
+        "kinds": sorted({one["bucket"] for one in parts["portfolios"]["totals"] if one["bucket"]}),
+        "accounts": _accounts(layout, manifest.snapshot_id),
+        "unread": sorted({*flatten.failed_venues(manifest), *parts["venues"]["stale_venues"]}),
+    }
+
+
+def _accounts(layout: Layout, snapshot_id: str) -> dict[str, int]:
+    """How many accounts there are of every asset."""
+    path = layout.staged("accounts", snapshot_id)
+    with pq.ParquetFile(path, read_dictionary=["asset_id"]) as file:
+        counted = pc.value_counts(file.read(["asset_id"])["asset_id"].combine_chunks())
+    return {one["values"]: one["counts"] for one in counted.to_pylist()}
+
+
+def _money(layout: Layout, snapshot_id: str) -> dict[str, bool]:
+    """Every portfolio, and whether any of its amounts is not zero."""
+    portfolios = pq.read_table(layout.staged("portfolios", snapshot_id), columns=["portfolio_id"])
+    has = dict.fromkeys(portfolios["portfolio_id"].to_pylist(), False)
+    zero = pa.scalar(Decimal(0), amounts.TYPE)
+    with pq.ParquetFile(layout.staged("balances", snapshot_id)) as file:
+        for batch in file.iter_batches(columns=["portfolio_id", "amount"]):
+            some = pc.fill_null(pc.not_equal(batch["amount"], zero), fill_value=True)
+            holders = pc.unique(batch["portfolio_id"].filter(some))
+            has.update(dict.fromkeys(holders.to_pylist(), True))
+    return has
+
+
+def _noted(parts: Mapping[str, Part]) -> dict[str, list[Any]]:
+    names = ("rejects", "inexact", "drift")
+    return {name: [one for part in parts.values() for one in part[name]] for name in names}
+
+
+def _nightly_rows(manifest: Manifest, parts: Mapping[str, Part]) -> list[tuple[Table, list[Row]]]:
+    noted = _noted(parts)
+    keys = ("venue_id", "instrument_id", "missing_from")
+    listings = [dict(zip(keys, row, strict=True)) for row in parts["venues"]["listings"]]
+    totals = [one | {"in_warehouse": None} for part in parts.values() for one in part["totals"]]
+    requests = [_request(asdict(answer)) for answer in manifest.answers]
+    return [
+        (REQUESTS, requests),
+        (REJECTS, noted["rejects"]),
+        (INEXACT, noted["inexact"]),
+        (DRIFT, noted["drift"]),
+        (LISTINGS, listings),
+        (CONTROL_TOTALS, totals),
+    ]
+
+
+def _request(answer: Row) -> Row:
+    times = {
+        name: None if answer[name] is None else datetime.fromisoformat(answer[name])
+        for name in _MOMENTS
+    }
+    return answer | times
+
+
+def _write_nightly(layout: Layout, manifest: Manifest, table: Table, rows: list[Row]) -> Any:
+    key = {"snapshot_date": manifest.snapshot_date, "snapshot_id": manifest.snapshot_id}
+    batch = rows_batch(table, [key | row for row in rows])
+    path = layout.parquet(table.name, manifest.snapshot_date, manifest.snapshot_id)
+    return write(table, [batch], path)

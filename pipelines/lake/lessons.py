@@ -1,0 +1,119 @@
+"""Lessons: what a person accepted once as harmless, by whom and when, and whether it still holds.
+
+They are read from the decisions beside the landed nights, so that everything can be made again
+from the landing zone. A lesson is taken back by rejecting the night that taught it, or alone.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+
+from pipelines.lake.reasons import Reason, lesson_id, most
+from pipelines.landing import snapshots
+from pipelines.landing.snapshots import ACCEPTED, HELD, REJECTED, Decision, Snapshot
+from warehouse.storage.layout import Layout
+
+BY = "guards, by a lesson"
+
+
+class NoSuchLesson(Exception):
+    """Nothing in force has that name."""
+
+    exit_code = 2
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"There is no lesson {name!r} in force. Nothing was changed. List what is known to be "
+            "harmless with: nightbook snapshots --lessons"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """One reason that a night taught to be harmless, and the decision that took it back."""
+
+    reason: Reason
+    snapshot: Snapshot
+    taught: Decision
+    taken_back: Decision | None = None
+
+    @property
+    def name(self) -> str:
+        """The short name by which it is taken back."""
+        return lesson_id(self.reason.key)
+
+
+def taught(nights: Iterable[Snapshot]) -> list[Lesson]:
+    """Every lesson of these nights, also those that were taken back, oldest first."""
+    return [lesson for night in nights for lesson in _of(night)]
+
+
+def _of(night: Snapshot) -> list[Lesson]:
+    found: dict[str, Lesson] = {}
+    for decision in night.decisions:
+        for key, lesson in found.items():
+            is_gone = decision.state == REJECTED or key in decision.takes_back
+            if lesson.taken_back is None and is_gone:
+                found[key] = Lesson(lesson.reason, night, lesson.taught, decision)
+        if decision.state == ACCEPTED:
+            found |= {one.key: Lesson(one, night, decision) for one in decision.teaches}
+    return list(found.values())
+
+
+def in_force(nights: Iterable[Snapshot]) -> dict[str, Decimal]:
+    """By the key of what is known to be harmless: up to which share of the book."""
+    known: dict[str, Decimal] = {}
+    for lesson in taught(nights):
+        if lesson.taken_back is None:
+            key, share = lesson.reason.key, most(lesson.reason.share)
+            known[key] = max(known.get(key, share), share)
+    return known
+
+
+def compared(reasons: Iterable[Reason], nights: Iterable[Snapshot]) -> tuple[Reason, ...]:
+    """Reasons with what is known of each: it was accepted once, and is not much more than then."""
+    known = in_force(nights)
+    return tuple(replace(one, is_known=_is_known(one, known)) for one in reasons)
+
+
+def _is_known(reason: Reason, known: dict[str, Decimal]) -> bool:
+    return reason.is_teachable and Decimal(reason.share) <= known.get(reason.key, Decimal(-1))
+
+
+def let_through(layout: Layout, *, at: datetime) -> list[Snapshot]:
+    """Accept the nights that wait only for what was taught since they were held.
+
+    A change that came on Saturday is asked for once on Monday, not once for each night.
+    """
+    landed = snapshots.landed(layout)
+    through = []
+    for night in landed:
+        if night.state != HELD or not night.held_for:
+            continue
+        causes = compared(night.held_for, landed)
+        if all(cause.is_known for cause in causes):
+            words = tuple(cause.told for cause in causes)
+            decided = snapshots.decide(night, ACCEPTED, by=BY, at=at, reasons=words, causes=causes)
+            through.append(decided)
+    return through
+
+
+def take_back(layout: Layout, name: str, *, by: str, at: datetime, why: str) -> list[Lesson]:
+    """Take back the lesson of that name from every night that taught it; `NoSuchLesson`."""
+    landed = snapshots.landed(layout)
+    gone = [one for one in taught(landed) if one.name == name and one.taken_back is None]
+    if not gone:
+        raise NoSuchLesson(name)
+    for lesson in gone:
+        night = snapshots.find(layout, lesson.snapshot.snapshot_id)
+        words = f"no longer known to be harmless: {lesson.reason.words}"
+        snapshots.decide(
+            night,
+            night.state,
+            by=by,
+            at=at,
+            reasons=(words, why) if why else (words,),
+            takes_back=(lesson.reason.key,),
+        )
+    return gone

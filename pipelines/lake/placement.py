@@ -1,0 +1,195 @@
+"""The lake: staged Parquet is judged, and an accepted night becomes its date's book.
+
+`lake/manifests/<snapshot_id>.json` has what was made of a snapshot
+(`pipelines.lake.lake_manifest`). The book's files lie in `lake/<table>/snapshot_date=.../`, one per
+date, so that any engine may read the folders; those of nights that are not a book stay staged.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from pipelines.flatten import flatten
+from pipelines.lake import dating, decision_rows, guards, lake_manifest, lessons
+from pipelines.lake.facts import Facts, Night, Shape
+from pipelines.lake.lake_manifest import Sealed, seal
+from pipelines.landing import night_folders, snapshots, zone
+from pipelines.landing.sealed_json import Damaged
+from pipelines.landing.snapshots import Snapshot
+from pipelines.landing.zone import Manifest
+from warehouse.contract.book import BOOK
+from warehouse.contract.ops import NIGHTLY
+from warehouse.storage.layout import Layout, make_directory, sync_directory
+
+__all__ = ["Sealed", "Shelf", "judge", "seal", "settle", "shelf"]
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """What a warehouse is to hold: books as (date, snapshot id, files), nightly files, rows.
+
+    `digests` have the SHA-256 of each of those files, `decided` the rows of `ops.DECIDED`.
+    """
+
+    books: tuple[tuple[date, str, Mapping[str, Path]], ...]
+    nightly: Mapping[str, tuple[Path, ...]]
+    snapshots: tuple[Row, ...]
+    digests: Mapping[Path, str]
+    decided: Mapping[str, list[Row]]
+
+
+def judge(known: Sealed, manifest: Manifest, *, at: datetime) -> Snapshot:
+    """Accept or hold a sealed snapshot by the guards, unless it was decided before."""
+    snapshot = snapshots.find(known.layout, manifest.snapshot_id)
+    if snapshot.decisions:
+        return snapshot
+    content = known.of(manifest.snapshot_id)
+    landed = snapshots.landed(known.layout)
+    found = guards.judge(
+        Facts.of(content["facts"]),
+        lake_manifest.facts_before(known, manifest),
+        _night(content, manifest, dating.doubts(manifest, landed)),
+    )
+    reasons = lessons.compared(found, landed)
+    is_held = not all(reason.is_known for reason in reasons)
+    return snapshots.decide(
+        snapshot,
+        snapshots.HELD if is_held else snapshots.ACCEPTED,
+        by=snapshots.GUARDS,
+        at=at,
+        reasons=tuple(reason.told for reason in reasons),
+        causes=reasons,
+    )
+
+
+def _night(content: Row, manifest: Manifest, date_doubts: Sequence[str]) -> Night:
+    failed = flatten.failed_venues(manifest)
+    return Night(
+        rejects=tuple(Shape(**shape) for shape in content.get("money_shapes", ())),
+        differing_totals=content["differing_totals"],
+        venues=len(flatten.whole_venues(manifest) | failed),
+        failed=sorted(failed),
+        emptied=content.get("emptied", ()),
+        notices=manifest.notices,
+        signs=manifest.signs,
+        window=manifest.window,
+        date_doubts=date_doubts,
+    )
+
+
+def settle(layout: Layout) -> None:
+    """Make the lake's folders hold exactly the books: each date's newest accepted snapshot.
+
+    Files move by rename between staged and placed, so this can be killed and run again.
+    """
+    known = snapshots.landed(layout)
+    books = {one.snapshot_id for one in snapshots.books(known).values()}
+    days = {one.snapshot_id: one.snapshot_date for one in known}
+    for path in _manifests(layout):
+        day = days.get(path.stem)
+        is_book = path.stem in books
+        if day is None or (is_book and not any(layout.staging(path.stem).glob("*.parquet"))):
+            continue  # its landed folder is gone, as `shelf` says; or all is in its place
+        for table in BOOK:
+            placed = layout.parquet(table.name, day, path.stem)
+            staged = layout.staged(table.name, path.stem)
+            if is_book:
+                _move(staged, placed)
+            else:
+                _move(placed, staged)
+
+
+def _move(source: Path, target: Path) -> None:
+    if source.is_file():
+        make_directory(target.parent)
+        source.replace(target)
+        sync_directory(target.parent)
+        sync_directory(source.parent)
+
+
+def _manifests(layout: Layout) -> list[Path]:
+    return sorted(layout.manifests.glob("[0-9]*.json"))
+
+
+def shelf(manifests: Sealed) -> Shelf:
+    """Everything the warehouse is to hold, from manifests and decisions alone."""
+    layout = manifests.layout
+    known = snapshots.landed(layout)
+    books = snapshots.books(known)
+    pruned = {one.snapshot_id for one in known if one.state == snapshots.PRUNED}
+    sealed = {
+        path.stem: manifests.of(path.stem) for path in _manifests(layout) if path.stem not in pruned
+    }
+    _require_landed(layout, sealed, {one.snapshot_id for one in known})
+    chosen = tuple(
+        (day, one.snapshot_id, _files(layout, day, one.snapshot_id))
+        for day, one in books.items()
+        if one.snapshot_id in sealed
+    )
+    here = [one for one in known if one.snapshot_id in sealed]
+    nightly = {
+        table.name: tuple(
+            layout.parquet(table.name, one.snapshot_date, one.snapshot_id) for one in here
+        )
+        for table in NIGHTLY
+    }
+    is_book = {snapshot_id for _, snapshot_id, _ in chosen}
+    rows = tuple(_snapshot_row(one, sealed.get(one.snapshot_id), is_book) for one in known)
+    digests = {
+        layout.parquet(name, one.snapshot_date, one.snapshot_id): written["sha256"]
+        for one in here
+        for name, written in _written(sealed[one.snapshot_id]).items()
+    }
+    return Shelf(chosen, nightly, rows, digests, decision_rows.rows(known))
+
+
+def _require_landed(layout: Layout, sealed: Row, known: set[str]) -> None:
+    """A night whose landed folder vanished must not vanish from the warehouse without a word."""
+    for snapshot_id in sorted(set(sealed) - known):
+        day = date.fromisoformat(sealed[snapshot_id]["snapshot_date"])
+        folder = layout.snapshot(day, snapshot_id)
+        raise Damaged(folder / night_folders.MANIFEST, "nothing", "the manifest of a landed night")
+
+
+def _written(sealed: Row) -> Row:
+    return sealed["tables"] | sealed["nightly"]  # type: ignore[no-any-return]  # JSON of ours
+
+
+def _files(layout: Layout, day: date, snapshot_id: str) -> dict[str, Path]:
+    return {table.name: layout.parquet(table.name, day, snapshot_id) for table in BOOK}
+
+
+def _snapshot_row(snapshot: Snapshot, sealed: Row | None, is_book: set[str]) -> Row:
+    manifest = zone.load(snapshot.folder)
+    decision = snapshot.decision
+    counts = {} if sealed is None else sealed["facts"]["counts"]
+    noted = {} if sealed is None else sealed["counts"]
+    return {
+        "snapshot_date": snapshot.snapshot_date,
+        "snapshot_id": snapshot.snapshot_id,
+        "state": snapshot.state,
+        "is_book": snapshot.snapshot_id in is_book,
+        "started_at": datetime.fromisoformat(manifest.started_at),
+        "finished_at": datetime.fromisoformat(manifest.finished_at),
+        "decided_by": decision.by if decision else None,
+        "decided_at": datetime.fromisoformat(decision.at) if decision else None,
+        "reason": "; ".join(decision.reasons) if decision else "",
+        "request_count": len(manifest.answers),
+        "failed_request_count": sum(1 for one in manifest.answers if one.error is not None),
+        "byte_count": sum(answer.byte_count or 0 for answer in manifest.answers),
+        "portfolio_count": counts.get("portfolios"),
+        "account_count": counts.get("accounts"),
+        "balance_count": counts.get("balances"),
+        "venue_count": counts.get("venues"),
+        "instrument_count": counts.get("instruments"),
+        "reject_count": noted.get("rejects"),
+        "inexact_count": noted.get("inexact"),
+        "drift_count": noted.get("drift"),
+        "clock_skew_ms": manifest.clock_skew_ms,
+        "stillness": manifest.window.state,
+        "moved": "; ".join(manifest.window.moved),
+    }

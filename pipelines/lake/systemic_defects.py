@@ -1,0 +1,89 @@
+"""Defects by their shape: those in every record of a list, and those that carry money.
+
+One broken record is rejected and its siblings live on. Where all of them lack the same thing it is
+the document that changed, and the night is held until a person has seen that the API says it so
+from now on; so it is with what carries money, however much of it there is.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from pipelines.flatten.flatten import Part
+from pipelines.lake.facts import Shape
+from pipelines.lake.reasons import shape_of
+from pipelines.landing.zone import Manifest
+
+_PATH = re.compile(r"data\[(\d+)\](?:\.([^.\[]+))?")
+_TABLES = {
+    "list_portfolios": ("portfolios", "portfolios"),
+    "list_venues": ("venues", "venues"),
+    "list_instruments": ("venues", "instruments"),
+}
+# The innermost list of which a path names an element, and the table that has its records.
+_LISTS = (
+    (".accounts[]", "accounts"),
+    (".positions[]", "positions"),
+    ("list_portfolios", "portfolios"),
+    ("list_venues", "venues"),
+    ("list_instruments", "instruments"),
+)
+
+
+def money_shapes(manifest: Manifest, parts: Mapping[str, Part]) -> list[Shape]:
+    """Rejects that carry money, by where they stand and why, without indexes and numbers."""
+    operations = {answer.request_no: answer.operation for answer in manifest.book}
+    counts = {name: one["rows"] for part in parts.values() for name, one in part["tables"].items()}
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for reject in (one for part in parts.values() for one in part["rejects"]):
+        if reject["carries_money"]:
+            operation = operations.get(reject["request_no"], "")
+            path = f"{operation} {shape_of(reject['path'])}"
+            found[path, shape_of(reject["reason"])].append(reject["path"])
+    return [
+        Shape(path, reason, len(paths), _share(path, len(paths), counts), paths[0])
+        for (path, reason), paths in sorted(found.items())
+    ]
+
+
+def _share(path: str, count: int, counts: Mapping[str, int]) -> str:
+    """How much of its list is so: of what was rejected whole, the list has no row left."""
+    table = next((name for mark, name in _LISTS if mark in path), "portfolios")
+    whole = max(counts.get(table, 0), count)
+    return str((Decimal(count) / whole).quantize(Decimal("0.0001")))
+
+
+def everywhere(manifest: Manifest, parts: Mapping[str, Part]) -> list[str]:
+    """What is wrong with every record of an operation, like `list_venues createdAt: ...`.
+
+    One record alone proves nothing of the document.
+    """
+    operations = {answer.request_no: answer.operation for answer in manifest.book}
+    found: dict[tuple[str, str, str], set[tuple[int, str]]] = defaultdict(set)
+    for reject in (one for part in parts.values() for one in part["rejects"]):
+        place = _PATH.fullmatch(reject["path"])
+        operation = operations.get(reject["request_no"])
+        if place is not None and operation is not None:
+            key = (operation, place[2] or "", reject["reason"])
+            found[key].add((reject["request_no"], place[1]))
+    return sorted(
+        f"{operation} {field}: {reason}".replace(" :", ":")
+        for (operation, field, reason), records in found.items()
+        if len(records) > 1 and len(records) >= _count(parts, operation, found)
+    )
+
+
+def _count(
+    parts: Mapping[str, Part],
+    operation: str,
+    found: Mapping[tuple[str, str, str], set[tuple[int, str]]],
+) -> Any:
+    """How many records an operation gave: those with a row, and those that have none."""
+    part, table = _TABLES[operation]
+    without = set[tuple[int, str]]()
+    for (other, field, _), records in found.items():
+        if other == operation and not field:
+            without |= records
+    return parts[part]["tables"][table]["rows"] + len(without)

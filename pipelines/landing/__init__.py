@@ -1,0 +1,1 @@
+"""The landing zone: bodies, manifests and decisions."""

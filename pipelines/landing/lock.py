@@ -1,0 +1,191 @@
+"""One writer at a time, and one pull: locks that a crash releases, and that say who holds them.
+
+A pull writes a folder of its own, so it needs no other lock than that of the pulls: a night is read
+whatever else is done in its home. What is made of it waits for the writer's lock.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pipelines.landing.owner import require_owner
+from warehouse.storage.layout import FILE_MODE, Layout, make_directory
+
+STEP = 1.0
+TOLD_AGAIN = 60.0
+NOTHING = "This run wrote nothing."
+
+
+class WriterBusy(Exception):
+    """Another run is writing in this home; `done` says what this one did before it gave up."""
+
+    def __init__(self, layout: Layout, holder: str, done: str = NOTHING) -> None:
+        self.layout, self.holder = layout, holder
+        super().__init__(
+            f"Another run is writing in {layout.home}: {holder}. {done} Wait for it to end, or "
+            "stop it; a run that died holds nothing."
+        )
+
+
+class HomeReadOnly(Exception):
+    """A home in which nothing can be written."""
+
+    exit_code = 2
+
+    def __init__(self, layout: Layout, doing: str, error: OSError) -> None:
+        super().__init__(
+            f"{layout.home} cannot be written ({error.strerror}): {doing} did not begin, and "
+            "nothing was changed. It is to be a folder of the user who runs nightbook, on a disk "
+            "that can be written: mend that, or choose another by NIGHTBOOK_HOME or --home."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How many seconds to wait for a lock, how a second passes, and who hears for whom."""
+
+    seconds: float = 0.0
+    pause: Callable[[float], None] = lambda _: None
+    tell: Callable[[str], object] = lambda _: None
+
+
+NONE = Patience()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A lock that this process holds, in whose file stands for what."""
+
+    descriptor: int
+    since: datetime
+
+    def note(self, doing: str) -> None:
+        """Say what is being done now; a full disk must not keep it from being done."""
+        since = self.since.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        note = json.dumps({"doing": doing, "pid": os.getpid(), "since": since})
+        with contextlib.suppress(OSError):
+            os.ftruncate(self.descriptor, 0)
+            os.pwrite(self.descriptor, note.encode(), 0)
+
+
+@contextlib.contextmanager
+def the_writer(
+    layout: Layout, doing: str, now: datetime, patience: Patience = NONE
+) -> Iterator[Held]:
+    """Be the only writer of a home while the `with` lasts; raises as `only_one` does."""
+    with only_one(layout, layout.lock, doing, now, patience) as held:
+        yield held
+
+
+@contextlib.contextmanager
+def the_puller(layout: Layout, doing: str, now: datetime) -> Iterator[Held]:
+    """Be the only pull of a home while the `with` lasts; raises as `only_one` does."""
+    with only_one(layout, layout.pull_lock, doing, now) as held:
+        yield held
+
+
+@contextlib.contextmanager
+def only_one(
+    layout: Layout, lock: Path, doing: str, now: datetime, patience: Patience = NONE
+) -> Iterator[Held]:
+    """Hold one lock of a home while the `with` lasts.
+
+    Raises `WriterBusy` when patience is at its end, `NotTheOwner` in somebody else's home, and
+    `HomeReadOnly` where nobody could write here.
+    """
+    descriptor = _opened(layout, lock, doing)
+    try:
+        _wait(layout, descriptor, patience)
+        held = Held(descriptor, now)
+        held.note(doing)
+        yield held
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+def require_writable(layout: Layout, doing: str) -> None:
+    """Raise as `only_one` does where nothing could be written, whoever holds the lock."""
+    os.close(_opened(layout, layout.lock, doing))
+
+
+@contextlib.contextmanager
+def nobody_writes(layout: Layout, doing: str, now: datetime) -> Iterator[None]:
+    """Keep writers away while a home is only read; one that cannot be written has none.
+
+    For who may read a home and not write it, and for a disk that has become read-only. Raises
+    `WriterBusy` where a writer is at work.
+    """
+    try:
+        require_writable(layout, doing)
+    except Exception:  # noqa: BLE001 - whatever keeps us from writing, reading is all that is wanted
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(FileNotFoundError):
+                descriptor = os.open(layout.lock, os.O_RDONLY)
+                stack.callback(os.close, descriptor)
+                _wait(layout, descriptor, NONE)
+            yield
+    else:
+        with the_writer(layout, doing, now):
+            yield
+
+
+@contextlib.contextmanager
+def unheld(lock: Path) -> Iterator[bool]:
+    """Whether nobody holds a lock; while the `with` lasts nobody takes it then."""
+    try:
+        descriptor = os.open(lock, os.O_RDWR)
+    except FileNotFoundError:
+        yield True
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield False
+    else:
+        yield True
+    finally:
+        os.close(descriptor)
+
+
+def _opened(layout: Layout, lock: Path, doing: str) -> int:
+    try:
+        require_owner(layout, doing)
+        make_directory(layout.home)
+        return os.open(lock, os.O_RDWR | os.O_CREAT, FILE_MODE)
+    except OSError as error:
+        raise HomeReadOnly(layout, doing, error) from error
+
+
+def _wait(layout: Layout, descriptor: int, patience: Patience) -> None:
+    """Take the lock, or raise `WriterBusy` when patience is at its end."""
+    waited, next_told, told = 0.0, 0.0, ""
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _holder(descriptor)
+        else:
+            return
+        if waited >= patience.seconds:
+            raise WriterBusy(layout, holder)
+        if holder != told or waited >= next_told:
+            so_long = f" ({waited:.0f} s so far)" if waited else ""
+            patience.tell(f"waiting for: {holder}{so_long}")
+            told, next_told = holder, waited + TOLD_AGAIN
+        patience.pause(STEP)
+        waited += STEP
+
+
+def _holder(descriptor: int) -> str:
+    try:
+        note = json.loads(os.pread(descriptor, 4096, 0))
+        return f"{note['doing']}, process {note['pid']}, since {note['since']}"
+    except (ValueError, KeyError, TypeError):
+        return "who it is has not been written yet"

@@ -1,0 +1,75 @@
+"""The names in the landing zone: a folder for each date, in it one for each snapshot by its id.
+
+What is named otherwise, such as a copy that somebody made beside it, is no night and is left
+alone; `nightbook verify` tells of it.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+from warehouse.storage.layout import Layout
+
+ID = re.compile(r"[0-9]{8}T[0-9]{6}Z")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+def dates(layout: Layout) -> list[date]:
+    """The dates that have a folder, oldest first."""
+    found = (_moment(name, _DATE) for name in _names(layout.landing))
+    return sorted(moment.date() for moment in found if moment)
+
+
+def nights(layout: Layout) -> Iterator[Path]:
+    """The folders of snapshots, whatever is in them."""
+    for day in dates(layout):
+        folder = layout.landing / day.isoformat()
+        for name in _names(folder):
+            if _moment(name, ID):
+                yield folder / name
+
+
+def free_id(layout: Layout, started_at: datetime, day: date) -> str:
+    """The id of a snapshot of that date that starts now, in UTC; a later one where need be.
+
+    The newest id of a date is its book, so it comes after those of that date, also where the clock
+    was set back between two runs. The date stays that of the start, whatever day the id then shows.
+    """
+    known = (_moment(name, ID) for name in _names(layout.landing / day.isoformat()))
+    moment = max([started_at, *(one + timedelta(seconds=1) for one in known if one)])
+    while any(layout.landing.glob(f"*/{_id(moment)}")):
+        moment += timedelta(seconds=1)
+    return _id(moment)
+
+
+def _id(moment: datetime) -> str:
+    return moment.strftime("%Y%m%dT%H%M%SZ")
+
+
+def _names(folder: Path) -> list[str]:
+    """What lies in a folder, without looking at it: years of nights are listed."""
+    try:
+        with os.scandir(folder) as entries:
+            return [one.name for one in entries]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _moment(name: str, form: re.Pattern[str]) -> datetime | None:
+    """What a folder is named for; None where its name is not of the form, or of no such moment."""
+    with contextlib.suppress(ValueError):
+        return datetime.fromisoformat(name) if form.fullmatch(name) else None
+    return None
+
+
+MANIFEST = "manifest.json"
+
+
+def folders(layout: Layout) -> Iterator[Path]:
+    """The folders of all landed snapshots, oldest first."""
+    for path in sorted(nights(layout), key=lambda night: night.name):
+        if (path / MANIFEST).is_file():
+            yield path

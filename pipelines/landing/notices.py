@@ -1,0 +1,79 @@
+"""What the answers of a night said against their being whole, once for each sign.
+
+A notice's `text` holds no value and starts with its place: it is the same every night, so that what
+a person accepted once can be known by it. How many answers, and an example, stand beside it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from pipelines.edge.response.wholeness import Sign
+from pipelines.lake.reasons import Reason, shape_of
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One sign in the answers of one operation: where it stands, what it says, how often it came.
+
+    `text` is how it is known in `Manifest.notices` and in decisions.
+    """
+
+    place: str
+    words: str
+    operation: str
+    answers: int
+    example: str
+
+    @property
+    def text(self) -> str:
+        """The notice without its numbers."""
+        return f"{self.place}: {self.words} ({self.operation})"
+
+
+class Noticing:
+    """Counts the signs of a night's answers; the smallest example is kept, in any order."""
+
+    def __init__(self) -> None:
+        self._counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
+        self._examples: dict[tuple[str, str, str], str] = {}
+
+    def note(self, operation: str, signs: Iterable[Sign]) -> None:
+        """Note the signs of one answer."""
+        for sign in signs:
+            key = (sign.place, sign.words, operation)
+            self._counts[key] += 1
+            self._examples[key] = min(sign.example, self._examples.get(key, sign.example))
+
+    def all(self) -> tuple[Notice, ...]:
+        """Every notice, in a fixed order."""
+        return tuple(
+            Notice(*key, count, self._examples[key]) for key, count in sorted(self._counts.items())
+        )
+
+
+def reasons(texts: Iterable[str], signs: Iterable[Notice]) -> Iterator[Reason]:
+    """Return why a night with these notices is held: one reason for each sign, not each answer.
+
+    `signs` tell how many answers showed what; a text that none of them has (that of an older
+    manifest) is told as it is.
+    """
+    rest = set(texts)
+    same: dict[tuple[str, str], list[Notice]] = {}
+    for notice in signs:
+        if notice.text in rest:
+            same.setdefault((notice.place, notice.words), []).append(notice)
+    for (place, words), several in sorted(same.items()):
+        rest -= {notice.text for notice in several}
+        count = sum(notice.answers for notice in several)
+        operations = ", ".join(sorted(notice.operation for notice in several))
+        example = min(notice.example for notice in several)
+        told = _sentence(count, f"{place}: {words} (in {operations}, like {example})")
+        yield Reason(f"notice: {shape_of(f'{place}: {words}')}", told, is_teachable=True)
+    for text in sorted(rest):
+        yield Reason(f"notice: {shape_of(text)}", _sentence(1, text), is_teachable=True)
+
+
+def _sentence(count: int, what: str) -> str:
+    look = "an answer looks" if count == 1 else f"{count} answers look"
+    return f"{look} like one page of several, or not whole, which no document shows (4.6): {what}"

@@ -1,0 +1,74 @@
+"""JSON files of ours that prove themselves: each holds the SHA-256 of everything else in it.
+
+Manifests and decisions say what is true of a night, so a changed byte in one of them must be found
+just as in the bodies and tables whose hashes they hold.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from warehouse.storage.layout import write_json
+
+SEAL = "sha256"
+LANDED = (
+    "Nothing was made from it. Restore the file from a backup; the API keeps no history, so it "
+    "cannot be read again."
+)
+
+
+class Damaged(Exception):
+    """A file of ours is not what was written."""
+
+    def __init__(self, file: Path, found: str, expected: str, advice: str = LANDED) -> None:
+        self.file = file
+        super().__init__(
+            f"{file} holds {found}, but {expected} was expected: the file was changed or damaged "
+            f"after it was written. {advice}"
+        )
+
+
+def write(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON object with its own SHA-256, whole or not at all."""
+    write_json(path, content | {SEAL: digest(content)})
+
+
+def read(path: Path, advice: str = LANDED) -> dict[str, Any]:
+    """Read what `write` wrote; raises `Damaged` where it is anything else."""
+    try:
+        text = path.read_bytes()
+        if (proved := _proved(text)) is not None:
+            return proved
+        content: dict[str, Any] = json.loads(text)
+        expected = content.pop(SEAL)
+    except PermissionError:  # nothing is known of it then, least of all that it is damaged
+        raise
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        found = f"nothing readable ({type(error).__name__})"
+        raise Damaged(path, found, "a JSON object with its SHA-256", advice) from None
+    if (found := digest(content)) != expected:
+        raise Damaged(path, f"content of SHA-256 {found}", f"{str(expected)[:64]}", advice)
+    return content
+
+
+def _proved(text: bytes) -> dict[str, Any] | None:
+    """The content where a fast reader proves it, which is nearly always; None proves nothing.
+
+    Every publish reads the manifests of all nights, so this is what a long history costs.
+    """
+    try:
+        content = msgspec.json.decode(text, type=dict[str, Any])
+        expected = content.pop(SEAL)
+        canonical = msgspec.json.encode(content, order="sorted")
+    except (msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return content if hashlib.sha256(canonical).hexdigest() == expected else None
+
+
+def digest(content: Any) -> str:
+    """The SHA-256 of a JSON value, however it is laid out."""
+    text = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

@@ -1,0 +1,273 @@
+"""Snapshots and their states: `pulling → complete → accepted | held → accepted | rejected`.
+
+What was decided, by whom and why is kept beside the landed bodies in `decision.json`, whole
+history, so that everything after landing can be made again from the landing zone. A night may be
+pruned after years: its manifest and its decisions stay.
+"""
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from pipelines.lake.reasons import Reason
+from pipelines.landing import night_folders, sealed_json
+from warehouse.storage.layout import Layout
+
+DECISION = "decision.json"
+COMPLETE, ACCEPTED, HELD, REJECTED = "complete", "accepted", "held", "rejected"
+PRUNED = "pruned"  # its manifest and decisions are kept for ever, its bodies and tables are not
+GONE = (REJECTED, PRUNED)
+GUARDS = "guards"
+WORDS = {ACCEPTED: "accept", REJECTED: "reject"}
+
+
+class NoSuchSnapshot(Exception):
+    """No landed snapshot has that id."""
+
+    exit_code = 2
+
+    def __init__(self, snapshot_id: str, known: list[str]) -> None:
+        some = ", ".join(known[-3:]) if known else "none at all"
+        super().__init__(
+            f"There is no snapshot {snapshot_id!r}: the newest are {some}. Nothing was changed. "
+            "List them with: nightbook snapshots"
+        )
+
+
+class NotToBeDecided(Exception):
+    """The snapshot is in a state from which this decision cannot be made."""
+
+    exit_code = 2
+
+    def __init__(self, snapshot_id: str, state: str, wanted: str) -> None:
+        super().__init__(
+            f"Snapshot {snapshot_id} is {state}, so it cannot be {wanted}: a held one waits for a "
+            "decision, an accepted one may be rejected, and a rejected one accepted after all. "
+            "Nothing was changed. List them with: nightbook snapshots"
+        )
+
+
+class NoWhy(Exception):
+    """A decision that changes what people may have used already is made with its reason."""
+
+    exit_code = 2
+
+    def __init__(self, snapshot_id: str, state: str, word: str) -> None:
+        super().__init__(
+            f"Snapshot {snapshot_id} is {state}, and people may have worked with that: say why it "
+            "is to be otherwise, so that it is on record. Nothing was changed. Type: nightbook "
+            f"{word} {snapshot_id} --why '...'"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One decision: the state it led to, who made it, when (UTC) and why, in words.
+
+    `causes` are what the guards saw, as data. `teaches` are those that a person accepted as
+    harmless; `takes_back` are the keys of such that are no longer. `withdrawn` are the files that
+    were made of the night before it was taken back.
+    """
+
+    state: str
+    by: str
+    at: str
+    reasons: tuple[str, ...]
+    causes: tuple[Reason, ...] = ()
+    teaches: tuple[Reason, ...] = ()
+    takes_back: tuple[str, ...] = ()
+    withdrawn: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, content: dict[str, Any]) -> "Decision":
+        """A decision as it is kept; one of an older version has words alone."""
+        return cls(
+            content["state"],
+            content["by"],
+            content["at"],
+            tuple(content["reasons"]),
+            tuple(map(Reason.of, content.get("causes", ()))),
+            tuple(map(Reason.of, content.get("teaches", ()))),
+            tuple(content.get("takes_back", ())),
+            tuple(content.get("withdrawn", ())),
+        )
+
+    def kept(self) -> dict[str, Any]:
+        """As it is kept: what is empty is left out."""
+        always = {"state": self.state, "by": self.by, "at": self.at, "reasons": list(self.reasons)}
+        more = {
+            "causes": list(map(asdict, self.causes)),
+            "teaches": list(map(asdict, self.teaches)),
+            "takes_back": list(self.takes_back),
+            "withdrawn": list(self.withdrawn),
+        }
+        return always | {name: value for name, value in more.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A landed snapshot: its folder and everything decided about it, oldest first."""
+
+    snapshot_id: str
+    snapshot_date: date
+    folder: Path
+    decisions: tuple[Decision, ...]
+
+    @property
+    def state(self) -> str:
+        """The state it is in."""
+        return self.decisions[-1].state if self.decisions else COMPLETE
+
+    def state_at(self, moment: datetime) -> str:
+        """The state it was in when a later night was taken, so that a rebuild sees what it saw.
+
+        The guards judge a night before the next is taken; a person may decide at any time.
+        """
+        made = self._made_by(moment)
+        return made[-1].state if made else COMPLETE
+
+    def _made_by(self, moment: datetime) -> list[Decision]:
+        return [
+            one
+            for one in self.decisions
+            if one.by == GUARDS or datetime.fromisoformat(one.at) <= moment
+        ]
+
+    def is_suspect_at(self, moment: datetime) -> bool:
+        """Whether its own numbers were in doubt: it was held for more than what can be taught.
+
+        Such a night may have been accepted although it was wrong, so it teaches no limit, and the
+        night after it is compared with the one before it as well.
+        """
+        held = [one for one in self._made_by(moment) if one.state == HELD]
+        return any(
+            not one.causes or not all(cause.is_teachable for cause in one.causes) for one in held
+        )
+
+    @property
+    def held_for(self) -> tuple[Reason, ...]:
+        """What the guards held it for when they last did, as data."""
+        held = [one for one in self.decisions if one.state == HELD]
+        return held[-1].causes if held else ()
+
+    @property
+    def decision(self) -> Decision | None:
+        """The last decision, or None while it has not been judged."""
+        return self.decisions[-1] if self.decisions else None
+
+
+def landed(layout: Layout) -> list[Snapshot]:
+    """All landed snapshots, oldest first."""
+    return [read(folder) for folder in night_folders.folders(layout)]
+
+
+def read(folder: Path) -> Snapshot:
+    """The snapshot in a landed folder; raises `Damaged` where its decisions are not as written."""
+    path = folder / DECISION
+    made: list[dict[str, Any]] = sealed_json.read(path)["decisions"] if path.is_file() else []
+    decisions = tuple(map(Decision.of, made))
+    return Snapshot(folder.name, date.fromisoformat(folder.parent.name), folder, decisions)
+
+
+def find(layout: Layout, snapshot_id: str) -> Snapshot:
+    """The snapshot of that id; raises `NoSuchSnapshot`."""
+    known = list(night_folders.folders(layout))
+    for folder in reversed(known):
+        if folder.name == snapshot_id:
+            return read(folder)
+    raise NoSuchSnapshot(snapshot_id, [folder.name for folder in known])
+
+
+def newest(layout: Layout) -> str | None:
+    """The newest landed snapshot that is a book or still may be: what the next one follows."""
+    for folder in reversed(list(night_folders.folders(layout))):
+        if read(folder).state in (ACCEPTED, COMPLETE, PRUNED):
+            return folder.name
+    return None
+
+
+def books(snapshots: list[Snapshot]) -> dict[date, Snapshot]:
+    """The book of each date: its newest accepted snapshot."""
+    chosen: dict[date, Snapshot] = {}
+    for snapshot in sorted(snapshots, key=lambda one: one.snapshot_id):
+        if snapshot.state == ACCEPTED:
+            chosen[snapshot.snapshot_date] = snapshot
+    return dict(sorted(chosen.items()))
+
+
+def accepted_before(
+    snapshots: list[Snapshot], snapshot_id: str, moment: datetime
+) -> list[Snapshot]:
+    """The snapshots taken before another one that were accepted by a moment, oldest first."""
+    return [
+        one
+        for one in sorted(snapshots, key=lambda one: one.snapshot_id)
+        if one.snapshot_id < snapshot_id and one.state_at(moment) == ACCEPTED
+    ]
+
+
+def decide(
+    snapshot: Snapshot,
+    state: str,
+    *,
+    by: str,
+    at: datetime,
+    reasons: tuple[str, ...] = (),
+    causes: tuple[Reason, ...] = (),
+    teaches: tuple[Reason, ...] = (),
+    takes_back: tuple[str, ...] = (),
+    withdrawn: tuple[str, ...] = (),
+) -> Snapshot:
+    """Add a decision; what was decided before stays on record."""
+    moment = at.astimezone(UTC).isoformat()
+    decision = Decision(state, by, moment, reasons, causes, teaches, takes_back, withdrawn)
+    decisions = (*snapshot.decisions, decision)
+    sealed_json.write(snapshot.folder / DECISION, {"decisions": [one.kept() for one in decisions]})
+    return Snapshot(snapshot.snapshot_id, snapshot.snapshot_date, snapshot.folder, decisions)
+
+
+def require_decidable(snapshot: Snapshot, state: str, *, why: str) -> bool:
+    """Whether there is anything to decide: what is so already is done.
+
+    Raises `NotToBeDecided`, and `NoWhy` where a reason is needed.
+    """
+    if state not in (ACCEPTED, REJECTED):
+        raise ValueError(f"{state!r} is no decision: {ACCEPTED} or {REJECTED} is")
+    if snapshot.state == state:
+        return False
+    if snapshot.state not in (HELD, ACCEPTED, REJECTED):
+        raise NotToBeDecided(snapshot.snapshot_id, snapshot.state, state)
+    if snapshot.state != HELD and not why:
+        raise NoWhy(snapshot.snapshot_id, snapshot.state, WORDS[state])
+    return True
+
+
+def decide_by_hand(
+    layout: Layout,
+    snapshot_id: str,
+    state: str,
+    *,
+    by: str,
+    at: datetime,
+    why: str,
+    withdrawn: tuple[str, ...] = (),
+) -> Snapshot:
+    """Accept or reject a snapshot; accepting one that was held teaches what can be taught.
+
+    Raises `NoSuchSnapshot`, `NotToBeDecided` and `NoWhy`.
+    """
+    snapshot = find(layout, snapshot_id)
+    if not require_decidable(snapshot, state, why=why):
+        return snapshot
+    return decide(
+        snapshot,
+        state,
+        by=by,
+        at=at,
+        reasons=(why,) if why else (),
+        teaches=tuple(one for one in snapshot.held_for if one.is_teachable and not one.is_known)
+        if state == ACCEPTED
+        else (),
+        withdrawn=withdrawn,
+    )

@@ -1,0 +1,278 @@
+"""The landing zone: every body byte for byte, zstd-compressed, and a manifest written last.
+
+A snapshot is a folder `landing/<snapshot_date>/<snapshot_id>/`. While it is being pulled the
+folder's name starts with a dot; it is renamed when its manifest is on disk, so a snapshot is
+there whole or not at all. Neither key, secret nor signature is ever in it.
+"""
+
+import contextlib
+import hashlib
+import io
+import mmap
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pyarrow as pa
+
+from pipelines.landing import night_folders, sealed_json
+from pipelines.landing.leftovers import sweep, sweep_pulls
+from pipelines.landing.night_folders import MANIFEST
+from pipelines.landing.notices import Notice
+from pipelines.landing.sealed_json import Damaged
+from pipelines.pull.consistency import Window
+from warehouse.storage.layout import Layout, make_directory, sync_directory, written_aside
+
+__all__ = [
+    "Answer",
+    "Damaged",
+    "Manifest",
+    "Pulling",
+    "body",
+    "load",
+    "sweep",
+    "sweep_pulls",
+]
+
+IN_MEMORY = 8 * 1024 * 1024
+CHUNK = 1024 * 1024
+FRAME = 4 * CHUNK  # compressed at a time: zstd reads frame after frame as one stream
+BOOK, REPLACED, CLOSING, CONFIRMING = "book", "replaced", "closing", "confirming"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One request of a snapshot and what came: the row of `ops.requests`, times in UTC.
+
+    `purpose` is `book` for what the tables are made of. What else was asked: `replaced` was read
+    again because the book moved, `closing` was only compared and is not kept, `confirming` asked
+    for a portfolio that had gone from the list.
+    """
+
+    request_no: int
+    operation: str
+    venue_id: str | None
+    path: str
+    query: str
+    status: int | None
+    attempts: int
+    sent_at: str | None
+    received_at: str | None
+    byte_count: int | None
+    sha256: str | None
+    file: str | None
+    error: str | None
+    purpose: str = BOOK
+
+
+_FIELDS = {one.name for one in fields(Answer)}
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a landed snapshot is. Times are ISO 8601 in UTC; `origin` is where it was read.
+
+    `notices` are the texts of `signs`: what the answers said against their being whole (older
+    manifests have notices alone). `stored` has the SHA-256 of each file as it lies there,
+    compressed: some bits of a compressed file may change without changing what it says.
+    `started_at` is by the corrected clock, and `machine_started_at` the same moment by this
+    machine's own; None where nobody noted it. `follows` is the newest night that was landed before
+    and is a book or may become one.
+    """
+
+    snapshot_id: str
+    snapshot_date: date
+    timezone: str
+    started_at: str
+    finished_at: str
+    origin: str
+    program_version: str
+    clock_skew_ms: int | None
+    notices: tuple[str, ...]
+    answers: tuple[Answer, ...]
+    stored: Mapping[str, str]
+    window: Window = field(default_factory=Window)
+    machine_started_at: str | None = None
+    signs: tuple[Notice, ...] = ()
+    follows: str | None = None
+
+    @property
+    def machine_date(self) -> date:
+        """The business date by this machine's own clock: not `snapshot_date` where that is off."""
+        if self.machine_started_at is None:
+            return self.snapshot_date
+        moment = datetime.fromisoformat(self.machine_started_at)
+        return moment.astimezone(ZoneInfo(self.timezone)).date()
+
+    @property
+    def is_date_doubtful(self) -> bool:
+        """Whether the server's time and this machine's give different business dates."""
+        return self.machine_date != self.snapshot_date
+
+    @property
+    def book(self) -> list[Answer]:
+        """The requests that the tables are made of."""
+        return [one for one in self.answers if one.purpose == BOOK]
+
+    def answered(self, operation: str) -> list[Answer]:
+        """Those of an operation that were answered."""
+        return [a for a in self.book if a.operation == operation and a.file is not None]
+
+
+class Pulling:
+    """A snapshot being landed; until `finish` nobody sees it."""
+
+    def __init__(self, layout: Layout, started_at: datetime, timezone: ZoneInfo) -> None:
+        self._layout, self._zone = layout, timezone
+        self._begun = started_at
+        self.machine_started_at = started_at.astimezone(UTC).replace(microsecond=0)
+        self.skew: timedelta | None = None
+        self._date(started_at)
+        self.follows: str | None = None
+        self._aside = self.folder.with_name(f".{self.snapshot_id}.pulling")
+        self._stored: dict[str, str] = {}
+        shutil.rmtree(self._aside, ignore_errors=True)
+        make_directory(self._aside)
+
+    def _date(self, moment: datetime) -> None:
+        self.started_at = moment.astimezone(UTC).replace(microsecond=0)
+        self.snapshot_date = moment.astimezone(self._zone).date()
+        self.snapshot_id = night_folders.free_id(self._layout, self.started_at, self.snapshot_date)
+        self.folder = self._layout.snapshot(self.snapshot_date, self.snapshot_id)
+
+    def correct(self, ahead_ms: int) -> None:
+        """Date the night by the server's clock, which is so far ahead of this machine's."""
+        self.skew = timedelta(milliseconds=ahead_ms)
+        self._date(self._begun + self.skew)
+
+    def land(self, name: str, body: bytes | mmap.mmap) -> str:
+        """Keep a body; returns the file's name in the snapshot's folder."""
+        file_name = f"{name}.json.zst"
+        digest = hashlib.sha256()
+        codec = pa.Codec("zstd", compression_level=1)
+        with written_aside(self._aside / file_name) as file, memoryview(body) as view:
+            for start in range(0, max(len(view), 1), FRAME):
+                frame = codec.compress(view[start : start + FRAME])
+                digest.update(frame)
+                file.write(frame)
+        self._stored[file_name] = digest.hexdigest()
+        return file_name
+
+    def finish(
+        self,
+        finished_at: datetime,
+        answers: tuple[Answer, ...],
+        *,
+        origin: str,
+        program_version: str,
+        clock_skew_ms: int | None,
+        signs: tuple[Notice, ...] = (),
+        window: Window | None = None,
+    ) -> Manifest:
+        """Write the manifest last and let the snapshot appear."""
+        manifest = Manifest(
+            self.snapshot_id,
+            self.snapshot_date,
+            str(self._zone),
+            self.started_at.isoformat(),
+            (finished_at.astimezone(UTC) + (self.skew or timedelta(0))).isoformat(),
+            origin,
+            program_version,
+            clock_skew_ms,
+            tuple(notice.text for notice in signs),
+            tuple(sorted(answers, key=lambda answer: answer.request_no)),
+            dict(self._stored),
+            window or Window(),
+            self.machine_started_at.isoformat(),
+            signs,
+            self.follows,
+        )
+        content = asdict(manifest) | {"snapshot_date": manifest.snapshot_date.isoformat()}
+        sealed_json.write(self._aside / MANIFEST, content)
+        make_directory(self.folder.parent)
+        self._aside.rename(self.folder)
+        sync_directory(self.folder.parent)
+        self.abandon()  # the folder of the date that this machine's clock gave
+        return manifest
+
+    def abandon(self) -> None:
+        """Leave nothing: the night is a gap. After `finish` this is nothing."""
+        shutil.rmtree(self._aside, ignore_errors=True)
+        with contextlib.suppress(OSError):  # the date has other snapshots
+            self._aside.parent.rmdir()
+
+
+def load(folder: Path) -> Manifest:
+    """The manifest of a landed snapshot; raises `Damaged` where it is not as it was landed."""
+    content = sealed_json.read(folder / MANIFEST)
+    try:
+        answers = _answers(content.pop("answers"))
+        day = date.fromisoformat(content.pop("snapshot_date"))
+        notices = tuple(content.pop("notices"))
+        window = _window(content.pop("window", {}))
+        signs = tuple(Notice(**one) for one in content.pop("signs", ()))
+        manifest = Manifest(
+            **content,
+            snapshot_date=day,
+            notices=notices,
+            answers=answers,
+            window=window,
+            signs=signs,
+        )
+    except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
+        found = f"other fields than this version of nightbook writes ({error})"
+        raise Damaged(folder / MANIFEST, found, "a manifest of this version") from None
+    if folder.parts[-2:] != (day.isoformat(), manifest.snapshot_id):
+        found = f"the manifest of {manifest.snapshot_id} of {day}"
+        raise Damaged(folder / MANIFEST, found, f"that of {folder.name} of {folder.parent.name}")
+    return manifest
+
+
+def _answers(content: list[dict[str, Any]]) -> tuple[Answer, ...]:
+    """Thousands of them are read for every publish, so they are made by msgspec."""
+    if strange := set().union(*content) - _FIELDS:
+        raise TypeError(f"answers have {', '.join(sorted(strange))}")
+    return msgspec.convert(content, tuple[Answer, ...])
+
+
+def _window(content: dict[str, Any]) -> Window:
+    """The window as a manifest keeps it; one of an older version has none."""
+    return Window(**content | {"moved": tuple(content.get("moved", ()))})
+
+
+def body(layout: Layout, manifest: Manifest, answer: Answer) -> bytes | mmap.mmap:
+    """A landed body, checked against its SHA-256; a large one is a memory map of a nameless file.
+
+    Raises `Damaged` where the bytes are not those that were landed.
+    """
+    path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / str(answer.file)
+    digest = hashlib.sha256()
+    large = (answer.byte_count or 0) > IN_MEMORY
+    make_directory(layout.work)
+    with tempfile.TemporaryFile(dir=layout.work) if large else io.BytesIO() as file:
+        for chunk in _chunks(path, str(answer.sha256)):
+            digest.update(chunk)
+            file.write(chunk)
+        if digest.hexdigest() != answer.sha256:
+            raise Damaged(path, f"SHA-256 {digest.hexdigest()}", f"SHA-256 {answer.sha256}")
+        if isinstance(file, io.BytesIO):
+            return file.getvalue()
+        file.flush()
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _chunks(path: Path, expected: str) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file, pa.CompressedInputStream(file, "zstd") as source:
+            while chunk := source.read(CHUNK):
+                yield chunk
+    except PermissionError:
+        raise
+    except (OSError, pa.ArrowException) as error:
+        raise Damaged(path, f"no readable body ({error})", f"SHA-256 {expected}") from None

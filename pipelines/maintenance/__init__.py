@@ -1,0 +1,1 @@
+"""Verification and retention of a home."""

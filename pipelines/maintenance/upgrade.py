@@ -1,0 +1,129 @@
+"""An older home: nights whose lake was made by another contract are made again, oldest first.
+
+The landing zone is the truth, so nothing is converted. A night's manifest goes first: one that is
+stopped half-way is a night without a manifest, which whoever publishes makes again. Pruned nights
+have neither bodies nor tables, and nothing to be made of.
+"""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pipelines import night
+from pipelines.lake.lake_manifest import Sealed
+from pipelines.landing import night_folders, sealed_json, snapshots, zone
+from pipelines.landing.sealed_json import Damaged
+from pipelines.landing.snapshots import DECISION, PRUNED
+from warehouse.contract.book import BOOK
+from warehouse.contract.lake_contract import lake_contract
+from warehouse.contract.ops import NIGHTLY
+from warehouse.progress import Say, Tally, silent
+from warehouse.storage.layout import Layout, sync_directory
+
+RECORD = "upgraded.json"
+CONTRACT = "contract"
+UNTOLD = "older than digests"
+
+
+@dataclass(frozen=True, slots=True)
+class Unmade:
+    """A landed night of which the lake has nothing, or what another contract made of it.
+
+    `contract` is that one, or None where the lake has nothing; `is_decided` says whether it was
+    judged before.
+    """
+
+    folder: Path
+    contract: str | None
+    is_decided: bool
+
+
+def is_behind(layout: Layout) -> bool:
+    """Whether the newest night of the lake was made by another contract than the one that runs.
+
+    An upgrade goes from the oldest night to the newest, so one look is enough before a step.
+    """
+    newest = max(layout.manifests.glob("[0-9]*.json"), default=None)
+    with contextlib.suppress(Damaged):
+        return newest is not None and sealed_json.read(newest).get(CONTRACT) != lake_contract()
+    return False
+
+
+def unmade(known: Sealed) -> list[Unmade]:
+    """Landed nights that the lake does not have by this contract, oldest first.
+
+    Raises `Damaged` where a manifest of the lake is not as it was written.
+    """
+    layout, current = known.layout, lake_contract()
+    sealed = {path.stem for path in layout.manifests.glob("[0-9]*.json")}
+    found = []
+    for folder in night_folders.folders(layout):
+        is_sealed = folder.name in sealed
+        is_decided = (folder / DECISION).is_file()
+        contract = known.of(folder.name).get(CONTRACT, UNTOLD) if is_sealed else None
+        if (contract == current and is_decided) or snapshots.read(folder).state == PRUNED:
+            continue
+        found.append(Unmade(folder, contract, is_decided))
+    return found
+
+
+def make(
+    layout: Layout, nights: list[Unmade], now: datetime, say: Say = silent
+) -> tuple[Damaged, ...]:
+    """Make these nights, in their order; decisions stay as they were made.
+
+    Gives the words of those that are not made, because what was landed of them is not whole.
+    """
+    known = Sealed(layout)  # of its own: what was read before is of the other contract
+    done, damage = Tally(say, len(nights), "nights made"), list[Damaged]()
+    for unmade_night in nights:
+        try:
+            _make(known, unmade_night, now)
+        except Damaged as error:
+            damage.append(error)
+        done.add(1)
+    return tuple(damage)
+
+
+def _make(known: Sealed, unmade_night: Unmade, now: datetime) -> None:
+    layout, folder = known.layout, unmade_night.folder
+    if unmade_night.contract in (None, lake_contract()):
+        night.finish(known, folder, now)
+        return
+    sealed = sealed_json.read(layout.manifest(folder.name))
+    layout.manifest(folder.name).unlink()
+    sync_directory(layout.manifests)
+    night.finish(known, folder, now)
+    _remove_undeclared(layout, sealed)
+    _note(layout, unmade_night, now)
+
+
+def upgraded_from(layout: Layout) -> str | None:
+    """The version and the contract by which the lake was made before; None where it never was."""
+    with contextlib.suppress(Damaged, KeyError):
+        record = sealed_json.read(layout.lake / RECORD)
+        return f"{record['program_version']}, contract {record[CONTRACT]}"
+    return None
+
+
+def _note(layout: Layout, unmade_night: Unmade, now: datetime) -> None:
+    content = {
+        CONTRACT: unmade_night.contract,
+        "program_version": zone.load(unmade_night.folder).program_version,
+        "to": lake_contract(),
+        "at": now.isoformat(),
+    }
+    sealed_json.write(layout.lake / RECORD, content)
+
+
+def _remove_undeclared(layout: Layout, sealed: Mapping[str, Any]) -> None:
+    """Take away what the older contract made and this one does not have."""
+    declared = {table.name for table in (*BOOK, *NIGHTLY)}
+    snapshot_id = str(sealed["snapshot_id"])
+    day = datetime.fromisoformat(sealed["snapshot_date"]).date()
+    for name in {*sealed["tables"], *sealed["nightly"]} - declared:
+        layout.parquet(name, day, snapshot_id).unlink(missing_ok=True)
+        layout.staged(name, snapshot_id).unlink(missing_ok=True)

@@ -1,0 +1,292 @@
+"""Verifying: every published byte against the digest that was written after it.
+
+What is trusted: `manifest.json` and `decision.json` of a landed night and the lake's manifests
+prove themselves and hold the SHA-256 of the bodies and tables; `digests.json` of a version has
+that of its database, and when each snapshot it tells of was decided on, so that a decision that
+was lost is found too. What a dead run left and the next one clears is no damage.
+"""
+
+import contextlib
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from pipelines.landing import night_folders, snapshots, zone
+from pipelines.landing import sealed_json as proved
+from pipelines.landing.night_folders import MANIFEST
+from pipelines.landing.snapshots import DECISION, Snapshot
+from pipelines.landing.zone import Manifest
+from pipelines.maintenance.upgrade import RECORD
+from warehouse.storage.layout import (
+    DATABASE,
+    DIGESTS,
+    Layout,
+    block_digests,
+    digest_of,
+    json_bytes,
+    read_json,
+)
+
+CHANGED, MISSING, SURPLUS = "changed", "missing", "surplus"
+LANDED = "restore it from a backup: the API keeps no history"
+LAKE = "nightbook rebuild --from-landing makes the lake again"
+WAREHOUSE = "nightbook rebuild makes the warehouse again"
+RESTORE = (
+    "Nothing was made again: lake and warehouse are as they were, and still show those nights. "
+    "Restore what is named from a backup; the API keeps no history, so it cannot be read again."
+)
+STRANGE = "nightbook did not write it: look at it, and move it away"
+_LEFT = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """One file that is not as it was written: `what` is changed, missing or surplus.
+
+    `night` is the snapshot's id, or its date where only that is known, or None.
+    """
+
+    file: Path
+    what: str
+    night: str | None
+    remedy: str
+
+    def __str__(self) -> str:
+        of = f" (night {self.night})" if self.night else ""
+        return f"{self.file}{of}: {self.what}; {self.remedy}."
+
+
+@dataclass(frozen=True, slots=True)
+class _Night:
+    """What the landing zone proves of one snapshot; None where that is damaged."""
+
+    folder: Path
+    manifest: Manifest | None
+    snapshot: Snapshot | None
+
+    @property
+    def is_kept(self) -> bool:
+        return self.snapshot is None or self.snapshot.state != snapshots.PRUNED
+
+    @property
+    def is_decided(self) -> bool:
+        return self.snapshot is not None and self.snapshot.decision is not None
+
+
+def verify(layout: Layout) -> Iterator[Damage]:
+    """Every changed, missing or surplus file of landing, lake and warehouse."""
+    nights = {folder.name: _read(folder) for folder in _folders(layout)}
+    yield from verify_landing(layout)
+    yield from _lake(layout, nights)
+    yield from _warehouse(layout, nights)
+
+
+def verify_landing(layout: Layout) -> Iterator[Damage]:
+    """Every changed, missing or surplus file of the landing zone, from which all else is made."""
+    known: set[Path] = set()
+    for folder in _folders(layout):
+        night = _read(folder)
+        stored = {} if night.manifest is None else night.manifest.stored
+        bodies = {folder / name: digest for name, digest in stored.items()}
+        own = {folder / MANIFEST, folder / DECISION}
+        known |= own | set(bodies)
+        if night.manifest is None:
+            yield _lost(folder / MANIFEST, folder.name, LANDED)
+            known |= set(folder.iterdir())
+        if night.snapshot is None:
+            yield _lost(folder / DECISION, folder.name, LANDED)
+        if night.is_kept:
+            yield from _differing(bodies, LANDED)
+    yield from _strange(layout.landing, known)
+
+
+def require_landing(layout: Layout, *, bodies: bool) -> None:
+    """See every night landed, and with `bodies` all of it whole, before anything is made again.
+
+    Raises `Damaged`, which names every night that is gone and every file that is not whole.
+    """
+    damage = list(unlanded(layout))
+    damage += [one for one in verify_landing(layout) if one.what != SURPLUS] if bodies else []
+    if damage:
+        found = "; ".join(dict.fromkeys(f"{one.file} is {one.what}" for one in damage))
+        raise proved.Damaged(layout.landing, found, "every night as it was landed", RESTORE)
+
+
+def unlanded(layout: Layout) -> Iterator[Damage]:
+    """Nights of which lake or warehouse tell and whose folders or manifests are gone."""
+    current = _digests(layout.database.with_name(DIGESTS)) or {"decided": {}}
+    told = {path.stem for path in layout.manifests.glob("[!.]*.json")} | set(current["decided"])
+    folders = {folder.name: folder for folder in _folders(layout)}
+    for snapshot_id in sorted(told):
+        folder = folders.get(snapshot_id, layout.landing / snapshot_id)
+        if not (folder / MANIFEST).exists():
+            yield Damage(folder / MANIFEST, MISSING, snapshot_id, LANDED)
+
+
+def _folders(layout: Layout) -> list[Path]:
+    return sorted(path for path in night_folders.nights(layout) if path.is_dir())
+
+
+def _read(folder: Path) -> _Night:
+    manifest, snapshot = None, None
+    with contextlib.suppress(proved.Damaged):
+        if _is_as_written(folder / MANIFEST):
+            manifest = zone.load(folder)
+    with contextlib.suppress(proved.Damaged):
+        if not (folder / DECISION).exists() or _is_as_written(folder / DECISION):
+            snapshot = snapshots.read(folder)
+    return _Night(folder, manifest, snapshot)
+
+
+def _is_as_written(path: Path) -> bool:
+    """Whether a file that proves itself is ours to the last space."""
+    content = proved.read(path)
+    return path.read_bytes() == json_bytes(content | {proved.SEAL: proved.digest(content)})
+
+
+def _lake(layout: Layout, nights: Mapping[str, _Night]) -> Iterator[Damage]:
+    known: set[Path] = {layout.lake / RECORD}
+    unsealed = {one for one in nights if not layout.manifest(one).exists()}
+    for path in sorted(layout.manifests.glob("[!.]*.json")):
+        night = nights.get(path.stem)
+        if night is not None and not night.is_kept:
+            unsealed.add(path.stem)  # its pruning did not come to its end
+            continue
+        known.add(path)
+        sealed = _sealed(path)
+        if sealed is None:
+            yield _lost(path, path.stem, LAKE)
+            unsealed.add(path.stem)
+            continue
+        if night is None:
+            yield Damage(path, SURPLUS, path.stem, f"its landed night is gone; {LANDED}")
+        digests = _placed(layout, path.stem, sealed)
+        known |= set(digests)
+        yield from _differing(digests, LAKE)
+    for snapshot_id, night in sorted(nights.items()):
+        if night.is_decided and night.is_kept and not layout.manifest(snapshot_id).exists():
+            yield Damage(layout.manifest(snapshot_id), MISSING, snapshot_id, LAKE)
+    yield from (one for one in _strange(layout.lake, known) if not _is_of(one.file, unsealed))
+
+
+def _sealed(path: Path) -> dict[str, Any] | None:
+    try:
+        return proved.read(path) if _is_as_written(path) else None
+    except proved.Damaged:
+        return None
+
+
+def _placed(layout: Layout, snapshot_id: str, sealed: Mapping[str, Any]) -> dict[Path, str]:
+    """Where the files of a sealed snapshot are, and their SHA-256.
+
+    A table of the book lies staged or placed, or is both while a night is made again.
+    """
+    day = date.fromisoformat(sealed["snapshot_date"])
+    # By its own list of tables: an older contract, which the next run replaces, had others.
+    digests = {
+        layout.parquet(name, day, snapshot_id): written["sha256"]
+        for name, written in sealed["nightly"].items()
+    }
+    for name, written in sealed["tables"].items():
+        places = (layout.parquet(name, day, snapshot_id), layout.staged(name, snapshot_id))
+        there = [place for place in places if place.exists()] or [places[0]]
+        digests |= dict.fromkeys(there, written["sha256"])
+    return digests | {
+        layout.part(part, snapshot_id): digest for part, digest in sealed["parts"].items()
+    }
+
+
+def _is_of(file: Path, snapshot_ids: set[str]) -> bool:
+    return file.stem in snapshot_ids or file.parent.name in snapshot_ids
+
+
+def _warehouse(layout: Layout, nights: Mapping[str, _Night]) -> Iterator[Damage]:
+    versions = layout.warehouse / "versions"
+    current = layout.warehouse / "current"
+    known = {current}
+    for version in sorted(versions.glob("[!.]*")):
+        digests = _digests(version / DIGESTS)
+        known |= {version / DIGESTS, version / DATABASE}
+        if digests is None:
+            yield _lost(version / DIGESTS, None, WAREHOUSE)
+            continue
+        if not _is_whole(version / DATABASE, digests):
+            yield _lost(version / DATABASE, None, WAREHOUSE)
+        if current.is_symlink() and version == current.parent / current.readlink():
+            yield from _forgotten(layout, digests["decided"], nights)
+    has_books = any(night.is_decided for night in nights.values())
+    if not layout.database.exists() and (has_books or current.is_symlink()):
+        yield Damage(layout.database, MISSING, None, WAREHOUSE)
+    yield from _strange(layout.warehouse, known)
+
+
+def damaged_versions(layout: Layout) -> Iterator[Path]:
+    """The older versions of the warehouse that are not as they were published."""
+    shown = (layout.warehouse / "current").resolve()
+    for version in sorted((layout.warehouse / "versions").glob("[!.]*")):
+        digests = _digests(version / DIGESTS)
+        is_whole = digests is not None and _is_whole(version / DATABASE, digests)
+        if not is_whole and version.resolve() != shown:
+            yield version
+
+
+def _is_whole(file: Path, digests: Mapping[str, Any]) -> bool:
+    """Whether a database is what its digests say; the first versions had one for the whole file."""
+    if "blocks" in digests:
+        return file.is_file() and list(block_digests(file)) == digests["blocks"]
+    return file.is_file() and digest_of(file) == digests["files"].get(DATABASE)
+
+
+def _digests(path: Path) -> dict[str, Any] | None:
+    """What a version says of itself; None where it is not as it was written."""
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+        content: dict[str, Any] = read_json(path)
+        is_ours = path.read_bytes() == json_bytes(content)
+        proved = content.pop("sha256") == hashlib.sha256(json_bytes(content)).hexdigest()
+        if proved and is_ours and "files" in content:
+            return content
+    return None
+
+
+def _forgotten(
+    layout: Layout, decided: Mapping[str, str | None], nights: Mapping[str, _Night]
+) -> Iterator[Damage]:
+    """Decisions and whole nights that the warehouse tells of and the landing zone does not."""
+    for snapshot_id, at in sorted(decided.items()):
+        night = nights.get(snapshot_id)
+        if night is None:
+            yield Damage(layout.landing / snapshot_id, MISSING, snapshot_id, LANDED)
+        elif night.snapshot is not None:
+            made = [one.at for one in night.snapshot.decisions]
+            if at is not None and at not in made:
+                yield _lost(night.folder / DECISION, snapshot_id, LANDED)
+
+
+def _differing(digests: Mapping[Path, str], remedy: str) -> Iterator[Damage]:
+    for path, digest in sorted(digests.items()):
+        if not path.is_file() or digest_of(path) != digest:
+            yield _lost(path, _night_of(path), remedy)
+
+
+def _lost(path: Path, night: str | None, remedy: str) -> Damage:
+    return Damage(path, CHANGED if path.exists() else MISSING, night, remedy)
+
+
+def _strange(root: Path, known: Iterable[Path]) -> Iterator[Damage]:
+    """Everything below a folder that is neither known nor left over."""
+    known = set(known)
+    for path in sorted(root.rglob("*")):
+        parts = path.relative_to(root).parts
+        is_left = any(_LEFT.fullmatch(part) for part in parts)
+        if path not in known and not is_left and (path.is_symlink() or not path.is_dir()):
+            yield Damage(path, SURPLUS, _night_of(path), STRANGE)
+
+
+def _night_of(path: Path) -> str | None:
+    """The snapshot that a path is of, by its name."""
+    found = night_folders.ID.search(f"{path.parent.name}/{path.name}")
+    return found.group() if found else None

@@ -1,0 +1,1 @@
+"""One snapshot, read from the API."""

@@ -1,0 +1,106 @@
+"""Whether the book stood still while it was read, and what became of portfolios that are gone.
+
+The API gives no snapshot of itself: each list is true for the moment in which it was made (api.md
+says nothing of consistency). So both lists are read once more at the end, and what differs is
+told: the ids, and by `updatedAt` what was changed.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from pipelines.edge.errors import AccessRefused, EdgeError, NotFound
+from pipelines.records.split import id_of
+
+STILL, MOVED, MOVING, UNKNOWN = "still", "moved", "moving", "unknown"
+REFUSED, DELETED, THERE, UNTOLD = "access refused", "not found", "still there", "not told"
+CONFIRM_AFTER = 10.0
+"""Seconds between a list that has lost portfolios and the second read that confirms it."""
+MOST_ASKED = 10
+"""Portfolios that are asked for by their id."""
+SHOWN = 3
+
+Marks = Mapping[str, tuple[str | None, ...]]
+"""Of every record of a list, by its id, what changes when it is changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What the end of a pull found out about its beginning.
+
+    `state` is `still`; `moved`: it was read again and then stood still; `moving`: it moved again;
+    or `unknown`: the end could not be read. `moved` says what differed. `missing` has, for
+    portfolios of the book before that are gone, what the API said when asked for them by id.
+    `second_count` and `second_after` are of the second read of a list that had lost some: how many
+    portfolios it had, and how many seconds after the first it was asked for.
+    """
+
+    state: str = UNKNOWN
+    moved: tuple[str, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+    second_count: int | None = None
+    second_after: int | None = None
+
+
+class _Mark(msgspec.Struct):
+    updatedAt: str | None = None  # noqa: N815 - the document's spelling
+    tradingStatus: str | None = None  # noqa: N815 - the document's spelling
+
+
+_MARK = msgspec.json.Decoder(_Mark)
+
+
+def marks(raws: Iterable[msgspec.Raw]) -> Marks:
+    """What can be compared of the records of a list; what breaks the contract is not in it."""
+    return {one: (mark.updatedAt, mark.tradingStatus) for one, mark in _readable(raws)}
+
+
+def _readable(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Mark]]:
+    for raw in raws:
+        try:
+            mark = _MARK.decode(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+        # Named as everywhere else, also where an id stands twice.
+        if (identity := id_of(raw)) is not None:
+            yield identity, mark
+
+
+def changed(first: Marks, last: Marks) -> set[str]:
+    """The ids that are new, gone or changed."""
+    return {one for one in first.keys() | last.keys() if first.get(one) != last.get(one)}
+
+
+def difference(what: str, first: Marks, last: Marks) -> str:
+    """What differs between two reads of a list in one sentence; empty where nothing does."""
+    new, gone = last.keys() - first.keys(), first.keys() - last.keys()
+    other = changed(first, last) - new - gone
+    parts = (("new", new), ("gone", gone), ("changed", other))
+    told = [f"{len(ids)} {word} ({_some(ids)})" for word, ids in parts if ids]
+    return f"{what}: {', '.join(told)}" if told else ""
+
+
+def _some(ids: Iterable[str]) -> str:
+    ordered = sorted(ids)
+    more = f" and {len(ordered) - SHOWN} more" if len(ordered) > SHOWN else ""
+    return ", ".join(one[:60] for one in ordered[:SHOWN]) + more
+
+
+def to_ask(known: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
+    """Portfolios of the book before that a list has not, those with money first; some of them.
+
+    Where money is among what is gone, or nothing is left at all, it is worth asking.
+    """
+    gone = sorted(known.keys() - set(listed), key=lambda one: (not known[one], one))
+    is_worth = any(known[one] for one in gone) or len(gone) == len(known)
+    return gone[:MOST_ASKED] if is_worth else []
+
+
+def fate(error: EdgeError | None) -> str:
+    """What an answer to `GET /portfolios/{id}` says of a portfolio that the list has not (4.2)."""
+    if error is None:
+        return THERE
+    if isinstance(error, AccessRefused):
+        return REFUSED
+    return DELETED if isinstance(error, NotFound) else UNTOLD

@@ -1,0 +1,131 @@
+"""The end of a pull: both lists are read once more, and what moved or vanished is looked into.
+
+It costs two requests without any `include` on a night that stood still. What moved is read again
+once; portfolios that are gone from the list are asked for by their id, which tells access that
+was taken away from a portfolio that was deleted (4.1 rule 2, 4.2).
+"""
+
+from collections.abc import Callable, Mapping
+
+from pipelines.edge import protocol
+from pipelines.edge.errors import IdRefused
+from pipelines.landing.zone import CLOSING, CONFIRMING
+from pipelines.pull import consistency
+from pipelines.pull.consistency import CONFIRM_AFTER, MOVED, MOVING, STILL, UNKNOWN, UNTOLD, Window
+from pipelines.pull.recorder import Asked, Asking
+
+
+class Closing:
+    """Compares the end of a pull with its beginning.
+
+    `instruments` reads those of some venues; `known` are the portfolios of the book before.
+    `since` gives the seconds since the first lists were in, `left` those until the deadline.
+    """
+
+    def __init__(
+        self,
+        asking: Asking,
+        portfolios: Asked,
+        venues: Asked,
+        instruments: Callable[[list[str]], None],
+        known: Mapping[str, bool],
+        *,
+        since: Callable[[], float],
+        left: Callable[[], float | None],
+    ) -> None:
+        self._asking, self._instruments, self._known = asking, instruments, known
+        self._portfolios, self._venues = portfolios, venues
+        self._since, self._left = since, left
+
+    def window(self, pause: Callable[[float], None]) -> Window:
+        """Read the lists again and say how still the book stood.
+
+        Raises `EdgeError` only where the key is refused: the book is landed already.
+        """
+        asking, first = self._asking, self._portfolios
+        has_lost = bool(consistency.to_ask(self._known, asking.marks[first.number]))
+        if has_lost:
+            pause(self._wait())
+        after = round(self._since())
+        second = asking.asked("portfolios", protocol.list_portfolios(), purpose=CLOSING)
+        venues = asking.asked("venues", protocol.list_venues(), purpose=CLOSING)
+        asking.ask([second, venues])
+        state, moved = self._compared(second, venues)
+        if not (has_lost and self._is_in(second)):
+            return Window(state, moved, self._missing())
+        return Window(state, moved, self._missing(), len(asking.marks[second.number]), after)
+
+    def _wait(self) -> float:
+        """Seconds until a second read says more than the first; half of what is left at most."""
+        wait, left = max(0.0, CONFIRM_AFTER - self._since()), self._left()
+        return wait if left is None else min(wait, max(0.0, left / 2))
+
+    def _is_in(self, asked: Asked) -> bool:
+        return asked.number in self._asking.marks
+
+    def _compared(self, second: Asked, venues: Asked) -> tuple[str, tuple[str, ...]]:
+        """How still it stood, and what differed; what moved has been read again."""
+        if not (self._is_in(second) and self._is_in(venues)):
+            return UNKNOWN, ()
+        marks = self._asking.marks
+        told = {
+            "portfolios": consistency.difference(
+                "portfolios", marks[self._portfolios.number], marks[second.number]
+            ),
+            "venues": consistency.difference(
+                "venues", marks[self._venues.number], marks[venues.number]
+            ),
+        }
+        moved = tuple(words for words in told.values() if words)
+        if not moved:
+            return STILL, ()
+        stood = [not told["portfolios"] or self._again(second)]
+        stood.append(not told["venues"] or self._venues_again(venues))
+        return (MOVED if all(stood) else MOVING), moved
+
+    def _again(self, second: Asked) -> bool:
+        """Read the portfolios again, as the book; whether they are as at the second read."""
+        asking = self._asking
+        again = asking.asked("portfolios", protocol.list_portfolios(integrations=True))
+        asking.ask([again])
+        if not self._is_in(again):
+            return False
+        asking.replace(again.call.operation, but=again.number)
+        self._portfolios = again
+        return asking.marks[again.number] == asking.marks[second.number]
+
+    def _venues_again(self, second: Asked) -> bool:
+        """Read the venues again, and the instruments of those that are new or were changed."""
+        asking = self._asking
+        again = asking.asked("venues", protocol.list_venues(instruments=True))
+        asking.ask([again])
+        if not self._is_in(again):
+            return False
+        before, after = asking.marks[self._venues.number], asking.marks[again.number]
+        asking.replace(again.call.operation, but=again.number)
+        changed = consistency.changed(before, after)
+        asking.replace("list_instruments", venues=changed)
+        asking.failed -= changed
+        for venue in changed:
+            asking.listed.pop(venue, None)
+        self._instruments(sorted(changed & after.keys()))
+        return after == asking.marks[second.number]
+
+    def _missing(self) -> dict[str, str]:
+        """What the API says, by id, of portfolios of the book before that the list has not."""
+        asking = self._asking
+        asked: dict[str, Asked] = {}
+        fates: dict[str, str] = {}
+        for one in consistency.to_ask(self._known, asking.marks[self._portfolios.number]):
+            try:
+                call = protocol.get_portfolio(one)
+            except IdRefused:
+                fates[one] = UNTOLD
+            else:
+                asked[one] = asking.asked("portfolio", call, purpose=CONFIRMING)
+        asking.ask(asked.values())
+        for one, request in asked.items():
+            error = asking.errors.get(request.number)
+            is_another = error is None and one not in asking.marks.get(request.number, ())
+            fates[one] = UNTOLD if is_another else consistency.fate(error)
+        return dict(sorted(fates.items()))

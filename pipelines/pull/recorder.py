@@ -1,0 +1,231 @@
+"""Asking the API for the answers of one snapshot: sent, landed, remembered (design part 3).
+
+What is asked, and what comes of it, is in `pipelines.pull.pull` and `pipelines.pull.recheck`.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import msgspec
+
+from pipelines.edge import protocol
+from pipelines.edge.client import EdgeClient
+from pipelines.edge.errors import EdgeError, IdRefused, KeyRefused, Misread
+from pipelines.edge.sending.attempts import Reply
+from pipelines.edge.sending.backoff import Persistence
+from pipelines.edge.sending.clock import Skew
+from pipelines.flatten import listings
+from pipelines.landing.notices import Noticing
+from pipelines.landing.zone import BOOK, CLOSING, REPLACED, Answer, Pulling
+from pipelines.pull.consistency import Marks, marks
+from pipelines.records import split
+from warehouse.progress import Tally
+
+_GIVE_BACK = 1 << 25
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request of the snapshot, numbered when it is known: numbers do not depend on luck."""
+
+    number: int
+    name: str
+    call: protocol.Call
+    venue_id: str | None = None
+    purpose: str = BOOK
+
+
+class Asking:
+    """Sends requests, lands what comes, and remembers what decides on the next ones.
+
+    `marks` has what can be compared of each list by its number, `errors` what was given up;
+    `embedded` the instruments that venues embed (None where one does not say), `listed` those that
+    their lists hold; `failed` the venues of which a list could not be read; `skew` is the
+    correction in force, and `told` what the answers say of this machine's clock at best.
+    """
+
+    def __init__(self, client: EdgeClient, pulling: Pulling, requests: Tally) -> None:
+        self._client, self._pulling, self._requests = client, pulling, requests
+        self._known = 0
+        self.answers: list[Answer] = []
+        self.skew: int | None = None
+        self.told: Skew | None = None
+        self._by_machine: set[int] = set()  # answers whose times are by this machine's own clock
+        self.notices = Noticing()
+        self.marks: dict[int, Marks] = {}
+        self.errors: dict[int, EdgeError] = {}
+        self.embedded: dict[str, set[str] | None] = {}
+        self.listed: dict[str, set[str]] = {}
+        self.failed: set[str] = set()
+
+    def asked(
+        self, name: str, call: protocol.Call, venue_id: str | None = None, purpose: str = BOOK
+    ) -> Asked:
+        """A request with the next number."""
+        self._known += 1
+        self._requests.add(known=1)
+        return Asked(self._known, f"{self._known:04}-{name}", call, venue_id, purpose)
+
+    def instruments(self, venue_id: str, kind: str | None) -> Asked | None:
+        """The request for a list of instruments; None, and told, where no path can name it."""
+        name = f"instruments-{kind or 'all'}"
+        try:
+            return self.asked(name, protocol.list_instruments(venue_id, kind), venue_id)
+        except IdRefused as error:
+            self._known += 1
+            self._requests.add(1, known=1)
+            self.failed.add(venue_id)
+            query = "" if kind is None else f"type={kind}"
+            about = ("list_instruments", venue_id, "", query)
+            self.answers.append(Answer(self._known, *about, None, 0, *_NOTHING, str(error)))
+            return None
+
+    def ask(self, asked: Iterable[Asked], *, required: bool = False) -> None:
+        """Send requests and keep the answers; raises `EdgeError` where one is required."""
+        by_call = {id(one.call): one for one in asked}
+        persistence = Persistence.REQUIRED if required else Persistence.OPTIONAL
+        calls = [one.call for one in by_call.values()]
+        for call, outcome in self._client.fetch_all(calls, persistence):
+            one = by_call[id(call)]
+            if isinstance(outcome, EdgeError):
+                if required or isinstance(outcome, KeyRefused):
+                    raise outcome
+                self._give_up(one, outcome)
+            else:
+                self._keep(one, outcome, required=required)
+            self._requests.add(1)
+
+    def dated(self, skew: timedelta | None) -> Iterator[Answer]:
+        """Yield the answers with their times by the clock of the night, which is `skew` ahead."""
+        for answer in self.answers:
+            if skew is None or answer.request_no not in self._by_machine:
+                yield answer
+            else:
+                sent, received = answer.sent_at, answer.received_at
+                yield replace(
+                    answer, sent_at=_later(sent, skew), received_at=_later(received, skew)
+                )
+
+    def replace(
+        self, operation: str, *, but: int | None = None, venues: Iterable[str | None] = (None,)
+    ) -> None:
+        """Let what was read of an operation and these venues no longer be the book, but for one."""
+        chosen = set(venues)
+        self.answers = [
+            replace(one, purpose=REPLACED)
+            if one.purpose == BOOK
+            and one.operation == operation
+            and one.venue_id in chosen
+            and one.request_no != but
+            else one
+            for one in self.answers
+        ]
+
+    def _give_up(self, asked: Asked, error: EdgeError) -> None:
+        self.errors[asked.number] = error
+        if asked.venue_id is not None:
+            self.failed.add(asked.venue_id)
+        self.answers.append(
+            Answer(
+                *_about(asked),
+                getattr(error, "status", None),
+                getattr(error, "attempts", 0) or 0,
+                *_NOTHING,
+                str(error),
+                asked.purpose,
+            )
+        )
+
+    def _keep(self, asked: Asked, reply: Reply, *, required: bool) -> None:
+        file = None
+        try:
+            self._note(asked, reply)
+            if asked.purpose != CLOSING:
+                reply.body.give_back()
+                file = self._pulling.land(asked.name, reply.body.buffer())
+        except RecursionError:
+            error = Misread("a record is nested too deeply", asked.call.path, reply.attempts)
+            if required:
+                raise error from None
+            self._give_up(asked, error)
+            return
+        finally:
+            reply.body.close()
+        self.answers.append(
+            Answer(
+                *_about(asked),
+                reply.status,
+                reply.attempts,
+                reply.sent_at.isoformat(),
+                reply.received_at.isoformat(),
+                reply.size,
+                reply.sha256,
+                file,
+                None,
+                asked.purpose,
+            )
+        )
+
+    def _note(self, asked: Asked, reply: Reply) -> None:
+        """Remember what decides on the next calls, and what must be told."""
+        if reply.skew_ms is not None:
+            self.skew = reply.skew_ms
+        else:
+            self._by_machine.add(asked.number)
+        told = reply.told_skew
+        if told is not None and (self.told is None or told.doubt < self.told.doubt):
+            self.told = told
+        operation = asked.call.operation
+        self.notices.note(operation, reply.signs)
+        if operation == "list_instruments":
+            ids = _ids(protocol.records(reply.envelope))
+            self.listed.setdefault(str(asked.venue_id), set()).update(ids)
+        elif not asked.call.single:
+            self.marks[asked.number] = marks(_records(reply))
+        else:
+            self.marks[asked.number] = marks([reply.envelope.data])
+        if operation == "list_venues" and asked.purpose == BOOK:
+            self.embedded = _all_embedded(protocol.records(reply.envelope))
+
+
+def _later(moment: str | None, by: timedelta) -> str | None:
+    return moment and (datetime.fromisoformat(moment) + by).isoformat()
+
+
+def _about(asked: Asked) -> tuple[int, str, str | None, str, str]:
+    call = asked.call
+    query = call.target.partition("?")[2]
+    return asked.number, call.operation, asked.venue_id, call.path, query
+
+
+# Of a request without an answer: times, bytes, hash and file.
+_NOTHING = (None, None, None, None, None)
+
+
+def _records(reply: Reply) -> Iterator[msgspec.Raw]:
+    """The records of a list, one at a time; of a large body the pages are given back on the way."""
+    spans = reply.envelope.spans
+    if spans is None:
+        yield from protocol.records(reply.envelope)
+        return
+    view, given_back = memoryview(reply.envelope.data), 0
+    for first, end in zip(spans[::2], spans[1::2], strict=True):
+        yield msgspec.Raw(view[first:end])
+        if end - given_back > _GIVE_BACK:
+            reply.body.give_back()
+            given_back = end
+
+
+def _all_embedded(raws: Iterable[msgspec.Raw]) -> dict[str, set[str] | None]:
+    """What each venue embeds; one that stands twice says nothing where one of its copies does."""
+    found: dict[str, set[str] | None] = {}
+    for raw in raws:
+        if (venue_id := split.id_of(raw)) is not None:
+            before, said = found.get(venue_id, set()), listings.embedded_ids(raw)
+            found[venue_id] = None if before is None or said is None else before | said
+    return found
+
+
+def _ids(raws: Iterable[msgspec.Raw]) -> set[str]:
+    return {identity for raw in raws if (identity := split.id_of(raw)) is not None}

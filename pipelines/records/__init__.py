@@ -1,0 +1,1 @@
+"""JSON records, read fast where they are as documented and tolerantly where not."""

@@ -1,0 +1,135 @@
+"""The records of one resource: taken from landed answers, each id once, in batches.
+
+The API promises no order (4.6), so records are ordered by id: the same book gives the same rows.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from pipelines.records.issues import Notes, Reject
+from pipelines.records.json_text import Members, read, text_of
+from pipelines.records.schema import Shape
+
+BATCH_BYTES = 4 * 1024 * 1024
+
+
+class Element(NamedTuple):
+    """One record as it came: the answer it stood in, its number there, and its id if it is text."""
+
+    raw: msgspec.Raw
+    request_no: int
+    number: int
+    identity: str | None
+
+
+class _Id(msgspec.Struct):
+    id: str
+
+
+_ID = msgspec.json.Decoder(_Id)
+_FIRST = re.compile(rb'\{"id":"([ !#-\[\]-~]*)"[,}]')
+
+
+def id_of(raw: msgspec.Raw) -> str | None:
+    """The id of a record, or None where it has none that is text.
+
+    Where it stands first in plain letters the rest is not looked at: a second `id` would be a key
+    that stands twice, and such a record is taken by no reader.
+    """
+    if first := _FIRST.match(raw):
+        return first[1].decode()
+    try:
+        return _ID.decode(raw).id
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def once(
+    elements: Iterable[Element], notes: Notes, *, carries_money: bool, shape: Shape | None = None
+) -> list[Element]:
+    """Each id once, ordered; repeated records are told in `ops.rejects`.
+
+    Records that repeat another one word for word are taken once, also where only fields differ
+    that a `shape` does not have: those are in no row. Where they differ otherwise nobody knows
+    which is right: with money in them none is taken, otherwise the first by content is.
+    """
+    found: dict[str | None, list[Element]] = {}
+    for element in elements:
+        found.setdefault(element.identity, []).append(element)
+    kept = found.pop(None, [])
+    for _, several in sorted((str(identity), several) for identity, several in found.items()):
+        if len(several) > 1:
+            kept += _settled(several, notes, shape, carries_money=carries_money)
+        else:
+            kept += several
+    return kept
+
+
+def _settled(
+    several: list[Element], notes: Notes, shape: Shape | None, *, carries_money: bool
+) -> list[Element]:
+    texts = sorted((_canonical(one.raw), one.request_no, one.number, one) for one in several)
+    first, rest = texts[0], texts[1:]
+    differ = any(text != first[0] for text, *_ in rest) and _differ(several, shape)
+    refused = texts if differ and carries_money else rest
+    for text, request_no, number, element in refused:
+        same = f"repeats the id of data[{first[2]}]"
+        if not differ:
+            words = "is the same" if text == first[0] else "differs in unknown fields alone"
+            reason, money = f"{same} and {words}: taken once", False
+        else:
+            taken = "none of them is taken" if carries_money else "the first by content is taken"
+            reason, money = f"{same} and differs: {taken}", carries_money
+        value = bytes(element.raw).decode()
+        notes.rejects.append(Reject(request_no, f"data[{number}]", reason, value, money))
+    return [] if differ and carries_money else [first[3]]
+
+
+def _differ(several: list[Element], shape: Shape | None) -> bool:
+    """Whether records of one id differ in what is read of them."""
+    if shape is None:
+        return True
+    try:
+        trees = [_known(read(bytes(element.raw)), shape) for element in several]
+        return len({text_of(tree, canonical=True) for tree in trees}) > 1
+    except (ValueError, RecursionError):
+        return True
+
+
+def _known(value: Any, shape: Shape) -> Any:
+    """A record without the fields that its shape does not have; a balance may have any."""
+    if isinstance(value, list):
+        return [_known(element, shape) for element in value]
+    if not isinstance(value, Members) or shape.name == "Balance":
+        return value
+    return Members(
+        [
+            (name, member if (inner := shape.fields[name].shape) is None else _known(member, inner))
+            for name, member in value.pairs
+            if name in shape.fields
+        ]
+    )
+
+
+def _canonical(raw: msgspec.Raw) -> str:
+    try:
+        return text_of(read(bytes(raw)), canonical=True)
+    except (ValueError, RecursionError):
+        return bytes(raw).decode()
+
+
+def batches(elements: list[Element]) -> Iterator[list[Element]]:
+    """Consecutive elements of about `BATCH_BYTES` together: memory is set by this, not the body."""
+    batch: list[Element] = []
+    size = 0
+    for element in elements:
+        batch.append(element)
+        size += len(memoryview(element.raw))
+        if size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,265 @@
+"""The careful reader: one record at a time, whatever it holds.
+
+It takes a record apart by its shape and gives back what stands by the contract, as nested values
+that `pipelines.flatten.columns` turns into rows exactly like those of the fast reader. The smallest
+thing that is broken goes to `ops.rejects` with its path, its text and the reason; its siblings live
+on.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.records import amounts, timestamps
+from pipelines.records.issues import (
+    CHANGED_TYPE,
+    MISSING_FIELD,
+    UNKNOWN_BALANCE,
+    UNKNOWN_FIELD,
+    UNKNOWN_VALUE,
+    Inexact,
+    Notes,
+    Reject,
+)
+from pipelines.records.json_text import Members, is_text, read, text_of
+from pipelines.records.schema import BALANCE, DOCUMENTED, MONEY, Field, Form, Shape
+from pipelines.records.unknown_amounts import leaves
+from warehouse.contract.model import Kind
+
+# Which table and column keep an amount or time, by its source: for ops.inexact.
+Columns = dict[str, tuple[str, str]]
+# A row of an amount that the document does not know: bucket, state and amount.
+Row = dict[str, str]
+OTHER = "other"
+_NAME = re.compile(r"[\w-]+")
+SHOWN = 60
+MISSING = object()
+
+
+class Broken(Exception):
+    """A record without which there is no row; it has been noted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where we are in an answer: `path` with indexes, `pattern` without."""
+
+    path: str
+    pattern: str
+
+    def member(self, name: str) -> "Place":
+        """The place of a member; a name that would read as path itself is put in quotes."""
+        name = name if _NAME.fullmatch(name) else text_of(name)
+        return Place(f"{self.path}.{name}", f"{self.pattern}.{name}")
+
+    def element(self, number: int) -> "Place":
+        """The place of an array element."""
+        return Place(f"{self.path}[{number}]", f"{self.pattern}[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Careful:
+    """Reads records of one answer; what is odd goes to `notes`."""
+
+    request_no: int
+    notes: Notes
+    columns: Columns
+    model: str
+
+    def whole(self, raw: bytes, shape: Shape, place: Place, *, money: bool) -> dict[str, Any]:
+        """The parts of an outermost record that stand; `Broken` when it has no row at all."""
+        try:
+            value = read(raw)
+        except (ValueError, RecursionError):
+            reason = "a record that can be taken apart was expected: this one is nested too deeply"
+            text = raw.decode(errors="backslashreplace")
+            self.notes.rejects.append(Reject(self.request_no, place.path, reason, text, money))
+            raise Broken(reason) from None
+        return self.record(value, shape, place, money=money)
+
+    def record(self, value: Any, shape: Shape, place: Place, *, money: bool) -> dict[str, Any]:
+        """The parts of a record that stand; `Broken` when it has no row at all."""
+        if not isinstance(value, Members):
+            raise self._broken(place, "an object was expected", value, money=money)
+        if value.repeated:
+            key = value.twice()[:SHOWN]
+            reason = f"the key {key!r} stands twice: which one counts cannot be known"
+            raise self._broken(place, reason, value, money=money)
+        clean: dict[str, Any] = {}
+        for field in shape.fields.values():
+            clean[field.name] = self._field(value, field, place, clean, money=money)
+        self._unknown(value, shape, place, clean)
+        return clean
+
+    def reject(self, place: Place, reason: str, value: Any, *, money: bool) -> None:
+        """Note something that breaks the contract; a missing thing has no text."""
+        text = "" if value is MISSING else text_of(value)
+        self.notes.rejects.append(Reject(self.request_no, place.path, reason, text, money))
+
+    def _broken(self, place: Place, reason: str, value: Any, *, money: bool) -> Broken:
+        self.reject(place, reason, value, money=money)
+        return Broken(reason)
+
+    def _field(
+        self, record: Members, field: Field, place: Place, clean: dict[str, Any], *, money: bool
+    ) -> Any:
+        value, here = record.get(field.name), place.member(field.name)
+        if value is None:
+            if not field.required:
+                return None
+            found, value = ("null", None) if field.name in record else ("missing", MISSING)
+            self.notes.saw(here.pattern, MISSING_FIELD, field.name, found)
+            return self._without(record, field, place, f"required, but {found}", value, money=money)
+        try:
+            return self._value(value, field, here, clean)
+        except TypeError:
+            reason = f"{field.form.value} was expected"
+            self.notes.saw(here.pattern, CHANGED_TYPE, field.name, text_of(value))
+            if rows := self._misplaced(value, field, here):
+                clean.setdefault(OTHER, []).extend(rows)
+                return None
+        except ValueError as error:
+            reason = str(error)
+        return self._without(record, field, place, reason, value, money=money)
+
+    def _without(
+        self, record: Members, field: Field, place: Place, reason: str, value: Any, *, money: bool
+    ) -> None:
+        if field.is_key:
+            reason = f"{field.name}: {reason}; without it there is no row"
+            raise self._broken(place, reason, record, money=money)
+        self.reject(place.member(field.name), reason, value, money=field.carries_money)
+
+    def _value(self, value: Any, field: Field, here: Place, clean: dict[str, Any]) -> Any:
+        match field.form:
+            case Form.TEXT:
+                return self._text(value, field, here)
+            case Form.FLAG if isinstance(value, bool):
+                return value
+            case Form.OBJECT if isinstance(value, Members) and field.shape is not None:
+                return self._object(value, field, here, clean)
+            case Form.TEXTS | Form.OBJECTS if isinstance(value, list):
+                clean[f"{field.name}#"] = len(value)
+                return self._elements(value, field, here)
+        raise TypeError
+
+    def _text(self, value: Any, field: Field, here: Place) -> Any:
+        if not is_text(value):
+            raise TypeError
+        if field.kind is Kind.AMOUNT:
+            self._amount(value, field.source, here)
+        elif field.kind is Kind.MOMENT:
+            self._moment(value, field.source, here)
+        else:
+            self._word(value, here)
+        return value
+
+    def _amount(self, text: str, source: str, here: Place) -> None:
+        value = amounts.parse(text)
+        if value is None:
+            raise ValueError("decimal text was expected")
+        if amounts.fitted(value) is None:
+            self._inexact(text, source, here)
+
+    def _moment(self, text: str, source: str, here: Place) -> None:
+        moment = timestamps.parse(text)
+        if moment is None:
+            raise ValueError("a date-time with its zone was expected (ISO 8601)")
+        if not moment[1]:
+            self._inexact(text, source, here)
+
+    def _inexact(self, text: str, source: str, here: Place) -> None:
+        table, column = self.columns.get(source, ("balances", "amount"))
+        self.notes.inexact.append(Inexact(self.request_no, here.path, table, column, text))
+
+    def _word(self, text: str, here: Place) -> None:
+        known = DOCUMENTED[self.model].get(here.pattern.removeprefix("data[]."))
+        if known is not None and text not in known:
+            self.notes.saw(here.pattern, UNKNOWN_VALUE, text, text_of(text))
+
+    def _object(self, value: Members, field: Field, here: Place, clean: dict[str, Any]) -> Any:
+        if field.shape is None:
+            raise TypeError
+        try:
+            inner = self.record(value, field.shape, here, money=field.carries_money)
+        except Broken:
+            return None
+        rows = inner.pop(OTHER, [])
+        if field.shape.name == BALANCE:
+            clean[OTHER] = rows
+            clean["balance#"] = _stated(value, field.shape, rows)
+        elif field.shape.name in MONEY:
+            clean.setdefault(OTHER, []).extend(rows)
+        return inner
+
+    def _elements(self, values: list[Any], field: Field, here: Place) -> list[Any]:
+        kept: list[Any] = []
+        for number, value in enumerate(values):
+            place = here.element(number)
+            if field.shape is None:
+                if is_text(value):
+                    self._word(value, place)
+                    kept.append(value)
+                else:
+                    self.reject(place, "text was expected", value, money=False)
+                continue
+            try:
+                kept.append(self.record(value, field.shape, place, money=field.carries_money))
+            except Broken:
+                continue
+        return kept
+
+    def _unknown(self, value: Members, shape: Shape, place: Place, clean: dict[str, Any]) -> None:
+        for name, member in value.items():
+            if name in shape.fields:
+                continue
+            here, rows = place.member(name), list[Row]()
+            if shape.name in MONEY:
+                rows = self._amounts(shape.name.lower(), (name,), member, here)
+            elif shape.name == BALANCE:
+                rows = self._amounts(name, (), member, here)
+            is_kind = shape.name == BALANCE and (rows or _is_filled(member))
+            kind = UNKNOWN_BALANCE if is_kind else UNKNOWN_FIELD
+            self.notes.saw(here.pattern, kind, name, text_of(member))
+            clean.setdefault(OTHER, []).extend(rows)
+
+    def _misplaced(self, value: Any, field: Field, here: Place) -> list[Row]:
+        """Rows of amounts that stand one step above or below where the document has them."""
+        model = field.source.partition(".")[0]
+        if model in MONEY and isinstance(value, Members):
+            return self._amounts(model.lower(), (field.name,), value, here)
+        if model == BALANCE and is_text(value) and amounts.parse(value) is not None:
+            return self._amounts(field.name, (), value, here)
+        return []
+
+    def _amounts(self, bucket: str, above: tuple[str, ...], value: Any, here: Place) -> list[Row]:
+        """Rows of all amounts in something that the document does not know.
+
+        What may be money and is no amount is rejected where it stands; its siblings are rows.
+        """
+        rows: list[Row] = []
+        for leaf in leaves(value, above):
+            place = here
+            for name in leaf.names[len(above) :]:
+                place = place.member(name)
+            if (amount := leaf.amount) is not None:
+                self._amount(amount, BALANCE, place)
+                rows.append({"bucket": bucket, "state": leaf.state, "amount": amount})
+            elif reason := leaf.defect:
+                self.reject(place, reason, leaf.value, money=True)
+        return rows
+
+
+def _is_filled(value: Any) -> bool:
+    return isinstance(value, Members | list) and bool(value)
+
+
+def _stated(balance: Members, shape: Shape, rows: list[Row]) -> int:
+    """How many amounts a balance states, broken ones too."""
+    known = 0
+    for field in shape.fields.values():
+        inner = balance.get(field.name)
+        if isinstance(inner, Members) and field.shape is not None:
+            texts = (inner.get(name) for name in field.shape.fields)
+            known += sum(1 for text in texts if not isinstance(text, Members | None))
+    return known + len(rows)

@@ -1,0 +1,1 @@
+"""Faults that the sandbox rehearses."""

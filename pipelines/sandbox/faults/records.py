@@ -1,0 +1,207 @@
+"""Faults of single fields: records that are not what section 2 says, in answers with data.
+
+Each changes copies of the records of one answer, in place; a part of them that has no such field
+is left as it is.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pipelines.sandbox.faults.scope import Fault, target
+from pipelines.sandbox.specification import RESOURCES
+from pipelines.sandbox.world.world import Record
+
+Spoil = Callable[[list[Record], str, Fault], None]
+
+
+def walk(records: list[Record], resource: str) -> Iterator[tuple[Record, str]]:
+    """Every record with the name of its resource, at every depth."""
+    for record in filter(None, records):
+        yield record, resource
+        for field in RESOURCES[resource]:
+            value = record.get(field.name)
+            if field.kind in RESOURCES and value:
+                yield from walk(value if field.many else [value], field.kind)
+
+
+def _one(spoil: Callable[[Record, str], None]) -> Spoil:
+    """Spoils the target of a fault and everything in it."""
+
+    def act(records: list[Record], resource: str, fault: Fault) -> None:
+        record = target(records, resource, fault)
+        for part, kind in list(walk([record], resource)) if record else []:
+            spoil(part, kind)
+
+    return act
+
+
+def _top(spoil: Callable[[Record], None]) -> Spoil:
+    """Spoils the target of a fault itself."""
+
+    def act(records: list[Record], resource: str, fault: Fault) -> None:
+        record = target(records, resource, fault)
+        if record:
+            spoil(record)
+
+    return act
+
+
+def _all(spoil: Callable[[Record], None]) -> Spoil:
+    """Spoils every record of the answer."""
+
+    def act(records: list[Record], _resource: str, _fault: Fault) -> None:
+        for record in filter(None, records):
+            spoil(record)
+
+    return act
+
+
+def _first_amount(value: Any) -> Spoil:
+    """Puts a value where the first amount of the target's first trading balance stands."""
+
+    def act(records: list[Record], resource: str, fault: Fault) -> None:
+        record = target(records, resource, fault)
+        for part, kind in walk([record], resource) if record else ():
+            if kind == "TradingBalance":
+                part["free"] = value
+                return
+
+    return act
+
+
+def _every_amount(value: Any) -> Spoil:
+    def act(records: list[Record], resource: str, _fault: Fault) -> None:
+        for part, kind in list(walk(records, resource)):
+            if kind.endswith("Balance") and kind != "Balance":
+                part.update(dict.fromkeys(part, value))
+
+    return act
+
+
+def _constraint(records: list[Record], resource: str, fault: Fault) -> None:
+    record = target(records, resource, fault)
+    if record and resource == "Instrument":
+        record["tradingConstraints"] = {"minTick": "0.1234567890123456789012345", "maxPrice": "1e3"}
+
+
+def _unknown_field(part: Record, _kind: str) -> None:
+    part["newField"] = {"since": "tonight"} if "id" in part else "tonight"
+
+
+def _unknown_value(part: Record, kind: str) -> None:
+    for field in RESOURCES[kind]:
+        if field.values and field.name != "resource":
+            part[field.name] = ["dex", *part[field.name]] if field.many else "brand-new"
+
+
+def _lending(part: Record, kind: str) -> None:
+    if kind == "Balance":
+        part["lending"] = {"free": "1000.000000000000000001", "locked": "2.5"}
+
+
+def _odd_bucket(part: Record, kind: str) -> None:
+    if kind == "Balance":
+        part["vault"] = "12.5"
+
+
+def _untold(record: Record) -> None:
+    if record.get("resource") == "venue":
+        record.pop("instruments", None)
+
+
+def _pop(name: str) -> Callable[[Record], None]:
+    def act(record: Record) -> None:
+        record.pop(name, None)
+
+    return act
+
+
+def _set(name: str, value: Any) -> Callable[[Record], None]:
+    def act(record: Record) -> None:
+        if name in record:
+            record[name] = value
+
+    return act
+
+
+def _pop_in_account(records: list[Record], resource: str, fault: Fault) -> None:
+    record = target(records, resource, fault)
+    for part, kind in walk([record], resource) if record else ():
+        if kind == "Account":
+            part.pop("venueId", None)
+            return
+
+
+def _without_zone(record: Record) -> None:
+    record["updatedAt"] = "2026-11-20T18:00:00"
+
+
+def _upper(record: Record) -> None:
+    if "id" in record:
+        record["id"] = record["id"].upper()
+
+
+def _another_embedded(record: Record) -> None:
+    if "instruments" in record:
+        record["instruments"].append({"id": "NOWHERE", "type": "spot", "displayName": "Nowhere"})
+
+
+RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
+    "unknown-field": ("one record and all its parts have a field more", _one(_unknown_field)),
+    "unknown-value": ("one record and its parts have new enum values", _one(_unknown_value)),
+    "unknown-bucket": ("one portfolio has `lending` with free and locked", _one(_lending)),
+    "unknown-bucket-odd": ("one portfolio has `vault`, which is a bare text", _one(_odd_bucket)),
+    "field-missing": ("one record lacks `createdAt`", _top(_pop("createdAt"))),
+    "field-missing-everywhere": ("every record lacks `createdAt`", _all(_pop("createdAt"))),
+    "field-missing-in-account": ("one account lacks `venueId`", _pop_in_account),
+    "field-null": ("one record has a null for `createdAt`", _top(_set("createdAt", None))),
+    "field-wrong-type": ("one record has a number for `name`", _top(_set("name", 7))),
+    "id-missing": ("one record has no `id`", _top(_pop("id"))),
+    "positions-null": ("one portfolio has null for its positions", _top(_set("positions", None))),
+    "integrations-absent": ("portfolios have no `integrations`", _all(_pop("integrations"))),
+    "record-null": ("one record is `null`", lambda records, _r, _f: records.append(None)),  # type: ignore[arg-type] # a null is no record: that is the fault
+    "resource-wrong": ("one record says it is another resource", _top(_set("resource", "order"))),
+    "uuid-malformed": ("one record has the id `not-a-uuid`", _top(_set("id", "not-a-uuid"))),
+    "uuid-upper-case": ("every id is in upper case", _all(_upper)),
+    "other-object": (
+        "a single object comes with another id",
+        _top(_set("id", "00000000-0000-4000-8000-00000000000f")),
+    ),
+    "timestamp-naive": ("one updatedAt has no zone", _top(_without_zone)),
+    "timestamp-impossible": (
+        "one createdAt is on the 30th of February",
+        _top(_set("createdAt", "2024-02-30T12:00:00Z")),
+    ),
+    "timestamp-backwards": (
+        "every updatedAt is of 1999",
+        _all(_set("updatedAt", "1999-12-31T23:59:59Z")),
+    ),
+    "timestamp-number": ("one createdAt is a number", _top(_set("createdAt", 1700000000))),
+    "instruments-untold": ("venues do not say which instruments they have", _all(_untold)),
+    "instruments-disagree": ("venues embed an instrument no list has", _all(_another_embedded)),
+    "constraint-inexact": ("a constraint has 25 decimals, another an exponent", _constraint),
+    "amount-number": ("one amount is a JSON number", _first_amount(1.5)),
+    "amount-numbers": ("every amount is a JSON number", _every_amount(1.5)),
+    "amount-null": ("one amount is null", _first_amount(None)),
+    "amount-empty": ("one amount is an empty text", _first_amount("")),
+    "amount-nan": ("one amount is the text NaN", _first_amount("NaN")),
+    "amount-infinity": ("one amount is the text Infinity", _first_amount("Infinity")),
+    "amount-24-decimals": (
+        "one amount has 24 decimals",
+        _first_amount("0.123456789012345678901234"),
+    ),
+    "amount-30-digits": (
+        "one amount has 30 digits before the point",
+        _first_amount("123456789012345678901234567890.5"),
+    ),
+    "amount-exponent": ("one amount is 1e-8", _first_amount("1e-8")),
+    "amount-exponent-huge": ("one amount is 1e999999999", _first_amount("1e999999999")),
+    "amount-negative": ("one amount is below zero", _first_amount("-12.75")),
+    "amount-minus-zero": ("one amount is -0", _first_amount("-0")),
+    "amount-bare-point": ("one amount is .5", _first_amount(".5")),
+    "amount-underscore": ("one amount is 1_000", _first_amount("1_000")),
+    "amount-comma": ("one amount is 1,000.50", _first_amount("1,000.50")),
+    "amount-space": ("one amount begins with a space", _first_amount(" 1")),
+    "amount-full-width": ("one amount is in full-width digits", _first_amount("\uff11\uff12")),
+    "amount-arabic": ("one amount is in Arabic digits", _first_amount("\u0661\u0662")),
+}

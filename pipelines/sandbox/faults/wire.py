@@ -1,0 +1,249 @@
+"""A front between the socket and the application that breaks the bytes themselves.
+
+It reads one request at a time, fetches the whole answer from the application behind it, and
+passes it on as it is, or as a fault says: cut, stalled, doubled, reset. Requests go through
+unchanged, so signatures stay good.
+"""
+
+import asyncio
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pipelines.sandbox.faults.scope import Fault, Rehearsal
+from pipelines.sandbox.specification import PREFIX
+
+_LONGEST_HEAD = 256 * 1024
+_FOR_EVER = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer as bytes: its status line, its header lines without the length, and its body."""
+
+    status: bytes
+    headers: tuple[bytes, ...]
+    body: bytes
+
+    def head(self, *more: bytes, length: int | None = None) -> bytes:
+        """Status line and headers, with the length of the body or another one, and others."""
+        size = len(self.body) if length is None else length
+        lines = (self.status, *self.headers, b"Content-Length: %d" % size, *more)
+        return b"\r\n".join(lines) + b"\r\n\r\n"
+
+    def chunked_head(self, *more: bytes) -> bytes:
+        """Status line and headers of a body in chunks."""
+        lines = (self.status, *self.headers, b"Transfer-Encoding: chunked", *more)
+        return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+Break = Callable[[asyncio.StreamWriter, Reply, Fault], Awaitable[None]]
+
+
+async def pass_on(request: "Request", upstream: tuple[str, int]) -> Reply:
+    """The application's answer to one request."""
+    reader, writer = await asyncio.open_connection(*upstream, limit=_LONGEST_HEAD)
+    try:
+        writer.write(request.head + request.body)
+        answered = await reader.read()
+    finally:
+        writer.close()
+    head, _, body = answered.partition(b"\r\n\r\n")
+    status, *headers = head.split(b"\r\n")
+    kept = (line for line in headers if _name(line) not in {b"content-length", b"connection"})
+    return Reply(status, tuple(kept), body)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request as bytes; its head asks the application to close when it has answered."""
+
+    path: str
+    head: bytes
+    body: bytes
+
+
+async def read_request(reader: asyncio.StreamReader) -> Request | None:
+    """The next request of a connection, or None where there is none."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+        line, *headers = head[:-4].split(b"\r\n")
+        length = sum(
+            int(one.partition(b":")[2]) for one in headers if _name(one) == b"content-length"
+        )
+        body = await reader.readexactly(length)
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError, ConnectionError):
+        return None
+    kept = [one for one in headers if _name(one) != b"connection"]
+    raw = line.split(b" ")[1] if line.count(b" ") > 1 else b""
+    path = raw.partition(b"?")[0].decode("latin-1").removeprefix(PREFIX)
+    return Request(path, b"\r\n".join([line, *kept, b"Connection: close", b"", b""]), body)
+
+
+def _name(header: bytes) -> bytes:
+    return header.partition(b":")[0].strip().lower()
+
+
+async def _send(writer: asyncio.StreamWriter, *parts: bytes) -> None:
+    writer.write(b"".join(parts))
+    await writer.drain()
+
+
+def _sends(make: Callable[[Reply], bytes]) -> Break:
+    """Sends bytes made from the answer, and closes."""
+
+    async def act(writer: asyncio.StreamWriter, reply: Reply, _fault: Fault) -> None:
+        await _send(writer, make(reply))
+
+    return act
+
+
+def _half(body: bytes) -> bytes:
+    return body[: max(len(body) // 2, 1)]
+
+
+def _chunk(body: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(body), body)
+
+
+async def _reset(writer: asyncio.StreamWriter, reply: Reply, fault: Fault) -> None:
+    if fault.name == "reset-mid-body":
+        await _send(writer, reply.head(), _half(reply.body))
+        await asyncio.sleep(0.05)
+    # Closing with unsent data allowed to linger for no time at all is a reset on the wire.
+    linger = struct.pack("ii", 1, 0)
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    writer.transport.abort()
+
+
+def _waiting(fault: Fault) -> float:
+    return _FOR_EVER if fault.seconds is None else fault.seconds
+
+
+async def _hang(writer: asyncio.StreamWriter, reply: Reply, fault: Fault) -> None:
+    if fault.name == "hang-mid-body":
+        await _send(writer, reply.head(), _half(reply.body))
+    await asyncio.sleep(_waiting(fault))
+
+
+async def _drip(writer: asyncio.StreamWriter, reply: Reply, fault: Fault) -> None:
+    await _send(writer, reply.head())
+    for position in range(len(reply.body)):
+        await _send(writer, reply.body[position : position + 1])
+        await asyncio.sleep(0.05 if fault.seconds is None else fault.seconds)
+
+
+async def _endless(writer: asyncio.StreamWriter, reply: Reply, _fault: Fault) -> None:
+    await _send(writer, reply.chunked_head(), _chunk(b'{"data":['))
+    while not writer.is_closing():
+        await _send(writer, _chunk(b'"more",' * 8192))
+
+
+_AFTER = b'HTTP/1.1 200 OK\r\nContent-Length: 21\r\n\r\n{"data":[],"meta":{}}'
+_HINT = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n"
+_HUGE = b"X-Padding: " + b"x" * 200_000
+
+WIRE_FAULTS: Mapping[str, tuple[str, Break]] = {
+    "close": ("the connection closes before a byte", _sends(lambda _: b"")),
+    "reset": ("the connection is reset before a byte", _reset),
+    "reset-mid-body": ("the connection is reset in the middle of the body", _reset),
+    "cut-status": ("the connection closes in the status line", _sends(lambda _: b"HTTP/1.1 2")),
+    "cut-headers": ("the connection closes in the headers", _sends(lambda r: _half(r.head()))),
+    "cut-body": (
+        "the connection closes in the body, before its length",
+        _sends(lambda r: r.head() + _half(r.body)),
+    ),
+    "cut-to-valid": (
+        "no length, and the connection closes where the JSON happens to be whole",
+        _sends(lambda r: r.status + b'\r\nConnection: close\r\n\r\n{"data":[],"meta":{}}'),
+    ),
+    "chunks-cut": (
+        "a body in chunks without its last one",
+        _sends(lambda r: r.chunked_head() + _chunk(_half(r.body))),
+    ),
+    "chunks-unfinished": (
+        "a whole body in chunks, but for the end mark",
+        _sends(lambda r: r.chunked_head() + _chunk(r.body)),
+    ),
+    "chunk-size-bad": (
+        "a chunk whose size is no number",
+        _sends(lambda r: r.chunked_head() + b"zz\r\n" + r.body),
+    ),
+    "chunks": (
+        "a good body in chunks, which is legal",
+        _sends(lambda r: r.chunked_head(b"Connection: close") + _chunk(r.body) + b"0\r\n\r\n"),
+    ),
+    "hang": ("nothing comes, for ever or `seconds`", _hang),
+    "hang-mid-body": ("half the body comes, then nothing", _hang),
+    "drip": ("the body comes a byte at a time, 0.05 s or `seconds` apart", _drip),
+    "endless": ("the body never ends", _endless),
+    "close-after": (
+        "a good answer, then the connection closes unannounced",
+        _sends(lambda r: r.head() + r.body),
+    ),
+    "extra-bytes": (
+        "another answer follows the first, unasked",
+        _sends(lambda r: r.head() + r.body + _AFTER),
+    ),
+    "status-bad": (
+        "the status line is no HTTP",
+        _sends(lambda r: b"HTTP/banana OK\r\n\r\n" + r.body),
+    ),
+    "headers-huge": ("headers of 200 KB", _sends(lambda r: r.head(_HUGE) + r.body)),
+    "lengths-two": (
+        "two lengths that differ",
+        _sends(lambda r: r.head(b"Content-Length: 5") + r.body),
+    ),
+    "length-and-chunks": (
+        "a length and chunks at once",
+        _sends(lambda r: r.chunked_head(b"Content-Length: 5") + _chunk(r.body) + b"0\r\n\r\n"),
+    ),
+    "length-short": (
+        "a length that is shorter than the body",
+        _sends(lambda r: r.head(length=max(len(r.body) - 10, 0)) + r.body),
+    ),
+    "early-hints": (
+        "103 Early Hints before the answer, which is legal",
+        _sends(lambda r: _HINT + r.head(b"Connection: close") + r.body),
+    ),
+}
+# The port is bound but closed; there is no request to break.
+REFUSED = "refused"
+
+
+async def start_front(
+    listener: socket.socket,
+    upstream: tuple[str, int],
+    faults: Sequence[Fault],
+    up: threading.Event,
+) -> asyncio.Server:
+    """A front on a bound socket, for the application upstream; sets `up` when it is in place.
+
+    It listens at once, or, where the port is to be refused, after that long.
+    """
+    rehearsal = Rehearsal(
+        [one for one in faults if one.name in WIRE_FAULTS], of_transport=WIRE_FAULTS
+    )
+
+    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A caller may leave at any moment, and the server may end in the middle of a fault.
+        with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+            while (request := await read_request(reader)) is not None:
+                struck = next(iter(rehearsal.due(request.path)), None)
+                reply = await pass_on(request, upstream)
+                if struck is not None:
+                    await WIRE_FAULTS[struck.name][1](writer, reply, struck)
+                    break
+                await _send(writer, reply.head(), reply.body)
+        writer.close()
+
+    for fault in faults:
+        if fault.name == REFUSED:
+            up.set()
+            await asyncio.sleep(_waiting(fault))
+    server = await asyncio.start_server(converse, sock=listener, limit=_LONGEST_HEAD)
+    up.set()
+    return server

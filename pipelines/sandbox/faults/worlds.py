@@ -1,0 +1,224 @@
+"""Faults of what exists: records that are gone, repeated, or point to nothing.
+
+Each turns a whole world into another, so that lists, filters and single objects agree about it.
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from pipelines.sandbox.faults.scope import Fault, target
+from pipelines.sandbox.world.world import Record, World
+
+Change = Callable[[World, Fault], World]
+
+NOBODYS_VENUE = "a-venue-that-nobody-knows"
+_KEPT_OF_FIVE = 2
+
+HOSTILE_IDS = (
+    "a/b?c#d",
+    "100%41",
+    "ünïcode",
+    "=1+1",
+    "with space",
+    "semi;colon&amp=x",
+    "quote'\"back\\slash",
+    "..",
+    ".",
+    "emoji🦊",
+    "tab\there",
+    "+plus",
+)
+HOSTILE_NAMES = (
+    "=cmd|' /C calc'!A0",
+    "@SUM(1+1)*cmd",
+    "'; drop table portfolios; --",
+    "<script>alert(1)</script>",
+    "../../etc/passwd",
+    "right\u202eto left",
+    "nul\x00byte",
+    "line\r\nbreak\u2028and another",
+    "bell\x07 and escape\x1b[31m",
+    "long " * 800,
+    "",
+    " ",
+    "{{7*7}}${7*7}%s%n",
+    "\ufeffmark",
+)
+
+
+def _accounts(portfolios: tuple[Record, ...]) -> Iterator[tuple[Record, Record]]:
+    """Every account with its position."""
+    for portfolio in portfolios:
+        for position in portfolio["positions"]:
+            for account in position["accounts"]:
+                yield position, account
+
+
+def _portfolios_empty(world: World, _fault: Fault) -> World:
+    return replace(world, portfolios=())
+
+
+def _portfolio_vanished(world: World, fault: Fault) -> World:
+    gone = target(list(world.portfolios), "Portfolio", fault)
+    return replace(world, portfolios=tuple(one for one in world.portfolios if one is not gone))
+
+
+def _accounts_halved(world: World, _fault: Fault) -> World:
+    portfolios = copy.deepcopy(world.portfolios)
+    for number, (position, account) in enumerate(list(_accounts(portfolios))):
+        if number % 2:
+            position["accounts"] = [one for one in position["accounts"] if one is not account]
+    return replace(world, portfolios=portfolios)
+
+
+def _bucket_gone(world: World, _fault: Fault) -> World:
+    portfolios = copy.deepcopy(world.portfolios)
+    for _, account in _accounts(portfolios):
+        account["balance"].pop("trading", None)
+    return replace(world, portfolios=portfolios)
+
+
+def _venues_empty(world: World, _fault: Fault) -> World:
+    return replace(world, venues=(), instruments={})
+
+
+def _venues_dropped(world: World, _fault: Fault) -> World:
+    kept = sorted(world.venues, key=lambda one: str(one["id"]))
+    return replace(world, venues=tuple(kept[: len(kept) * _KEPT_OF_FIVE // 5]))
+
+
+def _venue_instruments_empty(world: World, fault: Fault) -> World:
+    listed = dict(world.instruments or {})
+    largest = max(listed, key=lambda venue: (len(listed[venue]), venue), default="")
+    return replace(world, instruments=listed | {fault.venue or largest: ()})
+
+
+def _instruments_halved(world: World, _fault: Fault) -> World:
+    listed = world.instruments or {}
+    return replace(world, instruments={venue: each[::2] for venue, each in listed.items()})
+
+
+def _portfolio_repeated(world: World, fault: Fault) -> World:
+    twice = target(list(world.portfolios), "Portfolio", fault)
+    return replace(world, portfolios=(*world.portfolios, *([twice] if twice else [])))
+
+
+def _portfolio_repeated_different(world: World, fault: Fault) -> World:
+    twice = target(list(world.portfolios), "Portfolio", fault)
+    other = [{**twice, "name": "Another by the same id", "positions": []}] if twice else []
+    return replace(world, portfolios=(*world.portfolios, *other))
+
+
+def _position_repeated(world: World, fault: Fault) -> World:
+    portfolios = copy.deepcopy(world.portfolios)
+    portfolio = target(list(portfolios), "Portfolio", fault)
+    if portfolio is not None and portfolio["positions"]:
+        portfolio["positions"].append(copy.deepcopy(portfolio["positions"][0]))
+    return replace(world, portfolios=portfolios)
+
+
+def _account_repeated(world: World, fault: Fault) -> World:
+    return _with_another_account(world, fault, {})
+
+
+def _account_repeated_different(world: World, fault: Fault) -> World:
+    return _with_another_account(world, fault, {"balance": {"custody": _balance("0.5")}})
+
+
+def _balance(free: str) -> Record:
+    return {"free": free, "locked": "0"}
+
+
+def _with_another_account(world: World, fault: Fault, difference: Record) -> World:
+    portfolios = copy.deepcopy(world.portfolios)
+    portfolio = target(list(portfolios), "Portfolio", fault)
+    for position in (portfolio or {"positions": []})["positions"][:1]:
+        position["accounts"] += [{**one, **difference} for one in position["accounts"][:1]]
+    return replace(world, portfolios=portfolios)
+
+
+def _venue_repeated(world: World, fault: Fault) -> World:
+    twice = target(list(world.venues), "Venue", fault)
+    other = [{**twice, "displayName": "Another by the same id"}] if twice else []
+    return replace(world, venues=(*world.venues, *other))
+
+
+def _instrument_repeated(world: World, fault: Fault) -> World:
+    listed = {
+        venue: (*each, *({**one, "feedId": "another-feed"} for one in each[:1]))
+        if fault.venue in {None, venue}
+        else each
+        for venue, each in (world.instruments or {}).items()
+    }
+    return replace(world, instruments=listed)
+
+
+def _orphan_venue(world: World, fault: Fault) -> World:
+    portfolios = copy.deepcopy(world.portfolios)
+    portfolio = target(list(portfolios), "Portfolio", fault)
+    for record in (
+        *(account for _, account in list(_accounts((portfolio,) if portfolio else ()))[:1]),
+        *(portfolio or {}).get("integrations", [])[:1],
+    ):
+        record["venueId"] = NOBODYS_VENUE
+    return replace(world, portfolios=portfolios)
+
+
+def _hostile_names(world: World, _fault: Fault) -> World:
+    portfolios, venues = copy.deepcopy(world.portfolios), copy.deepcopy(world.venues)
+    for number, record in enumerate((*portfolios, *(one for _, one in _accounts(portfolios)))):
+        record["name"] = HOSTILE_NAMES[number % len(HOSTILE_NAMES)]
+    for number, venue in enumerate(venues):
+        venue["displayName"] = HOSTILE_NAMES[number % len(HOSTILE_NAMES)]
+    return replace(world, portfolios=portfolios, venues=venues)
+
+
+def _hostile_ids(world: World, _fault: Fault) -> World:
+    listed = world.instruments or {}
+    some = next((each[:1] for each in listed.values() if each), ())
+    more = [{**world.venues[0], "id": each} for each in HOSTILE_IDS] if world.venues else []
+    added = {venue["id"]: some for venue in more}
+    return replace(world, venues=(*world.venues, *more), instruments={**listed, **added})
+
+
+def _unknown_type(world: World, fault: Fault) -> World:
+    listed = {
+        venue: (*each, *({**one, "id": f"{one['id']}-C", "type": "option"} for one in each[:1]))
+        if fault.venue in {None, venue}
+        else each
+        for venue, each in (world.instruments or {}).items()
+    }
+    return replace(world, instruments=listed)
+
+
+WORLD_FAULTS: Mapping[str, tuple[str, Change]] = {
+    "portfolios-empty": ("there are no portfolios at all", _portfolios_empty),
+    "portfolio-vanished": ("the largest portfolio, or the named one, is gone", _portfolio_vanished),
+    "accounts-halved": ("every second account is gone", _accounts_halved),
+    "bucket-gone": ("no balance has `trading` any more", _bucket_gone),
+    "venues-empty": ("there are no venues at all", _venues_empty),
+    "venues-dropped": ("three of five venues are gone", _venues_dropped),
+    "venue-instruments-empty": ("one venue lists no instruments", _venue_instruments_empty),
+    "instruments-halved": ("every second instrument is gone", _instruments_halved),
+    "portfolio-repeated": ("one portfolio comes twice, equal", _portfolio_repeated),
+    "portfolio-repeated-different": (
+        "one portfolio id comes twice, with different content",
+        _portfolio_repeated_different,
+    ),
+    "position-repeated": ("one asset comes twice in a portfolio", _position_repeated),
+    "account-repeated": ("one account comes twice in a position, equal", _account_repeated),
+    "account-repeated-different": (
+        "one account comes twice in a position, with different money",
+        _account_repeated_different,
+    ),
+    "venue-repeated": ("one venue id comes twice, with different content", _venue_repeated),
+    "instrument-repeated": ("one instrument id comes twice at a venue", _instrument_repeated),
+    "instrument-type-unknown": (
+        "venues list an `option`, which neither type filter returns",
+        _unknown_type,
+    ),
+    "orphan-venue": ("an account and an integration name no known venue", _orphan_venue),
+    "hostile-names": ("names with formulas, SQL, NUL, markup, 4,000 letters", _hostile_names),
+    "hostile-ids": ("venues whose ids need care in a path", _hostile_ids),
+}

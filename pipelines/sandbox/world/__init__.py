@@ -1,0 +1,1 @@
+"""The portfolios, venues and instruments that the sandbox shows."""

@@ -1,0 +1,180 @@
+"""The portfolios of the world, with their integrations, positions and balances (2.1 to 2.5).
+
+Lives: balances move a little every few nights; small accounts and one small position come and go;
+a portfolio is renamed, an empty one vanishes and another is opened in its place; an integration
+is requested, verified and replaced. Nothing here makes a large part of the money disappear: a
+guard of a sane width never holds a night of this world.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any, Literal
+
+from pipelines.sandbox.world.assets import ACCOUNT_NAMES, ASSETS, CUSTOM_ASSETS, Asset
+from pipelines.sandbox.world.randomness import amount, draw, identity, instant, pick
+from pipelines.sandbox.world.venues import turn
+
+Record = dict[str, Any]
+Size = Literal["core", "usual", "dust"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mandate:
+    """A portfolio as it is planned; its names take turns, night by night."""
+
+    key: str
+    names: tuple[str, ...]
+    assets: Sequence[Asset] = ()
+    accounts: int = 1  # at most, for each position
+    venues: Sequence[str] = ()  # where it may hold money: one integration each
+    passing: bool = False  # opened anew every third night, and gone for one in between
+
+
+_TRADING = ("kestrel", "meridian", "polaris", "quillon", "bridgewell")
+_SAFE = ("ironkeep", "vaultline", "bridgewell")
+_ALL = (*_TRADING, *_SAFE[:2], "harbour-otc", "north sea/otc desk", "lanternfish", "tidewater")
+
+MANDATES = (
+    Mandate("treasury", ("Treasury Reserve",), ASSETS[:300], 4, _ALL),
+    Mandate("halcyon", ("Halcyon Macro Fund LP",), ASSETS[:40], 3, _TRADING),
+    Mandate("vega", ('Blackthorn "Vega" Options, Class B',), ASSETS[:12], 3, _TRADING[:3]),
+    Mandate("stiftung", ("Müller & Söhne Familienstiftung",), ASSETS[:8], 2, _SAFE),
+    Mandate("alpha", ("=Alpha+Beta Arbitrage",), ASSETS[:16], 3, _TRADING),
+    Mandate("foxglove", ("🦊 Foxglove Market Making",), ASSETS[:10], 4, _ALL[-5:]),
+    Mandate("yield", ("Northlight\nYield Sleeve",), ASSETS[:6], 2, ("vaultline", "quillon")),
+    Mandate(
+        "renamed",
+        ("Ostrava Growth", "Ostrava Growth", "Ostrava Growth (closed to new money)"),
+        ASSETS[:5],
+        2,
+        _TRADING[1:4],
+    ),
+    Mandate("plan", ("Employee Token Plan",), CUSTOM_ASSETS, 2, _SAFE[:1]),
+    Mandate("ladder", ("Operations Cash Ladder",), ASSETS[2:3], 16, (*_ALL, "old-granite")),
+    Mandate("wound-down", ("Wind-down 2023",), ASSETS[:3], 0, ("old-granite",)),
+    Mandate("onboarding", ("Onboarding, no positions yet",), (), 0, _TRADING[:4]),
+    Mandate("empty", ("Empty",)),
+    Mandate("pilot", ("Pilot Mandate",), passing=True),
+)
+
+_BUCKETS: Mapping[str, tuple[str, ...]] = {
+    "trading": ("free", "locked"),
+    "margin": ("locked",),
+    "staking": ("locked",),
+    "custody": ("free", "locked"),
+}
+# Which sub-objects a balance has, one bit each in the order above; trading alone is the usual one.
+_USUAL_SHAPES = (1, 1, 1, 1, 3, 5, 7, 8, 8, 9, 4, 15)
+_COPY_OF_A_SHAPE = 16
+_CYCLE = 3
+
+
+def portfolio(mandate: Mandate, words: tuple[object, ...], mark: str, day: date) -> Record | None:
+    """One portfolio with its integrations, or None on a day on which it does not exist."""
+    round_, phase = divmod(day.toordinal(), _CYCLE)
+    if mandate.passing and phase == _CYCLE - 1:
+        return None
+    words = (*words, mandate.key, mark, round_ if mandate.passing else "")
+    made = date(2021, 6, 1) + timedelta(days=draw("made", *words) % 900)
+    moved = mandate.assets and mandate.accounts
+    return {
+        "id": identity("portfolio", *words),
+        "resource": "portfolio",
+        "name": turn(mandate.names, day) + mark,
+        "integrations": list(_integrations(mandate, words, mark, day)),
+        "positions": list(_positions(mandate, words, mark, day)),
+        "createdAt": instant(made, *words, "made"),
+        "updatedAt": instant(day if moved else made + timedelta(days=30), *words, "changed"),
+    }
+
+
+def _integrations(
+    mandate: Mandate, words: tuple[object, ...], mark: str, day: date
+) -> Iterator[Record]:
+    """One for each venue; every fifth is replaced now and then, and begins as requested."""
+    for number, venue_id in enumerate(mandate.venues):
+        status, round_ = "verified", 0
+        if number % 5 == 1:
+            round_, phase = divmod(day.toordinal() + number, _CYCLE)
+            status = "requested" if phase == 0 else "verified"
+        elif number and number % 5 == 0:
+            status = "requested"
+        yield {
+            "id": identity("integration", *words, venue_id, round_),
+            "venueId": venue_id + mark,
+            "integrationStatus": status,
+        }
+
+
+def _positions(
+    mandate: Mandate, words: tuple[object, ...], mark: str, day: date
+) -> Iterator[Record]:
+    for number, asset in enumerate(mandate.assets):
+        passing = mandate.key == "halcyon" and number == len(mandate.assets) - 1
+        if passing and (day.toordinal() + 1) % _CYCLE == 0:
+            continue
+        accounts = _accounts(mandate, (*words, asset.symbol), number, mark, day)
+        size: Size = "dust" if passing else "core"
+        yield {
+            "assetId": asset.symbol,
+            "isCustomAsset": asset.custom,
+            "accounts": [
+                {
+                    "venueId": mandate.venues[(number + place) % len(mandate.venues)] + mark,
+                    "name": name,
+                    "balance": _balance(asset, key, shape, size if place == 0 else kind, day),
+                }
+                for place, (name, key, shape, kind) in enumerate(accounts)
+            ],
+        }
+
+
+def _accounts(
+    mandate: Mandate, words: tuple[object, ...], number: int, mark: str, day: date
+) -> Iterator[tuple[str, tuple[object, ...], int, Size]]:
+    """Name, words, shape and size of each account of a position on a day."""
+    if mandate.accounts == _COPY_OF_A_SHAPE:
+        for shape in range(16):
+            yield f"Rung {shape + 1}", (*words, shape), shape, "usual"
+        return
+    count = mandate.accounts and 1 + draw("accounts", *words) % mandate.accounts
+    for place in range(count):
+        name = pick(ACCOUNT_NAMES, "name", *words, place)
+        shape = pick(_USUAL_SHAPES, "shape", *words, place)
+        yield name, (*words, place), shape, "usual"
+    # Every seventh position has one more account, with dust in it, two nights in three.
+    if count and number % 7 == 1 and (day.toordinal() + number) % _CYCLE:
+        yield f"Sweep {number}{mark}", (*words, "sweep"), 1, "dust"
+
+
+def _balance(asset: Asset, words: tuple[object, ...], shape: int, size: Size, day: date) -> Record:
+    return {
+        bucket: {
+            state: _amount(asset, (*words, bucket, state), size, day) for state in _BUCKETS[bucket]
+        }
+        for bit, bucket in enumerate(_BUCKETS)
+        if shape >> bit & 1
+    }
+
+
+def _amount(asset: Asset, words: tuple[object, ...], size: Size, day: date) -> str:
+    padded = draw("padded", *words) % 3 == 0
+    if size == "usual" and draw("zero", *words) % 8 == 0:
+        return amount(0, asset.decimals, padded=padded)
+    if size == "dust":
+        return amount(1 + draw("dust", *words) % 999, asset.decimals, padded=padded)
+    top = 10 ** (asset.digits + asset.decimals)
+    # Some amounts end early, as amounts that people typed do.
+    grain = 10 ** (asset.decimals * (draw("grain", *words) % 4) // 4)
+    units = (
+        top // 10 + (draw("size", *words) << 64 | draw("more", *words)) % (top - top // 10)
+    ) // grain
+    return amount(_moved(units, words, day) * grain, asset.decimals, padded=padded)
+
+
+def _moved(units: int, words: tuple[object, ...], day: date) -> int:
+    """The amount on a day: up to two per cent around its middle, still for one to five nights."""
+    period = 1 + draw("period", *words) % 5
+    step = draw("step", *words, (day.toordinal() + draw("start", *words)) // period) % 41 - 20
+    return units * (1000 + step) // 1000

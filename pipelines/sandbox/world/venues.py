@@ -1,0 +1,203 @@
+"""The venues of the world and what can be traded there, on a given day (2.6 to 2.8).
+
+Lives: one venue is suspended for two nights in four, one changes hands in name; instruments are
+listed and delisted, and dated futures expire and are followed by new ones.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+from pipelines.sandbox.world.randomness import amount, draw, instant
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """A venue as it is planned: its statuses and names take turns, night by night."""
+
+    id: str
+    types: tuple[str, ...]
+    names: tuple[str, ...]
+    statuses: tuple[str, ...] = ("trading",)
+    spots: int = 0
+    perpetuals: int = 0
+    dated: int = 0  # bases with dated futures
+    symbols: str = "{base}{term}"
+
+
+_EXCHANGE, _OTC, _CUSTODIAN = ("exchange",), ("otc",), ("custodian",)
+
+HOUSES = (
+    House("kestrel", _EXCHANGE, ("Kestrel Exchange",), spots=40, perpetuals=8, dated=2),
+    House("meridian", _EXCHANGE, ("Meridian Spot",), spots=32, symbols="{base}/{term}"),
+    House("polaris", _EXCHANGE, ("Polaris Derivatives",), perpetuals=12, dated=3),
+    House("quillon", ("exchange", "custodian"), ("Quillon Markets",), spots=24, perpetuals=4),
+    House("harbour-otc", _OTC, ("Harbour OTC",), spots=10, symbols="{base}-{term}"),
+    House("north sea/otc desk", _OTC, ("North Sea, OTC Desk",), spots=6, symbols="{base} {term}"),
+    House("ironkeep", _CUSTODIAN, ("Ironkeep Trust Company",)),
+    House("vaultline", ("otc", "custodian"), ('Vaultline "Deep Cold"',), spots=4),
+    House(
+        "bridgewell",
+        ("exchange", "otc", "custodian"),
+        ("Bridgewell Prime", "Bridgewell Prime", "Bridgewell Prime (Europe)"),
+        spots=20,
+        dated=1,
+    ),
+    House(
+        "lanternfish",
+        ("exchange", "otc"),
+        ("Lanternfish",),
+        ("trading", "suspended", "suspended", "trading"),
+        spots=16,
+        perpetuals=3,
+    ),
+    House("tidewater", _EXCHANGE, ("Tidewater Futures",), ("suspended",), dated=2),
+    House("old-granite", _EXCHANGE, ("Old Granite Börse",), ("unsupported",), spots=3),
+)
+
+_BASES = (
+    *("BTC", "ETH", "SOL", "XRP", "ADA", "DOGE", "LINK"),
+    *("AVAX", "DOT", "LTC", "UNI", "AAVE", "ATOM", "NEAR"),
+)
+_TERMS = ("USDC", "USD", "EUR", "BTC")
+# Each constraint with the decimals it is usually stated to; one to nine of those units, or of
+# the largest power of ten that is sensible.
+_CONSTRAINTS = {
+    "minBaseQty": (4, 1),
+    "maxBaseQty": (0, 10**4),
+    "minBaseIncrement": (8, 1),
+    "minTermQty": (0, 5),
+    "minPrice": (2, 1),
+    "maxPrice": (2, 10**8),
+    "minTick": (5, 10),
+}
+_MONTHS = "JANFEBMARAPRMAYJUNJULAUGSEPOCTNOVDEC"
+_FRIDAY = 4
+_OPENED = date(2021, 3, 1)
+
+
+def turn(options: tuple[str, ...], day: date) -> str:
+    """Whose turn it is on a day, one night each."""
+    return options[day.toordinal() % len(options)]
+
+
+def venue(house: House, mark: str, day: date) -> Record:
+    """One venue without its instruments; `mark` tells the copies of a scaled world apart."""
+    changes = len(house.names) > 1 or len(house.statuses) > 1
+    return {
+        "id": house.id + mark,
+        "resource": "venue",
+        "type": list(house.types),
+        "displayName": turn(house.names, day) + mark,
+        "tradingStatus": turn(house.statuses, day),
+        "createdAt": instant(_OPENED + timedelta(days=draw(house.id) % 700), house.id, "made"),
+        "updatedAt": instant(day if changes else date(2024, 5, 6), house.id, "changed"),
+    }
+
+
+def instruments(house: House, mark: str, day: date) -> tuple[Record, ...]:
+    """Everything listed at a venue on a day."""
+    venue_id = house.id + mark
+    listed = [
+        _instrument(house, venue_id, ("spot", base, term, ""), None, day)
+        for base, term in _pairs(house, day)
+    ]
+    listed += [
+        _instrument(house, venue_id, ("future", base, "USDC", "PERP"), None, day)
+        for base in _BASES[: house.perpetuals]
+    ]
+    listed += [
+        _instrument(house, venue_id, ("future", base, "USD", _symbol(expiry)), expiry, day)
+        for base in _BASES[: house.dated]
+        for expiry in _expiries(day)
+    ]
+    return tuple(listed)
+
+
+def _pairs(house: House, day: date) -> Iterator[tuple[str, str]]:
+    """The spot pairs of a venue; every eleventh is listed for two nights and gone for one."""
+    pairs = [(base, term) for base in _BASES for term in _TERMS if base != term]
+    for number, pair in enumerate(pairs[: house.spots]):
+        if number and number % 11 == 0 and (day.toordinal() + number) % 3 == 0:
+            continue
+        yield pair
+
+
+def _expiries(day: date) -> list[date]:
+    """Tomorrow, the next three Fridays, and the last Fridays of this and the next quarter."""
+    friday = day + timedelta(days=(_FRIDAY - day.weekday() - 1) % 7 + 1)
+    weekly = [friday + timedelta(weeks=week) for week in range(3)]
+    first_month = 3 * ((day.month - 1) // 3)
+    quarterly = [_last_friday(day.year, first_month + months) for months in (3, 6)]
+    ahead = {day + timedelta(days=1), *weekly, *quarterly}
+    return sorted(expiry for expiry in ahead if expiry > day)
+
+
+def _last_friday(year: int, months: int) -> date:
+    """The last Friday of a month, counted from the January of a year (15 is March of the next)."""
+    first_after = date(year + months // 12, months % 12 + 1, 1)
+    return first_after - timedelta(days=(first_after.weekday() - _FRIDAY - 1) % 7 + 1)
+
+
+def _instrument(
+    house: House,
+    venue_id: str,
+    what: tuple[str, str, str, str],
+    expiry: date | None,
+    day: date,
+) -> Record:
+    kind, base, term, suffix = what
+    # Ids repeat from venue to venue: the document says an instrument belongs to a venue only by
+    # the path it was asked for.
+    identifier = "-".join(part for part in (base, term, suffix) if part)
+    words = (venue_id, identifier)
+    born = expiry - timedelta(days=200) if expiry else date(2023, 1, 2)
+    changed = min(day, born + timedelta(days=1 + draw("age", *words) % 90))
+    record: Record = {
+        "id": identifier,
+        "resource": "instrument",
+        "type": kind,
+        "displayName": f"{base}/{term}" + (f" {suffix.title()}" if suffix else ""),
+        "feedId": f"{venue_id}:{kind}:{identifier}".lower(),
+        "venueSymbol": house.symbols.format(base=base, term=term) + suffix,
+        "baseAsset": base,
+        "termAsset": term,
+        "createdAt": instant(born, words, "made"),
+        "updatedAt": instant(changed, words, "changed"),
+    }
+    if expiry:
+        record["expiration"] = f"{expiry.isoformat()}T08:00:00Z"
+    limits = _limits(words)
+    if limits is not None:
+        record["tradingConstraints"] = limits
+    return record
+
+
+def _symbol(expiry: date) -> str:
+    """An expiry as venues write it, `25DEC26`, whatever the language of the machine."""
+    return (
+        f"{expiry.day:02}{_MONTHS[3 * expiry.month - 3 : 3 * expiry.month]}{expiry.year % 100:02}"
+    )
+
+
+def _limits(words: tuple[str, str]) -> Record | None:
+    """Whole, partial, empty or absent constraints: all four are legal (2.8)."""
+    values = {
+        name: amount(
+            (1 + draw("limit", name, *words) % 9) * units,
+            decimals,
+            padded=draw("padded", name, *words) % 4 == 0,
+        )
+        for name, (decimals, units) in _CONSTRAINTS.items()
+    }
+    form = draw("limits", *words) % 8
+    if form == 0:
+        return None
+    if form == 1:
+        return {}
+    if form in {2, 3}:
+        return {name: value for name, value in values.items() if draw(name, *words) % 2}
+    return values

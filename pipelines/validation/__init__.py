@@ -1,0 +1,1 @@
+"""What a setting may be: cron expressions and known names."""

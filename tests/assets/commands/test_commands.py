@@ -1,0 +1,350 @@
+"""Every command: its help, its exit codes, and what it writes where."""
+
+import fcntl
+import io
+import json
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from assets.cli import COMMANDS, main
+from assets.commands import api
+from assets.console.terminal import Teller
+from assets.graph.preview import cell, preview
+from pipelines.sandbox.server import DEMO_SECRET
+from tests.support.operator_home import KEY, SECRET, THIRD, Keeper, Sandbox
+from warehouse.progress import BYTES, Progress
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("command", ["", *(one.name for one in COMMANDS)])
+def test_help_is_as_we_know_it(
+    command: str,
+    golden: Callable[[str, str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The help of every command, at 80 columns, is the text that was looked at."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as stop:
+        main([*command.split(), "--help"])
+    assert stop.value.code == 0
+    golden(f"help/{command or 'nightbook'}.txt", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ((), 2),
+        (("dance",), 2),
+        (("run", "--date", "yesterday"), 2),
+        (("export", "--as-of", "2026-13-01"), 2),
+        (("api", "/venues", "--query", "include"), 2),
+        (("tables", "nothing_like_it"), 2),
+        (("query", "select * from nothing_like_it"), 2),
+        (("query", "delete from balances"), 2),
+        (("query", "select 1", "--limit=-1"), 2),
+        (("sandbox", "--fault", "nothing-like-it"), 2),
+        (("sandbox", "--choice", "nothing-like-it=1"), 2),
+        (("sandbox", "--choice", "missing_status=soon"), 2),
+        (("accept", "nothing-like-it"), 2),
+        (("snapshots",), 0),
+        (("tables",), 0),
+        (("tables", "balances"), 0),
+        (("query", "select 1"), 0),
+        (("sandbox", "--fault", "list"), 0),
+        (("sandbox", "--choice", "list"), 0),
+        (("query", "selec 1"), 2),
+        (("query", "select nothing from balances"), 2),
+        (("query", "select 1; select 2"), 2),
+        (("query", ""), 2),
+    ],
+)
+def test_exit_codes(nights: Keeper, words: tuple[str, ...], code: int) -> None:
+    """0 done, 1 failed, 2 bad input; words on one side only, and never a traceback."""
+    said = nights(*words)
+    assert said.code == code
+    assert "Traceback" not in said.err
+    assert bool(said.err) == (code != 0 and bool(words))
+
+
+def test_several_questions_are_refused_in_words(nights: Keeper) -> None:
+    """Of `a; b` only the last would be shown, so neither is asked; one may end in a semicolon."""
+    said = nights("query", "select 1; select 2")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("What was asked holds 2 statements")
+    assert nights("query", "select 1 as n;", "--format", "csv").out == "n\r\n1\r\n"
+
+
+def test_a_printed_command_can_be_typed(nights: Keeper, tmp_path: Path) -> None:
+    """What is printed names the home once, and a shell reads it as it was meant."""
+    home = tmp_path / "a home's $x"
+    shutil.copytree(nights.home, home, symlinks=True)
+    keeper, file = Keeper(home, nights.sandbox), tmp_path / "a back up.tar"
+    listed = shlex.split(keeper("tables").out.rpartition("columns: ")[2])
+    assert listed[-4:] == ["--home", str(home), "tables", "NAME"]
+    restore = keeper("backup", str(file)).out.rpartition("To use it: ")[2]
+    assert shlex.split(restore)[-4:] == ["--home", "NEW", "restore", str(file)]
+    assert restore.count("--home") == 1
+
+
+def test_an_export_counts_rows_and_not_venues(nights: Keeper) -> None:
+    """A sheet has a row for each venue and asset, which are not so many venues."""
+    [(rows,)] = nights.ask("select count(*) from holdings_by_venue")
+    said = nights("export", "--format", "csv").out
+    assert f"Venues {rows} rows" in said
+    assert f"{rows} Venues" not in said
+
+
+def test_an_empty_home_says_what_to_do(empty: Callable[..., Keeper]) -> None:
+    """Before the first night every question is answered with how to take one."""
+    keeper = empty()
+    for words in (("query", "select 1"), ("tables",), ("export",), ("snapshots",)):
+        said = keeper(*words)
+        assert said.code == 2
+        assert "nightbook run" in said.err
+    assert not keeper.home.exists()
+    keeper.layout.landing.mkdir(parents=True)
+    for words in (("query", "select 1"), ("tables",), ("export",)):
+        said = keeper(*words)
+        assert said.code == 1
+        assert "nightbook run" in said.err
+    assert " run (or try: nightbook demo)" in keeper("snapshots").out
+
+
+def test_query_formats_keep_every_digit(nights: Keeper) -> None:
+    """Table, CSV and JSON show the same exact decimals; --limit says when it cut."""
+    sql = "select 123456789012345678.000000000000000001::decimal(38,18) as x union all select 2"
+    csv = "x\r\n123456789012345678.000000000000000001\r\n2\r\n"
+    assert nights("query", sql, "--format", "csv").out == csv
+    [one, two] = json.loads(nights("query", sql, "--format", "json").out)
+    assert (one, two) == ({"x": "123456789012345678.000000000000000001"}, {"x": "2"})
+    cut = nights("query", sql, "--limit", "1")
+    assert "123456789012345678.000000000000000001" in cut.out
+    assert cut.err == "Only the first row is shown (--limit).\n"
+
+
+def test_api_to_a_pipe_is_the_body_itself(nights: Keeper) -> None:
+    """`nightbook api` into a pipe gives the body byte for byte: it is the JSON the API sent."""
+    said = nights("api", "/portfolios", "--query", "include=integrations")
+    assert (said.code, said.err) == (0, "")
+    assert said.raw.startswith(b'{"data":[')
+    assert not said.raw.endswith(b"\n")
+    assert len(json.loads(said.raw)["data"]) == 14
+    refused = nights("api", "/venues/nothing-like-it")
+    assert (refused.code, refused.out) == (1, "")
+    assert "RESOURCE_NOT_FOUND" in refused.err
+
+
+class Terminal(io.TextIOWrapper):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_api_to_a_terminal_is_the_body_itself(
+    nights: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither an amount nor the order or the white space of the body is changed for a reader."""
+    monkeypatch.setattr(io, "TextIOWrapper", Terminal)
+    said = nights("api", "/venues/kestrel")
+    assert said.raw.startswith(b'{"data":{"id":"kestrel","resource":"venue",')
+    assert said.raw.endswith(b'"meta":{}}')
+    assert (said.code, said.err) == (0, "\n")
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ('{"a": 1.10,\r\n\t"b":"é 🦊\u200d🦊\u00a0"}\n', None),
+        ('{"a":"\x1b[2J\x9b2J\x7f\u202e\r"}', '{"a":"\\u001b[2J\\u009b2J\\u007f\\u202e\\r"}'),
+    ],
+)
+def test_api_lets_no_body_steer_a_terminal(sent: str, shown: str | None) -> None:
+    """What would move a cursor is written as JSON's own escape; all else is as it came."""
+    assert api._shown(sent.encode()).decode() == (shown or sent)
+
+
+def test_api_refuses_a_query_that_is_no_text(nights: Keeper) -> None:
+    """A byte that is no UTF-8 is a wrong argument, told in words, and nothing is sent."""
+    for words in (("/portfolios", "--query", "id=\udcff"), ("/venues/\udcff",)):
+        said = nights("api", *words)
+        assert (said.code, said.out) == (2, "")
+        assert r"'\udcff' holds half of a surrogate pair" in said.err
+        assert "Nothing was sent" in said.err
+
+
+def test_export_names_its_files(copied: Keeper) -> None:
+    """`nightbook export` writes each format that is asked for, and names the files."""
+    said = copied("export", "--format", "csv", "--as-of", "2026-03-04")
+    assert (said.code, said.err) == (0, "")
+    files = [
+        Path(line.strip()) for line in said.out.splitlines() if line.endswith((".csv", ".zip"))
+    ]
+    assert files
+    assert all(file.is_file() and file.is_relative_to(copied.home) for file in files)
+    assert "Book of 2026-03-04" in said.out
+
+
+def test_a_bar_in_a_terminal_lines_in_a_log(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a terminal progress moves on one line; into a log it is plain lines without codes."""
+    log = Teller()
+    assert log.watch is None
+    log("landed")
+    assert capsys.readouterr().out == "  landed\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    terminal = Teller()
+    assert terminal.watch is not None
+    terminal.watch(Progress(13, 26, "requests", 2_500_000, BYTES))
+    terminal("landed")
+    assert capsys.readouterr().out == (
+        "\r\x1b[K  [############............] 13 of 26 requests, 2.5 MB\r\x1b[K  landed\n"
+    )
+
+
+def test_a_reader_that_goes_away_is_no_failure(nights: Keeper) -> None:
+    """`nightbook query ... | head -1` ends quietly, but for what it says of an old book."""
+    question = "from history.balances"
+    command = [sys.executable, "-m", "assets.cli", "query", question, "--format", "csv"]
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=os.environ | nights.variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith(b"snapshot_date,")
+        process.stdout.close()
+        [stale] = process.stderr.read().splitlines()
+    assert stale.startswith(b"The newest book is of 2026-03-")
+    assert process.returncode == 0
+
+
+def test_what_the_demo_prints_works(tmp_path: Path, api: Sandbox) -> None:
+    """The demo takes three nights, and each query and command it prints does what it says."""
+    keeper = Keeper(tmp_path / "a home", api)
+    api.clock.moment = datetime.now(UTC)
+    said = keeper("demo")
+    assert (said.code, said.err) == (0, "")
+    assert "3 nights are in the book." in said.out
+    assert said.out.count("accepted: snapshot") == 3
+    printed = [shlex.split(line) for line in said.out.splitlines() if " --home " in line]
+    commands = [words[words.index(str(keeper.home)) + 1 :] for words in printed]
+    assert [words[0] for words in commands] == [
+        *("query", "query", "tables", "snapshots", "export", "reconcile", "dev", "sandbox"),
+    ]
+    for words in commands[:2]:
+        answer = keeper("query", words[1])
+        assert (answer.code, answer.err) == (0, "")
+        assert answer.out.splitlines()[2].strip() in said.out
+    assert keeper("snapshots").out.count("book") == 3
+    assert keeper("tables").code == 0
+    assert keeper("doctor").out.count("all invented: this is the demo") == 1
+    assert keeper("run").code == 2
+
+
+@pytest.mark.parametrize("other", ["", "/nowhere"])
+def test_what_is_printed_to_type_finds_the_same_home(
+    nights: Keeper, tmp_path: Path, other: str
+) -> None:
+    """Where the environment leads to another home, the printed command says which is meant."""
+    shutil.copytree(nights.home, tmp_path / "data", symlinks=True)
+    ran = subprocess.run(
+        [sys.executable, "-m", "assets.cli", "--home", "data", "tables"],
+        cwd=tmp_path,
+        env=os.environ | {"NIGHTBOOK_HOME": other, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *_, typed = ran.stdout.splitlines()
+    assert typed.endswith("tables NAME")
+    assert (f"--home {tmp_path / 'data'} " in typed) is bool(other)
+
+
+def test_verify_counts_as_one_says_it(copied: Keeper) -> None:
+    """One file is one file, also in words; nights are counted the same way."""
+    assert copied("verify").out.startswith("✓ 3 nights: every byte of ")
+    manifest = next(copied.layout.landing.glob(f"{THIRD}/*/decision.json"))
+    manifest.write_bytes(manifest.read_bytes() + b"\n")
+    said = copied("verify")
+    assert said.err.endswith("\n1 file is not as it was written.\n")
+    shutil.rmtree(manifest.parent.parent)
+    assert " files are not as they were written.\n" in copied("verify").err
+
+
+def test_one_daemon_a_home_and_a_free_port(copied: Keeper) -> None:
+    """`nightbook dev` refuses a port that is taken, and a home that has a daemon already."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        said = copied("dev", "--port", port)
+    assert (said.code, said.out) == (1, "")
+    assert f"Port {port} of this machine cannot be used" in said.err
+    with (copied.layout.dagster / "daemon.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        said = copied("dev")
+    assert (said.code, said.out) == (1, "")
+    assert "Dagster is already up" in said.err
+
+
+def test_lists_fit_a_narrow_terminal(nights: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tables, doctor and snapshots list at 80 columns stays within them."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in (("tables",), ("tables", "balances"), ("snapshots",)):
+        lines = [line for line in nights(*words).out.splitlines() if "-m assets.cli" not in line]
+        assert max(map(len, lines)) <= 80
+
+
+def test_a_real_night_stays_out_of_a_demo(tmp_path: Path, nights: Keeper) -> None:
+    """A demo refuses a home with real nights, and a real night refuses a demo's home."""
+    said = nights("demo")
+    assert (said.code, said.out) == (2, "")
+    assert "holds 3 real snapshots" in said.err
+    keeper = Keeper(tmp_path, nights.sandbox)
+    (tmp_path / "demo.json").write_text("{}")
+    said = keeper("run")
+    assert (said.code, said.out) == (2, "")
+    assert "invented nights" in said.err
+
+
+def test_no_secret_is_left_anywhere(nights: Keeper, copied: Keeper) -> None:
+    """After good and bad runs, no file of the home and no word on a stream has key or secret."""
+    shown = []
+    for fault in ("authentication-failed", "timestamp-invalid"):
+        copied.sandbox.show(f"{fault},path=/portfolios")
+        shown += [copied("--debug", "run"), copied("doctor")]
+    copied.sandbox.show()
+    shown += [copied("api", "/venues"), copied("snapshots")]
+    files = [path for path in copied.home.rglob("*") if path.is_file()]
+    assert len(files) > 100
+    texts = [path.read_bytes() for path in files]
+    texts += [f"{said.out}{said.err}".encode() for said in shown]
+    for canary in (KEY, SECRET, DEMO_SECRET):
+        assert not any(canary.encode() in text for text in texts)
+
+
+def test_a_preview_cannot_break_out_of_its_cell(nights: Keeper) -> None:
+    """Names from the wire are escaped and shortened; a preview has at most five rows."""
+    assert cell("a|b") == "a\\|b"
+    assert cell("<b>[x](y)`") == "\\<b\\>\\[x\\]\\(y\\)\\`"
+    assert cell("one\ntwo\x1b\u202e") == "one\\\\ntwo\\\\x1b\\\\u202e"
+    assert cell(None) == ""
+    assert len(cell("x" * 1000)) == 40
+    [path] = nights.layout.lake.glob(f"balances/snapshot_date={THIRD}/*.parquet")
+    assert len(preview(path).splitlines()) == 2 + 5

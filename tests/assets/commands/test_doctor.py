@@ -1,0 +1,137 @@
+"""`nightbook doctor`: every trouble has its line, and what to do."""
+
+import re
+import shutil
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.operator_home import FIRST, SECOND, Keeper
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"NIGHTBOOK_API_URL": ""}, "NIGHTBOOK_API_URL is not set"),
+        ({"NIGHTBOOK_API_URL": "http://api.example.com"}, "plain http is only for this machine"),
+        ({"NIGHTBOOK_API_KEY": ""}, "NIGHTBOOK_API_KEY is not set"),
+        ({"NIGHTBOOK_API_SECRET": ""}, "NIGHTBOOK_API_SECRET_FILE is not set"),
+        ({"NIGHTBOOK_TIMEZONE": "Mars/Olympus"}, "NIGHTBOOK_TIMEZONE is 'Mars/Olympus'"),
+        ({"NIGHTBOOK_SCHEDULE": "at night"}, "NIGHTBOOK_SCHEDULE is 'at night'"),
+        ({"NIGHTBOOK_CONCURRENCY": "many"}, "NIGHTBOOK_CONCURRENCY is 'many'"),
+        ({"NIGHTBOOK_DEADLINE": "0"}, "NIGHTBOOK_DEADLINE is '0'"),
+    ],
+)
+def test_doctor_names_each_wrong_setting(
+    empty: Callable[..., Keeper], variables: dict[str, str], words: str
+) -> None:
+    """A missing or wrong setting is one line that names it, and the exit code is 2."""
+    said = empty(**variables)("doctor")
+    assert (said.code, said.err) == (2, "")
+    [line] = [line for line in said.out.splitlines() if line.startswith("✗")]
+    assert words in line
+
+
+def test_doctor_is_content(nights: Keeper) -> None:
+    """With all well there is one line for each thing, each with a check mark."""
+    said = nights("doctor")
+    assert (said.code, said.err) == (0, "")
+    names = [line.split()[1] for line in said.out.splitlines()]
+    assert names == ["settings", "disk", "reach", "key", "clock", "warehouse", "schedule"]
+    assert all(line.startswith("✓ ") for line in said.out.splitlines())
+
+
+def test_doctor_names_a_wrong_key(empty: Callable[..., Keeper]) -> None:
+    """A key the API does not know is said in the API's words; the rest is still looked at."""
+    said = empty(NIGHTBOOK_API_SECRET="not-the-secret")("doctor")
+    assert said.code == 1
+    assert "✗ key" in said.out
+    assert "AUTHENTICATION_FAILED" in said.out
+    assert "✓ reach" in said.out
+    assert "not-the-secret" not in said.out
+
+
+@pytest.mark.parametrize(("skew_ms", "side"), [(45_000, "behind"), (-45_000, "ahead of")])
+def test_doctor_names_a_clock_that_is_off(
+    empty: Callable[..., Keeper], skew_ms: int, side: str
+) -> None:
+    """A clock 45 s off is measured, told with its side, and fails the doctor."""
+    keeper = empty()
+    keeper.sandbox.show(skew_ms=skew_ms)
+    said = keeper("doctor")
+    assert said.code == 1
+    [line] = [line for line in said.out.splitlines() if "clock" in line[:8]]
+    assert line.startswith("✗ clock")
+    measured = re.search(rf"(\d+) ms {side} the API's", line)
+    assert measured
+    assert 44_000 <= int(measured[1]) <= 46_000
+
+
+def test_doctor_names_an_unreachable_host(empty: Callable[..., Keeper]) -> None:
+    """A port nobody listens on is named as what cannot be reached."""
+    said = empty(NIGHTBOOK_API_URL="http://127.0.0.1:9")("doctor")
+    assert said.code == 1
+    assert "✗ reach" in said.out
+    assert "127.0.0.1" in said.out
+
+
+def test_doctor_tells_of_a_damaged_warehouse_and_looks_on(empty: Callable[..., Keeper]) -> None:
+    """What cannot be read is a line with what to do; the schedule is looked at all the same."""
+    keeper = empty()
+    assert keeper.run(FIRST).code == 0
+    database = keeper.layout.database.resolve()
+    database.chmod(0o640)
+    with database.open("r+b") as file:
+        file.write(bytes(8192))
+    said = keeper("doctor")
+    assert (said.code, said.err) == (1, "")
+    [line] = [line for line in said.out.splitlines() if line.startswith("\u2717")]
+    assert line.startswith("\u2717 warehouse")
+    assert "`nightbook rebuild` makes it anew" in line
+    assert "\u2713 schedule" in said.out
+    asked = keeper("query", "select 1")
+    assert asked.code == 1
+    assert "cannot be read" in asked.err
+
+
+def test_a_home_that_is_a_file_is_told_by_whoever_would_write(empty: Callable[..., Keeper]) -> None:
+    """Nothing begins, and what the home should be is said."""
+    keeper = empty()
+    keeper.home.parent.mkdir(parents=True, exist_ok=True)
+    keeper.home.write_text("", encoding="utf-8")
+    for words in (("run",), ("rebuild",), ("prune", "--keep", "3")):
+        said = keeper(*words)
+        assert said.code == 2
+        if words == ("run",):
+            assert "cannot be written" in said.err
+            assert "did not begin, and nothing was changed" in said.err
+        else:
+            assert "that is no folder. Nothing was done." in said.err
+
+
+def test_a_stray_folder_costs_no_night(empty: Callable[..., Keeper]) -> None:
+    """Somebody's copy of a night is no night."""
+    keeper = empty()
+    assert keeper.run(FIRST).code == 0
+    shutil.copytree(
+        keeper.layout.landing / FIRST.isoformat(), keeper.layout.landing / "2026-03-01.bak"
+    )
+    assert keeper.run(SECOND).code == 0
+
+
+@pytest.mark.parametrize("words", [("dev", "--port", "70000"), ("sandbox", "--port", "-1")])
+def test_a_port_that_is_none_is_refused(nights: Keeper, words: tuple[str, ...]) -> None:
+    """Before anything is started."""
+    assert nights(*words).code == 2
+
+
+def test_a_port_that_is_taken_is_told(nights: Keeper) -> None:
+    """The sandbox says which one may be free."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        said = nights("sandbox", "--port", str(port))
+    assert said.code == 1
+    assert f"nightbook sandbox --port {port + 1}" in said.err

@@ -1,0 +1,272 @@
+"""Status, backup and restore: five lines that are true, and a home that comes back whole."""
+
+import io
+import json
+import shutil
+import tarfile
+from collections.abc import Callable
+from datetime import date, timedelta
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assets.monitoring.night_conditions import late
+from tests.support.ledgers import reconciled, rows
+from tests.support.operator import Watched
+from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper
+from warehouse.storage.layout import digest_of
+
+Make = Callable[..., Watched]
+
+
+def lines(keeper: Keeper) -> tuple[int, dict[str, str]]:
+    """What status says: its exit code, and each line by its first word or words."""
+    said = keeper("status")
+    assert said.err == ""
+    found = [line for line in said.out.splitlines() if not line.startswith(" ")]
+    return said.code, {line[:12].strip(): line[12:] for line in found}
+
+
+def test_status_of_a_good_home(watched: Make) -> None:
+    """After a good night: five lines, nothing wrong, the next night, 0."""
+    keeper = watched().keeper
+    keeper.sandbox.clock.night(SECOND, hour=9)
+    code, said = lines(keeper)
+    assert code == 0
+    assert list(said) == ["last night", "book", "next", "alerts", "wrong"]
+    assert said["last night"].startswith(f"{SECOND}, snapshot ")
+    assert said["last night"].endswith(", accepted")
+    assert said["next"].startswith(f"{THIRD} 02:15 UTC")
+    assert said["alerts"] == "2 channels; and a dead-man's switch"
+    assert said["wrong"] == "nothing"
+
+
+def test_status_of_a_held_night(watched: Make) -> None:
+    """While a night waits status ends with 3 and gives the command that decides."""
+    home = watched()
+    home.night(THIRD, "portfolios-empty")
+    code, said = lines(home.keeper)
+    assert code == 3
+    assert said["wrong"] == f"the night of {THIRD} is held"
+    assert said["book"].startswith(str(SECOND))
+    assert f"accept {THIRD:%Y%m%d}T021500Z" in home.keeper("status").out
+
+
+def test_status_of_a_night_that_never_began(watched: Make) -> None:
+    """Hours after its tick a night that nobody took is wrong; before, it is merely next."""
+    keeper = watched().keeper
+    keeper.sandbox.clock.night(THIRD, hour=3)
+    assert lines(keeper)[1]["wrong"] == "nothing"
+    keeper.sandbox.clock.night(THIRD, hour=5)
+    code, said = lines(keeper)
+    assert (code, said["wrong"]) == (1, f"no book of {THIRD} yet")
+
+
+def test_status_of_a_run_that_failed(watched: Make) -> None:
+    """Where a run began and failed, nothing says that none has begun."""
+    keeper = watched().keeper
+    keeper.sandbox.show("access-denied-400,path=/portfolios")
+    assert keeper.run(THIRD).code == 1
+    keeper.sandbox.clock.night(THIRD, hour=5)
+    assert lines(keeper)[1]["wrong"] == f"no book of {THIRD} yet"
+    told = late(keeper.nightbook)
+    assert told is not None
+    assert "nothing was landed since: no run has begun, or none got so far" in told.words
+
+
+def test_status_of_an_empty_home(shown: Any, tmp_path: Path) -> None:
+    """A home without nights is not wrong: it says what takes the first."""
+    keeper = Keeper(tmp_path / "none", shown)
+    keeper.layout.landing.mkdir(parents=True)
+    code, said = lines(keeper)
+    assert code == 0
+    assert "nightbook run takes the first" in said["last night"]
+
+
+def as_of(keeper: Keeper) -> dict[str, Any]:
+    """Every answer of every macro that takes days, for each day and each pair, and every table."""
+    days = [f"date '{FIRST + timedelta(days=n)}'" for n in range(4)]
+    macros = keeper.ask(
+        "select function_name, parameters from duckdb_functions() "
+        "where function_type = 'table_macro' and not internal order by all"
+    )
+    asked = [
+        f"{name}({', '.join(chosen)})"
+        for name, parameters in macros
+        if all("day" in one for one in parameters)
+        for chosen in product(days, repeat=len(parameters))
+    ]
+    assert len(asked) >= 28
+    return {call: keeper.ask(f"from {call} order by all") for call in asked} | keeper.everything()
+
+
+def kept(keeper: Keeper) -> dict[str, str]:
+    """What cannot be made again, file by file, with its SHA-256: no locks, nothing behind a dot."""
+    found = [
+        path
+        for place in ("landing", "reconcile", "alerts")
+        for path in (keeper.home / place).rglob("[!.]*")
+        if path.is_file() and not path.parent.name.startswith(".") and path.stat().st_size
+    ]
+    return {str(path): digest_of(path) for path in found}
+
+
+def test_a_home_comes_back_from_its_backup(watched: Make, tmp_path: Path) -> None:
+    """Everything destroyed but the backup: verify passes and every as-of answer is the same.
+
+    So are the reconciliation with its break and its signature, the decisions, and what was told.
+    """
+    home = watched()
+    keeper = home.keeper
+    reconciled(keeper, next(iter(rows(keeper))))
+    assert keeper("reconcile", "sign", "--who", "ann").code == 0
+    home.night(THIRD, "portfolios-empty")
+    keeper.sandbox.clock.night(THIRD, hour=9)
+    assert keeper("reject", f"{THIRD:%Y%m%d}T021500Z", "--why", "access was lost").code == 0
+    before, files, standing = as_of(keeper), kept(keeper), keeper("reconcile", "status")
+    assert standing.code == 3
+    said = keeper("backup", str(tmp_path / "book.tar"))
+    assert said.code == 0, said.err
+    shutil.rmtree(keeper.home)
+    keeper.sandbox.clock.night(THIRD, hour=10)
+    said = keeper("restore", str(tmp_path / "book.tar"))
+    assert said.code == 0, said.err
+    assert keeper("verify").code == 0
+    assert as_of(keeper) == before
+    assert kept(keeper) == files
+    assert keeper("reconcile", "status") == standing
+
+
+def test_a_backup_is_not_mixed_with_nights(watched: Make, tmp_path: Path) -> None:
+    """A restore into a home with nights is refused and changes nothing."""
+    keeper = watched().keeper
+    assert keeper("backup", str(tmp_path / "book.tar")).code == 0
+    before = sorted(keeper.home.rglob("*"))
+    said = keeper("restore", str(tmp_path / "book.tar"))
+    assert said.code == 1
+    assert "Nothing was changed" in said.err
+    assert "nightbook rebuild --from-landing" in said.err
+    assert sorted(keeper.home.rglob("*")) == before
+
+
+def cut(path: Path) -> None:
+    """Lose the end."""
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path: Path) -> None:
+    """Change a byte of a body."""
+    content = bytearray(path.read_bytes())
+    place = content.find(b"\x28\xb5\x2f\xfd") + 9
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def climb(path: Path) -> None:
+    """Add a file that would lie outside of the home, and own up to it in the list."""
+    with tarfile.open(path) as tar:
+        files = {one.name: tar.extractfile(one) for one in tar if one.isfile()}
+        contents = {name: file.read() for name, file in files.items() if file is not None}
+    digests = json.loads(contents.pop("digests.json"))
+    first = next(iter(digests))
+    digests["landing/../../out"] = digests[first]
+    contents["landing/../../out"] = contents[first]
+    with tarfile.open(path, "w") as tar:
+        for name, content in (*contents.items(), ("digests.json", json.dumps(digests).encode())):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+
+
+def link(path: Path) -> None:
+    """Add a link to somewhere else."""
+    with tarfile.open(path, "a") as tar:
+        entry = tarfile.TarInfo("landing/link")
+        entry.type, entry.linkname = tarfile.SYMTYPE, "/etc"
+        tar.addfile(entry)
+
+
+@pytest.mark.parametrize("harm", [cut, flip, climb, link])
+def test_a_harmed_backup_is_refused_whole(
+    watched: Make, tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    """A backup that was cut, changed or made to climb out restores nothing at all."""
+    keeper = watched().keeper
+    backup = tmp_path / "book.tar"
+    assert keeper("backup", str(backup)).code == 0
+    harm(backup)
+    shutil.rmtree(keeper.home)
+    said = keeper("restore", str(backup))
+    assert said.code == 1, said.out
+    assert "Nothing was restored" in said.err
+    assert not (keeper.home / "landing").exists()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_backup_that_fails_leaves_the_old_one(
+    watched: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full while a backup is written leaves the backup that was there."""
+    keeper = watched().keeper
+    backup = tmp_path / "book.tar"
+    assert keeper("backup", str(backup)).code == 0
+    kept = backup.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tarfile.TarFile.addfile", full)
+    assert keeper("backup", str(backup)).code == 1
+    assert backup.read_bytes() == kept
+    assert [path.name for path in tmp_path.glob(".*")] == []
+
+
+def test_status_knows_nights_when_clocks_change(watched: Make) -> None:
+    """The next night is told in the operator's zone on both nights when clocks change."""
+    keeper = watched().keeper
+    keeper.more["NIGHTBOOK_TIMEZONE"] = "Europe/Zurich"  # type: ignore[index] # a dict here
+    keeper.more["NIGHTBOOK_SCHEDULE"] = "30 2 * * *"  # type: ignore[index] # a dict here
+    for day, told in (
+        (date(2026, 3, 28), "2026-03-29 03:00 Europe/Zurich"),
+        (date(2026, 10, 24), "2026-10-25 02:30 Europe/Zurich"),
+    ):
+        keeper.sandbox.clock.night(day, hour=12)
+        assert lines(keeper)[1]["next"].startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ((), "Neither --keep nor --max-gb"),
+        (("--max-gb", "many"), "'many'"),
+        (("--max-gb", "0"), "'0' GB is no limit"),
+        (("--max-gb", "1e999999"), "'1e999999' GB is no limit"),
+        (("--max-gb", "1e30"), "'1e30' GB is no limit"),
+        (("--keep", "0"), "0 days is no limit"),
+        (("--keep", "99999999999"), "99999999999 days is no limit"),
+    ],
+)
+def test_a_prune_without_a_limit_is_refused(
+    watched: Make, words: tuple[str, ...], found: str
+) -> None:
+    """What is no limit is bad input, said with what to type, and nothing goes."""
+    keeper = watched().keeper
+    before = sorted(keeper.home.rglob("*"))
+    said = keeper("prune", *words)
+    assert (said.code, said.out) == (2, "")
+    assert found in said.err
+    assert "Nothing was pruned" in said.err
+    assert sorted(keeper.home.rglob("*")) == before
+
+
+def test_a_dry_run_says_what_stays_for_ever(watched: Make) -> None:
+    """Asked for too little room it says what would go, what would be left, and what never goes."""
+    keeper = watched().keeper
+    said = keeper("prune", "--max-gb", "0.000001", "--dry-run")
+    assert said.code == 3
+    assert said.out.startswith("1 night would go: ")
+    assert f"{FIRST:%Y%m%d}T021500Z" in said.out
+    assert "Kept for ever, whatever the limits: manifests and decisions of every night" in said.out
+    assert "none of them may go" in said.out

@@ -1,0 +1,152 @@
+"""How far long work is: a bar that moves, lines now and then in a log, and no silence."""
+
+import json
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from assets.console.json_log import INFO, TOLD, Journal
+from assets.console.progress import saying
+from assets.console.terminal import Teller
+from assets.nightbook import Nightbook
+from assets.publishing import publish
+from pipelines.flatten import flatten
+from pipelines.sandbox.world.world import LivingWorld
+from tests.support import nights
+from tests.support.operator_home import Clock, Keeper
+from warehouse.export.export import export
+from warehouse.progress import BYTES, ROWS, Progress, Tally
+from warehouse.storage.layout import Layout
+
+START = Clock().moment
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock."""
+    return Clock()
+
+
+def _nightbook(clock: Clock, watch: Callable[[Progress], None] | None = None) -> Nightbook:
+    return Nightbook(dict, clock, watch=watch)
+
+
+def test_a_bar_moves_with_each_thing_done_and_ten_times_a_second_between(clock: Clock) -> None:
+    """Thousands of pieces of one body do not make thousands of pictures, but none stands still."""
+    seen: list[Progress] = []
+    requests = Tally(saying(_nightbook(clock, seen.append), None, "pulling"), 2, "requests", BYTES)
+    for _ in range(1_000):
+        requests.add(amount=256_000)
+        clock.moment += timedelta(seconds=0.001)
+    requests.add(1)
+    requests.add(1)
+    assert [one.done for one in seen] == [0] * 10 + [1, 2]
+    assert seen[-1].words == "2 of 2 requests, 256.0 MB"
+
+
+def test_a_log_has_a_line_every_ten_seconds(clock: Clock) -> None:
+    """A night of seconds has none, and one of minutes shows that it goes on."""
+    lines: list[str] = []
+    log = Journal(clock, {"night": "2026-03-03"}, lines.append)
+    rows = Tally(saying(_nightbook(clock), log, "flattening"), 300, "portfolios", ROWS)
+    for _ in range(300):
+        rows.add(1, 4_000)
+        clock.moment += timedelta(seconds=0.1)
+    assert len(lines) == 2
+    assert '"event": "flattening", "words": "101 of 300 portfolios, 404,000 rows"' in lines[0]
+
+
+def test_nobody_who_watches_costs_nothing(clock: Clock) -> None:
+    """Where there is neither a bar nor a log nothing is said."""
+    Tally(saying(_nightbook(clock), None, "publishing"), 1, "nights loaded").add(1)
+
+
+def test_flattening_tells_the_rows_that_it_wrote(tmp_path: Path) -> None:
+    """What was told last of each resource is all of it; then both control totals are taken."""
+    layout = Layout(tmp_path)
+    manifest = nights.land(layout, nights.of_world(LivingWorld().at(START.date())), START)
+    told: list[Progress] = []
+    parts = (
+        flatten.flatten_portfolios(layout, manifest, told.append),
+        flatten.flatten_venues(layout, manifest, say=told.append),
+    )
+    last = {one.things: one for one in told}
+    rows = [sum(table["rows"] for table in part["tables"].values()) for part in parts]
+    here = last["venues"], last["venues with their instruments"]
+    assert last["portfolios"].amount == rows[0] > 0
+    assert sum(one.amount for one in here) == rows[1] > 0
+    assert all(one.done == one.known > 0 for one in last.values())
+    assert [one.done for one in told if one.things == "control totals"] == [0, 1, 2, 0, 1, 2]
+
+
+def test_rebuilding_tells_the_nights_it_has_made_loaded_and_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A year from landing takes long: in a terminal each step has its bar, and then a line."""
+    layout = Layout(tmp_path)
+    for number in range(3):
+        started = START + timedelta(days=number)
+        nights.take(layout, nights.of_world(LivingWorld().at(started.date())), started)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    teller = Teller()
+    keeper = Nightbook(
+        lambda: {"NIGHTBOOK_HOME": str(tmp_path)}, Clock(), tell=teller, watch=teller.watch
+    )
+    publish.rebuild(keeper, from_landing=True)
+    teller("done", event=TOLD, level=INFO)
+    said = capsys.readouterr().out
+    for things in ("nights made", "nights loaded", "nights checked"):
+        assert f"[........................] 0 of 3 {things}" in said
+        assert f"[########################] 3 of 3 {things}" in said
+    assert said.endswith("\r\x1b[K  done\n")
+
+
+def test_no_bar_stands_before_what_is_said_next(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Work that fails leaves a line of its own for the words of its error."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+
+    def fail() -> None:
+        with Teller() as teller:
+            assert teller.watch is not None
+            teller.watch(Progress(1, 2, "requests", 1_500_000, BYTES))
+            raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        fail()
+    said = capsys.readouterr().out
+    assert said == "\r\x1b[K  [############............] 1 of 2 requests, 1.5 MB\r\x1b[K"
+
+
+def test_an_export_tells_the_rows_it_has_written(tmp_path: Path) -> None:
+    """Sheets and both CSV files of every table, to the last row."""
+    layout = Layout(tmp_path)
+    nights.take(layout, nights.of_world(LivingWorld().at(START.date())), START)
+    publish.refresh(Nightbook(lambda: {"NIGHTBOOK_HOME": str(tmp_path)}, Clock()))
+    told: list[Progress] = []
+    done = export(
+        layout.database,
+        layout.exports,
+        as_of=None,
+        formats=("xlsx", "csv", "parquet"),
+        program_version="0",
+        say=told.append,
+    )
+    assert told[0].done == 0
+    assert told[-1].done == told[-1].known == 3 * sum(done.rows.values()) > 0
+
+
+def test_a_retry_tells_what_happened_and_when_it_goes_on(empty: Callable[..., Keeper]) -> None:
+    """What to do about it is said once, if the last attempt fails; a good night has no advice."""
+    keeper = empty()
+    keeper.sandbox.show("503,count=2,path=/portfolios")
+    said = keeper("run")
+    assert (said.code, said.err) == (0, "")
+    told = [line["words"] for line in map(json.loads, said.out.splitlines())]
+    retries = [words for words in told if words.startswith("retry: ")]
+    assert len(retries) == 2
+    assert all(re.fullmatch(r"retry: GET \S+: [^.]*; again in \d\.\d s", one) for one in retries)

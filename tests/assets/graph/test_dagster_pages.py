@@ -1,0 +1,86 @@
+"""What Dagster's pages show of a night: the report, previews, checks with numbers, files."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from assets.runs.instance import opened
+from tests.support.operator_home import THIRD, Keeper
+from warehouse.contract.book import BOOK
+
+Shown = dict[str, dg.MetadataValue]
+
+
+@pytest.fixture
+def instance(nights: Keeper) -> Iterator[dg.DagsterInstance]:
+    """What Dagster holds of the three nights."""
+    with opened(nights.layout) as instance:
+        yield instance
+
+
+def shown(instance: dg.DagsterInstance, *key: str) -> Shown:
+    """The metadata of the newest materialization of an asset."""
+    event = instance.get_latest_materialization_event(dg.AssetKey(key))
+    assert event is not None
+    assert event.asset_materialization is not None
+    assert event.asset_materialization.partition == THIRD.isoformat()
+    return dict(event.asset_materialization.metadata)
+
+
+def test_the_report_is_rendered_with_the_night(
+    instance: dg.DagsterInstance, nights: Keeper
+) -> None:
+    """The report asset has the report itself as Markdown, and the path of the whole page."""
+    found = shown(instance, "report")
+    report = found["report"]
+    assert isinstance(report, dg.MarkdownMetadataValue)
+    assert f"The night of {THIRD} is complete and is the book." in report.value
+    for section in ("Last night", "Findings", "What changed", "Holdings", "Freshness"):
+        assert f"\n## {section}: " in report.value
+    [(asset, text)] = nights.ask(
+        "select asset_id, delta_text from (select asset_id, exact_sum(delta_text) as delta_text, "
+        "count(*) as n from changes group by asset_id, is_custom_asset) "
+        "order by n desc, asset_id limit 1"
+    )
+    row = next(line for line in report.value.splitlines() if line.startswith(f"| {asset} "))
+    assert text.removeprefix("-") in row
+    path = found["path"]
+    assert isinstance(path, dg.PathMetadataValue)
+    assert Path(str(path.path)).is_file()
+
+
+@pytest.mark.parametrize("table", BOOK, ids=lambda table: table.name)
+def test_a_table_shows_its_rows_and_its_file(
+    instance: dg.DagsterInstance, nights: Keeper, table: object
+) -> None:
+    """Each table has a preview of rows, its count, its file and the digest of it."""
+    name = next(one.name for one in BOOK if one is table)
+    found = shown(instance, "lake", name)
+    preview = found["preview"]
+    assert isinstance(preview, dg.MarkdownMetadataValue)
+    [(count,)] = nights.ask(f"select count(*) from {name}")
+    assert found["dagster/row_count"].value == count
+    assert len(preview.value.splitlines()) == 2 + min(count, 5)
+    path = found["file"]
+    assert isinstance(path, dg.PathMetadataValue)
+    assert Path(str(path.path)).is_file()
+
+
+def test_checks_say_their_numbers(instance: dg.DagsterInstance) -> None:
+    """Every check of the newest night was evaluated, with counts and not only a colour."""
+    events = instance.fetch_materializations(dg.AssetKey("warehouse"), limit=1).records
+    run = instance.get_records_for_run(
+        events[0].run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION
+    )
+    checks = [
+        record.event_log_entry.dagster_event.asset_check_evaluation_data
+        for record in run.records
+        if record.event_log_entry.dagster_event is not None
+    ]
+    numbered = [one for one in checks if one.check_name != "ledger_ties_out"]
+    assert len(numbered) > len(BOOK)
+    for one in numbered:
+        assert one.passed or one.description
+        assert one.metadata, one.check_name

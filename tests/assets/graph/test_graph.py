@@ -1,0 +1,191 @@
+"""What Dagster is told: the graph, its words, and that it loads from anywhere."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import dagster as dg
+import pytest
+from dagster._utils.schedules import schedule_execution_time_iterator
+
+from assets.definitions import assemble
+from assets.home.demo import make_demo
+from assets.nightbook import Nightbook
+from tests.support.operator_home import KEY, SECRET, Keeper
+from warehouse.contract.book import BOOK
+from warehouse.storage.layout import Layout
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def definitions(tmp_path: Path) -> dg.Definitions:
+    """The definitions of an empty home."""
+    return assemble(Nightbook(lambda: {"NIGHTBOOK_HOME": str(tmp_path)}))
+
+
+def lines(definitions: dg.Definitions) -> Iterator[str]:
+    """The graph as text: assets, checks, jobs and schedules."""
+    graph = definitions.resolve_asset_graph()
+    for node in sorted(graph.asset_nodes, key=lambda node: node.key):
+        kinds = ",".join(sorted(node.kinds))
+        parents = ", ".join(sorted(key.to_user_string() for key in node.parent_keys))
+        yield f"{node.key.to_user_string()} [{node.group_name}; {kinds}] <- {parents or 'nothing'}"
+    for key in sorted(graph.asset_check_keys):
+        yield f"check {key.name} of {key.asset_key.to_user_string()}"
+    repository = definitions.get_repository_def()
+    for job in sorted(one.name for one in repository.get_all_jobs()):
+        yield f"job {job}"
+    for schedule in repository.schedule_defs:
+        yield (
+            f"schedule {schedule.name}: {schedule.cron_schedule} {schedule.execution_timezone} "
+            f"{schedule.default_status.value} -> {schedule.job_name}"
+        )
+
+
+def test_the_graph_is_the_one_we_know(
+    definitions: dg.Definitions, golden: Callable[[str, str], None]
+) -> None:
+    """Assets with parents, groups and kinds, checks, jobs and schedules are as they were seen."""
+    golden("graph.txt", "\n".join(lines(definitions)) + "\n")
+
+
+def test_everything_has_words(definitions: dg.Definitions) -> None:
+    """Every asset, check, job and schedule says in a sentence what it is."""
+    graph = definitions.resolve_asset_graph()
+    for node in graph.asset_nodes:
+        assert node.description, node.key
+    for key in graph.asset_check_keys:
+        assert graph.get_check_spec(key).description, key
+    assert definitions.resolve_job_def("nightly").description
+    assert definitions.resolve_schedule_def("nightly_schedule").description
+
+
+@pytest.mark.parametrize("table", BOOK, ids=lambda table: table.name)
+def test_every_table_shows_its_contract(definitions: dg.Definitions, table: object) -> None:
+    """A table's asset has every column with type and meaning, and where its values come from."""
+    found = next(one for one in BOOK if one is table)
+    key = dg.AssetKey(["lake", found.name])
+    metadata = definitions.resolve_asset_graph().get(key).metadata
+    columns = metadata["dagster/column_schema"].columns
+    assert [(one.name, one.type, one.description) for one in columns] == [
+        (one.name, one.kind.value, one.meaning) for one in found.columns
+    ]
+    lineage = metadata["dagster/column_lineage"].deps_by_column
+    assert set(lineage) == {one.name for one in found.columns if "." in one.source}
+    parents = definitions.resolve_asset_graph().get(key).parent_keys
+    assert {dep.asset_key for deps in lineage.values() for dep in deps} <= parents
+
+
+def test_no_secret_is_in_what_dagster_holds(nights: Keeper) -> None:
+    """Neither key nor secret is in the repr of the keeper, the definitions or their config."""
+    nightbook = nights.nightbook
+    definitions = assemble(nightbook)
+    shown = [repr(nightbook), repr(nightbook.settings(api=True)), repr(definitions)]
+    shown += [repr(definitions.resolve_job_def("nightly").run_config_schema)]
+    assert not any(word in text for text in shown for word in (KEY, SECRET))
+
+
+def test_definitions_validate_from_anywhere(tmp_path: Path) -> None:
+    """`dagster definitions validate -w workspace.yaml` passes from another directory."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-W", "ignore", "-m", "dagster", "definitions", "validate"),
+            *("-w", str(ROOT / "workspace.yaml")),
+        ],
+        cwd=tmp_path,
+        env={"PATH": "", "DAGSTER_HOME": str(tmp_path), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Validation successful" in done.stdout + done.stderr
+
+
+def test_a_daemon_may_start_in_a_home(nights: Keeper) -> None:
+    """As the units start it, the `warehouse` of the home is not taken for the program's."""
+    home = nights.home
+    assert (home / "warehouse" / "versions").is_dir()
+    (home / "assets").mkdir(exist_ok=True)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-W", "ignore", "-m", "dagster", "definitions", "validate"),
+            *("-m", "assets.definitions", "-d", str(home / "dagster")),
+        ],
+        cwd=home,
+        env=nights.variables
+        | {"PATH": "", "DAGSTER_HOME": str(home / "dagster"), "PYTHONSAFEPATH": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (home / "assets").rmdir()
+    assert done.returncode == 0, done.stderr
+    for unit in ("nightbook-daemon.service", "nightbook-web.service"):
+        text = (ROOT / "assets" / "deploy" / unit).read_text(encoding="utf-8")
+        assert "PYTHONSAFEPATH=1" in text
+        assert "-d @HOME@/dagster" in text
+
+
+ZONES = ("Europe/Zurich", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "UTC")
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("cron", ["15 2 * * *", "0 0 * * *"])
+def test_each_day_of_a_year_has_its_tick(tmp_path: Path, zone: str, cron: str) -> None:
+    """Through both changes of the clock every date has a tick, and the run has that partition."""
+    variables = {
+        "NIGHTBOOK_HOME": str(tmp_path),
+        "NIGHTBOOK_TIMEZONE": zone,
+        "NIGHTBOOK_SCHEDULE": cron,
+    }
+    start = datetime(2025, 1, 1, 12, tzinfo=UTC)
+    definitions = assemble(Nightbook(lambda: variables, lambda: start))
+    limit = start + timedelta(days=365)
+    dates = []
+    for tick in schedule_execution_time_iterator(start.timestamp(), cron, zone):
+        if tick > limit:
+            break
+        local = tick.astimezone(ZoneInfo(zone))
+        if local.utcoffset() != (tick - timedelta(days=2)).astimezone(local.tzinfo).utcoffset():
+            request = ticked(definitions, tick)
+            assert request.partition_key == local.date().isoformat()
+            assert request.run_key == local.isoformat()
+        dates.append(local.date())
+    assert {start.date() + timedelta(days=n) for n in range(1, 365)} <= set(dates)
+
+
+def ticked(definitions: dg.Definitions, tick: datetime) -> dg.RunRequest:
+    """What the schedule asks for at a tick."""
+    schedule = definitions.resolve_schedule_def("nightly_schedule")
+    with (
+        dg.DagsterInstance.ephemeral() as instance,
+        dg.build_schedule_context(
+            instance=instance,
+            scheduled_execution_time=tick,
+            repository_def=definitions.get_repository_def(),
+        ) as context,
+    ):
+        [request] = schedule.evaluate_tick(context).run_requests or []
+    return request
+
+
+def test_a_repeated_tick_is_the_same_run(tmp_path: Path) -> None:
+    """The same tick evaluated twice gives one run key, which Dagster runs once."""
+    tick = datetime(2026, 3, 3, 2, 15, tzinfo=UTC)
+    definitions = assemble(Nightbook(lambda: {"NIGHTBOOK_HOME": str(tmp_path)}, lambda: tick))
+    first, again = ticked(definitions, tick), ticked(definitions, tick)
+    assert first.run_key == again.run_key
+    assert first.run_key != ticked(definitions, tick + timedelta(days=1)).run_key
+
+
+def test_the_schedule_of_a_demo_is_off(tmp_path: Path) -> None:
+    """A demo's invented nights are not followed by real ones: its schedule does not start."""
+    make_demo(Layout(tmp_path))
+    definitions = assemble(Nightbook(lambda: {"NIGHTBOOK_HOME": str(tmp_path)}))
+    schedule = definitions.resolve_schedule_def("nightly_schedule")
+    assert schedule.default_status == dg.DefaultScheduleStatus.STOPPED

@@ -1,0 +1,143 @@
+"""What a person can click in Dagster: every selection ends in success or in words."""
+
+import shutil
+from datetime import date, timedelta
+
+import dagster as dg
+import pytest
+
+from assets.definitions import assemble
+from assets.nightbook import Nightbook
+from pipelines.landing import sealed_json
+from tests.support.operator_home import FIRST, THIRD, Keeper, Said
+from warehouse.contract.book import BOOK
+from warehouse.storage.layout import Layout
+
+NEVER_LANDED = THIRD + timedelta(days=1)
+TODAY = THIRD + timedelta(days=2)
+GRAPH = assemble(Nightbook(dict)).resolve_asset_graph()
+ASSETS = {key.to_user_string(): {key} for key in sorted(GRAPH.materializable_asset_keys)}
+GROUPS = {
+    f"group {name}": set(dg.AssetSelection.groups(name).resolve(GRAPH))
+    for name in ("landing", "lake", "published")
+}
+MIXED = {
+    "a resource and a table of another": {
+        dg.AssetKey(["landing", "portfolios"]),
+        dg.AssetKey(["lake", "venues"]),
+    },
+    "a table and the warehouse": {dg.AssetKey(["lake", "balances"]), dg.AssetKey("warehouse")},
+    "all": set(GRAPH.materializable_asset_keys),
+}
+SELECTIONS = ASSETS | GROUPS | MIXED
+# The others are made with their asset: Dagster offers no button for them alone.
+CHECKS = [
+    key
+    for key in sorted(GRAPH.asset_check_keys)
+    if key.name not in ("night_is_accepted", "ledger_ties_out")
+]
+
+
+@pytest.fixture(scope="module")
+def clicked(taken: tuple[Keeper, list[Said]], tmp_path_factory: pytest.TempPathFactory) -> Keeper:
+    """A copy of three nights two days later, which all clicks of this file change."""
+    keeper = taken[0]
+    home = tmp_path_factory.mktemp("clicked") / "home"
+    shutil.copytree(keeper.home, home, symlinks=True)
+    shutil.rmtree(home / "dagster")
+    return Keeper(home, keeper.sandbox)
+
+
+def launched(
+    keeper: Keeper,
+    day: str | None,
+    assets: set[dg.AssetKey],
+    checks: set[dg.AssetCheckKey] | None = None,
+) -> dg.ExecuteInProcessResult:
+    """What becomes of the run that the UI, a backfill and the queue make of a selection."""
+    keeper.sandbox.show()
+    keeper.sandbox.clock.night(TODAY, hour=9)
+    job = assemble(keeper.nightbook).resolve_implicit_global_asset_job_def()
+    chosen = job.get_subset(asset_selection=assets, asset_check_selection=checks)
+    return chosen.execute_in_process(partition_key=day, raise_on_error=False)
+
+
+def words(run: dg.ExecuteInProcessResult) -> list[str]:
+    """What the failed steps say to a person; a trace of a program says nothing."""
+    steps = [event.step_failure_data for event in run.all_events if event.is_step_failure]
+    return [
+        step.user_failure_data.description or "" if step.user_failure_data else "" for step in steps
+    ]
+
+
+def materialized(run: dg.ExecuteInProcessResult) -> set[dg.AssetKey]:
+    """The assets that Dagster shows as made by a run."""
+    return {
+        event.asset_key
+        for event in run.all_events
+        if event.is_step_materialization and event.asset_key is not None
+    }
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_a_landed_night_is_made_again(clicked: Keeper, name: str) -> None:
+    """Each asset alone, each group and all of a landed date: green, and only what was chosen."""
+    run = launched(clicked, str(THIRD), SELECTIONS[name])
+    assert run.success, words(run)
+    assert materialized(run) == SELECTIONS[name]
+    failed = [one for one in run.get_asset_check_evaluations() if not one.passed]
+    assert not failed
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_a_date_that_was_never_landed_says_so(clicked: Keeper, name: str) -> None:
+    """The same of a date that was not read ends in words, and in nothing green."""
+    run = launched(clicked, str(NEVER_LANDED), SELECTIONS[name])
+    assert not run.success
+    assert not materialized(run)
+    expected = (f"{NEVER_LANDED} was never pulled", f"{NEVER_LANDED} has no book")
+    assert all(said.startswith(expected) for said in words(run)), words(run)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda key: key.to_user_string())
+def test_a_check_alone_is_told(clicked: Keeper, check: dg.AssetCheckKey) -> None:
+    """Every check that Dagster lets be run alone tells of the newest book, and only itself."""
+    run = launched(clicked, None, set(), {check})
+    assert run.success, words(run)
+    [found] = run.get_asset_check_evaluations()
+    assert (found.asset_check_key, found.passed) == (check, True)
+
+
+def test_one_table_made_anew_reaches_the_warehouse(clicked: Keeper) -> None:
+    """A table that is not as an older program sealed it is published, whole with its siblings."""
+    layout = clicked.layout
+    snapshot_id = _snapshot(layout, FIRST)
+    before = clicked.history()
+    content = sealed_json.read(layout.manifest(snapshot_id))
+    content["tables"]["venues"]["sha256"] = "0" * 64
+    sealed_json.write(layout.manifest(snapshot_id), content)
+    assert launched(clicked, str(FIRST), SELECTIONS["lake/venues"]).success
+    run = launched(clicked, str(FIRST), SELECTIONS["warehouse"])
+    assert run.success, words(run)
+    assert clicked("verify").code == 0
+    assert clicked.history() == before
+
+
+def test_a_night_that_nobody_flattened_is_published(clicked: Keeper) -> None:
+    """`warehouse` alone of a night whose run died after landing makes its tables itself."""
+    layout = clicked.layout
+    snapshot_id = _snapshot(layout, THIRD)
+    before = clicked.history()
+    layout.manifest(snapshot_id).unlink()
+    for table in BOOK:
+        layout.parquet(table.name, THIRD, snapshot_id).unlink()
+    for file in layout.staging(snapshot_id).glob("*"):
+        file.unlink()
+    run = launched(clicked, str(THIRD), SELECTIONS["warehouse"])
+    assert run.success, words(run)
+    assert clicked("verify").code == 0
+    assert clicked.history() == before
+
+
+def _snapshot(layout: Layout, day: date) -> str:
+    return max(folder.name for folder in (layout.landing / str(day)).glob("[0-9]*"))

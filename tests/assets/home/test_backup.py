@@ -1,0 +1,247 @@
+"""Backups that are whole or not written, and restores that can be done again."""
+
+import io
+import os
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from tests.support.ledgers import inbox, reconciled
+from tests.support.operator import Watched
+from tests.support.operator_home import FIRST, Keeper, Said, Sandbox
+
+Make = Callable[..., Watched]
+ADD = tarfile.TarFile.addfile
+
+
+@pytest.fixture
+def keeper(watched: Make) -> Keeper:
+    """A home with two nights and a reconciliation, of which something was told."""
+    keeper = watched().keeper
+    assert reconciled(keeper) == 0
+    (keeper.home / "alerts").mkdir(exist_ok=True)
+    (keeper.home / "alerts" / "told.json").write_text("{}")
+    return keeper
+
+
+@pytest.fixture
+def backup(keeper: Keeper, tmp_path: Path) -> Path:
+    """A good backup of it, of another day."""
+    path = tmp_path / "kept" / "book.tar"
+    said = keeper("backup", str(path))
+    assert said.code == 0, said.err
+    return path
+
+
+def kept(home: Path) -> dict[str, bytes]:
+    """What a backup is to hold, by its name."""
+    places = ("landing", "reconcile", "alerts/told.json")
+    found = [path for name in places for path in (home / name, *(home / name).rglob("*"))]
+    names = {path.relative_to(home).as_posix(): path for path in found if path.is_file()}
+    return {name: path.read_bytes() for name, path in names.items() if "/." not in name}
+
+
+def held(backup: Path) -> dict[str, bytes]:
+    """What a backup holds, but for its list."""
+    with tarfile.open(backup) as tar:
+        files = {one.name: tar.extractfile(one) for one in tar}
+        contents = {name: file.read() for name, file in files.items() if file is not None}
+    del contents["digests.json"]
+    return contents
+
+
+def refused(keeper: Keeper, backup: Path, code: int = 1) -> Said:
+    """Back up in vain: in words, without a file left behind, and the old backup stays."""
+    before = backup.read_bytes()
+    said = keeper("backup", str(backup))
+    assert (said.code, said.out) == (code, "")
+    assert "No backup was written, and one that was there stays as it was" in said.err
+    assert "did not expect" not in said.err
+    assert "restored" not in said.err
+    assert backup.read_bytes() == before
+    assert [path.name for path in backup.parent.iterdir()] == [backup.name]
+    return said
+
+
+def test_what_cannot_be_read_is_not_left_out(
+    keeper: Keeper, backup: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that cannot be listed stops the backup: it is not taken for an empty one."""
+    closed, listed = keeper.home / "reconcile" / "inbox", os.scandir
+
+    def scandir(path: Any = ".") -> Any:
+        if Path(path) == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr("os.scandir", scandir)
+    assert str(closed) in refused(keeper, backup).err
+
+
+def test_a_linked_folder_is_not_left_out(keeper: Keeper, backup: Path, tmp_path: Path) -> None:
+    """A night that lies on another disk behind a link stops the backup, which names it."""
+    night = keeper.layout.landing / str(FIRST)
+    night.rename(tmp_path / "elsewhere")
+    night.symlink_to(tmp_path / "elsewhere")
+    assert f"{night} is a link to a folder" in refused(keeper, backup).err
+
+
+def test_a_link_that_leads_nowhere_is_named(keeper: Keeper, backup: Path) -> None:
+    """What cannot be kept, because it is not there, stops the backup."""
+    (keeper.home / "reconcile" / "inbox" / "late.csv").symlink_to("nowhere")
+    assert "late.csv is no file that can be kept" in refused(keeper, backup).err
+
+
+def test_what_links_show_is_kept(keeper: Keeper, tmp_path: Path) -> None:
+    """A landing zone on another disk and a ledger that is a link are in the backup, as files."""
+    ledger, landing = inbox(keeper), keeper.layout.landing
+    for path in (ledger, landing):
+        path.rename(tmp_path / path.name)
+        path.symlink_to(tmp_path / path.name)
+    os.link(tmp_path / ledger.name, ledger.with_name("twin.csv"))
+    assert keeper("backup", str(tmp_path / "book.tar")).code == 0
+    expected = kept(tmp_path) | kept(keeper.home)
+    assert "reconcile/inbox/ledger.csv" in expected
+    assert held(tmp_path / "book.tar") == expected
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_nights_that_are_gone_are_missed(keeper: Keeper, backup: Path, *, is_there: bool) -> None:
+    """Where landing lacks nights that lake or warehouse tell of, the old backup stays."""
+    shutil.rmtree(keeper.layout.landing)
+    if is_there:
+        keeper.layout.landing.mkdir()
+    said = refused(keeper, backup)
+    assert f"does not hold: {FIRST:%Y%m%d}T021500Z" in said.err
+    assert "See that the disk of that folder is there" in said.err
+
+
+def test_an_empty_home_is_no_backup(shown: Sandbox, backup: Path, tmp_path: Path) -> None:
+    """Of a home without nights, or one that was mistyped, nothing is written and nothing made."""
+    keeper = Keeper(tmp_path / "mistyped", shown)
+    assert "no home of nightbook at" in keeper("backup", str(backup)).err
+    assert not keeper.home.exists()
+    (keeper.home / "landing").mkdir(parents=True)
+    assert "mistyped holds no landed night" in refused(keeper, backup, 2).err
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("", "'' is no name"),
+        (".", "is a folder"),
+        ("landing/book.tar", "lies in landing/"),
+        ("alerts/told.json/book.tar", "told.json is a file"),
+        ("pipe", "is no ordinary file"),
+    ],
+)
+def test_what_is_no_file_is_no_backup(keeper: Keeper, name: str, found: str) -> None:
+    """A name that no backup can have is bad input, said in words, and nothing is written."""
+    os.mkfifo(keeper.home / "pipe")
+    before = sorted(keeper.home.rglob("*"))
+    said = keeper("backup", str(keeper.home / name) if name else name)
+    assert (said.code, said.out) == (2, "")
+    assert found in said.err
+    assert "No backup was written" in said.err
+    assert sorted(keeper.home.rglob("*")) == before
+    assert (keeper.home / "pipe").is_fifo()
+
+
+def test_a_backup_that_is_not_whole_replaces_none(
+    keeper: Keeper, backup: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not read back as it was written never takes the place of a good backup."""
+
+    def harmed(tar: tarfile.TarFile, entry: tarfile.TarInfo, body: IO[bytes]) -> None:
+        ADD(tar, entry, io.BytesIO(body.read(entry.size)[:-1] + b"?"))
+
+    monkeypatch.setattr("tarfile.TarFile.addfile", harmed)
+    assert "was read back, and it is not what it should be" in refused(keeper, backup).err
+
+
+def test_a_file_that_changes_meanwhile_is_kept_as_it_was_read(
+    keeper: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ledger that finance saves while a backup runs does not make the backup a bad one."""
+    before = kept(keeper.home)
+
+    def saved(tar: tarfile.TarFile, entry: tarfile.TarInfo, body: IO[bytes]) -> None:
+        ADD(tar, entry, body)
+        if entry.name.startswith("reconcile/inbox/"):
+            (keeper.home / entry.name).write_text("another ledger")
+
+    monkeypatch.setattr("tarfile.TarFile.addfile", saved)
+    said = keeper("backup", str(tmp_path / "book.tar"))
+    assert said.code == 0, said.err
+    assert held(tmp_path / "book.tar") == before
+    assert kept(keeper.home) != before
+
+
+def test_a_home_that_was_looked_at_can_be_restored_into(keeper: Keeper, backup: Path) -> None:
+    """What looking leaves in a home without nights stands in no restore's way."""
+    before = kept(keeper.home)
+    shutil.rmtree(keeper.home)
+    for name in ("alerts/lock", "alerts/told.json", "metrics/nightbook.prom"):
+        (keeper.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (keeper.home / name).write_text("")
+    for name in ("landing/2026-03-02", "reconcile/inbox"):
+        (keeper.home / name).mkdir(parents=True)
+    said = keeper("restore", str(backup))
+    assert said.code == 0, said.err
+    assert kept(keeper.home) == before
+    assert (keeper.home / "alerts" / "lock").exists()
+    assert keeper("verify").code == 0
+
+
+@pytest.mark.parametrize("moved", [0, 1, 2])
+def test_a_restore_that_was_killed_can_be_done_again(
+    keeper: Keeper, backup: Path, monkeypatch: pytest.MonkeyPatch, moved: int
+) -> None:
+    """However many places were moved when a restore died, no night is there, and again it works."""
+    before, left, rename = kept(keeper.home), [None] * moved, Path.rename
+    shutil.rmtree(keeper.home)
+
+    def dying(path: Path, target: Path) -> Path:
+        if not left:
+            raise KeyboardInterrupt
+        left.pop()
+        return rename(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.rename", dying)
+        assert keeper("restore", str(backup)).code == 1
+    assert not keeper.layout.landing.exists()
+    if moved == 2:  # and the warehouse was looked at meanwhile
+        (keeper.home / "reconcile" / ".published").mkdir()
+        (keeper.home / "reconcile" / ".published" / "seen.json").write_text("{}")
+    said = keeper("restore", str(backup))
+    assert said.code == 0, said.err
+    assert kept(keeper.home) == before
+    assert keeper("verify").code == 0
+
+
+def test_a_reconciliation_is_not_written_over(keeper: Keeper, backup: Path) -> None:
+    """A home without nights whose reconciliation differs from the backup's is left as it is."""
+    shutil.rmtree(keeper.layout.landing)
+    inbox(keeper).write_text("another ledger")
+    before = kept(keeper.home)
+    said = keeper("restore", str(backup))
+    assert (said.code, said.out) == (1, "")
+    assert "already holds reconcile" in said.err
+    assert kept(keeper.home) == before
+
+
+def test_a_backup_without_nights_restores_nothing(shown: Sandbox, tmp_path: Path) -> None:
+    """An empty backup is refused in words."""
+    keeper = Keeper(tmp_path / "new", shown)
+    with tarfile.open(tmp_path / "empty.tar", "w") as tar:
+        entry = tarfile.TarInfo("digests.json")
+        entry.size = 2
+        tar.addfile(entry, io.BytesIO(b"{}"))
+    said = keeper("restore", str(tmp_path / "empty.tar"))
+    assert (said.code, said.out) == (1, "")
+    assert "no night is in it. Nothing was restored" in said.err

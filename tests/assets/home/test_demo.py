@@ -1,0 +1,94 @@
+"""A demo's home: it is made only where nothing else is lost by it, and by one demo at a time."""
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from assets.home.demo import is_demo, make_demo, the_demo
+from pipelines.landing.lock import the_writer
+from tests.support.operator_home import Keeper
+from warehouse.storage.layout import Layout
+
+NOW = datetime(2026, 3, 6, 9, tzinfo=UTC)
+
+
+def tree(home: Path) -> dict[Path, bytes]:
+    """Every file and folder, with what is in it."""
+    return {path: path.read_bytes() if path.is_file() else b"" for path in home.rglob("*")}
+
+
+@pytest.mark.parametrize("place", ["landing", "warehouse", "exports", "reconcile", ".work"])
+def test_a_demo_removes_no_folder_of_others(nights: Keeper, tmp_path: Path, place: str) -> None:
+    """In a folder with a place of a home's name and no mark a demo writes and removes nothing."""
+    keeper = Keeper(tmp_path / "clone", nights.sandbox)
+    file = keeper.home / place / "__init__.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("of somebody else")
+    before = tree(keeper.home)
+    said = keeper("demo")
+    assert (said.code, said.out) == (2, "")
+    assert f"clone holds {place}, " in said.err
+    assert "Nothing was removed or written" in said.err
+    assert tree(keeper.home) == before
+
+
+def test_a_demo_leaves_a_home_whose_landing_is_not_there(copied: Keeper) -> None:
+    """Where landing is empty, as when its disk is not mounted, a demo removes nothing else."""
+    shutil.rmtree(copied.layout.landing)
+    copied.layout.landing.mkdir()
+    before = tree(copied.home)
+    said = copied("demo")
+    assert (said.code, said.out) == (2, "")
+    assert "landing, lake, warehouse" in said.err
+    assert tree(copied.home) == before
+
+
+def test_a_file_of_the_marks_name_is_no_mark(nights: Keeper, tmp_path: Path) -> None:
+    """A demo.json that says something else is somebody's, and so are the folders beside it."""
+    keeper = Keeper(tmp_path, nights.sandbox)
+    (tmp_path / "demo.json").write_text('{"what": "a demo of a website"}')
+    (tmp_path / "reports").mkdir()
+    before = tree(tmp_path)
+    said = keeper("demo")
+    assert (said.code, said.out) == (2, "")
+    assert "holds reports, demo.json, " in said.err
+    assert tree(tmp_path) == before
+
+
+def test_a_demo_that_was_killed_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However early a demo dies its home is marked, and the next one removes what it left."""
+    layout = Layout(tmp_path)
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", die)
+        with pytest.raises(KeyboardInterrupt):
+            make_demo(layout)
+    assert is_demo(layout)
+    (layout.lake / "balances").mkdir(parents=True)
+    make_demo(layout)
+    assert is_demo(layout)
+    assert not layout.lake.exists()
+
+
+def test_one_demo_at_a_time(nights: Keeper, tmp_path: Path) -> None:
+    """While a demo or a writer is at work in a home, another demo removes nothing and says why."""
+    keeper = Keeper(tmp_path / "demo", nights.sandbox)
+    with the_demo(keeper.layout, NOW):
+        (keeper.layout.landing / "2026-03-06").mkdir(parents=True)
+        before = tree(keeper.home)
+        said = keeper("demo")
+        assert (said.code, said.out) == (1, "")
+        assert "the demo, process" in said.err
+        assert tree(keeper.home) == before
+    with the_writer(keeper.layout, "taking the snapshot of 2026-03-06", NOW):
+        said = keeper("demo")
+        assert (said.code, said.out) == (1, "")
+        assert "taking the snapshot of 2026-03-06, process" in said.err
+        assert (keeper.layout.landing / "2026-03-06").exists()

@@ -1,0 +1,261 @@
+"""The wrong home, a shut one, a full or a read-only disk: told as that, by every command."""
+
+import contextlib
+import importlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from assets.cli import COMMANDS
+from assets.home.gate import WITHOUT_HOME
+from assets.runs.instance import alive, opened
+from tests.support.operator_home import THIRD, Keeper, Sandbox
+from warehouse.database import versions
+from warehouse.storage.layout import Layout, make_directory
+
+NOBODY = 65534
+WORDS = {
+    "accept": ("20260303T021500Z",),
+    "reject": ("20260303T021500Z",),
+    "query": ("select 1",),
+    "backup": ("book.tar",),
+    "prune": ("--keep", "1"),
+    "reconcile": ("run",),
+}
+STEPS = ("init", "run", "status", "history", "sign", "verify")
+OF_A_HOME = [
+    *((one.name, *WORDS.get(one.name, ())) for one in COMMANDS if one.name not in WITHOUT_HOME),
+    *(("reconcile", step) for step in STEPS),
+]
+WRITING = [
+    ("reject", "20260305T021500Z", "--why", "a test"),
+    ("export",),
+    ("prune", "--keep", "1"),
+    ("rebuild",),
+    ("reconcile", "init"),
+    ("report",),
+    ("run", "--date", "2026-03-05"),
+]
+LATER = {"reject", "prune"}  # told by tests of their own
+is_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+
+
+@contextlib.contextmanager
+def acting_as(user: int) -> Iterator[None]:
+    """Be another user for the file system, with that one's rights and no group of ours."""
+    before, groups = os.geteuid(), os.getgroups()
+    os.setgroups([])
+    os.seteuid(user)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
+        os.setgroups(groups)
+
+
+@contextlib.contextmanager
+def disk(place: Path, *options: str) -> Iterator[None]:
+    """A small disk of its own at a folder, where this machine lets us make one."""
+    place.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", ",".join(options), "none", str(place)],
+        capture_output=True,
+        check=False,
+    )
+    if made.returncode:
+        pytest.skip("no disk can be made here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def open_to_all(place: Path) -> None:
+    """Let every user reach a folder of pytest's, also one that a worker of xdist was given."""
+    for folder in place.parents:
+        if folder.name.startswith(("popen-", "pytest-")):
+            folder.chmod(0o755)
+
+
+@pytest.mark.parametrize("words", OF_A_HOME, ids=" ".join)
+@pytest.mark.parametrize("kind", ["missing", "empty", "foreign", "a file"])
+def test_a_place_without_a_home_is_told_by_every_command(
+    words: tuple[str, ...], kind: str, api: Sandbox, tmp_path: Path
+) -> None:
+    """Bad input, with the folder that was looked at; nothing is made there."""
+    home = tmp_path / "home"
+    if kind in {"empty", "foreign"}:
+        home.mkdir()
+    if kind == "foreign":
+        (home / "holiday.jpg").write_bytes(b"no night")
+    if kind == "a file":
+        home.write_bytes(b"no folder")
+    before = sorted(tmp_path.rglob("*"))
+    said = Keeper(home, api)(*words)
+    assert said.code == 2
+    assert f"There is no home of nightbook at {home}" in said.err
+    assert "Nothing was done" in said.err
+    assert said.out == ""
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@is_root
+@pytest.mark.parametrize("words", [*OF_A_HOME, ("doctor",), ("run",), ("dev",)], ids=" ".join)
+def test_a_home_that_may_not_be_read_is_told_by_every_command(
+    words: tuple[str, ...], api: Sandbox, tmp_path: Path
+) -> None:
+    """It says which folder, whose it is, and never that it needs memory or is damaged."""
+    home = tmp_path / "home"
+    (home / "landing").mkdir(parents=True)
+    tmp_path.chmod(0o755)
+    home.chmod(0o700)
+    open_to_all(tmp_path)
+    keeper = Keeper(home, api)
+    for command in COMMANDS:  # who may read nothing cannot load anything either
+        importlib.import_module(f"assets.commands.{command.module or command.name}")
+    with acting_as(NOBODY):
+        said = keeper(*words)
+    assert said.code != 0
+    assert str(home) in said.out + said.err
+    assert "did not expect" not in said.out + said.err
+    assert any(one in said.out + said.err for one in ("may not be read", "belongs to", "written"))
+
+
+@is_root
+@pytest.mark.parametrize(
+    "words",
+    [*WRITING, ("run",), ("accept", "20260305T021500Z"), ("reconcile", "run"), ("dev",)],
+    ids=" ".join,
+)
+def test_who_does_not_own_a_home_writes_nothing_there(
+    words: tuple[str, ...], api: Sandbox, tmp_path: Path
+) -> None:
+    """Root in a service's home would lock its nights out: refused in words, before any byte."""
+    home = tmp_path / "home"
+    (home / "landing").mkdir(parents=True)
+    for path in (home, home / "landing"):
+        os.chown(path, NOBODY, NOBODY)
+    said = Keeper(home, api)(*words)
+    assert said.code == 2
+    assert f"{home} belongs to nobody, and you are root" in said.err
+    assert "nothing was written" in said.err
+    assert sorted(home.rglob("*")) == [home / "landing"]
+
+
+@is_root
+@pytest.mark.parametrize("words", [("status",), ("snapshots",), ("verify",), ("query", "select 1")])
+def test_another_user_may_read(words: tuple[str, ...], copied: Keeper) -> None:
+    """What only reads goes on, and leaves nothing of its own in somebody else's home."""
+    for path in (copied.home, *copied.home.rglob("*")):
+        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    before = sorted(copied.home.rglob("*"))
+    assert copied(*words).code in {0, 1}
+    assert sorted(copied.home.rglob("*")) == before
+
+
+def fill(file: Path) -> None:
+    """Leave no byte free on the disk of a file."""
+    with file.open("wb", buffering=0) as filler, contextlib.suppress(OSError):
+        while filler.write(b"\0" * 65536):
+            pass
+
+
+@is_root
+@pytest.mark.parametrize("words", [one for one in WRITING if one[0] not in LATER], ids=" ".join)
+def test_a_full_disk_is_told_by_every_command(
+    words: tuple[str, ...], nights: Keeper, api: Sandbox, tmp_path: Path
+) -> None:
+    """It says that the disk is full, and what makes room; the book stands."""
+    with disk(tmp_path / "disk", "size=64m"):
+        home = tmp_path / "disk" / "home"
+        shutil.copytree(nights.home, home, symlinks=True)
+        with (
+            (tmp_path / "disk" / "filler").open("wb", buffering=0) as filler,
+            contextlib.suppress(OSError),
+        ):
+            while filler.write(b"\0" * 65536):
+                pass
+        said = Keeper(home, api)(*words)
+        if words[0] == "prune":
+            assert said.code == 0, said.err
+            return
+        assert said.code == 1, said.out + said.err
+        assert "is full" in said.err
+        assert "did not expect" not in said.err
+        assert Keeper(home, api)("query", "select count(*) from balances").code == 0
+
+
+@is_root
+@pytest.mark.parametrize("words", WRITING, ids=" ".join)
+def test_a_disk_that_is_read_only_is_told_by_every_command(
+    words: tuple[str, ...], nights: Keeper, api: Sandbox, tmp_path: Path
+) -> None:
+    """It says that nothing can be written there; a backup of it can still be taken."""
+    with disk(tmp_path / "disk", "size=64m"):
+        home = tmp_path / "disk" / "home"
+        shutil.copytree(nights.home, home, symlinks=True)
+        subprocess.run(["mount", "-o", "remount,ro", str(tmp_path / "disk")], check=True)
+        keeper = Keeper(home, api)
+        said = keeper(*words)
+        assert said.code in {1, 2}, said.out + said.err
+        assert str(home) in said.err
+        assert "Read-only file system" in said.err or "can only be read" in said.err
+        assert "did not expect" not in said.err
+        said = keeper("backup", str(tmp_path / "book.tar"))
+        assert (said.code, said.err) == (0, "")
+
+
+@is_root
+def test_prune_frees_a_full_disk(nights: Keeper, api: Sandbox, tmp_path: Path) -> None:
+    """Old versions go first, then old nights, before anything is written; then it publishes."""
+    with disk(tmp_path / "disk", "size=64m"):
+        home = tmp_path / "disk" / "home"
+        shutil.copytree(nights.home, home, symlinks=True)
+        fill(tmp_path / "disk" / "filler")
+        keeper = Keeper(home, api)
+        dry = keeper("prune", "--keep", "1", "--no-month-ends", "--dry-run")
+        assert dry.code == 0, dry.err
+        assert "of the warehouse would go" in dry.out
+        assert len(versions.older(keeper.layout)) == 2
+        said = keeper("prune", "--keep", "1", "--no-month-ends")
+        assert said.code == 0, said.err
+        assert "2 old versions of the warehouse went" in said.out
+        assert "2 nights went" in said.out
+        assert keeper.ask("select distinct snapshot_date from history.balances") == [(THIRD,)]
+        assert keeper("verify").code == 0
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder", "pipe"])
+def test_what_is_no_file_is_no_backup_to_restore(kind: str, api: Sandbox, tmp_path: Path) -> None:
+    """Bad input: it says what was found, waits for nobody, and makes no home."""
+    place = tmp_path / "book.tar"
+    if kind == "folder":
+        place.mkdir()
+    if kind == "pipe":
+        os.mkfifo(place)
+    keeper = Keeper(tmp_path / "home", api)
+    said = keeper("restore", str(place))
+    assert said.code == 2
+    assert f"{place} is " in said.err
+    assert "Nothing was restored" in said.err
+    assert not keeper.home.exists()
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_what_dagster_writes_is_for_nobody_else(umask: int, tmp_path: Path) -> None:
+    """Its files in a home are 0640 and its folders 0750, whatever the umask."""
+    layout, before = Layout(tmp_path / "home"), os.umask(umask)
+    try:
+        make_directory(layout.dagster)
+        with opened(layout) as instance, alive(layout):
+            assert instance.get_runs() == []
+            found = [path for path in layout.dagster.rglob("*") if not path.is_symlink()]
+            assert {path.stat().st_mode & 0o777 for path in found if path.is_file()} == {0o640}
+            below = {path.stat().st_mode & 0o777 for path in found if path.is_dir()}
+            assert below <= {0o750}
+    finally:
+        os.umask(before)

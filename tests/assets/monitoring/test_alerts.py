@@ -1,0 +1,408 @@
+"""Alerts and the sign of life: once for each cause, none for a good night, and never in silence."""
+
+import logging
+import shutil
+import stat
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from assets.graph.sensors import look
+from assets.monitoring.alerts import Alert, deliver, keep, tame, tell
+from assets.monitoring.night_conditions import troubled
+from pipelines.landing import snapshots
+from pipelines.landing.snapshots import ACCEPTED, HELD
+from tests.support.operator import Receiver, Watched, take
+from tests.support.operator_home import SECOND, THIRD
+
+FOURTH, FIFTH, LATER = (THIRD + timedelta(days=n) for n in (1, 2, 30))
+FAILURE = Alert("failed:0", "a run failed", "why", "here", "ls", happened=True)
+Make = Callable[..., Watched]
+
+
+def test_a_good_night_is_silent_and_alive(watched: Make, receiver: Receiver) -> None:
+    """A good night sends no alert and one sign of life, however often one looks."""
+    home = watched()
+    assert home.night(THIRD) == ACCEPTED
+    home.look()
+    assert (receiver.titles, receiver.fetched, home.log) == ([], ["/alive"], [])
+
+
+def test_a_held_night_is_told_once(watched: Make, receiver: Receiver) -> None:
+    """A held night: one message with its numbers and the command, no sign of life."""
+    home = watched()
+    assert home.night(THIRD, "portfolios-empty") == HELD
+    home.look()
+    [(title, words)] = receiver.alerts
+    assert title == f"nightbook: the night of {THIRD} is held"
+    assert "the portfolio list is empty and had " in words
+    assert f"The book of {SECOND} stays." in words
+    held = f"{THIRD:%Y%m%d}T021500Z"
+    assert f"accept {held}" in words
+    assert str(home.keeper.layout.landing / str(THIRD) / held) in words
+    assert receiver.fetched == []
+
+
+def test_a_decision_by_hand_gives_the_sign_of_life(watched: Make, receiver: Receiver) -> None:
+    """When a person accepts the held night, the next look gives its sign of life."""
+    home = watched()
+    home.night(THIRD, "portfolios-empty")
+    home.keeper.sandbox.clock.night(THIRD, hour=9)
+    assert home.keeper("accept", f"{THIRD:%Y%m%d}T021500Z").code == 0
+    home.look()
+    assert receiver.fetched == ["/alive"]
+
+
+def test_a_book_that_was_taken_back_is_told_once(watched: Make, receiver: Receiver) -> None:
+    """Whoever worked with it hears who took it back, why, and what was made of it."""
+    home = watched()
+    home.night(THIRD)
+    home.keeper.sandbox.clock.night(THIRD, hour=9)
+    assert home.keeper("export", "--as-of", str(THIRD)).code == 0
+    taken = f"{THIRD:%Y%m%d}T021500Z"
+    assert home.keeper("reject", taken, "--why", "another firm's book").code == 0
+    home.look()
+    home.look()
+    [(title, words)] = [one for one in receiver.alerts if "taken back" in one[0]]
+    assert title == f"nightbook: the book of {THIRD} was taken back"
+    assert "another firm's book" in words
+    assert f"exports/positions-{THIRD}.xlsx" in words
+
+
+def test_a_gap_is_told_once(watched: Make, receiver: Receiver) -> None:
+    """A date that was due and not read is told when it is over, once; so is nothing else."""
+    home = watched()
+    home.night(FOURTH)
+    home.look()
+    assert receiver.titles == [f"{THIRD} was not read"]
+    home.night(FIFTH)
+    assert receiver.titles == []
+
+
+def test_a_date_that_was_not_due_is_no_gap(watched: Make, receiver: Receiver) -> None:
+    """Where the schedule leaves a weekday out, its missing night is as planned."""
+    home = watched()
+    left_out = (THIRD.weekday() + 1) % 7
+    days = ",".join(str(day) for day in range(7) if day != left_out)
+    home.keeper.more["NIGHTBOOK_SCHEDULE"] = f"15 2 * * {days}"  # type: ignore[index] # a dict here
+    home.night(FOURTH)
+    assert receiver.titles == []
+
+
+def test_a_book_that_was_never_published_is_told_once(
+    watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that fails while publishing leaves a book that status does not call the book.
+
+    An hour later it is told, once; the command that comes with it publishes.
+    """
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    home = watched()
+    home.keeper.sandbox.show()
+    with monkeypatch.context() as patched:
+        patched.setattr("assets.publishing.publish.publish", full)
+        with pytest.raises(OSError, match="No space"):
+            take(home.keeper, THIRD)
+    title = f"the night {THIRD} is accepted and not in the warehouse"
+    said = home.keeper("status")
+    assert said.code == 1
+    assert f"book        {SECOND}, " in said.out
+    assert "2 nights in all, 1 book not published" in said.out
+    assert f"wrong       {title}\n" in said.out
+    home.look()
+    assert receiver.titles == []
+    home.keeper.sandbox.clock.night(THIRD, hour=4)
+    home.look()
+    home.look()
+    [(_, words)] = receiver.alerts
+    assert f"--home {home.keeper.home} rebuild\n" in words
+    assert home.keeper("rebuild").code == 0
+    said = home.keeper("status")
+    assert (said.code, f"book        {THIRD}, " in said.out) == (0, True)
+
+
+def test_nights_that_are_gone_are_told_once(watched: Make, receiver: Receiver) -> None:
+    """Nights that lake or warehouse know and the landing zone does not are one message."""
+    home = watched()
+    home.keeper.sandbox.clock.night(SECOND, hour=9)
+    shutil.rmtree(next(home.keeper.layout.landing.glob(f"{SECOND}/*")))
+    home.look()
+    assert receiver.titles == [f"the night {SECOND:%Y%m%d}T021500Z is gone from the landing zone"]
+    shutil.rmtree(home.keeper.layout.landing)
+    home.look()
+    home.look()
+    [(title, words)] = receiver.alerts
+    assert title.startswith("nightbook: 2 nights (")
+    assert "restore them from a backup" in words
+    said = home.keeper("status")
+    assert said.code == 1
+    assert "last night  none is landed any more\n" in said.out
+
+
+def test_a_look_reads_no_body_and_no_database_for_the_nights(watched: Make) -> None:
+    """What is wrong with nights is told by names and small files alone: one looks all day."""
+    keeper = watched().keeper
+    keeper.sandbox.clock.night(SECOND, hour=9)
+    large = [*keeper.layout.landing.glob("*/*/*.zst"), keeper.layout.database.resolve()]
+    assert len(large) > 10
+    for path in large:
+        path.chmod(0o640)
+        path.write_bytes(b"")
+    known = snapshots.landed(keeper.layout)
+    assert list(troubled(keeper.nightbook, known, SECOND, timedelta())) == []
+
+
+def test_a_stale_venue_is_told_once(watched: Make, receiver: Receiver) -> None:
+    """A venue that stays down for two nights is one message; down again later is another."""
+    home = watched()
+    down = "not-found-404,path=/venues/meridian/*"
+    assert home.night(THIRD, down) == ACCEPTED
+    [(title, words)] = receiver.alerts
+    assert title == "nightbook: venue meridian could not be read"
+    assert f"are those of {SECOND}" in words
+    assert receiver.fetched == ["/alive"]
+    receiver.alerts.clear()
+    assert home.night(FOURTH, down) == ACCEPTED
+    assert receiver.titles == []
+    home.night(FIFTH)
+    assert receiver.titles == []
+    home.night(FIFTH + timedelta(days=1), down)
+    assert receiver.titles == ["venue meridian could not be read"]
+
+
+def test_a_venue_that_turned_empty_is_told_once(watched: Make, receiver: Receiver) -> None:
+    """Empty lists with status 200 cost no instruments; the alert says how many and since when."""
+    home = watched()
+    empty = "venue-instruments-empty,venue=meridian"
+    [(before,)] = home.keeper.ask("select count(*) from instruments where venue_id = 'meridian'")
+    assert home.night(THIRD, empty) == ACCEPTED
+    [(title, words)] = receiver.alerts
+    assert title == "nightbook: venue meridian lists no instruments"
+    assert f"Its {before} instruments are those of {SECOND}" in words
+    assert "came empty, without an error" in words
+    finding = "select words from findings where kind = 'instruments_stale'"
+    [(said,)] = home.keeper.ask(finding)
+    assert said.endswith(f"any more, without an error: the {before} of {SECOND} are shown.")
+    receiver.alerts.clear()
+    assert home.night(FOURTH, empty) == ACCEPTED
+    assert receiver.titles == []
+
+
+def test_drift_is_told_once(watched: Make, receiver: Receiver) -> None:
+    """What the document does not list is told on its first night, in one message, not again."""
+    home = watched()
+    assert home.night(THIRD, "unknown-field") == ACCEPTED
+    [(title, words)] = receiver.alerts
+    assert "that are not as documented" in title
+    assert "unknown field: " in words
+    receiver.alerts.clear()
+    home.night(FOURTH, "unknown-field")
+    assert receiver.titles == []
+
+
+def test_a_clock_that_is_off_is_told_once_a_spell(watched: Make, receiver: Receiver) -> None:
+    """A clock that two nights in a row had to correct is one message, with its milliseconds."""
+    home = watched()
+    assert home.night(THIRD, skew_ms=120_000) == ACCEPTED
+    [(title, words)] = receiver.alerts
+    assert title == "nightbook: this machine's clock is off"
+    assert "ms behind the API's" in words
+    receiver.alerts.clear()
+    home.night(FOURTH, skew_ms=120_000)
+    assert receiver.titles == []
+
+
+def test_a_failed_check_is_told_once(
+    watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A check that only warns lets the night be published, and is told once."""
+    monkeypatch.setattr("warehouse.sql.checks.CheckResult.stops", property(lambda _: False))
+    monkeypatch.setattr(
+        "warehouse.sql.checks._key_query",
+        lambda _: "select venue_id from venues where trading_status is not null",
+    )
+    home = watched()
+    home.night(THIRD)
+    home.look()
+    found = receiver.titles
+    assert len(found) == len(set(found)) == 8
+    assert "check venues_key failed" in found
+
+
+def test_a_dead_channel_is_survived(watched: Make, receiver: Receiver) -> None:
+    """The second channel takes what the first does not, and says which was not reached."""
+    home = watched("json://127.0.0.1:9/canary-token", receiver.channel)
+    home.night(THIRD, "portfolios-empty")
+    [(_, words)] = receiver.alerts
+    assert "Not reached: channel 1 (json)." in words
+    assert home.log == ["channel 1 (json) of NIGHTBOOK_ALERTS did not take a message"]
+    assert "canary" not in words + str(home.log)
+
+
+def test_what_no_channel_takes_is_told_later(watched: Make, receiver: Receiver) -> None:
+    """While every channel is dead nothing is forgotten: the message comes when one lives again."""
+    home = watched()
+    receiver.status = 500
+    home.night(THIRD, "portfolios-empty")
+    assert f"not told yet, no channel took it: the night of {THIRD} is held" in home.log
+    receiver.status = 200
+    home.look()
+    home.look()
+    assert receiver.titles == [f"the night of {THIRD} is held"]
+
+
+@pytest.mark.parametrize(("days", "is_told"), [(6, True), (7, False)])
+def test_what_happened_waits_for_a_channel_for_a_week(
+    watched: Make, receiver: Receiver, days: int, *, is_told: bool
+) -> None:
+    """A failure that no channel took for a week is told no more, and the log says so."""
+    home = watched()
+    home.keeper.sandbox.clock.night(SECOND, hour=9)
+    receiver.status = 500
+    assert not tell(home.keeper.nightbook, [FAILURE]).sent
+    receiver.status = 200
+    home.keeper.sandbox.clock.night(SECOND + timedelta(days=days), hour=9)
+    home.look()
+    assert ("a run failed" in receiver.titles) is is_told
+    dropped = "told no more, no channel took it for a week: a run failed"
+    assert (dropped in home.log) is not is_told
+    home.look()
+    assert home.log.count(dropped) == (not is_told)
+    assert receiver.titles == []
+
+
+def test_what_happened_is_kept_before_it_is_sent(watched: Make, receiver: Receiver) -> None:
+    """A process that dies while it sends, or before, loses no failure: the next look tells it."""
+    home = watched()
+
+    def dies(*_: str) -> bool:
+        raise KeyboardInterrupt
+
+    home.keeper.sandbox.clock.night(SECOND, hour=9)
+    keep(home.keeper.nightbook, [replace(FAILURE, cause="failed:1")])
+    with pytest.raises(KeyboardInterrupt):
+        tell(home.keeper.nightbook, [FAILURE], dies)
+    home.look()
+    home.look()
+    assert receiver.titles == ["a run failed"] * 2
+
+
+@pytest.mark.parametrize("content", ["", "[{}]", "{}", '[{"since": "today"}]', "[1]"])
+def test_a_damaged_memory_stops_no_alert(watched: Make, receiver: Receiver, content: str) -> None:
+    """Where the file of what waits cannot be read, what happens now is told all the same."""
+    home = watched()
+    folder = home.keeper.home / "alerts"
+    folder.mkdir(exist_ok=True)
+    (folder / "unsent.json").write_text(content, encoding="utf-8")
+    assert tell(home.keeper.nightbook, [FAILURE]).sent == (FAILURE,)
+    assert receiver.titles == ["a run failed"]
+    assert not (folder / "unsent.json").exists()
+
+
+def test_a_heartbeat_that_fails_is_given_later(watched: Make, receiver: Receiver) -> None:
+    """A monitor that does not answer is asked again at the next look, and then no more."""
+    home = watched()
+    receiver.status = 503
+    home.night(THIRD)
+    assert any("NIGHTBOOK_HEARTBEAT" in line for line in home.log)
+    receiver.status = 200
+    home.look()
+    home.look()
+    assert receiver.fetched == ["/alive", "/alive"]
+
+
+def test_an_old_book_is_no_sign_of_life(watched: Make, receiver: Receiver) -> None:
+    """A book made again long after its night is not told as alive."""
+    home = watched()
+    home.keeper.sandbox.clock.night(LATER, hour=9)
+    assert home.keeper("rebuild").code == 0
+    home.look()
+    assert receiver.fetched == []
+
+
+def test_a_home_that_cannot_be_looked_at_is_told(watched: Make, receiver: Receiver) -> None:
+    """A damaged decision stops the looking, not the telling: one message says so."""
+    home = watched()
+    home.night(THIRD)
+    [decision] = home.keeper.layout.landing.glob(f"{THIRD}/*/decision.json")
+    decision.write_text("{}", encoding="utf-8")
+    home.look()
+    home.look()
+    assert receiver.titles == ["the home cannot be looked at"]
+
+
+def test_without_channels_nothing_is_remembered(watched: Make, receiver: Receiver) -> None:
+    """A held night from before alerts were set up is told once they are."""
+    home = watched(" ")
+    home.night(THIRD, "portfolios-empty")
+    assert home.log == []
+    home.keeper.more["NIGHTBOOK_ALERTS"] = receiver.channel  # type: ignore[index] # a dict here
+    home.look()
+    assert receiver.titles == [f"the night of {THIRD} is held"]
+
+
+def test_no_address_is_shown(caplog: pytest.LogCaptureFixture) -> None:
+    """An address that is none, or that nobody answers, is named by place and scheme alone."""
+    alert = Alert("a", "title", "words", "here", "ls")
+    with caplog.at_level(logging.DEBUG, logger="apprise"):
+        told = deliver(("nonsense://canary-1", "slack://canary-2", "json://127.0.0.1:9/c"), [alert])
+    assert told.dead == ("channel 1 (nonsense)", "channel 2 (slack)", "channel 3 (json)")
+    assert told.unsent == (alert,)
+    assert "canary" not in caplog.text + repr(told)
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("<!channel> @everyone", "(!channel) (at)everyone"),
+        ("a\x1b[2J\u202eb\r\nc", "a [2J b \nc"),
+        ("x" * 5000, "x" * 1500),
+    ],
+)
+def test_names_from_the_wire_call_nobody(words: str, shown: str) -> None:
+    """What the API sent cannot page a room, move a cursor or flood a message."""
+    assert tame(words) == shown
+
+
+def test_metrics_are_written_for_the_collector(watched: Make) -> None:
+    """After a night the file has its counts, ages and skew, each with help and type, 0640."""
+    home = watched()
+    home.night(THIRD, "not-found-404,path=/venues/meridian/*")
+    path = home.keeper.home / "metrics" / "nightbook.prom"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    assert values["nightbook_stale_venues"] == "1"
+    assert values["nightbook_snapshots_accepted"] == "3"
+    assert values["nightbook_gaps"] == "0"
+    [(count,)] = home.keeper.ask("select count(*) from portfolios")
+    assert values['nightbook_records{what="portfolio"}'] == str(count)
+    taken = float(values["nightbook_book_timestamp_seconds"])
+    assert taken == home.keeper.sandbox.clock().timestamp()
+    assert float(values["nightbook_next_night_timestamp_seconds"]) - taken == 24 * 3600
+    for name in values:
+        plain = name.partition("{")[0]
+        assert f"# TYPE {plain} gauge" in lines
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert [one.name for one in path.parent.iterdir()] == ["nightbook.prom"]
+
+
+def test_a_full_disk_costs_no_sign_of_life(
+    watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Metrics that cannot be written are logged; alerts and the sign of life go out."""
+
+    def full(_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    home = watched()
+    home.keeper.sandbox.show()
+    take(home.keeper, THIRD)
+    monkeypatch.setattr("assets.monitoring.metrics.write", full)
+    look(home.keeper.nightbook, home.log.append)
+    assert receiver.fetched == ["/alive"]
+    assert any("No space left" in line for line in home.log)

@@ -1,0 +1,112 @@
+"""Open breaks, and ledgers that could not be used, reach the operator: once for each cause."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from tests.support.ledgers import inbox, reconciled, rows
+from tests.support.operator import Receiver, Watched, ended
+from tests.support.operator_home import SECOND, THIRD
+
+Make = Callable[..., Watched]
+FOURTH, LATER = (THIRD + timedelta(days=n) for n in (1, 8))
+
+
+def test_open_breaks_are_told_once(watched: Make, receiver: Receiver) -> None:
+    """New breaks are one message, the same a night later none; what is a week old is told again."""
+    home = watched()
+    keeper = home.keeper
+    first, second = list(rows(keeper))[3:5]
+
+    def told() -> list[str]:
+        home.look()
+        return [title for title in receiver.titles if "was not read" not in title]
+
+    assert reconciled(keeper) == 0, keeper("reconcile", "status").out
+    assert told() == []
+    assert reconciled(keeper, first) == 3
+    home.look()
+    [(title, words)] = receiver.alerts
+    assert title == "nightbook: 1 break is open"
+    assert f"Book against ledger, {SECOND}:" in words
+    assert "reconcile status" in words
+    assert keeper("status").code == 3
+    assert told() == ["1 break is open"]
+    home.night(THIRD)
+    assert reconciled(keeper, first) == 3
+    assert told() == []
+    home.night(FOURTH)
+    assert reconciled(keeper, first, second) == 3
+    assert told() == ["2 breaks are open"]
+    home.night(LATER)
+    assert reconciled(keeper, first, second) == 3
+    assert told() == [f"1 break is open since {SECOND}", f"1 break is open since {FOURTH}"]
+    assert reconciled(keeper) == 0
+    assert told() == []
+    assert keeper("status").code != 3
+
+
+def test_a_row_that_cannot_be_read_is_told_once(watched: Make, receiver: Receiver) -> None:
+    """Where all else matches, status and alert say why the exit code is not 0."""
+    home = watched()
+    keeper = home.keeper
+    assert reconciled(keeper) == 0
+    with inbox(keeper).open("a", encoding="utf-8") as file:
+        file.write("p;BTC;v;cold;much\n")
+    assert keeper("reconcile", "run").code == 3
+    said = keeper("reconcile", "status")
+    assert said.code == 3
+    assert ", 1 row rejected" in said.out
+    for _ in range(2):
+        home.look()
+    told = [one for one in receiver.alerts if "was not read" not in one[0]]
+    assert [title for title, _ in told] == ["nightbook: a part of the ledger could not be compared"]
+    words = told[0][1]
+    assert "rows that cannot be read: 1;" in words
+    assert keeper("status").code == 3
+
+
+def test_a_file_that_was_not_read_is_told_though_all_matches(
+    watched: Make, receiver: Receiver
+) -> None:
+    """An archive beside the ledger may hold another one: status and an alert say so."""
+    home = watched()
+    keeper = home.keeper
+    inbox(keeper).parent.mkdir(parents=True, exist_ok=True)
+    (inbox(keeper).parent / "custody.zip").write_bytes(b"PK")
+    assert reconciled(keeper) == 3
+    said = keeper("reconcile", "status")
+    assert (said.code, "custody.zip: files with .zip are not read" in said.out) == (3, True)
+    home.look()
+    titles = [title for title, _ in receiver.alerts]
+    assert "nightbook: not everything in the inbox was read" in titles
+
+
+def test_who_has_no_name_signs_by_number(watched: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container whose user has no name, a signature is of that user's number."""
+    keeper = watched().keeper
+    reconciled(keeper, next(iter(rows(keeper))))
+
+    def nobody() -> str:
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    monkeypatch.setattr("os.getuid", lambda: 4711)
+    said = keeper("reconcile", "sign")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith("Signed by user 4711 as preparer at ")
+
+
+def test_a_ledger_that_cannot_be_used_is_told_once(watched: Make, receiver: Receiver) -> None:
+    """A run whose ledger could not be held against the book says so: by itself or by the sensor."""
+    home = watched()
+    keeper = home.keeper
+    inbox(keeper).write_text("no;ledger\n1;2\n", encoding="utf-8")
+    keeper.sandbox.show()
+    assert keeper.run(THIRD).code == 0
+    ended(keeper)
+    [(title, words)] = receiver.alerts
+    assert title == f"nightbook: the book of {THIRD} was not reconciled"
+    assert "ledger.csv" in words
+    assert receiver.fetched == ["/alive"]

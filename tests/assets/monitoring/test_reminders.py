@@ -1,0 +1,217 @@
+"""What waits for somebody is told until it is settled, as loudly as it is bad."""
+
+from collections.abc import Callable
+from datetime import date, timedelta
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.remote_origin import (
+    ManagedGrpcPythonEnvCodeLocationOrigin,
+    RemoteInstigatorOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.scheduler.instigation import (
+    InstigatorState,
+    InstigatorStatus,
+    ScheduleInstigatorData,
+)
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+
+from assets.monitoring.switches import LOCATION, MEANING, SCHEDULE
+from assets.runs.instance import make_instance, opened
+from pipelines.landing import snapshots
+from pipelines.validation import cron
+from tests.support.operator import Receiver, Watched
+from tests.support.operator_home import SECOND, THIRD, Keeper
+from warehouse.storage.layout import Layout
+
+
+def turned(layout: Layout, name: str, status: InstigatorStatus) -> None:
+    """Dagster's record after somebody clicked a switch."""
+    target = LoadableTargetOrigin(module_name=LOCATION)
+    location = ManagedGrpcPythonEnvCodeLocationOrigin(target, LOCATION)
+    origin = RemoteInstigatorOrigin(RemoteRepositoryOrigin(location, "__repository__"), name)
+    kind = InstigatorType.SCHEDULE if name == SCHEDULE else InstigatorType.SENSOR
+    data = ScheduleInstigatorData("15 2 * * *") if name == SCHEDULE else None
+    state = InstigatorState(origin, kind, status, data)
+    make_instance(layout)
+    with opened(layout) as instance:
+        known = instance.get_instigator_state(origin.get_id(), state.selector_id)
+        change = instance.update_instigator_state if known else instance.add_instigator_state
+        change(state)
+
+
+def days_later(keeper: Keeper, days: int, hour: int = 2) -> None:
+    """Let it be so many days after the second night, a quarter past two where it is not said."""
+    keeper.sandbox.clock.night(SECOND + timedelta(days=days), hour)
+
+
+def test_a_schedule_that_is_off_is_told(
+    watched: Callable[..., Watched], receiver: Receiver
+) -> None:
+    """A schedule that somebody turned off: status and doctor complain, an alert goes out daily."""
+    here = watched()
+    keeper, layout = here.keeper, here.keeper.layout
+    days_later(keeper, 0, hour=9)
+    turned(layout, SCHEDULE, InstigatorStatus.STOPPED)
+    said = keeper("status")
+    assert said.code == 1
+    assert "by hand only: the schedule is off" in said.out
+    assert "the schedule is off: " in said.out
+    [line] = [line for line in keeper("doctor").out.splitlines() if " schedule " in line]
+    assert line.startswith("✗")
+    assert f"turned off in Dagster: {SCHEDULE}" in line
+    here.look()
+    here.look()
+    assert receiver.titles == ["the schedule is off"]
+    days_later(keeper, 1)
+    here.look()
+    assert "the schedule is off" in receiver.titles
+    turned(layout, SCHEDULE, InstigatorStatus.RUNNING)
+    assert "is off" not in keeper("status").out
+
+
+@pytest.mark.parametrize("name", [name for name in MEANING if name != SCHEDULE])
+def test_a_sensor_that_is_off_is_told(watched: Callable[..., Watched], name: str) -> None:
+    """Any of the sensors that was turned off is named."""
+    keeper = watched().keeper
+    days_later(keeper, 0, hour=9)
+    turned(keeper.layout, name, InstigatorStatus.STOPPED)
+    assert f"the sensor {name} is off" in keeper("status").out
+
+
+def test_a_record_that_cannot_be_read_is_told(watched: Callable[..., Watched]) -> None:
+    """Where Dagster's record is no database, nobody says that the schedule is on."""
+    keeper = watched().keeper
+    days_later(keeper, 0, hour=9)
+    turned(keeper.layout, SCHEDULE, InstigatorStatus.RUNNING)
+    for path in (keeper.layout.dagster / "schedules").glob("schedules.db*"):
+        path.write_bytes(b"no database at all" * 400)
+    said = keeper("status")
+    assert said.code == 1
+    assert "Dagster's record of this home cannot be read" in said.out
+
+
+def held(here: Watched) -> str:
+    """The third night, held; its snapshot."""
+    assert here.night(THIRD, "portfolios-empty") == snapshots.HELD
+    return snapshots.landed(here.keeper.layout)[-1].snapshot_id
+
+
+def test_a_held_night_is_told_until_it_is_decided(
+    watched: Callable[..., Watched], receiver: Receiver
+) -> None:
+    """Loud once, then in one quiet reminder a day, also a month later; silent once decided."""
+    here = watched()
+    keeper = here.keeper
+    snapshot_id = held(here)
+    assert receiver.titles == [f"the night of {THIRD} is held"]
+    here.look()
+    assert receiver.titles == []
+    for days in (2, 3, 30):
+        days_later(keeper, days)
+        here.look()
+        here.look()
+        reminders = [title for title in receiver.titles if "waits" in title]
+        assert reminders == ["1 thing still waits for you"]
+        said = keeper("status")
+        assert said.code == 3
+        assert f"the night of {THIRD} is held" in said.out
+    assert keeper("reject", snapshot_id).code == 0
+    days_later(keeper, 31)
+    here.look()
+    assert not [title for title in receiver.titles if "waits" in title]
+
+
+def test_a_reminder_says_what_to_type_and_is_quiet(
+    watched: Callable[..., Watched], receiver: Receiver
+) -> None:
+    """A reminder has Apprise's type for information, and the command for each thing that waits."""
+    here = watched()
+    snapshot_id = held(here)
+    days_later(here.keeper, 2)
+    here.look()
+    [words] = [words for title, words in receiver.alerts if "waits" in title]
+    assert f"accept {snapshot_id}" in words
+    kinds = dict(zip((title for title, _ in receiver.alerts), receiver.kinds, strict=True))
+    assert kinds[f"nightbook: the night of {THIRD} is held"] == "warning"
+    assert kinds["nightbook: 1 thing still waits for you"] == "info"
+
+
+def test_a_date_that_was_not_read_is_a_failure_and_stays_in_status(
+    watched: Callable[..., Watched], receiver: Receiver
+) -> None:
+    """Alerts of gaps are loud; status counts them also when they are long past."""
+    here = watched()
+    days_later(here.keeper, 2)
+    here.look()
+    told = dict(zip((title for title, _ in receiver.alerts), receiver.kinds, strict=True))
+    assert told[f"nightbook: {THIRD} was not read"] == "failure"
+    days_later(here.keeper, 40)
+    assert "39 dates not read (ops.gaps)" in here.keeper("status").out
+
+
+def test_a_stale_book_says_so(watched: Callable[..., Watched]) -> None:
+    """`query`, `export` and `report` say of which date the newest book is, and what is missing."""
+    here = watched()
+    keeper = here.keeper
+    days_later(keeper, 0, hour=9)
+    fresh = [keeper("query", "select 1 as n"), keeper("report")]
+    assert [said.err for said in fresh] == ["", ""]
+    held(here)
+    for words in (("query", "select 1 as n"), ("export", "--format", "csv"), ("report",)):
+        said = keeper(*words)
+        assert said.code == 0
+        assert f"The newest book is of {SECOND}: since then the night of {THIRD} waits" in said.err
+    days_later(keeper, 5, hour=9)
+    said = keeper("query", "select 1 as n", "--format", "csv")
+    assert "4 nights (2026-03-06 to 2026-03-09) have no book" in said.err
+    assert said.out == "n\r\n1\r\n"
+    assert "newest book" not in keeper("export", "--as-of", str(SECOND), "--format", "csv").err
+
+
+@pytest.mark.parametrize(
+    ("schedule", "days"),
+    [
+        ("15 2 * * *", [1, 2, 3, 4, 5, 6, 7]),
+        ("15 2,4,6 * * 1-5", [2, 3, 4, 5, 6]),
+        ("0 3 * * sun", [1]),
+        ("0 3 1,3 * *", [1, 3]),
+        ("0 3 3 * mon", [2, 3]),
+        ("0 3 */2 4 *", []),
+    ],
+)
+def test_the_dates_of_a_schedule(schedule: str, days: list[int]) -> None:
+    """On which days of the week after Sunday the 1st of March 2026 a night is due."""
+    week = [date(2026, 3, day) for day in range(1, 8)]
+    assert [day.day for day in week if cron.is_due(schedule, day)] == days
+
+
+def test_a_mistyped_setting_is_named_by_all(watched: Callable[..., Watched]) -> None:
+    """`run` and `doctor` complain of the same at once, a misspelled name with the nearest right."""
+    keeper = watched().keeper
+    wrong = {"NIGHTBOOK_ALERT": "json://x", "NIGHTBOOK_API_KEY": "", "NIGHTBOOK_TIMEZONE": "Mars"}
+    broken = Keeper(keeper.home, keeper.sandbox, {**keeper.more, **wrong})
+    ran, looked = broken("run"), broken("doctor")
+    assert (ran.code, looked.code) == (2, 2)
+    complaints = [line.strip() for line in ran.err.splitlines()[1:-1]]
+    assert complaints == [
+        line.removeprefix("✗ settings").strip()
+        for line in looked.out.splitlines()
+        if line.startswith("✗ settings")
+    ]
+    assert len(complaints) == 3
+    assert complaints[0] == "NIGHTBOOK_ALERT is no setting: do you mean NIGHTBOOK_ALERTS?"
+
+
+def test_dagster_is_not_asked_where_it_never_ran(
+    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Status of a home without a record of Dagster makes none."""
+    keeper = watched().keeper
+    days_later(keeper, 0, hour=9)
+    assert not keeper.layout.dagster.exists()
+    monkeypatch.delattr(dg.DagsterInstance, "from_ref")
+    assert "if the daemon is up" in keeper("status").out
+    assert not keeper.layout.dagster.exists()

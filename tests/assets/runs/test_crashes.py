@@ -1,0 +1,279 @@
+"""Runs that die, and runs that meet: the next night is taken, and no reader is ever wronged."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from assets.publishing import publish
+from assets.runs.instance import PROCESS, close_dead_runs
+from pipelines.flatten.flatten import Part, flatten_portfolios
+from pipelines.landing import snapshots, zone
+from pipelines.landing.lock import WriterBusy, the_puller, the_writer
+from pipelines.landing.zone import Manifest
+from tests.support.operator_home import THIRD, Keeper, amounts_of
+from warehouse.contract.book import BOOK
+from warehouse.progress import Say
+from warehouse.storage.layout import Layout
+
+ROOT = Path(__file__).parents[3]
+FIRST_DAY, SECOND_DAY, THIRD_DAY, NEXT = (THIRD + timedelta(days=n) for n in range(1, 5))
+START = """
+import json, os, signal, sys
+from datetime import datetime
+variables, moment = json.loads(sys.argv[1])
+now = lambda: datetime.fromisoformat(moment)
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+BY_HAND = f"""{START}
+from pipelines import night, settings
+from warehouse.storage.layout import Layout
+from warehouse.progress import Say
+from warehouse.contract.book import BOOK
+chosen = settings.read(variables, api=True)
+manifest = night.take(chosen, now, "0")
+if sys.argv[2] == "flattened":
+    night.stage_portfolios(Layout(chosen.home), manifest)
+    night.stage_venues(Layout(chosen.home), manifest)
+die()
+"""
+WHOLE = f"""{START}
+from assets import publishing
+from assets.cli import main
+from assets.nightbook import Nightbook
+publishing.refresh = die
+main(["run"], Nightbook(lambda: variables, now))
+"""
+
+
+def killed(keeper: Keeper, day: date, script: str, *words: str) -> None:
+    """A night in a process of its own that is killed on its way."""
+    keeper.sandbox.clock.night(day)
+    given = json.dumps([keeper.variables, keeper.sandbox.clock.moment.isoformat()])
+    done = subprocess.run(
+        [sys.executable, "-c", script, given, *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def test_the_night_after_a_crash(copied: Keeper) -> None:
+    """The next run takes its own night, and the landed nights of dead runs are in the book too."""
+    shown = copied.history()
+    killed(copied, FIRST_DAY, WHOLE)
+    killed(copied, SECOND_DAY, BY_HAND, "landed")
+    killed(copied, THIRD_DAY, BY_HAND, "flattened")
+    assert copied.history() == shown
+    said = copied.run(NEXT)
+    assert (said.code, said.err) == (0, "")
+    assert said.out.count("left over from a run that died") == 2
+    for day in (SECOND_DAY, THIRD_DAY, FIRST_DAY, NEXT):
+        rows = copied.ask(
+            "select portfolio_id, asset_id, venue_id, account_name, bucket, state, amount_text "
+            f"from history.balances where snapshot_date = '{day}'"
+        )
+        assert sorted(rows) == amounts_of(day)
+    assert copied.ask("from ops.gaps") == []
+    with dg.DagsterInstance.from_config(str(copied.layout.dagster)) as instance:
+        states = [run.status.value for run in instance.get_runs()]
+    assert states == ["SUCCESS", "FAILURE", "SUCCESS", "SUCCESS", "SUCCESS"]
+
+
+def test_a_left_over_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
+    """A dead run's landed bytes that are damaged are told and stay a gap; tonight is taken."""
+    killed(copied, FIRST_DAY, BY_HAND, "landed")
+    [body] = copied.layout.landing.glob(f"{FIRST_DAY}/*/0001-portfolios.json.zst")
+    body.chmod(0o640)
+    body.write_bytes(b"not what was landed")
+    said = copied.run(SECOND_DAY)
+    assert (said.code, said.err) == (0, "")
+    assert "left over from a run that died, not made" in said.out
+    assert copied.ask("select snapshot_date, reason from ops.gaps") == [(FIRST_DAY, "complete")]
+    assert copied.ask("select distinct snapshot_date from balances") == [(SECOND_DAY,)]
+
+
+def test_a_command_waits_a_little_and_says_for_whom(copied: Keeper) -> None:
+    """While one run writes, a person's command says who does, and changes nothing when it ends."""
+    before = sorted(copied.home.rglob("*"))
+    with the_writer(copied.layout, "publishing 2026-03-05", copied.sandbox.clock()):
+        for words in (
+            ("rebuild",),
+            ("reject", "20260305T021500Z", "--why", "a test"),
+            ("prune", "--keep", "1"),
+        ):
+            said = copied(*words)
+            assert said.code == 1
+            holder = f"publishing 2026-03-05, process {os.getpid()}, since 2026-03-05"
+            assert f"waiting for: {holder}" in said.out + said.err
+            assert holder in said.err
+            assert "This run wrote nothing" in said.err
+    assert sorted(copied.home.rglob("*")) == before
+
+
+def test_a_night_is_read_whatever_else_is_done_in_its_home(copied: Keeper) -> None:
+    """A command that holds the writer's lock costs no night: it is landed, and the next makes it.
+
+    Who gives up says what is landed, and never that nothing was written.
+    """
+    with the_writer(copied.layout, "backing up", copied.sandbox.clock()):
+        said = copied.run(FIRST_DAY)
+    assert said.code == 1
+    assert f"waiting for: backing up, process {os.getpid()}" in said.out
+    assert f"of {FIRST_DAY} is landed, every byte of it" in said.err
+    assert "wrote nothing" not in said.out + said.err
+    assert snapshots.landed(copied.layout)[-1].state == snapshots.COMPLETE
+    assert copied("rebuild").code == 0
+    assert snapshots.landed(copied.layout)[-1].state == snapshots.ACCEPTED
+    rows = copied.ask(
+        "select portfolio_id, asset_id, venue_id, account_name, bucket, state, amount_text "
+        f"from history.balances where snapshot_date = '{FIRST_DAY}'"
+    )
+    assert sorted(rows) == amounts_of(FIRST_DAY)
+
+
+def test_a_run_holds_its_lock_from_its_first_step_that_writes_to_its_end(
+    copied: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two steps nobody else can write: what wants to is told which night is being made."""
+    told: list[str] = []
+
+    def flatten(layout: Layout, manifest: Manifest, say: Say) -> Part:
+        try:
+            with the_writer(layout, "sneaking in", copied.sandbox.clock()):
+                told.append("nobody held it")
+        except WriterBusy as busy:
+            told.append(busy.holder)
+        return flatten_portfolios(layout, manifest, say)
+
+    monkeypatch.setattr("pipelines.flatten.flatten.flatten_portfolios", flatten)
+    assert copied.run(FIRST_DAY).code == 0
+    assert [words.partition(",")[0] for words in told] == [f"flattening {FIRST_DAY}"]
+    with the_writer(copied.layout, "working on", copied.sandbox.clock()):
+        """The run is over, and so is its lock."""
+
+
+def test_a_living_pull_is_not_cleared_away(copied: Keeper) -> None:
+    """What another process is reading stays; what a dead one left half read goes."""
+    layout, now = copied.layout, copied.sandbox.clock()
+    half = layout.landing / str(FIRST_DAY) / ".20260306T021500Z.pulling"
+    half.mkdir(parents=True)
+    with the_puller(layout, f"taking the snapshot of {FIRST_DAY}", now):
+        assert copied("rebuild").code == 0
+        assert half.is_dir()
+    zone.sweep(layout)
+    assert not half.exists()
+
+
+@pytest.mark.parametrize("left", [0, 1, len(BOOK)])
+def test_publishing_alone_can_be_tried_again(copied: Keeper, left: int) -> None:
+    """A run that died while a judged night went to its place is taken up where it stopped.
+
+    `left` tables were still staged. Nothing is flattened again and nothing is judged anew.
+    """
+    layout, before = copied.layout, copied.everything()
+    newest = snapshots.landed(layout)[-1]
+    for table in BOOK[:left]:
+        placed = layout.parquet(table.name, newest.snapshot_date, newest.snapshot_id)
+        placed.rename(layout.staged(table.name, newest.snapshot_id))
+    copied.sandbox.clock.night(newest.snapshot_date, hour=3)
+    outcome = publish.judge_and_publish(copied.nightbook, zone.load(newest.folder))
+    assert outcome.snapshot.state == snapshots.ACCEPTED
+    assert copied.everything().keys() == before.keys()
+    assert copied.history() == {name: before[f"history.{name}"] for name in copied.history()}
+    assert copied("verify").code == 0
+
+
+HOLDING = """
+import sys
+from pathlib import Path
+from assets.runs.instance import alive
+from warehouse.storage.layout import Layout
+from warehouse.progress import Say
+from warehouse.contract.book import BOOK
+with alive(Layout(Path(sys.argv[1]))) as name:
+    print(name, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_only_dead_runs_are_closed(tmp_path: Path) -> None:
+    """A run of the command line is closed once its process was killed; a daemon's before it is up.
+
+    What a killed process leaves, or a tag that is a path to somewhere else, is nobody's life.
+    """
+
+    @dg.job
+    def nothing() -> None:
+        """No steps."""
+
+    layout = Layout(tmp_path)
+    with (
+        dg.DagsterInstance.ephemeral() as instance,
+        subprocess.Popen(
+            [sys.executable, "-c", HOLDING, str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        names = [process.stdout.readline().decode().strip(), "../../../etc/hostname", None]
+        made = [
+            instance.create_run_for_job(
+                nothing,
+                status=dg.DagsterRunStatus.STARTED,
+                tags={PROCESS: name} if name else None,
+            ).run_id
+            for name in names
+        ]
+
+        def closed(*, launched: bool) -> list[int]:
+            dead = close_dead_runs(layout, instance, launched=launched)
+            return sorted(made.index(run.run_id) for run in dead)
+
+        assert closed(launched=False) == [1]
+        process.kill()
+        process.wait()
+        assert closed(launched=False) == [0]
+        assert closed(launched=True) == [2]
+        assert {run.status for run in instance.get_runs()} == {dg.DagsterRunStatus.FAILURE}
+    assert list((tmp_path / "dagster" / "alive").iterdir()) == []
+
+
+def test_a_failed_pull_leaves_a_gap(empty: Callable[..., Keeper]) -> None:
+    """A night that cannot be read ends with 1 and the API's words, and keeps nothing."""
+    keeper = empty()
+    keeper.sandbox.show("access-denied-400,path=/portfolios")
+    said = keeper("run")
+    assert said.code == 1
+    assert "ACCESS_DENIED" in said.err
+    assert "Traceback" not in said.err
+    assert list(keeper.layout.landing.glob("*/*")) == []
+    assert not keeper.layout.database.exists()
+
+
+def test_what_nobody_expected_is_told_with_its_cause(
+    copied: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A defect inside a step is one paragraph with its cause; --debug adds where it happened."""
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr("pipelines.night.stage_venues", broken)
+    monkeypatch.setattr("assets.graph.tables.night.stage_venues", broken)
+    said = copied("--debug", "run", "--date", str(THIRD))
+    assert said.code == 1
+    assert "The step flatten_venues stopped" in said.err
+    assert "ZeroDivisionError: a defect" in said.err
+    assert "test_assets_crashes.py" in said.err

@@ -1,0 +1,140 @@
+"""A real daemon, started as the shipped unit starts it: it ticks, dies, comes back, publishes."""
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.remote_origin import (
+    ManagedGrpcPythonEnvCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+
+from assets.commands.install import UNITS
+from assets.definitions import assemble
+from assets.graph.schedule import LOGGED, NIGHTLY
+from assets.nightbook import Nightbook
+from assets.runs.instance import DIED, make_instance
+from tests.support.operator import DEAD, Receiver
+from tests.support.operator_home import Sandbox, sandbox
+from tests.support.shipped_units import Now, environment, started, until
+from warehouse.storage.layout import Layout
+
+START_UP = timedelta(seconds=15)
+
+
+def runs(home: Path) -> dict[str, dg.DagsterRun]:
+    """The runs of a home, by their status."""
+    with dg.DagsterInstance.from_config(str(home / "dagster")) as instance:
+        return {run.status.value: run for run in instance.get_runs()}
+
+
+def left_by_a_power_cut(layout: Layout, variables: dict[str, str], day: str) -> str:
+    """A run that a daemon started and that died with it, as its record says for ever: going on."""
+    nightbook = Nightbook(lambda: variables)
+    job = assemble(nightbook).resolve_job_def(NIGHTLY)
+    target = LoadableTargetOrigin(
+        executable_path=sys.executable, module_name="assets.definitions", working_directory=None
+    )
+    location = ManagedGrpcPythonEnvCodeLocationOrigin(
+        loadable_target_origin=target, location_name="assets.definitions"
+    )
+    repository = RemoteRepositoryOrigin(location, "__repository__")
+    make_instance(layout)
+    with dg.DagsterInstance.from_config(str(layout.dagster)) as instance:
+        # A daemon was up before: one that never was takes every failure for an old one.
+        ended = [dg.DagsterEventType.RUN_FAILURE, dg.DagsterEventType.RUN_SUCCESS]
+        cursors = {f"EVENT_LOG_CONSUMER_CURSOR-{kind.value}": "0" for kind in ended}
+        instance.daemon_cursor_storage.set_cursor_values(cursors)
+        return instance.create_run_for_job(
+            job,
+            run_config=LOGGED,
+            status=dg.DagsterRunStatus.STARTED,
+            tags={"dagster/partition": day},
+            remote_job_origin=RemoteJobOrigin(repository, NIGHTLY),
+        ).run_id
+
+
+@pytest.mark.torture
+def test_what_a_power_cut_left_is_mended(receiver: Receiver, tmp_path: Path) -> None:
+    """The shipped unit's daemon tells of the dead run, takes the night again, publishes, beats."""
+    home, log = tmp_path / "home", tmp_path / "daemon.log"
+    day = str(datetime.now(UTC).date())
+    with sandbox() as shown:
+        shown.clock = Now()  # type: ignore[assignment] # all that is asked of it is the time
+        shown.show()
+        variables = environment(home, shown.origin, telling(receiver))
+        dead = left_by_a_power_cut(Layout(home), variables, day)
+        _again(home, variables, log, receiver, shown)
+    told_once(receiver, day)
+    assert runs(home)["FAILURE"].run_id == dead
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    ours = [line for line in lines if line.get("run")]
+    assert {"landed", "flattened"} <= {line["event"] for line in ours}
+    assert {line["night"] for line in ours} == {day}
+
+
+def telling(receiver: Receiver) -> dict[str, str]:
+    """Settings that tell the receiver, behind a channel that is dead."""
+    return {
+        "NIGHTBOOK_ALERTS": f"{DEAD},{receiver.channel}",
+        "NIGHTBOOK_HEARTBEAT": f"http://127.0.0.1:{receiver.port}/alive",
+    }
+
+
+def told_once(receiver: Receiver, day: str) -> None:
+    """One message about the death, by the channel that lives, and one sign of life."""
+    assert receiver.fetched == ["/alive"]
+    [(title, words)] = receiver.alerts
+    assert title == f"nightbook: the run of {day} failed"
+    assert DIED in words
+    assert "It is tried again by itself." in words
+    assert "Not reached: channel 1 (json)." in words
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("begun", ["landing/*/.*.pulling", "lake/manifests/[0-9]*.json"])
+def test_a_killed_daemon_comes_back_and_publishes(
+    receiver: Receiver, tmp_path: Path, begun: str
+) -> None:
+    """Killed in mid-run and started again it tells the death, takes the night again, publishes.
+
+    `begun` is what is there at the kill: a night being pulled, or one on its way to its place.
+    """
+    home, log = tmp_path / "home", tmp_path / "daemon.log"
+    home.mkdir()
+    tick = datetime.now(UTC) + START_UP + timedelta(minutes=1)
+    with sandbox() as shown:
+        shown.clock = Now()  # type: ignore[assignment] # all that is asked of it is the time
+        shown.show("drip,path=/portfolios")
+        settings = {"NIGHTBOOK_SCHEDULE": f"{tick.minute} {tick.hour} * * *"}
+        variables = environment(home, shown.origin, settings | telling(receiver))
+        with started(UNITS[0], home, variables, log):
+            until("a night is begun", lambda: bool(list(home.glob(begun))), log)
+            assert "STARTED" in runs(home)
+        _again(home, variables, log, receiver, shown)
+    told_once(receiver, str(tick.date()))
+
+
+def _again(
+    home: Path, variables: dict[str, str], log: Path, receiver: Receiver, shown: Sandbox
+) -> None:
+    shown.show()
+    with started(UNITS[0], home, variables, log):
+        until("the death is told", lambda: bool(receiver.alerts), log)
+        until("the night is taken again", lambda: "SUCCESS" in runs(home), log)
+        until("the sign of life", lambda: bool(receiver.fetched), log)
+        ended = runs(home)
+        assert set(ended) == {"FAILURE", "SUCCESS"}
+        assert ended["SUCCESS"].parent_run_id == ended["FAILURE"].run_id
+        assert Layout(home).database.exists()
+    with dg.DagsterInstance.from_config(str(home / "dagster")) as instance:
+        slots = instance.event_log_storage
+        assert all(
+            not slots.get_concurrency_info(key).active_slot_count
+            for key in slots.get_concurrency_keys()
+        )

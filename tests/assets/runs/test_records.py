@@ -1,0 +1,90 @@
+"""Dagster's record is away: the night is taken and told all the same, and the record follows."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from assets.graph.warehouse import ACCEPTED, WAREHOUSE
+from assets.runs import dead_runs
+from assets.runs.instance import opened
+from tests.support.operator import Receiver, Watched
+from tests.support.operator_home import THIRD, Keeper, amounts_of
+
+AWAY = "Dagster's record cannot be reached"
+NEXT = THIRD + timedelta(days=1)
+Make = Callable[..., Watched]
+
+
+def broken(keeper: Keeper) -> Path:
+    """The file of Dagster's runs, which is no database any more."""
+    runs = keeper.layout.dagster / "history" / "runs.db"
+    runs.parent.mkdir(parents=True, exist_ok=True)
+    runs.write_bytes(b"no database " * 1000)
+    return runs
+
+
+def test_a_night_is_taken_while_dagsters_database_is_away(
+    watched: Make, receiver: Receiver
+) -> None:
+    """The book is whole, an operator hears of it, and the next run gives Dagster its record."""
+    keeper = watched().keeper
+    runs = broken(keeper)
+    said = keeper.run(THIRD)
+    assert (said.code, said.err) == (0, "")
+    assert "the night is taken without it" in said.out
+    rows = keeper.ask(
+        "select portfolio_id, asset_id, venue_id, account_name, bucket, state, amount_text "
+        f"from history.balances where snapshot_date = '{THIRD}'"
+    )
+    assert sorted(rows) == amounts_of(THIRD)
+    assert AWAY in receiver.titles
+    runs.unlink()
+    assert keeper.run(NEXT).code == 0
+    with opened(keeper.layout) as instance:
+        days = instance.get_materialized_partitions(WAREHOUSE)
+        check = dg.AssetCheckKey(WAREHOUSE, ACCEPTED)
+        told = instance.event_log_storage.get_asset_check_execution_history(check, 10)
+    assert days == {str(THIRD), str(NEXT)}
+    assert {one.run_id for one in told} >= {""}  # the one that was given has no run
+    assert not (keeper.home / "unrecorded.json").exists()
+
+
+def test_a_record_that_is_lost_on_the_way_costs_no_night(
+    watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database that goes away between two steps: the night is taken, its lock is not left."""
+    keeper = watched().keeper
+    real = dg.DagsterInstance.handle_new_event
+    lost = type("OperationalError", (Exception,), {"__module__": "sqlalchemy.exc"})
+
+    def handle(instance: dg.DagsterInstance, event: dg.EventLogEntry, **more: Any) -> object:
+        step = event.step_key or ""
+        if not instance.is_ephemeral and step.startswith("flatten"):
+            raise lost("server closed the connection unexpectedly")
+        return real(instance, event, **more)
+
+    monkeypatch.setattr(dg.DagsterInstance, "handle_new_event", handle)
+    said = keeper.run(THIRD)
+    assert (said.code, said.err) == (0, "")
+    assert "the night is taken without it" in said.out
+    assert keeper.ask("select max(snapshot_date) from history.balances") == [(THIRD,)]
+    assert AWAY in receiver.titles
+
+
+def test_a_daemon_that_cannot_reach_its_record_tells(
+    watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, capsys: object
+) -> None:
+    """It starts nothing, ends for its supervisor to try again, and says so to an operator, once."""
+    del capsys
+    keeper = watched().keeper
+    broken(keeper)
+    for name, value in keeper.variables.items():
+        monkeypatch.setenv(name, value)
+    assert dead_runs.main(["true"]) == 1
+    assert AWAY in receiver.titles
+    assert dead_runs.main(["true"]) == 1
+    assert AWAY not in receiver.titles

@@ -1,0 +1,136 @@
+"""A run from the command line, as cron starts one: it tells by itself, and logs JSON lines."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from assets import definitions
+from assets.definitions import assemble
+from assets.graph.schedule import LOGGED, NIGHTLY
+from assets.runs.instance import DIED, PROCESS
+from tests.support.operator import Receiver, Watched, ended
+from tests.support.operator_home import KEY, SECRET, THIRD, Keeper
+
+Make = Callable[..., Watched]
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    """JSON lines, each whole and with what every line has."""
+    found = [json.loads(line) for line in text.splitlines()]
+    assert all({"time", "level", "event", "words"} <= set(one) for one in found)
+    assert all(one["time"].endswith("Z") for one in found)
+    return found
+
+
+def test_a_failed_run_tells_by_itself_once(watched: Make, receiver: Receiver) -> None:
+    """Without a daemon the run itself tells that it failed; a daemon that sees it tells no more."""
+    keeper = watched().keeper
+    keeper.sandbox.show("access-denied-400,path=/portfolios")
+    said = keeper.run(THIRD)
+    [(title, words)] = receiver.alerts
+    assert title == f"nightbook: the run of {THIRD} failed"
+    assert "ACCESS_DENIED" in words
+    assert "ACCESS_DENIED" in said.err
+    *_, last = lines(said.out)
+    assert (last["event"], last["level"]) == ("failed", "error")
+    assert last["words"] == said.err.rstrip("\n")
+    ended(keeper)
+    assert len(receiver.alerts) == 1
+    assert receiver.fetched == []
+
+
+def test_a_held_run_tells_by_itself_once(watched: Make, receiver: Receiver) -> None:
+    """The same of a held night, whose run is no failure beside it."""
+    keeper = watched().keeper
+    keeper.sandbox.show("portfolios-empty")
+    said = keeper.run(THIRD)
+    assert said.code == 3
+    ended(keeper)
+    assert receiver.titles == [f"the night of {THIRD} is held"]
+    *_, last = lines(said.out)
+    assert (last["event"], last["level"]) == ("held", "warning")
+    assert last["snapshot"] == f"{THIRD:%Y%m%d}T021500Z"
+    assert receiver.fetched == []
+
+
+def test_a_good_run_logs_lines_and_is_alive(watched: Make, receiver: Receiver) -> None:
+    """A good run: JSON lines with night, run and snapshot, one sign of life, metrics, no alert."""
+    keeper = watched().keeper
+    keeper.sandbox.show()
+    said = keeper.run(THIRD)
+    assert (said.code, said.err) == (0, "")
+    found = lines(said.out)
+    events = [one["event"] for one in found]
+    assert events[0] == "started"
+    assert events[-2:] == ["accepted", "published"]
+    assert {"landed", "flattened"} <= set(events)
+    assert {one["night"] for one in found} == {str(THIRD)}
+    with dg.DagsterInstance.from_config(str(keeper.layout.dagster)) as instance:
+        assert {one["run"] for one in found} == {instance.get_runs(limit=1)[0].run_id}
+    early = ("started", "pulling", "publishing")  # lines of progress, which a slow night has
+    known = {one["snapshot"] for one in found if one["event"] not in early}
+    assert known == {f"{THIRD:%Y%m%d}T021500Z"}
+    assert (receiver.titles, receiver.fetched) == ([], ["/alive"])
+    assert (keeper.home / "metrics" / "nightbook.prom").is_file()
+    for secret in (KEY, SECRET, "token-5b1d"):
+        assert secret not in said.out
+
+
+def test_the_next_run_tells_of_a_dead_one(
+    watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that was killed is told by the run after it, once; a person at a terminal reads words.
+
+    No daemon is needed for it.
+    """
+    keeper = watched().keeper
+    keeper.layout.dagster.mkdir(exist_ok=True)
+    with dg.DagsterInstance.from_config(str(keeper.layout.dagster)) as instance:
+        job = assemble(keeper.nightbook).resolve_job_def(NIGHTLY)
+        tags = {PROCESS: "gone", "dagster/partition": str(THIRD)}
+        status = dg.DagsterRunStatus.STARTED
+        dead = instance.create_run_for_job(job, status=status, tags=tags)
+    keeper.sandbox.show()
+    assert keeper.run(THIRD).code == 0
+    [(title, words)] = receiver.alerts
+    assert title == f"nightbook: the run of {THIRD} failed"
+    assert DIED in words
+    with dg.DagsterInstance.from_config(str(keeper.layout.dagster)) as instance:
+        run = instance.get_run_by_id(dead.run_id)
+        assert run is not None
+        assert run.status is dg.DagsterRunStatus.FAILURE
+    receiver.alerts.clear()
+    monkeypatch.setattr("assets.console.terminal.is_terminal", lambda: True)
+    monkeypatch.setattr("assets.commands.run.is_terminal", lambda: True)
+    said = keeper.run(THIRD, hour=3)
+    assert (said.code, receiver.titles) == (0, [])
+    assert "{" not in said.out
+    assert f"accepted: snapshot {THIRD:%Y%m%d}T031500Z" in said.out
+
+
+def test_runs_of_the_daemon_log_the_same_lines(
+    watched: Make, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What the schedule starts writes to standard error in the same shape, failures in words."""
+    keeper: Keeper = watched().keeper
+    keeper.sandbox.clock.night(THIRD)
+    keeper.sandbox.show("access-denied-400,path=/portfolios")
+    job = assemble(keeper.nightbook).resolve_job_def(NIGHTLY)
+    with dg.DagsterInstance.ephemeral() as instance:
+        ran = job.execute_in_process(
+            partition_key=str(THIRD), instance=instance, run_config=LOGGED, raise_on_error=False
+        )
+    found = lines(capfd.readouterr().err)
+    assert {one["run"] for one in found} == {ran.run_id}
+    assert {one["night"] for one in found} == {str(THIRD)}
+    [failed] = [one for one in found if one["event"] == "step_failure"]
+    assert (failed["level"], failed["step"]) == ("error", "pull")
+    assert "ACCESS_DENIED" in failed["words"]
+
+
+def test_an_import_assembles_nothing() -> None:
+    """Definitions are assembled by who needs them, once: not by the import of their module."""
+    assert not any(isinstance(one, dg.Definitions) for one in vars(definitions).values())

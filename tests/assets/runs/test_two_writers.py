@@ -1,0 +1,137 @@
+"""Two runs at once, in processes of their own: one works, the other says who does, and no more."""
+
+import asyncio
+import hashlib
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from pipelines.sandbox.server import serve
+from tests.support.operator_home import THIRD, Clock, Keeper, Sandbox, amounts_of
+
+ROOT = Path(__file__).parents[3]
+DAY = THIRD + timedelta(days=1)
+START = """
+import json, sys
+from datetime import date, datetime
+from assets.nightbook import Nightbook
+variables, moment = json.loads(sys.argv[1])
+nightbook = Nightbook(lambda: variables, lambda: datetime.fromisoformat(moment))
+"""
+BY_HAND = f"""{START}
+from assets.cli import main
+sys.exit(main(["run"], nightbook))
+"""
+BY_DAGSTER = f"""{START}
+from assets.runs.night import run_night
+ran = run_night(nightbook, date.fromisoformat(moment[:10]))
+print(*ran.failures, file=sys.stderr)
+sys.exit(0 if ran.success else 1)
+"""
+SCRIPTS = {"command line": BY_HAND, "Dagster": BY_DAGSTER}
+
+
+class Waiting(Sandbox):
+    """A sandbox that lets nobody have an answer until it is told to."""
+
+    def __init__(self) -> None:
+        self.asked, self.goes_on = threading.Event(), threading.Event()
+        super().__init__(Clock())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, answered when the test goes on."""
+        self.asked.set()
+        await asyncio.to_thread(self.goes_on.wait)
+        await super().__call__(scope, receive, send)
+
+
+@pytest.fixture
+def waiting() -> Iterator[Waiting]:
+    """Such a sandbox on a socket, in the night after the three."""
+    shown = Waiting()
+    shown.clock.night(DAY)
+    with serve(shown) as served:
+        shown.origin = served.origin
+        yield shown
+        shown.goes_on.set()
+
+
+def started(keeper: Keeper, script: str) -> "subprocess.Popen[str]":
+    """A run in a process of its own."""
+    given = json.dumps([keeper.variables, keeper.sandbox.clock.moment.isoformat()])
+    return subprocess.Popen(
+        [sys.executable, "-c", script, given],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def tree(home: Path) -> dict[str, str]:
+    """Every file of a home with its digest, but for what Dagster writes of its own runs."""
+    return {
+        str(path.relative_to(home)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(home.rglob("*"))
+        if path.is_file() and path.relative_to(home).parts[0] != "dagster"
+    }
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("command line", "command line"),
+        ("command line", "Dagster"),
+        pytest.param("Dagster", "command line", marks=pytest.mark.torture),
+        pytest.param("Dagster", "Dagster", marks=pytest.mark.torture),
+    ],
+)
+def test_one_works_the_other_says_so(
+    first: str, second: str, copied: Keeper, waiting: Waiting
+) -> None:
+    """While one pulls, the other ends with words that name it, and changes no byte of the home."""
+    keeper = Keeper(copied.home, waiting)
+    with started(keeper, SCRIPTS[first]) as working:
+        assert waiting.asked.wait(60)
+        before = tree(keeper.home)
+        with started(keeper, SCRIPTS[second]) as other:
+            out, err = other.communicate(timeout=60)
+        assert other.returncode == 1
+        assert f"taking the snapshot of {DAY}, process {working.pid}, since {DAY}" in out + err
+        assert "This run wrote nothing" in out + err
+        assert "Traceback" not in err
+        assert working.poll() is None
+        assert tree(keeper.home) == before
+        waiting.goes_on.set()
+        _, err = working.communicate(timeout=120)
+        assert (working.returncode, err.strip()) == (0, "")
+    rows = keeper.ask(
+        "select portfolio_id, asset_id, venue_id, account_name, bucket, state, amount_text "
+        f"from history.balances where snapshot_date = '{DAY}'"
+    )
+    assert sorted(rows) == amounts_of(DAY)
+
+
+@pytest.mark.torture
+def test_two_that_begin_together_make_one_night_between_them(
+    copied: Keeper, waiting: Waiting
+) -> None:
+    """Started in the same instant, exactly one takes the night, whichever it is."""
+    keeper = Keeper(copied.home, waiting)
+    runs = [started(keeper, BY_HAND) for _ in range(2)]
+    assert waiting.asked.wait(60)
+    deadline = time.monotonic() + 60
+    while all(run.poll() is None for run in runs) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    waiting.goes_on.set()
+    ends = {(*run.communicate(timeout=120), run.returncode) for run in runs}
+    assert sorted(code for *_, code in ends) == [0, 1]
+    assert len(list((keeper.layout.landing / str(DAY)).iterdir())) == 1

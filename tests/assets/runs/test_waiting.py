@@ -1,0 +1,23 @@
+"""A night that waits for another command: it is landed, and who gives up tells an operator."""
+
+from collections.abc import Callable
+
+from pipelines.landing import snapshots
+from pipelines.landing.lock import the_writer
+from tests.support.operator import Receiver, Watched
+from tests.support.operator_home import THIRD
+
+
+def test_a_night_that_gives_up_waiting_is_told(
+    watched: Callable[..., Watched], receiver: Receiver
+) -> None:
+    """An alert says who held the home, and that what was read is landed."""
+    keeper = watched().keeper
+    keeper.sandbox.show()
+    with the_writer(keeper.layout, "backing up", keeper.sandbox.clock()):
+        assert keeper.run(THIRD).code == 1
+    words = "\n".join(f"{title}\n{message}" for title, message in receiver.alerts)
+    assert str(THIRD) in words
+    assert "backing up, process" in words
+    assert "is landed, every byte of it" in words
+    assert snapshots.landed(keeper.layout)[-1].snapshot_date == THIRD

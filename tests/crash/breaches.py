@@ -1,0 +1,170 @@
+"""Breaches of the discipline, one by one, that the harness must catch: what proves the prover."""
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from io import BufferedRandom
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from pipelines.lake import lake_manifest
+from pipelines.landing import zone
+from tests.crash.power import Call
+from warehouse.database import publish, versions
+from warehouse.storage import layout, parquet
+from warehouse.storage.layout import Layout
+
+_fsync = os.fsync
+
+
+def _only(kind: Callable[[int], bool]) -> Callable[[int], None]:
+    def sync(descriptor: int) -> None:
+        if kind(os.fstat(descriptor).st_mode):
+            _fsync(descriptor)
+
+    return sync
+
+
+def _no_file_fsync() -> None:
+    _set(os, "fsync", _only(stat.S_ISDIR))
+
+
+def _no_folder_fsync() -> None:
+    _set(os, "fsync", _only(stat.S_ISREG))
+
+
+@contextlib.contextmanager
+def _in_place(path: Path, mode: int = layout.FILE_MODE) -> Iterator[BufferedRandom]:
+    layout.make_directory(path.parent)
+    path.unlink(missing_ok=True)
+    with path.open("x+b") as file:
+        yield file
+        os.fchmod(file.fileno(), mode)
+        file.flush()
+        os.fsync(file.fileno())
+    layout.sync_directory(path.parent)
+
+
+def _no_rename() -> None:
+    for module in (layout, zone, parquet):
+        _set(module, "written_aside", _in_place)
+
+
+def _set(module: Any, name: str, value: object) -> None:
+    setattr(module, name, value)
+
+
+def _manifest_first() -> None:
+    """The lake's manifest stands before the nights' own tables do."""
+    seal = lake_manifest.seal
+
+    def early(home: Layout, manifest: Any, parts: Any) -> None:
+        seal(home, manifest, parts)
+        for name in ("requests", "control_totals"):
+            path = home.parquet(name, manifest.snapshot_date, manifest.snapshot_id)
+            content = path.read_bytes()
+            path.unlink()
+            with layout.written_aside(path) as file:
+                file.write(content)
+
+    _set(lake_manifest, "seal", early)
+    for module in ("lake", "night"):
+        target = getattr(__import__(f"pipelines.{module}"), module)
+        if hasattr(target, "seal"):
+            target.seal = early
+
+
+def _link_first() -> None:
+    """The link points at the new version before that is in its place."""
+    seal = versions.seal
+
+    def early(aside: Path, file: Path, *about: Any) -> None:
+        seal(aside, file, *about)
+        home = Layout(aside.parent.parent.parent)
+        versions.swap(home, aside.name.removeprefix(".tmp-"))
+
+    _set(publish, "seal", early)
+
+
+def _link_removed() -> None:
+    """The link is removed and made again instead of being replaced."""
+
+    def swap(home: Layout, version: str) -> None:
+        link = home.warehouse / "current"
+        link.unlink(missing_ok=True)
+        link.symlink_to(Path("versions") / version)
+        layout.sync_directory(home.warehouse)
+
+    _set(publish, "swap", swap)
+
+
+def _written_in_place() -> None:
+    """The new database is copied over the one that people see."""
+
+    def swap(home: Layout, version: str) -> None:
+        if not home.database.exists():
+            versions.swap(home, version)
+            return
+        new = home.warehouse / "versions" / version
+        for name in (layout.DATABASE, layout.DIGESTS):
+            (home.database.parent / name).chmod(0o640)
+            shutil.copyfile(new / name, home.database.parent / name)
+
+    _set(publish, "swap", swap)
+
+
+def _wal_left() -> None:
+    """What was written last stays in a file beside the database."""
+    seal = versions.seal
+
+    def careless(aside: Path, file: Path, *about: Any) -> None:
+        with duckdb.connect(str(file)) as connection:
+            connection.execute("pragma disable_checkpoint_on_shutdown")
+            connection.execute("create table main.late as select 1 as x")
+        wal = file.with_name(f"{file.name}.wal")
+        hidden = aside.parent / wal.name
+        wal.rename(hidden)
+        seal(aside, file, *about)
+        hidden.rename(wal)
+
+    _set(publish, "seal", careless)
+
+
+BREACHES: dict[str, Callable[[], None]] = {
+    "no file fsync": _no_file_fsync,
+    "no folder fsync": _no_folder_fsync,
+    "no rename": _no_rename,
+    "manifest first": _manifest_first,
+    "link first": _link_first,
+    "link removed": _link_removed,
+    "written in place": _written_in_place,
+    "a .wal left": _wal_left,
+}
+
+
+def _is(kind: str, part: str) -> Callable[[Call], bool]:
+    return lambda call: call.kind == kind and part in call.path
+
+
+# Where each breach is struck: the mode, and the call that is interrupted or after which the power
+# goes; the second number is how many calls later.
+STRIKES: dict[str, tuple[str, Callable[[Call], bool], int]] = {
+    "no file fsync": ("lost", _is("rename", "decision.json"), 1),
+    "no folder fsync": ("first entry lost", _is("rename", ".current"), 1),
+    "no rename": ("torn", _is("write", "decision.json"), 0),
+    "manifest first": ("before", _is("unlink", "lake/requests"), 1),
+    "link first": ("before", _is("rename", ".current"), 1),
+    "link removed": ("before", _is("unlink", "warehouse/current"), 1),
+    "written in place": ("before", _is("write", "versions/20261118"), 1),
+    "a .wal left": ("before", _is("rename", ".current"), 1),
+}
+
+
+def commit(name: str | None) -> None:
+    """Break the discipline in this process, in the way of that name."""
+    if name is not None:
+        BREACHES[name]()

@@ -1,0 +1,189 @@
+"""The harness: a server that forks and kills, what it is asked, and what is counted."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.crash import model, power
+from tests.crash.power import Call
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory: an fsync there costs nothing
+ROOM = 2 << 30
+KILLING = ("before", "torn", "after")
+Case = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Harness:
+    """The server that forks and kills, and the scenarios that were prepared for it."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+    logs: dict[Path, Case] = field(default_factory=dict)
+
+    def ask(self, **request: Any) -> Any:
+        """One request to the server."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        told = json.loads(self.process.stdout.readline())
+        assert "value" in told, told["error"]
+        return told["value"]
+
+    def log(self, scenario: str, breach: str | None = None) -> Path:
+        """The log of an undisturbed run of a scenario, which is then ready to be disturbed."""
+        log = self.folder / f"{scenario}-{breach}.log".replace(" ", "-")
+        if log not in self.logs:
+            about = self._about(scenario) | {"breach": breach, "log": str(log)}
+            done = self.ask(do="prepare", **about)
+            assert done["status"] == 0, done
+            self.logs[log] = done
+        return log
+
+    def _about(self, scenario: str) -> Case:
+        folder, start = self.folder / "case", self.folder / scenario
+        return {"scenario": scenario, "start": str(start), "folder": str(folder)}
+
+    def calls(self, scenario: str, breach: str | None = None) -> list[Call]:
+        """What an undisturbed run of it does to the disk."""
+        return power.calls(self.log(scenario, breach))
+
+    def cuts(self, scenario: str) -> list[Case]:
+        """Every state that a power cut can leave by our models and that no kill leaves."""
+        calls = self.calls(scenario)
+        found = model.distinct(model.cuts(self.folder / scenario / "home", calls))
+        return [{"mode": "power", "variant": list(variant)} for variant in found]
+
+    def case(self, scenario: str, breach: str | None = None, **how: Any) -> Case:
+        """One interruption and what came of it."""
+        if how["mode"] == "power":
+            how["log"] = str(self.log(scenario, breach))
+        else:
+            self.log(scenario)
+        told: Case = self.ask(do="case", **self._about(scenario), breach=breach, **how)
+        return told
+
+    def is_logged_whole(self, scenario: str) -> bool:
+        """Whether the log of a run, done again, makes the very disk that the run made."""
+        log = self.log(scenario)
+        about = self._about(scenario) | {"log": str(log), "length": len(self.calls(scenario))}
+        return bool(self.ask(do="replayed", **about) == self.logs[log]["disk"])
+
+    def peeks(self) -> list[str]:
+        """What somebody who reads a half-made file is caught with."""
+        found: list[str] = self.ask(do="watched", folder=str(self.folder / "peek"))
+        return found
+
+    def read(self, scenario: str) -> Case:
+        """An undisturbed run of it with readers."""
+        self.log(scenario)
+        told: Case = self.ask(do="read", **self._about(scenario))
+        return told
+
+
+@contextmanager
+def started() -> Iterator[Harness]:
+    """A server with the shim preloaded, in memory where there is room; it needs `cc`."""
+    in_memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM
+    with tempfile.TemporaryDirectory(dir=MEMORY if in_memory else None) as place:
+        folder = Path(place)
+        shim = folder / "shim.so"
+        command = ["cc", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", str(shim)]
+        subprocess.run([*command, str(HERE / "shim.c"), "-ldl", "-lpthread"], check=True)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.server"],
+            cwd=ROOT,
+            env=os.environ | {"LD_PRELOAD": str(shim)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with process:
+            yield Harness(process, folder)
+            assert process.stdin is not None
+            process.stdin.close()
+
+
+def kills(calls: list[Call]) -> list[Case]:
+    """Every way to be killed: before each call, in the middle of each write, after the last.
+
+    To be killed after a call is to be killed before the next: nothing changes between them. An
+    fsync changes nothing that a kill could show, so before and after it are the same disk.
+    """
+    found: list[Case] = []
+    synced = False
+    for point, call in enumerate(calls, 1):
+        if not synced:
+            found.append({"mode": "before", "point": point})
+        if call.kind == "write" and len(call.data) > 1:
+            found.append({"mode": "torn", "point": point})
+        synced = call.kind == "sync"
+    return [*found, {"mode": "after", "point": len(calls)}]
+
+
+def failures(calls: list[Call]) -> list[Case]:
+    """No space from each call on that needs some, and an input/output error at each call."""
+    needless = ("sync", "mode", "unlink", "rmdir")
+    return [
+        {"mode": mode, "point": point}
+        for point, call in enumerate(calls, 1)
+        for mode in ("full", "broken")
+        if mode == "broken" or call.kind not in needless
+    ]
+
+
+WAYS: dict[str, Callable[[Harness, str], list[Case]]] = {
+    "killed": lambda harness, scenario: kills(harness.calls(scenario)),
+    "power cut": lambda harness, scenario: harness.cuts(scenario),
+    "failing disk": lambda harness, scenario: failures(harness.calls(scenario)),
+}
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was done to one scenario in one way."""
+
+    found: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+def _too_late(one: Case, result: Case) -> bool:
+    """Whether the run was over first: DuckDB's threads make a few calls more or less."""
+    return bool(result["told"].get("value", one["point"]) < one["point"])
+
+
+def done(harness: Harness, scenario: str, cases: Iterable[Case]) -> Tally:
+    """Run the cases, and tell what went wrong and how many there were."""
+    tally = Tally()
+    for one in cases:
+        result = harness.case(scenario, **one)
+        problems = list(result["problems"])
+        killed = os.WIFSIGNALED(result["status"]) and os.WTERMSIG(result["status"])
+        if one["mode"] in KILLING and killed != signal.SIGKILL and not _too_late(one, result):
+            problems.append(f"it was not killed: {result['told']}")
+        if one["mode"] not in (*KILLING, "power") and killed:
+            problems.append("the run did not end by itself")
+        tally.found += [f"{scenario} {one}: {problem}" for problem in problems]
+        tally.counts.update(
+            {
+                "states": 1,
+                "disks": result["new"],
+                "readers": result["open"],
+                "raised": bool(result["told"].get("error")),
+                "violations": len(problems),
+            }
+        )
+    return tally

@@ -1,0 +1,43 @@
+"""A landed night that one run could not make is made by the next, without a person."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pipelines import night
+from pipelines.flatten.flatten import Part
+from pipelines.landing import snapshots
+from pipelines.landing.zone import Manifest
+from pipelines.maintenance.verify import verify
+from tests.crash import nights
+from tests.crash.scenarios import books
+from warehouse.storage.layout import Layout
+
+
+def test_a_left_over_that_was_told_and_not_made_is_made_later(
+    two_nights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it can be read it becomes its date's book, with its own tables, and is not held."""
+    home, other = tmp_path / "home", tmp_path / "other"
+    shutil.copytree(two_nights, home, symlinks=True)
+    shutil.copytree(two_nights, other, symlinks=True)
+    moments = [nights.at(number) for number in (2, 3, 4)]
+    left = nights.land(Layout(home), nights.Clock(moments[0]), nights.answers(moments[0].date()))
+    stage = night.stage_portfolios
+
+    def unreadable(layout: Layout, manifest: Manifest) -> Part:
+        if manifest.snapshot_id == left.snapshot_id:
+            raise OSError("Input/output error")
+        return stage(layout, manifest)
+
+    with monkeypatch.context() as failing:
+        failing.setattr(night, "stage_portfolios", unreadable)
+        nights.run(home, moments[1])
+    assert snapshots.find(Layout(home), left.snapshot_id).state == snapshots.COMPLETE
+    nights.run(home, moments[2])
+    for moment in moments:
+        nights.run(other, moment)
+    assert snapshots.find(Layout(home), left.snapshot_id).state == snapshots.ACCEPTED
+    assert books(home) == books(other)
+    assert list(verify(Layout(home))) == []

@@ -1,0 +1,118 @@
+"""Laws of whole nights, landed to published, for any document that the specification allows."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from assets.publishing import publish
+from pipelines.landing.snapshots import ACCEPTED
+from tests.crash.nights import Clock, nightbook
+from tests.pipelines.records.test_laws import books, expected
+from tests.support import nights, oracle
+from warehouse.contract.book import BOOK
+from warehouse.storage.layout import Layout
+
+LATER = nights.STARTED + timedelta(days=1)
+Rows = dict[str, list[dict[str, Any]]]
+
+
+@pytest.fixture
+def many(pytestconfig: pytest.Config) -> Callable[[int, int], settings]:
+    """How many examples: the first number always, the second with `--torture`."""
+    whole = bool(pytestconfig.getoption("--torture"))
+    return lambda few, more: settings(
+        max_examples=more if whole else few,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+@contextmanager
+def published(*taken: nights.Book) -> Iterator[Layout]:
+    """A home with these nights, one a day, published."""
+    with tempfile.TemporaryDirectory() as folder:
+        layout = Layout(Path(folder))
+        for days, book in enumerate(taken):
+            nights.take(layout, book, nights.STARTED + timedelta(days=days))
+        publish.refresh(nightbook(layout.home, Clock(LATER)))
+        yield layout
+
+
+def told(layout: Layout, query: str) -> list[dict[str, Any]]:
+    """The rows of a query of the published file, by column."""
+    with duckdb.connect(str(layout.database), read_only=True) as connection:
+        connection.execute("set TimeZone = 'UTC'")
+        found = connection.execute(query)
+        names = [one[0] for one in found.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def everything(layout: Layout) -> dict[str, list[str]]:
+    """Every row of every table, but for what tells when the file was built."""
+    listed = told(
+        layout,
+        "select schema_name || '.' || table_name as name from duckdb_tables() "
+        "where not internal and table_name <> 'build' order by all",
+    )
+    return {
+        one["name"]: [repr(row) for row in told(layout, f"from {one['name']} order by all")]
+        for one in listed
+    }
+
+
+def in_lake(layout: Layout) -> Rows:
+    """The rows of the Parquet files that other engines read."""
+    return {
+        table.name: [
+            row
+            for path in sorted((layout.lake / table.name).rglob("*.parquet"))
+            for row in nights.rows_of(path)
+        ]
+        for table in BOOK
+    }
+
+
+def test_parquet_and_duckdb_return_what_was_written(many: Callable[[int, int], settings]) -> None:
+    """Both hold exactly the rows that an independent reading of the JSON gives, for any night."""
+
+    @many(5, 100)
+    @given(books(strange=True))
+    def law(book: nights.Book) -> None:
+        # A key that sees nothing is held (tests of the guards): here something is seen.
+        assume(expected(book).get("positions") and book.venues)
+        with published(book) as layout:
+            [state] = told(layout, "select state, reason from ops.snapshots")
+            assert state["state"] == ACCEPTED, state
+            oracle.require_equal(in_lake(layout), expected(book))
+            for schema in ("main", "history"):
+                rows = {one.name: told(layout, f"from {schema}.{one.name}") for one in BOOK}
+                oracle.require_equal(rows, expected(book))
+
+    law()
+
+
+def test_a_rebuild_equals_the_run(many: Callable[[int, int], settings]) -> None:
+    """Two nights made again, from the lake or from the landing zone, have the same rows."""
+
+    @many(3, 50)
+    @given(books(strange=True), books(strange=True), st.booleans())
+    def law(first: nights.Book, second: nights.Book, from_landing: bool) -> None:  # noqa: FBT001 - hypothesis gives it
+        with published(first, second) as layout:
+            before = everything(layout)
+            keeper = nightbook(layout.home, Clock(LATER + timedelta(hours=1)))
+            publish.rebuild(keeper, from_landing=from_landing)
+            after = everything(layout)
+            assert after.keys() == before.keys()
+            assert [name for name in before if after[name] != before[name]] == []
+
+    law()

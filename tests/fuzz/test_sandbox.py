@@ -1,0 +1,165 @@
+"""A fuzzer that knows the sandbox's description of itself, over a socket, every request signed."""
+
+import hashlib
+import hmac
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pipelines.sandbox.application import application
+from pipelines.sandbox.authentication import Caller
+from pipelines.sandbox.options import Choices
+from pipelines.sandbox.server import serve, unix_ms
+from pipelines.sandbox.world.world import LivingWorld
+from tests.support import environments
+
+KEY, SECRET = "fuzzing-key", "fuzzing-secret"
+FULL = LivingWorld().at(date(2026, 11, 21))
+# Without the two largest portfolios, so that a great many answers can be read.
+WORLD = replace(FULL, portfolios=FULL.portfolios[2:])
+# A service whose status tells what a missing id is, and who is not known before when it is.
+TELLING = Choices(
+    missing_status=404,
+    checks=("authentication", "timestamp"),
+    missing_timestamp=(401, "AUTHENTICATION_FAILED"),
+)
+# By default an id of nothing is answered with 400 and a bad timestamp before a bad key, which the
+# document allows (4.6, 5.3) and the fuzzer takes for a right request refused.
+WITHOUT = "positive_data_acceptance,ignored_auth"
+
+
+@dataclass(slots=True)
+class Watched:
+    """An application and what passed: signed requests, and answers by their status."""
+
+    app: ASGIApp
+    signed: int = 0
+    statuses: Counter[int] = field(default_factory=Counter)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        self.signed += _is_signed(scope)
+
+        async def seen(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.statuses[message["status"]] += 1
+            await send(message)
+
+        await self.app(scope, receive, seen)
+
+
+def _is_signed(scope: Scope) -> bool:
+    """Whether key and signature are ours; bodies are not looked at: a GET has none (5.2)."""
+    headers = dict(scope["headers"])
+    at = headers.get(b"svc-api-timestamp", b"")
+    text = scope["method"].encode() + scope["raw_path"] + at
+    digest = hmac.new(SECRET.encode(), text, hashlib.sha384).hexdigest()
+    return headers.get(b"svc-api-signature") == digest.encode()
+
+
+@contextmanager
+def sandbox(choices: Choices) -> Iterator[tuple[Watched, str]]:
+    """A sandbox that is watched, and its origin."""
+    watched = Watched(application(WORLD, {KEY: Caller(SECRET)}, unix_ms, choices))
+    with serve(watched) as served:
+        yield watched, served.origin
+
+
+def fuzz(origin: str, folder: Path, examples: int, seed: int, without: str = "") -> str:
+    """What the fuzzer found, in its words; nothing where it found nothing."""
+    command = [
+        *(
+            str(environments.python("fuzz")),
+            "-m",
+            "schemathesis.cli",
+            "run",
+            f"{origin}/openapi.json",
+        ),
+        *("--checks", "all", "--continue-on-failure", "--no-color", "--no-shrink"),
+        *("--max-examples", str(examples), "--seed", str(seed), "--warnings", "off"),
+        *(("--exclude-checks", without) if without else ()),
+    ]
+    ours = {
+        "SCHEMATHESIS_HOOKS": "signing",
+        "PYTHONPATH": str(Path(__file__).parent),
+        "FUZZ_KEY": KEY,
+        "FUZZ_SECRET": SECRET,
+    }
+    ran = subprocess.run(
+        command, cwd=folder, env=os.environ | ours, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode in {0, 1}, ran.stdout + ran.stderr
+    return ran.stdout if ran.returncode else ""
+
+
+@pytest.mark.parametrize("choices", [Choices(), TELLING], ids=["by default", "telling"])
+def test_a_fuzzer_finds_no_violation(
+    choices: Choices,
+    tmp_path: Path,
+    pytestconfig: pytest.Config,
+    record_property: Callable[[str, object], None],
+) -> None:
+    """Whatever is asked, the answer is as the description says and no request fails the server."""
+    wanted, examples = (2500, 400) if pytestconfig.getoption("--torture") else (75, 8)
+    seed = 0
+    with sandbox(choices) as (watched, origin):
+        while watched.signed < wanted:
+            seed += 1
+            without = "" if choices is TELLING else WITHOUT
+            assert fuzz(origin, tmp_path, examples, seed, without) == ""
+    answers = {f"answered {status}": count for status, count in sorted(watched.statuses.items())}
+    record_property("torture", ("fuzzer", {"signed requests": watched.signed, **answers}))
+    assert not [status for status in watched.statuses if status >= 500]
+    assert watched.statuses[200] > wanted / 4
+
+
+class Breaking:
+    """A sandbox one of whose answers is not what its description says."""
+
+    def __init__(self, app: ASGIApp, path: bytes, old: bytes, new: bytes, status: int) -> None:
+        self.app, self.path, self.old, self.new, self.status = app, path, old, new, status
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request; a good answer below the path is changed."""
+
+        async def changed(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 200:
+                names = (b"content-length",)
+                kept = [pair for pair in message["headers"] if pair[0].lower() not in names]
+                message = {**message, "status": self.status, "headers": kept}
+            elif message["type"] == "http.response.body":
+                message = {**message, "body": message["body"].replace(self.old, self.new)}
+            await send(message)
+
+        is_there = scope["raw_path"].startswith(self.path)
+        await self.app(scope, receive, changed if is_there else send)
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "status"),
+    [
+        (b"/edge/v1beta/portfolios", b'"isCustomAsset":false', b'"isCustomAsset":0', 200),
+        (b"/edge/v1beta/portfolios", b'"verified"', b'"approved"', 200),
+        (b"/edge/v1beta/venues", b'"displayName":', b'"display":', 200),
+        (b"/edge/v1beta/venues", b'"meta":', b'"more":1,"meta":', 200),
+        (b"/edge/v1beta/venues", b"", b"", 500),
+        (b"/edge/v1beta/venues", b"", b"", 203),
+    ],
+    ids=["type", "enum", "missing field", "unknown field", "500", "status"],
+)
+@pytest.mark.torture
+def test_the_fuzzer_finds_what_is_wrong(
+    tmp_path: Path, path: bytes, old: bytes, new: bytes, status: int
+) -> None:
+    """Six ways to break the description are each found: the test above could fail."""
+    app = application(WORLD, {KEY: Caller(SECRET)}, unix_ms, TELLING)
+    with serve(Breaking(app, path, old, new, status)) as served:
+        assert fuzz(served.origin, tmp_path, 4, 1) != ""

@@ -1,0 +1,227 @@
+"""The arrows between the rooms, the home of each framework, and the size of things."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("assets", "pipelines", "warehouse")
+# What each room may import of ours; the longest matching name decides.
+ARROWS = {
+    "warehouse": ("warehouse",),
+    "pipelines": (
+        "pipelines",
+        "warehouse.contract",
+        "warehouse.storage",
+        "warehouse.progress",
+    ),
+    "pipelines.edge": ("pipelines.edge",),
+    "pipelines.sandbox": ("pipelines.sandbox",),
+    "assets": ("assets", "pipelines", "warehouse"),
+}
+# Each framework has one home, so that replacing it touches one room.
+HOMES = {
+    "dagster": ("assets",),
+    "httpx": ("pipelines.edge",),
+    "starlette": ("pipelines.sandbox", "assets.runs.web_guard"),
+    "uvicorn": ("pipelines.sandbox", "assets.runs.web"),
+    "duckdb": ("warehouse",),
+    "pandas": ("warehouse",),
+    "xlsxwriter": ("warehouse",),
+    "openpyxl": ("warehouse",),
+    "dotenv": ("pipelines.settings",),
+}
+# Vague names gather things that belong somewhere else.
+VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "base", "core"}
+LONGEST_MODULE = 300
+LONGEST_FUNCTION = 45
+
+
+class Import(NamedTuple):
+    """One import: in which module, on which line, of what, and whether inside a function."""
+
+    module: str
+    line: int
+    name: str
+    is_inside: bool
+
+
+def modules(root: Path) -> Iterator[tuple[str, Path]]:
+    """Every module of the three rooms by its dotted name."""
+    for room in ROOMS:
+        for path in sorted((root / room).rglob("*.py")):
+            parts = path.relative_to(root).with_suffix("").parts
+            yield ".".join(part for part in parts if part != "__init__"), path
+
+
+def imports(root: Path) -> Iterator[Import]:
+    """Every import of the three rooms."""
+    for module, path in modules(root):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        inside = {
+            id(node)
+            for function in ast.walk(tree)
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+            for node in ast.walk(function)
+        }
+        for node in ast.walk(tree):
+            for name in _names(node):
+                yield Import(module, getattr(node, "lineno", 0), name, id(node) in inside)
+
+
+def _names(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        base = "." * node.level + (node.module or "")
+        return [f"{base}.{alias.name}" if node.module in ROOMS else base for alias in node.names]
+    return []
+
+
+def within(name: str, places: tuple[str, ...]) -> bool:
+    """Whether a dotted name is one of some places or inside one."""
+    return any(name == place or name.startswith(f"{place}.") for place in places)
+
+
+def complaints(root: Path) -> list[str]:
+    """Every breach of the house, in words."""
+    found = []
+    for one in imports(root):
+        where = f"{one.module}:{one.line} imports {one.name}"
+        top = one.name.partition(".")[0]
+        if one.name.startswith("."):
+            found.append(f"{where}: write the whole name")
+        if one.is_inside:
+            found.append(f"{where} inside a function: then the room is wrong")
+        if top in ROOMS and not within(one.name, _allowed(one.module)):
+            found.append(f"{where}; it may import only {', '.join(_allowed(one.module))}")
+        if top in HOMES and not within(one.module, HOMES[top]):
+            found.append(f"{where}, at home in {', '.join(HOMES[top])}")
+    return found + _sizes(root)
+
+
+def _allowed(module: str) -> tuple[str, ...]:
+    rooms = [room for room in ARROWS if within(module, (room,))]
+    return ARROWS[max(rooms, key=len)]
+
+
+def _sizes(root: Path) -> list[str]:
+    found = []
+    for module, path in modules(root):
+        text = path.read_text(encoding="utf-8")
+        lines = text.count("\n")
+        if lines > LONGEST_MODULE:
+            found.append(f"{module} has {lines} lines: split it by what a newcomer would look for")
+        if module.rpartition(".")[2] in VAGUE:
+            found.append(f"{module}: name it for what is in it")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                length = _lines(node) - sum(map(_lines, _inner(node)))
+                if length > LONGEST_FUNCTION:
+                    found.append(f"{module}.{node.name} has {length} lines")
+    return found
+
+
+def _lines(node: ast.FunctionDef) -> int:
+    """The lines of a function without its docstring."""
+    words = (ast.get_docstring(node, clean=False) or "").splitlines()
+    return (node.end_lineno or 0) - node.lineno - len(words)
+
+
+def _inner(node: ast.FunctionDef) -> list[ast.FunctionDef]:
+    return [one for one in ast.iter_child_nodes(node) if isinstance(one, ast.FunctionDef)]
+
+
+def test_the_house_stands() -> None:
+    """Imports follow the arrows, frameworks stay at home, nothing is vague or too long."""
+    assert complaints(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    ("room", "line", "words"),
+    [
+        ("warehouse", "from pipelines import landing", "may import only warehouse"),
+        ("pipelines", "import duckdb", "at home in warehouse"),
+        (
+            "pipelines",
+            "from warehouse.database.publish import publish",
+            "may import only pipelines",
+        ),
+        ("pipelines/edge", "from pipelines import settings", "may import only pipelines.edge"),
+        ("pipelines/sandbox", "from pipelines.edge import protocol", "may import only"),
+        ("warehouse", "import dagster", "at home in assets"),
+        ("assets", "def f():\n    import json", "inside a function"),
+        ("assets", "from . import cli", "write the whole name"),
+        ("assets", "x = 1\n" * 300, "has 301 lines"),
+    ],
+)
+def test_a_breach_of_the_house_is_named(tmp_path: Path, room: str, line: str, words: str) -> None:
+    """Each rule fails on a deliberate breach, with the module and what is allowed."""
+    folder = tmp_path / room
+    folder.mkdir(parents=True)
+    (folder / "breach.py").write_text(f"{line}\n", encoding="utf-8")
+    found = complaints(tmp_path)
+    assert len(found) == 1
+    assert words in found[0]
+    assert "breach" in found[0]
+
+
+def test_a_vague_name_is_named(tmp_path: Path) -> None:
+    """A module that could hold anything is refused."""
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "utils.py").write_text("", encoding="utf-8")
+    assert complaints(tmp_path) == ["assets.utils: name it for what is in it"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        (["ruff", "check", "--quiet"], "import os\n"),
+        (["ruff", "format", "--check", "--quiet"], "x = {'a':1}\n"),
+        (["mypy"], '"""M."""\n\n\ndef f(x):  # untyped\n    return x\n'),
+    ],
+)
+def test_a_breach_of_form_or_type_fails(tmp_path: Path, tool: list[str], text: str) -> None:
+    """What `make lint` runs refuses an unused import, a misformatted line, an untyped function."""
+    path = tmp_path / "breach.py"
+    path.write_text(text, encoding="utf-8")
+    command = [str(Path(sys.executable).parent / tool[0]), *tool[1:]]
+    command += ["--config-file" if tool[0] == "mypy" else "--config", str(ROOT / "pyproject.toml")]
+    ran = subprocess.run(
+        [*command, str(path)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert "breach.py" in ran.stdout + ran.stderr or tool[1:2] == ["format"]
+
+
+def test_every_test_says_its_promise() -> None:
+    """Each test has a docstring, which begins with one sentence."""
+    silent = []
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                first = (ast.get_docstring(node) or "").split("\n\n")[0]
+                if not first.endswith((".", "?", "!", ":")):
+                    silent.append(f"{path.name}::{node.name}")
+    assert silent == []
+
+
+def test_nothing_names_a_registry_a_machine_or_a_secret() -> None:
+    """No tracked file names a package registry's host or a folder of the machine it was made on."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    hosts = ["py" + "pi.org", "python" + "hosted.org", "npm" + "js.org", "/wo" + "rk/ma" + "in"]
+    named = [
+        (path, host)
+        for path in filter(None, listed.stdout.split("\0"))
+        if (ROOT / path).is_file()
+        for host in hosts
+        if host in (ROOT / path).read_text(encoding="utf-8", errors="replace")
+    ]
+    assert named == []

@@ -1,0 +1,92 @@
+"""Nothing is declared without being used, and nothing is used without being declared."""
+
+import pytest
+
+from pipelines.flatten.portfolios import PORTFOLIO_TABLES
+from pipelines.flatten.venues import VENUE_TABLES
+from pipelines.records import schema
+from pipelines.records.schema import INSTRUMENT, PORTFOLIO, VENUE, Field, every_field
+from warehouse.contract import ops
+from warehouse.contract.book import BOOK
+from warehouse.contract.model import Column, Table
+from warehouse.contract.reconciliation import RECONCILED
+
+# Fields of the models that are no column of their own, each with the reason.
+WITHOUT_COLUMN = {
+    "Portfolio.resource": "always the same word; another one is drift",
+    "Venue.resource": "always the same word; another one is drift",
+    "Instrument.resource": "always the same word; another one is drift",
+    "Venue.instruments": "compared with the instruments' own lists: ops.listings",
+    "VenueInstrument.id": "compared with the instruments' own lists: ops.listings",
+    "VenueInstrument.type": "the instrument's own record has it",
+    "VenueInstrument.displayName": "the instrument's own record has it",
+    "Instrument.tradingConstraints": "each of its fields is a column",
+    "Balance.trading": "each of its fields is a row of balances",
+    "Balance.margin": "each of its fields is a row of balances",
+    "Balance.staking": "each of its fields is a row of balances",
+    "Balance.custody": "each of its fields is a row of balances",
+}
+FIELDS = [*every_field(PORTFOLIO), *every_field(VENUE), *every_field(INSTRUMENT)]
+COLUMNS = [(table, column) for table in BOOK for column in table.columns]
+# Sources of columns that are no single field.
+COMPUTED = {"snapshot", "Account", "Balance.*", "Balance.*.*"}
+
+
+def unused(fields: list[Field]) -> list[str]:
+    """Fields of the models that reach no column and are not excused."""
+    used = {column.source for _, column in COLUMNS}
+    return [
+        f"{field.source} of pipelines/edge/models.py reaches no table: give it a column in "
+        "warehouse/contract/book.py, or list it in tests/house/test_completeness.py with the reason"
+        for field in fields
+        if field.source not in used | WITHOUT_COLUMN.keys()
+        and field.source.partition(".")[0] not in schema.MONEY
+    ]
+
+
+def test_every_field_of_the_api_reaches_a_column() -> None:
+    """A field of the models is a column, or has a reason not to be."""
+    assert unused(FIELDS) == []
+
+
+def test_a_field_that_reaches_nothing_is_named() -> None:
+    """The message for a new field names both files."""
+    new = schema.Field("accountType", "Account.accountType", schema.Form.TEXT, required=True)
+    assert len(unused([*FIELDS, new])) == 1
+    assert "Account.accountType" in unused([new])[0]
+    assert "warehouse/contract/book.py" in unused([new])[0]
+
+
+@pytest.mark.parametrize(("table", "column"), COLUMNS, ids=lambda one: one.name)
+def test_every_column_has_its_source(table: Table, column: Column) -> None:
+    """A column's source is a field of the models, or known to be computed."""
+    sources = {field.source for field in FIELDS} | COMPUTED
+    assert column.source in sources, f"{table.name}.{column.name} comes from {column.source}"
+
+
+@pytest.mark.parametrize("table", [*BOOK, *ops.OPS, *RECONCILED], ids=lambda table: table.name)
+def test_every_table_says_what_it_is(table: Table) -> None:
+    """Rows, columns and NULLs are explained in sentences, and the key is made of columns."""
+    assert table.meaning.startswith("One row")
+    assert set(table.key) <= set(table.names)
+    assert len(set(table.names)) == len(table.names)
+    for column in table.columns:
+        assert column.meaning.strip().endswith("."), column.name
+        if column.nullable:
+            assert "NULL" in column.meaning or table.schema == "ops", column.name
+        if column.name in table.key and table.schema == "main":
+            assert not column.nullable, column.name
+
+
+def test_every_table_of_the_book_is_filled() -> None:
+    """Each table of the book is made from one of the landed resources, and by no second one."""
+    made = [table.name for table in (*PORTFOLIO_TABLES, *VENUE_TABLES)]
+    assert sorted(made) == sorted(table.name for table in BOOK)
+
+
+def test_an_excuse_is_needed() -> None:
+    """A field that got its column is no longer excused."""
+    known = {field.source for field in FIELDS}
+    used = {column.source for _, column in COLUMNS}
+    assert WITHOUT_COLUMN.keys() <= known
+    assert not WITHOUT_COLUMN.keys() & used

@@ -1,0 +1,258 @@
+"""Every recipe of every page, on a book that is meant to break it: the sums are the exact ones.
+
+Amounts past 1.7e20, where sums of DECIMAL(38,18) wrap in some tools; amounts that this type cannot
+hold at all (NULL with a text); tiny ones beside huge ones; an account that states nothing; and an
+asset of somebody's own with the name of a listed one. Sums are taken by
+`tests.support.books.exact`.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from assets.commands.demo import HELD, OVER_TIME
+from tests.support import environments
+from tests.support.books import Amount, exact, night, published
+from warehouse.dictionary.questions import QUESTIONS
+from warehouse.dictionary.render import examples
+from warehouse.query.read import run, text
+from warehouse.storage.layout import Layout
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+HUGE = "90000000000000000000"
+LAST = [
+    Amount(HUGE, venue="v1"),
+    Amount(HUGE, venue="v2"),
+    Amount(HUGE, portfolio="p2", state="locked"),
+    Amount("0.000000000000000001", portfolio="p2"),
+    Amount("-7.25", asset="ETH"),
+    Amount("5", custom=True),
+]
+NEXT = [
+    *LAST,
+    Amount("1e40", portfolio="p3", venue="v2", account="inexact"),
+    Amount("1e-30", portfolio="p3", account="inexact"),
+    Amount("0.1234567890123456789012345", asset="ETH", venue="v2", bucket="lending", state="due"),
+    Amount("99999999999999999999.999999999999999999", asset="ETH", portfolio="p2", state="locked"),
+    Amount("99999999999999999999.999999999999999999", asset="ETH", portfolio="p3", state="locked"),
+]
+NIGHTS = {"2026-11-19": LAST, "2026-11-20": NEXT}
+SILENT = [{"portfolio_id": "p1", "asset_id": "ETH", "venue_id": "v1", "account_name": "silent"}]
+NUMBER = re.compile(r"(?<![\w.-])-?\d{4,}(?:\.\d+)?(?![\w-])|(?<![\w.-])-?\d+\.\d+(?![\w-])")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose `data` is a home of two hostile nights, as the pages name it."""
+    place = tmp_path_factory.mktemp("recipes")
+    nights = [
+        night(f"{day.replace('-', '')}T021500Z", amounts, {"accounts": SILENT})
+        for day, amounts in NIGHTS.items()
+    ]
+    published(Layout(place / "data"), nights, "a")
+    return place
+
+
+@pytest.fixture(scope="module")
+def database(folder: Path) -> Path:
+    """The published file."""
+    return Layout(folder / "data").database
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced blocks of a language in the README."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+
+
+def sums(amounts: Iterable[Amount], *names: str) -> list[tuple[str, ...]]:
+    """The exact sums of amounts for each value of these fields, in order."""
+    groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for amount in amounts:
+        groups[tuple(str(getattr(amount, name)) for name in names)].append(amount.text)
+    return sorted((*key, exact(texts)) for key, texts in groups.items())
+
+
+def total(day: str, asset: str = "BTC", custom: str = "False") -> str:
+    """The exact total of an asset on a day."""
+    found = {line[:2]: line[2] for line in sums(NIGHTS[day], "asset", "custom")}
+    return found[asset, custom]
+
+
+def _interpreter(block: str) -> str:
+    """Which Python runs a block: of what nightbook does not need, a side environment's."""
+    if "pyspark" in block:
+        if shutil.which("java") is None:
+            pytest.skip("Spark needs Java, and there is none here")
+        return str(environments.python("spark"))
+    return str(environments.python("engines"))
+
+
+def _ran(folder: Path, program: str, more: Mapping[str, str] | None = None) -> str:
+    """What a program prints that runs in the folder; a failure fails the test."""
+    binaries = Path(sys.executable).parent
+    path = f"{binaries}{os.pathsep}{os.environ['PATH']}"
+    (folder / "recipe.py").write_text(program, encoding="utf-8")
+    ran = subprocess.run(
+        [_interpreter(program), "-W", "error::UserWarning", "recipe.py"],
+        cwd=folder,
+        env={**os.environ, "PATH": path, **(more or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+@pytest.mark.parametrize("number", range(len(blocks("python"))))
+def test_every_python_recipe_is_exact(folder: Path, number: int) -> None:
+    """A recipe prints the exact sum of every asset it adds up, and no other amount."""
+    block = blocks("python")[number]
+    days = NIGHTS if "data/lake" in block else {"2026-11-20": NEXT}
+    every = {line[-1] for amounts in days.values() for line in sums(amounts, "asset", "custom")}
+    wanted = {total(day) for day in days} if "asset_id = 'BTC'" in block else every
+    assert set(NUMBER.findall(_ran(folder, block))) == {one for one in wanted if len(one) > 1}
+
+
+BTC = [amount for amount in NEXT if amount.asset == "BTC" and not amount.custom]
+ETH = {day: [amount for amount in NIGHTS[day] if amount.asset == "ETH"] for day in NIGHTS}
+ASSET = "asset_id, is_custom_asset"
+HELD_OF_EACH = (ASSET, "total_text", sums(NEXT, "asset", "custom"))
+BTC_OVER_TIME = [(day, total(day)) for day in NIGHTS]
+QUERIES: Mapping[str, tuple[str, str, Sequence[tuple[str, ...]]]] = {
+    "How much is there of each asset": HELD_OF_EACH,
+    "Where is it": ("venue_id", "total_text", sums(BTC, "venue")),
+    "Whose is it": ("portfolio_id", "total_text", sums(BTC, "portfolio")),
+    "What is locked": (
+        ASSET,
+        "locked",
+        sums([amount for amount in NEXT if amount.state == "locked"], "asset", "custom"),
+    ),
+    "What moved": (ASSET, "delta", sums(NEXT[len(LAST) :], "asset", "custom")),
+    "How much was there of each asset on a day": HELD_OF_EACH,
+    "How much BTC was there": ("snapshot_date", "total", BTC_OVER_TIME),
+    "How did each asset get": (ASSET, "closing_text", HELD_OF_EACH[-1]),
+    HELD: HELD_OF_EACH,
+    OVER_TIME: ("snapshot_date", "btc", BTC_OVER_TIME),
+    "select asset_id, is_custom_asset, total_text, venues from holdings_by_asset": HELD_OF_EACH,
+    "select asset_id, is_custom_asset, opening_text": (ASSET, "closing_text", HELD_OF_EACH[-1]),
+    "select snapshot_date, is_custom_asset, exact_sum(amount_text)": (
+        "snapshot_date",
+        "exact_sum(amount_text)",
+        [(day, exact(amount.text for amount in ETH[day])) for day in NIGHTS],
+    ),
+}
+
+
+def _every_query() -> dict[str, str]:
+    """Each query of the pages and of what the demo prints, by its words."""
+    typed = re.findall(r'nightbook query "([^".]+)"', README)
+    pasted = [one.strip() for block in blocks("sql") for one in block.split(";")]
+    asked = {question.words: question.sql for question in QUESTIONS}
+    return asked | {sql: sql for sql in (HELD, OVER_TIME, *typed, *pasted) if sql}
+
+
+@pytest.mark.parametrize("words", QUERIES)
+def test_every_query_that_adds_up_is_exact(database: Path, words: str) -> None:
+    """A query of a page gives the exact sum of each asset, venue, portfolio or night."""
+    keys, column, wanted = QUERIES[words]
+    [sql] = [sql for name, sql in _every_query().items() if name.startswith(words)]
+    answer = run(database, sql)
+    rows = [dict(zip(answer.columns, map(text, row), strict=True)) for row in answer.rows]
+    found = [
+        (
+            *(
+                row[key].capitalize() if key == "is_custom_asset" else row[key]
+                for key in keys.split(", ")
+            ),
+            row[column],
+        )
+        for row in rows
+    ]
+    assert sorted(line for line in found if line[-1] not in ("0", "")) == sorted(wanted)
+
+
+@pytest.mark.parametrize(("name", "sql"), [*_every_query().items(), *examples()])
+def test_every_query_answers_on_a_hostile_book(database: Path, name: str, sql: str) -> None:
+    """No query of a page raises on amounts that overflow its types."""
+    assert run(database, sql).columns, name
+
+
+def test_no_page_adds_up_numbers() -> None:
+    """What adds up an amount adds up its text: `sum(amount)` leaves out what is NULL."""
+    told = {**_every_query(), **dict(examples())}
+    assert not [sql for sql in told.values() if re.search(r"(?<!_)sum\((?!\w*_text)", sql)]
+
+
+# What the README's table says of each tool: the wrong number, or `raises`.
+CLAIMS = """
+from decimal import Decimal
+import pandas as pd, polars as pl, pyarrow as pa, pyarrow.compute as pc
+
+texts = ["90000000000000000000", "90000000000000000000", "0.000000000000000001"]
+table = pa.table({"k": [1] * 3, "x": pa.array(map(Decimal, texts), pa.decimal128(38, 18))})
+frame, lines = table.to_pandas(types_mapper=pd.ArrowDtype), pl.from_arrow(table)
+x, total = frame["x"], pl.col("x").sum()
+cases = {
+    "pyarrow sum": lambda: pc.sum(table["x"]).as_py(),
+    "pyarrow group_by": lambda: table.group_by("k").aggregate([("x", "sum")])["x_sum"][0].as_py(),
+    "pandas sum": lambda: x.sum(),
+    "pandas groupby": lambda: frame.groupby("k")["x"].sum().iloc[0],
+    "pandas pivot_table": lambda: frame.pivot_table("x", "k", aggfunc="sum").iloc[0, 0],
+    "pandas share": lambda: x / x.sum(),
+    "pandas describe": lambda: x.describe(),
+    "polars group_by": lambda: lines.group_by("k").agg(total)["x"][0],
+    "polars over": lambda: lines.select(total.over("k"))["x"][0],
+    "polars sum": lambda: lines["x"].sum(),
+    "polars lazy": lambda: lines.lazy().group_by("k").agg(total).collect(),
+    "python sum": lambda: sum(map(Decimal, texts)),
+}
+for name, case in cases.items():
+    try:
+        print(name, case(), sep=": ")
+    except Exception as problem:
+        print(name, "raises", sep=": ")
+"""
+WRONG = "-160282366920938463463.374"
+
+
+def test_what_is_said_of_other_tools_is_so(folder: Path) -> None:
+    """Which tool gives a wrong number in silence and which raises is as the README's table says."""
+    said = dict(line.split(": ") for line in _ran(folder, CLAIMS).splitlines())
+    raising = {"pandas share", "pandas describe", "polars sum", "polars lazy"}
+    assert {name for name, words in said.items() if words == "raises"} == raising
+    wrong = {name for name, words in said.items() if words.startswith(WRONG)}
+    assert wrong == said.keys() - raising - {"python sum"}
+    assert said["python sum"] == "180000000000000000000.0000000"
+
+
+FETCH = """
+import duckdb
+
+book = duckdb.connect("data/warehouse/current/nightbook.duckdb", read_only=True)
+timed = "select schema_name, table_name from duckdb_tables() where not internal union all " \
+    "select schema_name, view_name from duckdb_views() where not internal"
+for schema, name in book.sql(timed).fetchall():
+    every = book.sql(f"from {schema}.{name}")
+    every.df(), every.pl(), every.to_arrow_table()
+    try:
+        every.fetchall()
+    except duckdb.Error as problem:
+        assert "pytz" in str(problem), problem
+        print("pytz")
+"""
+
+
+def test_python_needs_what_the_readme_installs(folder: Path, tmp_path: Path) -> None:
+    """With `pytz` beside `duckdb` every table can be fetched; without it, only as data frames."""
+    assert "pip install duckdb pytz" in README
+    assert "pytz" in _ran(folder, FETCH)
+    (tmp_path / "pytz").symlink_to(environments.packages("duckdb14") / "pytz")
+    assert _ran(folder, FETCH, {"PYTHONPATH": str(tmp_path)}) == ""

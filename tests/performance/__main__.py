@@ -1,0 +1,176 @@
+"""`make bench`: our pipeline, its peers and the floor on the same bodies, in turn, sums checked.
+
+    python -m tests.performance [--scale S|M|L|instruments] [--runs N] [--only NAME] [--readme]
+
+Each design is a whole process. NAME is one, or a part (see `parts`): fetch, landing, quiet,
+history. `--readme` puts the tables into README.md; `--scale` can be given more than once.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import duckdb
+
+from tests.performance.bodies import (
+    INSTRUMENTS_EACH,
+    SCALES,
+    VENUES,
+    Truth,
+    write_instruments,
+    write_portfolios,
+)
+from tests.performance.cpu_profile import Spent, spent
+from tests.performance.designs import DESIGNS, FLOOR, HOME, OF_INSTRUMENTS, OURS
+from tests.performance.exactness import verdict
+from tests.performance.machine import machine
+from tests.performance.parts import PARTS, measure
+
+ROOT = Path(__file__).parents[2]
+PEERS = ROOT / ".side" / "peers"
+MARK = ("<!-- bench -->", "<!-- /bench -->")
+LISTED = "instruments"
+# What makes no database, so that there is nothing to check.
+WITHOUT_SUMS = {"floor: parse only", "floor: Parquet only"}
+# By default the designs that need gigabytes, or that cost minutes, stay out of the large scale.
+LARGE = {*OURS, "polars"}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What was measured on one scale: the costs and the verdict of each design."""
+
+    scale: str
+    size: float
+    truth: Truth
+    costs: dict[str, list[Spent]] = field(default_factory=dict)
+    exact: dict[str, str] = field(default_factory=dict)
+
+
+def main() -> None:
+    """Measure and print; the exit code is 1 when a design lost a digit."""
+    parser = argparse.ArgumentParser(prog="python -m tests.performance")
+    scales = (*SCALES, LISTED)
+    parser.add_argument("--scale", choices=scales, action="append")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--only", choices=[*DESIGNS, *PARTS], action="append")
+    parser.add_argument("--readme", action="store_true")
+    arguments = parser.parse_args()
+    parts = [name for name in arguments.only or () if name in PARTS]
+    measure(parts, arguments.runs, readme=arguments.readme)
+    if parts and len(parts) == len(arguments.only):
+        return
+    tables = []
+    for scale in arguments.scale or ["M"]:
+        with tempfile.TemporaryDirectory(prefix="nightbook-bench-") as folder:
+            tables.append(_measure(scale, arguments.only, arguments.runs, Path(folder)))
+    text = "\n".join(_rendered(table) for table in tables)
+    print(f"\n{text}")
+    if arguments.readme:
+        _into_readme(text)
+    exact = [one for table in tables for one in table.exact.values()]
+    sys.exit(any("differ" in one for one in exact))
+
+
+def _measure(scale: str, only: list[str] | None, runs: int, folder: Path) -> Table:
+    print(f"Writing the bodies of scale {scale} ...", flush=True)
+    body = folder / "body"
+    truth = write_instruments(body) if scale == LISTED else write_portfolios(body, SCALES[scale])
+    files = list(body.iterdir()) if body.is_dir() else [body]
+    table = Table(scale, sum(file.stat().st_size for file in files) / 1e6, truth)
+    for run in range(runs):
+        for name in _chosen(scale, only):
+            cost, found = _one(name, body, folder / "run", truth)
+            table.costs.setdefault(name, []).append(cost)
+            table.exact[name] = found
+            print(f"  run {run + 1}: {name:<32} {cost.cpu:7.2f} CPU s  {found}", flush=True)
+    return table
+
+
+def _chosen(scale: str, only: list[str] | None) -> list[str]:
+    known = OF_INSTRUMENTS if scale == LISTED else DESIGNS
+    if only:
+        return [name for name in only if name in known]
+    return [name for name in known if scale != "L" or name in LARGE]
+
+
+def _python(name: str) -> str:
+    if name in HOME:
+        return sys.executable
+    if not (PEERS / "ready").exists():
+        subprocess.run(["make", "-C", str(ROOT), ".side/peers/ready"], check=True)
+    return str(PEERS / "bin" / "python")
+
+
+def _one(name: str, body: Path, folder: Path, truth: Truth) -> tuple[Spent, str]:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    os.environ["PYTHONPATH"] = str(ROOT)
+    os.sync()  # what was written before is not this one's to wait for
+    cost = spent([_python(name), "-m", "tests.performance.designs", name, str(body), str(folder)])
+    cost = replace(cost, cpu=float(_told(cost, "cpu")))  # of the work: imports are left out
+    database = Path(_told(cost, "database"))
+    return cost, "" if name in WITHOUT_SUMS else verdict(database, truth)
+
+
+def _rendered(table: Table) -> str:
+    runs = len(next(iter(table.costs.values())))
+    about = (
+        f"{_what(table)}; {machine()}, DuckDB {duckdb.__version__}; "
+        f"{f'medians of {runs} runs' if runs > 1 else 'one run'}, imports left out."
+    )
+    heads = (
+        "| design | CPU s | wall s | anonymous MB | DuckDB + Parquet, MB "
+        "| CPU, nightbook = 1 | sums |"
+    )
+    lines = [about, "", heads, "|---|---:|---:|---:|---:|---:|---|"]
+    ours = [cost.cpu for cost in table.costs.get("nightbook", [])]
+    base = statistics.median(ours) if ours else float("nan")
+    for name, several in table.costs.items():
+        cpu = statistics.median(cost.cpu for cost in several)
+        wall = statistics.median(float(_told(cost, "wall")) for cost in several)
+        memory = f"{statistics.median(cost.anonymous for cost in several):.0f}"
+        memory = "" if name in FLOOR else memory
+        size = "" if name in WITHOUT_SUMS else _told(several[0], "size")
+        figures = f"{cpu:.1f} | {wall:.1f} | {memory} | {size} | {cpu / base:.1f}"
+        lines.append(f"| {name} | {figures} | {table.exact[name]} |")
+    return "\n".join(lines) + "\n"
+
+
+def _what(table: Table) -> str:
+    if table.scale == LISTED:
+        count = f"{table.truth.rows[LISTED]:,}"
+        bodies = VENUES * 2
+        return f"{count} instruments, {bodies} bodies of {INSTRUMENTS_EACH:,}, {table.size:.0f} MB"
+    rows = table.truth.rows
+    return (
+        f"Scale {table.scale}: {rows['accounts']:,} accounts, {rows['balances']:,} amounts, "
+        f"a body of {table.size:.0f} MB"
+    )
+
+
+def _told(cost: Spent, what: str) -> str:
+    """What a design printed under a name."""
+    lines = (
+        line.removeprefix(f"{what} ")
+        for line in cost.output.splitlines()
+        if line.startswith(f"{what} ")
+    )
+    return next(lines)
+
+
+def _into_readme(text: str) -> None:
+    readme = ROOT / "README.md"
+    before, _, rest = readme.read_text(encoding="utf-8").partition(MARK[0])
+    _, _, after = rest.partition(MARK[1])
+    readme.write_text(f"{before}{MARK[0]}\n{text}{MARK[1]}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""Our own designs, the floor, and the way one design is run as a whole process.
+
+`python -m tests.performance.designs NAME BODY FOLDER` runs one, and prints the database it made and
+the wall and CPU seconds of its work; imports and setting up are left out. What is imported belongs
+to the design: the peers run in an environment without ours, and the other way round.
+"""
+
+import hashlib
+import importlib
+import json
+import mmap
+import os
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from tests.performance.bodies import VENUES
+from tests.performance.listings import LISTINGS
+from tests.performance.peers import PEERS, Work
+
+STAMP = datetime(2026, 11, 20, 2, 15, tzinfo=UTC)
+EMPTY = b'{"data":[],"meta":{}}'
+
+
+def cpu() -> float:
+    """CPU seconds of this process and its children so far."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
+def _venues() -> list[dict[str, Any]]:
+    """Return the venues of the bodies: a night without any is held, and would not be published."""
+    times = dict.fromkeys(("createdAt", "updatedAt"), "2024-01-01T00:00:00Z")
+    return [
+        {
+            "id": f"venue-{number}",
+            "resource": "venue",
+            "type": ["exchange"],
+            "displayName": f"Venue {number}",
+            "tradingStatus": "trading",
+            "instruments": [],
+            **times,
+        }
+        for number in range(VENUES)
+    ]
+
+
+class Landed:
+    """A night of ours whose bodies are landed: what every design of ours begins with."""
+
+    def __init__(self, body: Path, folder: Path) -> None:
+        importlib.import_module("warehouse.query.pandas_blocker").leave_pandas_out()
+        self.night = importlib.import_module("pipelines.night")
+        self.flatten = importlib.import_module("pipelines.flatten.flatten")
+        self.publishing = importlib.import_module("assets.publishing.publish")
+        self.resources = importlib.import_module("assets.nightbook")
+        self.layout = importlib.import_module("warehouse.storage.layout").Layout(folder)
+        self._landing = importlib.import_module("pipelines.landing.zone")
+        self._pulling = self._landing.Pulling(self.layout, STAMP, ZoneInfo("UTC"))
+        self._answers: list[Any] = []
+        listed = sorted(body.iterdir()) if body.is_dir() else []
+        if listed:
+            self._land("list_portfolios", None, EMPTY)
+            self._land("list_venues", None, EMPTY)
+            for file in listed:
+                venue, kind, _ = file.name.split(".")
+                self._land("list_instruments", venue, file.read_bytes(), f"type={kind}")
+        else:
+            with body.open("rb") as one, mmap.mmap(one.fileno(), 0, prot=mmap.PROT_READ) as view:
+                self._land("list_portfolios", None, view)
+            self._land("list_venues", None, json.dumps({"data": _venues(), "meta": {}}).encode())
+        self.manifest = self._pulling.finish(
+            STAMP, tuple(self._answers), origin="", program_version="bench", clock_skew_ms=None
+        )
+        self.folder = self._pulling.folder
+
+    def _land(self, operation: str, venue: str | None, body: Any, query: str = "") -> None:
+        number = len(self._answers) + 1
+        file = self._pulling.land(f"{number:04}", body)
+        digest = hashlib.sha256(body).hexdigest()
+        stamp = STAMP.isoformat()
+        self._answers.append(
+            self._landing.Answer(
+                number,
+                operation,
+                venue,
+                "",
+                query,
+                200,
+                1,
+                stamp,
+                stamp,
+                len(body),
+                digest,
+                file,
+                None,
+            )
+        )
+
+    def staged(self) -> dict[str, Path]:
+        """Flatten into Parquet, without control totals; the files by table."""
+        notes = importlib.import_module("pipelines.records.issues").Notes()
+        _, written = self.flatten.portfolio_tables(self.layout, self.manifest, notes)
+        venues = self.flatten.flatten_venues(self.layout, self.manifest)
+        names = [*written, *venues["tables"]]
+        return {name: self.layout.staged(name, self.manifest.snapshot_id) for name in names}
+
+    def database(self, files: dict[str, Path]) -> Path:
+        """A new warehouse file with these tables in it, without the words about them."""
+        duckdb = importlib.import_module("duckdb")
+        load = importlib.import_module("warehouse.database.load")
+        schema = importlib.import_module("warehouse.database.ddl")
+        path: Path = self.layout.home / "same.duckdb"
+        settings = {
+            "storage_compatibility_version": schema.STORAGE_VERSION,
+            "threads": "2",
+            "memory_limit": "400MB",
+        }
+        with duckdb.connect(str(path), config=settings) as connection:
+            connection.execute("begin")
+            for statement in schema.structure():
+                if not statement.startswith("comment"):
+                    connection.execute(statement)
+            book = load.Book(self.manifest.snapshot_date, self.manifest.snapshot_id, files)
+            load.add_books(connection, [book])
+            connection.execute("commit")
+            connection.execute("checkpoint")
+        return path
+
+
+def ours(body: Path, folder: Path) -> Work:
+    """The same job as the peers: landed bytes to Parquet and DuckDB, with our own functions."""
+    landed = Landed(body, folder)
+    return lambda: landed.database(landed.staged())
+
+
+def whole_night(body: Path, folder: Path) -> Work:
+    """All of nightbook after landing: totals taken twice, guards, seals, views, checks, publish."""
+    landed = Landed(body, folder)
+    variables = {"NIGHTBOOK_HOME": str(folder)}
+    nightbook = landed.resources.Nightbook(lambda: variables, lambda: STAMP)
+
+    def work() -> Path:
+        known = landed.night.Sealed(landed.layout)
+        landed.night.finish(known, landed.folder, STAMP)
+        landed.publishing.refresh(nightbook, known=known)
+        database: Path = landed.layout.database
+        return database
+
+    return work
+
+
+def floor_parse(body: Path, folder: Path) -> Work:
+    """Typed parsing alone, by the quickest parser we have."""
+    msgspec = importlib.import_module("msgspec")
+    models = importlib.import_module("pipelines.edge.models")
+    records: Any = list
+    fields = [("data", records[models.Portfolio]), ("meta", dict)]
+    envelope = msgspec.defstruct("Envelope", fields)
+    decoder = msgspec.json.Decoder(envelope)
+
+    def work() -> Path:
+        decoder.decode(body.read_bytes())
+        return folder
+
+    return work
+
+
+def floor_parquet(body: Path, folder: Path) -> Work:
+    """Our tables, flat already, written as Parquet."""
+    landed = Landed(body, folder)
+    parquet = importlib.import_module("pyarrow.parquet")
+    writer = importlib.import_module("warehouse.storage.parquet")
+    book = importlib.import_module("warehouse.contract.book").BOOK
+    files = landed.staged()
+    rows = {table: parquet.read_table(files[table.name]).to_batches() for table in book}
+
+    def work() -> Path:
+        for table, batches in rows.items():
+            writer.write(table, batches, folder / f"{table.name}.parquet")
+        return folder
+
+    return work
+
+
+def floor_load(body: Path, folder: Path) -> Work:
+    """Our Parquet files into a new DuckDB file, and nothing else."""
+    landed = Landed(body, folder)
+    files = landed.staged()
+    return lambda: landed.database(files)
+
+
+OURS: dict[str, Callable[[Path, Path], Work]] = {
+    "nightbook": ours,
+    "nightbook, the whole night": whole_night,
+}
+FLOOR: dict[str, Callable[[Path, Path], Work]] = {
+    "floor: parse only": floor_parse,
+    "floor: Parquet only": floor_parquet,
+    "floor: DuckDB load only": floor_load,
+}
+DESIGNS = OURS | PEERS | FLOOR
+# Those that need our own environment; and of instruments those that have a design.
+HOME = {*OURS, *FLOOR}
+OF_INSTRUMENTS = {"nightbook": ours, **LISTINGS}
+
+
+def size(database: Path, folder: Path) -> str:
+    """Megabytes of the database and of the Parquet files that a design leaves to be read."""
+    files = ([database] if database.is_file() else [], folder.rglob("*.parquet"))
+    return " + ".join(f"{sum(one.stat().st_size for one in some) / 1e6:.0f}" for some in files)
+
+
+def main(name: str, body: str, folder: str) -> None:
+    """Run one design and print what it cost."""
+    designs = OF_INSTRUMENTS if Path(body).is_dir() else DESIGNS
+    work = designs[name](Path(body), Path(folder))
+    start, begun = cpu(), time.monotonic()
+    database = work()
+    print(f"wall {time.monotonic() - begun:.3f}")
+    print(f"cpu {cpu() - start:.3f}")
+    print(f"database {database}")
+    print(f"size {size(database, Path(folder))}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,64 @@
+"""Whether a database holds what the body held: rows of every table, and sums to the last digit."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+
+from tests.performance.bodies import Truth
+from tests.performance.peers import DLT_TABLES
+
+
+def verdict(database: Path, truth: Truth) -> str:
+    """`exact`, `exact, as text only`, or what is wrong."""
+    with duckdb.connect(str(database), read_only=True) as connection:
+        names = _names(connection)
+        tables = {name: name for name in truth.rows}
+        if "history.balances" in names:
+            connection.execute("set schema = 'history'")
+        if "main.portfolios__positions" in names:
+            tables = DLT_TABLES
+        wrong = [
+            name
+            for name, count in truth.rows.items()
+            if connection.execute(f"select count(*) from {tables[name]}").fetchone() != (count,)
+        ]
+        if wrong:
+            return f"rows differ in {', '.join(wrong)}"
+        listed = "instruments" in truth.rows
+        return _instruments(connection, truth) if listed else _balances(connection, truth, tables)
+
+
+def _names(connection: duckdb.DuckDBPyConnection) -> set[str]:
+    query = "select table_schema || '.' || table_name from information_schema.tables"
+    return {row[0] for row in connection.execute(query).fetchall()}
+
+
+def _columns(connection: duckdb.DuckDBPyConnection, source: str) -> set[str]:
+    return {row[0] for row in connection.execute(f"describe select * from {source}").fetchall()}
+
+
+def _balances(connection: duckdb.DuckDBPyConnection, truth: Truth, tables: dict[str, str]) -> str:
+    source = tables["balances"]
+    typed = "amount" in _columns(connection, source)
+    # Of these bodies every amount fits the type, so this cast is exact and its sums are, too.
+    cast = "cast(amount_text as decimal(38,18))"
+    query = f"select asset_id || ' ' || bucket, sum({cast}) from {source} group by all"
+    found: dict[str, Decimal] = dict(connection.execute(query).fetchall())
+    wrong = sum(found.get(key) != total for key, total in truth.sums.items())
+    if typed:
+        query = f"select count(*) from {source} where amount is distinct from {cast}"
+        wrong += (connection.execute(query).fetchone() or (1,))[0]
+    if wrong or len(found) != len(truth.sums):
+        return f"{wrong} sums or amounts differ"
+    return "exact" if typed else "exact, as text only"
+
+
+def _instruments(connection: duckdb.DuckDBPyConnection, truth: Truth) -> str:
+    sums = ", ".join(f"sum(cast({name} as decimal(38,18)))" for name in truth.sums)
+    found = connection.execute(f"select {sums}, typeof(any_value(min_tick)) from instruments")
+    *totals, kind = found.fetchone() or ()
+    wrong = sum(one != total for one, total in zip(totals, truth.sums.values(), strict=True))
+    if wrong:
+        return f"{wrong} sums differ"
+    return "exact" if str(kind).startswith("DECIMAL") else "exact, as text only"

@@ -1,0 +1,193 @@
+"""Books and ledgers of a million keys, made column by column, and what was planted in them.
+
+    python -m tests.performance.million_keys book|ledger HOME COUNT, reconcile HOME, export HOME
+    FORMAT
+
+Each is a process of its own, so that what it costs can be measured: `facts` reads what it prints.
+"""
+
+import csv
+import json
+import resource
+import subprocess
+import sys
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tests.support.books import BUILT_AT, exact, night, row, written
+from warehouse.contract.book import BOOK
+from warehouse.contract.model import Table
+from warehouse.contract.ops import CONTROL_TOTALS
+from warehouse.database.publish import publish
+from warehouse.export.export import export
+from warehouse.reconcile import service
+from warehouse.storage.layout import Layout
+from warehouse.storage.parquet import TYPES, conform, rows_batch, write
+
+DAY = date(2026, 11, 20)
+NOW = datetime(2026, 11, 21, 8, tzinfo=UTC)
+SNAPSHOT = f"{DAY:%Y%m%d}T021500Z"
+PORTFOLIOS, ASSETS, VENUES = 50, 300, 20
+EVERY = 1000  # of so many keys one differs by 1e-18, and one stands on one side alone
+DIFFERS, BOOK_ALONE, LEDGER_ALONE = 3, 7, 1007
+
+
+def key(number: int) -> tuple[str, str, str, str]:
+    """Portfolio, asset, venue and account of a number."""
+    return (
+        f"p{number % PORTFOLIOS}",
+        f"A{number % ASSETS}",
+        f"v{number % VENUES}",
+        f"account-{number}",
+    )
+
+
+def amount(number: int, last: int = 1) -> str:
+    """Up to 24 digits, of which 18 are decimals."""
+    return f"{number}.{number:017}{last}"
+
+
+def write_book(home: Path, count: int) -> None:
+    """Publish a book of so many accounts, each with one amount."""
+    layout = Layout(home)
+    portfolios, assets, venues, accounts = map(list, zip(*map(key, range(count)), strict=True))
+    names = {"portfolio_id": portfolios, "asset_id": assets}
+    pairs = sorted(set(zip(portfolios, assets, strict=True)))
+    places = names | {"venue_id": venues, "account_name": accounts}
+    texts = list(map(amount, range(count)))
+    kinds = {"bucket": ["trading"] * count, "state": ["free"] * count}
+    amounts = {"amount_text": texts, "amount": pa.array(texts).cast(pa.decimal128(38, 18))}
+    given: dict[str, dict[str, Any]] = {
+        "accounts": places | {"balance_count": [1] * count},
+        "balances": places | kinds | amounts,
+        "positions": {"portfolio_id": [one[0] for one in pairs]}
+        | {"asset_id": [one[1] for one in pairs]},
+        "portfolios": {"portfolio_id": [f"p{number}" for number in range(PORTFOLIOS)]}
+        | {"name": [f"Portfolio {number}" for number in range(PORTFOLIOS)]},
+        "venues": {"venue_id": [f"v{number}" for number in range(VENUES)]}
+        | {"display_name": [f"Venue {number}" for number in range(VENUES)]}
+        | {"trading_status": ["trading"] * VENUES},
+    }
+    contents = written(layout, [night(SNAPSHOT, [])])
+    sizes = {table.name: 0 for table in BOOK}
+    for table in BOOK:
+        if table.name in given:
+            sizes[table.name] = len(next(iter(given[table.name].values())))
+            batch = _batch(table, given[table.name], sizes[table.name])
+            write(table, [batch], layout.parquet(table.name, DAY, SNAPSHOT))
+    counted = rows_batch(CONTROL_TOTALS, _totals(sizes, assets, texts))
+    write(CONTROL_TOTALS, [counted], layout.parquet(CONTROL_TOTALS.name, DAY, SNAPSHOT))
+    publish(layout, contents, version="v1", built_at=BUILT_AT, program_version="0.0.0")
+
+
+def _batch(table: Table, given: dict[str, Any], count: int) -> pa.RecordBatch:
+    plain = row(table, DAY)
+    columns = {
+        column.name: pa.array(
+            given.get(column.name, [plain[column.name]] * count), TYPES[column.kind]
+        )
+        for column in table.columns
+    }
+    return conform(table, columns, count)
+
+
+def _totals(sizes: dict[str, int], assets: list[str], texts: list[str]) -> list[dict[str, Any]]:
+    held: dict[str, list[str]] = {}
+    for asset, text in zip(assets, texts, strict=True):
+        held.setdefault(asset, []).append(text)
+    lines: list[dict[str, Any]] = [
+        {"table_name": name, "measure": "rows", "in_json": str(size)}
+        for name, size in sizes.items()
+    ]
+    lines += [
+        {"table_name": "balances", "measure": "sum", "asset_id": asset, "bucket": "trading"}
+        | {"in_json": exact(of)}
+        for asset, of in held.items()
+    ]
+    return [
+        row(CONTROL_TOTALS, DAY, snapshot_id=SNAPSHOT, **line, in_lake=line["in_json"])
+        for line in lines
+    ]
+
+
+def write_ledger(home: Path, count: int) -> None:
+    """A ledger of the same keys as CSV, with differences and one-sided keys planted."""
+    path = home / "reconcile" / "inbox" / "ledger.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        out = csv.writer(file, delimiter=";")
+        out.writerow(["portfolio", "asset", "venue", "account", "amount"])
+        for number in range(count):
+            if number % (2 * EVERY) == BOOK_ALONE:
+                continue
+            names = key(number)
+            if number % (2 * EVERY) == LEDGER_ALONE:
+                names = (*names[:3], f"ledger-alone-{number}-zz")
+            last = 2 if number % EVERY == DIFFERS else 1
+            out.writerow([*names, amount(number, last)])
+
+
+def reconcile(home: Path) -> dict[str, Any]:
+    """Run the reconciliation as the command does, and say what it found."""
+    folder = home / "reconcile"
+    ran = service.run(
+        Layout(home).database, folder, program_version="0.0.0", now=NOW, pause=lambda: None
+    )
+    found = service.status(folder).breaks
+    return {
+        "counts": ran.counts,
+        "files": [str(file) for file in ran.files],
+        "differences": sorted(
+            {one["difference"].lstrip("-") for one in found if one["result"] == "Amount differs"}
+        ),
+        "accounts": sorted(one["names"]["account"] for one in found),
+    }
+
+
+def exported(home: Path, *formats: str) -> dict[str, Any]:
+    """Write the positions in these formats."""
+    layout = Layout(home)
+    done = export(
+        layout.database, layout.exports, as_of=None, formats=formats, program_version="0.0.0"
+    )
+    return {"rows": done.rows, "files": [str(file) for file in done.files]} | {
+        "notices": done.notices
+    }
+
+
+def facts(*command: str) -> dict[str, Any]:
+    """Run one of the commands as a process of its own; what it says and what it cost."""
+    given = [sys.executable, "-m", "tests.performance.million_keys", *command]
+    done = subprocess.run(given, check=True, capture_output=True, text=True)
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def peak() -> float:
+    """The most memory of this program in MB; getrusage tells that of whoever started it as well."""
+    words = Path("/proc/self/status").read_text(encoding="ascii").split()
+    return int(words[words.index("VmHWM:") + 1]) / 1024
+
+
+def main(what: str, home: str, *more: str) -> None:
+    """Do one thing; print its facts as one line of JSON with CPU seconds and the peak in MB."""
+    place = Path(home)
+    told: dict[str, Any] = {}
+    if what == "book":
+        write_book(place, int(more[0]))
+    elif what == "ledger":
+        write_ledger(place, int(more[0]))
+    elif what == "reconcile":
+        told = reconcile(place)
+    else:
+        told = exported(place, *more)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    told |= {"cpu": used.ru_utime + used.ru_stime, "megabytes": peak()}
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

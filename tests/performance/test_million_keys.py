@@ -1,0 +1,80 @@
+"""Finance at size: a million keys on both sides, and positions by the hundred thousand."""
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.performance.million_keys import BOOK_ALONE, DIFFERS, EVERY, LEDGER_ALONE, facts, key
+
+Sized = Callable[[int, int], int]
+MILLION = 1_000_000
+
+
+def test_every_planted_difference_is_found_and_nothing_else(tmp_path: Path, sized: Sized) -> None:
+    """In a million keys 1,000 differences of 1e-18 and 1,000 one-sided ones, in little memory."""
+    count = sized(20_000, MILLION)
+    facts("book", str(tmp_path), str(count))
+    facts("ledger", str(tmp_path), str(count))
+    found = facts("reconcile", str(tmp_path))
+    print({name: found[name] for name in ("counts", "cpu", "megabytes")})
+    pairs = 2 * EVERY
+    planted = {key(n)[3] for n in range(DIFFERS, count, EVERY)}
+    alone = {key(n)[3] for n in range(BOOK_ALONE, count, pairs)}
+    alone |= {key(n)[3] for n in range(LEDGER_ALONE, count, pairs)}
+    alone |= {f"ledger-alone-{n}-zz" for n in range(LEDGER_ALONE, count, pairs)}
+    assert set(found["accounts"]) == planted | alone
+    assert len(found["accounts"]) == len(planted | alone)
+    assert found["differences"] == ["0.000000000000000001"]
+    counts = {name: number for name, number in found["counts"].items() if number}
+    assert counts == {
+        "Not in ledger": count // EVERY,
+        "Not in snapshot": count // pairs,
+        "Matched": count - 2 * (count // EVERY),
+        "Amount differs": count // EVERY,
+    }
+    if count == MILLION:
+        assert found["cpu"] < 12
+        assert found["megabytes"] < 1536
+
+
+@pytest.mark.parametrize("what", ["xlsx", "csv"])
+def test_positions_of_a_large_book_are_written_whole(
+    tmp_path: Path, sized: Sized, what: str
+) -> None:
+    """A hundred thousand accounts within 12 CPU seconds and little memory, each row in the file."""
+    count = sized(10_000, 100_000)
+    facts("book", str(tmp_path), str(count))
+    found = facts("export", str(tmp_path), what)
+    print({name: found[name] for name in ("rows", "cpu", "megabytes")})
+    assert found["rows"]["Accounts"] == count
+    assert rows_in(found["files"]) == count
+    assert found["cpu"] < 12
+    assert found["megabytes"] < 250
+
+
+@pytest.mark.torture
+def test_a_million_positions_are_split_and_complete(tmp_path: Path) -> None:
+    """More rows than a sheet holds go on over further sheets; the reader is told."""
+    count = 1_100_000
+    facts("book", str(tmp_path), str(count))
+    found = facts("export", str(tmp_path), "xlsx")
+    print({name: found[name] for name in ("rows", "cpu", "megabytes", "notices")})
+    assert found["rows"]["Accounts"] == rows_in(found["files"]) == count
+    assert any("goes on over 2 sheets" in notice for notice in found["notices"])
+
+
+def rows_in(files: list[str]) -> int:
+    """How many rows of accounts the files hold, header aside."""
+    first = Path(files[0])
+    if first.suffix == ".csv":
+        return first.read_bytes().count(b"\r\n") - 1
+    rows = 0
+    with zipfile.ZipFile(first) as book:
+        names = book.read("xl/workbook.xml").decode().split("<sheet ")[1:]
+        for number, about in enumerate(names, 1):
+            if 'name="Accounts' in about:
+                sheet = book.read(f"xl/worksheets/sheet{number}.xml")
+                rows += sheet.count(b"<row r=") - 1
+    return rows

@@ -1,0 +1,88 @@
+"""The benchmark's own parts: small runs of them, so that they measure what they say."""
+
+import random
+import shutil
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.edge.response.envelope import read_envelope, split
+from tests.performance import fetching
+from tests.performance.cpu_profile import Failed, spent
+from tests.performance.parts import placed
+from tests.performance.past import Past, drifted
+
+
+def test_a_part_takes_its_place_and_no_other() -> None:
+    """A table comes between its own marks, as often as it is measured; without marks it is told."""
+    readme = "a\n<!-- bench:x -->\nold\n<!-- /bench:x -->\nb <!-- bench:y --><!-- /bench:y -->\n"
+    once = placed(readme, "x", "new\n")
+    assert once == readme.replace("old", "new")
+    assert placed(once, "x", "new\n") == once
+    with pytest.raises(ValueError, match="bench:z"):
+        placed(readme, "z", "new\n")
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.decimals(0, 10**9, places=6).map(lambda value: format(value, "f")), st.integers(0, 99))
+def test_amounts_drift_but_keep_their_size(text: str, seed: int) -> None:
+    """A changed amount has the digits it had, the first and the point where they were."""
+    changed = drifted(random.Random(seed), text)  # noqa: S311 - repeatable, guards nothing
+    assert sorted(changed) == sorted(text)
+    assert (changed[0], changed.find(".")) == (text[0], text.find("."))
+    assert Decimal(changed) >= 0
+
+
+def test_the_past_is_the_same_for_a_seed() -> None:
+    """Two books of one seed hold the same amounts every night, other ones than the night before."""
+    one, other = Past(500), Past(500)
+    nights = [[past.night(n)["balances"]["amount_text"] for n in range(3)] for past in (one, other)]
+    assert nights[0] == nights[1]
+    assert nights[0][0] != nights[0][1]
+
+
+def test_a_process_is_measured_with_its_children() -> None:
+    """CPU of a child that was waited for counts; one that fails is told with its words."""
+    burn = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+    command = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}]); print(7)"
+    cost = spent([sys.executable, "-c", command])
+    assert cost.cpu >= 0.3
+    assert cost.output == "7\n"
+    assert cost.anonymous > 1
+    with pytest.raises(Failed, match="no good"):
+        spent([sys.executable, "-c", "import sys; sys.exit('no good')"])
+
+
+def test_requests_are_counted_and_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client reads every list from the slow server, and the lines say how long it took."""
+    for name, value in (("CALLS", 6), ("AT_ONCE", 3), ("LATENCY", 0.01), ("INSTRUMENTS", 5)):
+        monkeypatch.setattr(fetching, name, value)
+    with fetching.server("0.01", "5") as origin:
+        fetching.fetch(origin)
+    with fetching.server("0.01", "4") as origin, pytest.raises(AssertionError, match="4"):
+        fetching.fetch(origin)
+
+
+@pytest.mark.skipif(
+    not (shutil.which("curl") and shutil.which("zstd")), reason="curl or zstd is not here"
+)
+def test_a_body_lands_as_it_was_sent() -> None:
+    """What is landed, unpacked by zstd itself, has the SHA-256 of what was sent, frame by frame."""
+    lines = fetching.bodies(1, megabytes=9)
+    names = [fetching.CURL, fetching.UNPROVED, fetching.PROVED]
+    assert all(
+        line.startswith(f"| {name} | ") for line, name in zip(lines[-3:], names, strict=True)
+    )
+
+
+def test_a_large_body_is_one_document(tmp_path: Path) -> None:
+    """Portfolios under ids that do not repeat, in the envelope, of the size asked for."""
+    body = tmp_path / "body.json"
+    fetching.large_body(body, 6_000_000)
+    raws = split(read_envelope(body.read_bytes(), single=False))
+    assert 6_000_000 <= body.stat().st_size < 12_000_000
+    assert len({bytes(raw)[:50] for raw in raws}) == len(raws)

@@ -1,0 +1,213 @@
+"""What a night costs, counted and not timed: calls, objects, statements, bytes read.
+
+Noise cannot fail these tests, and a step that is quadratic, or that makes a Python object for each
+row, cannot pass them: each law is shown to catch a breach of it.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.flatten import balances
+from pipelines.records import split
+from tests.performance.bodies import Scale, write_portfolios
+from tests.performance.designs import Landed, whole_night
+from warehouse.contract.book import VENUE_TYPES
+from warehouse.storage import parquet
+from warehouse.storage.parquet import Writer, conform
+
+FEW, MORE, MOST = (Scale(name, many, 4, 2) for name, many in (("8", 8), ("16", 16), ("32", 32)))
+NARROW, WIDE = Scale("narrow", 4, 50, 1), Scale("wide", 4, 50, 16)
+BLOCK = 256 * 1024  # what DuckDB reads and writes at a time
+Work = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What something took: calls of functions, most Python objects at once, bytes read."""
+
+    calls: int
+    objects: int
+    bytes_read: int
+
+
+def counted(work: Work, *, objects: bool = False) -> Counted:
+    """Do it under the eyes of the interpreter; objects are counted, which is slow, if asked."""
+    calls = most = 0
+
+    def see(_frame: Any, event: str, _function: Any) -> None:
+        nonlocal calls, most
+        if objects:
+            most = max(most, sys.getallocatedblocks())
+        calls += event in ("call", "c_call")
+
+    first, read = sys.getallocatedblocks(), _bytes_read()
+    sys.setprofile(see)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return Counted(calls, most - first, _bytes_read() - read)
+
+
+def _bytes_read() -> int:
+    """Bytes that this process asked the system for, from the page cache too."""
+    return int(Path("/proc/self/io").read_text(encoding="ascii").split()[1])
+
+
+def _landed(scale: Scale, folder: Path) -> Landed:
+    home = folder / scale.name
+    home.mkdir()
+    body = folder / f"{scale.name}.json"
+    write_portfolios(body, scale)
+    return Landed(body, home)
+
+
+def _flattening(scale: Scale, folder: Path, *, objects: bool = False) -> Counted:
+    """Landed bytes to staged Parquet; what is only done once is done before."""
+    _landed(Scale(f"first-{scale.name}", 2, 2, 1), folder).staged()
+    return counted(_landed(scale, folder).staged, objects=objects)
+
+
+class Told:
+    """A connection that notes the statements it was given."""
+
+    def __init__(self, real: Any, statements: list[str]) -> None:
+        self._real, self._statements = real, statements
+
+    def execute(self, statement: str, *values: Any) -> Any:
+        """Note it and run it."""
+        self._statements.append(statement)
+        return self._real.execute(statement, *values)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+def _night(scale: Scale, folder: Path) -> Counted:
+    body, home = folder / f"{scale.name}.json", folder / f"night-{scale.name}"
+    home.mkdir()
+    write_portfolios(body, scale)
+    return counted(whole_night(body, home))
+
+
+def is_linear(few: int, more: int, most: int, slack: int = 64) -> bool:
+    """Whether the second doubling adds at most twice what the first one added, and a little."""
+    return most - more <= 2.1 * max(more - few, 0) + slack
+
+
+def is_free(narrow: Counted, wide: Counted, rows: int) -> bool:
+    """Whether rows were added without calls, and without Python objects, of their own."""
+    return wide.calls <= narrow.calls * 1.05 and wide.objects - narrow.objects < rows / 10
+
+
+@pytest.fixture
+def one_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each portfolio is a batch, so that twice as many are twice as many batches."""
+    monkeypatch.setattr(split, "BATCH_BYTES", 1)
+
+
+@pytest.mark.usefixtures("one_each")
+def test_twice_the_batches_are_at_most_twice_the_calls(tmp_path: Path) -> None:
+    """Flattening is linear in the number of batches."""
+    found = [_flattening(scale, tmp_path) for scale in (FEW, MORE, MOST)]
+    assert is_linear(*(one.calls for one in found))
+    assert is_linear(*(one.bytes_read for one in found))
+
+
+@pytest.mark.usefixtures("one_each")
+def test_a_quadratic_step_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer that looks at all earlier batches again for each new one breaks the law."""
+    seen: list[pa.RecordBatch] = []
+    write = Writer.write
+
+    def slow(self: Writer, batch: pa.RecordBatch) -> None:
+        seen.append(batch)
+        for earlier in seen:
+            len(earlier)
+        write(self, batch)
+
+    monkeypatch.setattr(Writer, "write", slow)
+    found = []
+    for scale in (FEW, MORE, MOST):
+        seen.clear()
+        found.append(_flattening(scale, tmp_path))
+    assert not is_linear(*(one.calls for one in found))
+
+
+def test_more_rows_need_no_more_python(tmp_path: Path) -> None:
+    """Sixteen times the accounts in the same batches: not a call and not an object a row."""
+    narrow, wide = (_flattening(scale, tmp_path, objects=True) for scale in (NARROW, WIDE))
+    assert is_free(narrow, wide, WIDE.rows - NARROW.rows)
+
+
+@pytest.mark.parametrize("breach", ["objects", "calls"])
+def test_a_python_object_or_call_per_row_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breach: str
+) -> None:
+    """Rows as Python objects, or a function called for each, break the law."""
+    stated = balances.stated
+
+    def slow(accounts: Any) -> Any:
+        amounts = stated(accounts)
+        texts = amounts.texts.to_pylist()
+        if breach == "calls":
+            texts = [str.strip(text) for text in texts]
+        return amounts._replace(texts=pa.array(texts, pa.string()))
+
+    monkeypatch.setattr(balances, "stated", slow)
+    narrow, wide = (_flattening(scale, tmp_path, objects=True) for scale in (NARROW, WIDE))
+    assert not is_free(narrow, wide, WIDE.rows - NARROW.rows)
+
+
+def test_a_whole_night_is_linear_and_its_statements_are_not_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Judging, sealing and publishing: statements do not grow, calls and bytes as the rows do."""
+    connect = duckdb.connect
+    statements: list[str] = []
+    monkeypatch.setattr(
+        duckdb, "connect", lambda *given, **more: Told(connect(*given, **more), statements)
+    )
+    found, given = [], []
+    _night(Scale("first", 1, 1, 1), tmp_path)  # what is only done once
+    for scale in (FEW, MORE, MOST):
+        statements.clear()
+        found.append(_night(scale, tmp_path))
+        given.append(len(statements))
+    assert given[0] == given[1] == given[2] > 0
+    few, more, most = found
+    assert is_linear(few.calls, more.calls, most.calls)
+    assert is_linear(few.bytes_read, more.bytes_read, most.bytes_read, slack=BLOCK)
+
+
+def test_a_body_is_read_a_fixed_number_of_times(tmp_path: Path) -> None:
+    """No table is read back to be written again: a body's bytes pass a handful of times in all."""
+    small, large = (_flattening(scale, tmp_path) for scale in (NARROW, WIDE))
+    grown = sum((tmp_path / f"{one.name}.json").stat().st_size for one in (WIDE, NARROW))
+    assert large.bytes_read - small.bytes_read < 2 * grown
+
+
+def test_row_groups_are_exact_but_for_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the batches, a Parquet row group is a row group of DuckDB: loaded, not regrouped."""
+    assert parquet.ROW_GROUP == 122_880
+    monkeypatch.setattr(parquet, "ROW_GROUP", 100)
+    writer = Writer(VENUE_TYPES, tmp_path / "groups.parquet")
+    for rows in (0, 1, 99, 150, 30, 320, 7):
+        day = pa.repeat(pa.scalar(20_000, pa.int32()), rows).cast(pa.date32())
+        words = pa.repeat(pa.scalar("otc"), rows)
+        columns = {"snapshot_date": day, "venue_id": words, "type": words}
+        writer.write(conform(VENUE_TYPES, columns, rows))
+    writer.close()
+    found = pq.read_metadata(tmp_path / "groups.parquet")
+    sizes = [found.row_group(number).num_rows for number in range(found.num_row_groups)]
+    assert sizes == [100, 100, 100, 100, 100, 100, 7]

@@ -1,0 +1,126 @@
+"""A quiet night: the small book, twelve venues, no Dagster server; the whole commands, measured.
+
+    python -m tests.performance.unchanged_night
+
+Fifteen thousand accounts and twelve venues of two hundred instruments come from a server in a
+process of its own. `nightbook run` and `nightbook query` are whole processes, children included.
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from tests.performance.bodies import SCALES, portfolios
+from tests.performance.cpu_profile import Spent, spent
+from tests.performance.fetching import server
+from tests.performance.slow_server import instruments
+
+VENUES, EACH = 12, 100
+STAMP = "2026-11-20T02:15:00.123Z"
+QUESTION = "select asset_id, exact_sum(amount_text) as total from balances group by all"
+
+
+def quiet(runs: int) -> list[str]:
+    """Lines of a table: what the commands cost."""
+    with tempfile.TemporaryDirectory(prefix="nightbook-bench-") as folder:
+        bodies = Path(folder) / "bodies"
+        bodies.mkdir()
+        sums = _book(bodies)
+        nights: list[Spent] = []
+        questions: list[Spent] = []
+        with server("0", str(bodies)) as origin:
+            settings = _settings(origin, Path(folder) / "home")
+            first = _nightbook(settings, "run")
+            for _ in range(runs):
+                nights.append(_nightbook(settings, "run"))
+                questions.append(_nightbook(settings, "query", "--format", "json", QUESTION))
+                _require(questions[-1], sums)
+    return [
+        f"A quiet night: {SCALES['S'].rows:,} accounts, {VENUES} venues of {2 * EACH} instruments",
+        "",
+        "| | CPU s | wall s |",
+        "|---|---:|---:|",
+        _row("`nightbook run`, the first in a new home", [first]),
+        _row("`nightbook run`", nights),
+        _row("`nightbook query`", questions),
+    ]
+
+
+def _row(name: str, several: list[Spent]) -> str:
+    cpu = statistics.median(one.cpu for one in several)
+    wall = statistics.median(one.wall for one in several)
+    return f"| {name} | {cpu:.2f} | {wall:.2f} |"
+
+
+def _settings(origin: str, home: Path) -> dict[str, str]:
+    return {
+        "NIGHTBOOK_API_URL": origin,
+        "NIGHTBOOK_API_KEY": "key",
+        "NIGHTBOOK_API_SECRET": "secret",
+        "NIGHTBOOK_HOME": str(home),
+    }
+
+
+def _nightbook(settings: dict[str, str], *words: str) -> Spent:
+    return spent([str(Path(sys.executable).with_name("nightbook")), *words], settings)
+
+
+def _require(answer: Spent, sums: dict[str, Decimal]) -> None:
+    """The published sums are those of the body."""
+    found = {row["asset_id"]: Decimal(row["total"]) for row in json.loads(answer.output)}
+    assert found == sums, "the published sums are not those of the body"
+
+
+def _book(folder: Path) -> dict[str, Decimal]:
+    """Write every answer of the night; returns the exact sum of each asset."""
+    data = list(portfolios(SCALES["S"], 7))
+    _write(folder / "portfolios.json", data)
+    names = [f"venue-{number}" for number in range(VENUES)]
+    listed = []
+    for name in names:
+        for kind in ("spot", "future"):
+            body = instruments(EACH, f"{name}-{kind}", kind)
+            (folder / f"{name}-{kind}.json").write_bytes(body)
+            listed += [(name, one) for one in json.loads(body)["data"]]
+    _write(folder / "venues.json", [_venue(name, listed) for name in names])
+    sums: dict[str, Decimal] = {}
+    for asset, text in _amounts(data):
+        sums[asset] = sums.get(asset, Decimal(0)) + Decimal(text)
+    return sums
+
+
+def _write(path: Path, data: list[Any]) -> None:
+    path.write_text(json.dumps({"data": data, "meta": {}}, separators=(",", ":")), encoding="utf-8")
+
+
+def _venue(name: str, listed: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    kept = ("id", "type", "displayName")
+    return {
+        "id": name,
+        "resource": "venue",
+        "type": ["exchange"],
+        "displayName": name.title(),
+        "tradingStatus": "trading",
+        "instruments": [{key: one[key] for key in kept} for venue, one in listed if venue == name],
+        "createdAt": STAMP,
+        "updatedAt": STAMP,
+    }
+
+
+def _amounts(data: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [
+        (position["assetId"], text)
+        for portfolio in data
+        for position in portfolio["positions"]
+        for account in position["accounts"]
+        for parts in account["balance"].values()
+        for text in parts.values()
+    ]
+
+
+if __name__ == "__main__":
+    print("\n".join(quiet(3)))

@@ -1,0 +1,259 @@
+"""Bodies on their way in: encodings, sizes, files, memory."""
+
+import contextlib
+import gzip
+import hashlib
+import os
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import httpcore
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.edge.client import EdgeClient
+from pipelines.edge.errors import Misread, SpoolFailed, TooLarge
+from pipelines.edge.protocol import list_venues, split
+from pipelines.edge.response.body import IN_MEMORY, Body
+from pipelines.edge.response.decode import Limits, decoded, require_framing
+from pipelines.edge.sending.transport import Patience
+
+if TYPE_CHECKING:
+    from tests.pipelines.edge.conftest import Script, Server
+
+GZIP = {"content-encoding": "gzip"}
+ROOMY = Limits(wire=1 << 24, decoded=1 << 24)
+
+
+def pieces(data: bytes, size: int) -> Iterator[bytes]:
+    """The data as it might come off the wire."""
+    return (data[start : start + size] for start in range(0, len(data), size))
+
+
+@given(st.lists(st.binary(max_size=2000), min_size=1, max_size=4), st.integers(1, 700))
+def test_gzip_comes_out_as_it_went_in(members: list[bytes], size: int) -> None:
+    """Any members in any pieces unpack to exactly the bytes that were packed."""
+    packed = b"".join(map(gzip.compress, members))
+    assert b"".join(decoded(pieces(packed, size), GZIP, ROOMY)) == b"".join(members)
+
+
+@given(st.binary(min_size=1, max_size=3000), st.data())
+def test_gzip_cut_anywhere_is_refused(body: bytes, data: st.DataObject) -> None:
+    """Whatever is missing at the end of the stream, it is seen."""
+    packed = gzip.compress(body)
+    cut = data.draw(st.integers(0, len(packed) - 1))
+    with pytest.raises(Misread, match="cut short"):
+        b"".join(decoded([packed[:cut]], GZIP, ROOMY))
+
+
+@given(st.binary(min_size=20, max_size=3000), st.data())
+def test_a_changed_bit_in_gzip_never_changes_the_body(body: bytes, data: st.DataObject) -> None:
+    """A flipped bit is refused, or (in the header's name and time) changes nothing."""
+    packed = bytearray(gzip.compress(body))
+    bit = data.draw(st.integers(0, len(packed) * 8 - 1))
+    packed[bit // 8] ^= 1 << bit % 8
+    with contextlib.suppress(Misread):
+        assert b"".join(decoded([bytes(packed)], GZIP, ROOMY)) == body
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "GZip", " gzip "])
+def test_gzip_is_known_by_both_its_names(encoding: str) -> None:
+    """In any case, as HTTP has it, and with blanks around it."""
+    packed = [gzip.compress(b"body")]
+    assert b"".join(decoded(packed, {"content-encoding": encoding}, ROOMY)) == b"body"
+
+
+@pytest.mark.parametrize("encoding", ["", "identity", "Identity"])
+def test_a_plain_body_passes_as_it_is(encoding: str) -> None:
+    """Without an encoding the pieces are handed on."""
+    assert list(decoded([b"a", b"b"], {"content-encoding": encoding}, ROOMY)) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(
+    "encoding", ["br", "zstd", "deflate", "gzip, gzip", "gzip,identity", "x", "compress"]
+)
+def test_an_encoding_nobody_asked_for_is_refused(encoding: str) -> None:
+    """Only gzip was offered; anything else, and anything nested, is Misread."""
+    with pytest.raises(Misread, match="content encoding"):
+        list(decoded([b"a"], {"content-encoding": encoding}, ROOMY))
+
+
+def test_pieces_stay_small_whatever_is_packed() -> None:
+    """A bomb is unpacked 64 KiB at a time and stopped at the limit."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    packed = packer.compress(bytes(64 << 20)) + packer.flush()
+    sizes = list[int]()
+    unpacked = decoded([packed], GZIP, Limits(decoded=1 << 22))
+    with pytest.raises(TooLarge, match="after decompression"):
+        sizes.extend(len(piece) for piece in unpacked)
+    assert max(sizes) <= 1 << 16
+    assert sum(sizes) <= 1 << 22
+
+
+@pytest.mark.parametrize(
+    ("size", "limits", "stage"),
+    [
+        (101, Limits(wire=100), "on the wire"),
+        (101, Limits(decoded=100), "after decompression"),
+    ],
+)
+def test_a_limit_is_exact(size: int, limits: Limits, stage: str) -> None:
+    """A body of exactly the limit passes, one byte more does not."""
+    assert sum(map(len, decoded([b"x" * (size - 1)], {}, limits))) == size - 1
+    with pytest.raises(TooLarge, match=stage):
+        list(decoded([b"x" * size], {}, limits))
+
+
+@pytest.mark.parametrize(
+    ("headers", "framed"),
+    [
+        ({"content-length": "5"}, True),
+        ({"transfer-encoding": "Chunked"}, True),
+        ({}, False),
+        ({"transfer-encoding": "gzip"}, False),
+    ],
+)
+def test_the_end_of_a_body_is_marked(headers: dict[str, str], *, framed: bool) -> None:
+    """A body that ends where the connection ends could have been cut anywhere."""
+    if framed:
+        require_framing(headers, "HTTP/1.1")
+    else:
+        with pytest.raises(Misread, match="its end is a guess"):
+            require_framing(headers, "HTTP/1.0")
+
+
+@pytest.mark.parametrize("size", [0, 1, IN_MEMORY, IN_MEMORY + 1, 3 * IN_MEMORY + 17])
+def test_a_body_is_the_bytes_that_were_written(size: int, tmp_path: Path) -> None:
+    """In memory up to 1 MiB, in a file without a name above, the same bytes and the same hash."""
+    data = os.urandom(size)
+    body = Body(tmp_path)
+    for piece in pieces(data, 70_001):
+        body.write(piece)
+    assert bytes(body.buffer()) == data
+    assert (body.size, body.sha256) == (size, hashlib.sha256(data).hexdigest())
+    assert body.spooled is (size > IN_MEMORY)
+    assert list(tmp_path.iterdir()) == []
+    assert memoryview(body.buffer()).readonly
+    body.give_back()
+    assert bytes(body.buffer()) == data
+    body.close()
+    body.close()
+    with pytest.raises(ValueError, match="closed"):
+        body.buffer()
+
+
+def test_a_record_outlives_its_body(connect: Callable[..., EdgeClient]) -> None:
+    """Closing a body does not pull the bytes from under a record that is still held."""
+    record = b'{"a":"' + b"x" * (2 << 20) + b'"}'
+    content = b'{"data":[' + record + b'],"meta":{}}'
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=content))
+    edge = connect(transport=transport, limits=ROOMY)
+    reply = edge.fetch(list_venues())
+    elements = split(reply.envelope)
+    assert reply.body.spooled
+    reply.body.close()
+    assert bytes(elements[0]) == record
+    assert reply.sha256 == hashlib.sha256(content).hexdigest()
+    assert reply.size == len(content)
+
+
+def test_a_full_disk_is_said_and_not_tried_again(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
+) -> None:
+    """Where the body cannot be kept, the reason is the disk's, after one request."""
+    content = b'{"data":["' + b"x" * (2 << 20) + b'"],"meta":{}}'
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(content)
+    server = serve(lambda _number, _request: [head + content])
+    edge = connect(server.origin, spool_dir=tmp_path / "missing", limits=ROOMY)
+    with pytest.raises(SpoolFailed, match="No such file"):
+        edge.fetch(list_venues())
+    assert len(server.requests) == 1
+
+
+def test_a_disk_that_fills_at_the_very_end_is_said_too(
+    connect: Callable[..., EdgeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What only waited to be written is written before the body counts as read."""
+
+    def full(**_: object) -> IO[bytes]:
+        return Path("/dev/full").open("r+b", buffering=1 << 24)
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    content = b'{"data":["' + b"x" * (2 << 20) + b'"],"meta":{}}'
+    asked = list[httpx.Request]()
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(200, content=content)
+
+    with pytest.raises(SpoolFailed, match="No space left on device"):
+        connect(transport=httpx.MockTransport(handler), limits=ROOMY).fetch(list_venues())
+    assert len(asked) == 1
+
+
+def test_a_large_honest_body_may_take_its_time() -> None:
+    """What comes at the pace of 64 KiB a second is let through; a drip ends with the attempt."""
+    now = [0.0]
+    limits = Limits(attempt=30.0, pace=1 << 16, wire=1 << 24)
+    patience = Patience(limits, 100.0, lambda: now[0], 0.0)
+    now[0] = 29.0
+    assert patience.left(20.0) == 1.0
+    patience.count(10 << 16)
+    assert patience.left(5.0) == 5.0
+    assert patience.left(None) == 11.0
+    now[0] = 40.0
+    with pytest.raises(httpcore.ReadTimeout):
+        patience.left(None)
+    patience.count(100 << 16)
+    assert patience.left(None) == 60.0  # the pull's own deadline
+    with pytest.raises(TooLarge):
+        patience.count(1 << 25)
+
+
+MEASURE = """
+import resource, sys
+from pipelines.edge.signing import Credentials
+from pipelines.edge.client import EdgeClient
+from pipelines.edge.protocol import list_venues
+with EdgeClient(sys.argv[1], Credentials("key", "secret")) as edge:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        reply = edge.fetch(list_venues())
+        print(reply.size, end=" ")
+    except Exception as error:
+        print(type(error).__name__, end=" ")
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcome"), [("spaces", "Misread"), ("records", "Misread"), ("keys", "Misread")]
+)
+def test_a_bomb_does_not_fill_the_memory(
+    kind: str, outcome: str, serve: "Callable[[Script], Server]"
+) -> None:
+    """64 MiB packed into 100 KB take a process no more than their own pages, read once."""
+    filler = {"spaces": b" ", "records": b"{},", "keys": b'"":0,'}[kind]
+    start, end = {
+        "spaces": (b"", b""),
+        "records": (b'{"data":[', b'{}],"meta":{}}'),
+        "keys": (b"{", b'"data":[],"meta":{}}'),
+    }[kind]
+    packer = zlib.compressobj(6, zlib.DEFLATED, 31)
+    count = (64 << 20) // len(filler)
+    packed = packer.compress(start) + packer.compress(filler * count) + packer.compress(end)
+    packed += packer.flush()
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+    server = serve(lambda _number, _request: [head + packed])
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, server.origin], capture_output=True, text=True, check=True
+    )
+    said, grown = done.stdout.split()
+    assert said == outcome
+    assert int(grown) < 56

@@ -1,0 +1,269 @@
+"""The clock and the freshness of signatures: no request is ever too old by our doing."""
+
+import threading
+import time
+from collections.abc import Callable
+from email.utils import formatdate
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from pipelines.edge.client import EdgeClient
+from pipelines.edge.errors import ClockRefused, NotFound, ServerFailed
+from pipelines.edge.protocol import list_instruments, list_venues
+from pipelines.edge.sending.attempts import Event
+from pipelines.edge.sending.clock import Clock, Skew, http_date, measured_offset
+
+if TYPE_CHECKING:
+    from tests.pipelines.edge.conftest import Script, Server
+
+NOW = 1_800_000_000_000
+WINDOW = 30_000
+GOOD: dict[str, object] = {"data": [], "meta": {}}
+HOUR = 3_600_000
+
+
+class Service:
+    """An API with a clock of its own that refuses what is outside its window (5.3)."""
+
+    def __init__(self, now: int = NOW, **headers: str) -> None:
+        self.now, self.sent, self.headers = now, list[int](), headers
+        self.date: str | None = formatdate(now / 1000, usegmt=True)
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        """Answer a request."""
+        self.sent.append(int(request.headers["SVC-API-TIMESTAMP"]))
+        headers = dict(self.headers) | ({"Date": self.date} if self.date else {})
+        if abs(self.sent[-1] - self.now) <= WINDOW:
+            return httpx.Response(200, json=GOOD, headers=headers)
+        body = {"errors": [{"error": "TIMESTAMP_INVALID", "message": "old"}], "meta": {}}
+        return httpx.Response(400, json=body, headers=headers)
+
+
+def connected(
+    connect: Callable[..., EdgeClient], service: Service, off: int, **more: object
+) -> EdgeClient:
+    """A client whose clock is off by so many milliseconds."""
+    transport = httpx.MockTransport(service)
+    return connect(clock=lambda: NOW + off, transport=transport, **more)
+
+
+@pytest.mark.parametrize("off", [-23 * HOUR, -3 * HOUR, -45_000, 45_000, 3 * HOUR, 23 * HOUR])
+def test_a_clock_that_is_off_is_corrected_with_one_more_request(
+    off: int, connect: Callable[..., EdgeClient]
+) -> None:
+    """From 45 s to 23 h, either way, one request more for the whole client, and it is reported."""
+    service, events = Service(), list[Event]()
+    edge = connected(connect, service, off, on_event=events.append)
+    calls = [list_instruments(f"v{number}") for number in range(20)]
+    replies = [reply for _, reply in edge.fetch_all(calls)]
+    assert len(service.sent) == 21
+    assert {getattr(reply, "skew_ms", None) for reply in replies} == {-off + 500}
+    assert [(event.kind, event.skew_ms) for event in events] == [("clock", -off + 500)]
+    assert f"{-off / 1000 + 0.5:+.1f} s" in events[0].words
+
+
+@pytest.mark.parametrize("fraction", [0, 1, 499, 500, 999])
+@pytest.mark.parametrize("trip", [0, 40, 900, 2_000])
+def test_a_corrected_request_is_signed_two_to_five_seconds_behind_the_server(
+    trip: int, fraction: int, connect: Callable[..., EdgeClient]
+) -> None:
+    """A server that tolerates nothing ahead of its own clock accepts it, however long the trip."""
+    off, passed = 3 * HOUR, [0]
+    ages = list[int]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        server = NOW + fraction + passed[0]
+        age = server - int(request.headers["SVC-API-TIMESTAMP"])
+        ages.append(age)
+        headers = {"Date": formatdate(server // 1000, usegmt=True)}  # written before the way back
+        passed[0] += trip
+        if 0 <= age <= WINDOW:
+            return httpx.Response(200, json=GOOD, headers=headers)
+        body = {"errors": [{"error": "TIMESTAMP_INVALID", "message": "ahead"}], "meta": {}}
+        return httpx.Response(400, json=body, headers=headers)
+
+    transport = httpx.MockTransport(answer)
+    edge = connect(clock=lambda: NOW + fraction + passed[0] + off, transport=transport)
+    for _ in range(3):
+        edge.fetch(list_venues())
+    assert len(ages) == 4
+    assert all(2_000 <= age <= 5_001 for age in ages[1:]), ages
+
+
+def test_a_clock_that_is_set_right_during_the_run_is_corrected_again(
+    connect: Callable[..., EdgeClient],
+) -> None:
+    """NTP comes up in the middle: what was corrected is wrong now, and is measured anew."""
+    service, off = Service(), [-20 * HOUR]
+    transport = httpx.MockTransport(service)
+    events = list[Event]()
+    edge = connect(clock=lambda: NOW + off[0], transport=transport, on_event=events.append)
+    edge.fetch(list_venues())
+    off[0] = 0
+    edge.fetch(list_venues())
+    edge.fetch(list_venues())
+    assert len(service.sent) == 5
+    assert [event.kind for event in events] == ["clock", "clock"]
+
+
+def test_a_clock_inside_the_window_is_left_alone(connect: Callable[..., EdgeClient]) -> None:
+    """29 s off is accepted by the service, so nothing is corrected."""
+    service = Service()
+    assert connected(connect, service, -29_000).fetch(list_venues()).skew_ms is None
+    assert len(service.sent) == 1
+
+
+def test_two_days_are_not_a_matter_of_skew(connect: Callable[..., EdgeClient]) -> None:
+    """Above 24 h nothing is corrected: one request, and words that say how far it is."""
+    service = Service()
+    with pytest.raises(
+        ClockRefused, match=r"\+172800\.5 s off, too much.*Set this machine's clock"
+    ):
+        connected(connect, service, -48 * HOUR).fetch(list_venues())
+    assert len(service.sent) == 1
+
+
+def test_a_service_that_lies_costs_two_requests(connect: Callable[..., EdgeClient]) -> None:
+    """Refused again after the correction, the call ends, and so does the next at once."""
+    service = Service(now=NOW)
+    service.now = NOW + 5 * HOUR  # its Date says otherwise
+    edge = connected(connect, service, 0)
+    with pytest.raises(ClockRefused, match="corrected by"):
+        edge.fetch(list_venues())
+    assert len(service.sent) == 2
+    with pytest.raises(ClockRefused):
+        edge.fetch(list_venues())
+    assert len(service.sent) == 3
+
+
+@pytest.mark.parametrize("shape", ["no date", "an age", "garbage"])
+def test_a_date_of_another_time_corrects_nothing(
+    shape: str, connect: Callable[..., EdgeClient]
+) -> None:
+    """Without a Date of its own the answer cannot say what the time is."""
+    service = Service(NOW, **({"Age": "5"} if shape == "an age" else {}))
+    service.date = {"no date": None, "garbage": "soon"}.get(shape, service.date)
+    with pytest.raises(ClockRefused, match="no date of its own"):
+        connected(connect, service, -45_000).fetch(list_venues())
+    assert len(service.sent) == 1
+
+
+def test_the_offset_is_taken_from_the_middle_of_the_trip() -> None:
+    """Half a second for the Date's whole seconds, half the trip for the way."""
+    headers = {"date": formatdate(NOW / 1000, usegmt=True)}
+    assert measured_offset(headers, NOW - 2000, NOW) == 1500
+    assert measured_offset({**headers, "age": "0"}, NOW, NOW) is None
+    assert measured_offset({}, NOW, NOW) is None
+
+
+BEYOND = ["Fri, 31 Dec 9999 23:59:59 -0100", "Fri, 31 Dec 9999 23:00:00 -2359"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "soon", "Thu, 99 Foo 2026 99:99:99 GMT", "1800000000", *BEYOND]
+)
+def test_what_is_no_date_is_none(text: str) -> None:
+    """A header from outside never raises."""
+    assert http_date(text) is None
+
+
+@pytest.mark.parametrize("text", [*BEYOND, "Fri, 31 Dec 9999 23:59:59 GMT"])
+@pytest.mark.parametrize("header", ["Date", "Retry-After"])
+def test_a_date_at_the_end_of_all_years_is_an_answer_like_others(
+    header: str, text: str, connect: Callable[..., EdgeClient]
+) -> None:
+    """Whatever a header says, a request ends with an error of the API, so no night is lost."""
+    for status, error in [(503, ServerFailed), (404, NotFound)]:
+        answer = httpx.Response(status, headers={header: text})
+        edge = connect(transport=httpx.MockTransport(lambda _, answer=answer: answer))
+        with pytest.raises(error):
+            edge.fetch(list_venues())
+        assert edge.check().status == status
+
+
+def test_a_clock_is_corrected_once_for_all_threads() -> None:
+    """Of many threads refused with the old time, one corrects and all may try again."""
+    clock, outcomes = Clock(lambda: NOW), list[tuple[bool, bool]]()
+    threads = [
+        threading.Thread(target=lambda: outcomes.append(clock.correct(Skew(60_000, 500), None)))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == [(True, False)] * 7 + [(True, True)]
+    assert clock.correct(Skew(64_000, 500), 60_000) == (False, False)
+    assert clock.now() == NOW + 60_000
+
+
+def test_a_queue_never_ages_a_signature(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
+) -> None:
+    """With ten times more calls than slots, each signature is fresh when it arrives (5.3).
+
+    The whole queue takes a second; what arrives is never older than a part of that.
+    """
+    body = b'{"data":[],"meta":{}}'
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    server = serve(lambda _number, _request: [0.1, answer])
+    edge = connect(server.origin, concurrency=4)
+    calls = [list_instruments(f"v{number}") for number in range(40)]
+    assert all(not isinstance(reply, Exception) for _, reply in edge.fetch_all(calls))
+    ages = [
+        request.at - int(request.headers["svc-api-timestamp"]) / 1000 for request in server.requests
+    ]
+    assert len(ages) == 40
+    # A busy machine may hold up a few; signed before the queue, nine in ten would be older.
+    assert sorted(ages)[35] < 0.5
+    # The server may still be closing an answered connection when the next request comes.
+    assert 4 <= server.most_inside < 8
+
+
+def test_a_retry_is_signed_anew(connect: Callable[..., EdgeClient]) -> None:
+    """`Retry-After: 31` outlasts the window; the next attempt is signed when it leaves."""
+    clock = [NOW]
+    service = Service()
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        service.now = clock[0]
+        if not service.sent:
+            service.sent.append(0)
+            return httpx.Response(503, headers={"Retry-After": "31"})
+        return service(request)
+
+    def sleep(seconds: float) -> None:
+        clock[0] += round(seconds * 1000)
+
+    edge = connect(transport=httpx.MockTransport(handler), clock=lambda: clock[0], sleep=sleep)
+    reply = edge.fetch(list_venues())
+    assert (reply.attempts, reply.skew_ms) == (2, None)
+    assert service.sent == [0, NOW + 31_000]
+
+
+def test_the_check_measures_the_clock_even_of_a_good_answer(
+    connect: Callable[..., EdgeClient],
+) -> None:
+    """A doctor sees how far the clock is off, refused or not, after one request."""
+    for off, refused in [(-12_000, False), (-45_000, True)]:
+        service = Service()
+        check = connected(connect, service, off).check()
+        assert (check.reached, check.skew_ms) == (True, -off + 500)
+        assert isinstance(check.error, ClockRefused) is refused
+        assert len(service.sent) == 1
+    check = connect("http://127.0.0.1:1").check()
+    assert (check.reached, check.status, check.skew_ms) == (False, None, None)
+
+
+def test_times_of_a_reply_are_those_of_the_corrected_clock(
+    connect: Callable[..., EdgeClient],
+) -> None:
+    """`sent_at` and `received_at` are UTC by the clock that signed."""
+    service = Service()
+    reply = connected(connect, service, -2 * HOUR).fetch(list_venues())
+    assert abs(reply.sent_at.timestamp() * 1000 - NOW) <= 500
+    assert abs(reply.received_at.timestamp() * 1000 - NOW) <= 500
+    assert reply.sent_at.utcoffset() == reply.received_at.utcoffset()
+    assert time.gmtime(reply.sent_at.timestamp()).tm_year == 2027

@@ -1,0 +1,375 @@
+"""Every step has its end: on the wire, between attempts, in a large body, in a known record."""
+
+import contextlib
+import json
+import mmap
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpcore
+import httpx
+import pytest
+
+from pipelines.edge.client import EdgeClient
+from pipelines.edge.errors import (
+    AccessRefused,
+    BreakerOpen,
+    DeadlinePassed,
+    EdgeError,
+    KeyRefused,
+    Misread,
+    Stopped,
+    Unreachable,
+)
+from pipelines.edge.models import Portfolio, news
+from pipelines.edge.protocol import list_instruments, list_venues
+from pipelines.edge.response import envelope as envelope_module
+from pipelines.edge.response import scan
+from pipelines.edge.response.body import Body
+from pipelines.edge.response.decode import Limits
+from pipelines.edge.response.envelope import read_envelope, split
+from pipelines.edge.sending.attempts import Event
+from pipelines.edge.sending.transport import OneShot, Patience, _Stream
+
+if TYPE_CHECKING:
+    from tests.pipelines.edge.conftest import Script, Server
+
+Connect = Callable[..., EdgeClient]
+
+
+class Recorder(httpcore.NetworkStream):
+    """A stream that keeps how long each step on it may take."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[str, float | None]] = []
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Bring a hundred bytes."""
+        self.steps.append(("read", timeout))
+        return b"x" * min(100, max_bytes)
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Take everything."""
+        self.steps.append((f"write {buffer.decode()}", timeout))
+
+    def start_tls(self, ssl_context: Any, server_hostname: Any = None, timeout: Any = None) -> Any:
+        """Stay as it is."""
+        self.steps.append((f"tls {ssl_context} {server_hostname}", timeout))
+        return self
+
+
+def test_every_step_on_the_wire_ends_with_the_attempt() -> None:
+    """Reading, writing and TLS may take what is left, or less where less is asked for."""
+    now = [0.0]
+    limits = Limits(attempt=30.0, pace=100)
+    inner = Recorder()
+    stream = _Stream(inner, Patience(limits, 40.0, lambda: now[0], 0.0))
+    stream.write(b"a", 5.0)
+    stream.write(b"b")
+    secured: Any = stream.start_tls("context", "host")  # type: ignore[arg-type]  # only handed on
+    now[0] = 28.0
+    assert secured.read(100, 20.0) == b"x" * 100
+    secured.write(b"c", 20.0)
+    secured.read(1 << 20)
+    now[0] = 33.0
+    with pytest.raises(httpcore.ReadTimeout):
+        secured.write(b"d", 20.0)
+    assert inner.steps == [
+        *(("write a", 5.0), ("write b", 30.0), ("tls context host", 30.0), ("read", 2.0)),
+        *(("write c", 3.0), ("read", 3.0)),
+    ]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.77"])
+def test_a_connection_goes_to_the_machine_that_was_asked_for(host: str) -> None:
+    """By address and port, with the target as it was written."""
+    patience = Patience(Limits(), None, time.monotonic, time.monotonic())
+    with socket.create_server((host, 0)) as server, ThreadPoolExecutor(1) as pool:
+        server.settimeout(5)
+        place = f"{host}:{server.getsockname()[1]}"
+        request = httpx.Request(
+            "GET", f"http://{place}/a%2Fb?c=d", extensions={"patience": patience}
+        )
+        answer = pool.submit(OneShot(tls=False).handle_request, request)
+        connection, _ = server.accept()
+        with connection:
+            head = connection.recv(1 << 16)
+            connection.sendall(b"HTTP/1.1 204 None\r\nContent-Length: 0\r\n\r\n")
+            response = answer.result()
+        response.close()
+    assert response.status_code == 204
+    assert head.startswith(b"GET /a%2Fb?c=d HTTP/1.1\r\n")
+    assert f"\r\nHost: {place}\r\n".encode() in head
+
+
+def test_a_machine_that_takes_no_connection_is_left_after_its_time() -> None:
+    """Connecting has a limit of its own, well below that of the attempt."""
+    with contextlib.ExitStack() as held, socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        for _ in range(4):  # the queue of those that nobody takes is full now
+            waiting = held.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        patience = Patience(Limits(connect=0.1), None, time.monotonic, time.monotonic())
+        url = f"http://127.0.0.1:{full.getsockname()[1]}/"
+        with pytest.raises(httpcore.ConnectTimeout):
+            OneShot(tls=False).handle_request(
+                httpx.Request("GET", url, extensions={"patience": patience})
+            )
+        assert time.monotonic() - patience.started < 5
+
+
+def test_silence_is_a_lost_connection_after_its_time(
+    serve: "Callable[[Script], Server]", connect: Connect
+) -> None:
+    """Whether nothing comes at all or nothing more, reading ends long before the attempt does."""
+    for sent in (b"", b"HTTP/1.1 200 OK\r\nContent-Length: 25\r\n\r\n{"):
+        server = serve(lambda _number, _request, sent=sent: [sent, 5.0])  # type: ignore[misc]  # bound now
+        edge = connect(server.origin, limits=Limits(read=0.05))
+        started = time.monotonic()
+        with pytest.raises(Unreachable, match="timeout") as lost:
+            edge.fetch(list_venues())
+        assert time.monotonic() - started < 4.5
+        assert lost.value.attempts == 5
+
+
+def failing(after: str = "") -> httpx.MockTransport:
+    """A service that is down, and asks for some patience."""
+    headers = {"Retry-After": after} if after else {}
+    return httpx.MockTransport(lambda _: httpx.Response(503, headers=headers))
+
+
+def test_no_wait_begins_that_would_end_with_the_deadline(connect: Connect) -> None:
+    """A second attempt at the very end has no time: it is neither waited for nor announced."""
+    slept, events = list[float](), list[Event]()
+    edge = connect(
+        transport=failing("30"),
+        deadline=30.0,
+        monotonic=lambda: 0.0,
+        sleep=slept.append,
+        on_event=events.append,
+    )
+    with pytest.raises(DeadlinePassed) as passed:
+        edge.fetch(list_venues())
+    assert passed.value.where == "GET /edge/v1beta/venues"
+    assert "503" in passed.value.last
+    assert (slept, events) == ([], [])
+
+
+@pytest.mark.parametrize(("left", "probes"), [(5.0, 0), (5.5, 1)])
+def test_a_probe_is_waited_for_while_there_is_time_to_send_it(
+    connect: Connect, left: float, probes: int
+) -> None:
+    """Five seconds after the breaker has tripped, where more than that is left."""
+    asked = list[str]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        return httpx.Response(503)
+
+    edge = connect(
+        transport=httpx.MockTransport(answer),
+        deadline=left,
+        monotonic=lambda: 0.0,
+        rng=lambda: 0.0,
+        concurrency=1,
+    )
+    outcomes = [
+        outcome for _, outcome in edge.fetch_all(list_instruments(f"v{n}") for n in range(20))
+    ]
+    assert len(asked) == 8 + probes
+    unsent = [outcome for outcome in outcomes if isinstance(outcome, DeadlinePassed)]
+    assert unsent
+    assert all(one.where.startswith("GET /edge/v1beta/venues/v") for one in unsent)
+    assert all(isinstance(outcome, EdgeError) for outcome in outcomes)
+
+
+def test_a_retry_is_told_with_what_went_wrong(connect: Connect) -> None:
+    """Each event names the request and holds the words of the failure and how often it was so."""
+    events = list[Event]()
+    with pytest.raises(EdgeError) as failed:
+        connect(transport=failing(), on_event=events.append).fetch(list_venues())
+    assert len(events) == 4
+    for count, event in enumerate(events, 1):
+        assert event.where == "GET /edge/v1beta/venues"
+        often = f"{count} attempt{'s' if count > 1 else ''}"
+        assert event.words == str(failed.value).replace("5 attempts", often)
+
+
+@pytest.mark.parametrize("trouble", [BrokenPipeError(32, "Broken pipe"), ValueError("locked")])
+def test_bytes_are_told_as_they_come_and_who_cannot_hear_costs_nothing(
+    trouble: Exception, connect: Connect
+) -> None:
+    """A large body is no silence; a terminal that went away, or a full log, is no lost answer."""
+    body = json.dumps({"data": [{"id": "x" * 2_000_000}], "meta": {}}).encode()
+    heard: list[int] = []
+
+    def listen(size: int) -> None:
+        heard.append(size)
+        if sum(heard) > 1_000_000:
+            raise trouble
+
+    pieces = [body[at : at + 300_000] for at in range(0, len(body), 300_000)]
+    transport = httpx.MockTransport(
+        lambda _: httpx.Response(
+            200, content=iter(pieces), headers={"content-length": str(len(body))}
+        )
+    )
+    reply = connect(transport=transport, limits=Limits(), on_bytes=listen).fetch(list_venues())
+    assert reply.attempts == 1
+    reply.body.close()
+    assert (len(heard), sum(heard)) == (len(pieces), reply.size)
+
+
+def test_the_pages_of_a_walked_body_are_given_back_all_the_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Again and again while it is walked, and every record is where it was."""
+    given = list[object]()
+    monkeypatch.setattr(envelope_module, "_LARGE", 1)
+    monkeypatch.setattr(scan, "_GIVE_BACK", 1 << 12)
+    monkeypatch.setattr(scan, "give_back", given.append)
+    records = [{"id": "x" * 500, "no": number} for number in range(100)]
+    content = json.dumps({"data": records, "meta": {}}).encode()
+    with mmap.mmap(-1, len(content)) as body:
+        body[:] = content
+        envelope = read_envelope(body, single=False)
+        assert [json.loads(bytes(one)) for one in split(envelope)] == records
+        assert 8 <= len(given) <= len(content) // (1 << 12)
+        assert all(one is body for one in given)
+        del envelope
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="only Linux tells of its pages")
+def test_a_body_that_was_read_gives_its_memory_back(tmp_path: Path) -> None:
+    """Its pages are dropped when it says so, and come back from the file when they are wanted."""
+    size = 24 << 20
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+    body = Body(tmp_path)
+    for _ in range(size >> 20):
+        body.write(b"x" * (1 << 20))
+    view = memoryview(body.buffer())
+    assert bytes(view[:: mmap.PAGESIZE]).count(b"x") == size // mmap.PAGESIZE
+    read = resident()
+    body.give_back()
+    assert read - resident() > size // 2
+    assert bytes(view[:: mmap.PAGESIZE]).count(b"x") == size // mmap.PAGESIZE
+    view.release()
+    body.close()
+
+
+def test_a_documented_record_is_passed_over_at_the_speed_of_typed_decoding() -> None:
+    """Looking for news in a book that has none costs a small part of looking at all of it."""
+    state = {"free": "1", "locked": "2"}
+    account = {"venueId": "v", "name": "a", "balance": {"trading": state, "custody": state}}
+    position = {"assetId": "A", "isCustomAsset": False, "accounts": [account] * 20}
+    times = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
+    known = {"id": "p", "resource": "portfolio", "name": "n", "positions": [position] * 100}
+    known |= times
+    texts = [json.dumps(known).encode(), json.dumps(known | {"new": 1}).encode()]
+
+    def cost(text: bytes) -> float:
+        started = time.thread_time()
+        list(news(text, Portfolio))
+        return time.thread_time() - started
+
+    quick, slow = (min(cost(text) for _ in range(5)) for text in texts)
+    assert quick * 2 < slow
+
+
+def test_closing_ends_a_wait_at_once(connect: Connect) -> None:
+    """However long it would have been; the call that waited says which one it was."""
+
+    def close(_event: Event) -> None:
+        threading.Timer(0.05, edge.close).start()
+
+    edge: EdgeClient = connect(transport=failing("30"), sleep=None, on_event=close)
+    started = time.monotonic()
+    with pytest.raises(Stopped) as stopped:
+        edge.fetch(list_venues())
+    assert time.monotonic() - started < 5
+    assert stopped.value.args == ("GET /edge/v1beta/venues",)
+
+
+def test_time_that_passes_while_a_failure_is_told_counts(connect: Connect) -> None:
+    """The wait that no longer fits is not begun, and the failure before it is still known."""
+    now, slept = [0.0], list[float]()
+
+    def slow(event: Event) -> None:
+        now[0] += 10.0 if event.kind == "retry" else 0.0
+
+    edge = connect(
+        transport=failing(),
+        deadline=10.0,
+        monotonic=lambda: now[0],
+        sleep=slept.append,
+        on_event=slow,
+    )
+    with pytest.raises(DeadlinePassed) as passed:
+        edge.fetch(list_venues())
+    assert (passed.value.where, slept) == ("GET /edge/v1beta/venues", [])
+    assert "503" in passed.value.last
+
+
+def test_a_date_to_wait_for_is_met_to_the_millisecond(connect: Connect) -> None:
+    """By the clock that requests are signed with."""
+    moment = 1_800_000_000_000  # 15 January 2027, 8:00
+    slept = list[float]()
+    answers = [
+        httpx.Response(503, headers={"Retry-After": "Fri, 15 Jan 2027 08:00:40 GMT"}),
+        httpx.Response(200, json={"data": [], "meta": {}}),
+    ]
+    transport = httpx.MockTransport(lambda _: answers.pop(0))
+    edge = connect(
+        transport=transport, clock=lambda: moment, sleep=slept.append, monotonic=lambda: 0.0
+    )
+    edge.fetch(list_venues())
+    assert sum(slept) == 40.0
+
+
+def test_an_endless_error_in_a_success_is_misread(connect: Connect) -> None:
+    """An error body counts up to a megabyte, whatever its status: nothing larger is built."""
+    for size, kind in ((1 << 10, AccessRefused), (2 << 20, Misread)):
+        body = {"errors": [{"error": "ACCESS_DENIED", "message": "x" * size}], "meta": {}}
+        transport = httpx.MockTransport(lambda _, body=body: httpx.Response(200, json=body))
+        with pytest.raises(kind):
+            connect(transport=transport, limits=Limits()).fetch(list_venues())
+
+
+def test_what_is_not_sent_is_named(connect: Connect) -> None:
+    """A closed client, a refused key, a service that is down, a deadline: which call it was."""
+    denied = {"errors": [{"error": "AUTHENTICATION_FAILED", "message": "m"}], "meta": {}}
+    wrong = httpx.MockTransport(lambda _: httpx.Response(401, json=denied))
+    events, now = list[Event](), [0.0]
+    closed, refused = connect(), connect(transport=wrong)
+    closed.close()
+    down = connect(transport=failing(), on_event=events.append)
+    late = connect(
+        transport=failing(),
+        deadline=5.0,
+        monotonic=lambda: now[0],
+        sleep=lambda _: now.insert(0, 5.0),
+    )
+    for edge in (refused, down, down, late):
+        with pytest.raises(EdgeError):
+            edge.fetch(list_venues())
+    for edge, kind in (
+        *((closed, Stopped), (refused, KeyRefused), (down, BreakerOpen), (late, DeadlinePassed)),
+    ):
+        with pytest.raises(kind) as unsent:
+            edge.fetch(list_instruments("b"))
+        assert unsent.value.args[0] == "GET /edge/v1beta/venues/b/instruments"
+        if edge in (down, late):
+            assert "503" in unsent.value.args[-1]
+        if edge is down:
+            assert unsent.value.args[1] == 10
+    [tripped] = [event for event in events if event.kind == "breaker"]
+    assert (tripped.where, tripped.attempt) == ("GET /edge/v1beta/venues", 3)
+    assert "503" in tripped.words

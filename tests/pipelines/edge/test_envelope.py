@@ -1,0 +1,229 @@
+"""Bodies: what is taken as true, and what is not."""
+
+import json
+import mmap
+import tempfile
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.edge.errors import ApiError, Misread
+from pipelines.edge.protocol import read_envelope, read_errors, record_defect, split
+from pipelines.edge.response import envelope as envelope_module
+from pipelines.edge.response import scan
+
+DEEP = b"[" * 200_000 + b"]" * 200_000
+
+REFUSED = {
+    "null": b"null",
+    "a list": b"[]",
+    "a string": b'"x"',
+    "nothing": b"",
+    "html": b"<html>",
+    "no data": b'{"meta":{}}',
+    "no meta": b'{"data":[]}',
+    "data an object": b'{"data":{},"meta":{}}',
+    "data null": b'{"data":null,"meta":{}}',
+    "meta a list": b'{"data":[],"meta":[]}',
+    "meta null": b'{"data":[],"meta":null}',
+    "errors beside data": b'{"data":[],"errors":[{"error":"X","message":""}],"meta":{}}',
+    "data twice": b'{"data":[],"data":[1],"meta":{}}',
+    "data twice, written otherwise": b'{"data":[],"d\\u0061ta":[1],"meta":{}}',
+    "meta twice": b'{"data":[],"meta":{},"meta":{}}',
+    "an unknown key twice": b'{"x":1,"data":[],"meta":{},"x":1}',
+    "a key of meta twice": b'{"data":[],"meta":{"a":1,"a":2}}',
+    "NaN": b'{"data":[NaN],"meta":{}}',
+    "Infinity": b'{"data":[{"a":-Infinity}],"meta":{}}',
+    "1e999 in meta": b'{"data":[],"meta":{"a":1e999}}',
+    "5000 digits in meta": b'{"data":[],"meta":{"a":' + b"9" * 5000 + b"}}",
+    "not UTF-8 in a value": b'{"data":[{"a":"\xff"}],"meta":{}}',
+    "not UTF-8 in a key": b'{"data":[{"\xff":1}],"meta":{}}',
+    "surrogates as bytes": b'{"data":["\xed\xa0\x80"],"meta":{}}',
+    "overlong UTF-8": b'{"data":["\xc0\xaf"],"meta":{}}',
+    "UTF-8 cut short": b'{"data":[],"meta":{}}\xe2\x82',
+    "half a surrogate pair": b'{"data":["\\ud800"],"meta":{}}',
+    "the other half": b'{"data":[{"\\udc00":1}],"meta":{}}',
+    "BOM": b'\xef\xbb\xbf{"data":[],"meta":{}}',
+    "UTF-16": '{"data":[],"meta":{}}'.encode("utf-16"),
+    "two documents": b'{"data":[],"meta":{}}{"data":[],"meta":{}}',
+    "something after": b'{"data":[],"meta":{}} x',
+    "cut short": b'{"data":[{"a":1}',
+    "trailing comma": b'{"data":[{"a":1,}],"meta":{}}',
+    "a comment": b'{"data":[],/* */"meta":{}}',
+    "single quotes": b"{'data':[],'meta':{}}",
+    "a raw control character": b'{"data":["\x01"],"meta":{}}',
+    "a wrong escape": b'{"data":["\\x41"],"meta":{}}',
+    "a leading zero": b'{"data":[01],"meta":{}}',
+    "deep in data": b'{"data":[' + DEEP + b'],"meta":{}}',
+    "deep in meta": b'{"data":[],"meta":{"a":' + DEEP + b"}}",
+    "many keys": b"{" + b",".join(b'"%d":0' % i for i in range(99)) + b',"data":[],"meta":{}}',
+    "a blank": b" " * (3 << 20),
+    "a blank in between": b'{"data":[],' + b"\n" * (3 << 20) + b'"meta":{}}',
+    "nothing after a comma": b'{"data":[{},],"meta":{}}',
+    "no comma": b'{"data":[{}{}],"meta":{}}',
+    "no colon": b'{"data" [],"meta":{}}',
+    "a bare key": b'{data:[],"meta":{}}',
+    "a comma at the end": b'{"data":[],"meta":{},}',
+    "no end of the list": b'{"data":[{}}',
+    "no end": b'{"data":[],"meta":{}',
+    "a large meta": b'{"data":[],"meta":{"a":"' + b"x" * (1 << 20) + b'"}}',
+}
+
+
+@pytest.fixture(params=["in one pass", "step by step"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to read a body, for small and for large ones, keep every promise."""
+    if request.param == "step by step":
+        monkeypatch.setattr(envelope_module, "_LARGE", 1)
+        monkeypatch.setattr(envelope_module, "_RECORD", 1)
+
+
+@pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED.keys())
+def test_a_body_that_is_not_strict_is_refused(body: bytes) -> None:
+    """Every shape that some JSON library lets through is Misread, with words and in one line."""
+    with pytest.raises(Misread) as caught:
+        read_envelope(body, single=False)
+    assert "\n" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_the_envelope_gives_the_bytes_that_came() -> None:
+    """Elements are the exact bytes of the body, spaces and digits as sent."""
+    body = b' {"meta" : {} ,\n"data":[ {"a": 1.10} , {"b":[]}]} '
+    envelope = read_envelope(body, single=False)
+    assert [bytes(element) for element in split(envelope)] == [b'{"a": 1.10}', b'{"b":[]}']
+    assert bytes(envelope.meta) == b"{}"
+    assert envelope.is_list
+
+
+def test_a_single_record_is_its_own_element() -> None:
+    """An object in `data` is what a single operation answers, and a list is not (2.9)."""
+    envelope = read_envelope(b'{"data":{"id":"x"},"meta":{}}', single=True)
+    assert [bytes(element) for element in split(envelope)] == [b'{"id":"x"}']
+    with pytest.raises(Misread, match="not an object"):
+        read_envelope(b'{"data":[],"meta":{}}', single=True)
+
+
+@pytest.mark.parametrize("more", [b"", b',"links":{"self":"x"}', b',"errors":[]', b',"x":[1,"y"]'])
+def test_more_keys_in_the_envelope_are_tolerated(more: bytes) -> None:
+    """A key that the document does not have is no reason to lose a night."""
+    assert read_envelope(b'{"data":[],"meta":{}' + more + b"}", single=False).is_list
+
+
+def test_a_pair_of_surrogate_escapes_is_a_character() -> None:
+    """An emoji written as two escapes is legal JSON."""
+    body = b'{"data":[{"name":"\\ud83e\\udd8a"}],"meta":{}}'
+    assert len(split(read_envelope(body, single=False))) == 1
+
+
+def test_an_element_that_is_no_object_is_refused() -> None:
+    """A number among the records breaks the document, and the message says which."""
+    with pytest.raises(Misread, match="element 1 "):
+        split(read_envelope(b'{"data":[{},7],"meta":{}}', single=False))
+
+
+def test_a_memory_map_reads_like_bytes() -> None:
+    """A body on disk is read through its map, across the borders of the chunks."""
+    filler = "é🦊".encode() * 300_000
+    body = b'{"data":[{"a":"' + filler + b'"},{"b":"' + filler + b'"}],"meta":{}}'
+    with tempfile.TemporaryFile() as file:
+        file.write(body)
+        file.flush()
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        elements = split(read_envelope(mapped, single=False))
+        assert b'{"data":[' + b",".join(map(bytes, elements)) + b'],"meta":{}}' == body
+    assert split(read_envelope(memoryview(body), single=False))
+
+
+@pytest.mark.parametrize("element", [b"{}", b"0"])
+def test_a_body_of_nothing_but_records_is_refused(
+    element: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too many records are not put into a list, which would fill the memory."""
+    monkeypatch.setattr(envelope_module, "RECORDS", 5_000)
+    monkeypatch.setattr(scan, "RECORDS", 5_000)
+    body = b'{"data":[' + b",".join([element] * 5_002) + b'],"meta":{}}'
+    with pytest.raises(Misread, match="more than 5,000 records"):
+        read_envelope(body, single=False)
+
+
+def test_commas_within_records_are_no_records() -> None:
+    """The guard counts records, not commas: few records with a great many fields pass."""
+    record = b'{"a":[ ' + b",".join([b"1"] * 600_000) + b"] }"
+    body = b'{"data":[ ' + record + b" ,\n" + record + b' ] ,"meta":{}}'
+    assert len(split(read_envelope(body, single=False))) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b'{"errors":[{"error":"A","message":"m"}],"meta":{}}', (ApiError("A", "m"),)),
+        (b'{"errors":[{"error":"A"},{"message":"n"}]}', (ApiError("A", ""), ApiError("", "n"))),
+        (b'{"errors":[{"error":7,"message":null}],"meta":{}}', (ApiError("", ""),)),
+        (b'{"errors":[],"meta":{}}', ()),
+        (b'{"errors":{},"meta":{}}', None),
+        (b'{"errors":["x"],"meta":{}}', None),
+        (b'{"data":[],"meta":{}}', None),
+        (b'{"errors":[{"error":"\xff"}]}', None),
+        (b"<html>", None),
+        (b"", None),
+        (b'{"errors":' + DEEP + b"}", None),
+    ],
+)
+def test_an_error_body_is_read_as_far_as_it_is_one(
+    body: bytes, expected: tuple[ApiError, ...] | None
+) -> None:
+    """Codes and messages are taken where they are; anything else is no error body (7)."""
+    assert read_errors(body) == expected
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        (b'{"a":{"free":"1","free":"2"}}', "`free` is given twice"),
+        (b'{"a":1e999}', "out of range"),
+        (b'{"a":' + b"9" * 5000 + b"}", "limit"),
+        (b'{"a":NaN}', "NaN"),
+        (DEEP, "recursion"),
+    ],
+)
+def test_an_ambiguous_record_is_named(record: bytes, words: str) -> None:
+    """What JSON leaves open inside a record is found and said."""
+    assert words in (record_defect(record) or "")
+
+
+TREES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.lists(st.dictionaries(st.text(), TREES, max_size=4), max_size=4))
+def test_any_clean_records_come_back_as_they_were(records: list[dict[str, Any]]) -> None:
+    """Whatever JSON a library writes passes, comes back as it was, and has no defect."""
+    body = json.dumps({"data": records, "meta": {}}).encode()
+    elements = split(read_envelope(body, single=False))
+    assert [json.loads(bytes(element)) for element in elements] == records
+    assert [record_defect(element) for element in elements] == [None] * len(records)
+
+
+def test_what_is_too_large_for_one_step_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record or a `meta` without end must not be taken into memory to be looked at."""
+    monkeypatch.setattr(scan, "LARGEST", 4096)
+    monkeypatch.setattr(envelope_module, "_LARGE", 1)
+    for size, is_good in ((4000, True), (5000, False)):
+        body = b'{"data":[{"a":"' + b"x" * size + b'"}],"meta":{}}'
+        if is_good:
+            assert len(split(read_envelope(body, single=False))) == 1
+        else:
+            with pytest.raises(Misread, match="larger than 4,096 bytes"):
+                read_envelope(body, single=False)
+    monkeypatch.setattr(scan, "LARGEST", 1 << 20)
+    monkeypatch.setattr(scan, "OTHER", 4096)
+    with pytest.raises(Misread, match="beside `data`, is larger than 4,096 bytes"):
+        read_envelope(b'{"data":[],"meta":{"a":"' + b"x" * 5000 + b'"}}', single=False)
+    single = b'{"meta":{},"data":{"a":"' + b"x" * 5000 + b'"}}'
+    assert len(read_envelope(single, single=True).data) > 5000

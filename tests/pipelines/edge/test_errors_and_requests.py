@@ -1,0 +1,307 @@
+"""The small facts that all else relies on: errors, calls, words and boundaries, to the letter."""
+
+import pickle
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+
+from pipelines.edge.client import EdgeClient
+from pipelines.edge.errors import (
+    AccessRefused,
+    ApiError,
+    BreakerOpen,
+    ClockRefused,
+    CredentialRefused,
+    DeadlinePassed,
+    EdgeError,
+    IdRefused,
+    KeyRefused,
+    Misread,
+    NotFound,
+    OriginRefused,
+    RedirectRefused,
+    Refused,
+    SpoolFailed,
+    Stopped,
+    TooLarge,
+    Unreachable,
+    shown,
+)
+from pipelines.edge.models import Instrument, Portfolio, Venue, documented, news
+from pipelines.edge.requests import (
+    PREFIX,
+    Call,
+    get_portfolio,
+    get_venue,
+    list_instruments,
+    list_portfolios,
+    list_venues,
+    raw_call,
+)
+from pipelines.edge.sending.attempts import Event
+from pipelines.edge.sending.backoff import refusal
+from pipelines.edge.sending.clock import LARGEST_CORRECTION, Clock, Skew, http_date
+from pipelines.edge.sending.limiter import Gate
+from pipelines.edge.sending.transport import _port
+
+NOW = 1_800_000_000_000
+TWO = (ApiError("ACCESS_DENIED", "m1"), ApiError("NEW", "m2"))
+
+
+@pytest.mark.parametrize(
+    ("make", "facts"),
+    [
+        (lambda: Unreachable("GET /a", "refused", 3), {"where": "GET /a", "reason": "refused"}),
+        (lambda: Refused("GET /a", 400, TWO, 3, "A note."), {"status": 400, "errors": TWO}),
+        (lambda: Misread("garbage", "GET /a", 3), {"found": "garbage", "where": "GET /a"}),
+        (lambda: TooLarge("GET /a", 1234, "on the wire"), {"limit": 1234, "stage": "on the wire"}),
+        (
+            lambda: RedirectRefused("GET /a", 302, "http://b"),
+            {"where": "GET /a", "status": 302, "target": "http://b"},
+        ),
+        (lambda: DeadlinePassed("GET /a", "a 503"), {"where": "GET /a", "last": "a 503"}),
+        (lambda: BreakerOpen("GET /a", 8, "a 503"), {"failures": 8, "last": "a 503"}),
+        (lambda: Stopped("GET /a"), {"where": "GET /a"}),
+        (lambda: SpoolFailed("GET /a", "full"), {"where": "GET /a", "reason": "full"}),
+        (lambda: IdRefused("an-id", "is bad"), {"value": "an-id", "reason": "is bad"}),
+        (lambda: CredentialRefused("secret", "is bad"), {"name": "secret", "reason": "is bad"}),
+        (lambda: OriginRefused("is bad"), {"reason": "is bad"}),
+    ],
+)
+def test_an_error_keeps_its_facts_and_says_them(
+    make: Callable[[], EdgeError], facts: dict[str, object]
+) -> None:
+    """Facts are its arguments and attributes, stand in its sentence, and survive pickling."""
+    error = make()
+    assert set(facts.values()) <= {*error.args}
+    for name, fact in facts.items():
+        assert getattr(error, name) == fact
+        said = ", ".join(e.code for e in fact) if isinstance(fact, tuple) else str(fact)
+        digits = f"{fact:,}" if isinstance(fact, int) else said
+        assert all(word in str(error) for word in digits.split(", "))
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - what we have just made
+    assert type(again) is type(error)
+    assert (again.args, str(again)) == (error.args, str(error))
+    assert "attempts" not in vars(error) or "after 3 attempts" in str(error)
+
+
+def test_an_error_without_more_facts_invents_none() -> None:
+    """By default it was the first attempt, there is no note, and nothing was seen before."""
+    assert Unreachable("w", "r").args == ("w", "r", 1)
+    assert Unreachable("w", "r").lasting is False
+    assert Refused("w", 400).args == ("w", 400, (), 1, "")
+    assert (Refused("w", 400).code, Refused("w", 400).message) == (None, None)
+    assert Misread("f").args == ("f", "the body", 1)
+    assert DeadlinePassed("w").args == ("w", "")
+    assert BreakerOpen("w", 8).args == ("w", 8, "")
+    assert "The last thing seen" not in str(DeadlinePassed("w")) + str(BreakerOpen("w", 8))
+
+
+@pytest.mark.parametrize(
+    ("text", "length", "words"),
+    [
+        ("abc", 3, "'abc'"),
+        ("abcd", 3, "'abc…'"),
+        ("a\nb\x1b[2J\u202e", 20, r"'a\nb\x1b[2J\u202e'"),
+        ("ünï", 20, "'ünï'"),
+        ("x" * 201, 200, f"'{'x' * 200}…'"),
+    ],
+)
+def test_text_from_outside_is_shown_on_one_line(text: str, length: int, words: str) -> None:
+    """In quotes, cut at the length and not before it, and nothing a terminal would act on."""
+    assert shown(text, length) == words
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (list_portfolios, ("list_portfolios", "/portfolios", "", False)),
+        (
+            lambda: list_portfolios(["a", "b"], integrations=True),
+            ("list_portfolios", "/portfolios", "?id=a%2Cb&include=integrations", False),
+        ),
+        (lambda: get_portfolio("a/b"), ("get_portfolio", "/portfolios/a%2Fb", "", True)),
+        (
+            lambda: get_portfolio("a", integrations=True),
+            ("get_portfolio", "/portfolios/a", "?include=integrations", True),
+        ),
+        (list_venues, ("list_venues", "/venues", "", False)),
+        (
+            lambda: list_venues(instruments=True),
+            ("list_venues", "/venues", "?include=instruments", False),
+        ),
+        (lambda: get_venue("aXb"), ("get_venue", "/venues/aXb", "", True)),
+        (
+            lambda: get_venue("a", instruments=True),
+            ("get_venue", "/venues/a", "?include=instruments", True),
+        ),
+        (lambda: list_instruments("v"), ("list_instruments", "/venues/v/instruments", "", False)),
+        (
+            lambda: list_instruments("v", "spot"),
+            ("list_instruments", "/venues/v/instruments", "?type=spot", False),
+        ),
+        (
+            lambda: raw_call("/venues/v", [("a", "b c")]),
+            ("get_venue", "/venues/v", "?a=b%20c", True),
+        ),
+        (lambda: raw_call("XX/y"), ("other", "/XX/y", "", False)),
+    ],
+)
+def test_a_call_is_exactly_what_section_4_says(
+    make: Callable[[], Call], expected: tuple[str, str, str, bool]
+) -> None:
+    """Operation, path and query as they go on the wire, and whether one record is answered."""
+    call = make()
+    operation, path, query, single = expected
+    assert (call.operation, call.path, call.single) == (operation, PREFIX + path, single)
+    assert call.target == PREFIX + path + query
+
+
+@pytest.mark.parametrize("value", ["\x9f", "\x7f", "\x1f", chr(0xD800), chr(0xDFFF)])
+def test_the_last_character_that_no_path_carries_is_refused(value: str) -> None:
+    """Controls and halves of surrogate pairs, from the first to the last."""
+    with pytest.raises(IdRefused) as refused:
+        get_venue(f"a{value}")
+    assert refused.value.value == f"a{value}"
+
+
+@pytest.mark.parametrize("value", ["\xa0", " ", "~", "\ud7ff", "\ue000", "x" * 256])
+def test_the_next_character_is_sent(value: str) -> None:
+    """What stands beside them goes on the wire, percent-encoded."""
+    assert get_venue(value).path.startswith(f"{PREFIX}/venues/")
+
+
+def test_what_is_typed_with_a_query_is_refused_by_name() -> None:
+    """The path is named in the refusal."""
+    with pytest.raises(IdRefused, match="'/venues\\?a=b' holds"):
+        raw_call("/venues?a=b")
+
+
+@pytest.mark.parametrize(
+    ("status", "errors", "kind"),
+    [
+        (400, TWO, AccessRefused),
+        (401, (), KeyRefused),
+        (404, None, NotFound),
+        (400, (ApiError("X", "m"), ApiError("TIMESTAMP_INVALID", "m")), ClockRefused),
+    ],
+)
+def test_a_refusal_keeps_where_how_often_and_the_note(
+    status: int, errors: tuple[ApiError, ...] | None, kind: type[Refused]
+) -> None:
+    """Whether the code or the status decided; the entry that decided stands first."""
+    found = refusal("GET /a", status, errors, 4, "A note.")
+    assert type(found) is kind
+    assert (found.where, found.status, found.attempts, found.note) == (
+        *("GET /a", status, 4, "A note."),
+    )
+    assert set(found.errors) == set(errors or ())
+    plain = refusal("GET /a", status, errors)
+    assert (plain.attempts, plain.note) == (1, "")
+    if errors and kind is ClockRefused:
+        assert found.code == "TIMESTAMP_INVALID"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Fri, 20 Nov 2026 02:15:00 GMT",
+        "Fri, 20 Nov 2026 02:15:00 -0000",
+        "Fri, 20 Nov 2026 03:15:00 +0100",
+        "Thu, 19 Nov 2026 21:15:00 -0500",
+    ],
+)
+def test_a_date_in_any_zone_is_utc(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the zone is unknown, and wherever this machine stands."""
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        _assert_is_a_quarter_past_two(text)
+    time.tzset()
+
+
+def _assert_is_a_quarter_past_two(text: str) -> None:
+    moment = http_date(text)
+    assert moment == datetime(2026, 11, 20, 2, 15, tzinfo=UTC)
+    assert moment.tzinfo is UTC
+
+
+def test_a_clock_is_believed_up_to_a_day() -> None:
+    """A day to the millisecond is a correction, one more is none; without one nothing is added."""
+    clock = Clock(lambda: NOW)
+    assert (clock.now(), clock.machine()) == (NOW, NOW)
+    assert clock.correct(Skew(LARGEST_CORRECTION + 1, 500), None) == (False, False)
+    assert clock.correct(Skew(-LARGEST_CORRECTION, 500), None) == (True, True)
+    assert clock.now() == NOW - LARGEST_CORRECTION
+
+
+def test_a_correction_is_told_once_with_its_place(connect: Callable[..., EdgeClient]) -> None:
+    """Which request, which attempt, no wait; and the second attempt is made without one."""
+    slept, events = list[float](), list[Event]()
+    body = {"errors": [{"error": "TIMESTAMP_INVALID", "message": "old"}], "meta": {}}
+    answers = [
+        httpx.Response(400, json=body, headers={"Date": "Fri, 15 Jan 2027 09:00:00 GMT"}),
+        httpx.Response(200, json={"data": [], "meta": {}}),
+    ]
+    transport = httpx.MockTransport(lambda _: answers.pop(0))
+    edge = connect(
+        transport=transport, clock=lambda: NOW, sleep=slept.append, on_event=events.append
+    )
+    reply = edge.fetch(list_venues())
+    [event] = events
+    assert (event.kind, event.where, event.attempt, event.wait) == (
+        *("clock", f"GET {PREFIX}/venues", 1, 0.0),
+    )
+    assert event.skew_ms == reply.skew_ms == 3_600_500
+    assert (reply.attempts, slept) == (2, [])
+
+
+def test_an_error_after_a_correction_says_how_often_it_was_tried(
+    connect: Callable[..., EdgeClient],
+) -> None:
+    """The second refusal ends the call, after two attempts; the correction is told once."""
+    events = list[Event]()
+    body = {"errors": [{"error": "TIMESTAMP_INVALID", "message": "old"}], "meta": {}}
+    date = {"Date": "Fri, 15 Jan 2027 09:00:00 GMT"}
+    transport = httpx.MockTransport(lambda _: httpx.Response(400, json=body, headers=date))
+    with pytest.raises(ClockRefused) as refused:
+        connect(transport=transport, clock=lambda: NOW, on_event=events.append).fetch(list_venues())
+    assert refused.value.attempts == 2
+    assert len(events) == 1
+
+
+def test_waiters_look_again_each_second_and_at_the_deadline() -> None:
+    """Nobody sleeps past the deadline, nor longer than a second, nor a negative time."""
+    now = [0.0]
+    gate = Gate(2, 10.0, lambda: now[0])
+    assert gate._patience() == 1.0
+    now[0] = 9.75
+    assert gate._patience() == 0.25
+    now[0] = 11.0
+    assert gate._patience() == 0.0
+    assert Gate(2, None, lambda: 0.0)._patience() == 1.0
+
+
+@pytest.mark.parametrize(("address", "port"), [("https://a", 443), ("http://a", 80)])
+def test_an_address_without_a_port_has_that_of_its_scheme(address: str, port: int) -> None:
+    """443 and 80."""
+    assert _port(httpx.URL(address)) == port
+
+
+def test_what_is_documented_is_a_pattern_to_each_field() -> None:
+    """Lists of texts are marked like lists of records."""
+    assert documented(Venue)["type[]"] is True
+    assert documented(Venue)["instruments[].displayName"] is True
+    assert "id[]" not in documented(Venue)
+    assert documented(Portfolio)["positions[].accounts[].balance.trading.free"] is True
+    assert documented(Instrument)["tradingConstraints.minTick"] is False
+
+
+@pytest.mark.parametrize(("size", "example"), [(118, f'"{"x" * 118}"'), (119, f'"{"x" * 119}…')])
+def test_an_example_is_shown_whole_up_to_its_length(size: int, example: str) -> None:
+    """120 characters, quotes counted; a longer one is cut there."""
+    [one] = news(b'{"new":"%s"}' % (b"x" * size), Venue)
+    assert one.example == example

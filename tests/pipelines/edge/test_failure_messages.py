@@ -1,0 +1,321 @@
+"""What an attempt tells of its failure: the words of the network, the limits, how often."""
+
+import gzip
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from pipelines.edge.client import EdgeClient
+from pipelines.edge.errors import (
+    ApiError,
+    EdgeError,
+    IdRefused,
+    Misread,
+    NotFound,
+    RedirectRefused,
+    ServerFailed,
+    SpoolFailed,
+    TooLarge,
+    Unreachable,
+)
+from pipelines.edge.protocol import list_instruments, list_portfolios, list_venues
+from pipelines.edge.response.body import Body
+from pipelines.edge.response.decode import Limits
+from pipelines.edge.response.envelope import read_envelope
+from pipelines.edge.sending.attempts import Reply
+from pipelines.edge.sending.backoff import final
+from pipelines.edge.sending.exchange import _afresh
+from pipelines.edge.sending.transport import _HEAD, Patience
+
+if TYPE_CHECKING:
+    from tests.pipelines.edge.conftest import Script, Server
+
+ONE = (ApiError("RESOURCE_NOT_FOUND", "m"),)
+Connect = Callable[..., EdgeClient]
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (lambda: Misread("garbage"), Misread("garbage", "GET /a")),
+        (lambda: TooLarge("it", 12, "on the wire"), TooLarge("GET /a", 12, "on the wire")),
+        (lambda: SpoolFailed("it", "full"), SpoolFailed("GET /a", "full")),
+        (lambda: IdRefused("an-id", "is bad"), IdRefused("an-id", "is bad")),
+    ],
+)
+def test_an_error_made_afresh_has_the_same_facts(
+    make: Callable[[], Misread | TooLarge | SpoolFailed | IdRefused], expected: EdgeError
+) -> None:
+    """Only where it happened is put in."""
+    found = _afresh(make(), "GET /a")
+    assert (type(found), found.args) == (type(expected), expected.args)
+
+
+@pytest.mark.parametrize(
+    ("make", "args"),
+    [
+        (lambda: Unreachable("GET /a", "r", lasting=True), ("GET /a", "r", 4)),
+        (lambda: Misread("f", "GET /a"), ("f", "GET /a", 4)),
+        (lambda: NotFound("GET /a", 400, ONE), ("GET /a", 400, ONE, 4, "A note.")),
+        (lambda: ServerFailed("GET /a", 503), ("GET /a", 503, (), 4, "A note.")),
+    ],
+)
+def test_the_last_error_says_how_often_and_why_no_more(
+    make: Callable[[], EdgeError], args: tuple[object, ...]
+) -> None:
+    """Its kind and facts stay, the count and the note are put in."""
+    error = make()
+    found = final(error, 4, "A note.")
+    assert (type(found), found.args) == (type(error), args)
+    assert getattr(found, "lasting", None) is getattr(error, "lasting", None)
+    assert final(ServerFailed("GET /a", 503), 2).args == ("GET /a", 503, (), 2, "")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (httpx.ConnectTimeout("too slow"), "connect timeout: too slow"),
+        (httpx.ReadError("  reset\n by peer "), "read error: reset by peer"),
+        (httpx.RemoteProtocolError("x" * 300), "remote protocol error: " + "x" * 200),
+        (httpx.PoolTimeout(""), "pool timeout"),
+    ],
+)
+def test_the_network_is_told_in_its_words(error: Exception, words: str, connect: Connect) -> None:
+    """What kind of failure, in lower case, and what was said, on one line of a bounded length."""
+
+    def fail(_request: httpx.Request) -> httpx.Response:
+        raise error
+
+    edge = connect(transport=httpx.MockTransport(fail))
+    with pytest.raises(Unreachable) as failed:
+        edge.fetch(list_venues())
+    assert failed.value.reason == words
+
+
+def test_a_record_that_cannot_be_read_says_after_how_many_attempts(connect: Connect) -> None:
+    """The second attempt brought it, and its list holds no venue."""
+    body = {"data": [{"id": 7}], "meta": {}}
+    answers = [httpx.Response(503), httpx.Response(200, json=body)]
+    edge = connect(transport=httpx.MockTransport(lambda _: answers.pop(0)))
+    with pytest.raises(Misread) as misread:
+        edge.venues()
+    assert (misread.value.attempts, misread.value.where) == (2, "GET /edge/v1beta/venues")
+
+
+def test_an_answer_that_is_none_says_what_was_found_and_where(connect: Connect) -> None:
+    """After the second that broke the document; what the server echoes of the key is taken out."""
+    content = b'{"data":[],"meta":{},"canary-secret-9a7e":1,"canary-secret-9a7e":2}'
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=content))
+    with pytest.raises(Misread) as misread:
+        connect(transport=transport).fetch(list_venues())
+    found, where, attempts = misread.value.args
+    assert (where, attempts) == ("GET /edge/v1beta/venues", 2)
+    assert found == "the envelope has the key `•••` twice"
+
+
+@pytest.mark.parametrize(
+    ("limits", "limit", "stage"),
+    [
+        (Limits(wire=999), 999, "on the wire"),
+        (Limits(decoded=999), 999, "after decompression"),
+    ],
+)
+def test_what_is_too_large_is_told_with_its_place(
+    connect: Connect, limits: Limits, limit: int, stage: str
+) -> None:
+    """Which request it was, which limit, and where it was met."""
+    content = b'{"data":[],"meta":{"a":"' + b"x" * 1000 + b'"}}'
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=content))
+    with pytest.raises(TooLarge) as refused:
+        connect(transport=transport, limits=limits).fetch(list_venues())
+    assert refused.value.args == ("GET /edge/v1beta/venues", limit, stage)
+
+
+def test_another_success_than_200_is_misread_with_its_place(connect: Connect) -> None:
+    """Its status, which request it was, and how often."""
+    transport = httpx.MockTransport(lambda _: httpx.Response(201, json={"data": [], "meta": {}}))
+    with pytest.raises(Misread) as misread:
+        connect(transport=transport).fetch(list_venues())
+    found, where, attempts = misread.value.args
+    assert "201" in found
+    assert (where, attempts) == ("GET /edge/v1beta/venues", 2)
+
+
+def test_the_timestamp_is_whole_milliseconds_of_this_machine(connect: Connect) -> None:
+    """By the clock that is taken where none is given (5.1)."""
+    sent = list[str]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.headers["svc-api-timestamp"])
+        return httpx.Response(200, json={"data": [], "meta": {}})
+
+    before = time.time() * 1000
+    connect(transport=httpx.MockTransport(answer)).fetch(list_venues())
+    [stamp] = sent
+    assert stamp.isdecimal()
+    assert before - 1 <= int(stamp) <= time.time() * 1000
+
+
+def test_a_call_without_a_retry_left_says_so_after_its_attempts(connect: Connect) -> None:
+    """Once the retries of a run are used up each further call is tried once."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        is_good = request.url.path.endswith("/portfolios")
+        return httpx.Response(200, json={"data": [], "meta": {}}) if is_good else down
+
+    down = httpx.Response(503)
+    edge = connect(transport=httpx.MockTransport(answer))
+    outcomes = list[object]()
+    for _ in range(14):
+        edge.fetch(list_portfolios())  # it is up: nothing trips, and a tenth of a retry is earned
+        with pytest.raises(ServerFailed) as failed:
+            edge.fetch(list_venues())
+        outcomes.append((failed.value.attempts, failed.value.note))
+    used_up = "The retries of this run are used up."
+    assert outcomes == [(5, "")] * 12 + [(4, used_up), (1, used_up)]
+
+
+def test_a_client_shows_where_it_goes_and_nothing_else(connect: Connect) -> None:
+    """Its origin, in quotes."""
+    assert repr(connect("http://127.0.0.1:9")) == "EdgeClient('http://127.0.0.1:9')"
+
+
+def test_records_are_asked_for_without_expansions_unless_wished(connect: Connect) -> None:
+    """By default no `include`; with it, that of the resource; each one record or many."""
+    asked = list[str]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.raw_path.decode())
+        return httpx.Response(404, json={"errors": [], "meta": {}})
+
+    edge = connect(transport=httpx.MockTransport(answer))
+    calls: list[Callable[[], object]] = [
+        edge.portfolios,
+        lambda: edge.portfolio("p"),
+        edge.venues,
+        lambda: edge.venue("v"),
+        lambda: edge.portfolios(integrations=True),
+        lambda: edge.portfolio("p", integrations=True),
+        lambda: edge.venues(instruments=True),
+        lambda: edge.venue("v", instruments=True),
+    ]
+    for call in calls:
+        with pytest.raises(EdgeError):
+            call()
+    paths = ["portfolios", "portfolios/p", "venues", "venues/v"]
+    ends = ["?include=integrations"] * 2 + ["?include=instruments"] * 2
+    assert asked == [f"/edge/v1beta/{path}" for path in paths] + [
+        f"/edge/v1beta/{path}{end}" for path, end in zip(paths, ends, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("members", "names"),
+    [
+        ({}, "nothing"),
+        ({"x" * 41: 1}, f"`{'x' * 40}`"),
+        (dict.fromkeys("abcdef", 1), "`a`, `b`, `c`, `d`, `e`"),
+    ],
+)
+def test_an_envelope_without_data_is_told_by_what_it_has(
+    members: dict[str, int], names: str
+) -> None:
+    """At most five names, each of at most forty characters."""
+    with pytest.raises(Misread) as misread:
+        read_envelope(json.dumps(members).encode(), single=False)
+    assert misread.value.found == f"the envelope has no `data`, only {names}"
+
+
+def test_the_check_says_what_it_met(connect: Connect) -> None:
+    """Reached or not, with the status and the error, which names the request."""
+    unreached = connect("http://127.0.0.1:1").check()
+    assert isinstance(unreached.error, Unreachable)
+    assert unreached.error.where == "GET /edge/v1beta/venues"
+    body = {"errors": [{"error": "ACCESS_DENIED", "message": "m"}], "meta": {}}
+    transport = httpx.MockTransport(lambda _: httpx.Response(400, json=body))
+    refused = connect(transport=transport).check()
+    assert (refused.reached, refused.status) == (True, 400)
+    assert "GET /edge/v1beta/venues" in str(refused.error)
+    good = httpx.MockTransport(lambda _: httpx.Response(200, json={"data": [], "meta": {}}))
+    assert connect(transport=good).check().error is None
+
+
+def test_limits_and_bodies_have_their_own_places(tmp_path: Path) -> None:
+    """Two gigabytes each way by default, and an empty body is no file."""
+    assert (Limits().wire, Limits().decoded) == (2 << 30, 2 << 30)
+    body = Body(tmp_path)
+    assert (body.size, list(tmp_path.iterdir())) == (0, [])
+    body.close()
+
+
+def test_an_attempt_counts_all_that_it_has_received() -> None:
+    """Pieces are added up, to the byte: the limit itself is let through."""
+    limits = Limits(wire=1000, pace=100, attempt=30.0)
+    patience = Patience(limits, None, lambda: 5.0, 0.0)
+    patience.count(1000)
+    patience.count(_HEAD)
+    assert patience.received == 1000 + _HEAD
+    assert patience.left(None) == 25.0 + (1000 + _HEAD) / 100
+    assert patience.left(1.0) == 1.0
+    with pytest.raises(TooLarge) as refused:
+        patience.count(1)
+    assert refused.value.limit == 1000
+
+
+@pytest.mark.parametrize("status", [300, 301, 303, 305, 399])
+@pytest.mark.parametrize(("headers", "target"), [({}, "nowhere"), ({"Location": "/b"}, "/b")])
+def test_no_redirect_is_followed(
+    connect: Connect, status: int, headers: dict[str, str], target: str
+) -> None:
+    """Whatever its number, after one request, with the place it points to."""
+    asked = list[str]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(str(request.url))
+        return httpx.Response(status, headers=headers)
+
+    with pytest.raises(RedirectRefused) as refused:
+        connect("http://127.0.0.1:9", transport=httpx.MockTransport(answer)).fetch(list_venues())
+    assert refused.value.args == ("GET /edge/v1beta/venues", status, target)
+    assert asked == ["http://127.0.0.1:9/edge/v1beta/venues"]
+
+
+def test_a_packed_error_is_not_unpacked_without_end(
+    serve: "Callable[[Script], Server]", connect: Connect
+) -> None:
+    """An error body of more than a megabyte has no code for us: its status decides."""
+    entry = {"error": "AUTHENTICATION_FAILED", "message": "x" * (2 << 20)}
+    packed = gzip.compress(json.dumps({"errors": [entry], "meta": {}}).encode())
+    head = b"HTTP/1.1 404 Gone\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(
+        packed
+    )
+    server = serve(lambda _number, _request: [head + packed])
+    with pytest.raises(NotFound) as refused:
+        connect(server.origin, limits=Limits()).fetch(list_venues())
+    assert refused.value.errors == ()
+
+
+def test_a_call_that_waits_gives_its_place_to_another(connect: Connect) -> None:
+    """With one slot, the second call is made while the first waits for its next attempt."""
+    served, seen = threading.Event(), list[bool]()
+    first = [httpx.Response(503)]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/a/instruments"):
+            return first.pop() if first else httpx.Response(200, json={"data": [], "meta": {}})
+        served.set()
+        return httpx.Response(200, json={"data": [], "meta": {}})
+
+    def sleep(_seconds: float) -> None:
+        seen.append(served.wait(5))
+
+    edge = connect(transport=httpx.MockTransport(answer), concurrency=1, sleep=sleep)
+    outcomes = [outcome for _, outcome in edge.fetch_all(map(list_instruments, "ab"))]
+    assert [type(one) for one in outcomes] == [Reply, Reply]
+    assert seen == [True]

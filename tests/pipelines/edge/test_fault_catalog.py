@@ -1,0 +1,157 @@
+"""The list of 95 HTTP faults is whole: each is run, with its outcome and its count of requests.
+
+Most stand in the table of `test_edge_faults`. Here are those that need a clock or a queue, over
+real sockets as well, and the list of what needs TLS or a closed port and stands elsewhere.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pipelines.edge.client import EdgeClient
+from pipelines.edge.errors import ClockRefused, EdgeError, Misread
+from pipelines.edge.protocol import list_instruments, list_venues, split
+from pipelines.edge.sending.attempts import Event
+from tests.pipelines.edge import test_http_faults, test_tls
+from tests.pipelines.edge.test_http_faults import FAULTS, VENUE, always, http, refused
+
+if TYPE_CHECKING:
+    from tests.pipelines.edge.conftest import Request, Script, Server
+
+HOUR = 3_600_000
+REFUSED = "TIMESTAMP_INVALID"
+PAIR = VENUE.replace(b'"V"', b'"\\ud83e\\udd8a"')
+LONG = b'{"data":[],"meta":{"a":' + b"9" * 5000 + b"}}"
+
+
+def checked(window: int = 30_000) -> "Script":
+    """A service that looks at the timestamp, with a `Date` of its own."""
+
+    def script(_number: int, request: "Request") -> Iterable[bytes]:
+        age = abs(int(request.headers["svc-api-timestamp"]) - request.at * 1000)
+        date = f"Date: {formatdate(request.at, usegmt=True)}"
+        return [http(200, test_http_faults.BODY, date) if age <= window else refused_at(date)]
+
+    return script
+
+
+def refused_at(*headers: str) -> bytes:
+    """The refusal of a timestamp."""
+    return refused(REFUSED, 400, *headers)
+
+
+def now_date() -> str:
+    """The right time as a header."""
+    return f"Date: {formatdate(time.time(), usegmt=True)}"
+
+
+def busy_twice(number: int, request: "Request") -> Iterable[bytes]:
+    """503 twice, then a look at the timestamp within a window of a second."""
+    return [http(503, b"")] if number <= 2 else checked(1000)(number, request)  # type: ignore[return-value]  # a script of bytes alone
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A fault: how far the client's clock is off, what answers, and what comes of it."""
+
+    number: int
+    what: str
+    off: int
+    script: "Script"
+    error: type[EdgeError] | None
+    requests: int
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+TIMED = [
+    Timed(58, "the clock is 45 s behind", -45_000, checked(), None, 2),
+    Timed(59, "the clock is 45 s ahead", 45_000, checked(), None, 2),
+    Timed(60, "the clock is 3 h behind", -3 * HOUR, checked(), None, 2),
+    Timed(61, "the clock is 29 s behind", -29_000, checked(), None, 1),
+    Timed(62, "the clock is 2 days behind", -48 * HOUR, checked(), ClockRefused, 1),
+    Timed(63, "refused whatever is sent", 0, always(refused_at(now_date())), ClockRefused, 2),
+    Timed(64, "refused without a date", 0, always(refused_at()), ClockRefused, 1),
+    Timed(65, "a date of a cache", 0, always(refused_at(now_date(), "Age: 9")), ClockRefused, 1),
+    Timed(
+        67,
+        "waits longer than the window",
+        0,
+        busy_twice,
+        None,
+        3,
+        {"sleep": lambda _: time.sleep(1.2)},
+    ),
+    Timed(76, "an integer of 5,000 digits", 0, always(http(200, LONG)), Misread, 2),
+]
+ELSEWHERE = {
+    5: test_http_faults.test_a_closed_port_is_tried_five_times,
+    18: test_http_faults.test_every_request_has_a_connection_of_its_own,
+    24: test_tls.test_a_certificate_nobody_trusts_is_refused_at_once,
+    25: test_tls.test_plain_http_where_tls_was_expected_is_refused_at_once,
+}
+
+
+@pytest.mark.parametrize("fault", TIMED, ids=lambda fault: f"{fault.number}-{fault.what}")
+def test_a_fault_of_time_has_its_outcome(
+    fault: Timed, serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
+) -> None:
+    """Corrected with one request more, or refused in words; the exact count of requests."""
+    server, events = serve(fault.script), list[Event]()
+    edge = connect(
+        server.origin,
+        clock=lambda: time.time_ns() // 1_000_000 + fault.off,
+        on_event=events.append,
+        **fault.settings,
+    )
+    if fault.error is None:
+        reply = edge.fetch(list_venues())
+        assert [bytes(element) for element in split(reply.envelope)] == [VENUE]
+        skewed = fault.requests == 2
+        assert [event.kind for event in events].count("clock") == skewed
+        assert (reply.skew_ms is not None) is skewed
+    else:
+        with pytest.raises(fault.error):
+            edge.fetch(list_venues())
+    assert len(server.requests) == fault.requests
+
+
+def test_a_queue_of_twelve_behind_two_slots_is_never_too_old(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
+) -> None:
+    """Fault 66: 12 calls of 0.3 s, two at a time, within a window of a second: 12 requests."""
+
+    def slow(number: int, request: "Request") -> Iterable[Any]:
+        answer = list(checked(1000)(number, request))
+        return [0.3, *answer]
+
+    server = serve(slow)
+    edge = connect(
+        server.origin, concurrency=2, clock=lambda: time.time_ns() // 1_000_000, sleep=time.sleep
+    )
+    calls = [list_instruments(f"v{number}") for number in range(12)]
+    outcomes = [outcome for _, outcome in edge.fetch_all(calls)]
+    assert not [one for one in outcomes if isinstance(one, EdgeError)]
+    assert len(server.requests) == 12
+
+
+def test_a_good_pair_of_surrogates_is_data(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
+) -> None:
+    """Fault 80: an escaped character beyond the sixteenth bit is legal, and comes out as itself."""
+    server = serve(always(http(200, b'{"data":[' + PAIR + b'],"meta":{}}')))
+    [venue] = connect(server.origin).venues()
+    assert venue.display_name == "\N{FOX FACE}"
+    assert len(server.requests) == 1
+
+
+def test_all_95_are_run() -> None:
+    """Every number from 1 to 95 is a row of a table or a test of its own, and none is left out."""
+    rows = {int("".join(filter(str.isdigit, name.split()[0]))) for name, *_ in FAULTS}
+    timed = {fault.number for fault in TIMED} | {66, 80}
+    assert rows | timed | set(ELSEWHERE) == set(range(1, 96))
+    assert not rows & timed
+    assert all(callable(test) for test in ELSEWHERE.values())

@@ -1,0 +1,360 @@
+"""The gate: how many requests go out at once, and how few into a service that is down."""
+
+import threading
+import time
+from collections import Counter as Counts
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from pipelines.edge.client import EdgeClient
+from pipelines.edge.errors import (
+    BreakerOpen,
+    DeadlinePassed,
+    EdgeError,
+    KeyRefused,
+    ServerFailed,
+    Stopped,
+    Unreachable,
+)
+from pipelines.edge.protocol import Call, list_instruments, list_venues
+from pipelines.edge.sending.attempts import Event
+from pipelines.edge.sending.limiter import Gate
+
+if TYPE_CHECKING:
+    from tests.pipelines.edge.conftest import Script, Server
+
+Handler = Callable[[httpx.Request], httpx.Response]
+CALLS = [list_instruments(f"v{number}") for number in range(40)]
+
+
+def good() -> httpx.Response:
+    """An empty success."""
+    return httpx.Response(200, json={"data": [], "meta": {}})
+
+
+def refused(code: str, status: int) -> httpx.Response:
+    """An error answer."""
+    return httpx.Response(status, json={"errors": [{"error": code, "message": "m"}], "meta": {}})
+
+
+class Counter:
+    """Counts requests, and those under way at once, in front of an answer."""
+
+    def __init__(self, answer: Callable[[int], httpx.Response], pause: float = 0.0) -> None:
+        self.answer, self.pause = answer, pause
+        self.lock = threading.Lock()
+        self.count = self.inside = self.most = 0
+
+    def __call__(self, _request: httpx.Request) -> httpx.Response:
+        """Answer by the number of the request."""
+        with self.lock:
+            self.count += 1
+            number = self.count
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+        time.sleep(self.pause)
+        with self.lock:
+            self.inside -= 1
+        return self.answer(number)
+
+
+def kinds(edge: EdgeClient) -> list[str]:
+    """What came of 40 calls, by name."""
+    return sorted(type(outcome).__name__ for _, outcome in edge.fetch_all(CALLS))
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 8])
+def test_never_more_at_once_than_slots(
+    concurrency: int, connect: Callable[..., EdgeClient]
+) -> None:
+    """The bound on concurrency holds, is reached, and every call is answered once."""
+    service = Counter(lambda _: good(), pause=0.01)
+    edge = connect(transport=httpx.MockTransport(service), concurrency=concurrency)
+    seen = [call for call, _ in edge.fetch_all(CALLS)]
+    assert service.most == concurrency
+    assert sorted(seen, key=lambda call: call.path) == sorted(CALLS, key=lambda call: call.path)
+    assert service.count == 40
+
+
+def test_a_wrong_key_is_sent_once(connect: Callable[..., EdgeClient]) -> None:
+    """The first refusal of the key stops the whole client: one request for 40 calls."""
+    service = Counter(lambda _: refused("AUTHENTICATION_FAILED", 401), pause=0.02)
+    edge = connect(transport=httpx.MockTransport(service))
+    assert kinds(edge) == ["KeyRefused"] * 40
+    assert service.count == 1
+    with pytest.raises(KeyRefused, match="had refused the key before"):
+        edge.fetch(list_venues())
+    assert service.count == 1
+
+
+def test_a_key_revoked_on_the_way_stops_what_waits(connect: Callable[..., EdgeClient]) -> None:
+    """Later on at most the requests under way can see the refusal."""
+    service = Counter(
+        lambda number: good() if number <= 10 else refused("AUTHENTICATION_FAILED", 401), 0.005
+    )
+    outcomes = kinds(connect(transport=httpx.MockTransport(service), concurrency=4))
+    assert outcomes.count("Reply") == 10
+    assert outcomes.count("KeyRefused") == 30
+    assert service.count <= 14
+
+
+def test_a_service_that_is_down_gets_ten_requests(connect: Callable[..., EdgeClient]) -> None:
+    """From the start: 8 in a row, two probes after pauses, then nothing, for 40 calls."""
+    slept, events = list[float](), list[Event]()
+    service = Counter(lambda _: httpx.Response(503), pause=0.002)
+    edge = connect(
+        transport=httpx.MockTransport(service), sleep=slept.append, on_event=events.append
+    )
+    outcomes = kinds(edge)
+    assert service.count == 10
+    assert set(outcomes) <= {"BreakerOpen", "ServerFailed"}
+    assert {5.0, 15.0} <= set(slept)  # the pauses before the probes
+    assert [event.kind for event in events].count("breaker") == 1
+    with pytest.raises(BreakerOpen, match="run again when it is back"):
+        edge.fetch(list_venues())
+
+
+def test_a_service_that_goes_down_gets_ten_more(connect: Callable[..., EdgeClient]) -> None:
+    """In full flight too: those under way, those in a row and the probes are ten together."""
+    service = Counter(lambda number: good() if number <= 12 else httpx.Response(500), pause=0.005)
+    outcomes = kinds(connect(transport=httpx.MockTransport(service)))
+    assert outcomes.count("Reply") == 12
+    assert service.count <= 22
+
+
+def test_an_answer_from_before_an_outage_proves_nothing_about_now() -> None:
+    """Only a request sent after the last failure was seen ends the count of failures."""
+    gate = Gate(8, None, time.monotonic)
+    waited = list[float]()
+
+    def send() -> int:
+        with gate.slot("GET /x", "/x", lambda seconds, _: waited.append(seconds)) as slot:
+            return slot.number
+
+    gate.proved()
+    early = send()
+    for _ in range(7):
+        send()
+        assert not gate.failed(Unreachable("GET /x", "gone"), "/x")
+    gate.worked(early, "/y")
+    assert gate.failed(Unreachable("GET /x", "gone"), "/x")
+    late = send()
+    assert waited == [5.0]
+    gate.worked(late, "/x")
+    send()
+    assert waited == [5.0]
+
+
+def test_while_requests_fail_whoever_has_not_failed_goes_first() -> None:
+    """A venue that fails is asked again only when nobody else waits for the slot."""
+    gate, order = Gate(1, None, time.monotonic), list[str]()
+
+    def ask(path: str) -> None:
+        with gate.slot("GET", path, lambda *_: None):
+            order.append(path)
+
+    gate.failed(Unreachable("GET /bad", "gone"), "/bad")
+    threads = [threading.Thread(target=ask, args=(path,)) for path in ("/bad", "/a", "/b")]
+    with gate.slot("GET", "/first", lambda *_: None):
+        for waiting, thread in enumerate(threads, 1):
+            thread.start()
+            while len(gate._waiting) < waiting:
+                time.sleep(0.001)
+    for thread in threads:
+        thread.join(5)
+    assert sorted(order[:2]) == ["/a", "/b"]
+    assert order[2] == "/bad"
+
+
+def test_a_short_outage_costs_no_call(connect: Callable[..., EdgeClient]) -> None:
+    """Eight failures at once, as of a balancer that restarts, are not the end of the night."""
+    service = Counter(
+        lambda number: httpx.Response(502) if 10 < number <= 19 else good(), pause=0.005
+    )
+    assert kinds(connect(transport=httpx.MockTransport(service))) == ["Reply"] * 40
+    assert service.count == 40 + 8 + 2  # the calls, what failed, and the probes
+
+
+def test_refusals_do_not_count_as_an_outage(connect: Callable[..., EdgeClient]) -> None:
+    """A service that says no is up: 40 venues without access are 40 answers."""
+    service = Counter(lambda _: refused("ACCESS_DENIED", 400))
+    assert kinds(connect(transport=httpx.MockTransport(service))) == ["AccessRefused"] * 40
+    assert service.count == 40
+
+
+def test_being_throttled_is_no_outage(connect: Callable[..., EdgeClient]) -> None:
+    """A service that says it is busy is up: 429 is waited for and does not trip the breaker."""
+    service = Counter(lambda number: good() if number > 12 else httpx.Response(429))
+    events = list[Event]()
+    edge = connect(transport=httpx.MockTransport(service), on_event=events.append)
+    outcomes = kinds(edge)
+    assert outcomes.count("Reply") >= 38  # two calls may have had all their five attempts
+    assert {event.kind for event in events} == {"pace"}
+
+
+def test_retries_are_a_tenth_and_fifty(connect: Callable[..., EdgeClient]) -> None:
+    """Where every second request fails, the budget ends the retries and says so."""
+    service = Counter(lambda number: good() if number % 2 else httpx.Response(503))
+    edge = connect(transport=httpx.MockTransport(service), concurrency=1)
+    calls = [list_instruments(f"v{number}") for number in range(200)]
+    failed = [error for _, error in edge.fetch_all(calls) if isinstance(error, EdgeError)]
+    assert failed
+    assert all(isinstance(error, ServerFailed) for error in failed)
+    assert "retries of this run are used up" in str(failed[0])
+    assert service.count - len(calls) == 50 + (len(calls) - len(failed)) // 10
+
+
+def test_the_deadline_ends_waiting_at_once(connect: Callable[..., EdgeClient]) -> None:
+    """No sleep begins that would outlast the pull, and what was seen last is in the words."""
+    service = Counter(lambda _: httpx.Response(503, headers={"Retry-After": "50"}))
+    slept = list[float]()
+    edge = connect(transport=httpx.MockTransport(service), deadline=30.0, sleep=slept.append)
+    with pytest.raises(DeadlinePassed, match=r"NIGHTBOOK_DEADLINE.*503"):
+        edge.fetch(list_venues())
+    assert (service.count, slept) == (1, [])
+
+
+def test_nothing_is_sent_after_the_deadline(connect: Callable[..., EdgeClient]) -> None:
+    """Once the time is used up every call ends unsent."""
+    now = [0.0]
+    service = Counter(lambda _: good())
+    edge = connect(transport=httpx.MockTransport(service), deadline=10.0, monotonic=lambda: now[0])
+    edge.fetch(list_venues())
+    now[0] = 10.0
+    with pytest.raises(DeadlinePassed):
+        edge.fetch(list_venues())
+    assert service.count == 1
+
+
+def test_a_hanging_service_ends_at_the_deadline(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
+) -> None:
+    """However many calls hang, the pull is over when its time is."""
+    server = serve(lambda _number, _request: [2.0])
+    started = time.monotonic()
+    outcomes = kinds(connect(server.origin, deadline=0.6))
+    assert time.monotonic() - started < 1.9
+    assert set(outcomes) <= {"DeadlinePassed", "Unreachable", "BreakerOpen"}
+    assert outcomes.count("DeadlinePassed") >= 30
+
+
+def test_closing_wakes_whoever_waits(connect: Callable[..., EdgeClient]) -> None:
+    """A closed client sends nothing more and says that it was closed."""
+    service = Counter(lambda _: httpx.Response(503))
+    edge: EdgeClient = connect(transport=httpx.MockTransport(service), sleep=lambda _: edge.close())
+    with pytest.raises(Stopped, match="closed"):
+        edge.fetch(list_venues())
+    assert service.count == 1
+
+
+def test_leaving_early_ends_the_rest(connect: Callable[..., EdgeClient]) -> None:
+    """Whoever stops reading does not wait for 40 calls, and no thread is left."""
+    service = Counter(lambda _: good(), pause=0.01)
+    edge = connect(transport=httpx.MockTransport(service))
+    before = threading.active_count()
+    answers = edge.fetch_all(CALLS)
+    next(answers)
+    answers.close()  # type: ignore[attr-defined]  # a generator behind its interface
+    assert service.count <= 20
+    assert threading.active_count() == before
+    with pytest.raises(Stopped):
+        edge.fetch(list_venues())
+
+
+def test_calls_are_taken_as_slots_are_free(connect: Callable[..., EdgeClient]) -> None:
+    """A long list of calls is not read ahead of the answers, so bodies do not pile up."""
+    service = Counter(lambda _: good())
+    edge = connect(transport=httpx.MockTransport(service), concurrency=2)
+    taken = 0
+
+    def calls() -> Iterator[Call]:
+        nonlocal taken
+        for call in CALLS:
+            taken += 1
+            yield call
+
+    for done, _ in enumerate(edge.fetch_all(calls()), 1):
+        assert taken - done <= 2
+    assert taken == 40
+
+
+def test_an_unreachable_service_is_a_failure_like_any(connect: Callable[..., EdgeClient]) -> None:
+    """Connections that fail count as the service's failures too."""
+
+    def broken(_request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("no route")
+
+    edge = connect(transport=httpx.MockTransport(broken))
+    with pytest.raises(Unreachable, match="no route"):
+        edge.fetch(list_venues())
+    assert set(kinds(edge)) <= {"Unreachable", "BreakerOpen"}
+
+
+class Venues:
+    """A service with venues that are dead, or hang in a state of their own, while others answer."""
+
+    def __init__(self, *dead: str) -> None:
+        self.dead = dead
+        self.asked: Counts[str] = Counts()
+        self.lock = threading.Lock()
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        """503 for a dead venue."""
+        path = request.url.path
+        with self.lock:
+            self.asked[path] += 1
+        dead = any(f"/venues/{one}/" in path for one in self.dead)
+        return httpx.Response(503) if dead else good()
+
+
+def typed(venues: int) -> list[Call]:
+    """Both lists of each venue, one venue after the other, as a night asks for them."""
+    return [
+        list_instruments(f"v{number}", kind)
+        for number in range(venues)
+        for kind in ("spot", "future")
+    ]
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 8])
+@pytest.mark.parametrize("dead", [("v0",), ("v5", "v6", "v7"), ("v37", "v38", "v39")])
+def test_dead_venues_cost_no_other_venue(
+    concurrency: int, dead: tuple[str, ...], connect: Callable[..., EdgeClient]
+) -> None:
+    """Where a few of 40 fail for good, all others are read, and what comes after them as well."""
+    service = Venues(*dead)
+    edge = connect(
+        transport=httpx.MockTransport(service),
+        concurrency=concurrency,
+        sleep=lambda seconds: time.sleep(seconds / 50),
+    )
+    lost = {
+        call.path.split("/")[4]
+        for call, outcome in edge.fetch_all(typed(40))
+        if isinstance(outcome, EdgeError)
+    }
+    assert lost == set(dead)
+    assert edge.fetch(list_instruments("v1")).status == 200
+    assert max(service.asked[f"/edge/v1beta/venues/{one}/instruments"] for one in dead) <= 10
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 8, 16])
+@pytest.mark.parametrize("good_ones", [0, 1, 12, 77])
+def test_ten_requests_at_most_into_a_service_that_went_down(
+    concurrency: int, good_ones: int, connect: Callable[..., EdgeClient]
+) -> None:
+    """Whatever the concurrency and whenever it goes down; with more than eight slots, those too."""
+
+    def answer(number: int) -> httpx.Response:
+        return good() if number <= good_ones else httpx.Response(503)
+
+    service = Counter(answer, pause=0.001)
+    edge = connect(transport=httpx.MockTransport(service), concurrency=concurrency)
+    outcomes = [outcome for _, outcome in edge.fetch_all(typed(40))]
+    assert sum(isinstance(one, EdgeError) for one in outcomes) >= 80 - good_ones
+    with pytest.raises(BreakerOpen):
+        edge.fetch(list_venues())
+    assert service.count - good_ones <= max(8, concurrency) + 2

@@ -1,0 +1,193 @@
+"""Errors and waiting: the API's code first, the status second, and how long until the next try."""
+
+import pickle
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.edge import errors
+from pipelines.edge.client import EdgeClient
+from pipelines.edge.errors import ApiError
+from pipelines.edge.protocol import list_venues
+from pipelines.edge.sending.attempts import Event
+from pipelines.edge.sending.backoff import backoff, refusal, retry_after
+
+NOW = datetime(2026, 11, 20, 2, 15, tzinfo=UTC)
+CODES = {
+    "ACCESS_DENIED": errors.AccessRefused,
+    "AUTHENTICATION_FAILED": errors.KeyRefused,
+    "INTERNAL_SERVER_ERROR": errors.ServerFailed,
+    "METHOD_UNSUPPORTED": errors.RequestRefused,
+    "PARAMETER_INVALID": errors.RequestRefused,
+    "PARAMETER_UNSUPPORTED": errors.RequestRefused,
+    "PARAMETER_VALUE_INVALID": errors.RequestRefused,
+    "RESOURCE_NOT_FOUND": errors.NotFound,
+    "TIMESTAMP_INVALID": errors.ClockRefused,
+}
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 403, 404, 405, 409, 429, 500, 503])
+@pytest.mark.parametrize(("code", "kind"), CODES.items())
+def test_the_code_decides_whatever_the_status(
+    code: str, kind: type[errors.Refused], status: int
+) -> None:
+    """Each of the nine codes is one kind of error with every status (7)."""
+    error = refusal("GET /x", status, (ApiError(code, "words"),))
+    assert type(error) is kind
+    assert (error.code, error.message, error.status) == (code, "words", status)
+    assert code in str(error)
+    assert "words" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, errors.UnknownRefusal),
+        (401, errors.KeyRefused),
+        (403, errors.UnknownRefusal),
+        (404, errors.NotFound),
+        (408, errors.ServerFailed),
+        (418, errors.UnknownRefusal),
+        (429, errors.ServerFailed),
+        (500, errors.ServerFailed),
+        (599, errors.ServerFailed),
+    ],
+)
+@pytest.mark.parametrize("said", [None, (), (ApiError("BRAND_NEW", ""),)])
+def test_without_a_known_code_the_status_decides(
+    status: int, kind: type[errors.Refused], said: tuple[ApiError, ...] | None
+) -> None:
+    """An error body that is missing, empty or new leaves the status to say what it is."""
+    assert type(refusal("GET /x", status, said)) is kind
+
+
+def test_of_several_entries_the_most_severe_decides() -> None:
+    """The order is key, access, clock, request, not found, server; the others stay in the words."""
+    order = [
+        "AUTHENTICATION_FAILED",
+        "ACCESS_DENIED",
+        "TIMESTAMP_INVALID",
+        "PARAMETER_INVALID",
+        "RESOURCE_NOT_FOUND",
+        "INTERNAL_SERVER_ERROR",
+        "BRAND_NEW",
+    ]
+    for first in range(len(order)):
+        entries = tuple(ApiError(code, "m") for code in reversed(order[first:]))
+        error = refusal("GET /x", 400, entries)
+        assert error.code == order[first]
+        assert len(error.errors) == len(entries)
+
+
+@given(st.integers(1, 60), st.floats(0, 1, exclude_max=True))
+def test_the_wait_is_full_jitter(attempt: int, draw: float) -> None:
+    """From nothing up to half a second doubled each time, never above a minute."""
+    assert 0 <= backoff(attempt, draw) <= min(60.0, 0.5 * 2 ** (attempt - 1))
+    assert backoff(attempt, 0.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (None, None),
+        ("0", 0.0),
+        ("31", 31.0),
+        (" 7 ", 7.0),
+        ("86400", 86400.0),
+        ("-1", None),
+        ("1e9", None),
+        ("1.5", None),
+        ("٣", None),
+        ("soon", None),
+        ("", None),
+        ("9" * 400, None),
+        (format_datetime(NOW + timedelta(seconds=40), usegmt=True), 40.0),
+        (format_datetime(NOW - timedelta(hours=1), usegmt=True), 0.0),
+    ],
+)
+def test_retry_after_is_read_in_both_forms(header: str | None, seconds: float | None) -> None:
+    """Seconds and HTTP dates are understood, and anything else says nothing."""
+    assert retry_after(header, NOW) == seconds
+
+
+def test_the_waits_between_attempts_grow(connect: Callable[..., EdgeClient]) -> None:
+    """With a draw of a half: a quarter, a half, one and two seconds, told as events."""
+    slept, events = list[float](), list[Event]()
+    transport = httpx.MockTransport(lambda _: httpx.Response(500))
+    edge = connect(transport=transport, sleep=slept.append, on_event=events.append)
+    with pytest.raises(errors.ServerFailed, match="after 5 attempts"):
+        edge.fetch(list_venues())
+    assert slept == [0.25, 0.5, 1.0, 2.0]
+    assert [(event.kind, event.attempt, event.wait) for event in events] == [
+        ("retry", 1, 0.25),
+        ("retry", 2, 0.5),
+        ("retry", 3, 1.0),
+        ("retry", 4, 2.0),
+    ]
+
+
+@pytest.mark.parametrize(("asked", "requests"), [("60", 2), ("61", 1)])
+def test_a_minute_is_waited_and_no_more(
+    asked: str, requests: int, connect: Callable[..., EdgeClient]
+) -> None:
+    """Without a deadline a minute is waited as asked; above it the call fails at once."""
+    count, slept = 0, list[float]()
+
+    def handler(_request: httpx.Request) -> httpx.Response:
+        nonlocal count
+        count += 1
+        if count > 1:
+            return httpx.Response(200, json={"data": [], "meta": {}})
+        return httpx.Response(429, headers={"Retry-After": asked})
+
+    transport = httpx.MockTransport(handler)
+    edge = connect(transport=transport, sleep=slept.append, monotonic=lambda: 0.0)
+    if requests == 1:
+        with pytest.raises(errors.ServerFailed, match="asks to wait 61 seconds"):
+            edge.fetch(list_venues())
+    else:
+        assert edge.fetch(list_venues()).attempts == 2
+        assert sum(slept) == 60.0
+    assert count == requests
+
+
+EVERY = [
+    errors.Unreachable("GET /x", "refused", 5, lasting=True),
+    *(refusal("GET /x", 400, (ApiError(code, "m"),), 3, "A note.") for code in CODES),
+    errors.UnknownRefusal("GET /x", 418),
+    errors.Misread("not JSON", "GET /x", 2),
+    errors.TooLarge("GET /x", 1 << 20, "on the wire"),
+    errors.RedirectRefused("GET /x", 302, "https://elsewhere.example"),
+    errors.DeadlinePassed("GET /x", "time-out"),
+    errors.BreakerOpen("GET /x", 8, "503"),
+    errors.Stopped("GET /x"),
+    errors.SpoolFailed("GET /x", "No space left on device"),
+    errors.IdRefused("..", "is a path"),
+    errors.CredentialRefused("secret", "is empty"),
+    errors.OriginRefused("has a path"),
+]
+
+
+@pytest.mark.parametrize("error", EVERY, ids=lambda error: type(error).__name__)
+def test_an_error_is_one_paragraph_that_says_what_to_do(error: errors.EdgeError) -> None:
+    """Each error says what was found, what did not happen, and what to do, and can be pickled."""
+    words = str(error)
+    assert isinstance(error, errors.EdgeError)
+    assert "\n" not in words
+    assert words.endswith((".", error.args[-1]))
+    assert any(negation in words for negation in ("othing", "ot sent", "not followed"))
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    assert (type(again), str(again)) == (type(error), words)
+
+
+def test_words_from_outside_are_tamed() -> None:
+    """A message of the API cannot move a terminal's cursor, break the line or fill the screen."""
+    message = "\x1b[2J\nall \u202egood\x07" + "x" * 10_000
+    words = str(refusal("GET /x", 400, (ApiError("ACCESS_DENIED", message),)))
+    assert words.isprintable()
+    assert len(words) < 600

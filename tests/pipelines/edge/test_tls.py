@@ -1,0 +1,190 @@
+"""TLS: a certificate is trusted or it is not; a lost connection is another matter."""
+
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpcore
+import pytest
+
+from pipelines.edge.client import EdgeClient
+from pipelines.edge.errors import Unreachable
+from pipelines.edge.protocol import list_portfolios, list_venues
+from pipelines.edge.response.decode import Limits
+from pipelines.edge.sending.transport import _READ, _RECORD, OneShot, Patience, _Stream
+
+if TYPE_CHECKING:
+    from tests.pipelines.edge.conftest import Script, Server
+
+EMPTY = b'{"data":[],"meta":{}}'
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(EMPTY), EMPTY)
+
+# A key pair made for these tests, for 127.0.0.1 only; it guards nothing.
+CERTIFICATE = """\
+-----BEGIN CERTIFICATE-----
+MIIBmjCCAUGgAwIBAgIUVfvQk3C7mglUd5x5KwMddH7+Tk8wCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMTAyNDYwNVoYDzIxMjYxMDI4
+MDI0NjA1WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAAQN3oL1ysUuw+TKXo5rl6l0YEVjpm+aMyvSAtEdtocH1ijMXm+PA46M
+l6HmoifoRWdDISLo+mZZXbxOt2RjkF4Wo28wbTAdBgNVHQ4EFgQUreUAmd/w+eNz
+1T8bY9M1fgDjG8owHwYDVR0jBBgwFoAUreUAmd/w+eNz1T8bY9M1fgDjG8owDwYD
+VR0TAQH/BAUwAwEB/zAaBgNVHREEEzARgglsb2NhbGhvc3SHBH8AAAEwCgYIKoZI
+zj0EAwIDRwAwRAIgBLzu+WUbrlhyC1Eyndb404BSR755rNVXUGZxh+nDbb8CID1Q
+1hDSCW2ecfj5Gnq55ubZGdtgslgw6JgMsVmei4Ha
+-----END CERTIFICATE-----
+"""
+PRIVATE_KEY = """\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgjEjT1igHGRFY2nF4
+UmqAw4IZyiTmLDF+21IO7N72EAOhRANCAAQN3oL1ysUuw+TKXo5rl6l0YEVjpm+a
+MyvSAtEdtocH1ijMXm+PA46Ml6HmoifoRWdDISLo+mZZXbxOt2RjkF4W
+-----END PRIVATE KEY-----
+"""
+
+
+def secured(server: "Server", tmp_path: Path) -> ssl.SSLContext:
+    """Put TLS in front of a server, and give the context that trusts it."""
+    (tmp_path / "pair.pem").write_text(CERTIFICATE + PRIVATE_KEY)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "pair.pem")
+    server.wrap = lambda plain: context.wrap_socket(plain, server_side=True)
+    server.scheme = "https"
+    return ssl.create_default_context(cadata=CERTIFICATE)
+
+
+def test_tls_is_spoken_with_a_trusted_certificate(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
+) -> None:
+    """Over TLS everything is as over plain sockets."""
+    server = serve(lambda _n, _r: [OK])
+    transport = OneShot(tls=True)
+    transport._ssl = secured(server, tmp_path)
+    edge = connect(server.origin, transport=transport)
+    assert edge.fetch(list_portfolios(integrations=True)).size == len(EMPTY)
+    assert server.requests[0].target == "/edge/v1beta/portfolios?include=integrations"
+
+
+def test_a_certificate_nobody_trusts_is_refused_at_once(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
+) -> None:
+    """Fault 24: one connection, no request, and words about the certificate."""
+    server = serve(lambda _n, _r: [OK])
+    secured(server, tmp_path)
+    with pytest.raises(Unreachable, match=r"after 1 attempt .*(?i:certificate)"):
+        connect(server.origin).fetch(list_venues())
+    assert (server.connections, server.requests) == (1, [])
+
+
+def test_no_certificate_of_the_environment_is_trusted(
+    serve: "Callable[[Script], Server]",
+    connect: Callable[..., EdgeClient],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever can set a variable of this process cannot stand in for the service."""
+    server = serve(lambda _n, _r: [OK])
+    secured(server, tmp_path)
+    (tmp_path / "trusted.pem").write_text(CERTIFICATE)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "trusted.pem"))
+    with pytest.raises(Unreachable, match=r"(?i:certificate)"):
+        connect(server.origin).fetch(list_venues())
+    assert server.requests == []
+
+
+def test_plain_http_where_tls_was_expected_is_refused_at_once(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient]
+) -> None:
+    """Fault 25: the key is not sent, and nothing is tried twice."""
+    server = serve(lambda _n, _r: [OK])
+    server.wrap = lambda plain: (plain.sendall(OK), plain)[1]  # type: ignore[func-returns-value]  # sends first
+    server.scheme = "https"
+    with pytest.raises(Unreachable, match="after 1 attempt "):
+        connect(server.origin).fetch(list_venues())
+    assert server.connections == 1
+
+
+def test_a_connection_lost_in_the_handshake_is_tried_again(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
+) -> None:
+    """A connection that ends while TLS begins is a lost connection, not a refusal."""
+    server = serve(lambda _n, _r: [OK])
+    transport = OneShot(tls=True)
+    transport._ssl = secured(server, tmp_path)
+    whole, count = server.wrap, 0
+
+    def flaky(plain: socket.socket) -> socket.socket:
+        nonlocal count
+        count += 1
+        if count <= 2:
+            plain.close()
+            raise OSError("gone")
+        return whole(plain)
+
+    server.wrap = flaky
+    assert connect(server.origin, transport=transport).fetch(list_venues()).attempts == 3
+
+
+class Records(httpcore.NetworkStream):
+    """A secured stream that gives, or raises, one thing a read; None is what has not come yet."""
+
+    def __init__(self, given: list[bytes | Exception | None]) -> None:
+        self.given = given
+
+    def start_tls(self, *_: Any, **__: Any) -> "Records":
+        """Stay as it is."""
+        return self
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Give the next one."""
+        assert (max_bytes, timeout is None) == (_RECORD, False)
+        one = self.given.pop(0) if self.given else b""
+        if isinstance(one, Exception):
+            raise one
+        assert one is not None, "waited for what has not come"
+        return one
+
+    def get_extra_info(self, info: str) -> bool:
+        """Whether there is more."""
+        assert info == "is_readable"
+        return not self.given or self.given[0] is not None
+
+
+def _secured(given: list[bytes | Exception | None]) -> httpcore.NetworkStream:
+    patience = Patience(Limits(), None, time.monotonic, time.monotonic())
+    return _Stream(Records(given), patience).start_tls(ssl.create_default_context())
+
+
+def test_tls_records_that_are_there_are_taken_together() -> None:
+    """Each piece costs the layers above as much as copying many: a large body comes in few."""
+    record = b"r" * _RECORD
+    stream = _secured([record] * (2 * _READ // _RECORD))
+    assert [len(stream.read(100)) for _ in range(3)] == [_READ, _READ, 0]
+
+
+@pytest.mark.parametrize("lost", [httpcore.ReadError(), httpcore.ReadTimeout()])
+def test_what_came_over_tls_is_given_before_what_is_wrong_with_the_rest(lost: Exception) -> None:
+    """What has not come is not waited for; a lost connection is told when nothing is left."""
+    stream = _secured([b"one", None, b"two", b"three", lost, lost])
+    assert stream.read(100) == b"one"
+    stream._inner.given.pop(0)  # type: ignore[attr-defined]  # now it has come
+    assert stream.read(100) == b"twothree"
+    with pytest.raises(type(lost)):
+        stream.read(100)
+
+
+def test_a_large_body_comes_whole_over_tls(
+    serve: "Callable[[Script], Server]", connect: Callable[..., EdgeClient], tmp_path: Path
+) -> None:
+    """Record after record, over a real socket."""
+    records = ",".join(f'{{"id":"{number:040}"}}' for number in range(100_000))
+    body = b'{"data":[%s],"meta":{}}' % records.encode()
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
+    transport = OneShot(tls=True)
+    server = serve(lambda _n, _r: [head, body])
+    transport._ssl = secured(server, tmp_path)
+    reply = connect(server.origin, transport=transport, limits=Limits()).fetch(list_venues())
+    assert bytes(reply.body.buffer()) == body
+    reply.body.close()

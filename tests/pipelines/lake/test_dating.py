@@ -1,0 +1,97 @@
+"""A night whose date is not sure is held, and takes no book's place without a word."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from pipelines import night
+from pipelines.lake.lake_manifest import Sealed
+from pipelines.landing import snapshots, zone
+from pipelines.landing.snapshots import ACCEPTED, HELD, REJECTED, Snapshot
+from pipelines.landing.zone import Manifest, Pulling
+from tests.support import nights
+from warehouse.storage.layout import Layout
+
+START = nights.STARTED
+DAY = timedelta(days=1)
+
+
+def judged(layout: Layout, manifest: Manifest) -> Snapshot:
+    """A landed night, finished."""
+    folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
+    return night.finish(Sealed(layout), folder, datetime.fromisoformat(manifest.finished_at))
+
+
+def reasons(snapshot: Snapshot) -> str:
+    """Why it is as it is."""
+    return "; ".join(snapshot.decision.reasons) if snapshot.decision else ""
+
+
+def land(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, started: datetime, **more: object
+) -> Manifest:
+    """A night that a pull noted more of."""
+    finish = Pulling.finish
+
+    def noted(self: Pulling, *given: object, **named: object) -> Manifest:
+        for name, value in more.items():
+            setattr(self, name, value)
+        return finish(self, *given, **named)  # type: ignore[arg-type]  # passed on as it is
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Pulling, "finish", noted)
+        return nights.land(layout, nights.small(), started)
+
+
+def test_a_night_whose_clocks_disagree_on_the_date_is_held(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The book of the date stays: twenty hours are no matter of seconds."""
+    book = nights.take(layout, nights.small(), START)
+    assert book.state == ACCEPTED
+    machine = START + timedelta(hours=23)
+    manifest = land(layout, monkeypatch, START + timedelta(hours=1), machine_started_at=machine)
+    snapshot = judged(layout, manifest)
+    assert snapshot.state == HELD
+    assert "2026-11-20 by the server's clock and 2026-11-21 by this machine's" in reasons(snapshot)
+    assert snapshots.books(snapshots.landed(layout)) == {book.snapshot_date: book}
+    near = land(layout, monkeypatch, START + DAY, machine_started_at=START + DAY + DAY / 24)
+    assert judged(layout, near).state == ACCEPTED
+
+
+def test_a_night_after_a_clock_was_moved_back_is_held(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins before the night that was taken before it: one of both has a wrong date."""
+    book = nights.take(layout, nights.small(), START + 3 * DAY)
+    first = land(layout, monkeypatch, START, follows=book.snapshot_id)
+    assert judged(layout, first).state == HELD
+    assert "the clock was moved back, or was ahead then" in reasons(judged(layout, first))
+    snapshots.decide_by_hand(
+        layout, book.snapshot_id, REJECTED, by="ann", at=START, why="the clock was ahead"
+    )
+    second = land(layout, monkeypatch, START + DAY, follows=snapshots.newest(layout))
+    assert judged(layout, second).state == ACCEPTED
+
+
+def test_a_night_of_another_zone_takes_no_books_place(layout: Layout) -> None:
+    """A zone that was moved gives a date a second book only where a person says so."""
+    book = nights.take(layout, nights.small(), START)
+    moved = nights.land(layout, nights.small("2"), START + DAY, "America/New_York")
+    assert moved.snapshot_date == book.snapshot_date
+    snapshot = judged(layout, moved)
+    assert snapshot.state == HELD
+    assert "was dated in UTC, and this night is dated in America/New_York" in reasons(snapshot)
+    assert snapshots.books(snapshots.landed(layout)) == {book.snapshot_date: book}
+    next_one = nights.land(layout, nights.small("2"), START + 2 * DAY, "America/New_York")
+    assert judged(layout, next_one).state == ACCEPTED
+
+
+def test_what_an_older_manifest_does_not_say_is_no_doubt(layout: Layout) -> None:
+    """Nights landed before these facts were noted are judged as they were."""
+    manifest = nights.land(layout, nights.small())
+    assert manifest.follows is None
+    assert not replace(manifest, machine_started_at=None).is_date_doubtful
+    folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
+    assert zone.load(folder) == manifest

@@ -1,0 +1,430 @@
+"""The guards: every reason to hold a night, with its numbers, and none without a reason."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.lake import guards, measures
+from pipelines.lake.facts import Facts, Night, Shape
+from pipelines.lake.lake_manifest import sealed
+from pipelines.lake.slices import Slice
+from pipelines.landing.snapshots import Snapshot
+from pipelines.pull import consistency
+from pipelines.pull.consistency import Window
+from pipelines.records import amounts
+from pipelines.sandbox.faults.catalog import parse
+from pipelines.sandbox.faults.worlds import WORLD_FAULTS
+from pipelines.sandbox.world.world import LivingWorld, World
+from tests.support import nights, oracle
+from warehouse.storage.layout import Layout
+
+COUNTS = {"accounts": 100, "instruments": 200, "venues": 10}
+GOOD = Facts(COUNTS, {"BTC": "100", "ETH": "0.5"}, {"p1": True, "p2": True, "p3": False}, {})
+
+
+def judged(facts: Facts, past: list[Facts], **found: Any) -> tuple[str, ...]:
+    """The reasons, in words, of a night in which nothing else is wrong."""
+    return tuple(reason.words for reason in guards.judge(facts, past, Night(**found)))
+
+
+def accounts(count: int) -> Facts:
+    """A night with another count of accounts."""
+    return replace(GOOD, counts=COUNTS | {"accounts": count})
+
+
+def total(text: str, asset: str = "BTC") -> Facts:
+    """A night with another total."""
+    return replace(GOOD, totals={**GOOD.totals, asset: text})
+
+
+def past(*drops: str, measure: str = "accounts") -> list[Facts]:
+    """Accepted nights with these drops of a measure."""
+    return [replace(GOOD, drops={measure: drop}) for drop in drops]
+
+
+def test_a_first_night_is_accepted_unless_it_sees_nothing() -> None:
+    """With nothing before it there is nothing to fall from; but an empty list is no book."""
+    assert judged(GOOD, []) == ()
+    assert judged(replace(GOOD, counts=COUNTS | {"accounts": 0}), []) == ()
+    why = ": this is what the API answers to a key that may see nothing (4.1)"
+    assert judged(replace(GOOD, money={}), []) == (f"the portfolio list is empty{why}",)
+    no_position = replace(GOOD, counts=COUNTS | {"positions": 0})
+    assert judged(no_position, []) == (f"no position is in any portfolio{why}",)
+    no_venue = replace(GOOD, counts=COUNTS | {"venues": 0})
+    assert judged(no_venue, []) == (f"the list of venues is empty{why}",)
+    nothing = Facts({"positions": 0, "venues": 0}, {}, {}, {})
+    assert len(judged(nothing, [])) == 2
+
+
+def test_what_was_accepted_empty_is_not_asked_for_again() -> None:
+    """A person has said that there is nothing yet; when there is something, that is no reason."""
+    for empty in (replace(GOOD, money={}), replace(GOOD, counts={"positions": 0, "venues": 0})):
+        assert judged(empty, [empty]) == ()
+        assert judged(GOOD, [replace(empty, is_suspect=True)]) == ()
+
+
+def test_an_equal_and_a_somewhat_larger_night_are_accepted() -> None:
+    """New portfolios, another asset, a fifth more of everything."""
+    assert judged(GOOD, [GOOD]) == ()
+    more = replace(
+        GOOD,
+        counts={"accounts": 130, "instruments": 260, "venues": 14},
+        totals={"BTC": "120", "ETH": "0.6", "USDC": "1e9"},
+        money={**GOOD.money, "p4": True},
+    )
+    assert judged(more, [GOOD]) == ()
+
+
+REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
+    "an empty list": (
+        replace(GOOD, money={}),
+        {},
+        (
+            "the portfolio list is empty and had 3 portfolios: this is what the API answers when "
+            "access is lost (4.1)"
+        ),
+    ),
+    "portfolios with money are gone": (
+        replace(GOOD, money={"p3": False}),
+        {},
+        "2 portfolios that held money are missing: p1, p2",
+    ),
+    "accounts fell": (accounts(40), {}, "accounts fell from 100 to 40 (60 %; limit 40 %)"),
+    "instruments fell": (
+        replace(GOOD, counts=COUNTS | {"instruments": 99}),
+        {},
+        "instruments fell from 200 to 99 (50.5 %; limit 40 %)",
+    ),
+    "venues are gone": (
+        replace(GOOD, counts=COUNTS | {"venues": 3}),
+        {},
+        "venues fell from 10 to 3 (70 %; limit 40 %)",
+    ),
+    "accounts rose": (accounts(167), {}, "accounts rose from 100 to 167 (40.1 %; limit 40 %)"),
+    "all totals fell": (
+        replace(GOOD, totals={"BTC": "33.333333333333333333", "ETH": "-1"}),
+        {},
+        (
+            "the totals of 2 of 2 assets fell by more than a fifth: BTC from 100 to "
+            "33.333333333333333333, ETH from 0.5 to -1 (100 %; limit 50 %)"
+        ),
+    ),
+    "every amount a thousandfold": (
+        replace(GOOD, totals={"BTC": "100000", "ETH": "500"}),
+        {},
+        (
+            "the totals of 2 of 2 assets rose by more than a fifth: BTC from 100 to 100000, ETH "
+            "from 0.5 to 500 (100 %; limit 50 %)"
+        ),
+    ),
+    "a venue that is gone": (
+        replace(GOOD, slices={"": [Slice("venue", "v1", "gone", 3, 3)]}),
+        {},
+        "all that was held in venue v1 is gone: 3 assets",
+    ),
+    "a portfolio of another scale": (
+        replace(GOOD, slices={"": [Slice("portfolio", "p1", "rose", 3, 3)]}),
+        {},
+        (
+            "of 3 of the 3 assets in portfolio p1 there is more than 8 times as much of what there "
+            "was: as if its amounts had another scale"
+        ),
+    ),
+    "money among the rejects": (
+        GOOD,
+        {"rejects": [Shape("data[]", "an object was expected", 2, "0.5", "data[1]")]},
+        ("2 rejected records carry money, first data[1]: an object was expected; see ops.rejects"),
+    ),
+    "a doubtful date": (GOOD, {"date_doubts": ["the date is not sure"]}, "the date is not sure"),
+    "control totals": (
+        GOOD,
+        {"differing_totals": ["balances sum BTC trading"]},
+        (
+            "1 control totals differ between the landed JSON and the lake, first balances sum BTC "
+            "trading: see ops.control_totals"
+        ),
+    ),
+    "more than a tenth of the venues": (
+        GOOD,
+        {"venues": 19, "failed": ["v1", "v2"]},
+        "the instruments of 2 of 19 venues could not be read (limit a tenth)",
+    ),
+    "paging": (
+        GOOD,
+        {"notices": ("/portfolios: cursor",)},
+        (
+            "an answer looks like one page of several, or not whole, which no document shows "
+            "(4.6): /portfolios: cursor"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_each_reason_is_a_sentence_with_its_numbers(name: str) -> None:
+    """What is wrong, how much, and against which limit."""
+    facts, found, reason = REASONS[name]
+    assert judged(facts, [GOOD], **found) == (reason,)
+
+
+def test_a_tenth_of_the_venues_may_fail_and_an_empty_portfolio_may_vanish() -> None:
+    """The limits themselves are inside."""
+    assert judged(GOOD, [GOOD], venues=10, failed=["v1"]) == ()
+    assert judged(GOOD, [GOOD], venues=0) == ()
+    assert judged(replace(GOOD, money={"p1": True, "p2": True}), [GOOD]) == ()
+    assert judged(accounts(60), [GOOD]) == ()
+    assert judged(total("-100"), [total("-100")]) == ()
+
+
+@pytest.mark.parametrize("text", ["0", "-100", "227", "100000", "1e-9"])
+def test_one_asset_alone_never_holds(text: str) -> None:
+    """Sold out, turned, bought, a thousandfold, dust: a finding; nor do all of its accounts."""
+    assert judged(total(text), [GOOD]) == ()
+    before = replace(GOOD, accounts={"BTC": 90, "ETH": 10})
+    now = replace(accounts(10), accounts={"ETH": 10}, totals={"ETH": "0.5"})
+    assert judged(now, [before]) == ()
+    assert judged(before, [now]) == ()
+
+
+def test_venues_that_had_no_instruments_before_are_no_news() -> None:
+    """What was accepted once is not asked for every night; another venue is."""
+    before = replace(GOOD, unread=["v1", "v2"])
+    assert judged(GOOD, [before], venues=10, failed=["v1"], emptied=["v2"]) == ()
+    assert judged(GOOD, [before], venues=10, failed=["v1", "v3"]) == ()
+    assert judged(GOOD, [before], venues=10, failed=["v4", "v3"])
+
+
+def test_after_a_wrong_night_the_good_ones_are_compared_with_the_one_before_it() -> None:
+    """Neither a wrong night that was accepted nor a true change costs the nights after it."""
+    wrong = replace(
+        GOOD, totals={"BTC": "100000", "ETH": "500"}, drops={"assets risen": "1"}, is_suspect=True
+    )
+    assert judged(wrong, [GOOD])
+    assert judged(GOOD, [wrong])
+    assert judged(GOOD, [GOOD, wrong]) == ()
+    assert judged(wrong, [GOOD, wrong]) == ()
+    other = replace(GOOD, totals={"BTC": "5000", "ETH": "50"})
+    assert judged(other, [GOOD, wrong])
+    few = [replace(GOOD, drops={"accounts": "0.6"}, is_suspect=True)]
+    assert guards.limit("accounts", few) == Decimal("0.4")
+
+
+def test_many_things_at_once_are_all_told_and_a_long_list_is_cut() -> None:
+    """Nobody has to accept a night twice to see its second reason."""
+    before = Facts(COUNTS, {f"A{n}": "1" for n in range(9)}, {f"p{n}": True for n in range(9)}, {})
+    now = Facts({"accounts": 1, "instruments": 1, "venues": 1}, {}, {"p0": True}, {})
+    shape = Shape("data[]", "text was expected", 1, "1", "data[0]")
+    told = judged(now, [before], notices=("n",), rejects=[shape])
+    assert len(told) == 2 + 1 + 3 + 1
+    assert "8 portfolios that held money are missing: p1, p2, p3, p4, p5 and 3 more" in told
+    assert any("9 of 9 assets fell" in words and ", ... (" in words for words in told)
+
+
+def test_limits_are_learned_from_our_own_nights() -> None:
+    """Two fifths while there are few, later less, and never below one and a half times what was."""
+    assert guards.limit("accounts", []) == Decimal("0.4")
+    assert guards.limit("accounts", past(*["0"] * 9)) == Decimal("0.4")
+    assert guards.limit("accounts", past(*["0"] * 10)) == Decimal("0.3")
+    assert guards.limit("accounts", past("0.4", *["0"] * 9)) == Decimal("0.60")
+    assert guards.limit("accounts", past(*["0.2"] * 10)) == Decimal("0.30")
+    assert guards.limit("accounts", past("0.9", measure="venues")) == Decimal("0.4")
+    assert judged(accounts(65), past(*["0"] * 9)) == ()
+    assert judged(accounts(65), past(*["0"] * 10)) == (
+        "accounts fell from 100 to 65 (35 %; limit 30 %)",
+    )
+    assert judged(accounts(45), past("0.4", *["0"] * 9)) == ()
+
+
+def test_the_drops_of_a_night_are_kept_for_the_next() -> None:
+    """Of every measure the largest, exactly; none for the first night."""
+    assert guards.drops(GOOD, None) == {}
+    now = replace(accounts(75), totals={"BTC": "70", "ETH": "0.3"})
+    found = {name: Decimal(text) for name, text in guards.drops(now, GOOD).items()}
+    assert {name: share for name, share in found.items() if share} == {
+        "accounts": Decimal("0.25"),
+        "assets fallen": Decimal(1),
+    }
+    assert len(found) == 8
+
+
+def facts_of(world: World) -> Facts:
+    """What the guards look at, worked out from the records."""
+    counts: Counter[str] = Counter(venues=len(world.venues))
+    counts["instruments"] = sum(map(len, (world.instruments or {}).values()))
+    totals: dict[str, Decimal] = {}
+    money: dict[str, bool] = {}
+    for portfolio in world.portfolios:
+        money[portfolio["id"]] = False
+        for position in portfolio["positions"]:
+            counts["accounts"] += len(position["accounts"])
+            for account in position["accounts"]:
+                for _, _, text in oracle.balances(account["balance"]):
+                    asset = position["assetId"]
+                    totals[asset] = totals.get(asset, Decimal(0)) + Decimal(text)
+                    money[portfolio["id"]] |= Decimal(text) != 0
+    return Facts(counts, {asset: str(one) for asset, one in totals.items()}, money, {})
+
+
+def test_nothing_is_held_on_thirty_nights_of_a_living_world() -> None:
+    """Balances move, things come and go, and no guard cries."""
+    nights_before: list[Facts] = []
+    for number in range(30):
+        facts = facts_of(LivingWorld().at(date(2026, 11, 1) + timedelta(days=number)))
+        assert judged(facts, nights_before) == (), number
+        drops = guards.drops(facts, nights_before[-1] if nights_before else None)
+        nights_before.append(replace(facts, drops=drops))
+
+
+@pytest.mark.parametrize(
+    ("fault", "word"),
+    [
+        ("portfolios-empty", "the portfolio list is empty"),
+        ("portfolio-vanished", "portfolios that held money are missing"),
+        ("accounts-halved", "the totals of"),
+        ("bucket-gone", "is gone"),
+        ("venues-empty", "the list of venues is empty"),
+        ("venues-dropped", "venues fell"),
+        ("instruments-halved", "instruments fell"),
+        ("venue-instruments-empty", None),
+        ("portfolio-repeated", None),
+        ("portfolio-repeated-different", "rejected records carry money"),
+        ("account-repeated", None),
+        ("hostile-names", None),
+        ("orphan-venue", None),
+    ],
+)
+def test_a_night_that_lost_money_is_held_and_one_that_is_odd_is_not(
+    layout: Layout, fault: str, word: str | None
+) -> None:
+    """The faults of a whole world, as landed nights after a good one."""
+    started = nights.STARTED
+    world = LivingWorld().at(started.date())
+    small = replace(world, portfolios=world.portfolios[1:8])
+    assert nights.take(layout, nights.of_world(small), started).state == "accepted"
+    spoiled = WORLD_FAULTS[fault][1](small, parse(fault))
+    snapshot = nights.take(layout, nights.of_world(spoiled), started + timedelta(days=1))
+    reasons = snapshot.decision.reasons if snapshot.decision else ()
+    assert snapshot.state == ("held" if word else "accepted"), reasons
+    assert word is None or any(word in reason for reason in reasons)
+
+
+LONG = "0." + "0" * 1100 + "1"
+
+
+def test_a_total_is_read_however_long_it_is() -> None:
+    """One text of an amount has a thousand letters at most; a sum of legal ones may have more."""
+    assert judged(total("100" + LONG[1:]), [total("100")]) == ()
+    both = {"BTC": f"9{LONG[1:]}", "ETH": "0"}
+    before = replace(GOOD, totals={"BTC": f"90{LONG[1:]}", "ETH": LONG})
+    [reason] = judged(replace(GOOD, totals=both), [before])
+    assert "BTC from 90.000" in reason
+    assert len(reason) < 400
+
+
+def test_dust_in_a_sum_hides_no_loss(layout: Layout) -> None:
+    """A legal amount makes the total longer than an amount may be; nine tenths gone are seen."""
+    dust = "0." + "0" * 900 + "1e-150"
+    world = LivingWorld().at(nights.STARTED.date())
+    first, rest = json.dumps(world.portfolios[1]), replace(world, portfolios=())
+
+    def book(amount: str) -> nights.Book:
+        trading = {"trading": {"free": amount, "locked": dust}}
+        account = {"venueId": "kestrel", "name": "main", "balance": trading}
+        positions = [
+            {"assetId": asset, "isCustomAsset": False, "accounts": [account]}
+            for asset in ("BTC", "ETH")
+        ]
+        portfolio = json.loads(first) | {"positions": positions}
+        return replace(nights.of_world(rest), portfolios=[portfolio])
+
+    def total_of(snapshot: Snapshot) -> Decimal:
+        return Decimal(sealed(layout, snapshot.snapshot_id)["facts"]["totals"]["BTC"])
+
+    before = nights.take(layout, book("100"), nights.STARTED)
+    assert total_of(before) == amounts.EXACT.add(Decimal(100), Decimal(dust))
+    after = nights.take(layout, book("10"), nights.STARTED + timedelta(days=1))
+    assert after.state == "held"
+    assert after.decision
+    assert any("BTC from 100.000" in words for words in after.decision.reasons)
+
+
+SHARES = st.decimals("0", "1", places=4)
+HISTORY = st.lists(
+    st.dictionaries(
+        st.sampled_from(
+            [*measures.COUNTS, *(f"{name} risen" for name in measures.COUNTS), "assets fallen"]
+        ),
+        SHARES.map(str),
+    ),
+    max_size=40,
+)
+
+
+@given(HISTORY, st.sampled_from(list(measures.COUNTS)), st.integers(4, 10**6), SHARES)
+def test_no_history_switches_a_guard_off(
+    history: list[dict[str, str]], measure: str, before: int, share: Decimal
+) -> None:
+    """Whatever was accepted before, by the guards or by hand, losing more than 75 % is held."""
+    nights_before = [replace(GOOD, drops=drops) for drops in history]
+    nights_before.append(replace(GOOD, counts=COUNTS | {measure: before}))
+    now = int(before * share)
+    reasons = judged(replace(GOOD, counts=COUNTS | {measure: now}), nights_before)
+    if 1 - Decimal(now) / before > measures.MOST + Decimal("0.0001"):
+        assert [reason for reason in reasons if reason.startswith(f"{measure} fell from ")]
+    if 1 - Decimal(now) / before < measures.FLOOR - Decimal("0.0001"):
+        assert reasons == ()
+
+
+@given(HISTORY, st.lists(st.decimals("-1e30", "1e30", places=18), min_size=2, max_size=9), SHARES)
+def test_no_history_lets_all_assets_vanish(
+    history: list[dict[str, str]], before: list[Decimal], share: Decimal
+) -> None:
+    """The totals of all assets, of either sign and any size, cannot move together unseen."""
+    totals = {f"A{number}": amount for number, amount in enumerate(before) if amount}
+    book = replace(GOOD, totals={asset: f"{amount:f}" for asset, amount in totals.items()})
+    less = {asset: f"{amount * share:f}" for asset, amount in totals.items()}
+    nights_before = [replace(GOOD, drops=drops) for drops in history]
+    small = replace(GOOD, totals=less)
+    is_seen = len(totals) > 1 and share < 1 - measures.MOVED
+    assert bool(judged(small, [*nights_before, book])) == is_seen
+    if share:
+        assert bool(judged(book, [*nights_before, small])) == is_seen
+
+
+def test_a_reason_says_what_the_second_read_found() -> None:
+    """How much later, how many there were then, and what asking by id has told of whom."""
+    window = Window(
+        second_count=1,
+        second_after=10,
+        missing={
+            "p1": consistency.REFUSED,
+            "p2": consistency.DELETED,
+            "p3": consistency.THERE,
+            "another": consistency.THERE,
+        },
+    )
+    [empty] = judged(replace(GOOD, money={}), [GOOD], window=window)
+    assert empty.endswith(
+        "(4.1); a second read 10 s later had 1; asked for by id, 3 of 3: 1 not found: it was "
+        "deleted (p2), 1 refused: access was taken away (p1), 1 still there: the list left it out "
+        "(p3)"
+    )
+    [missing] = judged(replace(GOOD, money={"p3": False}), [GOOD], window=window)
+    assert missing == (
+        "2 portfolios that held money are missing: p1, p2; a second read 10 s later had 1; asked "
+        "for by id, 2 of 2: 1 not found: it was deleted (p2), 1 refused: access was taken away (p1)"
+    )
+    untold = Window(missing={"p1": consistency.UNTOLD})
+    [reason] = judged(replace(GOOD, money={"p2": True, "p3": False}), [GOOD], window=untold)
+    assert reason == (
+        "1 portfolios that held money are missing: p1; it could not be read a second time; asked "
+        "for by id, 1 of 1: 1 without an answer that tells (p1)"
+    )

@@ -1,0 +1,377 @@
+"""Snapshots, their states and the lake: whole nights without Dagster, killed anywhere, rebuilt."""
+
+import shutil
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines import night
+from pipelines.flatten import record_batches
+from pipelines.lake import lake_manifest, placement
+from pipelines.lake.lake_manifest import Sealed
+from pipelines.landing import night_folders, snapshots, zone
+from pipelines.landing.snapshots import ACCEPTED, COMPLETE, HELD, REJECTED, NotToBeDecided, NoWhy
+from pipelines.sandbox.world.world import LivingWorld
+from tests.support import nights
+from warehouse.contract.book import BOOK
+from warehouse.storage.layout import Layout
+
+START = nights.STARTED
+DAY = timedelta(days=1)
+ME = "someone"
+
+
+def portfolio(name: str = "p1", amount: str = "1") -> dict[str, Any]:
+    """A portfolio with one amount."""
+    times = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
+    account = {"venueId": "v1", "name": "main", "balance": {"margin": {"locked": amount}}}
+    position = {"assetId": "BTC", "isCustomAsset": False, "accounts": [account]}
+    return {"id": name, "resource": "portfolio", "name": name, "positions": [position], **times}
+
+
+def venue(name: str) -> dict[str, Any]:
+    """A venue."""
+    times = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
+    words = {"displayName": name, "tradingStatus": "trading", "type": ["otc"]}
+    return {"id": name, "resource": "venue", **words, **times}
+
+
+def instrument(name: str) -> dict[str, Any]:
+    """An instrument."""
+    times = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
+    words = dict.fromkeys(["displayName", "feedId", "venueSymbol", "baseAsset", "termAsset"], name)
+    return {"id": name, "resource": "instrument", "type": "spot", **words, **times}
+
+
+def book(amount: str = "1", *, failed: tuple[str, ...] = (), listed: str = "X") -> nights.Book:
+    """A small night of twelve venues with one instrument each."""
+    names = [f"v{number}" for number in range(12)]
+    lists = {(one, "spot"): [instrument(listed)] for one in names if one not in failed}
+    venues = [venue(one) for one in names]
+    return nights.Book([portfolio(amount=amount)], venues, lists, frozenset(failed))
+
+
+def held(layout: Layout, started: datetime = START + DAY) -> snapshots.Snapshot:
+    """A night that the guards hold, after a good one."""
+    nights.take(layout, book())
+    snapshot = nights.take(layout, nights.Book([], [venue("v1")]), started)
+    assert snapshot.state == HELD
+    return snapshot
+
+
+def test_a_landed_night_is_complete_until_it_is_judged(layout: Layout) -> None:
+    """Then it is accepted by the guards, with nothing to say."""
+    manifest = nights.land(layout, book())
+    assert [one.state for one in snapshots.landed(layout)] == [COMPLETE]
+    folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
+    snapshot = night.finish(Sealed(layout), folder, START)
+    assert snapshot.state == ACCEPTED
+    assert snapshot.decision == snapshots.Decision(ACCEPTED, "guards", START.isoformat(), ())
+    assert snapshots.landed(layout) == [snapshot]
+
+
+def test_a_judged_night_is_not_judged_again(layout: Layout) -> None:
+    """What was decided stays, however often the night is run."""
+    snapshot = held(layout)
+    decided = snapshots.decide_by_hand(
+        layout, snapshot.snapshot_id, ACCEPTED, by=ME, at=START, why="sold all"
+    )
+    assert night.finish(Sealed(layout), snapshot.folder, START + 2 * DAY) == decided
+
+
+@pytest.mark.parametrize("state", [ACCEPTED, REJECTED])
+def test_a_person_decides_on_a_held_night_and_all_is_kept(layout: Layout, state: str) -> None:
+    """Who, when and why stand beside what the guards said."""
+    snapshot = held(layout)
+    at = datetime(2026, 11, 21, 9, tzinfo=UTC)
+    snapshots.decide_by_hand(layout, snapshot.snapshot_id, state, by=ME, at=at, why="asked them")
+    found = snapshots.find(layout, snapshot.snapshot_id)
+    assert [(one.state, one.by) for one in found.decisions] == [(HELD, "guards"), (state, ME)]
+    assert "access is lost" in found.decisions[0].reasons[0]
+    assert found.decisions[1].reasons == ("asked them",)
+    assert found.decisions[1].at == at.isoformat()
+
+
+@pytest.mark.parametrize("wanted", [ACCEPTED, REJECTED])
+def test_a_night_that_was_not_judged_cannot_be_decided(layout: Layout, wanted: str) -> None:
+    """That raises in words, and its history does not change."""
+    manifest = nights.land(layout, book())
+    snapshot = snapshots.find(layout, manifest.snapshot_id)
+    with pytest.raises(NotToBeDecided, match=f"is complete, so it cannot be {wanted}"):
+        snapshots.decide_by_hand(layout, snapshot.snapshot_id, wanted, by=ME, at=START, why="x")
+    assert snapshots.find(layout, snapshot.snapshot_id) == snapshot
+
+
+@pytest.mark.parametrize("before", [ACCEPTED, REJECTED])
+@pytest.mark.parametrize("wanted", [ACCEPTED, REJECTED])
+def test_what_was_decided_is_done_or_changed_with_a_reason(
+    layout: Layout, before: str, wanted: str
+) -> None:
+    """The same again is done already; the other way round is decided with its reason on record."""
+    manifest = nights.land(layout, book())
+    snapshot = snapshots.find(layout, manifest.snapshot_id)
+    snapshot = snapshots.decide(snapshot, before, by="guards", at=START)
+    decide = partial(
+        snapshots.decide_by_hand, layout, snapshot.snapshot_id, wanted, by=ME, at=START
+    )
+    if before == wanted:
+        assert decide(why="") == decide(why="again") == snapshot
+        return
+    with pytest.raises(NoWhy, match=f"is {before}, and people may have worked with that"):
+        decide(why="")
+    assert snapshots.find(layout, snapshot.snapshot_id) == snapshot
+    decide(why="it was another firm's book")
+    found = snapshots.find(layout, snapshot.snapshot_id)
+    assert [one.state for one in found.decisions] == [before, wanted]
+    assert found.decisions[1].reasons == ("it was another firm's book",)
+
+
+def test_no_other_state_can_be_decided_by_hand(layout: Layout) -> None:
+    """Nothing but accepted and rejected is a decision of a person."""
+    snapshot = held(layout)
+    with pytest.raises(ValueError, match="no decision"):
+        snapshots.decide_by_hand(layout, snapshot.snapshot_id, HELD, by=ME, at=START, why="")
+
+
+def test_a_snapshot_that_is_not_there_is_told_with_the_newest_that_are(layout: Layout) -> None:
+    """The message names what there is, and what to type."""
+    with pytest.raises(snapshots.NoSuchSnapshot, match="none at all"):
+        snapshots.find(layout, "20260101T000000Z")
+    nights.take(layout, book())
+    with pytest.raises(snapshots.NoSuchSnapshot, match="20261120T021500Z"):
+        snapshots.find(layout, "20260101T000000Z")
+
+
+def test_a_changed_decision_is_damaged(layout: Layout) -> None:
+    """Held cannot become accepted by a changed byte."""
+    path = held(layout).folder / snapshots.DECISION
+    path.write_text(path.read_text().replace('"held"', '"accepted"'))
+    with pytest.raises(zone.Damaged, match=r"decision\.json"):
+        snapshots.landed(layout)
+
+
+def test_the_newest_accepted_night_of_a_date_is_its_book(layout: Layout) -> None:
+    """A later one takes the place of an earlier one, whose files leave the date's folders."""
+    first = nights.take(layout, book("1"))
+    hour = timedelta(hours=1)
+    second = nights.take(layout, book("2"), START + hour)
+    third = nights.take(layout, nights.Book([], []), START + 2 * hour)
+    assert (first.state, second.state, third.state) == (ACCEPTED, ACCEPTED, HELD)
+    assert snapshots.books(snapshots.landed(layout)) == {START.date(): second}
+    placed = layout.parquet("balances", START.date(), second.snapshot_id)
+    assert list(placed.parent.iterdir()) == [placed]
+    assert [row["amount_text"] for row in nights.rows_of(placed)] == ["2"]
+    assert layout.staged("balances", first.snapshot_id).is_file()
+    shelf = placement.shelf(Sealed(layout))
+    assert [one for _, one, _ in shelf.books] == [second.snapshot_id]
+    assert [(row["snapshot_id"], row["is_book"]) for row in shelf.snapshots] == [
+        (first.snapshot_id, False),
+        (second.snapshot_id, True),
+        (third.snapshot_id, False),
+    ]
+
+
+def test_a_held_night_that_is_rejected_gives_way_and_one_that_is_accepted_takes_it(
+    layout: Layout,
+) -> None:
+    """The lake follows each decision when it is settled."""
+    snapshot = held(layout, START + timedelta(hours=1))
+    folder = layout.parquet("balances", START.date(), "x").parent
+    before = sorted(path.name for path in folder.iterdir())
+    snapshots.decide_by_hand(
+        layout, snapshot.snapshot_id, ACCEPTED, by=ME, at=START + DAY, why="true"
+    )
+    placement.settle(layout)
+    after = sorted(path.name for path in folder.iterdir())
+    assert before != after == [f"{snapshot.snapshot_id}.parquet"]
+
+
+def test_an_accepted_night_that_is_rejected_gives_its_date_back_to_the_one_before(
+    layout: Layout,
+) -> None:
+    """The last good book of that date is its book again, with its files; without one, none is."""
+    first = nights.take(layout, book("1"))
+    second = nights.take(layout, book("2"), START + timedelta(hours=1))
+    folder = layout.parquet("balances", START.date(), "x").parent
+    for snapshot, left in ((second, [f"{first.snapshot_id}.parquet"]), (first, [])):
+        snapshots.decide_by_hand(
+            layout, snapshot.snapshot_id, REJECTED, by=ME, at=START + DAY, why="another firm's"
+        )
+        placement.settle(layout)
+        assert sorted(path.name for path in folder.iterdir()) == left
+    assert snapshots.books(snapshots.landed(layout)) == {}
+
+
+def _tree(layout: Layout) -> dict[str, bytes]:
+    """Every file of the lake."""
+    return {
+        str(path.relative_to(layout.lake)): path.read_bytes()
+        for path in sorted(layout.lake.rglob("*"))
+        if path.is_file()
+    }
+
+
+class Killed(BaseException):
+    """The end of a process."""
+
+
+def test_settling_may_be_killed_after_any_move_and_run_again(
+    layout: Layout, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever was moved, the next run ends where one that was not killed ends."""
+    nights.take(layout, book("1"))
+    monkeypatch.setattr(placement, "settle", lambda _: None)
+    nights.take(layout, book("2"), START + timedelta(hours=1))
+    monkeypatch.undo()
+    whole = Layout(tmp_path_factory.mktemp("whole") / "home")
+    shutil.copytree(layout.home, whole.home)
+    placement.settle(whole)
+    expected = _tree(whole)
+    replace = Path.replace
+    for moves in range(2 * len(BOOK)):
+        home = Layout(tmp_path_factory.mktemp("killed") / "home")
+        shutil.copytree(layout.home, home.home)
+        monkeypatch.setattr(Path, "replace", _killing(replace, moves))
+        with pytest.raises(Killed):
+            placement.settle(home)
+        monkeypatch.undo()
+        placement.settle(home)
+        assert _tree(home) == expected, moves
+        placement.settle(home)
+        assert _tree(home) == expected
+
+
+def _killing(replace: Callable[[Path, Path], Path], moves: int) -> Callable[[Path, Path], Path]:
+    left = [None] * moves
+
+    def act(source: Path, target: Path) -> Path:
+        if not left:
+            raise Killed
+        left.pop()
+        return replace(source, target)
+
+    return act
+
+
+def _stale(layout: Layout, snapshot: snapshots.Snapshot) -> dict[str, tuple[str, date | None]]:
+    path = layout.parquet("instruments", snapshot.snapshot_date, snapshot.snapshot_id)
+    return {
+        row["venue_id"]: (row["instrument_id"], row["stale_since"]) for row in nights.rows_of(path)
+    }
+
+
+def test_instruments_of_a_failed_venue_are_carried_with_the_date_of_their_last_good_read(
+    layout: Layout,
+) -> None:
+    """Over several failed nights that date stays the first; a good read ends it."""
+    days = [START + number * DAY for number in range(5)]
+    nights.take(layout, book(listed="A"), days[0])
+    nights.take(layout, book(listed="B"), days[1])
+    second = nights.take(layout, book(listed="C", failed=("v3",)), days[2])
+    third = nights.take(layout, book(listed="D", failed=("v3",)), days[3])
+    good = nights.take(layout, book(listed="E"), days[4])
+    assert {one.state for one in (second, third, good)} == {ACCEPTED}
+    assert _stale(layout, second)["v3"] == ("B", days[1].date())
+    assert _stale(layout, third)["v3"] == ("B", days[1].date())
+    assert _stale(layout, third)["v4"] == ("D", None)
+    assert _stale(layout, good)["v3"] == ("E", None)
+    for snapshot in (second, third):
+        path = layout.parquet("instruments", snapshot.snapshot_date, snapshot.snapshot_id)
+        rows = nights.rows_of(path)
+        assert {row["snapshot_date"] for row in rows} == {snapshot.snapshot_date}
+        assert len(rows) == 12
+
+
+def test_more_than_a_tenth_of_the_venues_failing_holds_the_night(layout: Layout) -> None:
+    """The last book stands, and the reason counts them."""
+    nights.take(layout, book())
+    snapshot = nights.take(layout, book(failed=("v3", "v4")), START + DAY)
+    assert snapshot.state == HELD
+    assert snapshot.decision
+    assert snapshot.decision.reasons == (
+        "the instruments of 2 of 12 venues could not be read (limit a tenth)",
+    )
+
+
+def test_a_venue_that_never_was_read_has_nothing_to_carry(layout: Layout) -> None:
+    """On the first night it is simply not there."""
+    snapshot = nights.take(layout, book(failed=("v3",)))
+    assert "v3" not in _stale(layout, snapshot)
+
+
+def test_paging_and_lost_money_hold_a_night(layout: Layout) -> None:
+    """A reject with money in it, though nothing fell."""
+    nights.take(layout, book())
+    spoiled = book()
+    spoiled.portfolios[0]["positions"][0]["accounts"][0]["balance"]["margin"]["locked"] = 1.5
+    snapshot = nights.take(layout, spoiled, START + DAY)
+    assert snapshot.state == HELD
+    assert snapshot.decision
+    assert "balance.margin.locked" in snapshot.decision.reasons[0]
+
+
+def test_a_rebuild_elsewhere_makes_the_same_lake_to_the_byte(
+    layout: Layout, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """From the landing zone alone: living nights, a failed venue, a held night decided late."""
+    for number in range(3):
+        started = START + number * DAY
+        nights.take(layout, nights.of_world(LivingWorld().at(started.date())), started)
+    nights.take(layout, nights.Book([], [venue("kestrel")]), START + 3 * DAY)
+    last = nights.of_world(LivingWorld().at((START + 4 * DAY).date()))
+    kestrel = {key for key in last.instruments if key[0] == "kestrel"}
+    lists = {key: one for key, one in last.instruments.items() if key not in kestrel}
+    last = nights.Book(last.portfolios, last.venues, lists, frozenset({"kestrel"}))
+    assert nights.take(layout, last, START + 4 * DAY).state == ACCEPTED
+    [waiting] = [one for one in snapshots.landed(layout) if one.state == HELD]
+    snapshots.decide_by_hand(
+        layout, waiting.snapshot_id, ACCEPTED, by=ME, at=START + 9 * DAY, why="so it was"
+    )
+    placement.settle(layout)
+    again = Layout(tmp_path_factory.mktemp("again"))
+    shutil.copytree(layout.landing, again.landing)
+    for folder in night_folders.folders(again):
+        night.finish(Sealed(again), folder, START + 99 * DAY)
+    assert _tree(again) == _tree(layout)
+    carried = [row for row in _stale(layout, snapshots.landed(layout)[-1]).items() if row[1][1]]
+    assert carried
+    assert {since for _, (_, since) in carried} == {(START + 2 * DAY).date()}
+
+
+def test_a_changed_manifest_of_the_lake_is_damaged_and_says_how_it_is_mended(
+    layout: Layout,
+) -> None:
+    """The landing zone still has everything: the message names the command."""
+    snapshot = nights.take(layout, book())
+    path = layout.manifest(snapshot.snapshot_id)
+    path.write_text(path.read_text().replace('"BTC": "1"', '"BTC": "2"'))
+    with pytest.raises(zone.Damaged, match="rebuild --from-landing"):
+        lake_manifest.sealed(layout, snapshot.snapshot_id)
+
+
+def test_control_totals_are_taken_from_the_json_and_not_from_the_rows(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that loses an amount is found out, and the night is held."""
+    from_rows = record_batches.rows
+
+    def losing(*arguments: Any) -> Any:
+        tables = from_rows(*arguments)
+        return {
+            name: batch.slice(1) if name == "balances" else batch for name, batch in tables.items()
+        }
+
+    monkeypatch.setattr(record_batches, "rows", losing)
+    snapshot = nights.take(layout, book())
+    assert snapshot.state == HELD
+    assert snapshot.decision
+    assert snapshot.decision.reasons == (
+        (
+            "2 control totals differ between the landed JSON and the lake, first balances rows: "
+            "see ops.control_totals"
+        ),
+    )

@@ -1,0 +1,245 @@
+"""What manifests and decisions keep, to the letter: old homes must be read for ever."""
+
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from pipelines.landing import night_folders, sealed_json, snapshots, zone
+from pipelines.landing.notices import Notice
+from pipelines.landing.snapshots import (
+    ACCEPTED,
+    COMPLETE,
+    GUARDS,
+    HELD,
+    REJECTED,
+    Decision,
+    Snapshot,
+)
+from tests.support import nights
+from warehouse.storage.layout import Layout
+
+SUMMER = timezone(timedelta(hours=2))
+STARTED = datetime(2026, 11, 20, 4, 15, 0, 999_999, tzinfo=SUMMER)
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine whose own time zone is not UTC."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_a_manifest_keeps_every_fact_of_a_pull(layout: Layout, elsewhere: None) -> None:
+    """Where, when in UTC, by which program, how far off the clock was, and what was noticed."""
+    pulling = zone.Pulling(layout, STARTED, ZoneInfo("Europe/Zurich"))
+    pulling.land("0001-a", b'{"data":[]}')
+    made = pulling.finish(
+        STARTED + timedelta(seconds=5),
+        (),
+        origin="https://api.example.com",
+        program_version="1.2.3",
+        clock_skew_ms=-42,
+        signs=(Notice("meta.next", "says that there is more", "list_venues", 2, '"x"'),),
+    )
+    [folder] = night_folders.folders(layout)
+    kept = zone.load(folder)
+    assert kept == made
+    assert (kept.snapshot_id, kept.snapshot_date) == ("20261120T021500Z", date(2026, 11, 20))
+    assert kept.started_at == "2026-11-20T02:15:00+00:00"
+    assert kept.finished_at == "2026-11-20T02:15:05.999999+00:00"
+    assert (kept.timezone, kept.origin, kept.program_version, kept.clock_skew_ms) == (
+        *("Europe/Zurich", "https://api.example.com", "1.2.3", -42),
+    )
+    assert kept.notices == ("meta.next: says that there is more (list_venues)",)
+    assert [sign.answers for sign in kept.signs] == [2]
+    stored = {path.name: path.read_bytes() for path in folder.glob("*.zst")}
+    assert kept.stored == {
+        name: hashlib.sha256(content).hexdigest() for name, content in stored.items()
+    }
+    assert list(stored) == ["0001-a.json.zst"]
+
+
+def test_what_a_dead_pull_of_the_same_second_left_is_not_taken_over(layout: Layout) -> None:
+    """A half-pulled folder of that name is emptied first."""
+    zone.Pulling(layout, STARTED, ZoneInfo("UTC")).land("0009-left", b"{}")
+    pulling = zone.Pulling(layout, STARTED, ZoneInfo("UTC"))
+    assert list(pulling._aside.iterdir()) == []
+
+
+def test_to_abandon_what_is_finished_does_nothing(layout: Layout) -> None:
+    """The snapshot stays, and no error is raised."""
+    pulling = zone.Pulling(layout, STARTED, ZoneInfo("UTC"))
+    pulling.finish(STARTED, (), origin="", program_version="", clock_skew_ms=None)
+    pulling.abandon()
+    assert len(list(night_folders.folders(layout))) == 1
+
+
+def test_snapshots_are_listed_by_when_they_were_taken(layout: Layout) -> None:
+    """Not by their date: where the zone was changed, a later one may have an earlier date."""
+    book = nights.Book()
+    noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    first = nights.land(layout, book, noon, "Pacific/Kiritimati")
+    second = nights.land(layout, book, noon + timedelta(hours=1), "UTC")
+    assert first.snapshot_date > second.snapshot_date
+    names = [folder.name for folder in night_folders.folders(layout)]
+    assert names == [first.snapshot_id, second.snapshot_id]
+
+
+def test_nights_of_any_year_are_listed_and_nothing_else(layout: Layout) -> None:
+    """Folders of dates with a manifest in them, from the oldest to the newest."""
+    days = ["9999-12-31", "1000-01-01", "2026-11-20"]
+    for day in [*days, "A", "Z", ":", "x-2026"]:
+        name = f"{day.replace('-', '')}T000000Z"
+        (layout.landing / day / name).mkdir(parents=True)
+        (layout.landing / day / name / night_folders.MANIFEST).touch()
+    (layout.landing / days[0] / "99991231T000001Z").mkdir()
+    (layout.landing / days[0] / ".99991231T000002Z.pulling").mkdir()
+    (layout.landing / "2026").touch()
+    assert [folder.parent.name for folder in night_folders.folders(layout)] == sorted(days)
+
+
+def test_a_body_is_unpacked_a_megabyte_at_a_time(layout: Layout) -> None:
+    """However small it was packed."""
+    pulling = zone.Pulling(layout, STARTED, ZoneInfo("UTC"))
+    name = pulling.land("0001-a", bytes(9 << 20))
+    pulling.finish(STARTED, (), origin="", program_version="", clock_skew_ms=None)
+    [folder] = night_folders.folders(layout)
+    sizes = [len(chunk) for chunk in zone._chunks(folder / name, "")]
+    assert (sum(sizes), max(sizes)) == (9 << 20, 1 << 20)
+
+
+def test_the_sweep_leaves_the_lake_as_it_is(layout: Layout) -> None:
+    """Only files aside go."""
+    kept = layout.parquet("balances", date(2026, 11, 20), "20261120T021500Z")
+    left = kept.with_name(".x.parquet.aside")
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    left.touch()
+    assert zone.sweep(layout) == [left]
+    assert kept.is_file()
+
+
+def test_a_body_of_the_bound_is_bytes_and_a_larger_one_a_map_that_nobody_writes(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scratch is the home's own, wherever the machine puts temporary files."""
+    monkeypatch.setattr(tempfile, "tempdir", str(layout.home / "nowhere"))
+    frame = len(nights.body(b""))
+    bodies = []
+    for more, hour in ((0, 2), (1, 3)):
+        inside = b" " * (zone.IN_MEMORY - frame + more)
+        book = nights.Book(portfolios=inside)
+        manifest = nights.land(layout, book, nights.STARTED.replace(hour=hour))
+        bodies.append(zone.body(layout, manifest, manifest.answers[0]))
+        empty = replace(manifest.answers[1], byte_count=None)
+        assert isinstance(zone.body(layout, manifest, empty), bytes)
+    small, large = bodies
+    assert isinstance(small, bytes)
+    assert not isinstance(large, bytes)
+    with pytest.raises(TypeError):
+        large[0:1] = b"x"
+
+
+def test_an_unreadable_body_is_told_with_its_file_and_what_it_was(layout: Layout) -> None:
+    """The path, and the SHA-256 that was landed."""
+    manifest = nights.land(layout, nights.Book())
+    answer = manifest.answers[0]
+    path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / str(answer.file)
+    path.write_bytes(b"garbage")
+    with pytest.raises(zone.Damaged) as damaged:
+        zone.body(layout, manifest, answer)
+    assert damaged.value.file == path
+    assert f"SHA-256 {answer.sha256} was expected" in str(damaged.value)
+
+
+def test_the_proof_of_a_file_is_the_same_for_ever(tmp_path: Path) -> None:
+    """The SHA-256 of its JSON: keys sorted, no spaces, UTF-8; else no old home could be read."""
+    content = {"b": [1, None], "a": "ü"}
+    text = '{"a":"ü","b":[1,null]}'
+    assert sealed_json.digest(content) == hashlib.sha256(text.encode()).hexdigest()
+    assert sealed_json.digest("\ud800") == hashlib.sha256(b'"\xed\xa0\x80"').hexdigest()
+    sealed_json.write(tmp_path / "x.json", dict(content))
+    assert sealed_json.read(tmp_path / "x.json") == content
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "expected"),
+    [
+        ("{", "nothing readable (JSONDecodeError)", "a JSON object with its SHA-256"),
+        ('{"a":1}', "nothing readable (KeyError)", "a JSON object with its SHA-256"),
+        (
+            '{"a":1,"sha256":"' + "0" * 80 + '"}',
+            "content of SHA-256 " + hashlib.sha256(b'{"a":1}').hexdigest(),
+            f"{'0' * 64} was expected",
+        ),
+    ],
+)
+def test_what_does_not_prove_itself_is_told(
+    tmp_path: Path, text: str, found: str, expected: str
+) -> None:
+    """The file, what was found, what was expected, and the advice of whoever reads it."""
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(sealed_json.Damaged) as damaged:
+        sealed_json.read(path, "Do this.")
+    assert damaged.value.file == path
+    said = str(damaged.value)
+    assert said.startswith(f"{path} holds {found}, but {expected}")
+    assert said.endswith("Do this.")
+
+
+def decided(*made: tuple[str, str, int]) -> Snapshot:
+    """A snapshot with these decisions: state, who, and at which hour."""
+    decisions = tuple(
+        Decision(state, by, datetime(2026, 11, 20, hour, tzinfo=UTC).isoformat(), ())
+        for state, by, hour in made
+    )
+    return Snapshot("20261120T021500Z", date(2026, 11, 20), Path(), decisions)
+
+
+@pytest.mark.parametrize(
+    ("made", "state"),
+    [
+        ((), COMPLETE),
+        (((ACCEPTED, GUARDS, 9),), ACCEPTED),
+        (((HELD, GUARDS, 9), (ACCEPTED, "ann", 5)), ACCEPTED),
+        (((HELD, GUARDS, 3), (ACCEPTED, "ann", 6)), HELD),
+        (((ACCEPTED, "ann", 6),), COMPLETE),
+    ],
+)
+def test_a_later_night_sees_what_had_been_decided_when_it_was_taken(
+    made: tuple[tuple[str, str, int], ...], state: str
+) -> None:
+    """The guards count whenever they were asked; a person up to that very moment."""
+    moment = datetime(2026, 11, 20, 5, tzinfo=UTC)
+    assert decided(*made).state_at(moment) == state
+
+
+def test_a_decision_is_kept_with_its_time_in_utc(layout: Layout, elsewhere: None) -> None:
+    """Whoever decides wherever; without a why there are no reasons."""
+    manifest = nights.land(layout, nights.Book())
+    known = snapshots.find(layout, manifest.snapshot_id)
+    snapshots.decide(known, HELD, by=GUARDS, at=STARTED, reasons=("r",))
+    snapshots.decide_by_hand(layout, manifest.snapshot_id, REJECTED, by="ann", at=STARTED, why="")
+    first, second = snapshots.find(layout, manifest.snapshot_id).decisions
+    at = "2026-11-20T02:15:00.999999+00:00"
+    assert first == Decision(HELD, GUARDS, at, ("r",))
+    assert second == Decision(REJECTED, "ann", at, ())
+    with pytest.raises(snapshots.NoWhy, match=manifest.snapshot_id):
+        snapshots.decide_by_hand(
+            layout, manifest.snapshot_id, ACCEPTED, by="ann", at=STARTED, why=""
+        )
+    with pytest.raises(snapshots.NoSuchSnapshot, match=f"'other'.*{manifest.snapshot_id}"):
+        snapshots.find(layout, "other")
+    assert os.environ["TZ"] == "Asia/Tokyo"

@@ -1,0 +1,56 @@
+"""Files that prove themselves: read fast where that proves them, and never believed without."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pipelines.landing import sealed_json
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT
+TREES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner))
+CONTENTS = st.dictionaries(TEXT.filter(lambda key: key != sealed_json.SEAL), TREES, max_size=5)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(CONTENTS)
+@example({"": "\x00\x1f\x7f\u2028\U0001f600", "b": 2**70, "a": 1e300})
+def test_what_was_written_is_what_is_read(
+    tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any]
+) -> None:
+    """Whatever JSON can hold comes back, by the fast reader or by the other."""
+    path = tmp_path_factory.getbasetemp() / "proved.json"
+    sealed_json.write(path, content)
+    assert json.dumps(sealed_json.read(path), sort_keys=True) == json.dumps(content, sort_keys=True)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.dictionaries(TEXT, st.integers(0, 99) | TEXT, min_size=1, max_size=4), st.data())
+def test_a_changed_byte_is_found_or_says_the_same(
+    tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any], data: st.DataObject
+) -> None:
+    """No bit of such a file can change what it says without being noticed."""
+    path = tmp_path_factory.getbasetemp() / "proved.json"
+    content = {key: value for key, value in content.items() if key != sealed_json.SEAL}
+    sealed_json.write(path, content)
+    text = bytearray(path.read_bytes())
+    text[data.draw(st.integers(0, len(text) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    path.write_bytes(text)
+    try:
+        found = sealed_json.read(path)
+    except sealed_json.Damaged:
+        return
+    assert found == content
+
+
+def test_the_fast_reader_proves_what_is_ours(tmp_path: Path) -> None:
+    """A manifest as it is written is not read a second time."""
+    path = tmp_path / "manifest.json"
+    sealed_json.write(
+        path, {"b": ["é", 1, None], "a": {"2": True, "10": False}, "text": "a\n\t\"'\\"}
+    )
+    assert sealed_json._proved(path.read_bytes()) == sealed_json.read(path)

@@ -1,0 +1,344 @@
+"""The landing zone: whole or not there, byte for byte, and every changed byte is found."""
+
+import dataclasses
+import hashlib
+import io
+import mmap
+import os
+import shutil
+import stat
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from pipelines import night
+from pipelines.lake.lake_manifest import Sealed
+from pipelines.landing import night_folders, sealed_json, snapshots
+from pipelines.landing import zone as landing
+from pipelines.maintenance.verify import SURPLUS, verify_landing
+from pipelines.pull.consistency import Window
+from tests.support import nights
+from warehouse.storage.layout import Layout
+
+UTC_ZONE = ZoneInfo("UTC")
+
+
+@pytest.fixture(autouse=True)
+def usual_umask() -> None:
+    """Modes are what a usual process gives."""
+    os.umask(0o022)
+
+
+def _landed(layout: Layout) -> landing.Manifest:
+    return nights.land(layout, nights.Book([{"id": "p"}], []))
+
+
+def test_nothing_is_to_be_seen_before_the_manifest_is_on_disk(layout: Layout) -> None:
+    """While it is pulled a snapshot is in no list; finished, it is there with its manifest."""
+    pulling = landing.Pulling(layout, nights.STARTED, UTC_ZONE)
+    pulling.land("0001-portfolios", b"{}")
+    assert list(night_folders.folders(layout)) == []
+    assert not pulling.folder.exists()
+    manifest = _landed(layout)
+    assert [landing.load(folder) for folder in night_folders.folders(layout)] == [manifest]
+
+
+def test_a_body_comes_back_byte_for_byte(layout: Layout) -> None:
+    """What was landed is read again, whatever the bytes are."""
+    pulling = landing.Pulling(layout, nights.STARTED, UTC_ZONE)
+    for number, content in enumerate([b"", b"\x00\xff\n", os.urandom(3 * landing.CHUNK + 1)]):
+        name = pulling.land(f"{number:04}", content)
+        answer = _answer(name, content)
+        manifest = dataclasses.replace(_manifest(), answers=(answer,))
+        folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
+        folder.mkdir(parents=True, exist_ok=True)
+        (pulling._aside / name).rename(folder / name)
+        assert bytes(landing.body(layout, manifest, answer)) == content
+
+
+def test_a_manifest_says_by_which_clock_its_night_is_dated(layout: Layout) -> None:
+    """Where this machine's clock gave another business date, both dates are in the manifest."""
+    pulling = landing.Pulling(layout, nights.STARTED, UTC_ZONE)
+    manifest = dataclasses.replace(
+        _landed(layout), machine_started_at=(nights.STARTED + timedelta(hours=22)).isoformat()
+    )
+    assert pulling.machine_started_at == nights.STARTED
+    assert manifest.is_date_doubtful
+    assert (manifest.snapshot_date, manifest.machine_date) == (
+        date(2026, 11, 20),
+        date(2026, 11, 21),
+    )
+
+
+def test_a_manifest_of_an_older_version_has_one_clock(layout: Layout) -> None:
+    """A night landed before machines' clocks were noted is of the date under which it lies."""
+    manifest = _landed(layout)
+    path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / night_folders.MANIFEST
+    content = sealed_json.read(path)
+    assert content.pop("machine_started_at") == nights.STARTED.isoformat()
+    sealed_json.write(path, content)
+    older = landing.load(path.parent)
+    assert older.machine_started_at is None
+    assert older.machine_date == older.snapshot_date
+    assert not older.is_date_doubtful
+
+
+def _answer(name: str, content: bytes) -> landing.Answer:
+    digest = hashlib.sha256(content).hexdigest()
+    values = {"byte_count": len(content), "sha256": digest, "file": name, "request_no": 1}
+    fields = dict.fromkeys(field.name for field in dataclasses.fields(landing.Answer))
+    return landing.Answer(**{**fields, **values})  # type: ignore[arg-type]  # a test's short form
+
+
+def _manifest() -> landing.Manifest:
+    at = nights.STARTED.isoformat()
+    return landing.Manifest(
+        "20261120T021500Z", date(2026, 11, 20), "UTC", at, at, "", "", None, (), (), {}
+    )
+
+
+def test_a_large_body_is_a_map_of_a_file_without_a_name(layout: Layout) -> None:
+    """Above the bound memory holds no body, and nothing is left beside the landing zone."""
+    content = os.urandom(1024) * (landing.IN_MEMORY // 1024 + 1)
+    book = nights.Book(portfolios=b'["' + content.hex().encode() + b'"]')
+    manifest = nights.land(layout, book)
+    body = landing.body(layout, manifest, manifest.answers[0])
+    assert isinstance(body, mmap.mmap)
+    assert body[:] == nights.body(book.portfolios)
+    assert list(layout.work.iterdir()) == []
+
+
+def test_no_changed_byte_is_taken_for_what_was_landed(layout: Layout) -> None:
+    """A flipped bit in a body or in the manifest raises Damaged, or says the same as before."""
+    manifest = _landed(layout)
+    [folder] = night_folders.folders(layout)
+    before = _read_all(layout, folder)
+    found = 0
+    for path in sorted(folder.iterdir()):
+        whole = path.read_bytes()
+        for place in range(0, len(whole), max(1, len(whole) // 40)):
+            changed = bytearray(whole)
+            changed[place] ^= 1 << place % 8
+            path.write_bytes(changed)
+            try:
+                assert _read_all(layout, folder) == before
+            except landing.Damaged as damage:
+                found += damage.file == path
+        path.write_bytes(whole)
+    assert found > 60
+    assert landing.load(folder) == manifest
+
+
+def _read_all(layout: Layout, folder: Path) -> list[object]:
+    manifest = landing.load(folder)
+    bodies = [bytes(landing.body(layout, manifest, answer)) for answer in manifest.answers]
+    return [manifest, *bodies]
+
+
+@pytest.mark.parametrize("spoil", ["cut", "gone", "other", "empty"])
+def test_a_file_that_is_cut_gone_or_another_is_damaged(layout: Layout, spoil: str) -> None:
+    """Whatever became of a landed file, it is told in words and nothing is made from it."""
+    manifest = _landed(layout)
+    [folder] = night_folders.folders(layout)
+    path = folder / str(manifest.answers[0].file)
+    other = folder / str(manifest.answers[1].file)
+    whole = path.read_bytes()
+    path.unlink()
+    contents = {"cut": whole[:-4], "other": other.read_bytes(), "empty": b""}
+    if spoil in contents:
+        path.write_bytes(contents[spoil])
+    with pytest.raises(landing.Damaged, match="Nothing was made from it"):
+        landing.body(layout, manifest, manifest.answers[0])
+
+
+def test_a_manifest_in_another_folder_is_not_believed(layout: Layout) -> None:
+    """A snapshot that was moved to another date or id is damaged, not another night."""
+    _landed(layout)
+    [folder] = night_folders.folders(layout)
+    moved = folder.with_name("20261120T030000Z")
+    folder.rename(moved)
+    with pytest.raises(landing.Damaged, match="20261120T021500Z") as damaged:
+        landing.load(moved)
+    assert damaged.value.file == moved / night_folders.MANIFEST
+
+
+def test_a_manifest_of_another_version_is_told_in_words(layout: Layout) -> None:
+    """One that proves itself but lacks a field is no traceback."""
+    _landed(layout)
+    [folder] = night_folders.folders(layout)
+    content = sealed_json.read(folder / night_folders.MANIFEST)
+    del content["stored"]
+    sealed_json.write(folder / night_folders.MANIFEST, content)
+    with pytest.raises(landing.Damaged, match="other fields than this version") as damaged:
+        landing.load(folder)
+    assert damaged.value.file == folder / night_folders.MANIFEST
+
+
+@pytest.mark.parametrize("strange", [{"weight": 1}, {"attempts": "two"}, {"path": None}])
+def test_an_answer_of_another_version_is_told_in_words(
+    layout: Layout, strange: dict[str, object]
+) -> None:
+    """A field that is not known, or of another kind, is not passed over."""
+    _landed(layout)
+    [folder] = night_folders.folders(layout)
+    content = sealed_json.read(folder / night_folders.MANIFEST)
+    content["answers"][0] |= strange
+    sealed_json.write(folder / night_folders.MANIFEST, content)
+    with pytest.raises(landing.Damaged, match="other fields than this version"):
+        landing.load(folder)
+
+
+@pytest.mark.parametrize("kept", [None, {}, {"state": "still"}, {"moved": ["a", "b"]}])
+def test_a_manifest_of_an_older_version_is_read(
+    layout: Layout, kept: dict[str, object] | None
+) -> None:
+    """What it did not yet know of its window is unknown, and nothing else is missing."""
+    made = _landed(layout)
+    [folder] = night_folders.folders(layout)
+    content = sealed_json.read(folder / night_folders.MANIFEST)
+    del content["window"]
+    sealed_json.write(
+        folder / night_folders.MANIFEST, content | ({} if kept is None else {"window": kept})
+    )
+    moved = ("a", "b") if kept and "moved" in kept else ()
+    state = "still" if kept and "state" in kept else "unknown"
+    assert landing.load(folder) == dataclasses.replace(made, window=Window(state, moved))
+
+
+def test_a_full_disk_is_not_called_damage(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the scratch cannot be written, the error is that of the disk."""
+    manifest = _landed(layout)
+
+    class Full(io.BytesIO):
+        def write(self, _: object) -> int:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(io, "BytesIO", Full)
+    with pytest.raises(OSError, match="No space left"):
+        landing.body(layout, manifest, manifest.answers[0])
+
+
+def test_the_sweep_removes_what_a_dead_run_left_and_nothing_else(layout: Layout) -> None:
+    """Half pulls, files aside and scratch go; landed nights and the lake stay."""
+    _landed(layout)
+    kept = {path for path in layout.home.rglob("*") if path.is_file()}
+    landing.Pulling(layout, nights.STARTED.replace(hour=5), UTC_ZONE).land("0001-x", b"{}")
+    [dead] = layout.landing.glob("*/.*.pulling")
+    left = [
+        dead / ".0002-x.json.zst.aside",
+        layout.work / "scratch",
+        layout.work / "folder" / "scratch",
+        layout.parquet("requests", date(2026, 11, 20), "x").with_name(".x.parquet.aside"),
+        layout.staged("balances", "x").with_name(".balances.parquet.aside"),
+        next(night_folders.folders(layout)) / ".decision.json.aside",
+    ]
+    for path in left:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"left")
+    landing.sweep(layout)
+    assert {path for path in layout.home.rglob("*") if path.is_file()} == kept
+    assert landing.sweep(layout) == []
+
+
+def test_an_abandoned_pull_leaves_nothing(layout: Layout) -> None:
+    """Not even its date; where the date has another snapshot, that one stays."""
+    landing.Pulling(layout, nights.STARTED, UTC_ZONE).abandon()
+    assert list(layout.landing.iterdir()) == []
+    _landed(layout)
+    landing.Pulling(layout, nights.STARTED, UTC_ZONE).abandon()
+    assert len(list(night_folders.folders(layout))) == 1
+
+
+def test_two_pulls_of_one_second_are_two_snapshots(layout: Layout) -> None:
+    """The later one takes the next free second, also where the time zone was changed between."""
+    ids = [
+        nights.land(layout, nights.Book(), nights.STARTED, zone).snapshot_id
+        for zone in ("UTC", "UTC", "Pacific/Kiritimati", "America/Los_Angeles")
+    ]
+    assert ids == [f"20261120T02150{second}Z" for second in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("first", "back", "newest"),
+    [
+        ("04:10:00", timedelta(hours=1), "20261120T041001Z"),
+        ("23:59:59", timedelta(minutes=30), "20261121T000000Z"),
+    ],
+)
+def test_a_clock_that_was_set_back_puts_no_snapshot_behind_an_older_one(
+    layout: Layout, first: str, back: timedelta, newest: str
+) -> None:
+    """What is pulled last of a date has its newest id and is its book; its date and start stay."""
+    started = datetime.fromisoformat(f"2026-11-20T{first}+00:00")
+    day = started.date()
+    nights.take(layout, nights.small(), started)
+    again = nights.land(layout, nights.small(), started - back)
+    assert night.landed_on(layout, day) == again
+    assert (again.snapshot_id, again.snapshot_date) == (newest, day)
+    assert again.started_at == (started - back).isoformat()
+    snapshot = night.finish(Sealed(layout), layout.snapshot(day, newest), started)
+    assert snapshots.books(snapshots.landed(layout)) == {day: snapshot}
+    tomorrow = nights.take(layout, nights.small(), started + timedelta(hours=20))
+    assert tomorrow.snapshot_id > newest
+    assert list(snapshots.books(snapshots.landed(layout))) == [day, day + timedelta(days=1)]
+
+
+STRAYS = [
+    *("2026-11-20.bak", "20261120", "2026-W47-5", "2026-11-31", "2026-11-2", "1"),
+    *("2026-11-20/20261120T021500Z-copy", "2026-11-20/20261120T021500", "2026-11-20/3"),
+    *("2026-11-20/20261120T0215Z", "2026-11-20/20261120T996000Z", "2026-11-20/2026-11-20"),
+]
+
+
+@pytest.mark.parametrize("name", STRAYS)
+def test_a_copy_in_the_landing_zone_is_no_night(layout: Layout, name: str) -> None:
+    """It breaks nothing and hides no book, is left alone, and is named as surplus by `verify`."""
+    book = nights.take(layout, nights.small())
+    copy = layout.landing / name
+    shutil.copytree(book.folder if "/" in name else book.folder.parent, copy)
+    files = {path for path in copy.rglob("*") if path.is_file()}
+    assert list(night_folders.folders(layout)) == [book.folder]
+    assert night_folders.dates(layout) == [book.snapshot_date]
+    later = nights.take(layout, nights.small(), nights.STARTED + timedelta(days=1))
+    assert snapshots.landed(layout) == [book, later]
+    surplus = {one.file for one in verify_landing(layout) if one.what == SURPLUS}
+    assert surplus == files
+    assert landing.sweep(layout) == []
+
+
+def test_files_are_for_the_owner_and_the_group(layout: Layout) -> None:
+    """Directories 0750, files 0640."""
+    _landed(layout)
+    for path in layout.landing.rglob("*"):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        assert mode == (0o750 if path.is_dir() else 0o640), path
+
+
+@pytest.mark.parametrize(
+    ("started", "zone", "day"),
+    [
+        ("2026-03-29T00:59:59", "Europe/Zurich", "2026-03-29"),
+        ("2026-03-29T01:00:00", "Europe/Zurich", "2026-03-29"),
+        ("2026-03-28T22:59:59", "Europe/Zurich", "2026-03-28"),
+        ("2026-03-28T23:00:00", "Europe/Zurich", "2026-03-29"),
+        ("2026-10-24T22:00:00", "Europe/Zurich", "2026-10-25"),
+        ("2026-10-25T00:30:00", "Europe/Zurich", "2026-10-25"),
+        ("2026-10-25T01:30:00", "Europe/Zurich", "2026-10-25"),
+        ("2026-10-25T23:00:00", "Europe/Zurich", "2026-10-26"),
+        ("2026-11-20T09:59:59", "Pacific/Kiritimati", "2026-11-20"),
+        ("2026-11-20T10:00:00", "Pacific/Kiritimati", "2026-11-21"),
+        ("2026-11-20T07:59:59", "America/Los_Angeles", "2026-11-19"),
+        ("2026-12-31T23:59:59", "UTC", "2026-12-31"),
+    ],
+)
+def test_the_business_date_is_that_of_the_zone(
+    layout: Layout, started: str, zone: str, day: str
+) -> None:
+    """Also in the nights when clocks are put forward or back; the id stays in UTC."""
+    moment = datetime.fromisoformat(started).replace(tzinfo=UTC)
+    manifest = nights.land(layout, nights.Book(), moment, zone)
+    assert manifest.snapshot_date.isoformat() == day
+    assert manifest.snapshot_id == moment.strftime("%Y%m%dT%H%M%SZ")
+    assert manifest.timezone == zone

@@ -1,0 +1,163 @@
+"""Files cut short, and nights gone from the landing zone: found, never served, told (S8, S12)."""
+
+import contextlib
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from assets.cli import main
+from pipelines.landing import night_folders as named
+from pipelines.landing.sealed_json import Damaged
+from pipelines.maintenance.verify import CHANGED, MISSING
+from tests.crash import nights
+from tests.crash.scenarios import books, lake
+from tests.pipelines.maintenance.test_verify import found, published_files, rebuilt
+from warehouse.database.load import FileChanged
+from warehouse.storage.layout import DATABASE, Layout
+
+FIRST, LAST = "2026-11-18/20261118T021500Z", "2026-11-19/20261119T021500Z"
+BODY = "0001-portfolios.json.zst"
+Record = Callable[[str, object], None]
+Sized = Callable[[int, int], int]
+CUTS: dict[str, Callable[[int], int]] = {
+    "to nothing": lambda _: 0,
+    "in half": lambda size: size // 2,
+    "by a byte": lambda size: size - 1,
+}
+
+
+@pytest.fixture
+def layout(two_nights: Path, tmp_path: Path) -> Layout:
+    """A copy of two published nights, whole."""
+    shutil.copytree(two_nights, tmp_path / "home", symlinks=True)
+    return Layout(tmp_path / "home")
+
+
+def cut(path: Path, how: str) -> None:
+    """Cut a file short, whatever its mode."""
+    mode, content = path.stat().st_mode, path.read_bytes()
+    path.chmod(0o640)
+    path.write_bytes(content[: CUTS[how](len(content))])
+    path.chmod(mode)
+
+
+@pytest.mark.parametrize("how", CUTS)
+def test_a_file_cut_short_is_found_and_named_with_its_remedy(
+    layout: Layout, how: str, sized: Sized, record_property: Record
+) -> None:
+    """Whichever file it is, `verify` names it, and offers a rebuild for all that can be made."""
+    files = published_files(layout)[:: sized(4, 1)]
+    for path in files:
+        content, mode = path.read_bytes(), path.stat().st_mode
+        cut(path, how)
+        named = {one.file: one for one in found(layout)}
+        assert named[path].what == CHANGED, path
+        remedy = "a backup" if layout.landing in path.parents else "nightbook rebuild"
+        assert remedy in str(named[path])
+        path.chmod(0o640)
+        path.write_bytes(content)
+        path.chmod(mode)
+    assert found(layout) == []
+    record_property("torture", [f"files cut short {how}", {"cuts": len(files), "missed": 0}])
+
+
+@pytest.mark.parametrize("how", CUTS)
+def test_a_database_cut_short_is_never_served(layout: Layout, how: str) -> None:
+    """The next reader is refused or told what was published; a rebuild makes it again."""
+    expected = books(layout.home)
+    cut(layout.database, how)
+    with contextlib.suppress(duckdb.Error):
+        assert books(layout.home) == expected
+    rebuilt(layout, from_landing=False)
+    assert (books(layout.home), found(layout)) == (expected, [])
+
+
+@pytest.mark.parametrize("how", CUTS)
+def test_a_table_cut_short_is_never_published(layout: Layout, how: str) -> None:
+    """A rebuild from the lake refuses and offers the one from landing, which mends it."""
+    expected = books(layout.home)
+    cut(min((layout.lake / "balances").rglob("*.parquet")), how)
+    with pytest.raises(FileChanged, match="nightbook rebuild --from-landing"):
+        rebuilt(layout, from_landing=False)
+    assert books(layout.home) == expected
+    rebuilt(layout, from_landing=True)
+    assert (books(layout.home), found(layout)) == (expected, [])
+
+
+@pytest.mark.parametrize("how", CUTS)
+@pytest.mark.parametrize("name", [BODY, named.MANIFEST, "decision.json"])
+def test_a_landed_file_cut_short_stops_a_rebuild(layout: Layout, how: str, name: str) -> None:
+    """What cannot be made again is named, and what was made of it stays as it is."""
+    before = books(layout.home), lake(layout.home)
+    path = layout.landing / FIRST / name
+    cut(path, how)
+    with pytest.raises(Damaged) as caught:
+        rebuilt(layout, from_landing=True)
+    assert str(path) in str(caught.value)
+    assert (books(layout.home), lake(layout.home)) == before
+
+
+def test_a_link_to_nothing_is_found_and_made_again(layout: Layout) -> None:
+    """Where `current` names a version that is gone, readers are refused and `verify` says so."""
+    expected = books(layout.home)
+    current = layout.warehouse / "current"
+    shutil.rmtree(current.resolve())
+    with pytest.raises(duckdb.Error):
+        books(layout.home)
+    assert [(one.file, one.what) for one in found(layout)] == [
+        (layout.warehouse / "current" / DATABASE, MISSING)
+    ]
+    rebuilt(layout, from_landing=False)
+    assert (books(layout.home), found(layout)) == (expected, [])
+
+
+@pytest.mark.parametrize(
+    ("gone", "named"),
+    [
+        ((f"{FIRST}/{BODY}", f"{LAST}/{BODY}"), (f"{FIRST}/{BODY}", f"{LAST}/{BODY}")),
+        ((f"{FIRST}/{named.MANIFEST}",), (f"{FIRST}/{named.MANIFEST}",)),
+        ((FIRST,), (FIRST.rpartition("/")[2],)),
+        ((FIRST, LAST), (FIRST.rpartition("/")[2], LAST.rpartition("/")[2])),
+        (("2026-11-18", f"{LAST}/{BODY}"), (FIRST.rpartition("/")[2], f"{LAST}/{BODY}")),
+        (("",), (FIRST.rpartition("/")[2], LAST.rpartition("/")[2])),
+    ],
+    ids=["bodies", "a manifest", "a night", "both nights", "a date and a body", "all of it"],
+)
+@pytest.mark.parametrize("lost", ["", "lake"], ids=["with a lake", "without a lake"])
+def test_a_rebuild_refuses_and_lists_what_landing_lacks(
+    layout: Layout,
+    gone: tuple[str, ...],
+    named: tuple[str, ...],
+    lost: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Every night and file that is gone is named; lake and warehouse stay and are served."""
+    if lost:
+        shutil.rmtree(layout.lake)
+    before = books(layout.home), lake(layout.home)
+    for name in gone:
+        path = layout.landing / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    keeper = nights.nightbook(layout.home, nights.Clock(nights.at(9)))
+    assert main(["rebuild", "--from-landing"], keeper) == 1
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    assert "backup" in said
+    assert all(one in said for one in named), said
+    assert (books(layout.home), lake(layout.home)) == before
+
+
+def test_a_rebuild_from_the_lake_lists_the_nights_that_are_gone(
+    layout: Layout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of nights that are no longer landed nothing is published, nor are they dropped."""
+    before = books(layout.home)
+    shutil.rmtree(layout.landing)
+    keeper = nights.nightbook(layout.home, nights.Clock(nights.at(9)))
+    assert main(["rebuild"], keeper) == 1
+    said = capsys.readouterr().err
+    assert all(one.rpartition("/")[2] in said for one in (FIRST, LAST))
+    assert books(layout.home) == before

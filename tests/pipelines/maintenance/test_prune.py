@@ -1,0 +1,276 @@
+"""Retention: old nights go, and nothing that is still needed goes with them."""
+
+import shutil
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from assets.publishing import publish
+from pipelines.lake import lake_manifest, placement
+from pipelines.landing import snapshots, zone
+from pipelines.landing.night_folders import MANIFEST
+from pipelines.landing.snapshots import ACCEPTED, DECISION, HELD, PRUNED, REJECTED
+from pipelines.maintenance.prune import NotPruned, Pruned, prune
+from pipelines.maintenance.verify import verify
+from tests.crash import nights
+from warehouse.storage.layout import Layout
+
+DAYS = ("2026-09-30", "2026-10-30", "2026-10-31", "2026-11-01", "2026-11-17", "2026-11-18")
+NOW = datetime(2027, 3, 1, tzinfo=UTC)
+LATER = datetime(2027, 3, 2, tzinfo=UTC)
+UNREAD = "instruments?type=spot"
+
+
+def moment(day: str, hour: int = 2) -> datetime:
+    """When the night of a day is taken."""
+    return datetime.fromisoformat(f"{day}T{hour:02}:15:00+00:00")
+
+
+@pytest.fixture(scope="session")
+def seasons(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with six nights over three months, of which the oldest was taken twice."""
+    home = tmp_path_factory.mktemp("prune") / "home"
+    same = nights.answers(date(2026, 11, 18))
+    nights.judged(home, moment(DAYS[0], 1), same)
+    for day in DAYS:
+        assert nights.judged(home, moment(day), same).state == ACCEPTED
+    publish.refresh(nights.nightbook(home, nights.Clock(NOW)))
+    return home
+
+
+@pytest.fixture
+def layout(seasons: Path, tmp_path: Path) -> Layout:
+    """A copy of it."""
+    shutil.copytree(seasons, tmp_path / "home", symlinks=True)
+    return Layout(tmp_path / "home")
+
+
+def pruned(layout: Layout, days: int, *, month_ends: bool = False, dry: bool = False) -> Pruned:
+    """Prune at a time long after the newest night."""
+    return prune(layout, keep_days=days, keep_month_ends=month_ends, dry_run=dry, at=NOW)
+
+
+def states(layout: Layout) -> dict[str, str]:
+    """The state of every landed snapshot, by its id."""
+    return {one.snapshot_id: one.state for one in snapshots.landed(layout)}
+
+
+def dates(ids: Iterable[str]) -> list[str]:
+    """The dates in snapshot ids."""
+    return [f"{one[:4]}-{one[4:6]}-{one[6:8]}" for one in ids]
+
+
+def files(layout: Layout) -> list[Path]:
+    """Every file of landing and lake."""
+    return sorted(p for r in (layout.landing, layout.lake) for p in r.rglob("*") if p.is_file())
+
+
+def test_what_is_older_goes_and_the_rest_stays(layout: Layout) -> None:
+    """Bodies and tables of old nights go; their manifests and decisions stay; all is verified."""
+    done = pruned(layout, 10)
+    assert dates(done.snapshots) == [DAYS[0], *DAYS[:4]]
+    assert not any(path.exists() for path in done.files)
+    for folder in layout.landing.glob("2026-10-*/*"):
+        assert sorted(path.name for path in folder.iterdir()) == [DECISION, MANIFEST]
+        assert [one.state for one in snapshots.read(folder).decisions] == [ACCEPTED, PRUNED]
+    assert sorted({path.stem for path in layout.lake.rglob("*.parquet")}) == [
+        "20261117T021500Z",
+        "20261118T021500Z",
+    ]
+    keeper = nights.nightbook(layout.home, nights.Clock(LATER))
+    assert len(publish.refresh(keeper).removed) == 4
+    assert list(verify(layout)) == []
+
+
+def test_the_last_book_of_a_month_stays_if_so_wished(layout: Layout) -> None:
+    """Month ends are the last book of each month; of a night taken twice it is the newer."""
+    done = pruned(layout, 1, month_ends=True)
+    gone = snapshots.find(layout, done.snapshots[0]).decisions[-1]
+    assert gone.reasons == ("older than 1 day before the newest book",)
+    assert dates(done.snapshots) == [DAYS[0], DAYS[1], DAYS[3], DAYS[4]]
+    assert done.snapshots[0] == "20260930T011500Z"
+    kept = [one for one, state in states(layout).items() if state == ACCEPTED]
+    assert dates(kept) == [DAYS[0], DAYS[2], DAYS[5]]
+
+
+def test_the_newest_book_never_goes(layout: Layout) -> None:
+    """However short the retention and however late it is, the last good night stays."""
+    snapshot = snapshots.find(layout, "20261118T021500Z")
+    snapshots.decide(snapshot, REJECTED, by="ann", at=NOW)
+    placement.settle(layout)
+    assert "20261117T021500Z" not in pruned(layout, 1).snapshots
+    assert states(layout)["20261117T021500Z"] == ACCEPTED
+
+
+def test_a_night_that_waits_for_a_person_stays(layout: Layout) -> None:
+    """A held night without another book of its date is kept; one that was replaced is not."""
+    for one in ("20261030T021500Z", "20260930T011500Z"):
+        snapshots.decide(snapshots.find(layout, one), HELD, by="guards", at=NOW)
+    placement.settle(layout)
+    pruned(layout, 1)
+    assert states(layout)["20261030T021500Z"] == HELD
+    assert states(layout)["20260930T011500Z"] == PRUNED
+
+
+def test_a_dry_run_says_the_same_and_removes_nothing(layout: Layout) -> None:
+    """What is announced is what then happens, to the byte."""
+    before = files(layout)
+    announced = pruned(layout, 10, dry=True)
+    assert files(layout) == before
+    assert set(states(layout).values()) == {ACCEPTED}
+    done = pruned(layout, 10)
+    assert done == announced
+    assert done.byte_count > 0
+    assert set(before) - set(files(layout)) == set(done.files)
+
+
+def test_twice_is_once_and_a_dead_prune_is_finished(layout: Layout) -> None:
+    """A second prune finds nothing; what a killed one left is removed by the next."""
+    done = pruned(layout, 10)
+    assert pruned(layout, 10) == Pruned((), (), 0, done.left)
+    done.files[-1].write_bytes(b"left")
+    assert pruned(layout, 10).files == (done.files[-1],)
+    assert not done.files[-1].exists()
+
+
+def test_what_a_dead_decision_left_does_not_stop_it(layout: Layout) -> None:
+    """A half-written decision of a night that goes is in nobody's way."""
+    folder = snapshots.find(layout, "20261030T021500Z").folder
+    (folder / f".{DECISION}.aside").write_bytes(b"half")
+    assert len(pruned(layout, 10).snapshots) == 5
+    assert sorted(path.name for path in folder.iterdir()) == [DECISION, MANIFEST]
+
+
+def test_a_pruned_home_rebuilds_to_the_same_book(layout: Layout) -> None:
+    """From landing, what was kept comes back as it was; what went does not stand in the way."""
+    pruned(layout, 10)
+    keeper = nights.nightbook(layout.home, nights.Clock(LATER))
+    publish.refresh(keeper)
+    expected = warehouse(layout)
+    publish.rebuild(keeper, from_landing=True)
+    assert warehouse(layout) == expected
+    assert list(verify(layout)) == []
+    assert {state for _, state in expected["snapshots"]} == {ACCEPTED, PRUNED}
+
+
+def warehouse(layout: Layout) -> dict[str, list[tuple[object, ...]]]:
+    """What readers see."""
+    queries = {
+        "balances": "select * from history.balances order by all",
+        "instruments": "select * from history.instruments order by all",
+        "requests": "select * from ops.requests order by all",
+        "snapshots": "select snapshot_id, state from ops.snapshots order by all",
+        "gaps": "select * from ops.gaps order by all",
+    }
+    with duckdb.connect(str(layout.database), read_only=True) as connection:
+        return {name: connection.execute(query).fetchall() for name, query in queries.items()}
+
+
+def test_nothing_goes_while_what_stays_is_damaged(layout: Layout) -> None:
+    """A changed byte in a kept night stops it; one in a night that goes does not."""
+    kept = next(layout.landing.glob("2026-11-18/*/0001-*.zst"))
+    content = kept.read_bytes()
+    kept.write_bytes(content[:-1])
+    with pytest.raises(NotPruned, match=r"1 file is not as written \(.*0001-portfolios"):
+        pruned(layout, 10)
+    assert set(states(layout).values()) == {ACCEPTED}
+    kept.write_bytes(content)
+    next(layout.landing.glob("2026-10-30/*/0001-*.zst")).write_bytes(b"damaged")
+    assert len(pruned(layout, 10).snapshots) == 5
+
+
+def test_less_than_a_day_is_refused(layout: Layout) -> None:
+    """Zero days is a slip of the finger, not a wish."""
+    with pytest.raises(ValueError, match="Nothing was pruned"):
+        pruned(layout, 0)
+
+
+def fitted(layout: Layout, most: int, days: int | None = None, *, ends: bool = True) -> list[str]:
+    """The nights that go where bodies and tables may take so much; month ends last if so wished."""
+    done = prune(
+        layout, keep_days=days, keep_month_ends=ends, dry_run=True, at=NOW, most_bytes=most
+    )
+    assert done == prune(
+        layout, keep_days=days, keep_month_ends=ends, dry_run=False, at=NOW, most_bytes=most
+    )
+    there = [one for one in files(layout) if one.name not in (MANIFEST, DECISION)]
+    assert done.left == sum(path.stat().st_size for path in there)
+    return list(done.snapshots)
+
+
+def test_the_oldest_go_until_the_rest_fits(layout: Layout) -> None:
+    """By space the oldest nights go, no more than must, and month ends after all others."""
+    whole = prune(layout, keep_days=365, keep_month_ends=True, dry_run=True, at=NOW).left
+    half = whole // 14  # of one of the seven nights, which are not quite alike
+    assert fitted(layout, whole) == []
+    assert fitted(layout, whole - 1) == ["20260930T011500Z"]
+    assert dates(fitted(layout, whole - 5 * half)) == [DAYS[1], DAYS[3]]
+    assert dates(fitted(layout, whole - 9 * half)) == [DAYS[0], DAYS[4]]
+    assert dates(fitted(layout, 1)) == [DAYS[2]]
+    assert [day for day, state in states(layout).items() if state == ACCEPTED] == [
+        "20261118T021500Z"
+    ]
+    publish.refresh(nights.nightbook(layout.home, nights.Clock(LATER)))
+    assert list(verify(layout)) == []
+
+
+def test_without_month_ends_the_oldest_go_first(layout: Layout) -> None:
+    """Where month ends are not wished for, age alone gives the order; both limits hold at once."""
+    whole = prune(layout, keep_days=365, keep_month_ends=True, dry_run=True, at=NOW).left
+    gone = fitted(layout, whole - whole // 14 * 7, 40, ends=False)
+    assert dates(gone) == [DAYS[0], DAYS[0], DAYS[1], DAYS[2]]
+
+
+def test_what_waits_stays_whatever_the_space(layout: Layout) -> None:
+    """A held night without another book of its date stays, and so does the newest book."""
+    held = "20260930T021500Z"
+    for one in (held, "20260930T011500Z"):
+        snapshots.decide(snapshots.find(layout, one), HELD, by="guards", at=NOW)
+    placement.settle(layout)
+    fitted(layout, 1)
+    assert [one for one, state in states(layout).items() if state != PRUNED] == [
+        "20260930T011500Z",
+        held,
+        "20261118T021500Z",
+    ]
+
+
+def test_the_source_of_what_was_carried_over_stays(tmp_path: Path) -> None:
+    """A kept night with a venue that could not be read keeps the night its rows came from."""
+    layout = Layout(tmp_path / "home")
+    given = nights.answers(date(2026, 11, 18))
+    for day in DAYS[3:5]:
+        nights.judged(layout.home, moment(day), given)
+    spot = next(target for target in given if target.endswith(UNREAD))
+    lacking = {target: body for target, body in given.items() if target != spot}
+    last = nights.judged(layout.home, moment(DAYS[5]), lacking)
+    unread = [one for one in zone.load(last.folder).answers if one.file is None]
+    assert [one.query for one in unread if one.query] == ["type=spot"], unread
+    if last.state == HELD:
+        snapshots.decide(last, ACCEPTED, by="ann", at=moment(DAYS[5], 3))
+    placement.settle(layout)
+    publish.refresh(nights.nightbook(layout.home, nights.Clock(NOW)))
+    assert dates(pruned(layout, 1, dry=True).snapshots) == [DAYS[3]]
+    assert dates(fitted(layout, 1)) == [DAYS[3]]
+
+
+def test_the_source_of_an_emptied_venue_stays(tmp_path: Path) -> None:
+    """A kept night whose venue listed nothing, without an error, keeps what its rows came from."""
+    layout = Layout(tmp_path / "home")
+    given = nights.answers(date(2026, 11, 18))
+    for day in DAYS[3:5]:
+        nights.judged(layout.home, moment(day), given)
+    venue = next(target for target in given if target.endswith(UNREAD)).rpartition("?")[0]
+    lists = {target for target in given if target.startswith(f"{venue}?")}
+    emptied = {**given, **dict.fromkeys(lists, b'{"data":[],"meta":{}}')}
+    last = nights.judged(layout.home, moment(DAYS[5]), emptied)
+    if last.state == HELD:
+        snapshots.decide(last, ACCEPTED, by="ann", at=moment(DAYS[5], 3))
+    placement.settle(layout)
+    publish.refresh(nights.nightbook(layout.home, nights.Clock(NOW)))
+    assert lake_manifest.sealed(layout, last.snapshot_id)["carried"]
+    assert dates(pruned(layout, 1, dry=True).snapshots) == [DAYS[3]]
+    assert dates(fitted(layout, 1)) == [DAYS[3]]

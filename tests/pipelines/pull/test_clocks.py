@@ -1,0 +1,138 @@
+"""Clocks during a pull: the wall's may jump, and the deadline bounds the waiting too (O2)."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from pipelines import night
+from pipelines.flatten import flatten
+from pipelines.lake.lake_manifest import Sealed
+from pipelines.pull import consistency
+from pipelines.sandbox.world.world import LivingWorld, World
+from tests.pipelines.pull.test_pull import DAY, Night
+from tests.support import nights
+from warehouse.storage.layout import Layout
+
+WORLD = LivingWorld().at(DAY)
+KNOWN = {str(one["id"]): True for one in WORLD.portfolios}
+HOUR = timedelta(hours=1)
+JUMPS = [pytest.param(HOUR, id="forward"), pytest.param(-HOUR, id="back")]
+SLOTS = 8
+
+
+class Jumping:
+    """A wall clock that jumps when the sandbox is asked for the so-manieth time."""
+
+    def __init__(self, by: timedelta, when: int) -> None:
+        self.by, self.left = by, when
+
+    def at(self, _day: date, /) -> World:
+        """The world, which is the same all along."""
+        self.left -= 1
+        return WORLD
+
+    def now(self) -> datetime:
+        """The time it shows."""
+        return datetime.now(UTC) + (self.by if self.left <= 0 else timedelta(0))
+
+
+@pytest.fixture
+def pulled(layout: Layout) -> Night:
+    """A night that is still to be pulled."""
+    return Night(layout)
+
+
+def timed(work: Callable[[], object]) -> float:
+    """How many seconds it took."""
+    begun = time.monotonic()
+    work()
+    return time.monotonic() - begun
+
+
+@pytest.mark.parametrize("by", JUMPS)
+def test_a_clock_that_jumps_during_the_run_costs_no_night(by: timedelta, pulled: Night) -> None:
+    """Requests under way are signed anew once, with the server's time; the book is the same.
+
+    The deadline of a minute is by a clock that does not jump: an hour forward does not end it.
+    """
+    yesterday = nights.STARTED - 24 * HOUR
+    assert nights.take(pulled.layout, nights.of_world(WORLD), yesterday).state == "accepted"
+    clock = Jumping(by, 10)
+    manifest = pulled.take(world=clock, now=clock.now, known=KNOWN)
+    assert 28 < len(pulled.asked) <= 28 + SLOTS
+    assert [one.error for one in manifest.answers] == [None] * 28
+    assert manifest.window == consistency.Window(consistency.STILL)
+    assert manifest.clock_skew_ms == pytest.approx(-by.total_seconds() * 1000, abs=1500)
+    assert manifest.snapshot_date == DAY
+    rows, parts = nights.staged(pulled.layout, manifest)
+    assert nights.differing(parts) == []
+    assert {row["portfolio_id"] for row in rows["portfolios"]} == KNOWN.keys()
+    folder = pulled.layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
+    assert night.finish(Sealed(pulled.layout), folder, clock.now()).state == "accepted"
+
+
+@pytest.mark.parametrize("by", JUMPS)
+def test_the_deadline_does_not_jump_with_the_clock(by: timedelta, pulled: Night) -> None:
+    """A venue that hangs is given up when a second and a half have passed, not an hour later."""
+    clock = Jumping(by, 5)
+
+    def take() -> None:
+        fault = "hang,path=/venues/kestrel/*"
+        manifest = pulled.take(fault, world=clock, now=clock.now, deadline=1.5)
+        assert "kestrel" in flatten.failed_venues(manifest)
+
+    assert 1.4 < timed(take) < 6
+
+
+@pytest.mark.parametrize("by", JUMPS)
+def test_the_second_read_waits_by_a_clock_that_does_not_jump(by: timedelta, pulled: Night) -> None:
+    """Ten seconds after the first, whatever the wall's clock shows meanwhile."""
+    waited = list[float]()
+    clock = Jumping(by, 5)
+    manifest = pulled.take(
+        "portfolios-empty,path=/portfolios,count=1",
+        world=clock,
+        now=clock.now,
+        known=KNOWN,
+        pause=waited.append,
+    )
+    [pause] = waited
+    assert consistency.CONFIRM_AFTER - 5 < pause <= consistency.CONFIRM_AFTER
+    assert manifest.window.second_count == len(KNOWN)
+    assert manifest.window.second_after in range(6)
+
+
+def test_the_wait_before_a_second_read_counts_against_the_deadline(pulled: Night) -> None:
+    """Where less than twice the wait is left, half of it is waited: the read can be made."""
+    waited = list[float]()
+
+    def pause(seconds: float) -> None:
+        waited.append(seconds)
+        time.sleep(seconds)
+
+    def take() -> None:
+        manifest = pulled.take("portfolios-empty", known=KNOWN, pause=pause, deadline=4)
+        assert manifest.window.second_count == 0
+        assert manifest.window.second_after == round(sum(waited))
+
+    assert timed(take) < 4
+    assert 1 < sum(waited) <= 2
+
+
+def test_after_the_deadline_there_is_no_wait(pulled: Night) -> None:
+    """Where nothing is left, nothing is waited for: what could not be confirmed says so."""
+    waited = list[float]()
+    manifest = pulled.take(
+        "portfolios-empty",
+        "hang,path=/venues/kestrel/*",
+        known=KNOWN,
+        pause=waited.append,
+        deadline=1.5,
+    )
+    assert waited == [0]
+    assert manifest.window.second_count is None
+    closing = [one.error or "" for one in manifest.answers if one.purpose == "closing"]
+    assert closing
+    assert all("the time for the pull is used up" in one for one in closing)

@@ -1,0 +1,130 @@
+"""The date of a night is the server's: a wrong clock of this machine moves nothing."""
+
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pipelines import night, settings
+from pipelines.landing import night_folders, snapshots
+from pipelines.landing.zone import Manifest
+from pipelines.night import NeverLanded
+from pipelines.sandbox.options import Choices
+from pipelines.sandbox.server import DEMO_KEY, DEMO_SECRET
+from pipelines.settings import Settings
+from tests.support.simulated_service import START, Simulation, Time
+from warehouse.storage.layout import Layout
+
+HOUR = timedelta(hours=1)
+ANY_AHEAD = Choices(future_window_ms=None)
+
+
+def chosen(home: Path, **more: str) -> Settings:
+    """Return the settings of a home."""
+    access = {
+        "NIGHTBOOK_API_URL": "http://127.0.0.1:1",
+        "NIGHTBOOK_API_KEY": DEMO_KEY,
+        "NIGHTBOOK_API_SECRET": DEMO_SECRET,
+        "NIGHTBOOK_HOME": str(home),
+    }
+    return settings.read(access | more, api=True)
+
+
+def taken(home: Path, off: timedelta, true: datetime = START, **simulated: object) -> Manifest:
+    """Take a night on a machine whose clock is off, from a server whose clock is not."""
+    simulation = Simulation(time=Time(true), **simulated)  # type: ignore[arg-type] # its own fields
+    with simulation.time.running():
+        return night.take(
+            chosen(home),
+            lambda: simulation.time.now() + off,
+            "0",
+            pause=simulation.time.sleep,
+            connect=simulation.connect,
+        )
+
+
+@pytest.mark.parametrize("choices", [Choices(), ANY_AHEAD], ids=["refused", "any time ahead"])
+@pytest.mark.parametrize("hours", [20, -3, 70 / 3600, -20])
+def test_a_night_is_filed_under_the_date_of_the_server(
+    hours: float, choices: Choices, tmp_path: Path
+) -> None:
+    """Off by hours either way, whether the server minds or not: date, id and start are true."""
+    if hours < 0 and choices is ANY_AHEAD:
+        choices = Choices(window_ms=10**9)
+    manifest = taken(tmp_path, hours * HOUR, choices=choices)
+    assert manifest.snapshot_date == START.date()
+    started = datetime.fromisoformat(manifest.started_at)
+    assert abs(started - START) < timedelta(seconds=2)
+    assert manifest.snapshot_id == started.strftime("%Y%m%dT%H%M%SZ")
+    assert manifest.clock_skew_ms == pytest.approx(-hours * 3_600_000, abs=1000)
+    machine = START + hours * HOUR
+    assert manifest.machine_started_at == machine.replace(microsecond=0).isoformat()
+    assert manifest.is_date_doubtful == (machine.date() != START.date())
+    moments = [one.sent_at for one in manifest.answers] + [manifest.finished_at]
+    assert all(abs(datetime.fromisoformat(str(one)) - START) < HOUR / 60 for one in moments)
+    [folder] = night_folders.folders(Layout(tmp_path))
+    assert folder == Layout(tmp_path).snapshot(START.date(), manifest.snapshot_id)
+    assert [one.name for one in Layout(tmp_path).landing.iterdir()] == [START.date().isoformat()]
+
+
+@pytest.mark.parametrize("seconds", [-9, -2, 0, 9])
+def test_a_clock_that_is_off_by_seconds_is_left_alone(seconds: int, tmp_path: Path) -> None:
+    """The Date has whole seconds and a trip takes time: what is within them is no error."""
+    manifest = taken(tmp_path, timedelta(seconds=seconds))
+    assert manifest.clock_skew_ms is None
+    assert manifest.started_at == manifest.machine_started_at
+    assert not manifest.is_date_doubtful
+
+
+def dated(header: str, value: str | None) -> Callable[[httpx.Request], httpx.Response | None]:
+    """Answer as a proxy that says another date, or none, and nothing else of its own."""
+
+    def reach(_request: httpx.Request) -> httpx.Response | None:
+        return httpx.Response(
+            200,
+            json={"data": [], "meta": {}},
+            headers={header: value} if value else {},
+        )
+
+    return reach
+
+
+@pytest.mark.parametrize("age", ["7200", None], ids=["of a cache", "none"])
+def test_a_date_that_is_not_the_servers_own_dates_nothing(age: str | None, tmp_path: Path) -> None:
+    """Without a Date, or with one out of a cache, a night is of this machine's date."""
+    manifest = taken(tmp_path, 20 * HOUR, reach=dated("Age", age))
+    assert manifest.snapshot_date == START.date() + timedelta(days=0 if START.hour < 4 else 1)
+    assert not manifest.is_date_doubtful
+
+
+def test_ids_ascend_in_true_time_though_the_clock_is_mended(tmp_path: Path) -> None:
+    """A clock that was ahead, then right, then behind: a later night never looks older."""
+    layout = Layout(tmp_path)
+    offs = [20 * HOUR, timedelta(0), -20 * HOUR, 3 * HOUR]
+    true = [START + timedelta(days=number) for number in range(len(offs))]
+    taken_ids = [
+        taken(tmp_path, off, moment, choices=Choices(window_ms=10**9, future_window_ms=None))
+        for off, moment in zip(offs, true, strict=True)
+    ]
+    ids = [manifest.snapshot_id for manifest in taken_ids]
+    assert ids == sorted(ids)
+    assert [manifest.snapshot_date for manifest in taken_ids] == [one.date() for one in true]
+    assert [one.snapshot_id for one in snapshots.landed(layout)] == ids
+
+
+@pytest.mark.parametrize("off", [22 * HOUR, -22 * HOUR])
+def test_the_steps_of_a_run_go_on_with_what_it_landed(off: timedelta, tmp_path: Path) -> None:
+    """Dagster's date is the machine's; the other steps take the night that this run read."""
+    now = START + off
+    before = taken(tmp_path, timedelta(0), START - timedelta(days=1))
+    wide = Choices(window_ms=10**9, future_window_ms=None)
+    manifest = taken(tmp_path, off, START, choices=wide)
+    assert manifest.is_date_doubtful
+    assert night.landed_for(chosen(tmp_path), now, now.date()) == manifest
+    assert night.landed_for(chosen(tmp_path), START, START.date()) == manifest
+    later = START + timedelta(days=3)
+    assert night.landed_for(chosen(tmp_path), later, before.snapshot_date) == before
+    with pytest.raises(NeverLanded):
+        night.landed_for(chosen(tmp_path), later, date(2026, 11, 12))

@@ -1,0 +1,248 @@
+"""Rate limits and trouble that passes: the night is read whole while the deadline allows it."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pipelines import night, settings
+from pipelines.edge.errors import DeadlinePassed, EdgeError, Misread, ServerFailed, Unreachable
+from pipelines.edge.sending.attempts import Event
+from pipelines.landing.zone import Manifest
+from pipelines.sandbox.options import Choices
+from pipelines.sandbox.server import DEMO_KEY, DEMO_SECRET
+from tests.support.simulated_service import START, Simulation
+
+REQUESTS = 28  # both lists twice, and both types of twelve venues
+START_DAY = START.date()
+MINUTE = 60.0
+DEADLINE = 1800.0
+
+
+def taken(home: Path, simulation: Simulation, events: list[Event] | None = None) -> Manifest:
+    """Take a night in simulated time, with the settings that a keeper has by default."""
+    access = {
+        "NIGHTBOOK_API_URL": "http://127.0.0.1:1",
+        "NIGHTBOOK_API_KEY": DEMO_KEY,
+        "NIGHTBOOK_API_SECRET": DEMO_SECRET,
+        "NIGHTBOOK_HOME": str(home),
+    }
+    with simulation.time.running():
+        return night.take(
+            settings.read(access, api=True),
+            simulation.time.now,
+            "0",
+            on_event=None if events is None else events.append,
+            pause=simulation.time.sleep,
+            connect=simulation.connect,
+        )
+
+
+def errors(manifest: Manifest) -> list[str]:
+    """What could not be read, of which venue."""
+    return [f"{one.venue_id}: {one.error}" for one in manifest.answers if one.error is not None]
+
+
+@pytest.mark.parametrize(("limit", "seconds"), [(8, 15), (4, 25), (2, 40), (1, 80)])
+def test_a_rate_limit_costs_time_and_no_list(limit: int, seconds: int, tmp_path: Path) -> None:
+    """At 8 to 1 requests a second all 24 lists are read, in little more time than it must take."""
+    simulation = Simulation(choices=Choices(requests_per_second=limit))
+    manifest = taken(tmp_path, simulation)
+    assert errors(manifest) == []
+    assert simulation.statuses(200) == REQUESTS
+    assert simulation.statuses(429) <= 8 + REQUESTS // 10
+    assert simulation.time.seconds < seconds
+
+
+def once(answer: Callable[[], httpx.Response], path: str) -> Callable[..., httpx.Response | None]:
+    """Answer the first request for a path so, and no other."""
+    done = list[str]()
+
+    def reach(request: httpx.Request) -> httpx.Response | None:
+        if path not in request.url.path or done:
+            return None
+        done.append(path)
+        return answer()
+
+    return reach
+
+
+def told(seconds: object, status: int = 429, **headers: str) -> Callable[[], httpx.Response]:
+    """Make a refusal that tells how long to wait."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda: httpx.Response(status, headers={"Retry-After": str(seconds), **named})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "path", "status"),
+    [
+        (61, "/portfolios", 429),
+        (300, "/portfolios", 503),
+        (61, "/venues/kestrel/", 503),
+        (1500, "/venues/kestrel/", 429),
+    ],
+)
+def test_a_wait_that_is_told_is_waited_by_all(
+    seconds: int, path: str, status: int, tmp_path: Path
+) -> None:
+    """However long, while the deadline allows it: nothing is sent before, everything after."""
+    simulation = Simulation(reach=once(told(seconds, status), path))
+    assert errors(taken(tmp_path, simulation)) == []
+    [at] = [moment for moment, _, one in simulation.asked if one == status]
+    under_way = 8 * simulation.latency
+    assert not [one for one, *_ in simulation.asked if at + under_way < one < at + seconds]
+    assert simulation.time.seconds < seconds + MINUTE
+
+
+@pytest.mark.parametrize("seconds", ["999999999", "86400", "1801"])
+def test_a_wait_beyond_the_deadline_ends_the_night_early_and_in_words(
+    seconds: str, tmp_path: Path
+) -> None:
+    """A list that must be had is not waited for when waiting is useless: one request each."""
+    simulation = Simulation(reach=lambda _: told(seconds)())
+    with pytest.raises((DeadlinePassed, ServerFailed)) as ended:
+        taken(tmp_path, simulation)
+    assert f"asks to wait {seconds} seconds" in str(ended.value)
+    assert simulation.time.seconds < 1
+
+
+def test_one_venue_that_asks_for_a_day_costs_no_other(tmp_path: Path) -> None:
+    """What a single list tells to wait must not end the night of the others."""
+    simulation = Simulation(faults=("429-day,path=/venues/kestrel/*",))
+    failed = errors(taken(tmp_path, simulation))
+    assert len(failed) == 2
+    assert all(one.startswith("kestrel: ") for one in failed)
+    assert simulation.time.seconds < MINUTE
+
+
+@pytest.mark.parametrize(
+    ("header", "counts_from"), [("RateLimit-Reset", "now"), ("X-RateLimit-Reset", "1970")]
+)
+def test_a_limit_that_says_when_it_counts_anew_is_believed(
+    header: str, counts_from: str, tmp_path: Path
+) -> None:
+    """Without `Retry-After` the usual header tells the wait, in seconds or as Unix time."""
+    simulation = Simulation()
+
+    def reach(request: httpx.Request) -> httpx.Response | None:
+        if simulation.time.seconds > 1:
+            return None
+        since = round(simulation.time.unix_ms() / 1000) if counts_from == "1970" else 0
+        del request
+        return httpx.Response(429, headers={header: str(since + 90)})
+
+    simulation.reach = reach
+    assert errors(taken(tmp_path, simulation)) == []
+    assert 88 < simulation.asked[1][0] < 92
+
+
+def test_a_refusal_for_ever_is_not_hammered(tmp_path: Path) -> None:
+    """429 with `Retry-After: 1` to everything, until the deadline: at most every half minute."""
+    simulation = Simulation(reach=lambda _: told(1)())
+    with pytest.raises(EdgeError, match="NIGHTBOOK_DEADLINE"):
+        taken(tmp_path, simulation)
+    assert 20 < len(simulation.asked) < 100
+    assert simulation.time.seconds <= DEADLINE
+
+
+def test_a_slower_pace_is_told_once_and_not_for_each_request(tmp_path: Path) -> None:
+    """Whoever watches hears that requests go more slowly; nothing of it is an error."""
+    events = list[Event]()
+    taken(tmp_path, Simulation(choices=Choices(requests_per_second=1)), events)
+    assert {event.kind for event in events} == {"pace"}
+    assert len(events) <= 8
+
+
+def reset(_request: httpx.Request) -> httpx.Response:
+    """Lose the connection."""
+    raise httpx.ReadError("connection reset by peer")
+
+
+def page(status: int) -> Callable[[httpx.Request], httpx.Response]:
+    """Make the page of a proxy."""
+    return lambda _: httpx.Response(status, html="<h1>Back soon</h1>")
+
+
+TROUBLE: dict[str, Callable[[httpx.Request], httpx.Response]] = {
+    "reset": reset,
+    "503": page(503),
+    "html": page(200),
+    "cut": lambda _: httpx.Response(200, content=b'{"data":[{"id":'),
+    "502 in its envelope": lambda _: httpx.Response(
+        502, json={"errors": [{"error": "INTERNAL_SERVER_ERROR", "message": "m"}], "meta": {}}
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("minutes", "begins", "kind"),
+    [
+        *((10 / 60, begins, kind) for begins in (0.0, 0.1) for kind in TROUBLE),
+        *((20, 0.0, kind) for kind in TROUBLE),
+        *((10, 0.1, kind) for kind in ("reset", "html", "cut")),
+    ],
+)
+def test_trouble_that_passes_costs_no_list(
+    minutes: float, begins: float, kind: str, tmp_path: Path
+) -> None:
+    """Ten seconds or twenty minutes, from the first request or in full flight: all is read."""
+    simulation, ends = Simulation(), begins + minutes * MINUTE
+
+    def reach(request: httpx.Request) -> httpx.Response | None:
+        in_trouble = begins <= simulation.time.seconds < ends
+        return TROUBLE[kind](request) if in_trouble else None
+
+    simulation.reach = reach
+    assert errors(taken(tmp_path, simulation)) == []
+    in_vain = len(simulation.asked) - REQUESTS
+    assert in_vain < 16 + 2 * minutes
+    assert simulation.time.seconds < ends + 2 * MINUTE + 5
+
+
+@pytest.mark.parametrize(("dead", "kind"), [(1, "503"), (3, "503"), (3, "reset"), (1, "html")])
+def test_a_venue_that_fails_for_ever_does_not_hold_the_night(
+    kind: str, dead: int, tmp_path: Path
+) -> None:
+    """Others are answered, so it is that venue: it is given up within two minutes."""
+    venues = sorted(str(one["id"]) for one in Simulation().world.at(START_DAY).venues)[-dead:]
+    simulation = Simulation(
+        reach=lambda request: (
+            TROUBLE[kind](request) if any(f"/{v}/" in request.url.path for v in venues) else None
+        )
+    )
+    failed = errors(taken(tmp_path, simulation))
+    assert {one.partition(":")[0] for one in failed} == set(venues)
+    assert simulation.time.seconds < 2 * MINUTE
+
+
+def test_a_contract_that_changed_for_good_is_asked_for_about_once_a_minute(tmp_path: Path) -> None:
+    """Every answer lacks `meta`: until the deadline, and then told for what it is."""
+    simulation = Simulation(reach=lambda _: httpx.Response(200, json={"data": []}))
+    with pytest.raises((DeadlinePassed, Misread), match="meta"):
+        taken(tmp_path, simulation)
+    assert len(simulation.asked) < 60
+    assert simulation.time.seconds <= DEADLINE
+
+
+def test_a_service_that_is_gone_is_tried_until_the_deadline(tmp_path: Path) -> None:
+    """About once a minute, and what was seen last is in the words."""
+    simulation = Simulation(reach=reset)
+    with pytest.raises((DeadlinePassed, Unreachable), match="connection reset by peer"):
+        taken(tmp_path, simulation)
+    assert 30 < len(simulation.asked) < 60
+    assert 0.9 * DEADLINE < simulation.time.seconds <= DEADLINE
+
+
+def test_outages_again_and_again_cost_no_list(tmp_path: Path) -> None:
+    """Half of all half-minutes the service is down, and it allows two requests a second."""
+    draws = random.Random(3)  # noqa: S311 - when it is down
+    down = {number for number in range(60) if draws.random() < 0.5}
+    simulation = Simulation(choices=Choices(requests_per_second=2))
+
+    def reach(request: httpx.Request) -> httpx.Response | None:
+        return reset(request) if int(simulation.time.seconds / 30) in down else None
+
+    simulation.reach = reach
+    assert errors(taken(tmp_path, simulation)) == []

@@ -1,0 +1,339 @@
+"""Pulling over real loopback: what is asked for, what is landed, and what stops a night."""
+
+import itertools
+import random
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from pipelines.edge import protocol
+from pipelines.edge.errors import EdgeError, KeyRefused, Misread
+from pipelines.edge.response.decode import Limits
+from pipelines.edge.response.envelope import Envelope
+from pipelines.edge.signing import Credentials
+from pipelines.flatten import flatten
+from pipelines.landing import zone
+from pipelines.landing.zone import Manifest
+from pipelines.pull import pull
+from pipelines.pull.consistency import Window
+from pipelines.sandbox.application import application
+from pipelines.sandbox.faults.catalog import parse
+from pipelines.sandbox.options import Choices
+from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve, unix_ms
+from pipelines.sandbox.world.world import Calendar, LivingWorld, World
+from tests.support import clocks, nights
+from warehouse.progress import BYTES, Progress, Tally
+from warehouse.storage.layout import Layout
+
+DAY = nights.STARTED.date()
+VENUES = {str(one["id"]) for one in LivingWorld().at(DAY).venues}
+PREFIX = "/edge/v1beta"
+
+
+class Night:
+    """One pull from a sandbox, and what the sandbox was asked for."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.asked: list[str] = []
+        self.told: list[Progress] = []
+        self._lock = threading.Lock()
+
+    def take(
+        self,
+        *faults: str,
+        world: Calendar = LivingWorld(),  # noqa: B008 - frozen, so one instance may be everybody's
+        secret: str = DEMO_SECRET,
+        known: Mapping[str, bool] | None = None,
+        pause: Callable[[float], None] = lambda _: None,
+        limits: Limits | None = None,
+        deadline: float = 60.0,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        **choices: Any,
+    ) -> Manifest:
+        """Pull tonight's book."""
+        chosen = [parse(text) for text in faults]
+        app = application(
+            world,
+            DEMO_KEYS,
+            unix_ms,
+            Choices(**choices),
+            chosen,
+            today=lambda: DAY,
+            rng=random.Random(5),  # noqa: S311 - shuffles lists
+        )
+
+        async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+            with self._lock:
+                query = scope["query_string"].decode()
+                self.asked.append(scope["raw_path"].decode() + (f"?{query}" if query else ""))
+            await app(scope, receive, send)
+
+        pulling = zone.Pulling(self.layout, nights.STARTED, ZoneInfo("UTC"))
+        requests = Tally(self.told.append, 0, "requests", BYTES)
+        with (
+            serve(watched, faults=chosen) as served,
+            clocks.connect(
+                served.origin,
+                Credentials(DEMO_KEY, secret),
+                deadline=deadline,
+                clock=lambda: int(now().timestamp() * 1000),
+                limits=limits,
+                on_bytes=lambda size: requests.add(amount=size),
+            ) as client,
+        ):
+            taking = pull.Pull(client, pulling, requests, known=lambda: known or {}, pause=pause)
+            return taking.take(now, served.origin, "0")
+
+
+@pytest.fixture
+def night(layout: Layout) -> Night:
+    """A night that is still to be pulled."""
+    return Night(layout)
+
+
+def _paths(venues: Iterable[str], encode: Callable[[str], str] = lambda one: one) -> set[str]:
+    return {
+        f"{PREFIX}/venues/{encode(venue)}/instruments?type={kind}"
+        for venue in venues
+        for kind in ("spot", "future")
+    }
+
+
+def test_a_night_asks_for_each_list_and_lands_each_answer(night: Night) -> None:
+    """Both lists with their expansions, both types of every venue; each of these is in a file.
+
+    At the end both lists are read once more to be compared, without what could be expanded.
+    """
+    manifest = night.take()
+    lists = {f"{PREFIX}/portfolios?include=integrations", f"{PREFIX}/venues?include=instruments"}
+    closing = {f"{PREFIX}/portfolios", f"{PREFIX}/venues"}
+    assert sorted(night.asked) == sorted(
+        lists
+        | closing
+        | {
+            path.replace("north sea/otc desk", "north%20sea%2Fotc%20desk")
+            for path in _paths(VENUES)
+        }
+    )
+    assert [answer.request_no for answer in manifest.answers] == list(range(1, 29))
+    assert {answer.path for answer in manifest.answers if answer.file is None} == closing
+    assert manifest.window == Window("still")
+    assert len(manifest.book) == 26
+    for answer in manifest.book:
+        assert (answer.status, answer.attempts, answer.error) == (200, 1, None)
+        assert len(zone.body(night.layout, manifest, answer)) == answer.byte_count
+    assert f"{PREFIX}/venues?include=instruments" in {
+        f"{answer.path}?{answer.query}" for answer in manifest.answers
+    }
+
+
+def test_progress_counts_requests_and_bytes(night: Night) -> None:
+    """Told with each piece of a body and each answer, and in the end all that is known is done."""
+    manifest = night.take()
+    counts = [(one.done, one.known, one.amount) for one in night.told]
+    for before, after in itertools.pairwise(counts):
+        assert all(now >= then for then, now in zip(before, after, strict=True))
+    assert {one.done for one in night.told} == set(range(29))
+    size = sum(answer.byte_count or 0 for answer in manifest.answers)
+    assert counts[-1] == (28, 28, size)
+    assert night.told[-1].words == f"28 of 28 requests, {size / 1e6:,.1f} MB"
+
+
+def test_numbers_and_files_do_not_depend_on_which_answer_came_first(layout: Layout) -> None:
+    """Two pulls of one world number their requests and name their files alike."""
+    first, second = (
+        [(one.request_no, one.path, one.query, one.file) for one in Night(layout).take().answers]
+        for _ in range(2)
+    )
+    assert first == second
+
+
+def test_a_venue_that_fails_does_not_stop_the_night(night: Night) -> None:
+    """Its requests are in the manifest without a file and with words; all others are landed."""
+    manifest = night.take("access-denied-400,path=/venues/kestrel/*")
+    assert flatten.failed_venues(manifest) == {"kestrel"}
+    assert flatten.whole_venues(manifest) == VENUES - {"kestrel"}
+    failed = [answer for answer in manifest.answers if answer.error is not None]
+    assert [(one.venue_id, one.status, one.byte_count) for one in failed] == [
+        ("kestrel", 400, None)
+    ] * 2
+    assert all("ACCESS_DENIED" in str(one.error) for one in failed)
+
+
+@pytest.mark.parametrize("fault", ["500", "access-denied-400", "json-cut", "meta-missing"])
+@pytest.mark.parametrize("path", ["/portfolios", "/venues"])
+def test_without_portfolios_or_venues_there_is_no_snapshot(
+    night: Night, fault: str, path: str
+) -> None:
+    """A list that cannot be read raises in words, and nothing of the night stays landed."""
+    with pytest.raises(EdgeError, match=path):
+        night.take(f"{fault},path={path}")
+    assert [path for path in night.layout.landing.rglob("*") if path.is_file()] == []
+    assert list(night.layout.landing.iterdir()) == []
+
+
+def test_a_refused_key_ends_the_night_at_once(night: Night) -> None:
+    """One wrong signature is enough: nothing is landed and no venue is asked."""
+    with pytest.raises(KeyRefused):
+        night.take(secret="wrong")
+    assert len(night.asked) <= 2
+    assert list(night.layout.landing.iterdir()) == []
+
+
+def test_a_key_refused_in_the_middle_ends_the_night(night: Night) -> None:
+    """A secret that is changed while the night is pulled leaves a gap, not half a book."""
+    with pytest.raises(KeyRefused):
+        night.take("authentication-failed,path=/venues/*")
+    assert list(night.layout.landing.iterdir()) == []
+
+
+def test_whatever_ends_a_pull_leaves_nothing_landed(
+    night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also an error that is not of the API, such as a full disk."""
+
+    def full(*_: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(zone.Pulling, "land", full)
+    with pytest.raises(OSError, match="No space"):
+        night.take()
+    assert list(night.layout.landing.iterdir()) == []
+
+
+def test_a_type_that_no_list_holds_is_read_once_more_without_a_type(night: Night) -> None:
+    """Where a venue embeds an instrument of an undocumented type, that venue alone is asked."""
+    manifest = night.take("instrument-type-unknown,venue=kestrel")
+    more = [answer for answer in manifest.answers if answer.venue_id and not answer.query]
+    assert [answer.venue_id for answer in more] == ["kestrel"]
+    part = flatten.flatten_venues(night.layout, manifest)
+    rows = nights.rows_of(night.layout.staged("instruments", manifest.snapshot_id))
+    options = [row for row in rows if row["type"] == "option"]
+    assert [row["venue_id"] for row in options] == ["kestrel"]
+    assert ["kestrel", options[0]["instrument_id"], "typed lists"] in part["listings"]
+    assert nights.differing({"venues": part}) == []
+
+
+def test_a_venue_of_which_a_type_failed_is_not_asked_a_third_time(night: Night) -> None:
+    """What it embeds cannot be missed while one of its lists is not there."""
+    night.take("500,path=/venues/kestrel/instruments,count=5")
+    assert f"{PREFIX}/venues/kestrel/instruments" not in night.asked
+
+
+@pytest.mark.parametrize("broken", [{"instruments": [{}]}, {"instruments": 7}, {"type": None}])
+def test_a_venue_that_breaks_the_contract_is_still_asked_for_its_instruments(
+    night: Night, broken: dict[str, Any]
+) -> None:
+    """One broken embedded instrument must not hide all of a venue's instruments."""
+    world = LivingWorld().at(DAY)
+    venues = tuple({**one, **broken} if one["id"] == "kestrel" else one for one in world.venues)
+    manifest = night.take(world=World(world.portfolios, venues, world.instruments))
+    assert "kestrel" in flatten.whole_venues(manifest)
+
+
+def test_a_venue_that_does_not_say_what_it_has_is_asked_without_a_type(night: Night) -> None:
+    """Though it was asked to: an instrument of a new type is in neither typed list (2.6, 4.5)."""
+    manifest = night.take("instruments-untold,path=/venues")
+    untyped = {path for path in night.asked if path.endswith("/instruments")}
+    assert len(untyped) == len(VENUES)
+    assert flatten.whole_venues(manifest) == VENUES
+    part = flatten.flatten_venues(night.layout, manifest)
+    assert part["listings"] == []
+
+
+def test_hostile_venue_ids_are_sent_exactly_or_are_failed_venues(night: Night) -> None:
+    """What a path can carry is asked for and read; what it cannot, is told."""
+    manifest = night.take("hostile-ids")
+    refused = {"..", ".", "tab\there"}
+    assert flatten.failed_venues(manifest) == refused
+    assert "a/b?c#d" in flatten.whole_venues(manifest)
+    assert f"{PREFIX}/venues/a%2Fb%3Fc%23d/instruments?type=spot" in night.asked
+    told = [answer for answer in manifest.answers if answer.venue_id in refused]
+    assert all("no request can name it" in str(answer.error) for answer in told)
+    rows = flatten.flatten_venues(night.layout, manifest)["tables"]
+    assert rows["venues"]["rows"] == len(VENUES) + 12
+
+
+def test_meta_that_looks_like_paging_is_a_notice(night: Night) -> None:
+    """No page is shown in the document: the answer that has a cursor is named."""
+    manifest = night.take("meta-cursor,path=/portfolios")
+    assert manifest.notices == (
+        "meta.nextCursor: says that there is more (list_portfolios)",
+        "meta.total: says another number of records than came (list_portfolios)",
+    )
+    assert tuple(notice.text for notice in manifest.signs) == manifest.notices
+    assert night.take().notices == ()
+
+
+def test_a_null_record_does_not_stop_a_pull(night: Night) -> None:
+    """It is landed as it came, and becomes a reject when it is flattened."""
+    manifest = night.take("record-null")
+    rows, parts = nights.staged(night.layout, manifest)
+    assert len(rows["portfolios"]) == len(LivingWorld().at(DAY).portfolios)
+    told = nights.noted(parts, "rejects")
+    assert {one["value"] for one in told} == {"null"}
+    assert any(one["carries_money"] for one in told)
+
+
+def test_nesting_beyond_reading_ends_the_night_where_a_list_is_required(
+    night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Venues that cannot be taken apart are an error in words, and nothing stays landed."""
+    monkeypatch.setattr(protocol, "records", _too_deep_in(b'"resource":"venue"'))
+    with pytest.raises(Misread, match="nested too deeply"):
+        night.take()
+    assert list(night.layout.landing.iterdir()) == []
+
+
+def test_nesting_beyond_reading_fails_a_venue_and_not_the_night(
+    night: Night, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Instruments that cannot be taken apart are an answer that could not be read."""
+    monkeypatch.setattr(protocol, "records", _too_deep_in(b'"feedId":"kestrel:'))
+    manifest = night.take()
+    assert flatten.failed_venues(manifest) == {"kestrel"}
+    told = [answer.error for answer in manifest.answers if answer.error is not None]
+    assert all("nested too deeply" in str(error) for error in told)
+
+
+def _too_deep_in(mark: bytes) -> Callable[[Envelope], Any]:
+    split = protocol.records
+
+    def deep(envelope: Envelope) -> Any:
+        if mark in bytes(envelope.data):
+            raise RecursionError
+        return split(envelope)
+
+    return deep
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"optional_as_null": True},
+        {"datetimes": "nanoseconds"},
+        {"datetimes": "offset"},
+        {"amounts": "exponent"},
+        {"amounts": "padded"},
+        {"order": "sorted"},
+    ],
+)
+def test_what_the_document_leaves_open_changes_no_row_count_and_no_sum(
+    night: Night, choices: dict[str, Any]
+) -> None:
+    """Nulls for absent fields, other forms of times and amounts: the same book, exactly."""
+    base = Night(night.layout)
+    plain_rows, plain_parts = nights.staged(night.layout, base.take())
+    rows, parts = nights.staged(night.layout, night.take(**choices))
+    assert {name: len(several) for name, several in rows.items()} == {
+        name: len(several) for name, several in plain_rows.items()
+    }
+    assert parts["portfolios"]["totals"] == plain_parts["portfolios"]["totals"]
+    assert nights.differing(parts) == []
+    assert nights.noted(parts, "rejects") == []

@@ -1,0 +1,312 @@
+"""The end of a pull: what moved while it was read, and what became of what has gone."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from pipelines import night, settings
+from pipelines.edge import errors
+from pipelines.lake import lake_manifest
+from pipelines.lake.lake_manifest import Sealed
+from pipelines.landing import night_folders, sealed_json
+from pipelines.landing import zone as landing
+from pipelines.landing.zone import Manifest
+from pipelines.pull import consistency
+from pipelines.pull.consistency import Window
+from pipelines.sandbox.application import application
+from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve, unix_ms
+from pipelines.sandbox.world.world import LivingWorld, World
+from tests.pipelines.pull.test_pull import DAY, PREFIX, Night
+from tests.support import nights
+from warehouse.storage.layout import Layout
+
+WORLD = LivingWorld().at(DAY)
+NEXT = LivingWorld().at(DAY + timedelta(days=1))
+KNOWN = {str(one["id"]): True for one in WORLD.portfolios}
+LARGEST = max(WORLD.portfolios, key=lambda one: len(one["positions"]))["id"]
+
+
+@pytest.fixture
+def pulled(layout: Layout) -> Night:
+    """A night that is still to be pulled."""
+    return Night(layout)
+
+
+def purposes(manifest: Manifest) -> dict[str, int]:
+    """How many requests were for what."""
+    return dict(Counter(one.purpose for one in manifest.answers))
+
+
+def ids(pulled: Night, manifest: Manifest) -> set[str]:
+    """The portfolios of the book that is made of a pull."""
+    rows, parts = nights.staged(pulled.layout, manifest)
+    assert nights.differing(parts) == []
+    return {row["portfolio_id"] for row in rows["portfolios"]}
+
+
+def test_a_night_that_stood_still_costs_two_requests_more(pulled: Night) -> None:
+    """Both lists again without what could be expanded; nothing of it is kept on disk."""
+    manifest = pulled.take()
+    assert manifest.window == Window(consistency.STILL)
+    assert purposes(manifest) == {"book": 26, "closing": 2}
+    closing = [one for one in manifest.answers if one.purpose == "closing"]
+    assert [(one.path, one.query, one.file) for one in closing] == [
+        (f"{PREFIX}/portfolios", "", None),
+        (f"{PREFIX}/venues", "", None),
+    ]
+    assert all(one.sha256 and one.byte_count and one.error is None for one in closing)
+
+
+def test_portfolios_that_moved_are_read_once_more_and_are_the_book(pulled: Night) -> None:
+    """The second reading is the book where it stood still; the first one stays on disk."""
+    manifest = pulled.take("next-day,path=/portfolios,after=1")
+    assert manifest.window.state == consistency.MOVED
+    assert manifest.window.moved[0].startswith("portfolios: ")
+    assert purposes(manifest) == {"book": 26, "closing": 2, "replaced": 1}
+    assert ids(pulled, manifest) == {str(one["id"]) for one in NEXT.portfolios}
+    [first] = [one for one in manifest.answers if one.purpose == "replaced"]
+    assert len(landing.body(pulled.layout, manifest, first)) == first.byte_count
+
+
+def test_a_book_that_moves_again_says_so(pulled: Night) -> None:
+    """It is read again once, not for ever: the window says that it was still moving."""
+    manifest = pulled.take("next-day,path=/portfolios,after=1,count=1")
+    assert manifest.window.state == consistency.MOVING
+    assert ids(pulled, manifest) == set(KNOWN)
+
+
+def test_a_venue_that_is_new_at_the_end_has_its_instruments_read(pulled: Night) -> None:
+    """What came while the book was read is in it, and what went is not."""
+    world = World(WORLD.portfolios, WORLD.venues, WORLD.instruments)
+    changing = Changing(
+        World(world.portfolios, world.venues[:-1], world.instruments),
+        World(world.portfolios, world.venues[1:], world.instruments),
+        after=1 + 1 + 2 * (len(world.venues) - 1),
+    )
+    manifest = pulled.take(world=changing)
+    new, gone = str(world.venues[-1]["id"]), str(world.venues[0]["id"])
+    assert manifest.window == Window(
+        consistency.MOVED, (f"venues: 1 new ({new}), 1 gone ({gone})",)
+    )
+    assert purposes(manifest) == {"book": 26 - 2, "closing": 2, "replaced": 1 + 2}
+    rows, parts = nights.staged(pulled.layout, manifest)
+    assert nights.differing(parts) == []
+    assert new in {row["venue_id"] for row in rows["instruments"]}
+    assert {row["venue_id"] for row in rows["instruments"]} <= {
+        row["venue_id"] for row in rows["venues"]
+    }
+    assert gone not in {row["venue_id"] for row in rows["venues"]}
+
+
+class Changing:
+    """A world that becomes another one after so many requests."""
+
+    def __init__(self, first: World, second: World, after: int) -> None:
+        self.first, self.second, self.left = first, second, after
+
+    def at(self, _day: object, /) -> World:
+        """The world of the next request."""
+        self.left -= 1
+        return self.first if self.left >= 0 else self.second
+
+
+class Twin(str):
+    """A key that may stand in a record beside its equal."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+@pytest.mark.parametrize("again", ["another", "", ".", 7, None])
+def test_a_venue_with_two_ids_that_moves_costs_no_night(pulled: Night, again: object) -> None:
+    """Both reads of a list name it by the same one of its ids, so it is only one that changed."""
+    venue = {str(key): value for key, value in WORLD.venues[0].items()}
+    twice = {"id": venue.pop("id"), **venue, Twin("id"): again}
+    moved = twice | {"updatedAt": "2026-11-20T02:16:00.000Z"}
+    rest = WORLD.venues[1:]
+    manifest = pulled.take(
+        world=Changing(
+            World(WORLD.portfolios, (twice, *rest), WORLD.instruments),
+            World(WORLD.portfolios, (moved, *rest), WORLD.instruments),
+            after=2 + 2 * len(WORLD.venues),
+        )
+    )
+    assert manifest.window == Window(consistency.MOVED, (f"venues: 1 changed ({twice['id']})",))
+    assert purposes(manifest) == {"book": 26, "closing": 2, "replaced": 1 + 2}
+
+
+@pytest.mark.parametrize("path", ["/portfolios", "/venues"])
+def test_an_end_that_cannot_be_read_costs_no_night(pulled: Night, path: str) -> None:
+    """The book was read whole; that its end is not known is said, with the error."""
+    manifest = pulled.take(f"access-denied-400,path={path},after=1")
+    assert manifest.window == Window(consistency.UNKNOWN)
+    told = [one for one in manifest.answers if one.error is not None]
+    assert [(one.purpose, one.path) for one in told] == [("closing", f"{PREFIX}{path}")]
+    assert ids(pulled, manifest) == set(KNOWN)
+
+
+def test_a_list_that_was_empty_for_a_moment_holds_nothing_up(pulled: Night) -> None:
+    """The second read has all portfolios again: it is the book, and nobody need be woken."""
+    waited = list[float]()
+    manifest = pulled.take(
+        "portfolios-empty,path=/portfolios,count=1", known=KNOWN, pause=waited.append
+    )
+    assert ids(pulled, manifest) == set(KNOWN)
+    assert manifest.window.state == consistency.MOVED
+    assert manifest.window.missing == {}
+    assert manifest.window.second_count == len(KNOWN)
+    [pause] = waited
+    assert 0 < pause <= consistency.CONFIRM_AFTER
+
+
+FATES = {
+    "access-lost": dict.fromkeys(sorted(KNOWN)[: consistency.MOST_ASKED], consistency.REFUSED),
+    "portfolio-vanished": {LARGEST: consistency.DELETED},
+    "data-ten,path=/portfolios": None,
+    "portfolios-empty,path=/portfolios": dict.fromkeys(
+        sorted(KNOWN)[: consistency.MOST_ASKED], consistency.THERE
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FATES)
+def test_what_has_gone_is_asked_for_by_its_id(pulled: Night, fault: str) -> None:
+    """Access taken away, deleted, or still there and left out of the list: three things."""
+    manifest = pulled.take(fault, known=KNOWN, order="sorted")
+    expected = FATES[fault]
+    if expected is None:
+        assert set(manifest.window.missing.values()) == {consistency.THERE}
+        assert len(manifest.window.missing) == len(KNOWN) - 10
+    else:
+        assert manifest.window.missing == expected
+    asked = [one for one in manifest.answers if one.purpose == "confirming"]
+    assert len(asked) == len(manifest.window.missing)
+    assert {one.operation for one in asked} == {"get_portfolio"}
+
+
+def test_one_that_answers_with_another_portfolio_tells_nothing(pulled: Night) -> None:
+    """A single object that comes with another id is not believed."""
+    manifest = pulled.take(
+        "portfolio-vanished,path=/portfolios", "other-object,path=/portfolios/*", known=KNOWN
+    )
+    assert manifest.window.missing == {LARGEST: consistency.UNTOLD}
+
+
+def test_what_held_no_money_is_not_asked_for() -> None:
+    """An empty portfolio may go; with money among them all are asked for, money first, but ten."""
+    assert consistency.to_ask({"a": False, "b": False}, ["a"]) == []
+    assert consistency.to_ask({"a": False, "b": True, "c": True}, ["c"]) == ["b", "a"]
+    assert consistency.to_ask({"a": False}, []) == ["a"]
+    assert consistency.to_ask({}, []) == []
+    many = {f"p{number:02}": number % 2 == 1 for number in range(30)}
+    assert consistency.to_ask(many, []) == [f"p{number:02}" for number in range(1, 21, 2)]
+
+
+@pytest.mark.parametrize(
+    ("error", "fate"),
+    [
+        (None, consistency.THERE),
+        (errors.AccessRefused("x", 401), consistency.REFUSED),
+        (errors.NotFound("x", 400), consistency.DELETED),
+        (errors.ServerFailed("x", 500), consistency.UNTOLD),
+        (errors.RequestRefused("x", 400), consistency.UNTOLD),
+    ],
+)
+def test_an_answer_tells_a_fate(error: errors.EdgeError | None, fate: str) -> None:
+    """Only what the document has a code for is told as known."""
+    assert consistency.fate(error) == fate
+
+
+def test_differences_are_told_in_one_sentence() -> None:
+    """New, gone and changed with their ids, the first three of each."""
+    first = {one: (one, None) for one in "abcdef"}
+    last = {"a": ("a", None), "b": ("x", None)} | {one: (one, None) for one in "ghijk"}
+    assert consistency.difference("venues", first, first) == ""
+    assert consistency.difference("venues", first, last) == (
+        "venues: 5 new (g, h, i and 2 more), 4 gone (c, d, e and 1 more), 1 changed (b)"
+    )
+
+
+def test_a_manifest_of_before_has_no_window(layout: Layout) -> None:
+    """What was landed by an older version is read as it is: its stillness is not known."""
+    manifest = nights.land(layout, nights.Book())
+    path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / night_folders.MANIFEST
+    content = sealed_json.read(path)
+    del content["window"]
+    for answer in content["answers"]:
+        del answer["purpose"]
+    sealed_json.write(path, content)
+    loaded = landing.load(path.parent)
+    assert loaded.window == Window()
+    assert {one.purpose for one in loaded.answers} == {"book"}
+
+
+def test_what_the_second_read_said_is_the_same_offline(pulled: Night) -> None:
+    """The manifest has it all: judged again from landing, the reason is word for word the same."""
+    base = nights.STARTED - timedelta(days=1)
+    before = nights.take(pulled.layout, nights.of_world(WORLD), base)
+    assert before.state == "accepted"
+    known = lake_manifest.portfolios_before(
+        pulled.layout, "29991231T235959Z", datetime(2999, 12, 31, tzinfo=UTC)
+    )
+    assert known.keys() == KNOWN.keys()
+    manifest = pulled.take("access-lost", known=known)
+    folder = pulled.layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
+    first = night.finish(Sealed(pulled.layout), folder, nights.STARTED)
+    (folder / "decision.json").unlink()
+    again = night.finish(Sealed(pulled.layout), folder, nights.STARTED)
+    assert first.decision == again.decision
+    assert first.decision is not None
+    assert "10 refused: access was taken away" in first.decision.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("clock", "zone", "day"),
+    [
+        ("2026-11-20T23:59:59.999999+00:00", "UTC", "2026-11-20"),
+        ("2026-11-20T22:59:58+00:00", "Europe/Zurich", "2026-11-20"),
+        ("2026-11-20T23:00:00+00:00", "Europe/Zurich", "2026-11-21"),
+    ],
+)
+def test_a_night_is_of_the_date_on_which_it_began(
+    clock: str, zone: str, day: str, tmp_path: Path
+) -> None:
+    """Seconds before midnight it is still that day, also where the id is one of a second later."""
+    started, layout = datetime.fromisoformat(clock), Layout(tmp_path)
+    for _ in range(3):
+        pulling = landing.Pulling(layout, started, ZoneInfo(zone))
+        pulling.land("0001-x", b"{}")
+        manifest = pulling.finish(
+            started + timedelta(minutes=5),
+            (),
+            origin="http://127.0.0.1",
+            program_version="0",
+            clock_skew_ms=None,
+        )
+        assert str(manifest.snapshot_date) == day
+    assert len(list((layout.landing / day).iterdir())) == 3
+    assert [one.parent.name for one in night_folders.folders(layout)] == [day] * 3
+
+
+def test_midnight_during_a_pull_changes_no_date(tmp_path: Path) -> None:
+    """A pull that starts a tenth of a second before midnight is of that date, whatever follows."""
+    started = datetime.fromisoformat("2026-11-20T23:59:59.9+00:00")
+    app = application(WORLD, DEMO_KEYS, unix_ms, today=lambda: DAY)
+    with serve(app) as served:
+        variables = {
+            "NIGHTBOOK_API_URL": served.origin,
+            "NIGHTBOOK_API_KEY": DEMO_KEY,
+            "NIGHTBOOK_API_SECRET": DEMO_SECRET,
+            "NIGHTBOOK_HOME": str(tmp_path),
+        }
+        chosen = settings.read(variables, api=True)
+        manifest = night.take(chosen, lambda: datetime.now(UTC), "0", started=started)
+    assert str(manifest.snapshot_date) == "2026-11-20"
+    assert manifest.started_at == "2026-11-20T23:59:59+00:00"
+    assert night.landed_on(Layout(tmp_path), started.date()) is not None

@@ -1,0 +1,189 @@
+"""Amounts and times as text: against Python's own decimals and dates, hostile texts included."""
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal, localcontext
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.records import amounts, json_text, timestamps
+from pipelines.records.nesting import DEEPEST, is_too_deep
+from tests.support import oracle, strategies
+
+MANY = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+NO_AMOUNTS = (
+    *("", " ", "1_000", " 1", "1 ", "1\n", "\n1", "NaN", "nan", "Infinity", "-inf", "sNaN", "1,5"),
+    *("1,000.50", "\u0661\u0662", "\uff11\uff12", "0x10", "1e", "e5", ".", "-", "+", "-.", "--1"),
+    *(
+        "+-1",
+        "1e201",
+        "1e-201",
+        "1e+201",
+        "1E999999999",
+        "1e1000",
+        "1e-02000",
+        "1e1e1",
+        "1.2.3",
+        "1\x00",
+        "\u066b5",
+        "\u00bd",
+    ),
+    *("9" * 1001, "0." + "0" * 1000, "1e" + "0" * 1000, "\u22121"),
+)
+BRACKETS = st.text('[]{}"\\a')
+ODD = st.text("0123456789.-+eE _\n\x00\u0661\uff11", max_size=12)
+
+
+def test_what_is_no_amount_is_none() -> None:
+    """Underscores, spaces, other scripts, NaN, huge exponents and endless texts are refused."""
+    assert [text for text in NO_AMOUNTS if amounts.parse(text) is not None] == []
+    values, places = amounts.column(pa.array(NO_AMOUNTS))
+    assert places == list(range(len(NO_AMOUNTS)))
+    assert values.null_count == len(NO_AMOUNTS)
+
+
+def test_an_amount_has_up_to_a_thousand_letters() -> None:
+    """Every digit of the longest one is kept."""
+    text = f"-{'9' * 500}.{'8' * 498}"
+    assert len(text) == 1000
+    value = amounts.parse(text)
+    assert value is not None
+    assert amounts.plain(value) == text
+    assert amounts.parse(f"{text}8") is None
+
+
+@pytest.mark.parametrize("text", ["1e0", "1e-0", "1e+000", "2e00200", "2E-0200", "0e200", "1e010"])
+def test_zeros_before_an_exponent_say_nothing(text: str) -> None:
+    """However many there are, the exponent is the number that they stand before."""
+    with localcontext(prec=2000):
+        assert amounts.parse(text) == Decimal(text)
+
+
+@MANY
+@given(st.lists(strategies.amounts() | ODD | st.none(), max_size=20))
+def test_a_column_of_amounts_is_exact_or_null(several: list[str | None]) -> None:
+    """Each value is the Decimal of its text or NULL, and the places of lost texts are told."""
+    values, places = amounts.column(pa.array(several, pa.string()))
+    expected = [
+        oracle.value(text) if text is not None and oracle.is_amount(text) else None
+        for text in several
+    ]
+    assert values.to_pylist() == expected
+    lost = [n for n, text in enumerate(several) if text is not None and expected[n] is None]
+    assert places == lost
+
+
+@MANY
+@given(strategies.amounts())
+def test_plain_digits_say_the_same_amount(text: str) -> None:
+    """No exponent, no needless zero, no minus zero, and not a digit lost."""
+    value = amounts.parse(text)
+    assert value is not None
+    printed = amounts.plain(value)
+    with localcontext(prec=2000):
+        assert Decimal(printed) == Decimal(text)
+    assert not printed.startswith(("-0", "+")) or printed.startswith("-0.")
+    assert "e" not in printed.lower()
+    assert printed == "0" or not printed.strip("-").startswith("00")
+    assert "." not in printed or not printed.endswith(("0", "."))
+
+
+@MANY
+@given(st.lists(strategies.amounts(), max_size=20))
+def test_a_sum_of_amounts_has_every_digit(several: list[str]) -> None:
+    """Summed in any order, it is what integers of the smallest unit give."""
+    values = [value for text in several if (value := amounts.parse(text)) is not None]
+    with localcontext(prec=2000):
+        units = sum(int(Decimal(text).scaleb(300)) for text in several)
+        assert Decimal(units).scaleb(-300) == amounts.exact_sum(values)
+    assert amounts.exact_sum(values) == amounts.exact_sum(reversed(values))
+
+
+@MANY
+@given(st.lists(strategies.moments(), max_size=10))
+def test_a_column_of_times_is_what_each_says(several: list[str]) -> None:
+    """UTC microseconds, cut and never rounded; the places of cut ones are told."""
+    values, wrong, cut = timestamps.column(pa.array(several, pa.string()))
+    assert values.to_pylist() == [oracle.moment(text) for text in several]
+    assert wrong == []
+    for place, text in enumerate(several):
+        assert (place in cut) is _is_cut(text)
+
+
+def _is_cut(text: str) -> bool:
+    fraction = text.partition(".")[2]
+    digits = fraction[: len(fraction) - len(fraction.lstrip("0123456789"))]
+    return bool(digits[6:].strip("0"))
+
+
+NO_TIMES = (
+    *("", "now", "2024-01-01", "2024-01-01T00:00:00", "2024-01-01T24:00:00Z", "20240101T240000Z"),
+    *("2024-02-30T00:00:00Z", "2024-01-01T00:00:60Z", "2024-13-01T00:00:00Z", "1700000000"),
+    *("2024-01-01T00:00:00+24:00", "2024-01-01T00:00:00+05:60", "2024-01-01T00:00:00Z\n"),
+    *("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2024-01-01T00:00:00.Z"),
+    *("\u0662\u0660\u0662\u0664-01-01T00:00:00Z", "2024-01-01T00:00:00 Z", "2024-1-1T0:0:0Z"),
+)
+
+
+def test_what_is_no_time_is_told_and_harms_no_neighbour() -> None:
+    """A date that never was, a missing zone and other text are NULL; those beside them are read."""
+    good = "2024-05-06T07:08:09Z"
+    mixed = [text for odd in NO_TIMES for text in (odd, good)]
+    values, wrong, cut = timestamps.column(pa.array(mixed))
+    assert wrong == list(range(0, len(mixed), 2))
+    assert values.to_pylist() == [None, datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)] * len(NO_TIMES)
+    assert cut == []
+
+
+def test_a_cut_time_beside_a_broken_one_is_still_told() -> None:
+    """Which reader a column needs does not change what is told of it."""
+    mixed = ["2024-05-06T07:08:09.1234567Z", "2024-02-30T00:00:00Z", None]
+    assert timestamps.column(pa.array(mixed))[1:] == ([1], [0])
+
+
+@MANY
+@given(strategies.ANYTHING.filter(lambda text: "ud800" not in text))
+def test_json_prints_as_it_was_read(text: str) -> None:
+    """Numbers keep their digits, repeated keys stay, and what is printed reads as the same."""
+    printed = json_text.text_of(json_text.read(text.encode()))
+    plain = json.JSONDecoder(object_pairs_hook=list, parse_int=str, parse_float=str)
+    assert plain.decode(printed) == plain.decode(text)
+    assert json_text.text_of(json_text.read(printed.encode())) == printed
+
+
+def test_json_prints_however_deep_it_is() -> None:
+    """Nesting that the decoder takes is printed too, wherever in a program it is called."""
+    deep = "[" * 400 + '{"a":1}' + "]" * 400
+
+    def called(depth: int) -> str:
+        return called(depth - 1) if depth else json_text.text_of(json_text.read(deep.encode()))
+
+    assert called(300) == deep
+
+
+@given(st.recursive(BRACKETS, lambda inner: st.lists(inner) | st.dictionaries(BRACKETS, inner)))
+def test_depth_is_that_of_brackets_outside_texts(value: Any) -> None:
+    """Whatever stands in texts and keys, a value is as deep as its lists and objects."""
+
+    def depth(part: Any) -> int:
+        inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+        return isinstance(part, list | dict) + max(map(depth, inner), default=0)
+
+    for more in (DEEPEST - depth(value), DEEPEST - depth(value) + 1):
+        raw = b"[" * more + json.dumps(value).encode() + b"]" * more
+        assert is_too_deep(raw) is (more + depth(value) > DEEPEST)
+
+
+@pytest.mark.parametrize(("one", "other"), [('{"a":[1,2],"b":3}', '{"b":3,"a":[2,1]}')])
+def test_canonical_text_forgets_order_and_nothing_else(one: str, other: str) -> None:
+    """Keys and arrays in any order print the same; another digit does not."""
+    first, second = (
+        json_text.text_of(json_text.read(text.encode()), canonical=True) for text in (one, other)
+    )
+    assert first == second
+    changed = json_text.text_of(json_text.read(one.replace("3", "3.0").encode()), canonical=True)
+    assert changed != first

@@ -1,0 +1,34 @@
+"""Keys that stand twice are seen, however many records a parent has."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pipelines.records import fast_reader
+
+KEYS = st.tuples(st.sampled_from("abc"), st.sampled_from(["", "x", "é"]))
+
+
+@given(st.lists(st.lists(KEYS, max_size=12), max_size=5), st.booleans())
+@example([[("a", "x")], [("a", "x")]], True)
+@example([[("a", "x"), ("b", "x"), ("c", "x"), ("a", "x")]], False)
+@example([[("a", "x")] + [("b", "x")] + [("c", "")] * 9], False)
+def test_a_key_is_distinct_among_those_of_its_parent_alone(
+    children: list[list[tuple[str, str]]],
+    unique: bool,  # noqa: FBT001 - drawn
+) -> None:
+    """Few are held against each other, many are grouped: both see the same."""
+    given_ = [sorted(set(keys)) if unique else keys for keys in children]
+    rows = [(parent, *key) for parent, keys in enumerate(given_) for key in keys]
+    columns = {
+        name: pa.array([row[n] for row in rows], kind)
+        for n, (name, kind) in enumerate(
+            [("parent", pa.int64()), ("one", pa.string()), ("other", pa.string())]
+        )
+    }
+    if len(set(rows)) == len(rows):
+        fast_reader.require_distinct(columns)
+    else:
+        with pytest.raises(fast_reader.NotPlain, match="stands twice"):
+            fast_reader.require_distinct(columns)

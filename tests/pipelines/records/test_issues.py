@@ -1,0 +1,318 @@
+"""What flattening notes, to the letter: where, what was expected, the value, and its money."""
+
+import contextlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from pipelines.control_totals import reference
+from pipelines.records import tolerant_reader
+from pipelines.records.issues import Notes
+from pipelines.records.nesting import DEEPEST
+from pipelines.records.schema import PORTFOLIO
+from tests.pipelines.records.test_laws import careful_only
+from tests.support import nights
+from warehouse.storage.layout import Layout
+
+TIMES = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
+VENUE: dict[str, Any] = {
+    "id": "v",
+    "resource": "venue",
+    "type": [],
+    "displayName": "V",
+    "tradingStatus": "trading",
+    **TIMES,
+}
+INSTRUMENT: dict[str, Any] = {
+    "id": "i",
+    "resource": "instrument",
+    "type": "spot",
+    "displayName": "I",
+    "feedId": "f",
+    "venueSymbol": "s",
+    "baseAsset": "B",
+    "termAsset": "T",
+    **TIMES,
+}
+TINY = "0.0000000000000000001"  # one digit more than the column has
+
+
+def portfolio(**changes: Any) -> dict[str, Any]:
+    """A portfolio without positions; None stands for a field that is left out."""
+    whole = {"id": "p", "resource": "portfolio", "name": "n", "positions": [], **TIMES}
+    return {name: value for name, value in (whole | changes).items() if value is not ...}
+
+
+def holding(balance: Any) -> dict[str, Any]:
+    """A portfolio with one account."""
+    account = {"venueId": "v", "name": "a", "balance": balance}
+    return portfolio(positions=[{"assetId": "BTC", "isCustomAsset": False, "accounts": [account]}])
+
+
+def integration(venue: str) -> dict[str, Any]:
+    """An integration, always of the same id."""
+    return {"id": "i", "venueId": venue, "integrationStatus": "verified"}
+
+
+BALANCE = "data[0].positions[0].accounts[0].balance"
+
+
+def twice(record: dict[str, Any], member: str) -> bytes:
+    """A record's JSON with one of its members standing twice."""
+    text = json.dumps(record)
+    assert text.count(member) == 1
+    return text.replace(member, f"{member}, {member}").encode()
+
+
+HELD = holding({"trading": {"free": "1", "locked": "2"}})
+TWICE = {
+    "trading": twice(HELD, '"free": "1"'),
+    "balance": twice(HELD, '"trading": {"free": "1", "locked": "2"}'),
+    "position": twice(HELD, '"assetId": "BTC"'),
+    "limits": twice(INSTRUMENT | {"tradingConstraints": {"minTick": "1"}}, '"minTick": "1"'),
+    "id": twice(INSTRUMENT, '"id": "i"'),
+    "embedded": twice(
+        VENUE | {"instruments": [{"id": "X", "type": "spot", "displayName": "Y"}]},
+        '"displayName": "Y"',
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("book", "told"),
+    [
+        (
+            nights.Book([portfolio(name=None)]),
+            ("data[0].name", "required, but null", "null", False),
+        ),
+        (
+            nights.Book([portfolio(name=...)]),
+            ("data[0].name", "required, but missing", "", False),
+        ),
+        (nights.Book([portfolio(name=7)]), ("data[0].name", "text was expected", "7", False)),
+        (
+            nights.Book([portfolio(positions={"a": 1})]),
+            ("data[0].positions", "an array of objects was expected", '{"a":1}', True),
+        ),
+        (nights.Book([holding(None)]), (BALANCE, "required, but null", "null", True)),
+        (
+            nights.Book([holding({"margin": {"locked": "1_0"}})]),
+            (f"{BALANCE}.margin.locked", "decimal text was expected", '"1_0"', True),
+        ),
+        (nights.Book([7]), ("data[0]", "an object was expected", "7", True)),
+        (
+            nights.Book([portfolio(integrations=[integration("v"), integration("w")])]),
+            (
+                "data[0].integrations",
+                "an id that stands once was expected, not 2 times: one is taken",
+                '[{"id":"i","venueId":"w","integrationStatus":"verified"}]',
+                False,
+            ),
+        ),
+        (
+            nights.Book([], [VENUE | {"type": ["exchange", 7]}]),
+            ("data[0].type[1]", "text was expected", "7", False),
+        ),
+    ],
+)
+def test_a_reject_says_where_and_what_was_expected(
+    layout: Layout, book: nights.Book, told: tuple[str, str, str, bool]
+) -> None:
+    """One line, with the JSON text of what was found, and whether money may be in it."""
+    _, parts = nights.staged(layout, nights.land(layout, book))
+    [found] = nights.noted(parts, "rejects")
+    assert (found["path"], found["reason"], found["value"], found["carries_money"]) == told
+    assert found["request_no"] == (2 if book.venues else 1)
+
+
+@pytest.mark.parametrize("reader", [contextlib.nullcontext, careful_only])
+def test_an_amount_kept_as_text_names_its_table_and_column(
+    layout: Layout, reader: Callable[[], contextlib.AbstractContextManager[None]]
+) -> None:
+    """Both of a balance and of an instrument's constraint, whichever reader reads it."""
+    book = nights.Book(
+        [holding({"margin": {"locked": TINY}})],
+        [VENUE],
+        {("v", "spot"): [INSTRUMENT | {"tradingConstraints": {"minTick": TINY}}]},
+    )
+    with reader():
+        _, parts = nights.staged(layout, nights.land(layout, book))
+    assert nights.noted(parts, "inexact") == [
+        {
+            "request_no": 1,
+            "path": f"{BALANCE}.margin.locked",
+            "table_name": "balances",
+            "column_name": "amount",
+            "value": TINY,
+        },
+        {
+            "request_no": 3,
+            "path": "data[0].tradingConstraints.minTick",
+            "table_name": "instruments",
+            "column_name": "min_tick",
+            "value": TINY,
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("book", "path", "money"),
+    [
+        (nights.Book(b"[%b]" % TWICE["balance"]), BALANCE, True),
+        (nights.Book(b"[%b]" % TWICE["trading"]), f"{BALANCE}.trading", True),
+        (
+            nights.Book([], [VENUE], {("v", "spot"): b"[%b]" % TWICE["limits"]}),
+            "data[0].tradingConstraints",
+            False,
+        ),
+        (nights.Book([], b"[%b]" % TWICE["embedded"]), "data[0].instruments[0]", False),
+        (nights.Book([], [VENUE], {("v", "spot"): b"[%b]" % TWICE["id"]}), "data[0]", False),
+        (nights.Book(b"[%b]" % TWICE["position"]), "data[0].positions[0]", True),
+    ],
+)
+def test_a_key_that_stands_twice_is_told_where_it_stands(
+    layout: Layout, book: nights.Book, path: str, *, money: bool
+) -> None:
+    """Which of them counts nobody knows: the object that has them is rejected, with its text."""
+    rows, parts = nights.staged(layout, nights.land(layout, book))
+    [found] = nights.noted(parts, "rejects")
+    assert (found["path"], found["carries_money"]) == (path, money)
+    assert "stands twice: which one counts cannot be known" in found["reason"]
+    assert found["value"].startswith("{")
+    assert not rows["balances"]
+    assert len(rows["portfolios"]) + len(rows["venues"]) == 1
+    assert not nights.differing(parts)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rejected", "stated"),
+    [
+        ({"free": "5", "since": ["7"]}, [".since"], ["5"]),
+        ({"since": [1], "free": "5"}, [".since"], ["5"]),
+        ({"free": "5", "since": ["x"]}, [], ["5"]),
+        ([["x", {"deep": ["y", 5]}], {"a": "b"}], [""], []),
+        ([{"a": {"b": "-.5e-3"}}, ["x"]], [""], []),
+        ({"free": {"a": [], "b": {}, "c": ["today"]}, "d": True, "e": None}, [], []),
+        (["x", ["y"], {"z": "w"}], [], []),
+        ({"a": {"b": 1, "c": "2", "d": "1,000", "e": "x"}}, [".a.b", ".a.d"], ["2"]),
+        (7, [""], []),
+        ("1 000", [""], []),
+    ],
+)
+def test_an_unknown_balance_that_may_hold_money_is_not_passed_over(
+    layout: Layout, kind: Any, rejected: list[str], stated: list[str]
+) -> None:
+    """An amount text is a row; what may be one is rejected where it stands; the rest is news."""
+    book = nights.Book([holding({"lending": kind, "margin": {"locked": "1"}})])
+    rows, parts = nights.staged(layout, nights.land(layout, book))
+    found = [(one["path"], one["carries_money"]) for one in nights.noted(parts, "rejects")]
+    assert found == [(f"{BALANCE}.lending{path}", True) for path in rejected]
+    [news] = nights.noted(parts, "drift")
+    assert news["word"] == "lending"
+    assert [row["amount_text"] for row in rows["balances"]] == ["1", *stated]
+    assert not nights.differing(parts)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "word", "example"),
+    [
+        ({"name": 7.50}, "changed type", "name", "7.5"),
+        ({"positions": {"a": "b"}}, "changed type", "positions", '{"a":"b"}'),
+        ({"integrations": "none"}, "changed type", "integrations", '"none"'),
+        ({"name": None}, "missing field", "name", "null"),
+        ({"name": ...}, "missing field", "name", "missing"),
+        ({"risk": ["high", None]}, "unknown field", "risk", '["high",null]'),
+    ],
+)
+def test_drift_is_told_with_what_came(
+    layout: Layout, change: dict[str, Any], kind: str, word: str, example: str
+) -> None:
+    """Where it stands, what sort it is, which field, and its JSON text."""
+    _, parts = nights.staged(layout, nights.land(layout, nights.Book([portfolio(**change)])))
+    [news] = nights.noted(parts, "drift")
+    assert (news["path"], news["kind"], news["word"]) == (f"data[].{word}", kind, word)
+    assert (news["example"], news["seen"]) == (example, 1)
+
+
+GOOD: dict[str, Any] = {"venueId": "v", "name": "a", "balance": {"margin": {"locked": "1"}}}
+BTC: dict[str, Any] = {"assetId": "BTC", "isCustomAsset": False}
+
+
+@pytest.mark.parametrize(
+    ("book", "path", "left"),
+    [
+        (nights.Book([portfolio(positions=[None, BTC | {"accounts": [GOOD]}])]), "positions[0]", 1),
+        (
+            nights.Book([portfolio(positions=[BTC | {"accounts": [GOOD, None]}])]),
+            "positions[0].accounts[1]",
+            1,
+        ),
+        (
+            nights.Book([portfolio(integrations=[None], positions=[BTC | {"accounts": [GOOD]}])]),
+            "integrations[0]",
+            1,
+        ),
+        (nights.Book([], [VENUE | {"type": ["otc", None, "exchange"]}]), "type[1]", 2),
+        (nights.Book([], [VENUE | {"type": ["otc"], "instruments": [None]}]), "instruments[0]", 1),
+    ],
+)
+def test_a_null_in_a_list_harms_none_beside_it(
+    layout: Layout, book: nights.Book, path: str, left: int
+) -> None:
+    """It is told at its place; its neighbours are rows, with their own numbers."""
+    rows, parts = nights.staged(layout, nights.land(layout, book))
+    [found] = nights.noted(parts, "rejects")
+    assert (found["path"], found["value"]) == (f"data[0].{path}", "null")
+    assert len(rows["balances"]) + len(rows["venue_types"]) == left
+    assert not nights.differing(parts)
+
+
+def test_a_record_nested_too_deeply_is_told_with_its_text() -> None:
+    """It has no row; its number, place and money are noted."""
+    notes = Notes()
+    reader = tolerant_reader.Careful(7, notes, {}, "Portfolio")
+    text = "[" * 200_000
+    with pytest.raises(tolerant_reader.Broken):
+        reader.whole(
+            text.encode(), PORTFOLIO, tolerant_reader.Place("data[3]", "data[]"), money=True
+        )
+    [found] = notes.rejects
+    assert (found.request_no, found.path, found.value) == (7, "data[3]", text)
+    assert found.carries_money
+    assert "nested too deeply" in found.reason
+
+
+@pytest.mark.parametrize("calls", [0, 150, 300])
+def test_how_deep_a_record_may_be_does_not_hang_on_who_reads_it(calls: int) -> None:
+    """The careful reader and the count draw the same line, however deep the calls above them."""
+
+    def read(depth: int, calls: int) -> tuple[bool, bool]:
+        if calls:
+            return read(depth, calls - 1)
+        nested = "[" * (depth - 1) + "]" * (depth - 1)
+        raw = json.dumps(portfolio())[:-1].encode() + f',"new":{nested}}}'.encode()
+        reader = tolerant_reader.Careful(7, Notes(), {}, "Portfolio")
+        is_counted = reference.portfolio(msgspec.Raw(raw)) is not None
+        with contextlib.suppress(tolerant_reader.Broken):
+            reader.whole(raw, PORTFOLIO, tolerant_reader.Place("data[3]", "data[]"), money=True)
+            return True, is_counted
+        return False, is_counted
+
+    assert read(DEEPEST, calls) == (True, True)
+    assert read(DEEPEST + 1, calls) == (False, False)
+
+
+def test_notes_taken_over_are_counted_together() -> None:
+    """The smallest example of each thing is kept, in whatever order they come."""
+    one, other = Notes(), Notes()
+    one.saw("a", "unknown field", "", "2", 3)
+    other.saw("a", "unknown field", "", "1", 4)
+    other.saw("b", "unknown value", "w", "x")
+    one.add(other)
+    assert one.drift == {
+        ("a", "unknown field", ""): ("1", 7),
+        ("b", "unknown value", "w"): ("x", 1),
+    }

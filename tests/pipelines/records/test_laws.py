@@ -1,0 +1,251 @@
+"""The laws of flattening, for any document that the specification allows, and for any other."""
+
+import json
+import random
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal, localcontext
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import strategies as st
+
+from pipelines.edge import protocol
+from pipelines.edge.errors import Misread
+from pipelines.flatten import record_batches
+from pipelines.records import fast_reader
+from tests.support import nights, oracle, strategies
+from warehouse.contract.book import BOOK
+from warehouse.storage.layout import Layout
+
+SOME = settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+DAY = nights.STARTED.date()
+Json = Any
+
+
+@contextmanager
+def home() -> Iterator[Layout]:
+    """A home for one example."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Layout(Path(folder))
+
+
+def careful_only() -> Any:
+    """Nothing is plain: the careful reader takes every batch."""
+    refusal = fast_reader.NotPlain("a test wants care")
+    return mock.patch.object(record_batches, "_plain_rows", side_effect=refusal)
+
+
+def books(*, strange: bool) -> st.SearchStrategy[nights.Book]:
+    """Whole nights: every venue has a list of instruments per type."""
+
+    def with_instruments(both: tuple[Json, Json]) -> st.SearchStrategy[nights.Book]:
+        portfolios, venues = both
+        lists = {(venue["id"], "spot"): strategies.instruments(strange=strange) for venue in venues}
+        return st.fixed_dictionaries(lists).map(
+            lambda listed: nights.Book(portfolios, venues, listed)
+        )
+
+    lists = st.tuples(strategies.portfolios(strange=strange), strategies.venues(strange=strange))
+    return lists.flatmap(with_instruments)
+
+
+def expected(book: nights.Book) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a night by the oracle."""
+    listed = {venue: records for (venue, _), records in book.instruments.items()}
+    return oracle.book(DAY, book.portfolios, book.venues, listed)
+
+
+@SOME
+@given(books(strange=True))
+def test_whatever_the_specification_allows_becomes_exactly_its_rows(book: nights.Book) -> None:
+    """All rows of all eight tables equal an independent reading of the JSON, and totals agree."""
+    with home() as layout:
+        rows, parts = nights.staged(layout, nights.land(layout, book))
+    oracle.require_equal(rows, expected(book))
+    assert not nights.differing(parts)
+    assert not [one for one in nights.noted(parts, "rejects") if one["carries_money"]]
+
+
+@SOME
+@given(books(strange=True))
+def test_sums_of_rows_are_the_sums_of_the_json_to_the_last_digit(book: nights.Book) -> None:
+    """Amount texts summed per asset and bucket equal those of the JSON, and both control totals."""
+    stated: dict[tuple[str, bool, str], list[str]] = {}
+    for portfolio in book.portfolios:
+        for position in portfolio["positions"]:
+            for account in position["accounts"]:
+                for bucket, _, text in oracle.balances(account["balance"]):
+                    key = (position["assetId"], position["isCustomAsset"], bucket)
+                    stated.setdefault(key, []).append(text)
+    with home() as layout:
+        rows, parts = nights.staged(layout, nights.land(layout, book))
+    with localcontext(prec=2000):
+        sums = {key: sum(map(Decimal, texts)) for key, texts in stated.items()}
+        from_rows: Counter[Any] = Counter()
+        for row in rows["balances"]:
+            key = (row["asset_id"], row["is_custom_asset"], row["bucket"])
+            from_rows[key] += Decimal(row["amount_text"])  # type: ignore[assignment]  # a Counter of decimals
+        told = {
+            (one["asset_id"], one["is_custom_asset"], one["bucket"]): Decimal(one["in_lake"])
+            for one in parts["portfolios"]["totals"]
+            if one["measure"] == "sum"
+        }
+    assert dict(from_rows) == sums
+    assert told == sums
+
+
+@SOME
+@given(books(strange=False))
+def test_the_careful_reader_gives_what_the_fast_one_gives(book: nights.Book) -> None:
+    """For documents as described both readers write byte-identical Parquet and equal notes."""
+    with home() as layout:
+        manifest = nights.land(layout, book)
+        with mock.patch.object(record_batches, "_careful_rows", side_effect=AssertionError):
+            _, fast = nights.staged(layout, manifest)
+        with careful_only():
+            _, careful = nights.staged(layout, manifest)
+    assert _hashes(fast) == _hashes(careful)
+    for what in ("rejects", "drift", "inexact"):
+        assert _told(fast, what) == _told(careful, what)
+
+
+def _hashes(parts: Json) -> dict[str, str]:
+    return {name: one["sha256"] for part in parts.values() for name, one in part["tables"].items()}
+
+
+def _told(parts: Json, what: str) -> list[str]:
+    return sorted(json.dumps(one, sort_keys=True) for one in nights.noted(parts, what))
+
+
+@SOME
+@given(books(strange=True), st.integers())
+def test_the_order_of_no_list_matters(book: nights.Book, seed: int) -> None:
+    """Shuffled at every level, with repeats in it, a night has the same rows with their numbers."""
+    rng = random.Random(seed)  # noqa: S311 - shuffles a document
+    portfolios, venues, listed = (
+        _shuffled(part, rng) for part in (book.portfolios, book.venues, dict(book.instruments))
+    )
+    with home() as layout:
+        rows, _ = nights.staged(layout, nights.land(layout, book))
+    with home() as layout:
+        manifest = nights.land(layout, nights.Book(portfolios, venues, listed))
+        again, _ = nights.staged(layout, manifest)
+    assert {name: _set(several) for name, several in rows.items()} == {
+        name: _set(several) for name, several in again.items()
+    }
+
+
+def _shuffled(tree: Json, rng: random.Random) -> Json:
+    if isinstance(tree, dict):
+        items = [(key, _shuffled(member, rng)) for key, member in tree.items()]
+        rng.shuffle(items)
+        return dict(items)
+    if isinstance(tree, list):
+        elements = [_shuffled(element, rng) for element in tree]
+        rng.shuffle(elements)
+        return elements
+    return tree
+
+
+def _set(rows: list[dict[str, Any]]) -> Counter[Any]:
+    return Counter(tuple(row.items()) for row in rows)
+
+
+@SOME
+@given(books(strange=True))
+def test_twice_is_once(book: nights.Book) -> None:
+    """The same landed bytes flattened again, and in another home, give the same bytes."""
+    with home() as layout:
+        manifest = nights.land(layout, book)
+        _, first = nights.staged(layout, manifest)
+        _, again = nights.staged(layout, manifest)
+        with home() as other:
+            shutil.copytree(layout.landing, other.landing)
+            _, elsewhere = nights.staged(other, manifest)
+    assert first == again == elsewhere
+
+
+DOCUMENTS = {
+    "portfolios": strategies.portfolios(strange=True),
+    "venues": strategies.venues(strange=True),
+    "instruments": strategies.instruments(strange=True),
+}
+CONTRACT = {table.name: table.key for table in BOOK}
+
+
+@settings(SOME, max_examples=120)
+@given(st.data())
+def test_anything_at_all_is_told_and_never_stops_a_night(data: st.DataObject) -> None:
+    """Keys stay unique, and a night with money that is not in the tables is known as such."""
+    which = data.draw(st.sampled_from(sorted(DOCUMENTS)))
+    documents = strategies.broken(DOCUMENTS[which])
+    lists = documents | st.lists(strategies.ANYTHING, max_size=3).map(strategies._list)
+    text = data.draw(lists.filter(lambda text: text.startswith("[")))
+    _assume_it_is_let_in(text)
+    with home() as layout:
+        rows, parts = nights.staged(layout, nights.land(layout, _night(which, text.encode())))
+    for name, several in rows.items():
+        keys = Counter(tuple(row[part] for part in CONTRACT[name]) for row in several)
+        assert not [key for key, times in keys.items() if times > 1], name
+    missing = [one for one in nights.noted(parts, "rejects") if one["carries_money"]]
+    assert missing or not nights.differing(parts)
+    assert all(one["reason"] and one["path"] for one in nights.noted(parts, "rejects"))
+
+
+def _assume_it_is_let_in(text: str) -> None:
+    """Halves of surrogate pairs are mostly refused with their envelope."""
+    try:
+        protocol.read_envelope(nights.body(text.encode()), single=False)
+    except Misread:
+        reject()
+
+
+def _night(which: str, text: bytes) -> nights.Book:
+    if which == "instruments":
+        venue = {"id": "v", "resource": "venue", "type": [], "displayName": "", "tradingStatus": ""}
+        times = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
+        return nights.Book([], [venue | times], {("v", "spot"): text})
+    return nights.Book(portfolios=text) if which == "portfolios" else nights.Book(venues=text)
+
+
+@settings(SOME, max_examples=80)
+@given(strategies.broken(strategies.portfolios(strange=True)))
+def test_no_amount_is_lost_in_silence(text: str) -> None:
+    """Every amount of a balance is a row, or its loss is a reject that carries money, or drift."""
+    _assume_it_is_let_in(text)
+    with home() as layout:
+        rows, parts = nights.staged(layout, nights.land(layout, nights.Book(text.encode())))
+    stated = Counter(_amounts(json.loads(text, parse_int=str, parse_float=str)))
+    stated -= Counter(row["amount_text"] for row in rows["balances"])
+    told = nights.noted(parts, "rejects")
+    assert not stated or told or nights.noted(parts, "drift")
+    if stated and not nights.noted(parts, "drift"):
+        assert any(one["carries_money"] for one in told) or _repeats(told)
+
+
+def _repeats(told: Json) -> bool:
+    return all("taken once" in one["reason"] for one in told)
+
+
+def _amounts(tree: Json) -> Iterator[str]:
+    """The texts of free and locked anywhere."""
+    if isinstance(tree, dict):
+        for key, member in tree.items():
+            if key in ("free", "locked") and oracle.is_amount(member):
+                yield member
+            yield from _amounts(member)
+    elif isinstance(tree, list):
+        for element in tree:
+            yield from _amounts(element)

@@ -1,0 +1,34 @@
+"""Whose record it is, told from its bytes."""
+
+import json
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.records.split import id_of
+
+MEMBERS = st.dictionaries(
+    st.text().filter(lambda key: key != "id"),
+    st.one_of(st.text(), st.booleans(), st.lists(st.dictionaries(st.just("id"), st.text()))),
+    max_size=3,
+)
+LAYOUTS = st.sampled_from([{"separators": (",", ":")}, {"separators": (", ", ": ")}, {"indent": 1}])
+
+
+@given(text=st.text(), others=MEMBERS, first=st.booleans(), plain=st.booleans(), layout=LAYOUTS)
+def test_the_id_of_a_record_is_its_own(
+    *, text: str, others: dict[str, Any], first: bool, plain: bool, layout: dict[str, Any]
+) -> None:
+    """Wherever the key stands, however it is laid out or escaped, and whatever else has an id."""
+    record = {"id": text} | others if first else others | {"id": text}
+    raw = json.dumps(record, ensure_ascii=plain, **layout).encode(errors="surrogatepass")
+    assert id_of(msgspec.Raw(raw)) == text
+
+
+@given(st.one_of(st.none(), st.integers(), st.booleans(), st.lists(st.text())), MEMBERS)
+def test_what_is_no_text_is_no_id(value: Any, others: dict[str, Any]) -> None:
+    """A number, a list or nothing under `id`, or no such key, tells nobody whose it is."""
+    for record in ({"id": value} | others, others):
+        assert id_of(msgspec.Raw(json.dumps(record).encode())) is None

@@ -1,0 +1,143 @@
+"""What a balance says is money until it is shown not to be: a row in every total, or held."""
+
+from typing import Any
+from unittest import mock
+
+import duckdb
+import pytest
+
+from pipelines.landing.snapshots import ACCEPTED, HELD
+from pipelines.records import unknown_amounts
+from pipelines.records.json_text import read
+from pipelines.records.unknown_amounts import leaves
+from tests.support import nights
+from warehouse.storage.layout import Layout
+
+MOMENT = "2024-05-06T07:08:09.123Z"
+Json = Any
+
+
+def book(balance: Json) -> nights.Book:
+    """One portfolio with one account, which trades one unit."""
+    account = {"venueId": "v", "name": "a", "balance": {"custody": {"free": "1", "locked": "0"}}}
+    account["balance"] |= balance
+    portfolio = {
+        "id": "p",
+        "resource": "portfolio",
+        "name": "One",
+        "positions": [{"assetId": "USD", "isCustomAsset": False, "accounts": [account]}],
+        "createdAt": MOMENT,
+        "updatedAt": MOMENT,
+    }
+    venue = {
+        "id": "v",
+        "resource": "venue",
+        "type": ["exchange"],
+        "displayName": "V",
+        "tradingStatus": "trading",
+        "instruments": [],
+        "createdAt": MOMENT,
+        "updatedAt": MOMENT,
+    }
+    return nights.Book([portfolio], [venue], {("v", "spot"): [], ("v", "future"): []})
+
+
+ROWS: dict[str, tuple[Json, list[tuple[str, str]]]] = {
+    "margin.free": (
+        {"margin": {"locked": "0", "free": "4000000"}},
+        [("margin", "free")],
+    ),
+    "trading.pending": (
+        {"trading": {"free": "0", "locked": "0", "pending": "4000000"}},
+        [("trading", "pending")],
+    ),
+    "staking.rewards{}": (
+        {"staking": {"locked": "0", "rewards": {"pending": "1000000", "paid": "3000000"}}},
+        [("staking", "rewards.paid"), ("staking", "rewards.pending")],
+    ),
+    "lending{}": ({"lending": {"free": "4000000"}}, [("lending", "free")]),
+    "loan": ({"loan": "4000000"}, [("loan", "stated")]),
+    "a bare part of the document": ({"staking": "4000000"}, [("staking", "stated")]),
+    "a part where a text was": (
+        {"trading": {"free": {"own": "4000000"}, "locked": "0"}},
+        [("trading", "free.own")],
+    ),
+    "amounts beside a name and a time": (
+        {"lending": {"free": "4000000", "asset": "USD", "at": MOMENT, "by": None, "on": True}},
+        [("lending", "free")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_an_unknown_amount_is_in_every_total(layout: Layout, name: str) -> None:
+    """The published balances, accounts, holdings and control totals all have it."""
+    balance, keys = ROWS[name]
+    manifest = nights.land(layout, book(balance))
+    rows, parts = nights.staged(layout, manifest)
+    told = sorted((row["bucket"], row["state"]) for row in rows["balances"])
+    assert [key for key in told if key in keys] == keys
+    assert not nights.noted(parts, "rejects")
+    with duckdb.connect() as connection:
+        path = str(layout.staged("balances", manifest.snapshot_id))
+        [(total,)] = connection.execute(
+            "select sum(amount) from read_parquet(?)", [path]
+        ).fetchall()
+    assert total == 4000001
+    sums = {one["bucket"]: one["in_json"] for one in parts["portfolios"]["totals"]}
+    assert sum(int(text) for bucket, text in sums.items() if bucket) == 4000001
+    assert not nights.differing(parts)
+
+
+def test_a_night_with_unknown_amounts_alone_is_accepted(layout: Layout) -> None:
+    """They are rows, so nobody is asked."""
+    assert nights.take(layout, book({"loan": "4000000"})).state == ACCEPTED
+
+
+HELD_FOR: dict[str, tuple[Json, str]] = {
+    "a number": ({"loan": 4000000}, "loan"),
+    "a number in an unknown part": ({"lending": {"free": 4000000}}, "lending.free"),
+    "a number in a known part": (
+        {"margin": {"locked": "0", "free": 4000000}},
+        "margin.free",
+    ),
+    "a list": ({"loans": ["4000000"]}, "loans"),
+    "a list of objects": ({"loans": [{"free": "4000000"}]}, "loans"),
+    "an object with a number": ({"lending": {"a": {"b": 1, "c": "2"}}}, "lending.a.b"),
+    "a text with separators": ({"loan": "4,000,000"}, "loan"),
+    "a text with its unit": ({"lending": {"free": "4000000 USD"}}, "lending.free"),
+    "a text in other digits": ({"loan": "٤٠٠٠٠٠٠"}, "loan"),
+    "an amount that is too long": ({"loan": "1" * 1001}, "loan"),
+    "a known part that is a number": ({"staking": 4000000}, "staking"),
+    "not a number": ({"lending": {"free": "NaN"}}, "lending.free"),
+}
+
+
+@pytest.mark.parametrize("name", HELD_FOR)
+def test_what_may_be_money_and_is_no_amount_text_holds_the_night(layout: Layout, name: str) -> None:
+    """It is rejected where it stands, with money, by a reason without its value."""
+    balance, place = HELD_FOR[name]
+    snapshot = nights.take(layout, book(balance))
+    assert snapshot.state == HELD
+    [reject] = nights.rows_of(
+        layout.parquet("rejects", snapshot.snapshot_date, snapshot.snapshot_id)
+    )
+    assert reject["path"] == f"data[0].positions[0].accounts[0].balance.{place}"
+    assert reject["carries_money"]
+    assert not any(letter.isdigit() for letter in reject["reason"])
+
+
+def test_an_amount_that_the_flattening_drops_shows_in_the_control_totals(layout: Layout) -> None:
+    """The count of the JSON finds it by a route of its own."""
+    with mock.patch.object(unknown_amounts.Leaf, "amount", None):
+        _, parts = nights.staged(layout, nights.land(layout, book({"lending": {"free": "4"}})))
+    told = {(one["measure"], one["bucket"]) for one in nights.differing(parts)}
+    assert told == {("rows", ""), ("sum", "lending")}
+
+
+def test_two_places_never_have_one_name() -> None:
+    """A name with a dot or a quotation mark is quoted, so that no row takes another's key."""
+    text = b'{"a.b":"1","a":{"b":"2","":"3"},"\\"a.b\\"":"4","a.":{"":"5"},"":{"b":"6"}}'
+    states = [leaf.state for leaf in leaves(read(text))]
+    assert states == ['"a.b"', "a.b", 'a.""', '"\\"a.b\\""', '"a.".""', '"".b']
+    assert len(set(states)) == len(states)

@@ -1,0 +1,44 @@
+"""The names and scopes of faults: how they are asked for, and what is said of a wrong one."""
+
+from datetime import date
+
+import pytest
+
+from pipelines.sandbox.faults.answers import ANSWER_FAULTS
+from pipelines.sandbox.faults.bodies import BODY_FAULTS
+from pipelines.sandbox.faults.catalog import DESCRIPTIONS, parse
+from pipelines.sandbox.faults.records import RECORD_FAULTS
+from pipelines.sandbox.faults.wire import WIRE_FAULTS
+from pipelines.sandbox.faults.worlds import WORLD_FAULTS
+
+
+def test_every_fault_has_a_name_and_one_line() -> None:
+    """Names are single words for a command line, and differ between the kinds of fault."""
+    kinds = (ANSWER_FAULTS, BODY_FAULTS, RECORD_FAULTS, WORLD_FAULTS, WIRE_FAULTS)
+    assert len(DESCRIPTIONS) == sum(map(len, kinds)) + 6
+    for name, words in DESCRIPTIONS.items():
+        assert parse(name).name == name
+        assert "\n" not in words
+        assert 10 < len(words) < 90
+
+
+def test_scopes_are_read() -> None:
+    """Every scope comes from its text."""
+    fault = parse("slow,path=/v*,venue=a b,portfolio=p,count=2,after=1,seconds=0.5,mib=3")
+    assert (fault.path, fault.venue, fault.portfolio) == ("/v*", "a b", "p")
+    assert (fault.count, fault.after, fault.seconds, fault.mib) == (2, 1, 0.5, 3)
+    assert parse("slow,since=2026-11-21").since == date(2026, 11, 21)
+
+
+@pytest.mark.parametrize("text", ["slow,count=two", "slow,nonsense=1", "slow,", "slow,since=x"])
+def test_a_wrong_scope_is_told_with_the_right_ones(text: str) -> None:
+    """The message quotes what came and lists the scopes."""
+    with pytest.raises(ValueError, match="path=, venue=, portfolio=, count=, after=, since="):
+        parse(text)
+
+
+def test_an_unknown_fault_is_told_with_all_names() -> None:
+    """The message lists every name there is."""
+    with pytest.raises(ValueError, match="There is no fault called 'nonsense'") as caught:
+        parse("nonsense")
+    assert all(name in str(caught.value) for name in DESCRIPTIONS)

@@ -1,0 +1,139 @@
+"""The sandbox on a socket: loopback only, raw paths, its own Date, envelopes to the last."""
+
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from pipelines.sandbox.application import application
+from pipelines.sandbox.options import Choices
+from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, Served, serve, unix_ms
+from pipelines.sandbox.world.world import LivingWorld, World
+
+Sign = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    """The default world on a free port."""
+    with serve(application(LivingWorld(), DEMO_KEYS, unix_ms)) as server:
+        yield server
+
+
+def headers(signed: Sign, path: str) -> dict[str, str]:
+    """The three headers for a path, now."""
+    at = str(time.time_ns() // 1_000_000)
+    signature = signed(DEMO_SECRET, "GET", path, at)
+    return {"SVC-API-KEY": DEMO_KEY, "SVC-API-TIMESTAMP": at, "SVC-API-SIGNATURE": signature}
+
+
+def test_a_client_written_elsewhere_is_answered(served: Served, signed: Sign) -> None:
+    """Over a socket: the list of venues, then one with a slash and a space in its id."""
+    with httpx.Client(base_url=served.origin, trust_env=False) as client:
+        path = "/edge/v1beta/venues"
+        assert len(client.get(path, headers=headers(signed, path)).json()["data"]) == 12
+        path = "/edge/v1beta/venues/north%20sea%2Fotc%20desk/instruments"
+        reply = client.get(path, headers=headers(signed, path), params={"type": "spot"})
+        assert reply.status_code == 200
+        assert {one["type"] for one in reply.json()["data"]} == {"spot"}
+        assert len(reply.headers.get_list("date")) == 1
+        assert "server" not in reply.headers
+        refused = client.get(path)
+        assert (refused.status_code, refused.json()["meta"]) == (400, {})
+
+
+def test_a_kept_connection_is_answered_at_once(served: Served) -> None:
+    """No answer waits the 40 ms for which a socket gathers bytes unless it is told not to."""
+    with httpx.Client(base_url=served.origin, trust_env=False) as client:
+        took = [client.get("/openapi.json").elapsed.total_seconds() for _ in range(15)]
+    assert min(took[1:]) < 0.03  # the first answer of a connection never waits
+
+
+def test_a_header_said_twice_is_refused(served: Served, signed: Sign) -> None:
+    """Two keys, even equal ones, authenticate nobody (5.1)."""
+    path = "/edge/v1beta/venues"
+    pairs = [*headers(signed, path).items(), ("SVC-API-KEY", DEMO_KEY)]
+    reply = httpx.get(served.origin + path, headers=pairs, trust_env=False)
+    assert reply.json()["errors"][0]["error"] == "AUTHENTICATION_FAILED"
+
+
+@pytest.mark.parametrize(
+    "wire", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 70_000]
+)
+def test_even_what_is_not_http_gets_an_envelope(wire: bytes, served: Served) -> None:
+    """Bytes that are no request are refused in the form of section 7, never with a bare text."""
+    with socket.create_connection((served.host, served.port), timeout=5) as connection:
+        connection.sendall(wire)
+        said = b""
+        # What it had not read of the request when it closed resets the connection after its answer.
+        with contextlib.suppress(ConnectionResetError):
+            while piece := connection.recv(1 << 16):
+                said += piece
+    head, _, body = said.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400")
+    assert body.startswith(b'{"errors":[{"error":"PARAMETER_INVALID"')
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_defect_of_the_server_is_an_envelope_too(status: int, signed: Sign) -> None:
+    """An exception inside is INTERNAL_SERVER_ERROR with the chosen status, and tells no more."""
+
+    class Broken:
+        def at(self, _day: object, /) -> World:
+            raise RuntimeError("a detail of the inside")
+
+    choices = Choices(server_error_status=status)
+    path = "/edge/v1beta/venues"
+    with serve(application(Broken(), DEMO_KEYS, unix_ms, choices)) as broken:
+        reply = httpx.get(broken.origin + path, headers=headers(signed, path), trust_env=False)
+    assert reply.status_code == status
+    assert reply.json()["errors"][0]["error"] == "INTERNAL_SERVER_ERROR"
+    assert "inside" not in reply.text
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.test"])  # noqa: S104 - refused
+def test_only_loopback_is_served(host: str) -> None:
+    """An address that others could reach is refused, and no socket is opened."""
+    with pytest.raises(ValueError, match="only listens on this machine"), serve(_nothing, host):
+        pass
+
+
+async def _nothing(_scope: object, _receive: object, _send: object) -> None:
+    """An application that is never reached."""
+
+
+def test_a_server_runs_until_it_is_interrupted() -> None:
+    """The blocking form announces its address, answers, and ends well on Ctrl-C."""
+    program = (
+        # Who starts the tests in the background of a shell has Ctrl-C ignored, and passes it on.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from pipelines.sandbox import application, server, world\n"
+        "app = application.application(world.LivingWorld(), server.DEMO_KEYS, server.unix_ms)\n"
+        "say = lambda served: print(served.origin, flush=True)\n"
+        "server.run_forever(app, '127.0.0.1', 0, say)\n"
+    )
+    arguments = [sys.executable, "-c", program]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        origin = process.stdout.readline().strip()
+        assert httpx.get(f"{origin}/openapi.json", trust_env=False).status_code == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=10) == 0
+
+
+def test_a_server_that_is_closed_is_gone() -> None:
+    """After the block nothing listens any more, and the port is free again."""
+    app = application(LivingWorld(), DEMO_KEYS, unix_ms)
+    with serve(app, "localhost") as first:
+        port = first.port
+        assert first.origin == f"http://127.0.0.1:{port}"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=1)
+    with serve(app, port=port) as again:
+        assert again.port == port

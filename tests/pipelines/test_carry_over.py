@@ -1,0 +1,135 @@
+"""A venue whose lists turn empty, with status 200: its last good rows stay, and it is told (D3)."""
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+
+from pipelines import night
+from pipelines.flatten import carry_over
+from pipelines.lake import lake_manifest
+from pipelines.lake.lake_manifest import Sealed
+from pipelines.landing import snapshots
+from pipelines.landing.snapshots import ACCEPTED, HELD, Snapshot
+from tests.pipelines.lake.test_placement import instrument, portfolio, venue
+from tests.support import nights
+from warehouse.storage.layout import Layout
+
+START, DAY = nights.STARTED, timedelta(days=1)
+VENUES = [f"v{number}" for number in range(12)]
+FUTURE = {"type": "future", "expiration": (START + DAY).isoformat()}
+Lists = Mapping[str, list[dict[str, Any]]]
+
+
+def book(lists: Lists | None = None, failed: tuple[str, ...] = ()) -> nights.Book:
+    """Twelve venues of one instrument each, but for those whose list is given."""
+    listed = {one: [instrument("X")] for one in VENUES} | dict(lists or {})
+    typed = {
+        (one, kind): [record for record in records if record["type"] == kind]
+        for one, records in listed.items()
+        if one not in failed
+        for kind in ("spot", "future")
+    }
+    venues = [venue(one) for one in VENUES]
+    return nights.Book([portfolio()], venues, typed, frozenset(failed))
+
+
+def shown(layout: Layout, snapshot: Snapshot) -> dict[str, list[tuple[str, date | None]]]:
+    """The instruments of each venue, with the date of their last good read."""
+    found: dict[str, list[tuple[str, date | None]]] = {}
+    place = (snapshot.snapshot_date, snapshot.snapshot_id)
+    path = layout.parquet("instruments", *place)
+    path = path if path.is_file() else layout.staged("instruments", snapshot.snapshot_id)
+    for row in nights.rows_of(path):
+        assert row["snapshot_date"] == snapshot.snapshot_date
+        found.setdefault(row["venue_id"], []).append((row["instrument_id"], row["stale_since"]))
+    return found
+
+
+def test_an_empty_list_does_not_take_instruments_away(layout: Layout) -> None:
+    """The last good rows stay with their date, for some nights; a list with rows ends it."""
+    nights.take(layout, book(), START)
+    for number in (1, 2, 3):
+        taken = nights.take(layout, book({"v3": []}), START + number * DAY)
+        assert taken.state == ACCEPTED
+        assert shown(layout, taken)["v3"] == [("X", START.date())]
+        newly = lake_manifest.sealed(layout, taken.snapshot_id)["emptied"]
+        assert newly == (["v3"] if number == 1 else [])
+    back = nights.take(layout, book({"v3": [instrument("Y")]}), START + 4 * DAY)
+    assert shown(layout, back)["v3"] == [("Y", None)]
+
+
+def test_after_a_week_an_empty_venue_is_believed(layout: Layout) -> None:
+    """On the eighth empty night its rows go; nothing else of the book does."""
+    nights.take(layout, book(), START)
+    seen = [
+        shown(layout, nights.take(layout, book({"v3": []}), START + number * DAY)).get("v3")
+        for number in range(1, 10)
+    ]
+    assert seen == [[("X", START.date())]] * 7 + [None] * 2
+    assert carry_over.BELIEVED_AFTER == 7 * DAY
+
+
+def test_nights_that_were_not_taken_make_no_week(layout: Layout) -> None:
+    """After a pause of a month the first empty list is not believed: it was seen once."""
+    nights.take(layout, book(), START)
+    taken = nights.take(layout, book({"v3": []}), START + 30 * DAY)
+    assert shown(layout, taken)["v3"] == [("X", START.date())]
+
+
+def test_what_expired_is_not_brought_back(layout: Layout) -> None:
+    """A list of futures that is empty because all have expired is what it should be."""
+    nights.take(layout, book({"v3": [instrument("F") | FUTURE]}), START)
+    mixed = {"v4": [instrument("X"), instrument("F") | FUTURE]}
+    nights.take(layout, book({"v3": [instrument("F") | FUTURE]} | mixed), START + DAY / 2)
+    taken = nights.take(layout, book({"v3": [], "v4": []}), START + 2 * DAY)
+    assert "v3" not in shown(layout, taken)
+    assert shown(layout, taken)["v4"] == [("X", START.date())]
+    assert lake_manifest.sealed(layout, taken.snapshot_id)["emptied"] == ["v4"]
+
+
+def test_one_empty_list_of_two_is_believed(layout: Layout) -> None:
+    """Spot instruments without futures are a whole answer; `findings` tells of what is gone."""
+    both = [instrument("X"), instrument("F") | FUTURE]
+    nights.take(layout, book({"v3": both}), START)
+    taken = nights.take(layout, book({"v3": both[:1]}), START + DAY / 2)
+    assert shown(layout, taken)["v3"] == [("X", None)]
+
+
+def test_a_venue_that_never_had_any_is_empty(layout: Layout) -> None:
+    """Nothing is carried over, and nobody is told, where there was nothing."""
+    nights.take(layout, book({"v3": []}), START)
+    taken = nights.take(layout, book({"v3": []}), START + DAY)
+    assert "v3" not in shown(layout, taken)
+    assert lake_manifest.sealed(layout, taken.snapshot_id)["emptied"] == []
+
+
+@pytest.mark.parametrize("failed", [(), ("v5",)])
+def test_more_than_a_tenth_of_the_venues_emptied_holds_the_night(
+    layout: Layout, failed: tuple[str, ...]
+) -> None:
+    """Those that failed count with them; a person who accepted it is not asked every night."""
+    nights.take(layout, book(), START)
+    empty: dict[str, list[Any]] = {"v3": []} if failed else {"v3": [], "v4": []}
+    held = nights.take(layout, book(empty, failed), START + DAY)
+    assert held.state == HELD
+    assert held.decision
+    [reason] = held.decision.reasons
+    assert reason.startswith("the instruments of 2 of 12 venues could not be read, or are no long")
+    assert reason.endswith(f"listed though no error came ({', '.join(empty)}) (limit a tenth)")
+    snapshots.decide_by_hand(
+        layout, held.snapshot_id, ACCEPTED, by="ann", at=START + DAY, why="known"
+    )
+    again = nights.take(layout, book(empty), START + 2 * DAY)
+    assert again.state == ACCEPTED
+    assert shown(layout, again)["v3"] == [("X", START.date())]
+
+
+def test_a_night_made_again_has_the_same_rows(layout: Layout) -> None:
+    """What was carried over depends on landed nights and decisions alone."""
+    nights.take(layout, book(), START)
+    taken = nights.take(layout, book({"v3": []}), START + DAY)
+    before = lake_manifest.sealed(layout, taken.snapshot_id)["tables"]
+    night.finish(Sealed(layout), taken.folder, START + 9 * DAY)
+    assert lake_manifest.sealed(layout, taken.snapshot_id)["tables"] == before

@@ -1,0 +1,271 @@
+"""Settings: every complaint, all at once, and no value of a secret in any of them."""
+
+from pathlib import Path
+
+import pytest
+
+from pipelines import settings
+from pipelines.settings import SettingsWrong
+from pipelines.validation.cron import is_schedule
+
+SECRET = "canary-secret-9f31"
+GOOD = {
+    "NIGHTBOOK_API_URL": "https://api.example.com",
+    "NIGHTBOOK_API_KEY": "canary-key-77",
+    "NIGHTBOOK_API_SECRET": SECRET,
+}
+
+
+def complaints(changes: dict[str, str], *, api: bool = True) -> tuple[str, ...]:
+    """What is said about good settings with these changes."""
+    try:
+        settings.read(GOOD | changes, api=api)
+    except SettingsWrong as wrong:
+        message, found = str(wrong), wrong.complaints
+    else:
+        return ()
+    assert SECRET not in message
+    assert len(message) < 600
+    return found
+
+
+def test_good_settings_are_taken_and_the_rest_has_defaults() -> None:
+    """Home, time zone, schedule, concurrency and deadline are those of the design."""
+    read = settings.read(GOOD, api=True)
+    assert read.home == Path("data").absolute()
+    assert (str(read.timezone), read.schedule) == ("UTC", "15 2,4,6 * * *")
+    assert (read.concurrency, read.deadline) == (8, 1800)
+    assert read.access
+    assert (read.access.url, read.access.key, read.access.secret) == tuple(GOOD.values())
+
+
+def test_neither_key_nor_secret_is_in_a_repr() -> None:
+    """However settings end up in a log."""
+    read = settings.read(GOOD, api=True)
+    for text in (repr(read), str(read), repr(read.access)):
+        assert SECRET not in text
+        assert "canary-key" not in text
+
+
+def test_all_that_is_missing_is_told_at_once_with_where_it_comes_from() -> None:
+    """One message names each variable, and that nothing was read or written."""
+    with pytest.raises(SettingsWrong) as wrong:
+        settings.read({"NIGHTBOOK_TIMEZONE": "Mars", "NIGHTBOOK_DEADLINE": "soon"}, api=True)
+    assert len(wrong.value.complaints) == 5
+    message = str(wrong.value)
+    for name in ("API_URL", "API_KEY", "API_SECRET", "TIMEZONE", "DEADLINE"):
+        assert f"NIGHTBOOK_{name}" in message
+    assert "nothing was read or written" in message
+    assert "web platform" in message
+
+
+def test_without_the_api_its_settings_are_not_asked_for() -> None:
+    """A query needs no key."""
+    assert settings.read({}, api=False).access is None
+
+
+def test_an_empty_variable_is_one_that_is_not_set() -> None:
+    """An empty home is not the working directory."""
+    empty = dict.fromkeys(settings.DEFAULTS, " ")
+    assert settings.read(empty, api=False) == settings.read({}, api=False)
+    assert len(complaints({"NIGHTBOOK_API_KEY": ""})) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "word"),
+    [
+        ("API_URL", "api.example.com", "is no origin"),
+        ("API_URL", "ftp://api.example.com", "is no origin"),
+        ("API_URL", "https://", "is no origin"),
+        ("API_URL", "https://[::1", "is no origin"),
+        ("API_URL", "https://a:99999", "is no origin"),
+        ("API_URL", "https://a:0", "is no origin"),
+        ("API_URL", "https://a b", "is no origin"),
+        ("API_URL", "https://a\nb.com", "is no origin"),
+        ("API_URL", "https://a.example/edge/v1beta", "more than an origin"),
+        ("API_URL", "https://a.example?", "more than an origin"),
+        ("API_URL", "https://a.example#x", "more than an origin"),
+        ("API_URL", f"https://me:{SECRET}@a.example", "more than an origin"),
+        ("API_URL", f"ftp://me:{SECRET}@a.example:99999", "more than an origin"),
+        ("API_URL", f"me:{SECRET}@a.example", "is no origin"),
+        ("API_URL", "http://api.example.com", "plain http is only for this machine"),
+        ("API_URL", "http://localhost.example.com", "plain http"),
+        ("API_URL", "http://10.0.0.1", "plain http"),
+        ("API_URL", "http://0.0.0.0", "plain http"),
+        ("API_KEY", "with space", "copy it again"),
+        ("API_KEY", "k\u00e9y", "copy it again"),
+        ("API_SECRET", f"{SECRET}\n{SECRET}", "copy it again"),
+        ("API_SECRET", f"{SECRET}\udcff", "copy it again"),
+        ("API_SECRET", f"{SECRET}\u200b", "copy it again"),
+        ("TIMEZONE", "Mars/Olympus", "time zone database"),
+        ("TIMEZONE", "../../etc/passwd", "time zone database"),
+        ("TIMEZONE", "Europe", "time zone database"),
+        ("TIMEZONE", "/etc/localtime", "time zone database"),
+        ("HOME", "~nobody-of-that-name/book", "no such user"),
+        ("HOME", "/srv/book[1]", "[ ] in a path is read in its own way"),
+        ("HOME", "/srv/20%20book", "Choose a plainer path"),
+        ("HOME", "/srv/book?", "Choose a plainer path"),
+        ("HOME", "/srv/back\\slash", "Choose a plainer path"),
+        ("CONCURRENCY", "0", "from 1 to 64"),
+        ("CONCURRENCY", "65", "from 1 to 64"),
+        ("CONCURRENCY", "0000000019999", "from 1 to 64"),
+        ("CONCURRENCY", "\u0668", "from 1 to 64"),
+        ("CONCURRENCY", "1.5", "from 1 to 64"),
+        ("DEADLINE", "9" * 5000, "from 1 to 86400"),
+        ("DEADLINE", "-1", "from 1 to 86400"),
+        ("SCHEDULE", "every night", "five cron fields"),
+    ],
+)
+def test_each_wrong_setting_is_named_with_what_to_give(name: str, value: str, word: str) -> None:
+    """One complaint, about that variable, which says what was expected."""
+    [complaint] = complaints({f"NIGHTBOOK_{name}": value})
+    assert complaint.startswith(f"NIGHTBOOK_{name} ")
+    assert word in complaint
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://127.0.0.1:8080", "http://localhost:1", "http://LOCALHOST", "http://[::1]:9"),
+        *("http://127.9.9.9", "https://api.example.com/", "https://API.example.com:8443"),
+    ],
+)
+def test_plain_http_is_for_loopback_alone(url: str) -> None:
+    """This machine itself by any of its names; elsewhere https."""
+    assert complaints({"NIGHTBOOK_API_URL": url}) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("15 2 * * *", "*/5 * * * *", "0 0,12 1-15 * mon-fri", "0 2 * JAN,jul SUN", "0 0 1 1 7"),
+        *("59 23 31 12 6", "0-30/10 * * * *", " 5  4\t* * * "),
+        *("0 0 29 2 *", "0 0 29 feb mon", "0 0 30 4 *", "0 0 31 2,3 *", "0 0 30,1 2 *"),
+        *("0 0 31 */2 *", "0 0 29/2 2 *", "0 0 */30 2 1", "0 0 30-31 4-6 *"),
+    ],
+)
+def test_cron_schedules_are_taken(text: str) -> None:
+    """Numbers, names, lists, ranges and steps."""
+    assert is_schedule(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "* * * *", "* * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * 32 * *"),
+        *("* * * 13 *", "* * * * 8", "a * * * *", "*/0 * * * *", "5- * * * *", "9-5 * * * *"),
+        *("1-2-3 * * * *", "1,,2 * * * *", "@daily", "* * * foo *", "\u0661 * * * *", "*/ * * * *"),
+        *("-1 * * * *", "1.5 * * * *", "99999999999999999999 * * * *", "mon * * * *"),
+        *("0 0 30 2 *", "0 0 31 4 *", "0 0 31 2 1", "0 0 31 4 1", "0 0 31 apr,jun,sep,nov *"),
+        *("0 0 30-31 2 *", "0 0 31 2-2 *", "0 0 30/1 2 *", "0 0 30,31 feb mon-fri"),
+    ],
+)
+def test_other_schedules_are_refused(text: str) -> None:
+    """Nothing that would never fire, or fail only in Dagster."""
+    assert not is_schedule(text)
+
+
+def secret_file(folder: Path, content: bytes, mode: int = 0o600) -> dict[str, str]:
+    """Settings whose secret is in a file."""
+    path = folder / f"{SECRET}.txt"
+    path.write_bytes(content)
+    path.chmod(mode)
+    return {"NIGHTBOOK_API_SECRET": "", "NIGHTBOOK_API_SECRET_FILE": str(path)}
+
+
+def test_the_secret_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
+    """Its final newline is no part of it."""
+    read = settings.read(GOOD | secret_file(tmp_path, f"{SECRET}\n".encode()), api=True)
+    assert read.access
+    assert read.access.secret == SECRET
+
+
+SECRETS = ["a b  c", "schlüssel € 秘密", 'it\'s "quoted" #7 $x \\n', "nbsp\u00a0in it", "🦊 fox"]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_a_secret_may_have_spaces_and_any_letter(tmp_path: Path, secret: str) -> None:
+    """It stands in no header (5.2.6): from the environment, a file and a `.env` it is the same."""
+    expected = {"NIGHTBOOK_API_SECRET": secret}
+    quoted = secret.replace("\\", "\\\\").replace("'", "\\'")
+    (tmp_path / ".env").write_text(f"NIGHTBOOK_API_SECRET='{quoted}'\n", encoding="utf-8")
+    assert settings.environment(tmp_path, {}) == expected
+    assert settings.environment(tmp_path / "none", expected) == expected
+    files = [f"{secret}\r\n".encode(), f" {secret} \n".encode(), f"{secret}\n".encode("utf-8-sig")]
+    given = [GOOD | expected, *(GOOD | secret_file(tmp_path, content) for content in files)]
+    for variables in given:
+        read = settings.read(variables, api=True)
+        assert read.access
+        assert read.access.secret == secret
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620, 0o601])
+def test_a_secret_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+    """Any bit for the group or for others, with what to type."""
+    [complaint] = complaints(secret_file(tmp_path, SECRET.encode(), mode))
+    assert "chmod 600" in complaint
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (b"", "is empty"),
+        (b" \n", "is empty"),
+        (b"\xff\xfe", "not text"),
+        (f"{SECRET}\n{SECRET}".encode(), "copy it again"),
+        (b"x" * (settings.LONGEST_SECRET + 1), "no small plain file"),
+    ],
+)
+def test_a_secret_file_with_anything_else_in_it_is_refused(
+    tmp_path: Path, content: bytes, word: str
+) -> None:
+    """In words, without what is in it."""
+    [complaint] = complaints(secret_file(tmp_path, content))
+    assert word in complaint
+
+
+def test_a_secret_file_that_is_none_is_refused_without_its_name(tmp_path: Path) -> None:
+    """Whoever puts the secret itself there does not find it in a log."""
+    for name in (SECRET, str(tmp_path / SECRET), str(tmp_path), f"~{SECRET}"):
+        changes = {"NIGHTBOOK_API_SECRET": "", "NIGHTBOOK_API_SECRET_FILE": name}
+        [complaint] = complaints(changes)
+        assert "NIGHTBOOK_API_SECRET_FILE" in complaint
+
+
+def test_two_secrets_are_one_too_many() -> None:
+    """Which of them counts is not guessed."""
+    [complaint] = complaints({"NIGHTBOOK_API_SECRET_FILE": "somewhere"})
+    assert "both set" in complaint
+
+
+def test_a_dotenv_is_read_and_the_environment_wins(tmp_path: Path) -> None:
+    """Letter by letter: a dollar in a secret stands for itself; other variables are left alone."""
+    (tmp_path / ".env").write_text(
+        "NIGHTBOOK_API_SECRET='a${HOME}$b'\nNIGHTBOOK_TIMEZONE=Europe/Zurich\nOTHER=1\n"
+    )
+    process = {"NIGHTBOOK_TIMEZONE": "Asia/Tokyo", "PATH": "/bin"}
+    assert settings.environment(tmp_path, process) == {
+        "NIGHTBOOK_API_SECRET": "a${HOME}$b",
+        "NIGHTBOOK_TIMEZONE": "Asia/Tokyo",
+    }
+
+
+@pytest.mark.parametrize("empty", ["", " ", "\t\n"])
+def test_an_empty_variable_hides_nothing_in_a_dotenv(tmp_path: Path, empty: str) -> None:
+    """It counts as one that is not set, as where there is no file."""
+    (tmp_path / ".env").write_text("NIGHTBOOK_TIMEZONE=Asia/Tokyo\nNIGHTBOOK_HOME=/srv/book\n")
+    process = {"NIGHTBOOK_TIMEZONE": empty, "NIGHTBOOK_HOME": "/here", "NIGHTBOOK_DEADLINE": empty}
+    found = settings.environment(tmp_path, process)
+    assert found == {"NIGHTBOOK_TIMEZONE": "Asia/Tokyo", "NIGHTBOOK_HOME": "/here"}
+
+
+def test_without_a_dotenv_there_is_the_environment(tmp_path: Path) -> None:
+    """No file is no fault."""
+    assert settings.environment(tmp_path, {"NIGHTBOOK_HOME": "x"}) == {"NIGHTBOOK_HOME": "x"}
+
+
+def test_a_dotenv_that_is_no_text_is_told_in_words(tmp_path: Path) -> None:
+    """Not by a traceback."""
+    (tmp_path / ".env").write_bytes(b"NIGHTBOOK_API_KEY=\xff\xfe\n")
+    with pytest.raises(SettingsWrong, match=r"\.env cannot be read"):
+        settings.environment(tmp_path, {})

@@ -1,0 +1,216 @@
+"""Small books for tests: rows of every table of a night, its Parquet files, and its totals.
+
+Sums are taken here with Python's decimals, by code that shares nothing with the warehouse.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal, localcontext
+from pathlib import Path
+from typing import Any
+
+from warehouse.contract.book import BOOK
+from warehouse.contract.model import Kind, Table
+from warehouse.contract.ops import CONTROL_TOTALS, NIGHTLY, SNAPSHOTS
+from warehouse.database.publish import Book, Contents, Published, publish
+from warehouse.storage.layout import Layout
+from warehouse.storage.parquet import rows_batch, write
+
+BUILT_AT = datetime(2026, 11, 21, 3, tzinfo=UTC)
+DEFAULTS: dict[Kind, Any] = {
+    Kind.TEXT: "",
+    Kind.AMOUNT: None,
+    Kind.FLAG: False,
+    Kind.ORDINAL: 0,
+    Kind.COUNT: 0,
+    Kind.DAY: None,
+    Kind.MOMENT: datetime(2026, 1, 1, tzinfo=UTC),
+}
+Rows = Mapping[str, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """One amount of one account, as a test writes it down."""
+
+    text: str
+    portfolio: str = "p1"
+    asset: str = "BTC"
+    venue: str = "v1"
+    account: str = "main"
+    bucket: str = "trading"
+    state: str = "free"
+    custom: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """One snapshot: when, what state it is in, and the rows of each table of the book."""
+
+    snapshot_id: str
+    rows: Rows
+    state: str = "accepted"
+    is_book: bool = True
+    ops: Rows = field(default_factory=dict)
+
+    @property
+    def day(self) -> date:
+        """The business date: the id's first eight digits."""
+        return date.fromisoformat(self.snapshot_id[:8])
+
+
+def exact(texts: Iterable[str]) -> str:
+    """The sum of amount texts by Python's decimals, in plain digits."""
+    with localcontext(prec=100_000, Emax=10**6, Emin=-(10**6)):
+        total = format(sum(map(Decimal, texts), Decimal(0)), "f")
+    if "." in total:
+        total = total.rstrip("0").rstrip(".")
+    return "0" if total in {"-0", ""} else total
+
+
+def fits(text: str) -> Decimal | None:
+    """The amount where DECIMAL(38,18) holds it exactly."""
+    with localcontext(prec=100_000, Emax=10**6, Emin=-(10**6)):
+        value = Decimal(text)
+        scaled = value.scaleb(18)
+        return value if scaled == scaled.to_integral_value() and abs(scaled) < 10**38 else None
+
+
+def row(table: Table, day: date, /, **given: Any) -> dict[str, Any]:
+    """A row with these values, and plain ones for the rest."""
+    made = {
+        column.name: None if column.nullable else DEFAULTS[column.kind] for column in table.columns
+    }
+    if "snapshot_date" in made:
+        made["snapshot_date"] = day
+    assert given.keys() <= made.keys(), f"{table.name} has no {given.keys() - made.keys()}"
+    return made | given
+
+
+def night(
+    snapshot_id: str, amounts: Iterable[Amount], more: Rows | None = None, **about: Any
+) -> Night:
+    """A whole night around these amounts: their accounts, positions, portfolios and venues."""
+    day = date.fromisoformat(snapshot_id[:8])
+    given = list(amounts)
+    rows: dict[str, list[dict[str, Any]]] = {table.name: [] for table in BOOK}
+
+    def add(name: str, /, **values: Any) -> None:
+        table = next(table for table in BOOK if table.name == name)
+        rows[name].append(row(table, day, **values))
+
+    accounts = Counter((a.portfolio, a.asset, a.custom, a.venue, a.account) for a in given)
+    positions = Counter(key[:3] for key in accounts)
+    for portfolio in sorted({key[0] for key in positions}):
+        add("portfolios", portfolio_id=portfolio, name=f"Portfolio {portfolio}", position_count=1)
+    for (portfolio, asset, custom), count in positions.items():
+        add(
+            "positions",
+            portfolio_id=portfolio,
+            asset_id=asset,
+            is_custom_asset=custom,
+            account_count=count,
+        )
+    for (portfolio, asset, custom, venue, account), count in accounts.items():
+        add(
+            "accounts",
+            portfolio_id=portfolio,
+            asset_id=asset,
+            is_custom_asset=custom,
+            venue_id=venue,
+            account_name=account,
+            balance_count=count,
+        )
+    for a in given:
+        add(
+            "balances",
+            portfolio_id=a.portfolio,
+            asset_id=a.asset,
+            is_custom_asset=a.custom,
+            venue_id=a.venue,
+            account_name=a.account,
+            bucket=a.bucket,
+            state=a.state,
+            amount=fits(a.text),
+            amount_text=a.text,
+        )
+    for venue in sorted({a.venue for a in given}):
+        add("venues", venue_id=venue, display_name=f"Venue {venue}", trading_status="trading")
+    for name, extra in (more or {}).items():
+        table = next(table for table in BOOK if table.name == name)
+        rows[name] += [row(table, day, **values) for values in extra]
+    return Night(snapshot_id, rows, **about)
+
+
+def totals(night: Night) -> list[dict[str, Any]]:
+    """The control totals of a night, counted and summed by Python."""
+    counted: list[dict[str, Any]] = [
+        {"table_name": table.name, "measure": "rows", "in_json": str(len(night.rows[table.name]))}
+        for table in BOOK
+    ]
+    groups: dict[tuple[str, bool, str], list[str]] = defaultdict(list)
+    for balance in night.rows["balances"]:
+        key = (balance["asset_id"], balance["is_custom_asset"], balance["bucket"])
+        groups[key].append(balance["amount_text"])
+    summed = [
+        {
+            "table_name": "balances",
+            "measure": "sum",
+            "asset_id": asset,
+            "is_custom_asset": custom,
+            "bucket": bucket,
+            "in_json": exact(texts),
+        }
+        for (asset, custom, bucket), texts in groups.items()
+    ]
+    return [
+        row(
+            CONTROL_TOTALS,
+            night.day,
+            snapshot_id=night.snapshot_id,
+            **line,
+            in_lake=line["in_json"],
+        )
+        for line in (*counted, *summed)
+    ]
+
+
+def written(layout: Layout, nights: Iterable[Night]) -> Contents:
+    """Put the nights into the lake, and say what a warehouse of them holds."""
+    books: list[Book] = []
+    nightly: dict[str, list[Path]] = {table.name: [] for table in NIGHTLY}
+    snapshots: list[dict[str, Any]] = []
+    for one in nights:
+        files = {}
+        for table in BOOK:
+            files[table.name] = layout.parquet(table.name, one.day, one.snapshot_id)
+            write(table, [rows_batch(table, one.rows[table.name])], files[table.name])
+        ops = {"control_totals": totals(one)} | dict(one.ops)
+        for table in NIGHTLY:
+            path = layout.parquet(table.name, one.day, one.snapshot_id)
+            write(table, [rows_batch(table, ops.get(table.name, []))], path)
+            nightly[table.name].append(path)
+        if one.is_book:
+            books.append(Book(one.day, one.snapshot_id, files))
+        snapshots.append(
+            row(
+                SNAPSHOTS,
+                one.day,
+                snapshot_id=one.snapshot_id,
+                state=one.state,
+                is_book=one.is_book,
+            )
+        )
+    return Contents(
+        tuple(books), {name: tuple(paths) for name, paths in nightly.items()}, tuple(snapshots)
+    )
+
+
+def published(layout: Layout, nights: Iterable[Night], version: str, **more: Any) -> Published:
+    """Write the nights and publish them."""
+    contents = written(layout, nights)
+    return publish(
+        layout, contents, version=version, built_at=BUILT_AT, program_version="0.0.0", **more
+    )

@@ -1,0 +1,176 @@
+"""A receiver of alerts and heartbeats on loopback, and troubled nights to tell of."""
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import cast
+
+import dagster as dg
+import pytest
+
+from assets.graph.sensors import look, sensors
+from assets.publishing import publish
+from pipelines import night
+from pipelines.lake.lake_manifest import Sealed
+from pipelines.landing import snapshots
+from tests.support.operator_home import FIRST, SECOND, Keeper, Sandbox, sandbox
+
+DEAD = "json://127.0.0.1:9/canary-token"
+
+
+@dataclass(slots=True)
+class Receiver:
+    """What came: alerts as (title, message), and paths that were fetched; `status` is answered."""
+
+    port: int = 0
+    status: int = 200
+    alerts: list[tuple[str, str]] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
+    fetched: list[str] = field(default_factory=list)
+
+    @property
+    def channel(self) -> str:
+        """The address of the alerts."""
+        return f"json://127.0.0.1:{self.port}/token-5b1d"
+
+    @property
+    def titles(self) -> list[str]:
+        """The titles that came since this was last asked."""
+        found = [title.removeprefix("nightbook: ") for title, _ in self.alerts]
+        self.alerts.clear()
+        self.kinds.clear()
+        return found
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    """A receiver on a free port."""
+    kept = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            raw = self.rfile.read(int(self.headers["Content-Length"]))
+            if kept.status == 200:
+                content = json.loads(raw)
+                kept.alerts.append((content["title"], content["message"]))
+                kept.kinds.append(content["type"])
+            self._answer()
+
+        def do_GET(self) -> None:
+            kept.fetched.append(self.path)
+            self._answer()
+
+        def _answer(self) -> None:
+            self.send_response(kept.status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    kept.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield kept
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """A receiver that has heard nothing."""
+    with receiving() as kept:
+        yield kept
+
+
+@pytest.fixture(scope="session")
+def shown() -> Iterator[Sandbox]:
+    """One sandbox for the operator's tests."""
+    with sandbox() as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def two(shown: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with two good nights; tests copy it."""
+    keeper = Keeper(tmp_path_factory.mktemp("operator") / "home", shown)
+    shown.show()
+    for day in (FIRST, SECOND):
+        assert take(keeper, day) == snapshots.ACCEPTED
+    return keeper.home
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A keeper whose home is looked at; what the log said is kept."""
+
+    keeper: Keeper
+    log: list[str]
+
+    def look(self) -> None:
+        """Look as a sensor does."""
+        look(self.keeper.nightbook, self.log.append)
+
+    def night(self, day: date, *faults: str, skew_ms: int = 0) -> str:
+        """Take a night with faults, then look; the state it is in."""
+        self.keeper.sandbox.show(*faults, skew_ms=skew_ms)
+        state = take(self.keeper, day)
+        self.look()
+        return state
+
+
+def take(keeper: Keeper, day: date) -> str:
+    """A night over the wire, without Dagster, whose own part is tested elsewhere; its state."""
+    keeper.sandbox.clock.night(day)
+    book = keeper.nightbook
+    manifest = night.take(book.settings(api=True), book.now, "0")
+    night.finish(
+        Sealed(keeper.layout), keeper.layout.snapshot(day, manifest.snapshot_id), book.now()
+    )
+    publish.refresh(book)
+    return snapshots.find(keeper.layout, manifest.snapshot_id).state
+
+
+@pytest.fixture
+def watched(
+    two: Path, shown: Sandbox, receiver: Receiver, tmp_path: Path
+) -> Callable[..., Watched]:
+    """A copy of the two good nights that tells the receiver, which stands behind a dead channel."""
+    settings = {"NIGHTBOOK_HEARTBEAT": f"http://127.0.0.1:{receiver.port}/alive"}
+
+    def make(*channels: str) -> Watched:
+        home = tmp_path / "home"
+        shutil.copytree(two, home, symlinks=True)
+        more = settings | {"NIGHTBOOK_ALERTS": ",".join(channels or (DEAD, receiver.channel))}
+        return Watched(Keeper(home, shown, more), [])
+
+    return make
+
+
+ENDED = {
+    dg.DagsterRunStatus.SUCCESS: (1, dg.DagsterEventType.RUN_SUCCESS),
+    dg.DagsterRunStatus.FAILURE: (0, dg.DagsterEventType.RUN_FAILURE),
+}
+
+
+def ended(keeper: Keeper) -> None:
+    """Let the sensor that the newest run calls for see it, as the daemon does."""
+    with dg.DagsterInstance.from_config(str(keeper.layout.dagster)) as instance:
+        run = instance.get_runs(limit=1)[0]
+        which, kind = ENDED[run.status]
+        events = [log.dagster_event for log in instance.all_logs(run.run_id, of_type=kind)]
+        context = dg.build_run_status_sensor_context(
+            "tested", cast("dg.DagsterEvent", events[0]), instance, run
+        )
+        sensor = sensors(keeper.nightbook)[which]
+        sensor(context.for_run_failure() if which == 0 else context)

@@ -1,0 +1,181 @@
+"""A keeper of the book for tests: the command line in this process, against a sandbox on a socket.
+
+What the world holds is worked out here a second time, from the sandbox's records alone.
+"""
+
+import io
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from starlette.types import Receive, Scope, Send
+
+from assets.cli import main
+from assets.nightbook import Nightbook
+from pipelines.sandbox.application import application
+from pipelines.sandbox.faults.catalog import parse
+from pipelines.sandbox.server import DEMO_KEYS as CALLERS
+from pipelines.sandbox.server import serve
+from pipelines.sandbox.world.world import Calendar, LivingWorld
+from tests.support import clocks
+from warehouse.contract.book import BOOK
+from warehouse.storage.layout import Layout
+
+KEY, SECRET = "canary-key-7d1f0c", "canary-secret-51c2e9aa"
+FIRST, SECOND, THIRD = date(2026, 3, 3), date(2026, 3, 4), date(2026, 3, 5)
+WORLD = LivingWorld()
+
+
+class Clock:
+    """A clock that stands where it is set; the sandbox and the keeper share it."""
+
+    def __init__(self) -> None:
+        self.moment = datetime(2026, 3, 3, 2, 15, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        """The time it is."""
+        return self.moment
+
+    def night(self, day: date, hour: int = 2, minute: int = 15) -> None:
+        """Let it be that time of that day."""
+        self.moment = datetime(day.year, day.month, day.day, hour, minute, tzinfo=UTC)
+
+
+class Sandbox:
+    """The API on a socket, whose faults a test may change between two requests."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.origin, self.clock = "", clock
+        self.show()
+
+    def show(self, *faults: str, world: Calendar = WORLD, skew_ms: int = 0) -> None:
+        """From now on serve this world with these faults, and this much off the clock."""
+        chosen = tuple(parse(text) for text in faults)
+        keys = {KEY: type(next(iter(CALLERS.values())))(SECRET)}
+        self._app = application(
+            world, keys, lambda: int(self.clock().timestamp() * 1000) + skew_ms, faults=chosen
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, to what is shown now."""
+        await self._app(scope, receive, send)
+
+
+@contextmanager
+def sandbox() -> Iterator[Sandbox]:
+    """A sandbox on a free port."""
+    shown = Sandbox(Clock())
+    with serve(shown) as served:
+        shown.origin = served.origin
+        yield shown
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """How a command ended and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """The command line of one home; `more` are further settings."""
+
+    home: Path
+    sandbox: Sandbox
+    more: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def layout(self) -> Layout:
+        """Where things lie."""
+        return Layout(self.home)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The settings."""
+        return {
+            "NIGHTBOOK_API_URL": self.sandbox.origin,
+            "NIGHTBOOK_API_KEY": KEY,
+            "NIGHTBOOK_API_SECRET": SECRET,
+            "NIGHTBOOK_HOME": str(self.home),
+            **self.more,
+        }
+
+    @property
+    def nightbook(self) -> Nightbook:
+        """The same for what is not a command."""
+        return Nightbook(
+            lambda: self.variables,
+            self.sandbox.clock,
+            pause=lambda _: None,
+            connect=clocks.connect,
+        )
+
+    def __call__(self, *words: str) -> Said:
+        """One command."""
+        streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)]
+        kept = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = streams
+        try:
+            code = main(words, self.nightbook)
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        finally:
+            sys.stdout, sys.stderr = kept
+        raw = []
+        for stream in streams:
+            stream.flush()
+            stream.buffer.seek(0)
+            raw.append(stream.buffer.read())
+        return Said(code, raw[0].decode(), raw[1].decode(), raw[0])
+
+    def run(self, day: date, *words: str, hour: int = 2) -> Said:
+        """The night of a day."""
+        self.sandbox.clock.night(day, hour)
+        return self("run", *words)
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        """Rows of the published warehouse."""
+        with duckdb.connect(str(self.layout.database), read_only=True) as connection:
+            connection.execute("set TimeZone = 'UTC'")
+            return connection.execute(sql).fetchall()
+
+    def history(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Every row of every table of the book."""
+        return {t.name: self.ask(f"from history.{t.name} order by all") for t in BOOK}
+
+    def everything(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Every row of every table, but for what tells when the file was built."""
+        listed = self.ask(
+            "select schema_name || '.' || table_name from duckdb_tables() "
+            "where not internal and table_name <> 'build' order by all"
+        )
+        return {name: self.ask(f"from {name} order by all") for (name,) in listed}
+
+
+def amounts_of(day: date, world: Calendar = WORLD) -> list[tuple[str, ...]]:
+    """Every amount of a day's world: portfolio, asset, venue, account, bucket, state, text."""
+    return sorted(
+        (
+            str(portfolio["id"]),
+            str(position["assetId"]),
+            str(account["venueId"]),
+            str(account["name"]),
+            bucket,
+            state,
+            text,
+        )
+        for portfolio in world.at(day).portfolios
+        for position in portfolio["positions"]
+        for account in position["accounts"]
+        for bucket, states in account["balance"].items()
+        for state, text in states.items()
+    )

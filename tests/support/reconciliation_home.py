@@ -1,0 +1,110 @@
+"""A home with a published book of a few nights, and the desk over it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import openpyxl
+
+from tests.support.books import Amount, Night, night, published
+from warehouse.reconcile import service
+from warehouse.reconcile.service import Begun, Ran
+from warehouse.reconcile.store.archive import Folder, Json
+from warehouse.storage.layout import Layout
+
+NOW = datetime(2026, 11, 21, 8, tzinfo=UTC)
+SNAPSHOT = "20261120T021500Z"
+HEAD = "portfolio;asset;venue;account;amount\n"
+
+
+@dataclass(slots=True)
+class Desk:
+    """One home: its warehouse, its folder of the reconciliation, and how many versions it had."""
+
+    home: Path
+    versions: int = 0
+    nights: list[Night] = field(default_factory=list)
+
+    @property
+    def layout(self) -> Layout:
+        """Its paths."""
+        return Layout(self.home)
+
+    @property
+    def folder(self) -> Folder:
+        """The folder of the reconciliation."""
+        return Folder(self.home / "reconcile")
+
+    def publish(
+        self,
+        amounts: Iterable[Amount],
+        snapshot_id: str = SNAPSHOT,
+        change: Mapping[str, Mapping[str, object]] | None = None,
+    ) -> None:
+        """Publish one more night of these amounts; `change` sets columns of whole tables."""
+        others = [one for one in self.nights if one.snapshot_id != snapshot_id]
+        made = [*others, night(snapshot_id, amounts)]
+        for table, values in (change or {}).items():
+            for row in made[-1].rows[table]:
+                row.update(values)
+        self.nights = sorted(made, key=lambda one: one.snapshot_id)
+        self.versions += 1
+        published(self.layout, self.nights, f"v{self.versions}")
+
+    def again(self, one: Night) -> None:
+        """Publish a night of another home."""
+        self.nights.append(one)
+        self.versions += 1
+        published(self.layout, self.nights, f"v{self.versions}")
+
+    def init(self) -> Begun:
+        """Write the template and recon.toml."""
+        return service.init(self.layout.database, self.folder.root)
+
+    def put(self, text: str, name: str = "ledger.csv") -> Path:
+        """Put a ledger of texts into the inbox."""
+        self.folder.make()
+        path = self.folder.inbox / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def settle(self, text: str) -> None:
+        """Write recon.toml."""
+        self.folder.make()
+        self.folder.config.write_text(text, encoding="utf-8")
+
+    def run(self, as_of: date | None = None, now: datetime = NOW) -> Ran:
+        """Run the reconciliation."""
+        return service.run(
+            self.layout.database,
+            self.folder.root,
+            as_of=as_of,
+            program_version="0.0.0",
+            now=now,
+            pause=lambda: None,
+        )
+
+    def breaks(self, day: date | None = None) -> tuple[Json, ...]:
+        """The breaks of the newest result, or of a day."""
+        return service.status(self.folder.root, day=day).breaks
+
+    def edit(self, book: Path, cells: Mapping[str, Mapping[str, str]], copy: Path) -> Path:
+        """Write into the yellow cells of breaks as a person would, and save a copy."""
+        made = openpyxl.load_workbook(book)
+        sheet = made["Breaks"]
+        titles = {sheet.cell(2, n).value: n for n in range(1, sheet.max_column + 1)}
+        for row in range(3, sheet.max_row + 1):
+            for title, text in cells.get(sheet.cell(row, 1).value, {}).items():
+                cell = sheet.cell(row, titles[title], text)
+                cell.data_type = "s"
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        made.save(copy)
+        return copy
+
+
+def ledger(amounts: Iterable[Amount]) -> str:
+    """A ledger of the same amounts, as CSV."""
+    return HEAD + "".join(
+        f"{a.portfolio};{a.asset};{a.venue};{a.account};{a.text}\n" for a in amounts
+    )

@@ -1,0 +1,281 @@
+"""A month of a book and of the ledger that somebody kept beside it, with every error's cause known.
+
+Amounts and trades are as people have them, round ones among them, since those are alike by chance:
+what a cause suggests is then held against what was really done.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from decimal import Decimal, localcontext
+from random import Random
+
+from tests.support.books import Amount
+from tests.support.reconciliation_home import HEAD, Desk
+
+FIRST = date(2026, 10, 1)
+PORTFOLIOS, VENUES, ACCOUNTS = (
+    ("p1", "p2", "p3"),
+    ("v1", "v2", "v3"),
+    (
+        "main",
+        "cold",
+        "desk",
+        "otc",
+        "fees",
+        "vault",
+    ),
+)
+ASSETS = ("BTC", "ETH", "SOL", "USDC", "EUR", "DOT", "ADA", "SHIB")
+NOT_BOOKED, TRANSFER, NOTHING = "not booked yet", "transfer", "no cause"
+Key = tuple[str, str, str, str]
+# What a suggestion's first words say, as the causes of this simulation are called.
+SAID = {
+    "A day behind": NOT_BOOKED,
+    "Sign flipped": "sign",
+    "Row twice": "twice",
+    "Another unit": "unit",
+    "Two digits": "transposed",
+    "Rounded to": "rounded",
+    "Nets to zero": TRANSFER,
+    "account under": "account renamed",
+    "asset under": "asset alias",
+    "venue under": "venue renamed",
+    "Static since": "static",
+    "Accruing": "accruing",
+}
+
+
+@dataclass(slots=True)
+class Month:
+    """The book's amounts, the ledger's, and why they differ, key by key."""
+
+    rng: Random
+    book: dict[Key, Decimal] = field(default_factory=dict)
+    ledger: dict[Key, list[str]] = field(default_factory=dict)
+    why: dict[Key, str] = field(default_factory=dict)
+    since: dict[Key, int] = field(default_factory=dict)
+    renamed: dict[Key, Key] = field(default_factory=dict)
+    pairs: dict[Key, Key] = field(default_factory=dict)
+    accruing: set[Key] = field(default_factory=set)
+
+    def begin(self) -> None:
+        """The first book, and a ledger that is true."""
+        for portfolio in PORTFOLIOS:
+            for asset in ASSETS:
+                for venue in VENUES:
+                    for account in ACCOUNTS:
+                        if self.rng.random() < 0.6:
+                            self.book[portfolio, asset, venue, account] = self._size()
+        self._true(self.book)
+
+    def _true(self, keys: Iterable[Key]) -> None:
+        for key in list(keys):
+            self.ledger[key] = [text(self.book[key])]
+            self.why.pop(key, None)
+            self.since.pop(key, None)
+
+    def _size(self) -> Decimal:
+        whole = self.rng.choice((10, 50, 100, 250, 1000, 5000, self.rng.randrange(1, 10**7)))
+        places = self.rng.choice((0, 0, 2, 6, 8, 18))
+        return Decimal(whole) + Decimal(self.rng.randrange(10**places)).scaleb(-places)
+
+    def night(self, number: int) -> None:
+        """People trade, earn and move; the ledger follows but for tonight's errors."""
+        rng = self.rng
+        clean = [key for key in self.book if key not in self.why and key not in self.accruing]
+        rng.shuffle(clean)
+        mended = [
+            key
+            for key in self.why
+            if key in self.book and key not in self.accruing and rng.random() < 0.3
+        ]
+        for key in mended:
+            self._mend(key)
+        for key in clean[:30]:
+            self.book[key] += self._trade()
+            self._true([key])
+        for key in self.accruing:
+            self.book[key] += Decimal(rng.randrange(1, 10**6)).scaleb(-6)
+        rest = iter(clean[30:])
+        for kind, count in _TONIGHT.items():
+            for _ in range(count):
+                self._spoil(kind, next(rest), number)
+        self._transfers(list(rest), number)
+
+    def _trade(self) -> Decimal:
+        size = self.rng.choice((1, 5, 10, 100, 9, 27, 90, self.rng.randrange(1, 10**4)))
+        places = self.rng.choice((0, 0, 2, 8))
+        return Decimal(size) + Decimal(self.rng.randrange(10**places)).scaleb(-places)
+
+    def _mend(self, key: Key) -> None:
+        if key in self.pairs:
+            self._true([self.pairs.pop(key)])
+        other = self.renamed.pop(key, None)
+        if other is not None:
+            del self.ledger[other]
+            self.why.pop(other, None)
+        self._true([key])
+
+    def _spoil(self, kind: str, key: Key, number: int) -> None:
+        made = spoilt(kind, self.book[key], self.rng)
+        if kind in ("late", "trade", "reward"):
+            self.book[key] += self._trade()
+            if kind == "reward":
+                self.accruing.add(key)
+            kind = NOT_BOOKED
+        elif kind in _RENAMED:
+            del self.ledger[key]
+            place, name = _RENAMED[kind]
+            portfolio, asset, venue, account = (
+                part + name * (at == place) for at, part in enumerate(key)
+            )
+            other = (portfolio, asset, venue, account)
+            self.renamed[key] = other
+            self.ledger[other] = [text(self.book[key])]
+            self.why[other] = kind
+        elif kind == "forgotten key":
+            del self.ledger[key]
+            kind = NOTHING
+        elif kind == "typing":
+            self.ledger[key] = [text(self.book[key] + self._trade())]
+            kind = NOTHING
+        elif made is None:
+            return
+        else:
+            self.ledger[key] = made
+        self.why[key] = kind
+        self.since[key] = number
+
+    def _transfers(self, keys: list[Key], number: int) -> None:
+        """Money goes from one account to another, and nobody books it."""
+        pairs: dict[tuple[str, str], list[Key]] = {}
+        for key in keys:
+            pairs.setdefault(key[:2], []).append(key)
+        for one, other in [found[:2] for found in pairs.values() if len(found) > 1][:2]:
+            moved = min(self.book[one] / 4, Decimal(10)).quantize(Decimal("0.01"))
+            self.book[one] -= moved
+            self.book[other] += moved
+            self.why |= {one: TRANSFER, other: TRANSFER}
+            self.pairs |= {one: other, other: one}
+            self.since |= {one: number, other: number}
+
+    def truth(self, key: Key, number: int) -> str:
+        """Why this key differs tonight; what was not booked is static or accruing later."""
+        why = self.why.get(key, NOTHING)
+        if number > self.since.get(key, number):
+            if key in self.accruing:
+                return "accruing"
+            if why in (NOT_BOOKED, NOTHING):
+                return "static"
+        return why
+
+
+_TONIGHT = {
+    "late": 3,
+    "trade": 2,
+    "reward": 1,
+    "sign": 2,
+    "twice": 2,
+    "unit": 2,
+    "transposed": 2,
+    "rounded": 3,
+    "account renamed": 1,
+    "asset alias": 1,
+    "venue renamed": 1,
+    "forgotten key": 2,
+    "typing": 3,
+}
+_RENAMED = {"account renamed": (3, " 2"), "asset alias": (1, ".OLD"), "venue renamed": (2, "x")}
+
+
+def text(amount: Decimal) -> str:
+    """Plain digits."""
+    return format(amount, "f")
+
+
+def spoilt(kind: str, amount: Decimal, rng: Random) -> list[str] | None:
+    """The rows of the ledger with that error, or None where the amount cannot have it."""
+    made = {"sign": _flipped, "twice": _doubled, "unit": _scaled, "rounded": _rounded}
+    made["transposed"] = _swapped
+    with localcontext(prec=100):
+        return made[kind](amount, rng) if amount and kind in made else None
+
+
+def _flipped(amount: Decimal, rng: Random) -> list[str]:
+    del rng
+    return [text(-amount)]
+
+
+def _doubled(amount: Decimal, rng: Random) -> list[str]:
+    del rng
+    return [text(amount)] * 2
+
+
+def _scaled(amount: Decimal, rng: Random) -> list[str]:
+    return [text(amount * 10 ** rng.choice((3, 6, 8, 18)))]
+
+
+def _rounded(amount: Decimal, rng: Random) -> list[str] | None:
+    made = amount.quantize(Decimal(1).scaleb(-rng.choice((0, 2, 4))))
+    return [text(made)] if made not in (amount, 0) else None
+
+
+def _swapped(amount: Decimal, rng: Random) -> list[str] | None:
+    given = text(amount)
+    swaps = [
+        n
+        for n in range(len(given) - 1)
+        if "." not in given[n : n + 2] and given[n] != given[n + 1] and (n or given[1] != "0")
+    ]
+    if not swaps:
+        return None
+    at = rng.choice(swaps)
+    return [given[:at] + given[at + 1] + given[at] + given[at + 2 :]]
+
+
+def nights(desk: Desk, count: int, seed: int = 3) -> Iterator[tuple[str, str]]:
+    """So many nights, run through the desk: for each break its cause, and the one suggested."""
+    month = Month(Random(seed))  # noqa: S311 - a simulation
+    month.begin()
+    desk.folder.make()
+    for number in range(count):
+        if number:
+            month.night(number)
+        day = FIRST + timedelta(number)
+        rows = [Amount(text(amount), *key) for key, amount in month.book.items()]
+        desk.publish(rows, f"{day:%Y%m%d}T021500Z")
+        lines = [";".join([*key, one]) for key, of in month.ledger.items() for one in of]
+        desk.put(HEAD + "\n".join(lines) + "\n")
+        desk.run()
+        for one in desk.breaks():
+            key = [str(part) for part in one["key"]]
+            names = one["names"]
+            portfolio, venue = key[0], key[2]
+            written = (portfolio, str(names["asset"]), venue, str(names["account"]))
+            found = next((key_ for key_ in month.why if _same(key_, written)), None)
+            truth = month.truth(found, number) if found else NOTHING
+            yield (
+                truth,
+                next((to for words, to in SAID.items() if one["cause"].startswith(words)), NOTHING),
+            )
+
+
+def _same(key: Key, written: Key) -> bool:
+    return tuple(part.casefold() for part in key) == tuple(
+        part.removeprefix("?").casefold() for part in written
+    )
+
+
+def table(found: Counter[tuple[str, str]]) -> dict[str, tuple[int, int, int]]:
+    """By cause: how often it was there, how often it was suggested, how often rightly."""
+    causes = {*SAID.values()}
+    return {
+        cause: (
+            sum(count for (truth, _), count in found.items() if truth == cause),
+            sum(count for (_, said), count in found.items() if said == cause),
+            found[cause, cause],
+        )
+        for cause in sorted(causes)
+    }

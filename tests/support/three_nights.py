@@ -1,0 +1,55 @@
+"""Homes with nights in them, taken once and copied where a test changes one."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper, Said, Sandbox, sandbox
+
+NIGHTS = (FIRST, SECOND, THIRD)
+
+
+@pytest.fixture(scope="session")
+def one_sandbox() -> Iterator[Sandbox]:
+    """One sandbox for all tests."""
+    with sandbox() as shown:
+        yield shown
+
+
+@pytest.fixture
+def api(one_sandbox: Sandbox) -> Sandbox:
+    """The sandbox without faults, in the night after the three."""
+    one_sandbox.show()
+    one_sandbox.clock.night(THIRD, hour=9)
+    return one_sandbox
+
+
+@pytest.fixture(scope="session")
+def taken(
+    one_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Keeper, list[Said]]:
+    """Three nights of a changing world, and what `nightbook run` said each time."""
+    keeper = Keeper(tmp_path_factory.mktemp("nights") / "home", one_sandbox)
+    one_sandbox.show()
+    return keeper, [keeper.run(day) for day in NIGHTS]
+
+
+@pytest.fixture
+def nights(taken: tuple[Keeper, list[Said]], api: Sandbox) -> Keeper:
+    """The keeper of three nights: to look at, not to change."""
+    return taken[0]
+
+
+@pytest.fixture
+def copied(nights: Keeper, tmp_path: Path) -> Keeper:
+    """A copy of the three nights, to change."""
+    shutil.copytree(nights.home, tmp_path / "home", symlinks=True)
+    return Keeper(tmp_path / "home", nights.sandbox)
+
+
+@pytest.fixture
+def empty(api: Sandbox, tmp_path: Path) -> Callable[..., Keeper]:
+    """A keeper with nothing yet, and further settings."""
+    return lambda **more: Keeper(tmp_path / "empty", api, more)

@@ -1,0 +1,353 @@
+"""A year of nights by a simulated clock: ticks, partitions, gaps, alerts, retention and the disk.
+
+Only two things are not as in production: nobody waits for the clock, and what the API answers is
+landed from memory. Ticks are Dagster's own, and its schedule decides at each of them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import dagster as dg
+import duckdb
+import pytest
+from dagster._utils.schedules import schedule_execution_time_iterator
+
+from assets.cli import main
+from assets.definitions import assemble
+from assets.graph.partitions import nights
+from assets.graph.sensors import look
+from assets.nightbook import Nightbook
+from assets.publishing import publish
+from pipelines import night
+from pipelines.lake.lake_manifest import Sealed
+from pipelines.landing import snapshots
+from pipelines.landing.night_folders import MANIFEST
+from pipelines.landing.snapshots import ACCEPTED, DECISION, HELD, PRUNED
+from pipelines.sandbox.world.world import LivingWorld
+from tests.support.nights import Book, land
+from warehouse.storage.layout import Layout
+
+KEEP = 20
+VERSIONS = 5
+LINES = 16 * 1024
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Some weeks or a year of a home in one zone, which ticks twice a night.
+
+    `changes` are the nights in which its first tick is at an hour that there is not, or is twice:
+    with the one moment at which it ticks.
+    """
+
+    zone: str
+    schedule: str
+    first: date
+    days: int
+    changes: dict[date, str]
+
+    @property
+    def dates(self) -> list[date]:
+        """All of its dates."""
+        return [self.first + n * DAY for n in range(self.days)]
+
+    def at(self, share: float) -> date:
+        """The date after that share of it."""
+        return self.dates[int(self.days * share)]
+
+    @property
+    def down(self) -> list[date]:
+        """Three dates on which the API cannot be read at either tick."""
+        return [self.at(0.25), self.at(0.25) + DAY, self.at(0.8)]
+
+    @property
+    def late(self) -> date:
+        """A date on which only the second tick can read it."""
+        return self.at(0.4)
+
+    @property
+    def held(self) -> list[date]:
+        """Two dates on which the portfolios are an empty list: one is accepted, one rejected."""
+        return [self.at(0.5), self.at(0.7)]
+
+
+SIX_WEEKS = Span(
+    "Europe/Zurich",
+    "30 2,4 * * *",
+    date(2026, 3, 1),
+    42,
+    {date(2026, 3, 29): "01:00"},
+)
+SPANS = [
+    SIX_WEEKS,
+    pytest.param(
+        Span(
+            "Europe/Zurich",
+            "30 2,4 * * *",
+            date(2026, 1, 1),
+            365,
+            {date(2026, 3, 29): "01:00", date(2026, 10, 25): "01:30"},
+        ),
+        marks=pytest.mark.torture,
+    ),
+    pytest.param(
+        Span(
+            "America/Santiago",
+            "30 0,4 * * *",
+            date(2026, 1, 1),
+            365,
+            {date(2026, 9, 6): "04:30"},
+        ),
+        marks=pytest.mark.torture,
+    ),
+]
+
+
+@dataclass(slots=True)
+class Year:
+    """A home that lives through a span; what its alerts said, and when its runs began."""
+
+    home: Path
+    span: Span
+    moment: datetime = datetime(2000, 1, 1, tzinfo=UTC)
+    told: list[str] = field(default_factory=list)
+    runs: dict[date, list[datetime]] = field(default_factory=dict)
+    waiting: list[tuple[date, str]] = field(default_factory=list)
+
+    @property
+    def layout(self) -> Layout:
+        """Where things lie."""
+        return Layout(self.home)
+
+    @property
+    def keeper(self) -> Nightbook:
+        """The keeper of the home."""
+        variables = {
+            "NIGHTBOOK_HOME": str(self.home),
+            "NIGHTBOOK_TIMEZONE": self.span.zone,
+            "NIGHTBOOK_SCHEDULE": self.span.schedule,
+            "NIGHTBOOK_ALERTS": "json://127.0.0.1:9/nobody",
+        }
+        return Nightbook(lambda: variables, lambda: self.moment)
+
+    def ticks(self) -> Iterator[datetime]:
+        """Every tick of the span, as Dagster's daemon has them."""
+        zone = ZoneInfo(self.span.zone)
+        begin = datetime.combine(self.span.first, time(), zone)
+        end = datetime.combine(self.span.dates[-1] + DAY, time(), zone)
+        for tick in schedule_execution_time_iterator(
+            begin.timestamp(), self.span.schedule, self.span.zone, ascending=True
+        ):
+            if tick >= end:
+                return
+            yield tick
+
+    def live(self, book: Book) -> None:
+        """All of it: each tick asks the schedule, each run takes its night, people decide."""
+        self.moment = next(self.ticks()).astimezone(UTC)
+        definitions = assemble(self.keeper)
+        schedule = definitions.resolve_schedule_def("nightly_schedule")
+        repository = definitions.get_repository_def()
+        with dg.DagsterInstance.ephemeral() as instance:
+            for tick in self.ticks():
+                if self.waiting and tick.date() > self.waiting[0][0]:
+                    self.decide(self.moment + timedelta(hours=3))
+                self.moment = tick.astimezone(UTC)
+                context = dg.build_schedule_context(instance, tick, repository_def=repository)
+                for request in schedule.evaluate_tick(context).run_requests or []:
+                    assert request.partition_key is not None
+                    self.run(date.fromisoformat(request.partition_key), tick, book)
+        self.moment += timedelta(hours=12)
+        self.look()
+
+    def run(self, day: date, tick: datetime, book: Book) -> None:
+        """One run of the night of a day, and what comes of it."""
+        self.runs.setdefault(day, []).append(tick)
+        is_second = len(self.runs[day]) > 1
+        if day in self.span.down or (day == self.span.late and not is_second):
+            return
+        given = Book([], book.venues) if day in self.span.held else book
+        manifest = land(self.layout, given, self.moment, self.span.zone)
+        assert manifest.snapshot_date == day
+        folder = self.layout.snapshot(day, manifest.snapshot_id)
+        taken = night.finish(Sealed(self.layout), folder, self.moment)
+        assert taken.state == (HELD if day in self.span.held else ACCEPTED)
+        is_looked_at = day in self.span.held or day - DAY in self.span.down
+        publish.refresh(self.keeper)  # what is not published is read again by the next tick
+        if is_looked_at:
+            self.look()
+        if day in self.span.held:
+            self.waiting.append((day, manifest.snapshot_id))
+
+    def decide(self, morning: datetime) -> None:
+        """A person decides on what was held, hours after the last tick of its night."""
+        self.moment = morning
+        for day, snapshot_id in self.waiting:
+            verb = ("accept", "reject")[self.span.held.index(day)]
+            assert self.command(verb, snapshot_id, "--why", "a person looked") == 0
+        self.waiting.clear()
+
+    def command(self, *words: str) -> int:
+        """A command, an hour later; its exit code."""
+        self.moment += timedelta(hours=1)
+        return main(words, self.keeper)
+
+    def look(self) -> None:
+        """Look as a sensor does; each message is taken by somebody."""
+
+        def send(_: str, title: str, __: str, ___: str) -> bool:
+            self.told.append(title)
+            return True
+
+        look(self.keeper, self.told.append, send=send)
+
+    def ask(self, query: str) -> list[tuple[Any, ...]]:
+        """Rows of the warehouse."""
+        with duckdb.connect(str(self.layout.database), read_only=True) as connection:
+            return connection.execute(query).fetchall()
+
+    def sizes(self) -> dict[str, int]:
+        """What the files of each snapshot take, in the landing zone and in the lake."""
+        found = {one.snapshot_id: 0 for one in snapshots.landed(self.layout)}
+        for path, size in disk(self.layout).items():
+            [of] = {Path(path).stem, Path(path).parent.name} & found.keys()
+            found[of] += size
+        return found
+
+
+def lived(home: Path, span: Span) -> Year:
+    """A home that has lived through a span of small nights, all alike."""
+    world = LivingWorld().at(span.first)
+    book = Book(list(world.portfolios)[2:4], [dict(one) for one in world.venues[:3]])
+    year = Year(home, span)
+    year.live(book)
+    return year
+
+
+@pytest.mark.parametrize("span", SPANS, ids=lambda span: f"{span.zone}, {span.days} days")
+def test_a_year_of_nights(span: Span, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every date ticks once, holes are told and listed, retention and the disk are as said."""
+    year = lived(tmp_path / "home", span)
+    every_date_has_its_tick(year)
+    holes_are_told_and_listed(year)
+    the_disk_grows_by_the_night(year)
+    retention_keeps_what_it_says(year, capsys)
+
+
+def every_date_has_its_tick(year: Year) -> None:
+    """One run a date, at its hour; a second one only where the first could not."""
+    span = year.span
+    assert sorted(year.runs) == span.dates
+    twice = {*span.down, span.late}
+    assert {day for day, ticks in year.runs.items() if len(ticks) > 1} == twice
+    minute, hour = span.schedule.partition(",")[0].split()
+    for day, (first, *_) in year.runs.items():
+        local = datetime.combine(day, time(int(hour), int(minute)), ZoneInfo(span.zone))
+        due = (
+            f"{day}T{span.changes[day]}"
+            if day in span.changes
+            else f"{local.astimezone(UTC):%FT%R}"
+        )
+        assert f"{first.astimezone(UTC):%FT%R}" == due
+    keys = nights(year.keeper).get_partition_keys(current_time=year.moment)
+    assert keys == [day.isoformat() for day in span.dates]
+
+
+def holes_are_told_and_listed(year: Year) -> None:
+    """Three gaps, one rejected night; one message for each cause, and none for anything else."""
+    span = year.span
+    gaps = {(day, "no snapshot") for day in span.down} | {(span.held[1], "rejected")}
+    assert set(year.ask("select snapshot_date, reason from ops.gaps")) == gaps
+    books = {day for (day,) in year.ask("select snapshot_date from ops.snapshots where is_book")}
+    assert books == {*span.dates} - {day for day, _ in gaps}
+    assert {
+        day for (day,) in year.ask("select distinct snapshot_date from history.venues")
+    } == books
+    wanted = [f"nightbook: {day} was not read" for day in span.down]
+    wanted += [f"nightbook: the night of {day} is held" for day in span.held]
+    assert sorted(year.told) == sorted(wanted)
+
+
+def the_disk_grows_by_the_night(year: Year) -> None:
+    """A night takes as much at the end as at the beginning, and five versions are kept."""
+    known = snapshots.landed(year.layout)
+    sizes = year.sizes()
+    alike = [sizes[one.snapshot_id] for one in known if one.snapshot_date not in year.span.held]
+    assert max(alike) <= 1.05 * min(alike)
+    assert sum(disk(year.layout).values()) == sum(sizes.values())
+    assert len(list((year.layout.warehouse / "versions").iterdir())) == VERSIONS
+
+
+def retention_keeps_what_it_says(year: Year, capsys: pytest.CaptureFixture[str]) -> None:
+    """By age, then by space: what stays is what the rule says, and the rest is lines of record."""
+    span, layout = year.span, year.layout
+    books = {day for (day,) in year.ask("select snapshot_date from ops.snapshots where is_book")}
+    ends = {max(one for one in books if (one.year, one.month) == month) for month in months(books)}
+    young = {day for day in span.dates if day > span.dates[-1] - KEEP * DAY}
+    capsys.readouterr()
+    before = disk(layout)
+    assert year.command("prune", "--keep", str(KEEP), "--dry-run") == 0
+    announced = capsys.readouterr().out
+    assert disk(layout) == before
+    assert year.command("prune", "--keep", str(KEEP)) == 0
+    assert capsys.readouterr().out == announced.replace("would go", "went")
+    rejected = {span.held[1]} & young
+    assert kept(year) == ((books & young) | ends | rejected)
+    reasons = dict(year.ask("select reason, count(*) from ops.gaps group by all"))
+    assert reasons.get("pruned", 0) == len((books | {span.held[1]}) - young - ends)
+    only_lines_are_left(year)
+    assert year.command("verify") == 0
+    by_space(year, ends)
+
+
+def by_space(year: Year, ends: set[date]) -> None:
+    """Half of the room: the oldest go, month ends last, the newest book never."""
+    known = [one for one in snapshots.landed(year.layout) if one.state != PRUNED]
+    sizes = year.sizes()
+    most = sum(sizes[one.snapshot_id] for one in known) // 2
+    assert year.command("prune", "--max-gb", f"{most / 10**9:.9f}") == 0
+    assert sum(year.sizes()[one] for one in alive(year)) <= most + LINES * len(known)
+    assert ends <= kept(year)
+    others = sorted({one.snapshot_date for one in known} - ends)
+    stayed = sorted(kept(year) - ends)
+    assert others[-len(stayed) :] == stayed
+    assert year.command("prune", "--max-gb", "0.000000001") == 3
+    assert kept(year) == {year.span.dates[-1]}
+    assert year.command("verify") == 0
+
+
+def months(days: set[date]) -> set[tuple[int, int]]:
+    """The months of dates."""
+    return {(day.year, day.month) for day in days}
+
+
+def kept(year: Year) -> set[date]:
+    """The dates whose bodies are there."""
+    return {one.snapshot_date for one in snapshots.landed(year.layout) if one.state != PRUNED}
+
+
+def alive(year: Year) -> set[str]:
+    """The snapshots whose bodies are there."""
+    known = snapshots.landed(year.layout)
+    return {one.snapshot_id for one in known if one.state != PRUNED}
+
+
+def disk(layout: Layout) -> dict[str, int]:
+    """Every file of landing and lake, and its size."""
+    there = (*layout.landing.rglob("*"), *layout.lake.rglob("*"))
+    return {str(path): path.stat().st_size for path in there if path.is_file()}
+
+
+def only_lines_are_left(year: Year) -> None:
+    """Of a pruned night its manifest and its decisions are there, and nothing else."""
+    gone = [one for one in snapshots.landed(year.layout) if one.state == PRUNED]
+    assert gone
+    sizes = year.sizes()
+    for one in gone:
+        assert {path.name for path in one.folder.iterdir()} == {MANIFEST, DECISION}
+        assert sizes[one.snapshot_id] < LINES

@@ -1,0 +1,435 @@
+"""The 40 faults of data, storage and operations, each by its number with its outcome (5.4).
+
+Those of data are pulled from the sandbox over a socket after a good night, and judged. Those of
+storage and operations need processes that die, full disks or flipped bits: their tests stand where
+the means for it are, and here is written which test it is; that it is there is a test too.
+"""
+
+import ast
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines import night
+from pipelines.flatten import flatten
+from pipelines.lake import guards, lake_manifest
+from pipelines.lake.guards import Facts
+from pipelines.lake.lake_manifest import Sealed
+from pipelines.landing.snapshots import Snapshot
+from pipelines.landing.zone import Manifest
+from pipelines.records import amounts
+from pipelines.sandbox.world.world import LivingWorld, World
+from tests.pipelines.pull.test_pull import DAY, Night
+from tests.support import nights, oracle
+from warehouse.storage.layout import Layout
+
+ROOT = Path(__file__).parents[2]
+LIVING = LivingWorld().at(DAY)
+WORLD = replace(
+    LIVING,
+    portfolios=tuple({**one, "positions": one["positions"][:4]} for one in LIVING.portfolios[1:6]),
+    instruments={venue: each[:8] for venue, each in (LIVING.instruments or {}).items()},
+)
+KNOWN = {str(one["id"]): True for one in WORLD.portfolios}
+ACCEPTED, HELD = "accepted", "held"
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """A judged night after a fault: its rows, what was noted, and why it is held, if it is."""
+
+    manifest: Manifest
+    snapshot: Snapshot
+    rows: nights.Rows
+    sealed: dict[str, Any]
+    parts: dict[str, Any]
+
+    @property
+    def reasons(self) -> str:
+        """Why it is held."""
+        return "; ".join(self.snapshot.decision.reasons if self.snapshot.decision else ())
+
+    def drift(self) -> set[tuple[str, str]]:
+        """Kinds and paths of what is not as documented."""
+        return {(one["kind"], one["path"]) for one in nights.noted(self.parts, "drift")}
+
+    def rejects(self) -> list[str]:
+        """The paths of what was rejected."""
+        return [one["path"] for one in nights.noted(self.parts, "rejects")]
+
+
+@dataclass(frozen=True, slots=True)
+class DataFault:
+    """A fault of data: how the sandbox shows it, how the night ends, and what must be seen."""
+
+    number: str
+    what: str
+    faults: tuple[str, ...]
+    state: str
+    seen: Callable[[After], bool]
+
+
+KESTREL_SINCE = {("kestrel", DAY - timedelta(days=1))}
+
+
+def _carried(after: After) -> set[tuple[str, date]]:
+    """Venues whose instruments are carried over, and since when."""
+    rows = after.rows["instruments"]
+    return {(row["venue_id"], row["stale_since"]) for row in rows if row["stale_since"]}
+
+
+DATA = (
+    DataFault(
+        "D1",
+        "portfolios suddenly []",
+        ("portfolios-empty",),
+        HELD,
+        lambda a: "the portfolio list is empty and had 5 portfolios" in a.reasons,
+    ),
+    DataFault(
+        "D2",
+        "venues drop 60 %",
+        ("venues-dropped",),
+        HELD,
+        lambda a: "venues fell from 12 to 4 (66.7 %; limit 40 %)" in a.reasons,
+    ),
+    DataFault(
+        "D3",
+        "one venue's instruments [], with status 200",
+        ("venue-instruments-empty,venue=kestrel",),
+        ACCEPTED,
+        lambda a: _carried(a) == KESTREL_SINCE and a.sealed["emptied"] == ["kestrel"],
+    ),
+    DataFault(
+        "D4",
+        "one venue 500 for ever",
+        ("500,path=/venues/kestrel/*",),
+        ACCEPTED,
+        lambda a: _carried(a) == KESTREL_SINCE,
+    ),
+    DataFault(
+        "D5",
+        "more than 10 % of the venues fail",
+        ("venues-fail",),
+        HELD,
+        lambda a: "the instruments of 3 of 12 venues could not be read" in a.reasons,
+    ),
+    DataFault(
+        "D6",
+        "the same portfolio twice, equal",
+        ("portfolio-repeated",),
+        ACCEPTED,
+        lambda a: len(a.rejects()) == 1 and len(a.rows["portfolios"]) == len(WORLD.portfolios),
+    ),
+    DataFault(
+        "D7",
+        "the same id twice, different",
+        ("portfolio-repeated-different",),
+        HELD,
+        lambda a: "2 rejected records carry money" in a.reasons,
+    ),
+    DataFault(
+        "D8",
+        "(venue, account) twice in a position",
+        ("account-repeated-different",),
+        ACCEPTED,
+        lambda a: sorted({row["duplicate_no"] for row in a.rows["accounts"]}) == [0, 1],
+    ),
+    DataFault(
+        "D9",
+        "an unknown field",
+        ("unknown-field",),
+        ACCEPTED,
+        lambda a: ("unknown field", "data[].newField") in a.drift(),
+    ),
+    DataFault(
+        "D10",
+        "a new enum value",
+        ("unknown-value",),
+        ACCEPTED,
+        lambda a: (
+            ("unknown value", "data[].tradingStatus") in a.drift()
+            and "brand-new" in {row["trading_status"] for row in a.rows["venues"]}
+        ),
+    ),
+    DataFault(
+        "D11",
+        "a required field missing in one record",
+        ("field-missing-in-account",),
+        HELD,  # an amount is in it; its siblings are in the tables
+        lambda a: len(a.rejects()) == 1 and bool(a.rows["accounts"]),
+    ),
+    DataFault(
+        "D12",
+        "a required field missing everywhere",
+        ("field-missing-everywhere",),
+        HELD,
+        lambda a: "in every record" in a.reasons and "list_venues createdAt" in a.reasons,
+    ),
+    DataFault(
+        "D13",
+        "an amount as a JSON number",
+        ("amount-number",),
+        HELD,
+        lambda a: (
+            a.rejects()[0].endswith("balance.trading.free")
+            and any(kind == "changed type" for kind, _ in a.drift())
+        ),
+    ),
+    DataFault(
+        "D14",
+        "an amount that is none: NaN",
+        ("amount-nan",),
+        HELD,
+        lambda a: "1 rejected records carry money" in a.reasons,
+    ),
+    DataFault(
+        "D14b",
+        "an amount that is none: 1_000",
+        ("amount-underscore",),
+        HELD,
+        lambda a: "1 rejected records carry money" in a.reasons,
+    ),
+    DataFault(
+        "D14c",
+        "an amount that is none: full-width digits",
+        ("amount-full-width",),
+        HELD,
+        lambda a: "1 rejected records carry money" in a.reasons,
+    ),
+    DataFault(
+        "D15",
+        "an amount with more decimals than the type",
+        ("amount-24-decimals",),
+        ACCEPTED,
+        lambda a: (
+            [row["amount"] for row in a.rows["balances"] if len(row["amount_text"]) == 26] == [None]
+        ),
+    ),
+    DataFault(
+        "D16",
+        "a malformed uuid",
+        ("uuid-malformed,path=/portfolios",),
+        HELD,  # kept as it came; the portfolio of that money is gone
+        lambda a: (
+            "not-a-uuid" in {row["portfolio_id"] for row in a.rows["portfolios"]}
+            and "1 portfolios that held money are missing" in a.reasons
+        ),
+    ),
+    DataFault(
+        "D17",
+        "the field `resource` is wrong",
+        ("resource-wrong",),
+        ACCEPTED,
+        lambda a: ("unknown value", "data[].resource") in a.drift(),
+    ),
+    DataFault(
+        "D18",
+        "a single object comes with another id",
+        ("portfolio-vanished,path=/portfolios", "other-object,path=/portfolios/*"),
+        HELD,
+        lambda a: "1 without an answer that tells" in a.reasons,
+    ),
+    DataFault(
+        "D19",
+        "a venueId that no venue has",
+        ("orphan-venue",),
+        ACCEPTED,
+        lambda a: "a-venue-that-nobody-knows" in {row["venue_id"] for row in a.rows["balances"]},
+    ),
+    DataFault(
+        "D20",
+        "a time without a zone",
+        ("timestamp-naive,path=/portfolios",),
+        ACCEPTED,
+        lambda a: [path.endswith("updatedAt") for path in a.rejects()] == [True],
+    ),
+    DataFault(
+        "D20b",
+        "an impossible time",
+        ("timestamp-impossible,path=/portfolios",),
+        ACCEPTED,
+        lambda a: [path.endswith("createdAt") for path in a.rejects()] == [True],
+    ),
+    DataFault(
+        "D21",
+        "updatedAt goes backwards",
+        ("timestamp-backwards",),
+        ACCEPTED,
+        lambda a: {row["updated_at"].year for row in a.rows["portfolios"]} == {1999},
+    ),
+    DataFault(
+        "D22",
+        "hostile names",
+        ("hostile-names",),
+        ACCEPTED,
+        lambda a: "=cmd|' /C calc'!A0" in {row["name"] for row in a.rows["portfolios"]},
+    ),
+    DataFault(
+        "D23",
+        "meta carries a cursor",
+        ("meta-cursor,path=/venues",),
+        HELD,
+        lambda a: "look like one page of several" in a.reasons and "nextCursor" in a.reasons,
+    ),
+    DataFault(
+        "D24",
+        "the data change between the first and the last call",
+        ("timestamp-backwards,path=/portfolios,after=1",),
+        ACCEPTED,
+        lambda a: (
+            a.manifest.window.state == "moved"
+            and a.manifest.window.moved[0].startswith("portfolios: 5 changed")
+        ),
+    ),
+)
+
+# Storage and operations: the test that does it for real.
+ELSEWHERE = {
+    "S1": ("killed at every call", "crash/test_kill.py", "test_interrupted_at_every_call"),
+    "S2": ("a torn write", "crash/test_kill.py", "test_interrupted_at_every_call"),
+    "S3": ("power cut, lost or zeroed", "crash/test_kill.py", "test_interrupted_at_every_call"),
+    "S4": ("renames out of order", "crash/test_kill.py", "test_interrupted_at_every_call"),
+    "S5": ("a full disk at every call", "crash/test_kill.py", "test_interrupted_at_every_call"),
+    "S6": ("EIO at every call", "crash/test_kill.py", "test_interrupted_at_every_call"),
+    "S7": (
+        "a flipped bit",
+        "pipelines/maintenance/test_verify.py",
+        "test_every_changed_bit_is_found_and_named",
+    ),
+    "S8": (
+        "a file cut short",
+        "pipelines/maintenance/test_cut_files.py",
+        "test_a_file_cut_short_is_found_and_named_with_its_remedy",
+    ),
+    "S9": (
+        "a second run starts",
+        "assets/runs/test_two_writers.py",
+        "test_one_works_the_other_says_so",
+    ),
+    "S10": (
+        "a reader is open while it is published",
+        "warehouse/database/test_publish.py",
+        "test_a_reader_keeps_what_it_opened",
+    ),
+    "S11": (
+        "left-over WAL and scratch",
+        "warehouse/database/test_publish.py",
+        "test_what_a_dead_run_left_is_cleared",
+    ),
+    "S12": (
+        "landing deleted in part",
+        "pipelines/maintenance/test_cut_files.py",
+        "test_a_rebuild_refuses_and_lists_what_landing_lacks",
+    ),
+    "O1": (
+        "the schedule in an hour that is not, or is twice",
+        "assets/graph/test_graph.py",
+        "test_each_day_of_a_year_has_its_tick",
+    ),
+    "O2": (
+        "the clock jumps during the run",
+        "pipelines/pull/test_clocks.py",
+        "test_a_clock_that_jumps_during_the_run_costs_no_night",
+    ),
+    "O3": (
+        "Dagster was killed and its run stays STARTED",
+        "assets/runs/test_crashes.py",
+        "test_the_night_after_a_crash",
+    ),
+    "O4": (
+        "the secret is changed during the run",
+        "pipelines/pull/test_pull.py",
+        "test_a_key_refused_in_the_middle_ends_the_night",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with one good night."""
+    home = tmp_path_factory.mktemp("good") / "home"
+    before = nights.STARTED - timedelta(days=1)
+    assert nights.take(Layout(home), nights.of_world(WORLD), before).state == ACCEPTED
+    return home
+
+
+def night_after(good: Path, home: Path, *faults: str, world: World = WORLD) -> After:
+    """The next night of a copy of that home, pulled over a socket under faults."""
+    shutil.copytree(good, home)
+    layout = Layout(home)
+    known = lake_manifest.portfolios_before(layout, "99", datetime(2999, 1, 1, tzinfo=UTC))
+    assert known.keys() == KNOWN.keys()
+    manifest = Night(layout).take(*faults, world=world, known=known)
+    folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
+    night.stage_portfolios(layout, manifest)
+    night.stage_venues(layout, manifest)
+    rows = nights.read(layout, manifest)
+    parts = {
+        "portfolios": flatten.flatten_portfolios(layout, manifest),
+        "venues": night.stage_venues(layout, manifest),
+    }
+    snapshot = night.finish(Sealed(layout), folder, nights.STARTED)
+    return After(
+        manifest, snapshot, rows, lake_manifest.sealed(layout, manifest.snapshot_id), parts
+    )
+
+
+@pytest.mark.parametrize("fault", DATA, ids=lambda fault: f"{fault.number}-{fault.what}")
+def test_a_fault_of_data_has_its_outcome(fault: DataFault, good: Path, tmp_path: Path) -> None:
+    """The night is held or accepted as it should be, and what is odd is where it can be seen."""
+    after = night_after(good, tmp_path / "home", *fault.faults)
+    assert after.snapshot.state == fault.state, after.reasons
+    assert fault.seen(after), after.reasons
+    if fault.state == ACCEPTED:
+        assert nights.differing(after.parts) == []
+        assert not after.sealed["money_shapes"]
+
+
+def test_no_accepted_fault_of_data_changes_a_sum(good: Path, tmp_path: Path) -> None:
+    """Faults that are accepted and touch no amount leave every sum what the world holds."""
+    expected: dict[str, Decimal] = {}
+    for portfolio in WORLD.portfolios:
+        for position in portfolio["positions"]:
+            for account in position["accounts"]:
+                for _, _, text in oracle.balances(account["balance"]):
+                    asset = position["assetId"]
+                    expected[asset] = expected.get(asset, Decimal(0)) + Decimal(text)
+    untouched = {"D4", "D6", "D9", "D10", "D17", "D19", "D20", "D22", "D24"}
+    chosen = [one for fault in DATA if fault.number in untouched for one in fault.faults]
+    after = night_after(good, tmp_path / "home", *chosen)
+    assert after.snapshot.state == ACCEPTED, after.reasons
+    totals: dict[str, Decimal] = {}
+    for row in after.rows["balances"]:
+        value = amounts.parse(row["amount_text"])
+        totals[row["asset_id"]] = totals.get(row["asset_id"], Decimal(0)) + (value or 0)
+    assert totals == expected
+
+
+def test_a_defect_in_every_record_is_held_once(good: Path, tmp_path: Path) -> None:
+    """A person has accepted that the document changed: the night after is not held for it again."""
+    first = night_after(good, tmp_path / "home", "field-missing-everywhere")
+    assert first.snapshot.state == HELD
+    facts = Facts.of(first.sealed["facts"])
+    assert len(facts.everywhere) == 3
+    judged = guards.judge(facts, [facts])
+    assert judged == ()
+
+
+def test_the_list_is_whole() -> None:
+    """24 faults of data, 12 of storage, 4 of operations; each has a test that exists."""
+    data = {fault.number.rstrip("bc") for fault in DATA}
+    assert data == {f"D{number}" for number in range(1, 25)}
+    others = {f"S{number}" for number in range(1, 13)} | {f"O{number}" for number in range(1, 5)}
+    assert ELSEWHERE.keys() == others
+    assert len(data | others) == 40
+    for number, (_, file, name) in ELSEWHERE.items():
+        tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
+        tests = {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}
+        assert name in tests, f"{number}: {file} has no {name}"

@@ -1,0 +1,92 @@
+"""The demo's three nights: the twenty questions have their answers, and the report its page."""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+import pytest
+
+from tests.support.browser import LOOKS, PRINTED, Browser, Look, chromium, require_sound
+from tests.support.demo import MORNING, take_demo
+from warehouse.dictionary.questions import QUESTIONS, Question
+from warehouse.dictionary.render import FILE
+from warehouse.query.read import Answer, as_table, run, text
+from warehouse.report.build import LATEST
+from warehouse.storage.layout import Layout
+
+SHOWN = 6
+OPENING = f"""# Twenty questions, answered
+
+Each question of [the dictionary](README.md) with its answer on the nights that `nightbook demo`
+takes on {MORNING:%d %B %Y}: the first {SHOWN} rows, how many there are, and the SHA-256 of all of
+them. Times of day and digests of answers are left out: they differ from run to run. A test asks
+all questions and compares.
+"""
+
+
+@pytest.fixture(scope="module")
+def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """Where the demo was run."""
+    return take_demo(tmp_path_factory.mktemp("demo") / "data")
+
+
+def timeless(given: str) -> str:
+    """A text without what differs from run to run: the sandbox sends lists in any order."""
+    given = re.sub(r"[0-9a-f]{64}", "(64 letters)", given)
+    given = re.sub(r"(\d{8}T02)\d{4}Z", r"\1mmssZ", given)
+    return re.sub(r" 02:\d\d:\d\d(\.\d+)?Z?", " 02:mm:ss", given)
+
+
+def _timeless(value: object) -> object:
+    return timeless(text(value)) if isinstance(value, str | datetime) else value
+
+
+def lines(layout: Layout) -> Iterator[str]:
+    """The page of answers."""
+    yield OPENING
+    for number, question in enumerate(QUESTIONS, start=1):
+        yield f"## Question {number}\n"
+        yield f"{question.words} ({question.asker})\n"
+        yield from _answered(layout, question)
+
+
+def _answered(layout: Layout, question: Question) -> Iterator[str]:
+    found = run(layout.database, question.sql)
+    rows = tuple(tuple(map(_timeless, row)) for row in found.rows)
+    first = as_table(Answer(found.columns, rows[:SHOWN], is_cut=False))
+    whole = repr([[str(value) for value in row] for row in rows])
+    yield f"```text\n{first.rstrip()}\n```\n"
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:16]
+    yield f"{len(found.rows)} {'row' if len(found.rows) == 1 else 'rows'}, `{digest}`.\n"
+
+
+def test_every_question_has_its_answer_on_the_demo(
+    layout: Layout, golden: Callable[[str, str], None]
+) -> None:
+    """The answers on the nights of the demo are those of the committed page, row by row."""
+    golden("../../warehouse/answers.md", "\n".join(lines(layout)))
+
+
+def test_the_dictionary_leads_to_every_answer() -> None:
+    """Each question of the dictionary names its place on the page of answers."""
+    page = FILE.read_text("utf-8")
+    answers = FILE.with_name("answers.md").read_text("utf-8")
+    for number, question in enumerate(QUESTIONS, start=1):
+        assert f"{question.words} ({question.asker}) [Answer](answers.md#question-{number})" in page
+        assert f"## Question {number}\n\n{question.words}" in answers
+
+
+@pytest.mark.parametrize("look", [*LOOKS, PRINTED], ids=str)
+def test_the_report_of_the_demo_can_be_read(layout: Layout, browser: Browser, look: Look) -> None:
+    """On a phone, a screen and paper nothing overlaps or is cut, and nothing is asked for."""
+    file = layout.reports / LATEST
+    require_sound(browser.look(file, look), file)
+    assert file.stat().st_size < 1_000_000
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser."""
+    with chromium(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser

@@ -1,0 +1,330 @@
+"""Everything shipped for running unattended is read by the tool that will read it."""
+
+import configparser
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from assets.commands.install import UNITS, NotInstalled, rendered
+from tests.support import environments
+from tests.support.operator import Watched
+from tests.support.operator_home import Keeper, Said
+from warehouse.storage.layout import Layout
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "assets" / "deploy"
+READ_HERE = {
+    *UNITS,
+    "Containerfile",
+    "compose.yaml",
+    "dagster.yaml",
+    "dagster-postgres.yaml",
+    "helm-values.yaml",
+    "image.txt",
+}
+
+
+def loaded(name: str) -> dict[str, Any]:
+    """A YAML file of deploy."""
+    content: dict[str, Any] = yaml.safe_load((DEPLOY / name).read_text(encoding="utf-8"))
+    return content
+
+
+def test_every_shipped_file_is_read_here() -> None:
+    """A file that is put into deploy without a test of it is found."""
+    assert {path.name for path in DEPLOY.iterdir() if path.is_file()} == READ_HERE
+
+
+@pytest.mark.parametrize("is_system", [True, False])
+def test_units_are_good_for_systemd(tmp_path: Path, *, is_system: bool) -> None:
+    """The tool of systemd finds nothing to say about the units as they are installed."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not on this machine")
+    home = tmp_path / "home"
+    home.mkdir()
+    files = []
+    for name in UNITS:
+        files.append(tmp_path / name)
+        text = rendered(name, Layout(home), tmp_path, is_system=is_system)
+        assert "@" not in text.replace("in @signs@", "")
+        files[-1].write_text(text, encoding="utf-8")
+    scope = "--system" if is_system else "--user"
+    ran = subprocess.run(
+        ["systemd-analyze", scope, "verify", "--man=no", *map(str, files)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path)},
+    )
+    about_ours = [line for line in ran.stderr.splitlines() if "nightbook" in line]
+    assert (ran.returncode, about_ours) == (0, []), ran.stderr
+
+
+def test_a_wrong_unit_is_found_by_systemd(tmp_path: Path) -> None:
+    """The tool that finds nothing wrong does find a wrong line."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not on this machine")
+    unit = tmp_path / "nightbook-wrong.service"
+    unit.write_text("[Service]\nExecStart=/no/such/program\nRestart=sometimes\n", encoding="utf-8")
+    command = ["systemd-analyze", "verify", "--man=no", str(unit)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "nightbook-wrong" in ran.stderr
+
+
+@pytest.mark.parametrize("name", ["dagster.yaml", "dagster-postgres.yaml"])
+def test_instances_are_good_for_dagster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Dagster takes the instance file; that with PostgreSQL where its package is there."""
+    content = loaded(name)
+    storage = content.pop("storage", None)
+    (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        assert instance.run_monitoring_enabled
+        assert not instance.telemetry_enabled
+    if storage is not None:
+        plain = loaded("dagster.yaml")
+        assert content == plain, "the two instance files differ in more than their storage"
+        assert set(storage["postgres"]["postgres_db"]) == {
+            *("scheme", "hostname", "username", "password", "db_name", "port"),
+        }
+
+
+def test_compose_is_good_for_docker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One daemon, a UI on loopback only, and every name that is used is declared."""
+    content = loaded("compose.yaml")
+    services = content["services"]
+    assert set(services) == {"daemon", "web", "postgres"}
+    assert services["web"]["ports"] == ["127.0.0.1:3000:3000"]
+    assert not services["daemon"].get("ports")
+    for one in services.values():
+        assert set(one.get("secrets", [])) <= set(content["secrets"])
+        assert set(one.get("depends_on", {})) <= set(services)
+        named = [volume.partition(":")[0] for volume in one["volumes"]]
+        assert {name for name in named if not name.startswith(".")} <= set(content["volumes"])
+    build = services["daemon"]["build"]
+    assert (DEPLOY / build["context"] / build["dockerfile"]).resolve().is_file()
+    assert (DEPLOY / "dagster-postgres.yaml").is_file()
+
+
+def read_as_compose(path: Path) -> subprocess.CompletedProcess[str]:
+    """What an implementation of the Compose specification makes of a file: names, or a refusal."""
+    program = (
+        "import sys; from pathlib import Path; from compose_spec import PyOptions\n"
+        "read = PyOptions(apply_merge=True).from_yaml(Path(sys.argv[1]).read_text())\n"
+        "read.validate(); print(*sorted(read.service_names()))"
+    )
+    return ran([str(environments.python("deploy")), "-c", program, str(path)])
+
+
+def ran(command: list[str], **more: str) -> subprocess.CompletedProcess[str]:
+    """A command, with what it said."""
+    env = dict(os.environ) | more
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+
+
+def test_compose_is_read_by_the_specification(tmp_path: Path) -> None:
+    """What implements the Compose specification takes the file, and refuses a wrong one."""
+    said = read_as_compose(DEPLOY / "compose.yaml")
+    assert (said.returncode, said.stdout.split()) == (0, ["daemon", "postgres", "web"]), said.stderr
+    text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
+    for right, wrong in (("interval: 5s", "interval: 5parsecs"), ("secrets: [", "secretz: [")):
+        assert right in text
+        (tmp_path / "compose.yaml").write_text(text.replace(right, wrong), encoding="utf-8")
+        assert read_as_compose(tmp_path / "compose.yaml").returncode != 0
+
+
+def test_the_image_is_read_by_hadolint(tmp_path: Path) -> None:
+    """The linter of images has nothing to say, not even a hint; of a wrong file it has."""
+    tool = str(environments.python("deploy").with_name("hadolint"))
+    said = ran([tool, str(DEPLOY / "Containerfile")])
+    assert (said.returncode, said.stdout) == (0, "")
+    (tmp_path / "Containerfile").write_text("FROM python\nCOPPY a b\n", encoding="utf-8")
+    assert ran([tool, str(tmp_path / "Containerfile")]).returncode != 0
+
+
+def pins(path: Path) -> dict[str, str]:
+    """Names and versions in a file of pins."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found = [line.split()[0].split("==") for line in lines if "==" in line.split(";")[0]]
+    return {name.lower().replace("_", "-"): version for name, version in found}
+
+
+def test_the_image_has_what_its_packages_need() -> None:
+    """What the image has beside constraints.txt is pinned, hashed, tried here, and complete."""
+    added, kept = pins(DEPLOY / "image.txt"), pins(ROOT / "constraints.txt")
+    assert not added.keys() & kept.keys()
+    text = (DEPLOY / "image.txt").read_text(encoding="utf-8")
+    assert text.count("--hash=") > len(added)
+    tried = pins(ROOT / "tests" / "side" / "image.txt")
+    assert added.items() <= tried.items(), "tests/environments/image.txt tries other versions"
+    assert kept["dagster"].removeprefix("1.13.") == added["dagster-k8s"].removeprefix("0.29.")
+    there = {name: Version(version) for name, version in (kept | added).items()}
+    for one in distributions(path=[str(environments.packages("image"))]):
+        if one.metadata["Name"].lower() not in added:
+            continue
+        for needed in map(Requirement, one.requires or ()):
+            if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+                name = needed.name.lower().replace("_", "-")
+                assert needed.specifier.contains(there[name]), f"{one.metadata['Name']}: {needed}"
+
+
+def test_the_image_runs_what_the_unit_runs() -> None:
+    """Containerfile and unit start the same daemon; all that is copied into the image exists."""
+    text = (DEPLOY / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line.split(None, 1) for line in text.splitlines() if line and line[0].isupper()]
+    command = json.loads(next(words for name, words in lines if name == "CMD"))
+    unit = configparser.ConfigParser(interpolation=None, strict=False)
+    unit.optionxform = str  # type: ignore[assignment,method-assign] # as its documentation says
+    unit.read(DEPLOY / "nightbook-daemon.service", encoding="utf-8")
+    started = unit["Service"]["ExecStart"].replace("@PYTHON@", "python").replace("@HOME@", "/data")
+    assert started.split() == command
+    for words in (words.split() for name, words in lines if name == "COPY"):
+        for source in words[:-1]:
+            assert (DEPLOY.parents[1] / source).exists(), source
+    assert [words for name, words in lines if name == "USER"] == ["10001:10001"]
+
+
+# What the chart's own schema (1.13) lets stand at these places; a name that is not there is refused
+# or, worse, left unread by Helm.
+CHART = {
+    "": {"telemetry", "dagster-user-deployments", "runLauncher", "dagsterDaemon"}
+    | {"dagsterWebserver"},
+    "telemetry": {"enabled"},
+    "dagster-user-deployments": {"enabled", "enableSubchart", "imagePullSecrets", "deployments"},
+    "dagster-user-deployments.deployments": {"name", "image", "port", "dagsterApiGrpcArgs", "env"}
+    | {"envSecrets", "volumes", "volumeMounts", "podSecurityContext", "securityContext"}
+    | {"resources", "labels", "includeConfigInLaunchedRuns"},
+    "dagsterDaemon": {"runCoordinator", "runMonitoring", "runRetries", "logFormat"},
+    "dagsterDaemon.runCoordinator": {"enabled", "type", "config"},
+    "dagsterDaemon.runCoordinator.config": {"queuedRunCoordinator"},
+    "dagsterDaemon.runCoordinator.config.queuedRunCoordinator": {"maxConcurrentRuns"},
+    "dagsterDaemon.runMonitoring": {"enabled", "startTimeoutSeconds", "pollIntervalSeconds"}
+    | {"maxRuntimeSeconds"},
+    "dagsterDaemon.runRetries": {"enabled", "maxRetries", "retryOnAssetOrOpFailure"},
+    "dagsterWebserver": {"service"},
+    "dagsterWebserver.service": {"type", "port", "annotations"},
+}
+
+
+def test_helm_values_are_of_the_chart() -> None:
+    """Every name in the example is one that the chart's schema has at that place."""
+
+    def see(place: str, content: Any) -> None:
+        for one in content if isinstance(content, list) else [content]:
+            if place in CHART and isinstance(one, dict):
+                assert one.keys() <= CHART[place], place
+                for name, inner in one.items():
+                    see(f"{place}.{name}".removeprefix("."), inner)
+
+    content = loaded("helm-values.yaml")
+    see("", content)
+    [deployment] = content["dagster-user-deployments"]["deployments"]
+    assert deployment["dagsterApiGrpcArgs"] == ["-m", "assets.definitions"]
+    claimed = {one["name"] for one in deployment["volumes"]}
+    assert {one["name"] for one in deployment["volumeMounts"]} == claimed
+    assert content["telemetry"] == {"enabled": False}
+    text = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
+    [user] = {
+        deployment["securityContext"]["runAsUser"],
+        deployment["podSecurityContext"]["fsGroup"],
+    }
+    assert f"USER {user}:{user}\n" in text
+
+
+def as_pods(content: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    """What Dagster's own launcher of pods makes of the values, given as the chart gives them."""
+    [one] = content["dagster-user-deployments"]["deployments"]
+    context = {
+        "image_pull_policy": one["image"]["pullPolicy"],
+        "env_secrets": [secret["name"] for secret in one["envSecrets"]],
+        **{name: one[key] for name, key in NAMES.items()},
+    }
+    program = (
+        "import json, sys; from dagster_k8s.container_context import K8sContainerContext\n"
+        "K8sContainerContext.create_from_config({'k8s': json.loads(sys.argv[1])})"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", program, json.dumps(context)]
+    return ran(command, PYTHONPATH=str(environments.packages("image")))
+
+
+NAMES = {"env": "env", "volumes": "volumes", "volume_mounts": "volumeMounts"}
+
+
+def test_helm_values_are_taken_by_the_launcher() -> None:
+    """Dagster's launcher takes volumes, mounts, variables and secrets, and refuses a wrong name."""
+    content = loaded("helm-values.yaml")
+    said = as_pods(content)
+    assert said.returncode == 0, said.stderr
+    [volume] = content["dagster-user-deployments"]["deployments"][0]["volumes"]
+    volume["persistentVolumeClam"] = volume.pop("persistentVolumeClaim")
+    assert "persistentVolumeClam" in as_pods(content).stderr
+
+
+def test_install_writes_units_and_starts_nothing(
+    watched: Callable[..., Watched], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The units name this interpreter and home, no setting is in them, and what to type is said."""
+    keeper: Keeper = watched().keeper
+    monkeypatch.chdir(tmp_path)
+    text = "".join(f"{name}={value}\n" for name, value in keeper.variables.items())
+    (tmp_path / ".env").write_text(text, encoding="utf-8")
+    said: Said = keeper("install", "--into", str(tmp_path / "units"))
+    assert said.code == 0, said.err
+    assert "Nothing was started" in said.out
+    assert "enable --now nightbook-daemon.service" in said.out
+    for name in UNITS:
+        text = (tmp_path / "units" / name).read_text(encoding="utf-8")
+        assert f"ExecStart={sys.executable} -m " in text
+        assert f"NIGHTBOOK_HOME={keeper.home}" in text
+        for secret in (keeper.variables["NIGHTBOOK_API_SECRET"], "token-5b1d"):
+            assert secret not in text + said.out
+
+
+def test_units_are_not_written_for_settings_that_they_would_not_have(
+    watched: Callable[..., Watched], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What only this shell knows, a daemon does not: the file that it reads is named."""
+    monkeypatch.chdir(tmp_path)
+    said = watched().keeper("install", "--into", str(tmp_path / "units"))
+    assert (said.code, said.out) == (2, "")
+    assert f"read their settings from {tmp_path / '.env'}" in said.err
+    assert "NIGHTBOOK_API_KEY is not set" in said.err
+    assert not (tmp_path / "units").exists()
+
+
+def test_a_path_that_a_unit_cannot_hold_is_refused(tmp_path: Path) -> None:
+    """A home with a space or a percent sign is refused before anything is written."""
+    with pytest.raises(NotInstalled, match="Nothing was written"):
+        rendered(UNITS[0], Layout(tmp_path / "my home"), tmp_path, is_system=False)
+
+
+def test_a_system_needs_a_home_that_is_somebodys(tmp_path: Path) -> None:
+    """Units of the system run as the owner of the home; without a home nothing is written."""
+    with pytest.raises(NotInstalled, match="Nothing was written"):
+        rendered(UNITS[0], Layout(tmp_path / "none"), tmp_path, is_system=True)
+    text = rendered(UNITS[0], Layout(tmp_path), tmp_path, is_system=True)
+    assert f"User={tmp_path.owner()}\n" in text
+
+
+def test_a_system_needs_a_user_with_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home whose owner has no name here is refused in words, with what to type."""
+
+    def nobody(_: Path) -> str:
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    monkeypatch.setattr("pathlib.Path.owner", nobody)
+    with pytest.raises(NotInstalled, match=r"Nothing was written.*chown -R USER"):
+        rendered(UNITS[0], Layout(tmp_path), tmp_path, is_system=True)

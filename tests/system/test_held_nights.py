@@ -1,0 +1,311 @@
+"""Nights that must not become the book: held, told, decided by a person."""
+
+import json
+import re
+import shlex
+import shutil
+from datetime import date, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import dagster as dg
+import pytest
+
+from pipelines.lake.reasons import Reason
+from pipelines.landing.snapshots import DECISION
+from tests.support.operator_home import THIRD, Keeper, Said
+
+EMPTY, VANISHED, BROKEN, DOWN, LAST = (THIRD + timedelta(days=n) for n in range(1, 6))
+FAULTS = {
+    EMPTY: "portfolios-empty",
+    VANISHED: "portfolio-vanished",
+    BROKEN: "amount-nan",
+    DOWN: "not-found-404,path=/venues/meridian/*",
+}
+
+
+class Bad(NamedTuple):
+    """A home whose last nights were troubled: what was said of each, and `main` after each."""
+
+    keeper: Keeper
+    said: dict[date, Said]
+    newest: dict[date, list[tuple[date]]]
+    history: dict[date, list[tuple[date]]]
+
+
+@pytest.fixture(scope="session")
+def bad(taken: tuple[Keeper, list[Said]], tmp_path_factory: pytest.TempPathFactory) -> Bad:
+    """Four troubled nights after the three good ones."""
+    home = tmp_path_factory.mktemp("bad") / "home"
+    shutil.copytree(taken[0].home, home, symlinks=True)
+    keeper = Keeper(home, taken[0].sandbox)
+    made = Bad(keeper, {}, {}, {})
+    for day, fault in FAULTS.items():
+        keeper.sandbox.show(fault)
+        made.said[day] = keeper.run(day)
+        made.newest[day] = keeper.ask("select distinct snapshot_date from balances")
+        made.history[day] = keeper.ask("select distinct snapshot_date from history.balances")
+    keeper.sandbox.show()
+    return made
+
+
+@pytest.fixture
+def after(bad: Bad, tmp_path: Path) -> Keeper:
+    """A copy of the troubled home, to decide in."""
+    shutil.copytree(bad.keeper.home, tmp_path / "home", symlinks=True)
+    bad.keeper.sandbox.clock.night(LAST, hour=9)
+    return Keeper(tmp_path / "home", bad.keeper.sandbox)
+
+
+def held(keeper: Keeper, day: date) -> str:
+    """The id of the held snapshot of a date."""
+    query = f"select snapshot_id from ops.snapshots where snapshot_date = '{day}'"
+    [(snapshot_id,)] = keeper.ask(query)
+    return str(snapshot_id)
+
+
+@pytest.mark.parametrize(
+    ("day", "words"),
+    [
+        (EMPTY, "the portfolio list is empty and had "),
+        (VANISHED, "1 portfolios that held money are missing: "),
+        (BROKEN, "1 rejected records carry money, first data["),
+    ],
+)
+def test_a_doubtful_night_is_held(bad: Bad, day: date, words: str) -> None:
+    """A doubtful night ends with 3, says why with numbers and what to type, and main stays."""
+    said = bad.said[day]
+    assert said.code == 3
+    assert words in said.err
+    assert f"accept {held(bad.keeper, day)}" in said.err
+    assert f"the book of {THIRD} stays" in said.err
+    assert "Traceback" not in said.err
+    assert bad.newest[day] == [(THIRD,)]
+    assert (day,) not in bad.history[day]
+
+
+def test_ops_tell_why_the_book_is_of_yesterday(bad: Bad) -> None:
+    """Held nights stand in ops.snapshots with their reasons, and in ops.gaps as held."""
+    rows = bad.keeper.ask(
+        "select snapshot_date, state, is_book, reason from ops.snapshots "
+        f"where snapshot_date > '{THIRD}' order by all"
+    )
+    assert [(day, state, book) for day, state, book, _ in rows] == [
+        (EMPTY, "held", False),
+        (VANISHED, "held", False),
+        (BROKEN, "held", False),
+        (DOWN, "accepted", True),
+    ]
+    assert all(reason for *_, reason in rows[:3])
+    gaps = bad.keeper.ask("select snapshot_date, reason, book_before from ops.gaps order by all")
+    assert gaps == [(day, "held", THIRD) for day in (EMPTY, VANISHED, BROKEN)]
+
+
+def test_a_venue_that_is_down_does_not_hold_the_night(bad: Bad) -> None:
+    """One venue without instruments: the night is the book, its last good rows are marked."""
+    assert (bad.said[DOWN].code, bad.newest[DOWN]) == (0, [(DOWN,)])
+    assert "given up" in bad.said[DOWN].out
+    stale = bad.keeper.ask(
+        "select distinct venue_id, stale_since from instruments where stale_since is not null"
+    )
+    assert stale == [("meridian", THIRD)]
+    carried, before = (
+        bad.keeper.ask(
+            "select count(*) from history.instruments "
+            f"where venue_id = 'meridian' and snapshot_date = '{day}'"
+        )
+        for day in (DOWN, THIRD)
+    )
+    assert carried == before != [(0,)]
+
+
+def test_snapshots_lists_what_waits(bad: Bad) -> None:
+    """`nightbook snapshots` ends with 3 while a night waits, with every reason and what to type."""
+    said = bad.keeper("snapshots")
+    assert said.code == 3
+    for day in (EMPTY, VANISHED, BROKEN):
+        assert held(bad.keeper, day) in said.out
+    assert "the portfolio list is empty" in said.out
+    assert "Decide: " in said.out
+    assert all(len(line) <= 100 for line in said.out.splitlines() if "Decide" not in line)
+
+
+def test_doctor_names_a_night_that_waits(bad: Bad) -> None:
+    """`nightbook doctor` is not content while a night waits for a decision."""
+    bad.keeper.sandbox.clock.night(LAST)
+    said = bad.keeper("doctor")
+    assert said.code == 1
+    assert f"snapshot {held(bad.keeper, BROKEN)} is held and waits for you" in said.out
+
+
+def test_dagster_shows_the_night_as_not_accepted(bad: Bad) -> None:
+    """The check night_is_accepted has failed for held nights, and passed for the others."""
+    home = str(bad.keeper.layout.dagster)
+    with dg.DagsterInstance.from_config(home) as instance:
+        runs = list(reversed(instance.get_runs()))
+        assert len(runs) == 3 + len(FAULTS)
+        passed = {}
+        for run in runs:
+            for event in instance.all_logs(run.run_id):
+                found = event.dagster_event
+                if found and found.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+                    check = found.asset_check_evaluation_data
+                    if check.check_name == "night_is_accepted":
+                        passed[run.tags["dagster/partition"]] = check.passed
+    assert passed == {
+        "2026-03-03": True,
+        "2026-03-04": True,
+        "2026-03-05": True,
+        str(EMPTY): False,
+        str(VANISHED): False,
+        str(BROKEN): False,
+        str(DOWN): True,
+    }
+
+
+def test_accept_publishes_the_held_night(after: Keeper) -> None:
+    """An accepted night is the book of its date, on record with who and why; once more is done."""
+    snapshot_id = held(after, VANISHED)
+    said = after("accept", snapshot_id, "--why", "the fund was closed")
+    assert (said.code, said.err) == (0, "")
+    assert f"{VANISHED}: its book is {snapshot_id}" in said.out
+    assert after.ask(
+        f"select count(*) > 0 from history.balances where snapshot_date = '{VANISHED}'"
+    ) == [(True,)]
+    query = f"select state, is_book, reason from ops.snapshots where snapshot_id = '{snapshot_id}'"
+    assert after.ask(query) == [("accepted", True, "the fund was closed")]
+    assert VANISHED not in {day for (day,) in after.ask("select snapshot_date from ops.gaps")}
+    again = after("accept", snapshot_id)
+    assert (again.code, again.err) == (0, "")
+    assert "is accepted already: nothing was to be decided" in again.out
+    assert after.ask(query) == [("accepted", True, "the fund was closed")]
+
+
+@pytest.mark.parametrize("is_today", [True, False])
+def test_what_is_typed_next_keeps_what_was_accepted(after: Keeper, *, is_today: bool) -> None:
+    """After accepting, what is printed makes the workbook of that very snapshot.
+
+    Of today no `run` is printed: it would pull anew, and replace what was accepted.
+    """
+    day = EMPTY
+    after.sandbox.clock.night(day if is_today else LAST, hour=9)
+    snapshot_id = held(after, day)
+    typed = after("accept", snapshot_id).out.splitlines()[-1].partition(": ")[2]
+    words = shlex.split(typed)
+    words = words[words.index(str(after.home)) + 1 :]
+    what = ["export", "--as-of"] if is_today else ["run", "--date"]
+    assert words == [*what, str(day)]
+    assert after(*words).code == 0
+    query = f"select snapshot_id from ops.snapshots where is_book and snapshot_date = '{day}'"
+    assert after.ask(query) == [(snapshot_id,)]
+    assert list(after.layout.exports.glob(f"*{day}*.xlsx"))
+
+
+def test_no_name_of_the_api_moves_the_cursor(
+    after: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reasons with controls in them, from the API or typed, are printed with the controls seen."""
+    evil = "the total of A\x1b[2J\x1b]0;owned\x07\x9b2J\u202e fell"
+    seen = r"A\x1b[2J\x1b]0;owned\x07\x9b2J\u202e fell"
+    monkeypatch.setattr("pipelines.lake.guards.judge", lambda *_, **__: (Reason("evil", evil),))
+    monkeypatch.setenv("COLUMNS", "100")
+    taken = after.run(LAST)
+    assert taken.code == 3
+    [told] = [one for one in map(json.loads, taken.out.splitlines()) if one["event"] == "held"]
+    assert evil in told["words"]
+    assert seen in taken.err
+    listed = after("snapshots")
+    assert seen in listed.out
+    decided = after("accept", held(after, EMPTY), "--why", evil)
+    again = after("snapshots")
+    for said in (taken, listed, decided, again):
+        shown = (said.out + said.err).replace("\n", "")
+        assert shown.isprintable()
+    assert again.out.count(seen) == 2
+
+
+def test_reject_keeps_the_last_book(after: Keeper) -> None:
+    """A rejected night is no book and stays on record; to accept it after all needs a reason."""
+    before = after.history()
+    snapshot_id = held(after, EMPTY)
+    said = after("reject", snapshot_id)
+    assert (said.code, said.err) == (0, "")
+    assert after.history() == before
+    query = f"select state, is_book from ops.snapshots where snapshot_id = '{snapshot_id}'"
+    assert after.ask(query) == [("rejected", False)]
+    again = after("reject", snapshot_id)
+    assert (again.code, again.err) == (0, "")
+    assert "is rejected already" in again.out
+    again = after("accept", snapshot_id)
+    assert again.code == 2
+    assert "is rejected, and people may have worked with that: say why" in again.err
+
+
+def test_an_accepted_night_can_be_taken_back(after: Keeper) -> None:
+    """With a reason, its date has no book again, and what was made of it is marked and named."""
+    before = after.history()
+    snapshot_id = held(after, BROKEN)
+    taught = after("accept", snapshot_id, "--why", "it is only one").out
+    [lesson] = re.findall(r"^  ([0-9a-f]{8})  ", taught, re.MULTILINE)
+    assert lesson in after("snapshots", "--lessons").out
+    assert after("export", "--as-of", str(BROKEN)).code == 0
+    [file] = after.layout.exports.glob(f"*{BROKEN}*.xlsx")
+    bare = after("reject", snapshot_id)
+    assert (bare.code, bare.out) == (2, "")
+    assert "say why" in bare.err
+    said = after("reject", snapshot_id, "--why", "the amount was real")
+    assert (said.code, said.err) == (0, "")
+    assert f"{BROKEN}: it has no book: a gap" in said.out
+    assert str(file) in said.out
+    assert f"No longer known to be harmless: {lesson}" in said.out
+    assert snapshot_id in file.with_name(f"{file.name}.rejected.txt").read_text()
+    assert after.history() == before
+    assert after.ask(
+        f"select state, is_book, reason from ops.snapshots where snapshot_id = '{snapshot_id}'"
+    ) == [("rejected", False, "the amount was real")]
+    withdrawn = after.ask("select file, reason from ops.withdrawn")
+    assert (f"exports/{file.name}", "the amount was real") in withdrawn
+    assert all(after.home.joinpath(f"{name}.rejected.txt").is_file() for name, _ in withdrawn)
+    query = "select lesson_id, taken_back_at is not null from ops.lessons"
+    assert after.ask(query) == [(lesson, True)]
+    assert after("reject", snapshot_id).code == 0
+    assert after("verify").code == 0
+
+
+def test_what_was_accepted_once_is_known_and_can_be_taken_back(after: Keeper) -> None:
+    """The same defect holds no later night, which ops tell; taken back, it holds one again."""
+    reply = after("accept", held(after, BROKEN)).out
+    [lesson] = re.findall(r"^  ([0-9a-f]{8})  ", reply, re.MULTILINE)
+    [folder] = (after.layout.landing / str(BROKEN)).iterdir()
+    (folder / DECISION).unlink()  # and given back by the next run, with what it had taught
+    after.sandbox.show(FAULTS[BROKEN])
+    assert after.run(LAST).code == 0
+    [(words,)] = after.ask(
+        f"select words from ops.reasons where is_known and snapshot_date = '{LAST}'"
+    )
+    assert "carry money" in words
+    said = after("reject", lesson, "--why", "not again")
+    assert (said.code, said.err) == (0, "")
+    assert after.run(LAST + timedelta(days=1)).code == 3
+    after.sandbox.show()
+    assert "There is no lesson" in after("reject", lesson).err
+
+
+def test_deciding_on_nothing_is_refused(after: Keeper) -> None:
+    """An id that is not there is refused in words, and what is to change needs a reason."""
+    before = after.everything()
+    assert "There is no snapshot '20990101T000000Z'" in after("accept", "20990101T000000Z").err
+    assert "say why" in after("reject", held(after, DOWN)).err
+    assert after.everything() == before
+
+
+def test_a_failed_pull_is_not_told_as_held(after: Keeper) -> None:
+    """When tonight cannot be read at all, that is said, though an earlier night of today waits."""
+    after.sandbox.show("portfolios-empty")
+    assert after.run(LAST).code == 3
+    after.sandbox.show("access-denied-400,path=/portfolios")
+    said = after.run(LAST, hour=3)
+    after.sandbox.show()
+    assert said.code == 1
+    assert "Held" not in said.err
+    assert "ACCESS_DENIED" in said.err

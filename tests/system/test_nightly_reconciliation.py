@@ -1,0 +1,133 @@
+"""The reconciliation beside the nights: in the warehouse, by the nightly job, as README leads."""
+
+import re
+import shlex
+from datetime import timedelta
+from pathlib import Path
+
+import openpyxl
+
+from tests.support.operator_home import THIRD, Keeper, Said
+from warehouse.reconcile import service
+from warehouse.reconcile.store.archive import Folder
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+OPEN = 3
+
+
+def later(keeper: Keeper, *words: str) -> Said:
+    """A command, a minute after the last one."""
+    keeper.sandbox.clock.moment += timedelta(minutes=1)
+    return keeper(*words)
+
+
+def planted(keeper: Keeper) -> Path:
+    """A ledger of the newest book with errors in it, in the inbox."""
+    path, errors = service.rehearse(keeper.layout.database, keeper.home / "reconcile")
+    assert len(errors) >= 8
+    return path
+
+
+def test_what_was_reconciled_can_be_asked_for(copied: Keeper) -> None:
+    """Breaks, words and signatures are in ops at once, after a rebuild, and after a next night."""
+    planted(copied)
+    assert later(copied, "reconcile", "run").code == OPEN
+    breaks = copied.ask("select break_id, result, cause from ops.breaks order by all")
+    assert {"Amount differs", "Not in ledger", "Rejected"} <= {row[1] for row in breaks}
+    assert {row[2] for row in breaks} >= {"Sign flipped", "Row twice in the ledger"}
+    (book,) = (copied.home / "reconcile" / "out").rglob("recon_*.xlsx")
+    made = openpyxl.load_workbook(book)
+    made["Breaks"]["P3"] = "asked the venue"
+    made.save(book)
+    assert later(copied, "reconcile", "run").code == OPEN
+    assert copied.ask("select value from ops.annotations") == [("asked the venue",)]
+    signed = later(copied, "reconcile", "sign", "--role", "preparer", "--who", "Ada")
+    assert (signed.code, signed.err) == (0, "")
+    assert re.match(r"Signed by Ada as preparer at \S+ with [0-9]+ open break", signed.out)
+    asked = "select role, who, is_valid from ops.signoffs"
+    assert copied.ask(asked) == [("preparer", "Ada", True)]
+    everything = copied.everything()
+    assert later(copied, "rebuild", "--from-landing").code == 0
+    again = copied.everything()
+    kept = ("ops.breaks", "ops.annotations", "ops.signoffs")
+    assert {name: again[name] for name in kept} == {name: everything[name] for name in kept}
+
+
+def test_verify_says_what_it_compared_and_names_an_edit(copied: Keeper) -> None:
+    """Code 0 tells rows and sheets, 1 the cell; without the file of all keys it claims less."""
+    planted(copied)
+    later(copied, "reconcile", "run")
+    (book,) = (copied.home / "reconcile" / "out").rglob("recon_*.xlsx")
+    whole = later(copied, "reconcile", "verify", str(book))
+    assert whole.code == 0
+    assert re.search(r"✓ .* rows of Tie-out, .* rows of All positions and .* wrote them", whole.out)
+    made = openpyxl.load_workbook(book)
+    made["Tie-out"]["K3"] = "1e9"
+    made.save(copied.home / "forged.xlsx")
+    (every,) = book.parent.glob("*.parquet")
+    every.unlink()
+    forged = later(copied, "reconcile", "verify", str(copied.home / "forged.xlsx"))
+    assert forged.code == 1
+    assert re.search(r"✗ Tie-out, asset / .*: ledger was .* and is now '1e9'", forged.out)
+    assert "All positions was not compared" in forged.out
+
+
+def test_a_file_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
+    """With a damaged result the next night is published, says so, and ops keeps what it had."""
+    planted(copied)
+    later(copied, "reconcile", "run")
+    before = copied.ask("select count(*) from ops.breaks")
+    assert before[0][0] > 0
+    (kept,) = (copied.home / "reconcile" / "results").glob("*/*.json")
+    kept.write_text("{half", encoding="utf-8")
+    said = copied.run(THIRD + timedelta(days=1))
+    assert said.code == 0, said.out
+    assert "cannot be read" in said.out + said.err
+    assert copied.ask("select max(snapshot_date) from portfolios") == [(THIRD + timedelta(days=1),)]
+    assert copied.ask("select count(*) from ops.breaks") == before
+    refused = later(copied, "reconcile", "status")
+    assert refused.code == 2
+    assert "Restore that folder from the backup" in refused.err
+
+
+def test_a_nightly_run_takes_the_ledger_of_its_day(copied: Keeper) -> None:
+    """With a ledger in the inbox the night reconciles it and stays green; breaks only warn."""
+    path = planted(copied)
+    assert path.name == f"ledger-{THIRD}.xlsx"
+    said = copied.run(THIRD, hour=11)
+    assert said.code == 0, said.out + said.err
+    found = copied.ask("select distinct snapshot_date from ops.breaks")
+    assert found == [(THIRD,)]
+
+
+def test_a_late_ledger_is_a_notice(copied: Keeper) -> None:
+    """Without a ledger the night is done all the same; status says that none was held."""
+    said = later(copied, "reconcile", "run")
+    assert said.code == 0
+    assert f"no ledger for {THIRD} lies in the inbox" in said.out
+    assert copied.run(THIRD, hour=11).code == 0
+    assert copied.ask("select count(*) from ops.breaks") == [(0,)]
+
+
+def test_readme_leads_from_the_demo_to_a_signed_workbook(copied: Keeper) -> None:
+    """Every command of the finance part works in its order, and both signatures hold."""
+    planted(copied)
+    part = README.split("## For finance")[1].split("\n## ")[0]
+    lines = [
+        line.split("#")[0].strip()
+        for block in re.findall(r"^```sh\n(.*?)^```", part, re.DOTALL | re.MULTILINE)
+        for line in block.splitlines()
+    ]
+    commands = [shlex.split(line)[1:] for line in lines if line.startswith("nightbook ")]
+    assert {words[1] for words in commands} >= {"init", "run", "status", "history", "sign"}
+    for words in commands:
+        given = [
+            copied.ask("select min(break_id) from ops.breaks")[0][0] if one == "B-1A2B3C4D" else one
+            for one in words
+        ]
+        given = [one.replace("data/", f"{copied.home}/") for one in given]
+        given = [one.replace("2026-11-20", str(THIRD)) for one in given]
+        said = later(copied, *given)
+        assert said.code == (OPEN if given[1] in ("run", "status") else 0), (given, said)
+    standing = service.status(Folder(copied.home / "reconcile").root)
+    assert {one["role"] for one in standing.signatures} == {"preparer", "reviewer"}

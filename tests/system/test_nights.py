@@ -1,0 +1,166 @@
+"""Three nights of a changing world through the real job, over real loopback HTTP."""
+
+import shutil
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from assets.runs.night import run_night
+from tests.support.books import exact
+from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper, Said, amounts_of
+
+NIGHTS = (FIRST, SECOND, THIRD)
+COLUMNS = "portfolio_id, asset_id, venue_id, account_name, bucket, state, amount_text"
+
+
+def test_each_night_says_what_it_did(taken: tuple[Keeper, list[Said]]) -> None:
+    """A good night ends with 0, tells what it landed and accepted, and complains of nothing."""
+    for said in taken[1]:
+        assert (said.code, said.err) == (0, "")
+        assert "landed 28 answers" in said.out
+        assert "accepted: snapshot" in said.out
+
+
+@pytest.mark.parametrize("day", NIGHTS)
+def test_history_holds_every_amount_of_every_night(nights: Keeper, day: date) -> None:
+    """Each date in history has exactly the amounts that the world held on it, as sent."""
+    assert len(amounts_of(day)) > 2000
+    query = f"select {COLUMNS} from history.balances where snapshot_date = '{day}' order by all"
+    assert sorted(nights.ask(query)) == amounts_of(day)
+
+
+@pytest.mark.parametrize("day", NIGHTS)
+def test_as_of_macros_show_the_book_of_the_date(nights: Keeper, day: date) -> None:
+    """Each as-of macro gives the book of its date: the amounts, and their exact sums."""
+    rows = nights.ask(f"select {COLUMNS} from balances_as_of('{day}') order by all")
+    assert sorted(rows) == amounts_of(day)
+    sums: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for portfolio, asset, *_, text in amounts_of(day):
+        sums[portfolio, asset].append(text)
+    found = nights.ask(f"select portfolio_id, asset_id, total_text from holdings_as_of('{day}')")
+    totals = {(portfolio, asset): text for portfolio, asset, text in found if text != "0"}
+    expected = {key: exact(texts) for key, texts in sums.items()}
+    assert totals == {key: text for key, text in expected.items() if text != "0"}
+
+
+def test_plain_names_show_the_newest_night(nights: Keeper) -> None:
+    """Schema main is the book of the third night, also between and after the dates of books."""
+    assert sorted(nights.ask(f"select {COLUMNS} from balances")) == amounts_of(THIRD)
+    later = nights.ask(f"select {COLUMNS} from balances_as_of('2026-12-31')")
+    assert sorted(later) == amounts_of(THIRD)
+    assert nights.ask("from balances_as_of('2026-03-02')") == []
+    assert amounts_of(SECOND) != amounts_of(THIRD) != amounts_of(FIRST)
+
+
+def test_every_body_is_kept_as_it_came(nights: Keeper) -> None:
+    """Every request of every night has its file in the landing zone, with size and digest."""
+    rows = nights.ask(
+        "select snapshot_date, snapshot_id, file, status from ops.requests where purpose = 'book'"
+    )
+    assert len(rows) == 3 * 26
+    for day, snapshot_id, file, status in rows:
+        assert status == 200
+        assert (nights.layout.snapshot(day, snapshot_id) / file).is_file()
+
+
+def test_a_date_run_again_changes_nothing(copied: Keeper) -> None:
+    """A landed past date is made again from its landed bytes, and every row stays as it was."""
+    before = copied.everything()
+    copied.sandbox.show("portfolios-empty")
+    said = copied("run", "--date", str(SECOND))
+    assert (said.code, said.err) == (0, "")
+    assert copied.everything() == before
+
+
+def test_today_run_again_is_the_same_book(copied: Keeper) -> None:
+    """A second run of one day takes a second snapshot, which is the book; the first is kept."""
+    before = copied.history()
+    said = copied("run")
+    assert (said.code, said.err) == (0, "")
+    assert copied.history() == before
+    query = f"select state, is_book from ops.snapshots where snapshot_date = '{THIRD}' order by 2"
+    assert copied.ask(query) == [("accepted", False), ("accepted", True)]
+    assert "superseded" in copied("snapshots").out
+
+
+def test_a_run_after_the_clock_was_set_back_is_judged_itself(
+    empty: Callable[..., Keeper],
+) -> None:
+    """What a run has pulled is what it judges and holds; accepted, it is the book of its date."""
+    keeper = empty()
+    keeper.sandbox.show("portfolio-vanished")
+    assert keeper.run(THIRD, hour=4).code == 0
+    keeper.sandbox.show()
+    said = keeper.run(THIRD, hour=3)
+    ids = ("20260305T041500Z", "20260305T041501Z")
+    assert said.code == 3
+    assert ids[1] in said.err
+    assert keeper("accept", ids[1], "--why", "the clock was mended").code == 0
+    assert sorted(keeper.ask(f"select {COLUMNS} from balances")) == amounts_of(THIRD)
+    query = "select snapshot_id, hour(started_at), is_book from ops.snapshots order by all"
+    assert keeper.ask(query) == [(ids[0], 4, False), (ids[1], 3, True)]
+
+
+def test_a_copy_in_the_landing_zone_stops_no_command(copied: Keeper) -> None:
+    """Days and nights that somebody copied beside the real ones are told by `verify` alone."""
+    before, landed = copied.everything(), copied.layout.landing
+    for folder in sorted(landed.glob("*/*")):
+        shutil.copytree(folder, folder.with_name(f"{folder.name}-copy"))
+    shutil.copytree(landed / str(FIRST), landed / "1999-01-01.bak")
+    assert copied("rebuild").code == 0
+    assert copied.everything() == before
+    assert copied("snapshots").out.count("accepted") == 3
+    assert copied.run(THIRD, hour=10).code == 0
+    said = copied("verify")
+    assert said.code == 1
+    assert all(name in said.out + said.err for name in ("1999-01-01.bak", "Z-copy"))
+
+
+@pytest.mark.parametrize(
+    ("day", "words"), [("2026-02-01", "was never pulled"), ("2999-01-01", "is still to come")]
+)
+def test_a_date_never_landed_fails_with_words(copied: Keeper, day: str, words: str) -> None:
+    """A date without landed bytes is refused with the reason, and nothing is read or written."""
+    before = sorted(copied.home.rglob("*"))
+    said = copied("run", "--date", day)
+    assert (said.code, said.out) == (2, "")
+    assert f"{day} {words}" in said.err
+    assert "Nothing was read and nothing was written" in said.err
+    assert sorted(copied.home.rglob("*")) == before
+
+
+def test_dagster_refuses_a_date_never_landed(copied: Keeper) -> None:
+    """A gap asked for in Dagster fails once, in the same words, and leaves the books alone."""
+    shutil.rmtree(copied.layout.landing / str(SECOND))
+    before = copied.ask("select version from ops.build")
+    ran = run_night(copied.nightbook, SECOND)
+    assert not ran.success
+    assert [words for words in ran.failures if "was never pulled" in words] == list(ran.failures)
+    assert len(ran.failures) == 1
+    assert ran.trace == ""
+    assert copied.ask("select version from ops.build") == before
+    assert not (copied.layout.landing / str(SECOND)).exists()
+
+
+@pytest.mark.parametrize("words", [(), ("--from-landing",)])
+def test_a_rebuild_gives_the_same_rows(copied: Keeper, words: tuple[str, ...]) -> None:
+    """The warehouse made again, from the lake or from landing, has the rows the nights made."""
+    before = copied.everything()
+    said = copied("rebuild", *words)
+    assert (said.code, said.err) == (0, "")
+    assert "3 nights" in said.out
+    assert copied.everything() == before
+
+
+def test_landing_alone_is_enough(nights: Keeper, tmp_path: Path) -> None:
+    """A landing zone copied into an empty home becomes the same lake and warehouse, offline."""
+    alone = Keeper(tmp_path / "home", nights.sandbox, {"NIGHTBOOK_API_URL": ""})
+    shutil.copytree(nights.layout.landing, alone.layout.landing)
+    said = alone("rebuild", "--from-landing")
+    assert (said.code, said.err) == (0, "")
+    assert alone.everything() == nights.everything()
+    files = {path.relative_to(nights.layout.lake) for path in nights.layout.lake.rglob("*.parquet")}
+    assert {p.relative_to(alone.layout.lake) for p in alone.layout.lake.rglob("*.parquet")} == files

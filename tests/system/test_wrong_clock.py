@@ -1,0 +1,33 @@
+"""A machine whose clock is hours off: where the night goes, and what its run says."""
+
+from collections.abc import Callable
+
+from pipelines.landing import snapshots, zone
+from tests.support.operator_home import FIRST, SECOND, Keeper
+
+TWENTY_HOURS = 72_000_331
+
+
+def test_a_run_by_a_wrong_clock_ends_in_words_and_moves_no_book(
+    empty: Callable[..., Keeper],
+) -> None:
+    """Twenty hours ahead, it takes the first for the second: the night lies where it belongs."""
+    keeper = empty()
+    assert keeper.run(FIRST).code == 0
+    keeper.sandbox.show(skew_ms=-TWENTY_HOURS)
+    said = keeper.run(SECOND)
+    assert said.code == 3, said.err
+    assert "the date is not sure" in said.err
+    first, wrong = snapshots.landed(keeper.layout)
+    assert wrong.snapshot_id in said.out + said.err, said
+    assert {one.snapshot_date for one in (first, wrong)} == {FIRST}
+    assert (first.state, wrong.state) == (snapshots.ACCEPTED, snapshots.HELD)
+    manifest = zone.load(wrong.folder)
+    assert manifest.is_date_doubtful
+    assert (manifest.machine_date, manifest.snapshot_date) == (SECOND, FIRST)
+    # The clock is mended: the night of the second is taken as any other.
+    keeper.sandbox.show()
+    assert keeper.run(SECOND).code == 0
+    newest = snapshots.landed(keeper.layout)[-1]
+    assert (newest.snapshot_date, newest.state) == (SECOND, snapshots.ACCEPTED)
+    assert newest.snapshot_id > wrong.snapshot_id

@@ -1,0 +1,198 @@
+"""What a version says of itself: its build, its checks, its decisions, and why it was refused."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from tests.support.books import Amount, Night, night, published, totals, written
+from warehouse.database.ddl import STORAGE_VERSION, schema_version
+from warehouse.database.publish import Contents, NotPublished, publish
+from warehouse.database.versions import seal
+from warehouse.database.work_copy import MEMORY, connect
+from warehouse.sql.checks import CheckResult
+from warehouse.storage.layout import DATABASE, DIGESTS, Layout, block_digests, read_json
+
+FIRST = night("20261119T021500Z", [Amount("1.5")])
+SECOND = night("20261120T021500Z", [Amount("4")])
+BUILT_AT = datetime(2026, 11, 21, 5, tzinfo=timezone(timedelta(hours=2)))
+
+
+def rows(layout: Layout, query: str) -> list[tuple[Any, ...]]:
+    """What a reader of the published file is answered."""
+    with duckdb.connect(str(layout.database), read_only=True) as connection:
+        connection.execute("set TimeZone = 'UTC'")
+        return connection.execute(query).fetchall()
+
+
+def test_a_version_says_when_and_by_what_it_was_built(tmp_path: Path) -> None:
+    """Everything in `ops.build`, in UTC."""
+    layout = Layout(tmp_path)
+    contents = written(layout, [FIRST, SECOND])
+    publish(layout, contents, version="a-1", built_at=BUILT_AT, program_version="1.2.3")
+    query = (
+        "select version, built_at, newest_date, program_version, schema_version, duckdb_version, "
+        "storage_version from ops.build"
+    )
+    built_at = BUILT_AT.astimezone(UTC)
+    [found] = rows(layout, query)
+    assert (found[0], found[2], found[3]) == ("a-1", SECOND.day, "1.2.3")
+    assert found[1] == built_at
+    assert found[4:] == (schema_version(), duckdb.__version__, STORAGE_VERSION)
+
+
+def test_the_checks_of_the_newest_book_are_told(tmp_path: Path) -> None:
+    """Name, meaning, severity and count of each, also where only an older book was put in."""
+    layout = Layout(tmp_path)
+    published(layout, [SECOND], "a")
+    again = night("20261119T101500Z", [Amount("1.5", venue="elsewhere")])
+    done = published(layout, [again, SECOND], "b")
+    assert done.loaded == (again.day,)
+    told = rows(
+        layout,
+        "select snapshot_date, check_name, meaning, severity, passed, wrong_rows, example "
+        "from ops.checks order by check_name",
+    )
+    assert told == sorted(
+        (SECOND.day, one.name, one.meaning, one.severity, one.passed, one.wrong_rows, one.example)
+        for one in done.checks
+    )
+    assert len(told) > 8
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This machine stands in Tokyo."""
+    with monkeypatch.context() as there:
+        there.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_version_keeps_when_each_night_was_decided(tmp_path: Path) -> None:
+    """In UTC wherever this machine stands, and nothing where nobody has decided."""
+    layout = Layout(tmp_path)
+    contents = written(layout, [FIRST, SECOND])
+    moments = (BUILT_AT, None)
+    decided = tuple(
+        {**row, "decided_at": moment}
+        for row, moment in zip(contents.snapshots, moments, strict=True)
+    )
+    contents = Contents(contents.books, contents.nightly, decided)
+    publish(layout, contents, version="a", built_at=BUILT_AT, program_version="0")
+    kept = read_json(layout.database.with_name(DIGESTS))["decided"]
+    assert kept == {
+        FIRST.snapshot_id: "2026-11-21T03:00:00+00:00",
+        SECOND.snapshot_id: None,
+    }
+
+
+def _wrong(made: Night, told: str) -> Night:
+    """The night with control totals that say something else of its money."""
+    lines = [
+        line | ({"in_json": told, "in_lake": told} if line["measure"] == "sum" else {})
+        for line in totals(made)
+    ]
+    return replace(made, ops={"control_totals": lines})
+
+
+@pytest.mark.parametrize(("wrong", "more"), [(5, ""), (7, " (and 2 more)")])
+def test_a_refusal_names_the_nights_and_the_first_reasons(
+    tmp_path: Path, wrong: int, more: str
+) -> None:
+    """Five reasons in words and how many more there are; all of them for whoever holds it."""
+    layout = Layout(tmp_path)
+    amounts = [Amount("1", asset=f"A{number}") for number in range(wrong)]
+    made = night("20261120T021500Z", amounts)
+    bad = _wrong(made, "2")
+    published(layout, [FIRST], "a")
+    before = layout.database.read_bytes()
+    with pytest.raises(NotPublished) as refused:
+        published(layout, [FIRST, bad], "b")
+    assert refused.value.snapshots == (bad.snapshot_id,)
+    assert len(refused.value.problems) == wrong
+    said = str(refused.value)
+    assert f"The book of {bad.snapshot_id} was not published: " in said
+    assert "; ".join(refused.value.problems[:5]) + more + ". The warehouse still shows" in said
+    assert layout.database.read_bytes() == before
+    assert [path.name for path in (layout.warehouse / "versions").iterdir()] == ["a"]
+
+
+def test_every_wrong_night_is_named_with_its_own_reasons(tmp_path: Path) -> None:
+    """Two that are wrong and one between them that is not: both, oldest first, and nothing else."""
+    layout = Layout(tmp_path)
+    third = night("20261121T021500Z", [Amount("5")])
+    with pytest.raises(NotPublished) as refused:
+        published(layout, [_wrong(third, "43"), SECOND, _wrong(FIRST, "42")], "a")
+    assert refused.value.snapshots == (FIRST.snapshot_id, third.snapshot_id)
+    assert [("42" in one, "43" in one) for one in refused.value.problems] == [
+        (True, False),
+        (False, True),
+    ]
+    assert not layout.database.exists()
+
+
+def test_a_version_that_does_not_say_how_it_was_built_is_not_built_upon(tmp_path: Path) -> None:
+    """Sealed as it should be, but without `ops.build`: everything comes from the lake again."""
+    layout = Layout(tmp_path)
+    published(layout, [FIRST], "a")
+    folder = layout.database.parent
+    layout.database.chmod(0o640)
+    with duckdb.connect(str(layout.database)) as connection:
+        connection.execute("drop table ops.build")
+    (folder / DIGESTS).unlink()
+    seal(folder, layout.database, block_digests(layout.database), {})
+    assert published(layout, [FIRST, SECOND], "b").loaded == (FIRST.day, SECOND.day)
+    assert rows(layout, "select version from ops.build") == [("b",)]
+
+
+def test_a_build_keeps_to_its_own_home_and_size(tmp_path: Path) -> None:
+    """What is too large for half a gigabyte goes to the work folder; nothing is fetched."""
+    layout = Layout(tmp_path)
+    names = ("temp_directory", "memory_limit", "threads", "TimeZone")
+    off = ("autoinstall_known_extensions", "autoload_known_extensions")
+    query = ", ".join(f"current_setting('{name}')" for name in (*names, *off))
+    with connect(layout, tmp_path / DATABASE, MEMORY[0]) as connection:
+        found = connection.execute(f"select {query}").fetchone()
+    assert found == (str(layout.work / "duckdb"), "488.2 MiB", 2, "UTC", False, False)
+
+
+def test_a_book_that_needs_more_memory_gets_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot even spill in the memory it was given is built again, whole, in more."""
+    layout = Layout(tmp_path)
+    tried = []
+
+    def counting(layout: Layout, file: Path, memory: str) -> duckdb.DuckDBPyConnection:
+        tried.append(memory)
+        return connect(layout, file, memory)
+
+    monkeypatch.setattr("warehouse.database.work_copy.MEMORY", ("1MB", "2MB", "2GB"))
+    monkeypatch.setattr("warehouse.database.work_copy.connect", counting)
+    assert published(layout, [FIRST, SECOND], "a").loaded == (FIRST.day, SECOND.day)
+    assert tried == ["1MB", "2MB", "2GB"]
+
+
+def test_why_a_book_was_not_published_is_told_whatever_the_disk_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That its half-built folder cannot be taken away hides nothing."""
+    layout = Layout(tmp_path)
+
+    def failing(connection: duckdb.DuckDBPyConnection) -> tuple[CheckResult, ...]:
+        connection.close()
+        shutil.rmtree(layout.warehouse / "versions" / ".tmp-a")
+        raise NotPublished(("n",), ("it is wrong",))
+
+    monkeypatch.setattr("warehouse.database.publish.run_checks", failing)
+    with pytest.raises(NotPublished, match="it is wrong"):
+        published(layout, [FIRST], "a")

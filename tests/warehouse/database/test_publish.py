@@ -1,0 +1,566 @@
+"""Publishing: everything of a night at once or nothing, and nobody locked out."""
+
+import hashlib
+import shutil
+import stat
+from dataclasses import replace
+from datetime import date, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.books import (
+    BUILT_AT,
+    Amount,
+    Night,
+    exact,
+    night,
+    published,
+    row,
+    totals,
+    written,
+)
+from warehouse.contract.book import BALANCES, BOOK, PORTFOLIOS
+from warehouse.contract.model import Table
+from warehouse.contract.ops import CONTROL_TOTALS, DRIFT
+from warehouse.database.load import FileChanged
+from warehouse.database.publish import Contents, NotPublished, publish
+from warehouse.database.versions import KEPT_VERSIONS, is_as_published
+from warehouse.storage.layout import DATABASE, DIGESTS, Layout, read_json
+from warehouse.storage.parquet import rows_batch, write
+
+Rows = list[tuple[Any, ...]]
+FIRST = night("20261119T021500Z", [Amount("1.5"), Amount("2", state="locked")])
+SECOND = night("20261120T021500Z", [Amount("4"), Amount("9", asset="ETH")])
+SECOND_AGAIN = night("20261120T101500Z", [Amount("5"), Amount("1e30", asset="ETH")])
+HOSTILE = "a\"b'c;-- \n\r\t=1+1 {x} %s ☂ \u202e\x00 é"
+
+
+def rows(layout: Layout, query: str) -> Rows:
+    """What a reader of the published file is answered."""
+    with duckdb.connect(str(layout.database), read_only=True) as connection:
+        return connection.execute(query).fetchall()
+
+
+def everything(layout: Layout) -> dict[str, Rows]:
+    """All rows of all nights."""
+    return {
+        table.name: rows(layout, f"select * from history.{table.name} order by all")
+        for table in BOOK
+    }
+
+
+def shown(layout: Layout) -> tuple[str, bytes]:
+    """What people see, byte for byte."""
+    link = layout.warehouse / "current"
+    return str(link.readlink()), layout.database.read_bytes()
+
+
+def test_a_night_can_be_read_under_the_plain_names(tmp_path: Path) -> None:
+    """The newest book answers under the plain names, all of them in history."""
+    layout = Layout(tmp_path)
+    done = published(layout, [FIRST, SECOND], "a")
+    assert (done.version, done.database, done.removed) == ("a", layout.database, ())
+    assert done.loaded == (FIRST.day, SECOND.day)
+    assert rows(layout, "select asset_id, amount from balances order by all") == [
+        ("BTC", Decimal(4)),
+        ("ETH", Decimal(9)),
+    ]
+    assert rows(layout, "select count(*) from history.balances") == [(4,)]
+    assert rows(layout, "select amount from balances_before order by all") == [
+        (Decimal("1.5"),),
+        (Decimal(2),),
+    ]
+
+
+def test_nothing_at_all_is_a_well_formed_warehouse(tmp_path: Path) -> None:
+    """A first night that is held shows empty tables, not an error."""
+    layout = Layout(tmp_path)
+    held = replace(FIRST, state="held", is_book=False)
+    published(layout, [held], "a")
+    assert rows(layout, "select * from holdings") == []
+    assert rows(layout, "select newest_date from ops.build") == [(None,)]
+    assert rows(layout, "select snapshot_date, reason from ops.gaps") == [(FIRST.day, "held")]
+    assert rows(layout, "select distinct in_warehouse from ops.control_totals") == [(None,)]
+    published(layout, [], "b")
+    assert rows(layout, "select count(*) from ops.snapshots") == [(0,)]
+
+
+def test_a_night_costs_only_itself(tmp_path: Path) -> None:
+    """Days that are the same are kept as they are; only the new one is loaded."""
+    layout = Layout(tmp_path)
+    published(layout, [FIRST], "a")
+    contents = written(layout, [FIRST, SECOND])
+    for file in contents.books[0].files.values():
+        file.unlink()
+    done = publish(layout, contents, version="b", built_at=BUILT_AT, program_version="0")
+    assert done.loaded == (SECOND.day,)
+    assert rows(layout, "select distinct snapshot_date from history.balances order by all") == [
+        (FIRST.day,),
+        (SECOND.day,),
+    ]
+
+
+def test_publishing_twice_changes_no_row(tmp_path: Path) -> None:
+    """The same contents, built upon or built anew, are the same rows."""
+    layout = Layout(tmp_path)
+    published(layout, [FIRST, SECOND], "a")
+    once = everything(layout)
+    assert published(layout, [FIRST, SECOND], "b").loaded == ()
+    assert everything(layout) == once
+    assert published(layout, [FIRST, SECOND], "c", fresh=True).loaded == (FIRST.day, SECOND.day)
+    assert everything(layout) == once
+    assert rows(layout, "select count(*) from ops.control_totals where in_warehouse is null") == [
+        (0,)
+    ]
+
+
+def test_a_newer_book_of_a_date_replaces_the_older(tmp_path: Path) -> None:
+    """A date read again shows the newer read, and the older is listed as superseded."""
+    layout = Layout(tmp_path)
+    published(layout, [FIRST, SECOND], "a")
+    superseded = replace(SECOND, is_book=False)
+    done = published(layout, [FIRST, superseded, SECOND_AGAIN], "b")
+    assert (done.loaded, done.removed) == ((SECOND.day,), (SECOND.day,))
+    assert rows(layout, "select asset_id, total_text from holdings order by all") == [
+        ("BTC", "5"),
+        ("ETH", "1" + "0" * 30),
+    ]
+    assert rows(layout, "select count(*), count(*) filter (where is_book) from ops.snapshots") == [
+        (3, 2)
+    ]
+
+
+def test_a_book_taken_back_is_gone_and_a_gap(tmp_path: Path) -> None:
+    """A rejected book leaves history, and its date says why there is none."""
+    layout = Layout(tmp_path)
+    published(layout, [FIRST, SECOND], "a")
+    done = published(layout, [FIRST, replace(SECOND, state="rejected", is_book=False)], "b")
+    assert (done.loaded, done.removed) == ((), (SECOND.day,))
+    assert rows(layout, "select max(snapshot_date) from history.balances") == [(FIRST.day,)]
+    assert rows(layout, "select distinct snapshot_date from balances") == [(FIRST.day,)]
+    assert rows(layout, "select * from ops.gaps") == [(SECOND.day, "rejected", FIRST.day, None)]
+
+
+def test_every_missing_night_is_a_gap(tmp_path: Path) -> None:
+    """Dates between two books that were never read are listed with their neighbours."""
+    layout = Layout(tmp_path)
+    late = night("20261122T021500Z", [Amount("1")])
+    published(layout, [FIRST, late], "a")
+    assert rows(layout, "select * from ops.gaps order by all") == [
+        (date(2026, 11, 20), "no snapshot", FIRST.day, late.day),
+        (date(2026, 11, 21), "no snapshot", FIRST.day, late.day),
+    ]
+
+
+@pytest.mark.parametrize("measure", ["rows", "sum"])
+def test_a_total_that_differs_is_not_published(tmp_path: Path, measure: str) -> None:
+    """A book whose total is not that of the lake changes nothing that people see."""
+    layout = Layout(tmp_path)
+    published(layout, [FIRST], "a")
+    before = shown(layout)
+    lines = totals(SECOND)
+    line = next(line for line in lines if line["measure"] == measure)
+    line["in_lake"] = "41"
+    with pytest.raises(NotPublished, match="41") as caught:
+        published(layout, [FIRST, replace(SECOND, ops={"control_totals": lines})], "b")
+    assert caught.value.snapshots == (SECOND.snapshot_id,)
+    assert "still shows what it showed" in str(caught.value)
+    assert shown(layout) == before
+    assert [path.name for path in (layout.warehouse / "versions").iterdir()] == ["a"]
+
+
+def test_what_a_person_accepted_is_published(tmp_path: Path) -> None:
+    """A total that differs from the JSON alone was judged by the guards, and is shown as it is."""
+    layout = Layout(tmp_path)
+    lines = [*totals(FIRST), {**totals(FIRST)[-1], "asset_id": "LOST", "in_lake": "0"}]
+    published(layout, [replace(FIRST, ops={"control_totals": lines})], "a")
+    query = "select in_lake, in_warehouse from ops.control_totals where asset_id = 'LOST'"
+    assert rows(layout, query) == [("0", None)]
+
+
+def test_money_without_a_total_is_not_published(tmp_path: Path) -> None:
+    """An amount that no control total knows of, and a book without any, are both refused."""
+    layout = Layout(tmp_path)
+    lines = [line for line in totals(SECOND) if line["asset_id"] != "ETH"]
+    with pytest.raises(NotPublished, match="ETH"):
+        published(layout, [replace(SECOND, ops={"control_totals": lines})], "a")
+    with pytest.raises(NotPublished, match="rows of balances"):
+        published(layout, [replace(SECOND, ops={"control_totals": []})], "a")
+    assert not layout.database.exists()
+
+
+def _with(one: Night, table: Table, **values: Any) -> Night:
+    """The same night with one more row, counted in its totals."""
+    extra = {name: list(lines) for name, lines in one.rows.items()}
+    extra[table.name].append(row(table, one.day, **values))
+    return replace(one, rows=extra)
+
+
+BALANCE = {"portfolio_id": "p1", "asset_id": "BTC", "venue_id": "v1", "account_name": "main"}
+
+
+@pytest.mark.parametrize(
+    ("check", "wrong"),
+    [
+        (
+            "balances_key",
+            {"bucket": "trading", "state": "free", "amount": Decimal(0), "amount_text": "0"},
+        ),
+        (
+            "amounts",
+            {"bucket": "margin", "state": "locked", "amount": None, "amount_text": "1"},
+        ),
+        (
+            "amounts",
+            {
+                "bucket": "margin",
+                "state": "locked",
+                "amount": Decimal("0.1"),
+                "amount_text": "0.1000000000000000001",
+            },
+        ),
+        (
+            "orphans",
+            {
+                "bucket": "margin",
+                "state": "locked",
+                "amount": Decimal(1),
+                "amount_text": "1",
+                "duplicate_no": 1,
+            },
+        ),
+    ],
+)
+def test_a_wrong_row_is_not_published(tmp_path: Path, check: str, wrong: dict[str, object]) -> None:
+    """A check of severity error stops the night and names the check and the row."""
+    layout = Layout(tmp_path)
+    published(layout, [FIRST], "a")
+    before = shown(layout)
+    bad = _with(SECOND, BALANCES, **(BALANCE | wrong))
+    with pytest.raises(NotPublished, match=rf"check {check} found 1 wrong rows.*p"):
+        published(layout, [FIRST, bad], "b")
+    assert shown(layout) == before
+
+
+def test_a_key_given_twice_never_reaches_a_small_table(tmp_path: Path) -> None:
+    """Small tables have a primary key, which refuses the second row."""
+    bad = _with(SECOND, PORTFOLIOS, portfolio_id="p1")
+    with pytest.raises(duckdb.ConstraintException, match=r"[Dd]uplicate key"):
+        published(Layout(tmp_path), [bad], "a")
+
+
+def test_files_of_another_shape_are_refused(tmp_path: Path) -> None:
+    """A Parquet file with a missing column or of another date is named, and nothing is shown."""
+    layout = Layout(tmp_path)
+    contents = written(layout, [FIRST])
+    other = written(layout, [SECOND]).books[0].files
+    wrong = replace(
+        contents.books[0], files={**contents.books[0].files, "venues": other["balances"]}
+    )
+    with pytest.raises(ValueError, match=r"venues .*differ from what warehouse/contract/book.py"):
+        publish(
+            layout,
+            replace(contents, books=(wrong,)),
+            version="a",
+            built_at=BUILT_AT,
+            program_version="0",
+        )
+    wrong = replace(contents.books[0], files=other)
+    with pytest.raises(ValueError, match="not of 2026-11-19"):
+        publish(
+            layout,
+            replace(contents, books=(wrong,)),
+            version="a",
+            built_at=BUILT_AT,
+            program_version="0",
+        )
+    assert not layout.database.exists()
+
+
+def test_no_file_is_cast_to_the_shape_of_another(tmp_path: Path) -> None:
+    """A file whose amounts have more decimals is refused, though the first one is as declared."""
+    layout = Layout(tmp_path)
+    contents = written(layout, [FIRST, SECOND])
+    file = contents.books[1].files["balances"]
+    finer = "select * replace (amount::decimal(38, 19) as amount)"
+    with duckdb.connect() as connection:
+        connection.execute(f"create table x as {finer} from '{file}'")
+        connection.execute(f"copy x to '{file}' (format parquet)")
+    with pytest.raises(ValueError, match=r"balances .*differ from what"):
+        publish(layout, contents, version="a", built_at=BUILT_AT, program_version="0")
+    assert not layout.database.exists()
+
+
+def test_books_are_those_the_snapshots_say(tmp_path: Path) -> None:
+    """Contents that contradict themselves are refused before anything is done."""
+    contents = written(Layout(tmp_path), [FIRST, SECOND])
+    with pytest.raises(ValueError, match="not those that the snapshots call book"):
+        Contents(contents.books[:1], contents.nightly, contents.snapshots)
+
+
+def test_a_reader_keeps_what_it_opened(tmp_path: Path) -> None:
+    """A file that is open stays whole through publishes and prunes; a new reader sees the new."""
+    layout = Layout(tmp_path)
+    published(layout, [FIRST], "v0")
+    with duckdb.connect(str(layout.database), read_only=True) as reader:
+        for number in range(1, KEPT_VERSIONS + 2):
+            published(layout, [FIRST, SECOND], f"v{number}")
+        assert reader.execute("select sum(amount) from history.balances").fetchall() == [
+            (Decimal("3.5"),)
+        ]
+        assert rows(layout, "select count(*) from history.balances") == [(4,)]
+    kept = sorted(path.name for path in (layout.warehouse / "versions").iterdir())
+    assert kept == [f"v{number}" for number in range(2, KEPT_VERSIONS + 2)]
+
+
+def test_the_published_file_is_alone_and_unwritable(tmp_path: Path) -> None:
+    """Mode 0440, only its digest beside it, the storage of 1.2, and `current` a relative link."""
+    layout = Layout(tmp_path)
+    published(layout, [FIRST], "a")
+    assert stat.S_IMODE(layout.database.stat().st_mode) == 0o440
+    beside = sorted(path.name for path in layout.database.parent.iterdir())
+    assert beside == [DIGESTS, DATABASE]
+    digests = read_json(layout.database.with_name(DIGESTS))
+    content = layout.database.read_bytes()
+    blocks = [content[start : start + (1 << 20)] for start in range(0, len(content), 1 << 20)]
+    assert digests["blocks"] == [hashlib.sha256(block).hexdigest() for block in blocks]
+    whole = hashlib.sha256("".join(digests["blocks"]).encode()).hexdigest()
+    assert digests["files"] == {DATABASE: whole}
+    assert str((layout.warehouse / "current").readlink()) == "versions/a"
+    assert rows(layout, "select tags from duckdb_databases() where not internal") == [
+        ({"storage_version": "v1.2.0+"},)
+    ]
+
+
+def test_what_a_dead_run_left_is_cleared(tmp_path: Path) -> None:
+    """Half-built versions, a dangling link and a version never shown do not stand in the way."""
+    layout = Layout(tmp_path)
+    published(layout, [FIRST], "a")
+    versions = layout.warehouse / "versions"
+    shutil.copytree(versions / "a", versions / ".tmp-b")
+    (versions / ".tmp-b" / f"{DATABASE}.wal").write_bytes(b"torn")
+    (versions / "b").mkdir()
+    (versions / "b" / DATABASE).write_bytes(b"torn")
+    (layout.warehouse / ".current").symlink_to("versions/b")
+    assert published(layout, [FIRST, SECOND], "b").loaded == (SECOND.day,)
+    assert sorted(path.name for path in versions.iterdir()) == ["a", "b"]
+    assert not (layout.warehouse / ".current").is_symlink()
+
+
+def test_a_last_version_that_cannot_be_read_is_built_anew(tmp_path: Path) -> None:
+    """Damage to what is shown does not stop the next night: everything is in the lake."""
+    layout = Layout(tmp_path)
+    published(layout, [FIRST], "a")
+    layout.database.chmod(0o640)
+    layout.database.write_bytes(b"not a database" * 1000)
+    assert published(layout, [FIRST, SECOND], "b").loaded == (FIRST.day, SECOND.day)
+
+
+def test_a_last_version_of_which_one_bit_changed_is_built_anew(tmp_path: Path) -> None:
+    """Nothing is built upon a file that is not the one that was published."""
+    layout = Layout(tmp_path)
+    published(layout, [FIRST], "a")
+    layout.database.chmod(0o640)
+    content = bytearray(layout.database.read_bytes())
+    content[len(content) // 2] ^= 1
+    layout.database.write_bytes(content)
+    assert published(layout, [FIRST, SECOND], "b").loaded == (FIRST.day, SECOND.day)
+    layout.database.with_name(DIGESTS).unlink()
+    assert published(layout, [FIRST, SECOND], "c").loaded == (FIRST.day, SECOND.day)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 0.6, 0.9, 1.0])
+def test_damage_anywhere_in_the_last_version_is_found(tmp_path: Path, share: float) -> None:
+    """Whichever byte has changed, also one that the new night writes over, all is built anew."""
+    layout = Layout(tmp_path)
+    published(layout, [FIRST], "a")
+    layout.database.chmod(0o640)
+    content = bytearray(layout.database.read_bytes())
+    content[min(int(len(content) * share), len(content) - 1)] ^= 1
+    layout.database.write_bytes(content)
+    assert published(layout, [FIRST, SECOND], "b").loaded == (FIRST.day, SECOND.day)
+    assert is_as_published(layout, layout.database)
+
+
+def test_bytes_added_to_the_last_version_are_found(tmp_path: Path) -> None:
+    """A file that has grown or lost its end is not the one that was published."""
+    layout = Layout(tmp_path)
+    published(layout, [FIRST], "a")
+    layout.database.chmod(0o640)
+    layout.database.write_bytes(layout.database.read_bytes() + b"\0")
+    assert published(layout, [FIRST, SECOND], "b").loaded == (FIRST.day, SECOND.day)
+    layout.database.chmod(0o640)
+    layout.database.write_bytes(layout.database.read_bytes()[:-1])
+    assert published(layout, [FIRST, SECOND], "c").loaded == (FIRST.day, SECOND.day)
+
+
+def test_a_parquet_file_that_is_not_what_was_written_is_not_loaded(tmp_path: Path) -> None:
+    """A file whose SHA-256 differs, or that is missing, stops the publish and is named."""
+    layout = Layout(tmp_path)
+    contents = written(layout, [FIRST])
+    for file in (contents.books[0].files["venues"], contents.nightly["requests"][0]):
+        told = replace(contents, digests={file: "0" * 64})
+        with pytest.raises(FileChanged, match=f"{file.name} has the SHA-256"):
+            publish(layout, told, version="a", built_at=BUILT_AT, program_version="0")
+        content = file.read_bytes()
+        file.unlink()
+        with pytest.raises(FileChanged, match="is missing"):
+            publish(layout, contents, version="a", built_at=BUILT_AT, program_version="0")
+        file.write_bytes(content)
+    assert not layout.database.exists()
+
+
+def test_another_schema_means_a_full_rebuild(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where tables, views or macros have changed, nothing of the old file is kept."""
+    layout = Layout(tmp_path)
+    published(layout, [FIRST], "a")
+    monkeypatch.setattr("warehouse.database.work_copy.schema_version", lambda: "another")
+    assert published(layout, [FIRST], "b").loaded == (FIRST.day,)
+
+
+@pytest.mark.parametrize("version", ["", "../x", ".hidden", "a/b", "a"])
+def test_a_version_is_a_new_and_plain_name(tmp_path: Path, version: str) -> None:
+    """A name that leaves its folder, or is what people see, is refused."""
+    layout = Layout(tmp_path)
+    published(layout, [FIRST], "a")
+    with pytest.raises(ValueError, match="version"):
+        published(layout, [FIRST], version)
+
+
+def test_hostile_names_come_back_as_they_came(tmp_path: Path) -> None:
+    """Quotes, newlines, NUL, formulas and emoji survive in names, ids and as-of macros."""
+    layout = Layout(tmp_path)
+    amounts = [
+        Amount("1", HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE),
+        Amount("2", "x" * 4000, HOSTILE, HOSTILE, "", "trading", "free"),
+    ]
+    published(layout, [night("20261120T021500Z", amounts)], "a")
+    found = rows(layout, "select account_name, other_text from account_balances order by total")
+    assert found == [(HOSTILE, "1"), ("", None)]
+    assert rows(layout, "select count(*) from holdings_as_of('2026-11-21')") == [(2,)]
+
+
+def test_drift_is_told_over_all_nights(tmp_path: Path) -> None:
+    """What is new has the night it was first seen, held nights too, and its first example."""
+    seen = {"path": "data[].note", "kind": "unknown field", "word": "note"}
+    nights = [
+        replace(
+            one,
+            ops={
+                "drift_by_night": [
+                    row(
+                        DRIFT,
+                        one.day,
+                        snapshot_id=one.snapshot_id,
+                        **seen,
+                        example=str(number),
+                        seen=number + 1,
+                    )
+                ]
+            },
+        )
+        for number, one in enumerate([FIRST, replace(SECOND, state="held", is_book=False)])
+    ]
+    nights = [replace(one, ops={**one.ops, "control_totals": totals(one)}) for one in nights]
+    layout = Layout(tmp_path)
+    published(layout, nights[:1], "a")
+    published(layout, nights, "b")
+    assert rows(layout, "select * from ops.drift") == [
+        ("data[].note", "unknown field", "note", FIRST.day, SECOND.day, "0", 3)
+    ]
+
+
+def test_totals_may_be_written_in_any_exact_form(tmp_path: Path) -> None:
+    """Control totals are compared as amounts: an exponent or a trailing zero is no difference."""
+    layout = Layout(tmp_path)
+    lines = totals(SECOND)
+    for line in lines:
+        if line["asset_id"] == "BTC":
+            line["in_lake"] = "40.0e-1"
+    write(CONTROL_TOTALS, [rows_batch(CONTROL_TOTALS, lines)], tmp_path / "x.parquet")
+    published(layout, [replace(SECOND, ops={"control_totals": lines})], "a")
+    assert rows(layout, "select total_text from holdings where asset_id = 'BTC'") == [("4",)]
+
+
+AMOUNTS = st.builds(
+    Amount,
+    text=st.sampled_from(["0", "1", "-2.5", "1e30", "0.0000000000000000001", "9" * 19, ".5"]),
+    portfolio=st.sampled_from(["p1", "p2"]),
+    asset=st.sampled_from(["BTC", "ETH"]),
+    venue=st.sampled_from(["v1", "v2"]),
+    account=st.sampled_from(["main", "cold"]),
+    bucket=st.sampled_from(["trading", "custody", "lending"]),
+    state=st.sampled_from(["free", "locked"]),
+    custom=st.booleans(),
+)
+BOOKS = st.lists(
+    AMOUNTS,
+    max_size=12,
+    unique_by=lambda a: (a.portfolio, a.asset, a.custom, a.venue, a.account, a.bucket, a.state),
+)
+
+
+@settings(max_examples=2, deadline=None, derandomize=True)
+@given(st.lists(st.none() | BOOKS, min_size=14, max_size=14))
+def test_every_date_answers_as_its_own_night_did(
+    tmp_path_factory: pytest.TempPathFactory, fortnight: list[list[Amount] | None]
+) -> None:
+    """Over a fortnight with gaps, history and as-of give every row of every table as written."""
+    layout = Layout(tmp_path_factory.mktemp("fortnight"))
+    days = [date(2026, 11, 1) + timedelta(number) for number in range(14)]
+    nights = [
+        night(f"{day:%Y%m%d}T021500Z", amounts)
+        for day, amounts in zip(days, fortnight, strict=True)
+        if amounts is not None
+    ]
+    published(layout, nights[: len(nights) // 2], "a")
+    published(layout, nights, "b")
+    with duckdb.connect(str(layout.database), read_only=True) as reader:
+        for day in days:
+            newest = max((one for one in nights if one.day <= day), key=_day, default=None)
+            _same_book(reader, day, newest)
+            held = {one.day for one in nights}
+            gaps = reader.execute("select count(*) from ops.gaps where snapshot_date = ?", [day])
+            between = nights and nights[0].day < day < nights[-1].day
+            assert gaps.fetchall() == [(int(bool(between and day not in held)),)]
+
+
+def _day(one: Night) -> date:
+    return one.day
+
+
+def _same_book(reader: duckdb.DuckDBPyConnection, day: date, one: Night | None) -> None:
+    """The as-of macros and history say of a day what its night said."""
+    balances = reader.execute("select * from balances_as_of(?)", [day]).fetchall()
+    wanted = [tuple(line.values()) for line in one.rows["balances"]] if one else []
+    assert sorted(balances, key=str) == sorted(wanted, key=str)
+    found = reader.execute(
+        "select portfolio_id, asset_id, is_custom_asset, total_text from holdings_as_of(?)", [day]
+    ).fetchall()
+    texts: dict[tuple[object, ...], list[str]] = {}
+    for line in one.rows["balances"] if one else []:
+        key = (line["portfolio_id"], line["asset_id"], line["is_custom_asset"])
+        texts.setdefault(key, []).append(line["amount_text"])
+    assert sorted(found) == sorted((*key, exact(group)) for key, group in texts.items())
+    if one and one.day == day:
+        for table in BOOK:
+            query = (
+                f"select * exclude (created_at) from history.{table.name} where snapshot_date = ?"
+            )
+            query = (
+                query if "created_at" in table.names else query.replace("exclude (created_at)", "")
+            )
+            kept = reader.execute(query, [day]).fetchall()
+            lines = [
+                tuple(value for name, value in line.items() if name != "created_at")
+                for line in one.rows[table.name]
+            ]
+            assert sorted(kept, key=str) == sorted(lines, key=str)

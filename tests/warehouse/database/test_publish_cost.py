@@ -1,0 +1,203 @@
+"""What a publish reads of history: as much as the night is, however long the history."""
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from assets.nightbook import Nightbook
+from assets.publishing import publish
+from pipelines.landing.zone import Manifest
+from tests.performance.past import Past, add_night
+from warehouse.database import work_copy
+from warehouse.storage.layout import DATABASE, Layout
+
+ROWS = 9_876
+SHORT, LONG = 13, 39
+
+
+class Watched:
+    """A connection that adds up how many row groups of large tables its statements scan."""
+
+    def __init__(self, inner: duckdb.DuckDBPyConnection, scanned: dict[str, int], at: Path) -> None:
+        self._inner, self._scanned, self._at = inner, scanned, at
+        inner.execute("pragma enable_profiling = 'json'")
+        inner.execute(f"pragma profiling_output = '{at}'")
+
+    def execute(self, *words: Any) -> duckdb.DuckDBPyConnection:
+        self._add()
+        return self._inner.execute(*words)
+
+    def close(self) -> None:
+        self._add()
+        self._inner.close()
+
+    def _add(self) -> None:
+        """Add what the last statement scanned: that is told when its result has been read."""
+        if self._at.is_file() and self._at.stat().st_size:
+            profile = json.loads(self._at.read_text(encoding="utf-8"))
+            for table, groups in _scans(profile.get("operator", [])):
+                self._scanned[table] = self._scanned.get(table, 0) + groups
+        self._at.unlink(missing_ok=True)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def _scans(nodes: list[dict[str, Any]]) -> Iterator[tuple[str, int]]:
+    """Each table that a plan scans, and how many of its row groups."""
+    for node in nodes:
+        table = str((node.get("extra_info") or {}).get("Table", "")).partition(".")[2]
+        if table:
+            yield table, int(node["row_groups_scanned"])
+        yield from _scans(node.get("children") or [])
+
+
+def _nightbook(layout: Layout) -> Nightbook:
+    return Nightbook(lambda: {"NIGHTBOOK_HOME": str(layout.home)}, lambda: datetime.now(UTC))
+
+
+def _scanned(layout: Layout, manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Publish a staged night; how many row groups of each table that scanned."""
+    scanned: dict[str, int] = {}
+    connect = work_copy.connect
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            work_copy,
+            "connect",
+            lambda *about: Watched(connect(*about), scanned, layout.home / "profile.json"),
+        )
+        outcome = publish.judge_and_publish(_nightbook(layout), manifest)
+    assert len(outcome.published.loaded) == 1, outcome.snapshot.decision
+    return scanned
+
+
+def test_a_publish_reads_no_more_of_a_long_history_than_of_a_short_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With thrice the nights in the file, the same row groups are scanned, but for one at an edge.
+
+    Work is counted, not time. A statement that forgets its day would scan three times as many.
+    """
+    layout, past = Layout(tmp_path), Past(ROWS)
+    found = []
+    for number in range(LONG + 1):
+        is_tonight = number in (SHORT, LONG)
+        if is_tonight:
+            publish.refresh(_nightbook(layout))
+        manifest = add_night(layout, past, number, staged=is_tonight)
+        if is_tonight:
+            found.append(_scanned(layout, manifest, monkeypatch))
+    short, long = found
+    assert short["history.balances"] > 0
+    statements = {table: groups for table, groups in long.items() if groups > short.get(table, 0)}
+    assert statements == {}, (short, long)
+    forgetful: dict[str, int] = {}
+    with duckdb.connect(str(layout.database), read_only=True) as reader:
+        watched = Watched(reader, forgetful, tmp_path / "profile.json")
+        watched.execute("select max(amount_text) from history.balances").fetchall()
+        watched.close()
+    assert forgetful["history.balances"] > 2, "a statement that forgets its day is seen"
+
+
+class Told:
+    """A connection that remembers its statements."""
+
+    def __init__(self, inner: duckdb.DuckDBPyConnection, statements: list[str]) -> None:
+        self._inner, self._statements = inner, statements
+
+    def execute(self, statement: str, *values: Any) -> duckdb.DuckDBPyConnection:
+        self._statements.append(statement)
+        return self._inner.execute(statement, *values)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def test_a_night_is_put_in_with_one_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each commit waits until the disk has all that was copied, so a night has one, at the end."""
+    layout, past, connect = Layout(tmp_path), Past(ROWS), work_copy.connect
+    statements: list[str] = []
+    monkeypatch.setattr(work_copy, "connect", lambda *about: Told(connect(*about), statements))
+    for number in range(3):
+        statements.clear()
+        manifest = add_night(layout, past, number, staged=True)
+        publish.judge_and_publish(_nightbook(layout), manifest)
+        ends = [one for one in statements if one in ("begin", "commit", "checkpoint")]
+        assert ends == ["commit", "checkpoint"], number
+
+
+def test_a_disk_that_refuses_what_was_copied_stops_the_publish(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error of the disk is told once, to whoever waits first: nobody may let it fall."""
+    layout, past, fsync = Layout(tmp_path), Past(ROWS), os.fsync
+    first = add_night(layout, past, 0, staged=True)
+    shown = publish.judge_and_publish(_nightbook(layout), first).published.version
+
+    def refused(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").readlink().name == DATABASE:
+            monkeypatch.setattr(os, "fsync", fsync)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        fsync(descriptor)
+
+    second = add_night(layout, past, 1, staged=True)
+    monkeypatch.setattr(os, "fsync", refused)
+    with pytest.raises(OSError, match="Input/output error"):
+        publish.judge_and_publish(_nightbook(layout), second)
+    assert (layout.warehouse / "current").readlink().name == shown
+
+
+def _groups(layout: Layout) -> list[tuple[Any, ...]]:
+    """Each group of rows of the longest table: how many rows, and where its columns lie."""
+    with duckdb.connect(str(layout.database), read_only=True) as reader:
+        return reader.execute(
+            "select sum(count) filter (column_name = 'snapshot_date' "
+            "and segment_type != 'VALIDITY'), "
+            "list_sort(list(concat_ws(' ', column_path, block_id, block_offset))) "
+            "from pragma_storage_info('history.balances') group by row_group_id "
+            "order by row_group_id"
+        ).fetchall()
+
+
+def _published_in_turn(layout: Layout, rows: int, nights: int) -> Iterator[list[tuple[Any, ...]]]:
+    """Publish night after night; the groups of rows after each."""
+    past = Past(rows)
+    for number in range(nights):
+        publish.judge_and_publish(_nightbook(layout), add_night(layout, past, number, staged=True))
+        yield _groups(layout)
+
+
+def test_a_night_that_nearly_fills_a_group_of_rows_is_not_written_again(tmp_path: Path) -> None:
+    """What was published stays in its blocks: a new night is added, no old one is pressed anew."""
+    before: list[tuple[Any, ...]] = []
+    for found in _published_in_turn(Layout(tmp_path), 45_000, 4):
+        assert found[:-1] == before
+        before = found
+    assert len(before) == 4
+
+
+def test_nights_of_few_rows_share_a_group(tmp_path: Path) -> None:
+    """Each group takes whole blocks of the file, so small ones are pressed together."""
+    *_, found = _published_in_turn(Layout(tmp_path), 5_000, 4)
+    assert len(found) < 4
+
+
+@pytest.mark.parametrize(
+    ("rows", "size"),
+    [
+        *((0, 122_880), (40_959, 122_880), (40_960, 40_960), (40_961, 43_008), (50_000, 51_200)),
+        *((122_880, 122_880), (122_881, 122_880), (12_000_000, 122_880)),
+    ],
+)
+def test_groups_of_rows_fit_a_night(rows: int, size: int) -> None:
+    """A night from a third of a usual group to a whole one has a group of its own size."""
+    assert work_copy.group_for(rows) == size

@@ -1,0 +1,99 @@
+"""The dictionary: fresh, complete, and every query in it answers."""
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+from tests.support.books import Amount, night, published
+from warehouse.contract.book import BOOK
+from warehouse.contract.ops import OPS
+from warehouse.contract.reconciliation import RECONCILED
+from warehouse.dictionary.render import FILE, examples, render
+from warehouse.query.read import Described, opened, run, tables
+from warehouse.sql.catalog import BEFORE, macros, views
+from warehouse.sql.header import Words
+from warehouse.storage.layout import Layout
+
+NIGHTS = [
+    night("20261119T021500Z", [Amount("1.5"), Amount("2", asset="ETH", state="locked")]),
+    night("20261120T021500Z", [Amount("4"), Amount("1e30", asset="ETH", bucket="lending")]),
+]
+
+
+@pytest.fixture(scope="module")
+def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """A warehouse of two nights."""
+    layout = Layout(tmp_path_factory.mktemp("dictionary"))
+    published(layout, NIGHTS, "a")
+    return layout
+
+
+@pytest.fixture(scope="module")
+def connection(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A reader of it."""
+    with opened(layout.database) as connection:
+        yield connection
+
+
+def test_the_committed_dictionary_is_fresh() -> None:
+    """What is committed is what the contract says today; `make dictionary` writes it."""
+    assert FILE.read_text("utf-8") == render()
+
+
+@pytest.mark.parametrize(("name", "sql"), examples(), ids=lambda value: value.split(" ")[0])
+def test_every_example_answers(layout: Layout, name: str, sql: str) -> None:
+    """Each example can be pasted, in the hardened reader of the command line."""
+    assert run(layout.database, sql).columns, name
+
+
+@pytest.mark.parametrize("words", views(), ids=lambda words: words.name)
+def test_a_view_documents_exactly_its_columns(
+    connection: duckdb.DuckDBPyConnection, words: Words
+) -> None:
+    """The header of a view names its columns in their order, none missing and none too many."""
+    found = connection.execute(f"select * from {words.name} limit 0").description or ()
+    assert [column[0] for column in found] == list(words.entries)
+
+
+@pytest.mark.parametrize("words", views(), ids=lambda words: words.name)
+def test_every_summed_column_has_an_exact_twin(
+    connection: duckdb.DuckDBPyConnection, words: Words
+) -> None:
+    """A DECIMAL column of a view that sums is followed by its text."""
+    rows = connection.execute(f"describe select * from {words.name}").fetchall()
+    kinds = {name: kind for name, kind, *_ in rows}
+    constraints = {column.name for table in BOOK for column in table.columns}
+    for name, kind in kinds.items():
+        if kind.startswith("DECIMAL") and name not in constraints:
+            assert kind == "DECIMAL(38,18)"
+            assert kinds[f"{name}_text"] == "VARCHAR"
+
+
+def test_everything_in_the_file_is_explained(layout: Layout) -> None:
+    """Every table, view, macro and column carries its comment in the file itself."""
+    found = tables(layout.database)
+    silent = [one.name for one in found if not one.comment]
+    silent += [
+        f"{one.name}.{column}"
+        for one in found
+        for column, _, comment in one.columns
+        if one.kind != "macro" and not comment
+    ]
+    assert silent == []
+
+
+def test_everything_in_the_file_is_in_the_dictionary(layout: Layout) -> None:
+    """No table, view or macro is only in the file, and none only in the dictionary."""
+    declared = {table.name for table in BOOK}
+    declared |= {f"ops.{table.name}" for table in (*OPS, *RECONCILED)}
+    declared |= {words.name for words in views()} | {macro.name for macro in macros()}
+    declared |= {"ops.drift", *(f"{name}_before" for name in BEFORE)}
+    found = {_name(one) for one in tables(layout.database)}
+    assert found == declared
+    page = FILE.read_text("utf-8")
+    assert [name for name in sorted(found) if f"### {name}" not in page] == []
+
+
+def _name(described: Described) -> str:
+    return f"ops.{described.name}" if described.schema == "ops" else described.name

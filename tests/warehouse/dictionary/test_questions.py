@@ -1,0 +1,148 @@
+"""The twenty questions: each is short, and answers a book whose answers are known."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.books import Amount, Night, night, published, row
+from warehouse.contract.ops import DRIFT, INEXACT, REJECTS, REQUESTS
+from warehouse.dictionary.questions import QUESTIONS
+from warehouse.dictionary.render import FILE
+from warehouse.query.read import run, text
+from warehouse.storage.layout import Layout
+
+LONGEST = 12
+TONIGHT = "20261120T021500Z"
+BTC = Amount("1.75")
+ETH = Amount("2e-30", asset="ETH", venue="v2", state="locked")
+OWN = Amount("4", "p2", custom=True, account="cold", bucket="staking", state="locked")
+LINKED = {"portfolio_id": "p1", "integration_id": "i1", "venue_id": "v1", "status": "verified"}
+READ = "2026-01-01 00:00:00Z"
+ANSWERS: Mapping[str, list[str]] = {
+    "How much is there of each asset": [
+        "BTC false 1.75 0 0 1.75",
+        "BTC true 0 4 0 4",
+        f"ETH false 0 {'0.' + '0' * 29}2 0 {'0.' + '0' * 29}2",
+    ],
+    "Where is it": ["v1 1.75 0 1.75"],
+    "Whose is it": ["Growth p1 1.75"],
+    "As of when": [f"2026-11-20 {READ} {READ} {TONIGHT}"],
+    "What is locked": ["BTC true staking 4", f"ETH false trading {'0.' + '0' * 29}2"],
+    "What moved in the last seven days": [
+        "BTC false 0.75",
+        "BTC true 4",
+        f"ETH false {'0.' + '0' * 29}2",
+    ],
+    "What is at venues that are not trading": [f"Venue v2 suspended ETH false {'0.' + '0' * 29}2"],
+    "What lies where we have no verified integration": [
+        "p1 v2 Money (1 asset) at a venue without a verified integration."
+    ],
+    "How much was there of each asset on a day in the past": [
+        "2026-11-20 BTC false 1.75",
+        "2026-11-20 BTC true 4",
+        f"2026-11-20 ETH false {'0.' + '0' * 29}2",
+    ],
+    "Which nights are missing": ["2026-11-18 no snapshot", "2026-11-21 held"],
+    "Which nights were held": ["20261121T021500Z held  "],
+    "From which answer": [f"{TONIGHT} 1 list_portfolios 0001.zst abc"],
+    "What was each portfolio called": [
+        "p1 Portfolio p1 2026-11-17 2026-11-19",
+        "p1 Growth 2026-11-20 2026-11-20",
+        "p2 Portfolio p2 2026-11-20 2026-11-20",
+    ],
+    "What did the API send": [
+        "inexact data[0] 2e-30",
+        "reject data[1] 7",
+        'unknown field data[].note "x"',
+    ],
+    "Which accounts appeared": ["p2 v1 cold BTC true"],
+    "Which venues changed their state": ["v2 2026-11-20 trading_status: trading -> suspended"],
+    "Which instruments were delisted": ["v1 BTC-OLD 2026-11-19"],
+    "How much BTC was there": ["2026-11-17 1", "2026-11-19 1.5", "2026-11-20 1.75"],
+    "How did each asset get": [
+        "BTC false 1.5 0 0 0.25 0 1.75",
+        "BTC true 0 4 0 0 0 4",
+        f"ETH false {'0.' + '0' * 29}2 0 0 0 0 {'0.' + '0' * 29}2",
+    ],
+}
+
+
+def _traded(name: str) -> list[dict[str, Any]]:
+    return [{"venue_id": "v1", "instrument_id": name, "type": "spot", "display_name": name}]
+
+
+def _tonight() -> Night:
+    """The newest book: a new name, a closed venue, an account of an own asset, an odd field."""
+    day = date(2026, 11, 20)
+    more = {"integrations": [LINKED], "instruments": _traded("BTC-NEW")}
+    made = night(TONIGHT, [BTC, ETH, OWN], more)
+    rows = {name: list(lines) for name, lines in made.rows.items()}
+    rows["portfolios"][0] |= {"name": "Growth", "integration_count": 1}
+    rows["venues"][1] |= {"trading_status": "suspended"}
+    about = {"snapshot_id": TONIGHT, "request_no": 1}
+    request = row(
+        REQUESTS, day, operation="list_portfolios", file="0001.zst", sha256="abc", **about
+    )
+    inexact = row(INEXACT, day, path="data[0]", value="2e-30", **about)
+    reject = row(REJECTS, day, path="data[1]", value="7", **about)
+    drift = row(
+        DRIFT,
+        day,
+        snapshot_id=TONIGHT,
+        path="data[].note",
+        kind="unknown field",
+        example='"x"',
+    )
+    ops = {"requests": [request], "inexact": [inexact], "rejects": [reject]}
+    return replace(made, rows=rows, ops=ops | {"drift_by_night": [drift]})
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three books, a night that was not taken, and one that is held."""
+    old = {"instruments": _traded("BTC-OLD")}
+    nights = [
+        night("20261117T021500Z", [Amount("1")], old),
+        night("20261119T021500Z", [Amount("1.5"), ETH], old),
+        _tonight(),
+        night("20261121T021500Z", [], state="held", is_book=False),
+    ]
+    layout = Layout(tmp_path_factory.mktemp("questions"))
+    published(layout, nights, "a")
+    return layout.database
+
+
+@pytest.mark.parametrize("words", ANSWERS)
+def test_a_question_has_its_answer(database: Path, words: str) -> None:
+    """The query of a question gives the rows that a person would write down."""
+    question = next(one for one in QUESTIONS if one.words.startswith(words))
+    found = run(database, question.sql).rows
+    assert [" ".join(text(value) for value in line) for line in found] == ANSWERS[words]
+
+
+def test_every_total_ties_out(database: Path) -> None:
+    """The one question whose answer depends on how much is measured: nothing differs."""
+    question = next(one for one in QUESTIONS if one.words.startswith("Does every total tie out"))
+    ((measured, different),) = run(database, question.sql).rows
+    assert measured > len(QUESTIONS)
+    assert different == 0
+
+
+def test_there_are_twenty_and_the_dictionary_has_them() -> None:
+    """Twenty short questions of three people, each in the dictionary and none without a test."""
+    assert len(QUESTIONS) == len(ANSWERS) + 1 == 20
+    assert {one.asker for one in QUESTIONS} == {"analyst", "auditor", "head of treasury"}
+    page = FILE.read_text("utf-8")
+    for one in QUESTIONS:
+        assert f"{one.words} ({one.asker})" in page
+        assert f"```sql\n{one.sql}\n```" in page
+        assert one.sql.count("\n") < LONGEST
+
+
+def test_no_question_reads_the_clock() -> None:
+    """What was answered this morning is answered the same tomorrow on the same file."""
+    assert not [one.words for one in QUESTIONS if "current_" in one.sql or "now()" in one.sql]

@@ -1,0 +1,236 @@
+"""Exports as files: which book, which files, CSV for people and for machines, Parquet."""
+
+import csv
+import io
+import re
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.support.books import Amount, Night, exact, night, published
+from warehouse.export import csv_files
+from warehouse.export.csv_files import field, harmless
+from warehouse.export.export import FORMATS, Exported, NotExported, export
+from warehouse.storage.layout import Layout
+
+HOSTILE = (
+    "=1+1",
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    " =cmd|' /C calc'!A0",
+    'a";=1+1',
+    "a,=1+1",
+    "line\n=1+1",
+    "\uff1d1",
+    "https://example.test/?a=b",
+    "00123",
+    "1E5",
+    "x\x01\x1f",
+    "\U0001f680 moon",
+    'Desk "A", EMEA',
+    "n" * 32_768,
+)
+AMOUNTS = (
+    *(Amount("0.1", account=name) for name in HOSTILE),
+    Amount("0.123456789012345678901234", asset="NEAR"),
+    Amount("123456789012345678901234567890", asset="WEI", state="locked"),
+    Amount("-0.000000000000000001", asset="=BTC", custom=True),
+    Amount("5", bucket="lending", state="lent"),
+)
+FIRST = night("20261118T021500Z", [Amount("1"), Amount("2", asset="ETH")])
+SECOND = night("20261120T021500Z", AMOUNTS)
+
+
+@pytest.fixture(scope="module")
+def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """A warehouse of two nights, with a night between them that has no book."""
+    layout = Layout(tmp_path_factory.mktemp("home"))
+    held = Night("20261119T021500Z", FIRST.rows, state="held", is_book=False)
+    published(layout, [FIRST, held, SECOND], "a")
+    return layout
+
+
+@pytest.fixture(scope="module")
+def done(layout: Layout) -> Exported:
+    """The newest book in every format."""
+    return exported(layout, *FORMATS)
+
+
+def exported(layout: Layout, *formats: str, as_of: date | None = None) -> Exported:
+    """An export into the home's folder."""
+    return export(
+        layout.database, layout.exports, as_of=as_of, formats=formats, program_version="1.2.3"
+    )
+
+
+def named(done: Exported, end: str) -> Path:
+    """The one file whose name ends so."""
+    (path,) = [path for path in done.files if path.name.endswith(end)]
+    return path
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """A CSV file as Python's own reader sees it."""
+    text = path.read_bytes().decode().removeprefix(csv_files.BYTE_ORDER_MARK)
+    csv.field_size_limit(10**7)
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def test_an_export_says_what_it_wrote(done: Exported) -> None:
+    """Thirteen files, the rows of each table, the date and the snapshot come back."""
+    assert (done.as_of, done.snapshot_id) == (SECOND.day, SECOND.snapshot_id)
+    assert done.rows == {"Accounts": 22, "Holdings": 4, "Assets": 4, "Venues": 4}
+    assert len(done.files) == 13
+    assert all(path.stat().st_mode & 0o777 == 0o640 for path in done.files)
+    assert not [path for path in done.files[0].parent.iterdir() if path.name.startswith(".")]
+
+
+def test_a_date_without_a_book_gives_the_one_before_and_says_so(layout: Layout) -> None:
+    """As of a held night, the book is the last one before it, and the notices name both."""
+    done = exported(layout, "csv", as_of=date(2026, 11, 19))
+    assert done.as_of == FIRST.day
+    assert done.notices[0].startswith("2026-11-19 has no book: this is the one of 2026-11-18")
+    assert "20261119T021500Z" in done.notices[1]
+    assert [
+        one["total_text"] for one in rows_of(named(done, "accounts-2026-11-18.machines.csv"))
+    ] == [
+        "1",
+        "2",
+    ]
+
+
+def test_a_date_before_every_book_names_those_there_are(layout: Layout) -> None:
+    """Nothing is written, and the sentence has the dates to choose from."""
+    with pytest.raises(NotExported, match="2026-11-18, 2026-11-20, the newest is 2026-11-20"):
+        exported(layout, "csv", as_of=date(2026, 11, 17))
+    assert not list(layout.exports.glob("*2026-11-17*"))
+
+
+def test_no_warehouse_and_no_book_say_what_to_do(tmp_path: Path) -> None:
+    """Before the first night, and when the first one is held, the next step is named."""
+    layout = Layout(tmp_path)
+    with pytest.raises(FileNotFoundError, match="nightbook run"):
+        exported(layout, "xlsx")
+    published(layout, [Night(FIRST.snapshot_id, FIRST.rows, state="held", is_book=False)], "a")
+    with pytest.raises(
+        NotExported, match=r"no book yet; 20261118T021500Z is held.*nightbook accept"
+    ):
+        exported(layout, "xlsx")
+    assert not layout.exports.exists()
+
+
+def test_a_file_that_is_no_warehouse_is_refused_in_words(tmp_path: Path) -> None:
+    """Another file under the name of the database gives a sentence, not a traceback."""
+    (tmp_path / "nightbook.duckdb").write_bytes(b"SQLite format 3\x00" * 1000)
+    with pytest.raises(NotExported, match="could not be read as a warehouse of nightbook"):
+        export(
+            tmp_path / "nightbook.duckdb",
+            tmp_path,
+            as_of=None,
+            formats=["csv"],
+            program_version="1",
+        )
+
+
+@pytest.mark.parametrize("formats", [(), ("pdf",), ("xlsx", "pdf")])
+def test_an_unknown_format_writes_nothing(layout: Layout, formats: tuple[str, ...]) -> None:
+    """The formats there are stand in the sentence."""
+    with pytest.raises(NotExported, match="xlsx, csv, parquet"):
+        exported(layout, *formats)
+
+
+def test_the_csv_for_machines_is_untouched(done: Exported) -> None:
+    """Every name as it came, every digit, nothing for NULL, no mark before the first byte."""
+    path = named(done, "accounts-2026-11-20.machines.csv")
+    rows = rows_of(path)
+    assert path.read_bytes().startswith(b'"snapshot_date","portfolio_id"')
+    names = sorted(one["account_name"] for one in rows)
+    assert names == sorted([*HOSTILE, *["main"] * 4])
+    totals = {one["asset_id"]: one["total_text"] for one in rows if one["account_name"] == "main"}
+    assert totals["NEAR"] == "0.123456789012345678901234"
+    assert totals["WEI"] == "123456789012345678901234567890"
+    assert totals["=BTC"] == "-0.000000000000000001"
+    (wei,) = [one for one in rows if one["asset_id"] == "WEI"]
+    assert (wei["total"], wei["trading_free"], wei["is_custom_asset"]) == ("", "", "false")
+    (tiny,) = [one for one in rows if one["asset_id"] == "=BTC"]
+    assert tiny["total"] == "-0.000000000000000001"
+
+
+def test_nothing_in_the_csv_for_people_begins_like_a_formula(done: Exported) -> None:
+    """Whatever separator a program cuts at, no text of ours stands as a formula; digits do."""
+    path = named(done, "accounts-2026-11-20.people.csv")
+    assert path.read_bytes().startswith(b"\xef\xbb\xbf")
+    rows = rows_of(path)
+    assert len(rows) == done.rows["Accounts"]
+    for one in rows:
+        for column in ("Asset id", "Account name", "Portfolio name"):
+            assert not one[column].lstrip("\t\r\n ").startswith(("=", "+", "-", "@", "\uff1d"))
+    assert {one["Account name"].replace("'", "") for one in rows} >= {
+        name.replace("'", "") for name in HOSTILE
+    }
+    (tiny,) = [one for one in rows if one["Asset id"] == "'=BTC"]
+    assert tiny["Total"] == "-0.000000000000000001"
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.text(st.sampled_from("a=+-@ ;,|\t\r\n\"'\uff1d0\x00"), max_size=12))
+@example("a;\t=1")
+def test_no_part_of_a_harmless_text_is_a_formula(text: str) -> None:
+    """Cut at any separator that programs know, no piece begins with a sign; nothing is lost."""
+    safe = harmless(text)
+    for piece in re.split('[;,|\t\r\n"]', safe):
+        assert not piece.lstrip(" \x00").startswith(("=", "+", "-", "@", "\uff1d"))
+    assert safe.replace("'", "") == text.replace("'", "")
+    assert next(csv.reader(io.StringIO(field(safe), newline="")), [""]) == [safe]
+
+
+def test_parquet_keeps_the_decimals_and_the_meanings(done: Exported) -> None:
+    """Types are those of the views, NULL where none holds the amount, comments are in the file."""
+    table = pq.read_table(named(done, "accounts-2026-11-20.parquet"))
+    assert str(table.schema.field("total").type) == "decimal128(38, 18)"
+    assert table.schema.field("total").metadata[b"comment"].startswith(b"Sum of all")
+    by_asset = {one["asset_id"]: one for one in table.to_pylist() if one["account_name"] == "main"}
+    assert by_asset["=BTC"]["total"] == Decimal("-0.000000000000000001")
+    wei = by_asset["WEI"]
+    assert (wei["total"], wei["total_text"]) == (None, "123456789012345678901234567890")
+    assert table.num_rows == done.rows["Accounts"]
+
+
+def test_totals_of_every_file_are_those_of_the_texts(done: Exported) -> None:
+    """Per asset, each table adds up to the exact sum of what was put in."""
+    expected: dict[tuple[str, str], list[str]] = {}
+    for amount in AMOUNTS:
+        key = (amount.asset, str(amount.custom).lower())
+        expected.setdefault(key, []).append(amount.text)
+    for name in ("accounts", "holdings", "assets", "venues"):
+        found: dict[tuple[str, str], list[str]] = {}
+        for one in rows_of(named(done, f"{name}-2026-11-20.machines.csv")):
+            key = (one["asset_id"], one["is_custom_asset"])
+            found.setdefault(key, []).append(one["total_text"])
+        assert {key: exact(texts) for key, texts in found.items()} == {
+            key: exact(texts) for key, texts in expected.items()
+        }
+
+
+def test_two_exports_have_the_same_bytes(layout: Layout, done: Exported) -> None:
+    """Same book, same program: every file is the same, byte for byte."""
+    before = [path.read_bytes() for path in done.files]
+    again = exported(layout, *FORMATS)
+    assert [path.read_bytes() for path in again.files] == before
+
+
+def test_an_empty_book_is_exported_whole(tmp_path: Path) -> None:
+    """A night without a single position gives headers and no rows."""
+    layout = Layout(tmp_path)
+    published(layout, [night("20261120T021500Z", [])], "a")
+    done = exported(layout, *FORMATS)
+    assert set(done.rows.values()) == {0}
+    assert rows_of(named(done, "accounts-2026-11-20.people.csv")) == []

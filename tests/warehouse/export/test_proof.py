@@ -1,0 +1,86 @@
+"""The finished workbook is read again before it is given out, and must say what DuckDB counted."""
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from tests.support.books import Amount, night, published
+from warehouse.export import workbook
+from warehouse.export.export import Exported, export
+from warehouse.query.book import NotExported
+from warehouse.spreadsheet.writing.splice import splice
+from warehouse.storage.layout import Layout
+
+AMOUNTS = [
+    Amount("1.000000000000000001", asset="<A&B>"),
+    Amount("2.5", asset="<A&B>", account="two"),
+    Amount("-3", asset="=1+1", custom=True),
+    Amount("1e30", asset="C" * 40_000),
+    Amount("0.1", asset="_x0041_"),
+]
+
+
+def made(home: Path) -> Exported:
+    """The workbook of one night."""
+    layout = Layout(home)
+    published(layout, [night("20260301T020000Z", AMOUNTS)], "a")
+    return export(
+        layout.database, layout.exports, as_of=None, formats=("xlsx",), program_version="0"
+    )
+
+
+def spoiling(change: Callable[[bytes], bytes]) -> Callable[..., None]:
+    """A disk or a program that changes one sheet on its way into the file."""
+
+    def act(skeleton: object, target: IO[bytes], fillings: object) -> None:
+        splice(skeleton, target, fillings)  # type: ignore[arg-type]  # passed on as they came
+        with zipfile.ZipFile(target) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        name = "xl/worksheets/sheet2.xml"
+        spoiled = change(members[name])
+        assert spoiled != members[name]
+        target.seek(0)
+        target.truncate()
+        with zipfile.ZipFile(target, "w") as archive:
+            for member, content in (members | {name: spoiled}).items():
+                archive.writestr(member, content)
+
+    return act
+
+
+def test_a_good_workbook_is_proved_whatever_its_names(tmp_path: Path) -> None:
+    """Names with markup, formulas, escapes and 40,000 letters are found again in the file."""
+    assert made(tmp_path).files[0].is_file()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda sheet: sheet.replace(b">1.000000000000000001<", b">1.000000000000000002<"),
+        lambda sheet: sheet.replace(b'<row r="3"', b'<row r="3"><c r="A3"/></row><row r="4"'),
+        lambda sheet: sheet[: sheet.index(b'<row r="4"')] + b"</sheetData></worksheet>",
+        lambda sheet: sheet.replace(b">2.5</t>", b">two</t>"),
+        lambda sheet: sheet.replace(b"&lt;A&amp;B&gt;", b"Another"),
+    ],
+    ids=["a digit", "a row more", "rows are gone", "no amount", "another asset"],
+)
+def test_a_workbook_that_says_something_else_is_not_given_out(
+    change: Callable[[bytes], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One digit, one row or one name that differs: thrown away, and the one before it stands."""
+    before = made(tmp_path).files[0]
+    kept = before.read_bytes()
+    monkeypatch.setattr(workbook, "splice", spoiling(change))
+    with pytest.raises(NotExported, match="read again and sheet Accounts is not what"):
+        export(
+            Layout(tmp_path).database,
+            Layout(tmp_path).exports,
+            as_of=None,
+            formats=("xlsx",),
+            program_version="0",
+        )
+    assert before.read_bytes() == kept
+    assert list(before.parent.iterdir()) == [before]

@@ -1,0 +1,283 @@
+"""The positions workbook: exact, harmless, whole, framed, and the same each time."""
+
+import re
+import zipfile
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import openpyxl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from openpyxl.utils.escape import unescape
+
+from tests.support.books import Amount, exact, night, published
+from warehouse.export import workbook
+from warehouse.export.export import NotExported, export
+from warehouse.export.totals import Tally
+from warehouse.query.book import book
+from warehouse.spreadsheet.writing.cells import Digits, number, pieces, safe_xml, units
+from warehouse.storage.layout import Layout
+
+SHEETS = ["Summary", "Accounts", "Holdings", "Assets", "Venues", "Evidence"]
+LONG = "=" + "\U0001f680" * 16_384 + "<&>"
+HOSTILE = (
+    "=1+1",
+    '=HYPERLINK("https://example.test","x")',
+    "=cmd|' /C calc'!A0",
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "https://example.test",
+    "mailto:a@example.test",
+    "00123",
+    "1E5",
+    "TRUE",
+    " padded ",
+    "tab\tline\nreturn\rend",
+    "bell\x07 escape\x1b[31m",
+    "_x0041_ is no A",
+    "<b>&amp;</b> ]]>",
+    "\U0001f680",
+    "\ufffe\uffff",
+    "e\u0301 \u202eright to left",
+    LONG,
+)
+AMOUNTS = (
+    *(Amount(f"{place}.5", account=name) for place, name in enumerate(HOSTILE)),
+    *(Amount("1", asset=name, portfolio="p2") for name in HOSTILE[:4]),
+    Amount("123456789.123456789012345678", asset="ETH"),
+    Amount("0.123456789012345678901234", asset="NEAR"),
+    Amount("9" * 400, asset="WEI"),
+    Amount("-0.000000000000000001", asset="btc", custom=True, state="locked"),
+    Amount("-0", asset="btc", bucket="staking", state="locked"),
+    Amount("7", asset="*", bucket="lending", state="lent"),
+)
+GOLDEN = """
+Portfolio | Asset | Custom | Venue | Account | Total | Digits | Total, exact | Trading free | \
+Trading locked | Margin locked | Staking locked | Custody free | Custody locked | Other | \
+Portfolio id | Duplicate no. | Amounts stated | Trading free, exact | Trading locked, exact | \
+Margin locked, exact | Staking locked, exact | Custody free, exact | Custody locked, exact | \
+Other, exact
+Portfolio p1 | BTC | no | v1 | main | 4 | exact | 4 | 1.5 | 2.5 | . | . | . | . | . | p1 | 0 | 2 \
+| 1.5 | 2.5 | . | . | . | . | .
+Portfolio p1 | ETH | no | v2 | cold | 1.2345678901234567 | rounded | 1.23456789012345678 | . | . \
+| . | . | 1.2345678901234567 | . | . | p1 | 0 | 1 | . | . | . | . | 1.23456789012345678 | . | .
+"""
+
+
+def exported(layout: Layout) -> Path:
+    """The workbook of a home's newest book."""
+    done = export(
+        layout.database, layout.exports, as_of=None, formats=["xlsx"], program_version="1.2.3"
+    )
+    return done.files[0]
+
+
+@pytest.fixture(scope="module")
+def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """A warehouse whose names are as bad as the API may send them."""
+    layout = Layout(tmp_path_factory.mktemp("home"))
+    published(layout, [night("20261120T021500Z", AMOUNTS)], "a")
+    return layout
+
+
+@pytest.fixture(scope="module")
+def path(layout: Layout) -> Path:
+    """Its workbook."""
+    return exported(layout)
+
+
+def table(path: Path, sheet: str) -> list[dict[str, Any]]:
+    """The rows of a sheet by their headers, texts as a spreadsheet shows them."""
+    rows = openpyxl.load_workbook(path)[sheet].iter_rows(values_only=True)
+    heads = [str(head) for head in next(rows)]
+    return [
+        {
+            head: unescape(value) if isinstance(value, str) else value
+            for head, value in zip(heads, row, strict=True)
+        }
+        for row in rows
+    ]
+
+
+def test_a_small_workbook_reads_like_this(tmp_path: Path) -> None:
+    """Sheets, titles and cells of two accounts, letter for letter: people's lookups hang on it."""
+    given = [
+        Amount("1.50"),
+        Amount("2.5", state="locked"),
+        Amount("1.23456789012345678", asset="ETH", venue="v2", account="cold", bucket="custody"),
+    ]
+    published(Layout(tmp_path), [night("20261120T021500Z", given)], "a")
+    made = openpyxl.load_workbook(exported(Layout(tmp_path)))
+    assert made.sheetnames == SHEETS
+    lines = [
+        " | ".join("." if value is None else str(value) for value in row)
+        for row in made["Accounts"].iter_rows(values_only=True)
+    ]
+    assert lines == GOLDEN.strip().splitlines()
+    assert made["Summary"]["B3"].value == datetime(2026, 11, 20)  # noqa: DTZ001 - cells have no zone
+    assert made["Summary"]["B4"].value == "20261120T021500Z"
+
+
+def test_no_name_is_lost_and_none_is_a_formula(path: Path) -> None:
+    """Every hostile name reads back as it was, as text; a too long one stands whole elsewhere."""
+    names = {row["Account"] for row in table(path, "Accounts")}
+    assert names >= set(HOSTILE) - {LONG}
+    (cut,) = names - set(HOSTILE) - {"main"}
+    assert cut.startswith(LONG[:200])
+    assert cut.endswith("sheet Long texts, no. 1)")
+    parts = table(path, "Long texts")
+    assert "".join(row["Text"] for row in parts if row["Text no."] == "1") == LONG
+    assert {row["Asset"] for row in table(path, "Assets")} >= set(HOSTILE[:4])
+
+
+def test_formulas_are_only_in_the_summary(path: Path) -> None:
+    """No sheet with data has a formula, a link or a table, and there is no macro."""
+    with zipfile.ZipFile(path) as archive:
+        assert not re.findall("vbaProject|externalLink|hyperlink|/table", str(archive.namelist()))
+        for number_ in range(2, 8):
+            sheet = archive.read(f"xl/worksheets/sheet{number_}.xml").decode()
+            assert not re.search(r"<f[ >]|<hyperlink|<tablePart", sheet)
+        summary = archive.read("xl/worksheets/sheet1.xml").decode()
+    formulas = re.findall(r"<f>([^<]*)</f><v>([^<]+)</v>", summary)
+    assert len(formulas) == summary.count("<f>")
+    assert all(
+        re.match(r"(COUNTA|SUMPRODUCT|D\d+-\(COUNTIF|IF\(C\d+=D\d+)", found[0])
+        for found in formulas
+    )
+
+
+def test_every_number_is_its_text_or_says_that_it_is_not(path: Path) -> None:
+    """exact: the number's fifteen digits are the text; rounded: they are not; never a wrong 0."""
+    rows = {(row["Asset"], row["Custom"]): row for row in table(path, "Holdings")}
+    assert rows["NEAR", "no"]["Digits"] == rows["ETH", "no"]["Digits"] == "rounded"
+    assert rows["NEAR", "no"]["Total, exact"] == "0.123456789012345678901234"
+    assert rows["WEI", "no"]["Total"] is None
+    assert rows["WEI", "no"]["Digits"] == "text only"
+    assert rows["WEI", "no"]["Total, exact"] == "9" * 400
+    tiny = rows["btc", "yes"]
+    assert (tiny["Total"], tiny["Digits"]) == (-1e-18, "exact")
+    for row in table(path, "Accounts"):
+        if row["Digits"] == "exact":
+            assert Decimal(repr(row["Total"])) == Decimal(row["Total, exact"])
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=18) | st.decimals(-1000, 1000))
+def test_a_number_is_exact_where_fifteen_digits_say_it_all(value: Decimal) -> None:
+    """What a spreadsheet shows of an exact number is the amount; of a rounded one it is not."""
+    text = exact([str(value)])
+    shown, digits = number(text)
+    if digits is Digits.TEXT_ONLY:
+        assert len(text) > 300
+    else:
+        fifteen = Decimal(f"{float(shown):.14e}")
+        assert (fifteen == Decimal(text)) is (digits is Digits.EXACT)
+        assert float(shown) == float(text)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.text(max_size=20) | st.text("_x0F41\x00\ufffe<&\r ", max_size=20))
+def test_any_text_reads_back_from_xml(text: str) -> None:
+    """What is written into a cell is what comes out, whatever the letters are."""
+    found = re.sub("_x([0-9A-F]{4})_", lambda one: chr(int(one[1], 16)), safe_xml(text))
+    assert found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") == text
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(st.text(min_size=1, max_size=9), st.integers(30_000, 70_000))
+def test_pieces_fit_and_are_the_whole(letters: str, length: int) -> None:
+    """A long text is cut into pieces that a cell holds; put together they are the text."""
+    text = (letters * length)[:length]
+    assert "".join(pieces(text)) == text
+    assert max(map(units, pieces(text))) <= 32_767
+
+
+def test_totals_tie_and_evidence_says_from_what(path: Path) -> None:
+    """Each asset's line has the same exact total in every place, and the run is named."""
+    rows = table(path, "Evidence")
+    totals = {(row["Of"], row["Custom"]): row for row in rows if row["Kind"] == "total"}
+    places = ("In the JSON", "In the lake", "In the warehouse", *SHEETS[1:5])
+    for (asset, custom), line in totals.items():
+        expected = exact(a.text for a in AMOUNTS if (a.asset, a.custom) == (asset, custom == "yes"))
+        assert [line[place] for place in places] == [expected] * 7
+        assert line["Ties"] == "yes"
+    assert len(totals) == len({(a.asset, a.custom) for a in AMOUNTS})
+    run = {row["Of"]: row["Value"] for row in rows if row["Kind"] == "run"}
+    assert run["snapshot"] == "20261120T021500Z"
+    assert run["workbook made by"] == "nightbook 1.2.3"
+    assert [row["Accounts"] for row in rows if row["Of"] == "accounts"] == [str(len(AMOUNTS) - 0)]
+
+
+def test_a_total_that_does_not_tie_is_said_first(layout: Layout, tmp_path: Path) -> None:
+    """Where one place has another figure, the summary's banner and the evidence name it."""
+    damaged = tmp_path / "nightbook.duckdb"
+    damaged.write_bytes(layout.database.read_bytes())
+    with duckdb.connect(str(damaged)) as connection:
+        connection.execute("update ops.control_totals set in_lake = '8' where asset_id = '*'")
+    done = export(damaged, tmp_path, as_of=None, formats=["xlsx"], program_version="1")
+    lines = [row[0] for row in openpyxl.load_workbook(done.files[0])["Summary"].values]
+    assert "1 of 19 control totals DO NOT TIE: total of *. See sheet Evidence." in lines
+    wrong = [row for row in table(done.files[0], "Evidence") if row["Ties"] == "NO"]
+    assert [(row["Of"], row["In the JSON"], row["In the lake"]) for row in wrong] == [
+        ("*", "7", "8")
+    ]
+
+
+def test_sheets_are_framed_for_reading_and_printing(path: Path) -> None:
+    """Frozen header, filter, notes, names, A4 landscape to width, repeated header, page numbers."""
+    made = openpyxl.load_workbook(path)
+    for name in SHEETS[1:]:
+        sheet = made[name]
+        assert sheet.freeze_panes == "C2"
+        assert sheet.auto_filter.ref == sheet.dimensions
+        assert sheet.print_title_rows == "$1:$1"
+        assert (sheet.page_setup.orientation, sheet.page_setup.paperSize) == ("landscape", 9)
+        assert (sheet.page_setup.fitToWidth or 1, sheet.page_setup.fitToHeight) == (1, 0)
+        assert "Page &P of &N" in str(sheet.oddFooter.right.text).replace("&8", "")
+        assert all(cell.comment and cell.comment.text for cell in sheet[1])
+    names = made.defined_names
+    assert names["as_of"].attr_text == "Summary!$B$3"
+    last = len(AMOUNTS) + 1
+    assert names["accounts_total"].attr_text == f"Accounts!$F$2:$F${last}"
+    assert names["accounts_total_text"].attr_text == f"Accounts!$H$2:$H${last}"
+
+
+def test_a_table_that_is_too_long_goes_on_whole(layout: Layout, tmp_path: Path) -> None:
+    """Past the limit rows go on over further sheets in the same order, and the reader is told."""
+    whole, cut = tmp_path / "whole.xlsx", tmp_path / "cut.xlsx"
+    with book(layout.database, None) as source:
+        workbook.write(source, whole, program_version="1")
+        told = workbook.write(source, cut, program_version="1", rows_per_sheet=12)
+    parts = [name for name in openpyxl.load_workbook(cut).sheetnames if "Accounts" in name]
+    assert parts == ["Accounts", "Accounts 2", "Accounts 3"]
+    assert [len(table(cut, part)) for part in parts] == [12, 12, len(AMOUNTS) - 24]
+    assert [row for part in parts for row in table(cut, part)] == table(whole, "Accounts")
+    assert told[0] == (
+        "Accounts has more rows than one sheet holds: it goes on over 3 sheets, Accounts to "
+        "Accounts 3."
+    )
+    assert told[0] in [row[0].value for row in openpyxl.load_workbook(cut)["Summary"].iter_rows()]
+    assert "accounts_total" not in openpyxl.load_workbook(cut).defined_names
+
+
+def test_a_row_that_gets_lost_stops_the_export(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written is counted and added up again: one digit off and no file appears."""
+    add = Tally.add
+
+    def losing(self: Tally, values: Any) -> None:
+        add(self, {name: column[1:] for name, column in values.items()})
+
+    monkeypatch.setattr(Tally, "add", losing)
+    with (
+        book(layout.database, None) as source,
+        pytest.raises(NotExported, match="thrown away"),
+    ):
+        workbook.write(source, tmp_path / "x.xlsx", program_version="1")
+    assert list(tmp_path.iterdir()) == []

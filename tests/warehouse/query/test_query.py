@@ -1,0 +1,154 @@
+"""Questions from the command line: exact on the way out, and harmless."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.books import Amount, night, published
+from warehouse.query.read import QueryFailed, as_csv, as_json, as_table, opened, run, tables
+from warehouse.storage.layout import Layout
+
+EXACT = "12345678901234567890.123456789012345678"
+ODD = 'x"y\n\x1b[31m,=1+1'
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A published file with an exact amount and an odd name."""
+    layout = Layout(tmp_path_factory.mktemp("query"))
+    amounts = [Amount(EXACT), Amount("1.50", asset=ODD), Amount("1e30", asset="Z")]
+    published(layout, [night("20261120T021500Z", amounts)], "a")
+    return layout.database
+
+
+def test_no_digit_is_lost_in_any_format(database: Path) -> None:
+    """Decimals leave as all their digits, in JSON as text; NULL is empty or null."""
+    answer = run(database, "select asset_id, amount from balances order by amount_text")
+    assert [row[1] for row in csv.reader(io.StringIO(as_csv(answer)))] == [
+        "amount",
+        "1.5",
+        EXACT,
+        "",
+    ]
+    assert [row["amount"] for row in json.loads(as_json(answer))] == ["1.5", EXACT, None]
+    assert EXACT in as_table(answer)
+
+
+def test_odd_names_survive_and_do_not_move_the_cursor(database: Path) -> None:
+    """CSV and JSON give a name back as it was; the terminal sees its control characters escaped."""
+    answer = run(database, "select asset_id from balances where amount = 1.5")
+    assert list(csv.reader(io.StringIO(as_csv(answer))))[1] == [ODD]
+    assert json.loads(as_json(answer)) == [{"asset_id": ODD}]
+    assert 'x"y\\n\\x1b[31m,=1+1' in as_table(answer)
+    assert "\x1b" not in as_table(answer)
+
+
+@pytest.mark.parametrize(
+    ("sql", "shown", "held"),
+    [
+        ("1e-8::decimal(38, 18)", "0.00000001", "0.00000001"),
+        ("-0.0::decimal(3, 1)", "0", "0"),
+        ("9007199254740993", "9007199254740993", "9007199254740993"),
+        ("42", "42", 42),
+        ("true", "true", True),
+        ("timestamptz '2026-01-01 01:00:00+01'", "2026-01-01 00:00:00Z", "2026-01-01 00:00:00Z"),
+        ("timestamp '2026-01-01'", "2026-01-01 00:00:00", "2026-01-01 00:00:00"),
+        ("date '2026-01-01'", "2026-01-01", "2026-01-01"),
+        ("[0.1, null]", '["0.1", null]', ["0.1", None]),
+        ("{a: 0.1}", '{"a": "0.1"}', {"a": "0.1"}),
+        ("0.5::double", "0.5", 0.5),
+        ("'nan'::double", "nan", "nan"),
+        ("['-inf'::float]", '["-inf"]', ["-inf"]),
+        ("null", "", None),
+    ],
+)
+def test_each_kind_of_value(database: Path, sql: str, shown: str, held: object) -> None:
+    """Numbers, times and nested values have one exact form each."""
+    answer = run(database, f"select {sql} as x")
+    assert list(csv.reader(io.StringIO(as_csv(answer)))) == [["x"], [shown]]
+    assert json.loads(as_json(answer)) == [{"x": held}]
+
+
+def test_columns_of_one_name_are_all_kept(database: Path) -> None:
+    """JSON objects hold every column, also where two have the same name."""
+    answer = run(database, "select 1 as x, 2 as x")
+    assert json.loads(as_json(answer)) == [{"x": 1, "x_2": 2}]
+    answer = run(database, "select 1 as a, 2 as a, 3 as a_2")
+    assert json.loads(as_json(answer)) == [{"a": 1, "a_3": 2, "a_2": 3}]
+
+
+def test_a_long_answer_is_cut_and_says_so(database: Path) -> None:
+    """At most as many rows as asked come back, and the answer knows that there were more."""
+    assert run(database, "select * from range(5)", limit=4).is_cut
+    whole = run(database, "select * from range(5)", limit=5)
+    assert (len(whole.rows), whole.is_cut) == (5, False)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "create table x (y integer)",
+        "delete from history.balances",
+        "attach '/elsewhere/other.db'",
+        "copy (select 1) to '/elsewhere/copied'",
+        "select * from read_csv('/etc/hostname')",
+        "select * from read_text('/etc/hostname')",
+        "select * from '/etc/hostname'",
+        "install httpfs",
+        "load httpfs",
+        "set memory_limit = '100GB'",
+        "set lock_configuration = false",
+        "pragma enable_external_access = true",
+        "export database '/elsewhere/exported'",
+    ],
+)
+def test_a_question_can_do_no_harm(database: Path, sql: str) -> None:
+    """Nothing is written, nothing else is read, and the limits stay."""
+    with pytest.raises(QueryFailed, match="Nothing was changed"):
+        run(database, sql)
+
+
+def test_a_mistake_is_told_in_duckdbs_words(database: Path) -> None:
+    """A misspelt table is named, with what DuckDB suggests."""
+    with pytest.raises(QueryFailed, match="balancez"):
+        run(database, "select * from balancez")
+
+
+def test_no_warehouse_yet_says_what_to_do(tmp_path: Path) -> None:
+    """Before the first night the reader is told how to take it."""
+    with pytest.raises(FileNotFoundError, match="nightbook run"):
+        opened(Layout(tmp_path).database)
+
+
+def test_two_readers_of_one_process_both_answer(database: Path) -> None:
+    """A second reader in the same process is as hardened as the first."""
+    with opened(database) as first, opened(database) as second:
+        for reader in (first, second):
+            found = reader.execute(
+                "select current_setting('TimeZone'), current_setting('lock_configuration')"
+            ).fetchall()
+            assert found == [("UTC", True)]
+
+
+def test_tables_are_listed_with_their_words(database: Path) -> None:
+    """Tables, views and macros come with kind, comment and columns; main before the rest."""
+    found = {(one.schema, one.name): one for one in tables(database)}
+    assert found["main", "holdings"].kind == "view"
+    assert found["history", "balances"].kind == "table"
+    assert found["main", "changes_between"].columns == (("day1", "", ""), ("day2", "", ""))
+    assert found["main", "balances"].columns[-1][:2] == ("amount_text", "VARCHAR")
+    assert next(iter(found))[0] == "main"
+
+
+def test_asking_starts_light() -> None:
+    """Importing the reader loads neither pandas nor Arrow."""
+    code = (
+        "import sys, warehouse.query.read; "
+        "sys.exit(bool({'pandas', 'pyarrow', 'numpy'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

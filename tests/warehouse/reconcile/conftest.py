@@ -1,0 +1,54 @@
+"""A folder of ledgers to write into, and a way to read them as the desk does."""
+
+from collections.abc import Callable, Sequence
+from datetime import date
+from pathlib import Path
+
+import openpyxl
+import pytest
+
+from warehouse.reconcile.config import Config
+from warehouse.reconcile.ledger.header import recognised
+from warehouse.reconcile.ledger.model import Ledger
+from warehouse.reconcile.ledger.rows import read_ledger
+from warehouse.spreadsheet.reading.grid import opened
+
+DAY = date(2026, 11, 20)
+Write = Callable[..., Path]
+Read = Callable[..., Ledger]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a ledger: rows of cells as xlsx, or text or bytes as they are."""
+
+    def written(content: str | bytes | Sequence[Sequence[object]], name: str = "") -> Path:
+        if isinstance(content, str | bytes):
+            path = tmp_path / (name or "ledger.csv")
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+            return path
+        path = tmp_path / (name or "ledger.xlsx")
+        book = openpyxl.Workbook()
+        sheet = book.active
+        for row in content:
+            sheet.append(list(row))
+        book.save(path)
+        return path
+
+    return written
+
+
+@pytest.fixture
+def read() -> Read:
+    """Reads ledgers for the book of 2026-11-20."""
+
+    def ledger(
+        *paths: Path,
+        config: Config | None = None,
+        remembered: dict[str, dict[str, str]] | None = None,
+        day: date = DAY,
+    ) -> Ledger:
+        files = [opened(path, recognised) for path in paths]
+        return read_ledger(files, config or Config(), remembered or {}, day)
+
+    return ledger

@@ -1,0 +1,185 @@
+"""Amounts in ledgers: cases 1 to 15 of the design."""
+
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warehouse.reconcile.config import Config, Shape
+from warehouse.reconcile.errors import Ambiguous
+from warehouse.reconcile.ledger.amounts import (
+    LONGEST,
+    Amount,
+    Decimals,
+    Rules,
+    plain,
+    taken_apart,
+    total,
+)
+from warehouse.reconcile.ledger.amounts import read as read_amount
+from warehouse.reconcile.ledger.model import Ledger
+
+Write = Callable[..., Path]
+Read = Callable[..., Ledger]
+
+
+def amounts(ledger: Ledger) -> list[str]:
+    """The amounts of the used rows in their order."""
+    return [line.amount.text for line in ledger.lines]
+
+
+def csv(*cells: str) -> str:
+    """A ledger of one column of amounts."""
+    return "asset;amount\n" + "".join(f"BTC;{cell}\n" for cell in cells)
+
+
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        (("1,234.56", "(2,000)", "12.5-", "\u22127"), ["1234.56", "-2000", "-12.5", "-7"]),
+        (("1.234,56", "-1.000"), ["1234.56", "-1000"]),
+        (("1'234.50", "1\u00a0234.5", "1\u202f234"), ["1234.5", "1234.5", "1234"]),
+        (("12,34,567.89", "5"), ["1234567.89", "5"]),
+        (("1e-7", "1E+3"), ["0.0000001", "1000"]),
+        (("\uff11\uff12\uff0e\uff15", "\uff08\uff13\uff09"), ["12.5", "-3"]),
+        (("0.001", "0.5"), ["0.001", "0.5"]),
+        (("-0.0", "0", "-0"), ["0", "0", "0"]),
+        (("0.123456789012345678901234", "123456789012345678901234.5"), None),
+        (("5", "1 000 000"), ["5", "1000000"]),
+    ],
+    ids=[
+        "case_01",
+        "case_02",
+        "case_04",
+        "case_05",
+        "case_06",
+        "case_07",
+        "zeros",
+        "case_12",
+        "case_11",
+        "spaces",
+    ],
+)
+def test_amounts_are_read_as_people_write_them(
+    write: Write, read: Read, cells: tuple[str, ...], wanted: list[str] | None
+) -> None:
+    """Each way to write a number gives its exact value; 24 decimals and 24 digits are kept."""
+    ledger = read(write(csv(*cells)))
+    assert amounts(ledger) == (list(cells) if wanted is None else wanted)
+    assert not ledger.rejected
+
+
+def test_case_03_a_column_of_only_doubtful_amounts_is_a_question(write: Write, read: Read) -> None:
+    """1.234 and 12.345 alone stop the run with the line that settles them, and it does."""
+    path = write(csv("1.234", "12.345"))
+    with pytest.raises(Ambiguous, match=r"1\.234.*Nothing was guessed") as asked:
+        read(path)
+    assert asked.value.exit_code == 3
+    print_ = asked.value.line.split('"')[1]
+    assert asked.value.line.startswith(f'[ledger."{print_}"]\ndecimal = "point"')
+    for decimals, wanted in ((Decimals.POINT, "1.234"), (Decimals.COMMA, "1234")):
+        config = Config(shapes={print_: Shape(decimals=decimals)})
+        assert amounts(read(path, config=config))[0] == wanted
+
+
+def test_what_a_column_once_said_is_remembered(write: Write, read: Read) -> None:
+    """A night whose amounts are all doubtful is read as the nights before were."""
+    first = read(write(csv("1.234,5")))
+    again = read(write(csv("1.234")), remembered=first.remembered)
+    assert amounts(again) == ["1234"]
+
+
+def test_case_08_a_unit_beside_the_amount_is_held_against_the_asset(
+    write: Write, read: Read
+) -> None:
+    """1.5 BTC in a row of BTC is read; in a row of ETH it is read and told."""
+    ledger = read(write("asset;amount\nBTC;1.5 BTC\nETH;1.5 BTC\n"))
+    assert amounts(ledger) == ["1.5", "1.5"]
+    (notice,) = ledger.notices
+    assert "BTC in a row of ETH" in notice.words
+    assert notice.where == "ledger.csv:3"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["#N/A", "TBC", "NaN", "0x10", "12.3.4", "1_000", "1.5 k", "1e999", "(-5)", "10\u00b2", "5%"],
+)
+def test_cases_09_and_15_what_is_no_amount_is_rejected(write: Write, read: Read, cell: str) -> None:
+    """It is rejected with its place and its text, and the others are used."""
+    ledger = read(write(csv("1.5", cell)))
+    assert amounts(ledger) == ["1.5"]
+    (rejected,) = ledger.rejected
+    assert (rejected.line, rejected.raw) == (3, cell)
+    assert ledger.sources[0].is_complete
+
+
+@pytest.mark.parametrize("cell", ["", "-", "--", " ", "\u2014"])
+def test_case_10_a_blank_is_never_zero(write: Write, read: Read, cell: str) -> None:
+    """A blank amount beside a name is rejected, or skipped where that was settled."""
+    path = write(csv("1.5", cell))
+    ledger = read(path)
+    assert amounts(ledger) == ["1.5"]
+    skipped = read(path, config=Config(blank="skip"))
+    assert not skipped.rejected
+    counted = sum(skipped.sources[0].skipped.values()) + len(ledger.rejected)
+    assert counted == (2 if cell.strip() else 1 + len(ledger.rejected))
+    assert skipped.sources[0].is_complete
+
+
+def test_case_13_two_conventions_in_one_column_are_a_question(write: Write, read: Read) -> None:
+    """1,234.56 and 1.234,56 in one column stop the run; settled, the other one is rejected."""
+    path = write(csv("1,234.56", "1.234,57"))
+    with pytest.raises(Ambiguous, match=r"two ways") as asked:
+        read(path)
+    print_ = asked.value.line.split('"')[1]
+    ledger = read(path, config=Config(shapes={print_: Shape(decimals=Decimals.POINT)}))
+    assert amounts(ledger) == ["1234.56"]
+    assert [row.raw for row in ledger.rejected] == ["1.234,57"]
+
+
+def test_case_14_credit_and_debit_need_a_setting(write: Write, read: Read) -> None:
+    """5 CR is rejected until somebody says which of the two words is negative."""
+    path = write(csv("5 CR", "6 DR"))
+    plainly = read(path)
+    assert len(plainly.rejected) == 2
+    shape = Shape(negative_word="CR")
+    settled = read(path, config=Config(shapes={plainly.sources[0].print: shape}))
+    assert amounts(settled) == ["-5", "6"]
+
+
+def test_case_19_a_number_cell_is_what_its_program_shows(write: Write, read: Read) -> None:
+    """0.1+0.2 is 0.3, 9.9999999999999995e-8 is 1e-7, and a date or a truth is no amount."""
+    rows = [["asset", "amount"], ["BTC", 0.1 + 0.2], ["BTC", 9.9999999999999995e-8], ["BTC", True]]
+    ledger = read(write(rows))
+    assert amounts(ledger) == ["0.3", "0.0000001"]
+    assert all(line.amount.is_number for line in ledger.lines)
+    assert [row.raw for row in ledger.rejected] == ["TRUE"]
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=18))
+def test_every_exact_amount_reads_back(amount: Decimal) -> None:
+    """What we write in plain digits is read back as the same text, with a comma too."""
+    text = plain(amount)
+    for decimals, written in ((Decimals.POINT, text), (Decimals.COMMA, text.replace(".", ","))):
+        found = read_amount(written, Rules(decimals))
+        assert isinstance(found, Amount)
+        assert found.text == text
+
+
+def test_a_total_never_wraps() -> None:
+    """Two amounts at the edge of what a decimal type holds add up exactly."""
+    assert total(["99999999999999999999.9"] * 2) == "199999999999999999999.8"
+
+
+def test_a_cell_of_any_length_is_judged_at_once() -> None:
+    """What is longer than any amount is none, without a look for units in it."""
+    begun = time.process_time()
+    assert taken_apart("\u00e9" * 32_000 + " b c") == "it is no amount"
+    assert time.process_time() - begun < 1
+    assert not isinstance(taken_apart("1" * LONGEST), str)
+    assert not isinstance(taken_apart("1" * LONGEST + " CR", "CR"), str)
+    assert taken_apart("1" * (LONGEST + 1)) == "it is no amount"

@@ -1,0 +1,238 @@
+"""What is not used is named, counted and settled once; each file is compared at its own level."""
+
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import openpyxl
+import pytest
+
+from tests.support.books import Amount
+from tests.support.reconciliation_home import Desk, ledger
+from tests.warehouse.reconcile.ledger.test_nothing_unread import CASES, Place, database, place
+from warehouse.reconcile import service as desks
+from warehouse.reconcile.config import TEMPLATE
+from warehouse.reconcile.errors import Ambiguous, NotReconciled
+
+__all__ = ["database", "place"]
+BOOK = [Amount("10"), Amount("5", venue="v2", account="cold"), Amount("7", portfolio="p2")]
+MOVED = [Amount("9"), Amount("6", venue="v2", account="cold"), Amount("7", portfolio="p2")]
+ASKED = (
+    "an unknown column of the portfolios, and units moved between them",
+    "a column without a title that holds the accounts",
+    "a tab that is not understood, with an adjustment",
+    "a hidden tab with an adjustment",
+    "two columns of amounts",
+    "a pivot's total",
+    "an archive beside the ledger",
+    "a link to a ledger elsewhere",
+    "a copy of the same day with another number",
+    "a date of the last movement",
+)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """A desk over a book of three amounts of 2026-11-20."""
+    made = Desk(tmp_path)
+    made.publish(BOOK)
+    return made
+
+
+def summary(path: Path) -> list[str]:
+    """Return the texts of the first sheet."""
+    sheet = openpyxl.load_workbook(path, data_only=True)["Summary"]
+    return [str(cell) for row in sheet.iter_rows(values_only=True) for cell in row if cell]
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_question_is_settled_by_the_line_that_it_names(place: Place, name: str) -> None:
+    """Pasted as it stands below recon.toml, the answer is taken, and it is not asked again."""
+    put, _ = CASES[name]
+    put(place)
+    try:
+        (high,) = [one for one in place.run().unused if one.severity == "high"]
+        line = "[inbox]\n" + high.reason.partition("[inbox] ")[2]
+    except Ambiguous as error:
+        line = str(error).partition("Add to recon.toml:\n")[2]
+    place.settle(line)
+    ran = place.run()
+    assert all(one.severity != "high" for one in ran.unused)
+    assert ran.exit_code == (3 if ran.open_breaks else 0)
+
+
+def test_two_answers_of_one_ledger_may_both_be_pasted(place: Place) -> None:
+    """Both name the same table, which TOML alone would refuse."""
+    place.settle('[ledger."0a1b2c3d"]\nsheet = "A"\n[tolerance]\nlimit = "1"')
+    place.settle('[ledger."0a1b2c3d"]\nunused = ["B", "C"]')
+    place.put(ledger([]) + "p1;BTC;v1;main;10\n")
+    assert place.run().counts["Matched"] == 1
+
+
+def test_an_older_ledger_of_each_night_is_one_line(desk: Desk) -> None:
+    """A month of files in the inbox is no page of notices."""
+    for day in range(1, 21):
+        desk.put(ledger(BOOK), f"ledger-2026-11-{day:02}.csv")
+    ran = desk.run()
+    assert ran.notices == ()
+    (unused,) = ran.unused
+    assert (unused.count, unused.severity) == (19, "low")
+    assert unused.name == "ledger-2026-11-01.csv ... ledger-2026-11-19.csv"
+
+
+def test_a_ledger_of_a_day_that_is_done_is_no_rival_of_tonights(desk: Desk) -> None:
+    """Downloads that lie in the inbox night after night are older ones, not versions."""
+    desk.put(ledger(BOOK))
+    desk.run(date(2026, 11, 20))
+    for day in (21, 22):
+        desk.publish(BOOK, f"202611{day}T021500Z")
+        desk.put(ledger(BOOK) + f"p1;BTC;v1;new-{day};0\n", f"ledger ({day}).csv")
+        ran = desk.run(date(2026, 11, day))
+        assert (ran.exit_code, ran.counts["Matched (zero)"]) == (0, 1)
+
+
+def test_lines_stand_in_the_order_of_their_severity(desk: Desk) -> None:
+    """In the terminal, on the first sheet and in Notices, the worst comes first."""
+    desk.settle(TEMPLATE.replace("# SHIB", "SHIB"))
+    (desk.folder.inbox / "custody.zip").write_bytes(b"PK")
+    desk.put("p", "scan.pdf")
+    desk.put(ledger(BOOK) + "p1;BTC;v1;cold;much\np1;Bitcoins;v1;main;1\n")
+    ran = desk.run()
+    found = [one.severity for one in ran.notices]
+    order = ["high", "medium", "low"]
+    assert found == sorted(found, key=order.index)
+    assert set(found) == set(order)
+    sheet = openpyxl.load_workbook(ran.files[0])["Notices"]
+    told = [cell.value for cell in sheet["A"] if cell.value in order]
+    assert told == sorted(told, key=order.index)
+    lines = [text for text in summary(ran.files[0]) if text.startswith("NOT USED")]
+    assert lines == ["NOT USED (high)", "NOT USED (medium)"]
+
+
+def test_the_result_line_says_the_level_and_what_was_not_used(desk: Desk) -> None:
+    """Whoever reads only one line knows how fine it was, and that something is missing."""
+    desk.put(
+        "portfolio;asset;venue;amount;price\n" + "p1;BTC;v1;10;9\np1;BTC;v2;5;9\n\nTotal;;;15;\n"
+    )
+    assert desk.run().words.endswith(
+        "Compared at portfolio, asset, venue; not used: 1 column, 2 rows."
+    )
+    desk.put(ledger(BOOK))
+    assert desk.run().words.endswith("not used: nothing.")
+
+
+def test_status_ends_as_a_run_did_that_left_something_unread(desk: Desk) -> None:
+    """What nobody decided about is no peace, though every key matches."""
+    desk.put(ledger(BOOK))
+    (desk.folder.inbox / "custody.zip").write_bytes(b"PK")
+    ran = desk.run()
+    assert (ran.exit_code, ran.breaks) == (3, 0)
+    standing = desks.status(desk.folder.root)
+    assert standing.exit_code == 3
+    assert standing.coverage.endswith("not used: 1 file.")
+    assert [words.partition(":")[0] for words in standing.unread] == ["custody.zip"]
+    desk.settle('[inbox]\n"*.zip" = "unused"\n')
+    assert desk.run().exit_code == desks.status(desk.folder.root).exit_code == 0
+
+
+def test_an_empty_inbox_is_no_failure_and_one_with_an_archive_is_a_question(desk: Desk) -> None:
+    """A late ledger is late; one that cannot be read is there."""
+    assert desk.run().exit_code == 0
+    (desk.folder.inbox / "ledger.zip").write_bytes(b"PK")
+    ran = desk.run()
+    assert ran.exit_code == 3
+    assert "no file in the inbox could be read as the ledger of 2026-11-20" in ran.words
+
+
+@pytest.mark.parametrize("text", ["please call me\n", "what;who\nnotes;Ada\nmore;Bob\n"])
+def test_a_file_that_is_no_ledger_may_be_set_aside(desk: Desk, text: str) -> None:
+    """A note in the inbox stops the run in words, and the line that they name lets it go on."""
+    desk.put(ledger(BOOK))
+    desk.put(text, "readme.txt")
+    with pytest.raises((Ambiguous, NotReconciled)) as asked:
+        desk.run()
+    assert '"readme.txt" = "unused"' in str(asked.value)
+    desk.settle('[inbox]\n"readme.txt" = "unused"\n')
+    ran = desk.run()
+    assert (ran.exit_code, [one.name for one in ran.unused]) == (0, ["readme.txt"])
+
+
+def test_a_coarse_file_makes_no_other_coarser(desk: Desk) -> None:
+    """Units moved between accounts are seen in the fine file, and the coarse one still ties."""
+    desk.put(ledger(MOVED[:2]), "fine.csv")
+    desk.put("portfolio;asset;amount\np2;BTC;7\n", "coarse.csv")
+    ran = desk.run()
+    assert (ran.breaks, ran.counts["Matched"]) == (2, 1)
+    assert ran.level == (
+        "coarse.csv at portfolio, asset; fine.csv at portfolio, asset, venue, account"
+    )
+    assert {one["names"]["account"] for one in desk.breaks()} == {"main", "cold"}
+
+
+def test_a_coarse_file_is_compared_with_what_the_fine_ones_do_not_hold(desk: Desk) -> None:
+    """Every unit of the book is compared once, and the totals are those of the whole book."""
+    desk.put(ledger(BOOK[:1]), "fine.csv")
+    desk.put("asset;amount\nBTC;13\n", "coarse.csv")
+    ran = desk.run()
+    assert (ran.breaks, ran.counts["Matched"]) == (1, 1)
+    (found,) = desk.breaks()
+    assert (found["ledger"], found["snapshot"], found["names"]["venue"]) == ("13", "12", "(all)")
+
+
+def test_a_row_that_cannot_be_read_is_a_break_of_its_own_level(desk: Desk) -> None:
+    """The key of a rejected row of a coarse file is the coarse one."""
+    desk.put(ledger(BOOK[:2]), "fine.csv")
+    desk.put("portfolio;asset;amount\np2;BTC;seven\n", "coarse.csv")
+    ran = desk.run()
+    assert (ran.counts["Matched"], ran.counts["Rejected"]) == (2, 0)
+    assert ran.exit_code == 3
+
+
+def test_what_tolerance_forgives_is_shown_in_sum(desk: Desk) -> None:
+    """Noise is forgiven, and how much of it stands on the first sheet."""
+    desk.settle('[tolerance]\nabsolute = "0.001"\n')
+    desk.put(ledger([Amount("10.0004"), BOOK[1], Amount("6.9996", portfolio="p2")]))
+    ran = desk.run()
+    assert (ran.exit_code, ran.counts["Within tolerance"]) == (0, 2)
+    told = summary(ran.files[0])
+    assert "Forgiven of BTC" in told
+    assert "0.0008 of 22 (3.64e-5 of it)" in told
+    assert "3.64e-5 of each of 1 asset, as a mean" in told
+
+
+def test_a_tolerance_that_forgives_too_much_in_sum_forgives_nothing(desk: Desk) -> None:
+    """Nine thousandths of every key are nine thousandths of the whole; the limit is a setting."""
+    short = [Amount("9.91"), Amount("4.956", venue="v2", account="cold"), BOOK[2]]
+    desk.put(ledger(short))
+    desk.settle('[tolerance]\nrelative = "0.01"\n')
+    ran = desk.run()
+    assert (ran.exit_code, ran.breaks) == (3, 2)
+    assert ran.notices[0].words.startswith("tolerance would forgive too much in sum: 2 keys of BTC")
+    desk.settle('[tolerance]\nrelative = "0.01"\nlimit = "0.01"\n')
+    assert (desk.run().exit_code, desk.run().breaks) == (0, 0)
+
+
+def test_one_line_of_300_megabytes_takes_little_memory(tmp_path: Path) -> None:
+    """It is refused in words before it is read."""
+    path = tmp_path / "ledger.csv"
+    with path.open("wb") as file:
+        for _ in range(300):
+            file.write(b"BTC;1;" * 170_000)
+    code = (
+        "import resource, sys\n"
+        "from pathlib import Path\n"
+        "from warehouse.spreadsheet.reading.grid import opened\n"
+        "from warehouse.reconcile.ledger.header import recognised\n"
+        "from warehouse.reconcile.errors import NotReconciled\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try:\n    opened(Path(sys.argv[1]), recognised)\n"
+        "except NotReconciled as error:\n    print(error)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
+    )
+    words, grown = ran.stdout.splitlines()
+    assert "has a line of more than 10,000,000 bytes" in words
+    assert int(grown) < 50_000

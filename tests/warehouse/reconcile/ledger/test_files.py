@@ -1,0 +1,286 @@
+"""Files that ledgers come in: cases 32 to 42 of the design."""
+
+import io
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Callable
+from datetime import date, datetime
+from pathlib import Path
+
+import openpyxl
+import pytest
+
+from warehouse.reconcile.config import Config, Shape
+from warehouse.reconcile.errors import Ambiguous, NotReconciled
+from warehouse.reconcile.ledger.header import recognised
+from warehouse.reconcile.ledger.model import Ledger
+from warehouse.spreadsheet.reading.grid import is_ledger_name, opened
+
+Write = Callable[..., Path]
+Read = Callable[..., Ledger]
+OFFICE = shutil.which("soffice")
+
+
+def used(ledger: Ledger) -> list[tuple[str, str]]:
+    """Asset and amount of the used rows."""
+    return [(line.names[1], line.amount.text) for line in ledger.lines]
+
+
+@pytest.mark.parametrize(
+    ("content", "account"),
+    [
+        ("asset,account,amount\nBTC,Z\u00fcrich,1.5\n".encode("cp1252"), "Z\u00fcrich"),
+        ("asset;account;amount\nBTC;Z\u00fcrich;1.5\n".encode("utf-16"), "Z\u00fcrich"),
+        ("asset\taccount\tamount\nBTC\tZ\u00fcrich\t1.5\n".encode("utf-16-le"), "Z\u00fcrich"),
+        ("\ufeffasset|account|amount\r\nBTC|Z\u00fcrich|1.5\r\n".encode(), "Z\u00fcrich"),
+        (b"sep=;\r\nasset;account;amount\r\nBTC;a;1.5\r\n", "a"),
+        (b'asset,account,amount\nBTC,"a,b\n""c""",1.5\n', 'a,b\n"c"'),
+    ],
+    ids=["cp1252", "utf16", "utf16_unmarked", "mark_and_bars", "sep_line", "quotes"],
+)
+def test_case_32_a_text_file_is_read_whatever_wrote_it(
+    write: Write, read: Read, content: bytes, account: str
+) -> None:
+    """Encodings, delimiters and quotes are found by what is in the file."""
+    ledger = read(write(content))
+    assert used(ledger) == [("BTC", "1.5")]
+    assert ledger.lines[0].names[3] == account
+
+
+def test_a_decimal_comma_in_a_comma_file_is_no_guess(write: Write, read: Read) -> None:
+    """BTC,1,5 under asset,amount has a cell too many: it is rejected, not read as 1."""
+    ledger = read(write("asset,amount\nBTC,1,5\n"))
+    assert not ledger.lines
+    assert "more cells than the header" in ledger.rejected[0].reason
+
+
+def test_case_33_titles_totals_and_hidden_rows_are_accounted_for(write: Write, read: Read) -> None:
+    """Titles, blanks, totals and repeated headers are skipped and counted, hidden rows used."""
+    path = write(
+        [
+            ["Ledger of the fund", None, None],
+            [None, None, None],
+            ["Position", None, "Balance as of"],
+            ["Portfolio", "Asset", "Amount"],
+            ["p1", "BTC", 1],
+            [None, "ETH", 2],
+            [None, None, None],
+            ["Portfolio", "Asset", "Amount"],
+            ["p1", "SOL", 3],
+            ["Total", None, 6],
+            ["Summe:", None, 6],
+            ["Prepared by A", None, None],
+        ]
+    )
+    book = openpyxl.load_workbook(path)
+    book.active.merge_cells("A5:A6")
+    book.active.row_dimensions[9].hidden = True
+    book.save(path)
+    ledger = read(path)
+    assert used(ledger) == [("BTC", "1"), ("ETH", "2"), ("SOL", "3")]
+    assert [line.names[0] for line in ledger.lines] == ["p1", "p1", "p1"]
+    (source,) = ledger.sources
+    assert dict(source.skipped) == {
+        "blank line": 1,
+        "header repeated": 1,
+        "title or note": 1,
+        "total line": 2,
+    }
+    assert (source.rows, source.used, source.is_complete) == (8, 3, True)
+    assert "1 hidden" in ledger.notices[0].words
+
+
+def test_an_asset_called_like_a_total_is_a_row(write: Write, read: Read) -> None:
+    """A total line is one without an asset: an account may have any name."""
+    ledger = read(write("account;asset;amount\nTotal;BTC;1\nSumme;;1\n"))
+    assert used(ledger) == [("BTC", "1")]
+
+
+def test_case_34_two_sheets_are_a_question_and_a_wrong_name_is_told(
+    write: Write, read: Read
+) -> None:
+    """Two sheets that may be the ledger stop the run; the line that settles it works."""
+    path = write([["asset", "amount"], ["BTC", 1]])
+    book = openpyxl.load_workbook(path)
+    other = book.create_sheet("old")
+    other.append(["asset", "amount"])
+    other.append(["BTC", 9])
+    book.save(path)
+    with pytest.raises(Ambiguous, match="'Sheet', 'old'") as asked:
+        read(path)
+    print_ = asked.value.line.split('"')[1]
+    ledger = read(path, config=Config(shapes={print_: Shape(sheet="Sheet")}))
+    assert used(ledger) == [("BTC", "1")]
+    with pytest.raises(NotReconciled, match="has no sheet new; its sheets are Sheet, old"):
+        read(path, config=Config(shapes={print_: Shape(sheet="new")}))
+
+
+def test_case_35_dates_of_1904_are_the_same_days(write: Write, read: Read) -> None:
+    """A workbook that counts days from 1904 gives the date its reader sees."""
+    path = write([["asset", "amount", "date"], ["BTC", 1, datetime(2026, 11, 20)]])  # noqa: DTZ001 - cells have no zone
+    book = openpyxl.load_workbook(path)
+    book.epoch = openpyxl.utils.datetime.CALENDAR_MAC_1904
+    book.save(path)
+    assert read(path).sources[0].as_of == date(2026, 11, 20)
+
+
+@pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
+@pytest.mark.parametrize("ending", ["ods", "xls", "xlsm"])
+def test_case_35_other_formats_read_the_same(
+    write: Write, read: Read, tmp_path: Path, ending: str
+) -> None:
+    """A ledger saved by LibreOffice in another format has the same rows; errors are rejected."""
+    path = write([["asset", "amount"], ["BTC", "1.000000000000000001"], ["ETH", "=1/0"], ["X", 2]])
+    profile = f"-env:UserInstallation=file://{tmp_path}/profile"
+    command = [OFFICE or "", profile, "--headless", "--convert-to", ending, path.name]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    ledger = read(path.with_suffix(f".{ending}"))
+    assert used(ledger) == [("BTC", "1.000000000000000001"), ("X", "2")]
+    assert [row.names[1] for row in ledger.rejected] == ["ETH"]
+    skipping = read(path.with_suffix(f".{ending}"), config=Config(blank="skip"))
+    assert [row.names[1] for row in skipping.rejected] == ["ETH"]
+
+
+def test_case_36_error_cells_and_formulas_without_value_are_rejected(
+    write: Write, read: Read
+) -> None:
+    """#N/A in a number cell and a formula that was never calculated are no zeros."""
+    path = write([["asset", "amount"], ["BTC", "#N/A"], ["ETH", "=1+1"], ["SOL", 1]])
+    ledger = read(path)
+    assert used(ledger) == [("SOL", "1")]
+    reasons = {row.names[1]: row.reason for row in ledger.rejected}
+    assert "#N/A" in reasons["BTC"]
+    assert "formula without a value" in reasons["ETH"]
+
+
+def test_case_37_numbers_written_as_text_are_exact(write: Write, read: Read) -> None:
+    """A text cell keeps all its digits."""
+    ledger = read(write([["asset", "amount"], ["BTC", "123456789.123456789012345678"]]))
+    assert used(ledger) == [("BTC", "123456789.123456789012345678")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("ledger.csv", b"", "0 bytes"),
+        ("ledger.xlsx", b"", "0 bytes"),
+        ("ledger.xlsx", b"<html><table></table></html>", "web page"),
+        ("ledger.csv", b"<!DOCTYPE html><html></html>", "web page"),
+        ("ledger.xlsx", b"PK\x03\x04 half", "half copied"),
+        ("ledger.csv", b"hello\n", "holds no table"),
+    ],
+)
+def test_case_38_a_file_that_is_no_ledger_says_what_it_is(
+    write: Write, read: Read, name: str, content: bytes, words: str
+) -> None:
+    """Empty, half-copied and misnamed files are told apart."""
+    with pytest.raises(NotReconciled, match=words) as told:
+        read(write(content, name))
+    assert told.value.exit_code == 2
+
+
+def test_case_38_a_header_alone_is_an_empty_ledger(write: Write, read: Read) -> None:
+    """A ledger with a header and no row is complete and has no line."""
+    ledger = read(write("asset;amount\n"))
+    assert not ledger.lines
+    assert ledger.sources[0].is_complete
+
+
+def test_case_38_a_file_that_still_grows_is_not_read(write: Write) -> None:
+    """A file that changes between two looks is left alone."""
+    path = write("asset;amount\nBTC;1\n")
+
+    def grow() -> None:
+        with path.open("a") as file:
+            file.write("ETH;2\n")
+
+    with pytest.raises(NotReconciled, match="still being written"):
+        opened(path, recognised, grow)
+
+
+def test_case_38_lock_files_are_no_ledgers() -> None:
+    """What Excel and LibreOffice put beside an open file is passed over."""
+    names = ["~$ledger.xlsx", ".~lock.ledger.ods#", ".ledger.csv", "a.pdf", "ledger.XLSX", "a.csv"]
+    assert [is_ledger_name(Path(name)) for name in names] == [False] * 4 + [True] * 2
+
+
+def test_case_39_a_doubtful_date_is_a_question(write: Write, read: Read) -> None:
+    """01/02/2026 asks which is the month; 13/02/2026 in the same column settles it."""
+    with pytest.raises(Ambiguous, match="day or with the month") as asked:
+        read(write("asset;amount;date\nBTC;1;01/02/2026\n"))
+    print_ = asked.value.line.split('"')[1]
+    config = Config(shapes={print_: Shape(dates="month first")})
+    settled = read(write("asset;amount;date\nBTC;1;01/02/2026\n"), config=config)
+    assert settled.sources[0].as_of == date(2026, 1, 2)
+    both = read(write("asset;amount;date\nBTC;1;01/02/2026\nBTC;2;13/02/2026\n"))
+    assert both.sources[0].as_of == date(2026, 2, 13)
+    assert dict(both.sources[0].skipped) == {"another date": 1}
+
+
+def test_case_40_a_bomb_is_not_unpacked(write: Write, read: Read) -> None:
+    """An archive that unpacks to hundreds of times its size is refused before it is read."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:
+        for number in range(11):
+            file.writestr(f"xl/worksheets/sheet{number}.xml", b"\0" * 10 * 1024**2)
+    with pytest.raises(NotReconciled, match="unpacks to more"):
+        read(write(made.getvalue(), "ledger.xlsx"))
+
+
+def test_case_40_every_row_of_a_long_ledger_is_read(write: Write, read: Read) -> None:
+    """Beyond what a sheet can hold, no row is lost (a twentieth of it here, in the same way)."""
+    rows = 52_429
+    path = write("asset;account;amount\n" + "".join(f"BTC;a{n};{n}.5\n" for n in range(rows)))
+    ledger = read(path)
+    assert len(ledger.lines) == ledger.sources[0].rows == rows
+    assert ledger.lines[-1].line == rows + 1
+
+
+def test_unknown_headers_are_shown_with_their_values(write: Write, read: Read) -> None:
+    """A first unknown file lists its columns, and the line it asks for makes it readable."""
+    path = write("Foo;Bar\nBTC;1.5\nETH;2\n")
+    with pytest.raises(Ambiguous, match=r"'Foo' \(BTC, ETH\); 'Bar' \(1\.5, 2\)") as asked:
+        read(path)
+    print_ = asked.value.line.split('"')[1]
+    shape = Shape(columns={"asset": "Foo", "amount": "Bar"})
+    assert used(read(path, config=Config(shapes={print_: shape}))) == [("BTC", "1.5"), ("ETH", "2")]
+
+
+def test_two_columns_for_one_field_are_a_question(write: Write, read: Read) -> None:
+    """Quantity and Balance in one file: a person says which."""
+    path = write("Asset;Quantity;Balance\nBTC;1;2\n")
+    with pytest.raises(Ambiguous, match="'Quantity' and 'Balance'") as asked:
+        read(path)
+    print_ = asked.value.line.split('"')[1]
+    config = Config(shapes={print_: Shape(columns={"amount": "Balance"})})
+    assert used(read(path, config=config)) == [("BTC", "2")]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "W\u00e4hrung;Betrag",
+        "Devise;Montant",
+        "Moneda;Saldo",
+        "Betrag;W\u00e4hrung",
+        "COIN ; Qty (units)",
+    ],
+)
+def test_headers_are_known_in_several_languages(write: Write, read: Read, header: str) -> None:
+    """German, French, Spanish and English headers are found in any order."""
+    cells = "1.5;BTC" if header.startswith("Betrag") else "BTC;1.5"
+    assert used(read(write(f"{header}\n{cells}\n"))) == [("BTC", "1.5")]
+
+
+def test_several_files_keep_each_its_own_level(write: Write, read: Read) -> None:
+    """Stacked ledgers have the fields that one of them has at least, and each says its own."""
+    one = write("asset;venue;account;amount\nBTC;v1;a;1\n", "one.csv")
+    two = write("asset;venue;amount\nETH;v2;2\n", "two.csv")
+    ledger = read(one, two)
+    assert ledger.fields == ("asset", "venue", "account")
+    assert [one.fields for one in ledger.sources] == [
+        ("asset", "venue", "account"),
+        ("asset", "venue"),
+    ]
+    assert [ledger.place(line) for line in ledger.lines] == ["one.csv:2", "two.csv:2"]

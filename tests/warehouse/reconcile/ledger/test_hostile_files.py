@@ -1,0 +1,305 @@
+"""Files that are damaged, or made to break their reader, end in words: cases 36, 38 and 40."""
+
+import io
+import shutil
+import struct
+import subprocess
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import openpyxl
+import pytest
+import xlsxwriter
+
+from tests.support.books import Amount
+from tests.support.reconciliation_home import HEAD, Desk
+from tests.warehouse.reconcile.ledger.test_formats import archive
+from warehouse.reconcile import service as counter
+from warehouse.reconcile.comments import edits
+from warehouse.reconcile.config import Config
+from warehouse.reconcile.errors import NotReconciled
+from warehouse.reconcile.ledger.model import Ledger
+from warehouse.spreadsheet.reading import grid
+
+Write = Callable[..., Path]
+Read = Callable[..., Ledger]
+OFFICE = shutil.which("soffice")
+SHEET = "xl/worksheets/sheet1.xml"
+TITLES = zip("ABC", ("asset", "account", "amount"), strict=True)
+CELLS = [f'<c r="{place}1" t="str"><v>{title}</v></c>' for place, title in TITLES]
+HEADER = f'<row r="1">{"".join(CELLS)}</row>'
+ROW = '<row r="2"><c r="A2" t="str"><v>BTC</v></c><c r="C2" t="str"><v>10</v></c></row>'
+
+
+def sheet(rows: str, size: str = "A1:C2") -> bytes:
+    """A workbook of one sheet with these rows, as its XML is."""
+    made, changed = io.BytesIO(), io.BytesIO()
+    book = xlsxwriter.Workbook(made)
+    book.add_worksheet().write_string(0, 0, "asset")
+    book.close()
+    xml = (
+        '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
+        f'<dimension ref="{size}"/><sheetData>{rows}</sheetData></worksheet>'
+    )
+    with zipfile.ZipFile(made) as old, zipfile.ZipFile(changed, "w", zipfile.ZIP_DEFLATED) as new:
+        for info in old.infolist():
+            new.writestr(info.filename, xml if info.filename == SHEET else old.read(info))
+    return changed.getvalue()
+
+
+def table(rows: str) -> bytes:
+    """A workbook of OpenDocument of one table with these rows."""
+    content = (
+        '<office:document-content xmlns:office="o" xmlns:table="t" xmlns:text="x" '
+        'xmlns:calcext="c"><office:body><office:spreadsheet><table:table table:name="S">'
+        f"{rows}</table:table></office:spreadsheet></office:body></office:document-content>"
+    )
+    return archive(
+        {
+            "mimetype": b"application/vnd.oasis.opendocument.spreadsheet",
+            "META-INF/manifest.xml": b"<manifest/>",
+            "content.xml": content.encode(),
+        }
+    )
+
+
+def open_row(cells: str, times: int = 1) -> str:
+    """A row of OpenDocument, repeated."""
+    return f'<table:table-row table:number-rows-repeated="{times}">{cells}</table:table-row>'
+
+
+def nothing(times: int) -> str:
+    """An empty cell of OpenDocument, repeated."""
+    return f'<table:table-cell table:number-columns-repeated="{times}"/>'
+
+
+def filled(times: int) -> str:
+    """A cell of OpenDocument with something in it, repeated."""
+    repeated = f' table:number-columns-repeated="{times}"'
+    return f"<table:table-cell{repeated}><text:p>1</text:p></table:table-cell>"
+
+
+class PanicException(BaseException):  # the name of what the reader raises, which nobody can import
+    """A panic as the reader gives it out."""
+
+
+class Broken:
+    """A reader that breaks on whatever it is given."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.CalamineWorkbook = self
+        self.CalamineError = self.PasswordError = self.ZipError = self.XmlError = LookupError
+        self.error = error
+
+    def from_filelike(self, _: object) -> None:
+        raise self.error
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """A home whose book has one account."""
+    made = Desk(tmp_path)
+    made.publish([Amount("10")])
+    made.folder.make()
+    return made
+
+
+@pytest.fixture
+def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing may be given to the reader of spreadsheets."""
+    for room in (grid, edits):
+        monkeypatch.setattr(room, "python_calamine", Broken(AssertionError("it was unpacked")))
+
+
+FAR = "<v>1</v></c>"
+WIDE = {
+    "far corner": sheet(f'{HEADER}{ROW}<row r="1048576"><c r="XFD1048576">{FAR}</row>'),
+    "corner alone": sheet(f'<row r="1048576"><c r="XFD1048576">{FAR}</row>'),
+    "far below": sheet(f'{HEADER}<row r="1"><c r="A4000000000">{FAR}</row>'),
+    "another order": sheet(f"{HEADER}<row r='1048576'><c s=\">\"\n r = 'xfd1048576'>{FAR}</row>"),
+    "no places": sheet(f'<row>{f"<c>{FAR}" * 99}</row><row r="1048576"><c>{FAR}</row>'),
+    "prefixed": sheet(f'{HEADER}<row><a-b:c r="XFD1048576"><v>1</v></a-b:c></row>'),
+    "long": sheet(
+        HEADER
+        + "".join(f'<row r="{n}"><c r="A{n}">{FAR}</row>' for n in range(2, 140_000))
+        + f'<row r="1048576"><c r="BZ1048576">{FAR}</row>'
+    ),
+    "open, right and below": table(
+        open_row(filled(1)) + open_row(nothing(1), 1_000_000) + open_row(nothing(9_999) + filled(1))
+    ),
+    "open, repeated": table(open_row(filled(1)) + open_row(filled(99), 1_000_000)),
+}
+
+
+@pytest.mark.parametrize("content", WIDE.values(), ids=WIDE.keys())
+@pytest.mark.usefixtures("untouched")
+def test_case_40_a_sheet_too_wide_for_any_memory_is_refused_unread(
+    desk: Desk, content: bytes
+) -> None:
+    """A cell far away would take a rectangle of memory up to it: it is refused before that."""
+    ending = "ods" if b"opendocument" in content[:200] else "xlsx"
+    (desk.folder.inbox / f"ledger.{ending}").write_bytes(content)
+    with pytest.raises(NotReconciled, match=rf"^ledger.{ending} spans more cells than") as told:
+        desk.run()
+    assert told.value.exit_code == 2
+    assert str(told.value).endswith("Nothing was reconciled.")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        sheet(f'{HEADER}{ROW}<row r="1048576"><c r="XFD1048576" s="0"/></row>'),
+        sheet(f"{HEADER}{ROW}", size="A1:XFD1048576"),
+    ],
+    ids=["formatted", "stated"],
+)
+def test_case_40_cells_that_are_only_formatted_take_no_room(
+    write: Write, read: Read, content: bytes
+) -> None:
+    """A sheet formatted to its last cell, or said to reach so far, is read as ever."""
+    ledger = read(write(content, "ledger.xlsx"))
+    assert [line.amount.text for line in ledger.lines] == ["10"]
+
+
+def test_case_40_open_cells_that_are_empty_take_no_room(desk: Desk) -> None:
+    """What OpenDocument repeats to the end of a sheet counts only as far as one is filled."""
+    rows = open_row(filled(1) + nothing(16_383)) + open_row(nothing(16_384), 1_048_575)
+    (desk.folder.inbox / "other.ods").write_bytes(table(rows))
+    with pytest.raises(NotReconciled, match=r"other\.ods holds no table"):
+        desk.run()
+
+
+@pytest.mark.usefixtures("untouched")
+def test_case_40_a_bomb_in_the_inbox_is_not_unpacked_by_a_run(desk: Desk) -> None:
+    """A run looks for comments before it reads ledgers: neither unpacks a bomb."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr(SHEET, b"run_id" + b"\0" * 110 * 1024**2)
+    (desk.folder.inbox / "ledger.xlsx").write_bytes(made.getvalue())
+    with pytest.raises(NotReconciled, match=r"^ledger\.xlsx unpacks to more than a ledger can be"):
+        desk.run()
+
+
+def test_a_foreign_bomb_beside_our_workbooks_stops_nothing(desk: Desk) -> None:
+    """What lies under out and is not ours was never a reason to stop."""
+    desk.put(HEAD + "p1;BTC;v1;main;10\n")
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr(SHEET, b"\0" * 110 * 1024**2)
+    (desk.folder.out / "other.xlsx").write_bytes(made.getvalue())
+    (desk.folder.out / "wide.xlsx").write_bytes(WIDE["far corner"])
+    assert desk.run().exit_code == 0
+
+
+def test_a_workbook_of_ours_with_a_cell_far_away_is_named(desk: Desk) -> None:
+    """Its comments would be lost without a word: the run and verify say which file it is."""
+    desk.put(HEAD + "p1;BTC;v1;main;11\n")
+    path = desk.run().files[0]
+    book = openpyxl.load_workbook(path)
+    book["Breaks"]["XFD1048576"] = "x"
+    book.save(path)
+    with pytest.raises(NotReconciled, match=f"^{path.name} spans more cells"):
+        desk.run()
+    with pytest.raises(NotReconciled, match=f"^{path.name} spans more cells"):
+        counter.verify(desk.folder.root, path)
+
+
+def test_a_reader_that_panics_is_a_refusal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A panic is no `Exception`: it is caught where ledgers and where comments are read."""
+    text = desk.put(HEAD + "p1;BTC;v1;main;11\n")
+    path = desk.run().files[0]
+    text.unlink()
+    (desk.folder.inbox / "ledger.xlsx").write_bytes(sheet(HEADER + ROW))
+    monkeypatch.setattr(grid, "python_calamine", Broken(PanicException("no such chunk")))
+    with pytest.raises(
+        NotReconciled, match=r"^ledger\.xlsx broke the reader.*no such chunk"
+    ) as told:
+        desk.run()
+    assert told.value.exit_code == 2
+    desk.edit(path, {}, desk.folder.inbox / "edited.xlsx")
+    monkeypatch.setattr(edits, "python_calamine", Broken(PanicException("no such chunk")))
+    with pytest.raises(NotReconciled, match=r"^edited\.xlsx broke the reader"):
+        desk.run()
+    monkeypatch.setattr(edits, "python_calamine", Broken(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        desk.run()
+
+
+def damaged(kind: str) -> bytes:
+    """A workbook whose sheet does not unpack."""
+    content = bytearray(sheet(HEADER + ROW))
+    with zipfile.ZipFile(io.BytesIO(content)) as names:
+        info = names.getinfo(SHEET)
+    begin = info.header_offset + 30 + len(SHEET)
+    listed = content.rindex(SHEET.encode()) - 46
+    if kind == "stream":
+        content[begin : begin + 4] = b"\xff" * 4
+        return bytes(content)
+    if kind == "place":
+        end = content.rindex(b"PK\x05\x06")
+        content[end + 16 : end + 20] = b"\x00\x00\x00\x70"
+        return bytes(content)
+    content[listed + 20 : listed + 24] = struct.pack("<I", len(content))
+    content[begin : begin + info.compress_size] = zipfile_stored(info.compress_size)
+    return bytes(content)
+
+
+def zipfile_stored(size: int) -> bytes:
+    """The beginning of a deflated block that is longer than any file here."""
+    return (b"\x00\xff\xff\x00\x00" + b" " * size)[:size]
+
+
+@pytest.mark.parametrize("kind", ["stream", "end", "place"])
+def test_case_38_a_damaged_archive_is_named_by_a_run(desk: Desk, kind: str) -> None:
+    """A stream that does not unpack or ends too early, or a list of parts that is not there."""
+    (desk.folder.inbox / "ledger.xlsx").write_bytes(damaged(kind))
+    with pytest.raises(NotReconciled, match=r"^ledger\.xlsx is no whole spreadsheet") as told:
+        desk.run()
+    assert told.value.exit_code == 2
+
+
+def test_what_is_no_file_is_passed_over(desk: Desk) -> None:
+    """A folder and a dangling link that are called like a workbook stop nothing."""
+    desk.put(HEAD + "p1;BTC;v1;main;10\n")
+    (desk.folder.inbox / "old.xlsx").mkdir()
+    (desk.folder.inbox / "l.xlsx").symlink_to("nowhere.xlsx")
+    assert desk.run().exit_code == 0
+
+
+@pytest.mark.parametrize("value", ["<v></v>", "<v/>"])
+def test_case_36_a_formula_may_come_to_the_empty_text(write: Write, read: Read, value: str) -> None:
+    """As programs write it, an empty text is a value: a blank account, and a blank amount."""
+    empty = f't="str"><f>IF(TRUE,"","x")</f>{value}</c>'
+    rows = f"{ROW.replace('<c r=', f'<c r={chr(34)}B2{chr(34)} {empty}<c r=', 1)}"
+    path = write(sheet(HEADER + rows), "ledger.xlsx")
+    ledger = read(path)
+    assert [(line.names[3], line.amount.text) for line in ledger.lines] == [("", "10")]
+
+
+@pytest.mark.parametrize("cell", ["><f>1+1</f><v></v>", ' t="str"><f>1+1</f>', "><f>1+1</f>"])
+def test_case_36_a_formula_that_was_never_calculated_stays_an_error(
+    write: Write, read: Read, cell: str
+) -> None:
+    """No value, or an empty one that is no text, is not taken for a blank."""
+    rows = f'<row r="2"><c r="A2" t="str"><v>BTC</v></c><c r="C2"{cell}</c></row>'
+    ledger = read(write(sheet(HEADER + rows), "ledger.xlsx"), config=Config(blank="skip"))
+    assert "formula without a value" in ledger.rejected[0].reason
+
+
+@pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
+def test_case_36_blanks_that_an_office_calculated_are_blanks(
+    write: Write, read: Read, tmp_path: Path
+) -> None:
+    """LibreOffice calculates empty texts: the account is blank, and a blank amount is skipped."""
+    empty = '=IF(1=1,"","x")'
+    path = write([["asset", "account", "amount"], ["BTC", empty, 1], ["ETH", "a", empty]])
+    profile = f"-env:UserInstallation=file://{tmp_path}/profile"
+    command = [OFFICE or "", profile, "--headless", "--convert-to", "xlsx", "--outdir", "saved"]
+    subprocess.run(
+        [*command, path.name], cwd=tmp_path, check=True, capture_output=True, timeout=120
+    )
+    ledger = read(tmp_path / "saved" / path.name, config=Config(blank="skip"))
+    assert [(line.names[1], line.names[3]) for line in ledger.lines] == [("BTC", "")]
+    assert not ledger.rejected
+    assert dict(ledger.sources[0].skipped) == {"blank amount": 1}

@@ -1,0 +1,230 @@
+"""Ledgers of another day: not used unless a person says so, and undone by the right one."""
+
+import random
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+
+from tests.support.books import Amount
+from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk, ledger
+from warehouse.reconcile import service as counter
+from warehouse.reconcile.errors import Ambiguous, Late
+from warehouse.reconcile.ledger.dating import title_day
+from warehouse.reconcile.store import archive
+
+ACCEPTED = "Explained - accepted"
+DAY, BEFORE = date(2026, 11, 20), date(2026, 11, 19)
+ASSETS = ("BTC", "ETH", "SOL", "ADA", "DOT")
+BOOK = [Amount("10", asset=asset) for asset in ASSETS]
+
+
+def _sheet(desk: Desk, rows: Sequence[Sequence[object]], tab: str = "Ledger") -> str:
+    desk.folder.make()
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.title = tab
+    for row in rows:
+        sheet.append(list(row))
+    book.save(desk.folder.inbox / "ledger.xlsx")
+    return "ledger.xlsx"
+
+
+def _rows(*more: object) -> list[tuple[object, ...]]:
+    return [("asset", "amount", *more), *(("BTC", 10, *([BEFORE] if more else [])),)]
+
+
+LATE: Mapping[str, Callable[[Desk], str]] = {
+    "its name": lambda desk: desk.put("asset;amount\nBTC;10\n", "ledger 19.11.2026.csv").name,
+    "a title line": lambda desk: _sheet(desk, [("Balances as of 19 November 2026",), *_rows()]),
+    "a title and a cell": lambda desk: _sheet(desk, [("Stichtag", BEFORE), *_rows()]),
+    "a title printed today": lambda desk: _sheet(
+        desk, [("As of 2026-11-19, printed 2026-11-20 08:00",), *_rows()]
+    ),
+    "its date column": lambda desk: _sheet(desk, _rows("date")),
+    "its tab": lambda desk: _sheet(desk, _rows(), "2026-11-19"),
+}
+
+
+@pytest.mark.parametrize("stated", LATE)
+def test_a_ledger_of_another_day_is_used_only_where_a_person_says_so(
+    tmp_path: Path, stated: str
+) -> None:
+    """Nothing is written until the line of the question is pasted; then it is told that it was."""
+    desk = Desk(tmp_path)
+    desk.publish(BOOK[:1])
+    name = LATE[stated](desk)
+    with pytest.raises(Late, match=f"the book is of {DAY}|The book is of {DAY}") as asked:
+        desk.run()
+    assert f"{name} is of {BEFORE}" in str(asked.value)
+    assert asked.value.exit_code == 3
+    assert not list(desk.folder.out.rglob("*"))
+    desk.settle(asked.value.line + "\n")
+    done = desk.run()
+    (told,) = [notice for notice in done.notices if notice.severity == "high"]
+    assert f"as of {BEFORE}, the snapshot as of {DAY}" in told.words
+    summary = openpyxl.load_workbook(done.files[0])["Summary"]
+    assert any(told.words in str(cell.value) for row in summary for cell in row)
+
+
+def test_two_late_ledgers_are_one_question(tmp_path: Path) -> None:
+    """Also where another ledger is of the day: a part of the book is no reconciliation."""
+    desk = Desk(tmp_path)
+    desk.publish(BOOK)
+    desk.put(ledger(BOOK[:1]), "alpha-2026-11-20.csv")
+    desk.put(ledger(BOOK[1:2]), "beta-2026-11-19.csv")
+    desk.put(ledger(BOOK[2:]), "gamma-2026-11-18.csv")
+    with pytest.raises(Late) as asked:
+        desk.run()
+    desk.settle(asked.value.line)
+    assert desk.run().breaks == 0
+
+
+@pytest.mark.parametrize("line", ['late = "yes"', "[late.today]", '[late.2026-11-20]\n"a" = 1'])
+def test_a_line_that_is_no_answer_is_refused(tmp_path: Path, line: str) -> None:
+    """A mistyped permission permits nothing."""
+    desk = Desk(tmp_path)
+    desk.publish(BOOK)
+    desk.settle(line)
+    with pytest.raises(ValueError, match="late"):
+        desk.run()
+
+
+@pytest.mark.parametrize(
+    ("title", "day"),
+    [
+        (["Positions 2026-11-20"], DAY),
+        (["Positions", datetime(2026, 11, 19, 23, tzinfo=UTC)], BEFORE),
+        (["from 01.11.2026 to 20.11.2026"], DAY),
+        (["created 20.11.2026, as of 19.11.2026"], BEFORE),
+        (["Report of", "Nov 19, 2026"], BEFORE),
+        (["printed on 2026-11-19"], None),
+        (["run at", datetime(2026, 11, 19, 23, tzinfo=UTC)], None),
+        (["Fund 20201119-77", "no day"], None),
+        (["as of 31.2.2026"], None),
+    ],
+)
+def test_what_title_lines_say_of_the_day(title: Sequence[object], day: date | None) -> None:
+    """The date that a report is of counts, and not when it was printed."""
+    assert title_day([["Ledger"], title], DAY) == day
+
+
+def _ledger(amounts: Mapping[str, str]) -> str:
+    return HEAD + "".join(f"p1;{asset};v1;main;{text}\n" for asset, text in amounts.items())
+
+
+def _edited(desk: Desk, book: Path, said: Mapping[str, Mapping[str, str]], name: str) -> None:
+    ids = {broken["names"]["asset"]: str(broken["id"]) for broken in desk.breaks()}
+    cells = {ids[asset]: cells for asset, cells in said.items() if asset in ids}
+    desk.edit(book, cells, desk.folder.inbox / name)
+
+
+def _written(desk: Desk, files: Sequence[Path]) -> list[object]:
+    """Everything that the engine wrote: every cell, the breaks for machines and for SQL."""
+    book = openpyxl.load_workbook(files[0])
+    cells = {
+        name: [[cell.value for cell in row] for row in book[name].iter_rows()]
+        for name in book.sheetnames
+        if name != "Lists"  # the revision that it was made from
+    }
+    result = archive.result(desk.folder, DAY)
+    assert result is not None
+    changing = {"revision", "made_at", "no", "written"}  # which names the revision
+    return [
+        cells,
+        files[1].read_bytes(),
+        counter.ops_rows(desk.folder.root)["breaks"],
+        {name: value for name, value in result.items() if name not in changing},
+    ]
+
+
+def _statuses(desk: Desk) -> dict[str, str]:
+    return {broken["names"]["asset"]: broken["status"] for broken in desk.breaks()}
+
+
+def _said(desk: Desk) -> set[tuple[Any, ...]]:
+    rows = counter.ops_rows(desk.folder.root)["annotations"]
+    return {(row["break_id"], row["field"], row["value"]) for row in rows if row["sha256"]}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_right_ledger_undoes_what_a_late_one_did(tmp_path: Path, seed: int) -> None:
+    """A late run and then the right one leave what the right one alone does, and every word."""
+    chance = random.Random(seed)  # noqa: S311 - a test, no secret
+    desk = Desk(tmp_path / "late")
+    desk.publish(BOOK, "20261119T021500Z")
+    amounts = ("10", "11", "12")
+    desk.put(_ledger({asset: chance.choice(amounts) for asset in ASSETS} | {"BTC": "11"}))
+    first = desk.run(now=NOW)
+    said = {
+        asset: {"Status": chance.choice((ACCEPTED, "Waiting")), "Owner": f"owner of {asset}"}
+        for asset in ASSETS
+    }
+    _edited(desk, first.files[0], said | {"BTC": {"Status": ACCEPTED}}, "words.xlsx")
+    desk.publish(BOOK, SNAPSHOT)
+    right = {asset: chance.choice(amounts) for asset in ASSETS} | {"BTC": "11"}
+    words = {asset: {"Comment": f"asked about {asset}"} for asset in ASSETS}
+    _edited(desk, first.files[0], words, "more.xlsx")
+    _edited(desk, first.files[0], {"BTC": {"Comment": "and something else"}}, "other.xlsx")
+    alone = Desk(tmp_path / "right", desk.versions, desk.nights)
+    shutil.copytree(desk.home, alone.home, symlinks=True)
+    late = desk.put(_ledger({asset: chance.choice(amounts) for asset in ASSETS} | {"BTC": "12"}))
+    desk.run()
+    assert _statuses(desk)["BTC"] == "Open"
+    late.write_text(_ledger(right), encoding="utf-8")
+    alone.put(_ledger(right))
+    assert _written(desk, desk.run().files) == _written(alone, alone.run().files)
+    assert _said(alone) == _said(desk)
+    assert _statuses(desk)["BTC"] == ACCEPTED
+
+
+def test_what_a_person_decided_in_a_late_workbook_stays(tmp_path: Path) -> None:
+    """Who accepts a break again that the engine had opened is not undone with it."""
+    desk = Desk(tmp_path)
+    desk.publish(BOOK[:1], "20261119T021500Z")
+    desk.put(_ledger({"BTC": "11"}))
+    first = desk.run()
+    _edited(desk, first.files[0], {"BTC": {"Status": ACCEPTED}}, "a.xlsx")
+    desk.publish(BOOK[:1], SNAPSHOT)
+    path = desk.put(_ledger({"BTC": "12"}))
+    second = desk.run()
+    assert desk.breaks()[0]["status"] == "Open"
+    _edited(desk, second.files[0], {"BTC": {"Status": ACCEPTED}}, "b.xlsx")
+    desk.run()
+    assert (desk.breaks()[0]["status"], desk.breaks()[0]["accepted"]) == (ACCEPTED, "2")
+    path.write_text(_ledger({"BTC": "11"}), encoding="utf-8")
+    desk.run()
+    assert "was accepted at 2" in desk.breaks()[0]["note"]
+
+
+def test_a_past_day_run_again_takes_back_what_it_had_opened(tmp_path: Path) -> None:
+    """The right ledger of yesterday closes what the wrong one of yesterday opened, also today."""
+    desk = Desk(tmp_path)
+    desk.publish(BOOK[:1], "20261118T021500Z")
+    path = desk.put(_ledger({"BTC": "11"}))
+    first = desk.run()
+    _edited(desk, first.files[0], {"BTC": {"Status": ACCEPTED}}, "a.xlsx")
+    desk.publish(BOOK[:1], "20261119T021500Z")
+    path.write_text(_ledger({"BTC": "12"}), encoding="utf-8")
+    assert desk.run().open_breaks == 1
+    desk.publish(BOOK[:1], SNAPSHOT)
+    path.write_text(_ledger({"BTC": "11"}), encoding="utf-8")
+    assert desk.run().open_breaks == 1
+    assert desk.run(BEFORE).open_breaks == 0
+    assert desk.run().open_breaks == 0
+    rows = counter.ops_rows(desk.folder.root)["annotations"]
+    assert [row["value"] for row in rows if row["field"] == "status"] == [
+        ACCEPTED,
+        "Open",
+        ACCEPTED,
+    ]
+
+
+def test_a_question_stays_a_question(tmp_path: Path) -> None:
+    """To who asks for ambiguities a late ledger is one: exit code 3 and a line to paste."""
+    assert issubclass(Late, Ambiguous)
+    assert Late("x", "y").exit_code == 3

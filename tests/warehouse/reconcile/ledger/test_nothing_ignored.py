@@ -1,0 +1,193 @@
+"""What a ledger, its name or recon.toml says is used or told: never left out in silence."""
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from tests.support.books import Amount
+from tests.support.reconciliation_home import Desk, ledger
+from tests.warehouse.reconcile.conftest import Read, Write
+from warehouse.reconcile import service as desks
+from warehouse.reconcile.config import Config, Shape, read_config
+from warehouse.reconcile.errors import Ambiguous, NotReconciled
+from warehouse.reconcile.ledger.header import fingerprint
+from warehouse.reconcile.ledger.inbox import day_in
+
+HEAD = "asset;account;amount;date\n"
+BOOK = [Amount("1.5"), Amount("2", asset="ETH")]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """A desk over a book of two amounts of 2026-11-20."""
+    made = Desk(tmp_path)
+    made.publish(BOOK)
+    return made
+
+
+@pytest.mark.parametrize(
+    "line", ['"p1;BTC;v1;Ghost;1000000\n', 'p1;"BTC;v1;Ghost;1000000\n', 'p1;"BTC"x;v1;main;1\n']
+)
+def test_a_quote_that_does_not_end_is_refused_with_its_line(desk: Desk, line: str) -> None:
+    """The rows below it would be one cell of a row that looks like a note, and all would tie."""
+    desk.put(ledger(BOOK) + line + "p1;SOL;v1;main;5\n" * 500)
+    with pytest.raises(NotReconciled, match=r"ledger\.csv line 4 is no CSV .* Mend its quotes"):
+        desk.run()
+
+
+def test_a_quoted_cell_may_be_longer_than_what_is_looked_at_for_the_delimiter(desk: Desk) -> None:
+    """Only the whole file is held to its quotes, not the beginning by which it is recognised."""
+    note = "several\nlines;" * 20_000
+    desk.put("portfolio;asset;venue;account;amount;note\n" + f'p1;BTC;v1;main;1.5;"{note}"\n')
+    assert desk.run().counts["Matched"] == 1
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("2026-11-19", "2026/11/19", "2026.11.19", "2026/11/19 17:00", "2026-11-19T17:00:00Z"),
+        *("20261119", "19.11.2026", "19-Nov-2026", "19 november 2026", "Nov 19, 2026"),
+        "Sept 19, 2026",
+    ],
+)
+def test_a_date_that_can_be_read_in_one_way_is_read(write: Write, read: Read, written: str) -> None:
+    """The row is of that day: it is not taken for tonight's."""
+    month = 9 if written.startswith("Sept") else 11
+    found = read(write(HEAD + f"BTC;a;1;{written}\n"))
+    assert [one.as_of for one in found.sources] == [date(2026, month, 19)]
+    both = read(write(HEAD + f"BTC;a;1;{written}\nBTC;a;2;2026-11-20\n"))
+    assert [line.amount.text for line in both.lines] == ["2"]
+
+
+@pytest.mark.parametrize(
+    "written", ["31.11.2026", "11/20/2026", "20.11.26", "45000", "soon", "2026-1120", "5 Ju 2026"]
+)
+def test_a_date_that_is_none_rejects_its_row(write: Write, read: Read, written: str) -> None:
+    """An unknown date may be of another day: the row is neither used nor left out unseen."""
+    found = read(write(HEAD + f"BTC;a;1;20.11.2026\nBTC;a;2;{written}\n;;;as of close\n"))
+    assert [line.amount.text for line in found.lines] == ["1"]
+    told = [(row.reason, row.raw) for row in found.rejected]
+    assert told == [(f"the date '{written}' is not understood", "2")]
+
+
+def test_a_column_without_one_date_is_a_question(write: Write, read: Read) -> None:
+    """Whoever answers that it holds no dates has every row read."""
+    path = write(HEAD + "BTC;a;1;Q3\nETH;a;2;Q4\n")
+    with pytest.raises(Ambiguous, match=r"'date' is taken for the date .* like 'Q3'") as asked:
+        read(path)
+    assert 'as_of = ""' in str(asked.value)
+    shape = fingerprint(HEAD.strip().split(";"))
+    settled = Config(shapes={shape: Shape(columns={"as_of": ""})})
+    assert len(list(read(path, config=settled).lines)) == 2
+
+
+@pytest.mark.parametrize("name", ["ledger-2026-11-19.csv", "ledger 19.11.2026.csv"])
+def test_a_ledger_of_another_day_by_its_name_is_told(desk: Desk, name: str) -> None:
+    """It is used where a person says so, and nobody can take it for tonight's."""
+    desk.put(ledger(BOOK), name)
+    desk.settle(f'[late.2026-11-20]\n"{name}" = "used"\n')
+    (notice,) = desk.run().notices
+    words = "the ledger is as of 2026-11-19, the snapshot as of 2026-11-20: it was used"
+    assert (notice.severity, notice.where) == ("high", name)
+    assert notice.words.startswith(words)
+
+
+def test_a_ledger_whose_rows_say_the_day_needs_no_name_for_it(desk: Desk) -> None:
+    """A date in the rows counts before the one in the name."""
+    head, *rows = ledger(BOOK).splitlines()
+    dated = [f"{head};date", *(f"{row};2026-11-20" for row in rows)]
+    desk.put("\n".join(dated), "ledger-2026-11-21.csv")
+    desk.put("\n".join(dated), "ledger-2026-11-19.csv")
+    assert desk.run().notices == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "day"),
+    [
+        ("ledger 2.3.2026.csv", date(2026, 3, 2)),
+        ("ledger_20260302.csv", date(2026, 3, 2)),
+        ("ledger 30.2.2026.csv", None),
+        ("ledger 7.csv", None),
+    ],
+)
+def test_the_day_in_a_name_is_read_as_people_write_it(name: str, day: date | None) -> None:
+    """Year first, or day first with points; what is no day is none."""
+    assert day_in(name) == day
+
+
+@pytest.mark.parametrize("other", ["Fund 2.csv", "Fund 1 (2).csv"])
+def test_a_ledger_that_only_a_number_tells_apart_is_a_question(desk: Desk, other: str) -> None:
+    """A copy and a second ledger look alike: neither is taken for the other in silence."""
+    desk.put(ledger(BOOK[1:]), "Fund 1.csv")
+    desk.put(ledger(BOOK[:1]), other)
+    with pytest.raises(Ambiguous, match="may be versions of one ledger of the same day") as asked:
+        desk.run()
+    first = asked.value.line.partition("   #")[0]
+    desk.settle(first)
+    assert desk.run().breaks == 1
+    desk.settle(first.replace('"unused"', '"ledger"'))
+    assert desk.run().breaks == 0
+
+
+def test_status_ends_as_the_run_did(desk: Desk) -> None:
+    """A rejected row or a portfolio that was not delivered is no peace because a day went by."""
+    desk.put(ledger(BOOK) + "p1;BTC;v1;cold;much\n")
+    assert desk.run().exit_code == desks.status(desk.folder.root).exit_code == 3
+    desk.put(ledger(BOOK))
+    assert desk.run().exit_code == desks.status(desk.folder.root).exit_code == 0
+
+
+@pytest.mark.parametrize("word", ["dates", "negative_word", "decimal"])
+def test_a_setting_of_a_ledger_that_means_nothing_is_refused(tmp_path: Path, word: str) -> None:
+    """`month-first` would otherwise be read as day first."""
+    path = tmp_path / "recon.toml"
+    path.write_text(f'[ledger."0a1b2c3d"]\n{word} = "month-first"\n', encoding="utf-8")
+    with pytest.raises(NotReconciled, match=f"{word} is 'month-first', expected \""):
+        read_config(path)
+
+
+def test_a_level_of_lists_is_refused_in_words(tmp_path: Path) -> None:
+    """What is no name of a field is shown, whatever it is."""
+    path = tmp_path / "recon.toml"
+    path.write_text('level = [["asset"]]\n', encoding="utf-8")
+    with pytest.raises(NotReconciled, match=r"level is \[\['asset'\]\], expected"):
+        read_config(path)
+
+
+def test_a_mark_of_utf8_before_the_settings_is_no_error(tmp_path: Path) -> None:
+    """Editors of Windows write one."""
+    path = tmp_path / "recon.toml"
+    path.write_text('\ufeffname = "cash"\n', encoding="utf-8")
+    assert read_config(path).name == "cash"
+
+
+@pytest.mark.parametrize("written", ["btc", "BTC (custom)", "xbt"])
+def test_a_tolerance_is_of_an_asset_as_people_write_it(tmp_path: Path, written: str) -> None:
+    """Case, aliases and assets of the organization's own are understood as in the ledger."""
+    desk = Desk(tmp_path)
+    is_custom = written == "BTC (custom)"
+    desk.publish([Amount("1.5", custom=is_custom), Amount("1")][: 1 + is_custom])
+    desk.settle(f'[tolerance.asset]\n"{written}" = "0.1"\n\n[alias.asset]\nxbt = "BTC"\n')
+    asset = "BTC (custom)" if is_custom else "BTC"
+    desk.put(ledger([Amount("1.4", asset=asset), Amount("1")][: 1 + is_custom]))
+    found = desk.run()
+    assert (found.counts["Within tolerance"], found.breaks, found.notices) == (1, 0, ())
+
+
+def test_a_tolerance_of_no_asset_is_told(desk: Desk) -> None:
+    """It has no effect, and the one that may be meant is named."""
+    desk.settle('[tolerance.asset]\nBTCC = "0.1"\n')
+    desk.put(ledger(BOOK))
+    (notice,) = desk.run().notices
+    assert (notice.severity, notice.raw) == ("low", "BTCC")
+    assert 'names no asset of this book; perhaps "BTC": unused' in notice.words
+
+
+def test_an_account_that_begins_with_a_question_mark_keeps_it(tmp_path: Path) -> None:
+    """The mark of unknown names is ours alone."""
+    desk = Desk(tmp_path)
+    desk.publish([Amount("1", account="?x"), *BOOK])
+    desk.put(ledger([Amount("2", account="?x"), *BOOK]))
+    assert desk.run().breaks == 1
+    assert [one["names"]["account"] for one in desk.breaks()] == ["?x"]

@@ -1,0 +1,123 @@
+"""A ledger read in columns is the ledger read row by row, whatever stands in it."""
+
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from warehouse.reconcile.config import Config
+from warehouse.reconcile.errors import Ambiguous, NotReconciled
+from warehouse.reconcile.ledger.amounts import Decimals, Rules, read
+from warehouse.reconcile.ledger.amounts_vectorised import amounts, is_plain
+from warehouse.reconcile.ledger.header import header
+from warehouse.reconcile.ledger.model import LINES as SCHEMA
+from warehouse.reconcile.ledger.rows import read_ledger
+from warehouse.reconcile.ledger.rows_vectorised import plain_rows
+from warehouse.spreadsheet.reading.delimited import Cells, cells_of, rows_of
+from warehouse.spreadsheet.reading.grid import Grid, Opened
+
+DAY = date(2026, 11, 20)
+HEADER = "portfolio;asset;venue;account;amount;date;remark"
+NAMES = st.sampled_from(
+    ["p", "BTC", "btc ", "", " ", "Total", "summe", "x y", "\u00a0", '"', '"q"']
+)
+PLAIN = st.sampled_from(["0", "1", "-1", "1.5", "0.10", "-0.00", "12.345", "1234.567", "007"])
+ODD = st.sampled_from(["1,5", "-0,10", "1.234,5", "1,234", "", "-", "#N/A", "(2)", "1e3", "2 BTC"])
+DAYS = st.sampled_from(["", "2026-11-20", "2026-11-19", "20.11.2026", "n/a"])
+ROWS = st.tuples(NAMES, NAMES, NAMES, NAMES, PLAIN | ODD, DAYS, st.sampled_from(["", "r"]))
+LINES = st.one_of(
+    ROWS.map(";".join),
+    ROWS.map(lambda row: ";".join(f'"{cell}"' for cell in row)),
+    st.sampled_from(
+        ["", HEADER, "Total;;;;3", "a note", "p;BTC;v;a;1;;;", 'a"b;c', '"two\nlines";']
+    ),
+)
+ENDS = st.sampled_from(["\n", "\r\n", "\r"])
+
+
+def rows(text: str) -> list[list[object]]:
+    """The rows as the csv module has them, one that holds nothing without its empty cell."""
+    return [[] if row == [""] else list(row) for row, _ in rows_of(text, ";")]
+
+
+@given(st.text('a;"\r\n\u00e9 ', max_size=30))
+@example('a;"b;c"\n')
+@example('"a"\n\n"b";c\r\n')
+@example('a"b;c\n')
+@example('"a";b"\n')
+def test_lines_are_rows_only_where_that_is_proven(text: str) -> None:
+    """What is taken line by line is what the csv module reads; all else is left to it."""
+    cells = cells_of(text, ";")
+    if cells is not None:
+        assert [list(row) for row in cells] == rows(text)
+        assert [line for _, line in rows_of(text, ";")] == list(range(1, len(cells) + 1))
+
+
+def test_plain_text_is_taken_line_by_line() -> None:
+    """Files as machines write them, quoted or not, need no reading row by row."""
+    for text in ("a;b\n1;2\n", 'a;b\r\n"1";"2"\r\n', "a;b\n\n1;2", '"";b\n'):
+        assert isinstance(cells_of(text, ";"), Cells)
+
+
+@given(st.lists(st.from_regex(r"-?[0-9]{0,4}([.,][0-9]{0,4})?[ e]?", fullmatch=True), max_size=9))
+def test_plain_amounts_are_read_as_one_by_one(texts: list[str]) -> None:
+    """Digits and decimals of a plain amount are those that its own reading gives."""
+    for decimals in Decimals:
+        cells = pa.array(texts, pa.string())
+        plain = is_plain(cells, decimals).to_pylist()
+        found, written = amounts(cells.filter(pa.array(plain, pa.bool_())), decimals)
+        chosen = [text for text, is_one in zip(texts, plain, strict=True) if is_one]
+        told = [read(text, Rules(decimals)) for text in chosen]
+        assert [(one.text, one.decimals) for one in told if not isinstance(one, str)] == list(
+            zip(found.to_pylist(), written.to_pylist(), strict=True)
+        )
+        assert len(found) == len(chosen)
+
+
+def told(grid: Grid) -> object:
+    """All that a reading says, or why it stops."""
+    try:
+        found = read_ledger([Opened(Path("l.csv"), "digest", (grid,))], Config(), {}, DAY)
+    except (Ambiguous, NotReconciled) as error:
+        return type(error), str(error)
+    return (
+        found.fields,
+        list(found.lines),
+        found.rejected,
+        found.sources,
+        found.notices,
+        found.remembered,
+    )
+
+
+@settings(max_examples=300)
+@given(st.lists(LINES, max_size=12), ENDS)
+def test_a_ledger_read_in_columns_is_the_same(lines: list[str], end: str) -> None:
+    """Rows used, skipped and rejected, their places, decimals and questions: nothing differs."""
+    text = end.join(["A title", HEADER, *lines])
+    cells = cells_of(text, ";")
+    if cells is None:
+        return
+    one_by_one = Grid("", rows(text), [line for _, line in rows_of(text, ";")])
+    together = Grid("", cells, range(1, len(cells) + 1))
+    assert told(together) == told(one_by_one)
+
+
+def test_most_of_a_large_ledger_is_read_in_columns() -> None:
+    """Rows that need care are read one by one, and all stand in their order."""
+    body = [f"p;BTC;v;a{number};{number}.5;2026-11-20;" for number in range(1000)]
+    body[500] = "p;BTC;v;a500;(7);2026-11-20;"
+    cells = cells_of("\n".join([HEADER, *body]), ";")
+    assert cells is not None
+    grid = Grid("", cells, range(1, len(cells) + 1))
+    head = header(grid, Config(), {}, "l.csv")
+    assert head is not None
+    taken, _ = plain_rows(cells, head, Rules(Decimals.POINT), None, lambda _, text: text != "")
+    assert taken.to_pylist() == [row for row in range(1, 1001) if row != 501]
+    found = read_ledger([Opened(Path("l.csv"), "digest", (grid,))], Config(), {}, DAY)
+    assert [line.line for line in found.lines] == list(range(2, 1002))
+    assert found.lines[500].amount.text == "-7"
+    assert found.lines[-1] == found.lines[999]
+    assert found.lines.table.schema == SCHEMA

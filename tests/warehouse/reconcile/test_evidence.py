@@ -1,0 +1,172 @@
+"""What a reconciliation keeps as evidence: who said it, what was signed, under which settings."""
+
+import re
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import openpyxl
+import pytest
+
+from tests.support.books import Amount
+from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk
+from warehouse.reconcile import service as counter
+from warehouse.reconcile.comments import signoff
+from warehouse.reconcile.store import archive
+
+OFFICE = shutil.which("soffice")
+Saved = Callable[[Path, str], None]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """A home with one break."""
+    made = Desk(tmp_path)
+    made.publish([Amount("10"), Amount("20", asset="ETH")])
+    made.put(HEAD + "p1;BTC;v1;main;11\np1;ETH;v1;main;20\n")
+    return made
+
+
+def _commented(desk: Desk, name: str) -> Path:
+    book = desk.run().files[0]
+    break_id = str(desk.breaks()[0]["id"])
+    return desk.edit(book, {break_id: {"Comment": "seen"}}, desk.folder.inbox / name)
+
+
+def _rewritten(path: Path, part: str, change: Callable[[str], str]) -> None:
+    with zipfile.ZipFile(path) as old:
+        parts = {info.filename: old.read(info) for info in old.infolist()}
+    parts[part] = change(parts[part].decode()).encode()
+    with zipfile.ZipFile(path, "w") as new:
+        for name, content in parts.items():
+            new.writestr(name, content)
+
+
+def _as_excel(path: Path, who: str) -> None:
+    """Put who saved it last where Excel does, behind who made it, as we do."""
+    saved = f"<cp:lastModifiedBy>{who}</cp:lastModifiedBy>"
+    made = "<dc:creator>nightbook</dc:creator>"
+
+    def change(core: str) -> str:
+        bare = re.sub(
+            r"<cp:lastModifiedBy>.*?</cp:lastModifiedBy>|<dc:creator>.*?</dc:creator>", "", core
+        )
+        return bare.replace("</cp:coreProperties>", f"{made}{saved}</cp:coreProperties>")
+
+    _rewritten(path, "docProps/core.xml", change)
+
+
+@pytest.mark.parametrize(
+    ("saved", "who"),
+    [
+        ("Ada Lovelace", "Ada Lovelace"),
+        ("O&apos;Neil &amp; Co", "O'Neil & Co"),
+        ("nightbook", "mine.xlsx"),
+        ("openpyxl", "mine.xlsx"),
+        ("Microsoft Office User", "mine.xlsx"),
+        ("", "mine.xlsx"),
+    ],
+)
+def test_the_author_is_who_saved_last(desk: Desk, saved: str, who: str) -> None:
+    """Who made the file is us; who saved it last is the author, else the file's name."""
+    _as_excel(_commented(desk, "mine.xlsx"), saved)
+    desk.run()
+    rows = counter.ops_rows(desk.folder.root)["annotations"]
+    assert [(row["value"], row["who"]) for row in rows] == [("seen", who)]
+
+
+@pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
+def test_the_author_of_a_workbook_of_libreoffice_is_who_saved_it(
+    desk: Desk, tmp_path: Path
+) -> None:
+    """In OpenDocument `dc:creator` is who saved it last; nobody there is the file's name."""
+    book = _commented(desk, "mine.xlsx")
+    command = [OFFICE or "", f"-env:UserInstallation=file://{tmp_path}/profile", "--headless"]
+    command += ["--convert-to", "ods", "--outdir", str(tmp_path), str(book)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    book.unlink()
+    unnamed = Path(shutil.copy(tmp_path / "mine.ods", desk.folder.inbox / "unnamed.ods"))
+    desk.run()
+    authors = [row["who"] for row in counter.ops_rows(desk.folder.root)["annotations"]]
+    assert authors == [unnamed.name]
+
+
+def test_a_sign_off_says_with_how_many_open_breaks(desk: Desk) -> None:
+    """The number stands in the signature for ever: in status, history, verify and the workbook."""
+    desk.run()
+    root = desk.folder.root
+    counter.sign(root, role="preparer", who="Ada", now=NOW)
+    words = "signed by Ada as preparer at 2026-11-21T08:00:00+00:00 with 1 open break"
+    assert [signoff.words(signed) for signed in counter.status(root).signatures] == [words]
+    told = counter.history(root, str(desk.breaks()[0]["id"]))
+    assert [entry["words"] for entry in told if entry["kind"] == "signed"] == [words]
+    book = desk.run().files[0]
+    assert [signoff.words(signed) for signed in counter.verify(root, book).signatures] == [words]
+    cells = [cell.value for row in openpyxl.load_workbook(book)["Summary"] for cell in row]
+    assert "with 1 open break" in cells
+    desk.put(HEAD + "p1;BTC;v1;main;12\np1;ETH;v1;main;20\n")
+    desk.run()
+    assert "Ada signed run" in counter.status(root).void
+    assert "with 1 open break, and since then" in counter.status(root).void
+
+
+def test_a_signature_of_an_older_version_says_nothing_of_breaks(desk: Desk) -> None:
+    """What was not kept then is not made up now."""
+    old = {"who": "Ada", "role": "preparer", "at": "2026-11-20T08:00:00+00:00"}
+    assert signoff.words(old) == "signed by Ada as preparer at 2026-11-20T08:00:00+00:00"
+    assert SNAPSHOT[:8] in desk.run().run_id
+
+
+def _past(desk: Desk, settings: str) -> list[str]:
+    """Reconcile a day, the next one, change recon.toml and run the first day again, twice."""
+    desk.settle('[tolerance]\nabsolute = "0"\n[alias.asset]\nXBT = "BTC"\n')
+    desk.run()
+    desk.publish([Amount("10"), Amount("20", asset="ETH")], "20261121T021500Z")
+    desk.run()
+    desk.settle(settings)
+    told: list[str] = []
+    for _ in range(2):
+        done = desk.run(date(2026, 11, 20))
+        summary = openpyxl.load_workbook(done.files[0])["Summary"]
+        cells = [str(cell.value) for row in summary for cell in row]
+        told += [cell for cell in cells if "other settings than its own" in cell]
+    return told
+
+
+def test_a_past_day_under_other_settings_says_what_they_are(desk: Desk) -> None:
+    """Each run of a past day says on its first sheet in what its settings are not that day's."""
+    told = _past(desk, '[tolerance]\nabsolute = "5"\nlimit = "1"\nlimit_in_all = "1"\n')
+    assert len(told) == 2
+    for words in told:
+        assert 'tolerance.absolute was "0" and is now "5"' in words
+        assert 'alias.asset.XBT is gone: it was "BTC"' in words
+        assert 'tolerance.limit is new: "1"' in words
+
+
+def test_a_past_day_under_its_own_settings_says_nothing(desk: Desk) -> None:
+    """A comment in recon.toml changes no setting, and the newest day has the settings of now."""
+    assert not _past(desk, '# kept\n[alias.asset]\nXBT = "BTC"\n[tolerance]\nabsolute = "0"\n')
+    desk.settle('[tolerance]\nabsolute = "0.5"\n')
+    assert not [one for one in desk.run().notices if "other settings" in one.words]
+
+
+def test_the_settings_of_a_day_kept_by_an_older_version_are_told_by_their_digest(
+    desk: Desk,
+) -> None:
+    """What an older nightbook did not keep is said to be unknown, and not to be the same."""
+    desk.run()
+    desk.publish([Amount("10"), Amount("20", asset="ETH")], "20261121T021500Z")
+    desk.run()
+    path = archive.newest(desk.folder, date(2026, 11, 20))
+    kept = archive.result(desk.folder, date(2026, 11, 20))
+    assert path is not None
+    assert kept is not None
+    del kept["day_settings"]
+    archive.write(path, kept)
+    desk.settle('[tolerance]\nabsolute = "0.5"\n')
+    for _ in range(2):
+        notices = desk.run(date(2026, 11, 20)).notices
+        assert any("was not kept by an older nightbook" in one.words for one in notices)

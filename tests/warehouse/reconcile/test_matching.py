@@ -1,0 +1,440 @@
+"""Matching on a published book: cases 16 to 31 and 41 to 46 of the design."""
+
+import time
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import duckdb
+import openpyxl
+import pytest
+
+from tests.support.books import Amount, night
+from tests.support.reconciliation_home import HEAD, SNAPSHOT, Desk, ledger
+from warehouse.query import book as export_source
+from warehouse.reconcile.config import Config
+from warehouse.reconcile.errors import Late, NotReconciled
+from warehouse.reconcile.ledger.amounts import Amount as Read
+from warehouse.reconcile.ledger.amounts import exact
+from warehouse.reconcile.ledger.model import Ledger, Lines, Source
+from warehouse.reconcile.matching import classify, join, key_resolution, snapshot
+from warehouse.reconcile.matching.join import Result
+from warehouse.sql.catalog import macros
+
+STALE = datetime(2025, 12, 1, tzinfo=UTC)
+ONE = Amount("1523.123456789012345678")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """An empty home."""
+    return Desk(tmp_path)
+
+
+def results(desk: Desk) -> dict[str, int]:
+    """The counts of the last run that are not zero."""
+    found = desk.run()
+    return {name: count for name, count in found.counts.items() if count}
+
+
+def line(amount: str, **names: str) -> str:
+    """One row of a ledger for the account of ONE, or another one."""
+    key = {"portfolio": "p1", "asset": "BTC", "venue": "v1", "account": "main"} | names
+    return ";".join([*key.values(), amount]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("asset", "theirs", "ours", "difference"),
+    [
+        ("BTC", "1523.123456789012345678", "1523.123456789012345679", "0.000000000000000001"),
+        ("SHIB", "589000000000000.12", "589000000000000.15", "0.03"),
+        ("NEAR", "0.000000000000000000000001", "0.000000000000000000000002", f"0.{'0' * 23}1"),
+        ("BIG", "123456789012345678901234", "123456789012345678901235", "1"),
+    ],
+    ids=["case_16", "case_17", "case_11_places", "case_11_digits"],
+)
+def test_the_smallest_difference_is_a_break(
+    desk: Desk, asset: str, theirs: str, ours: str, difference: str
+) -> None:
+    """One unit of the last place is a break with its exact difference, whatever the size."""
+    desk.publish([Amount(theirs, asset=asset)])
+    desk.put(HEAD + line(ours, asset=asset))
+    assert results(desk) == {"Amount differs": 1}
+    assert desk.breaks()[0]["difference"] == difference
+    desk.put(HEAD + line(theirs + ("0" if "." in theirs else ".0"), asset=asset))
+    assert results(desk) == {"Matched": 1}
+
+
+def test_case_18_a_number_cell_is_forgiven_what_it_cannot_hold(desk: Desk) -> None:
+    """15 digits of a number cell match an amount of 22 digits, counted apart; a text does not."""
+    desk.publish([ONE])
+    desk.folder.make()
+    book_path = desk.folder.inbox / "ledger.xlsx"
+    made = openpyxl.Workbook()
+    made.active.append(["asset", "amount"])
+    made.active.append(["BTC", 1523.12345678901])
+    made.save(book_path)
+    assert results(desk) == {"Ledger precision": 1}
+    book_path.unlink()
+    desk.put("asset;amount\nBTC;1523.12345678901\n")
+    assert results(desk) == {"Amount differs": 1}
+    desk.settle('ledger_rounding = "written"\n')
+    assert results(desk) == {"Ledger precision": 1}
+
+
+def test_case_20_totals_beyond_every_decimal_type_are_exact(desk: Desk) -> None:
+    """Two rows of 99999999999999999999.9 add up on both sides without wrapping."""
+    huge = "99999999999999999999.9"
+    desk.publish([Amount(huge), Amount(huge, account="b")])
+    desk.put(f"asset;amount\nBTC;{huge}\nBTC;{huge}\n")
+    assert results(desk) == {"Matched": 1}
+
+
+@pytest.mark.parametrize(
+    ("settings", "ours", "wanted"),
+    [
+        ('[tolerance]\nabsolute = "0.01"\n', "10.01", "Within tolerance"),
+        ('[tolerance]\nabsolute = "0.01"\n', "10.010000000000000001", "Amount differs"),
+        ('[tolerance]\nrelative = "0.001"\n', "9.99", "Within tolerance"),
+        ('[tolerance]\nrelative = "0.001"\n', "9.989999999999999999", "Amount differs"),
+        ('[tolerance.asset]\nBTC = "0.01"\n', "10.01", "Within tolerance"),
+        ('[tolerance.asset]\nETH = "0.01"\n', "10.01", "Amount differs"),
+    ],
+)
+def test_case_21_a_tolerance_is_kept_to_the_last_digit(
+    desk: Desk, settings: str, ours: str, wanted: str
+) -> None:
+    """A difference of exactly the tolerance is within; 1e-18 more is a break."""
+    desk.publish([Amount("10")])
+    desk.settle(settings)
+    desk.put(HEAD + line(ours))
+    assert results(desk) == {wanted: 1}
+
+
+def test_cases_22_and_23_names_are_folded_and_told(desk: Desk) -> None:
+    """Case, spaces and letters of no width do not matter; XBT needs an alias, which works."""
+    desk.publish([Amount("6", venue="kraken")])
+    desk.put(
+        HEAD
+        + line("1", asset="btc ", venue="Kraken ")
+        + line("2", asset="BTC\u200b", venue="kraken")
+        + line("3", asset="XBT", venue="Venue kraken")
+    )
+    assert results(desk) == {"Unmapped": 1, "Amount differs": 1}
+    told = [one.words for one in desk.run().notices]
+    assert any('perhaps "BTC"' in words for words in told)
+    assert any("by case and spaces" in words for words in told)
+    desk.settle('[alias.asset]\nXBT = "BTC"\n')
+    assert results(desk) == {"Matched": 1}
+
+
+def test_case_24_letters_that_look_alike_are_not_the_same(desk: Desk) -> None:
+    """A Cyrillic letter in BTC is unmapped, with BTC as the suggestion."""
+    desk.publish([Amount("1")])
+    desk.put(HEAD + line("1", asset="\u0412TC"))
+    assert results(desk) == {"Unmapped": 1, "Not in ledger": 1}
+    assert any('perhaps "BTC"' in one.words for one in desk.run().notices)
+
+
+def test_case_25_leading_zeros_are_kept(desk: Desk) -> None:
+    """Account 00123 is not 123, which is told as a suggestion."""
+    desk.publish([Amount("1", account="00123")])
+    desk.put(HEAD + line("1", account="00123"))
+    assert results(desk) == {"Matched": 1}
+    desk.put(HEAD + line("1", account="123"))
+    assert results(desk) == {"Unmapped": 1, "Not in ledger": 1}
+    assert any('perhaps "00123"' in one.words for one in desk.run().notices)
+
+
+HOSTILE = [
+    "=cmd|'/c calc'!A0",
+    "+x",
+    "@x",
+    "-2+3",
+    "\tx",
+    'a,"b"\nc',
+    "n" * 300,
+    "\U0001f4b0",
+    "../x",
+    "a\x1fb",
+]
+
+
+def test_case_26_hostile_names_match_and_do_nothing(desk: Desk) -> None:
+    """Formulas, control letters, quotes and emoji in names are names, and match."""
+    rows = [Amount(str(n + 1), account=name) for n, name in enumerate(HOSTILE)]
+    desk.publish(rows)
+    quoted = [f'"{row.account.replace(chr(34), chr(34) * 2)}"' for row in rows]
+    desk.put(
+        HEAD + "".join(line(row.text, account=name) for row, name in zip(rows, quoted, strict=True))
+    )
+    assert results(desk) == {"Matched": len(HOSTILE)}
+
+
+def test_case_27_a_custom_asset_is_another_asset(desk: Desk) -> None:
+    """BTC means the listed one; the organization's own BTC is written BTC (custom)."""
+    desk.publish([Amount("1"), Amount("2", custom=True)])
+    desk.put(HEAD + line("1") + line("2", asset="BTC (custom)"))
+    assert results(desk) == {"Matched": 2}
+    desk.put(HEAD + line("3"))
+    assert results(desk) == {"Amount differs": 1, "Not in ledger": 1}
+
+
+def test_a_custom_asset_alone_needs_no_mark(desk: Desk) -> None:
+    """Where no listed asset has the name, the bare name is the custom one."""
+    desk.publish([Amount("2", asset="FUND", custom=True)])
+    desk.put(HEAD + line("2", asset="FUND"))
+    assert results(desk) == {"Matched": 1}
+
+
+def test_case_28_the_same_account_name_at_two_venues_is_two_keys(desk: Desk) -> None:
+    """Accounts are told apart by their venue."""
+    desk.publish([Amount("1"), Amount("2", venue="v2")])
+    desk.put(HEAD + line("1") + line("2", venue="v2"))
+    assert results(desk) == {"Matched": 2}
+
+
+def test_case_29_duplicate_rows_are_added_up_and_counted(desk: Desk) -> None:
+    """Equal and unequal rows of one key are one amount; doubled, the cause is suggested."""
+    desk.publish([Amount("5")])
+    desk.put(HEAD + line("2") + line("3"))
+    assert results(desk) == {"Matched": 1}
+    desk.put(HEAD + line("5") + line("5"))
+    assert results(desk) == {"Amount differs": 1}
+    (found,) = desk.breaks()
+    assert (found["rows"], found["cause"]) == (2, "Row twice in the ledger")
+    assert found["source"] == "ledger.csv:2, ledger.csv:3"
+
+
+def test_case_30_a_venue_may_be_written_by_id_or_name(desk: Desk) -> None:
+    """Id and display name are the same venue, and a portfolio too."""
+    desk.publish([Amount("5"), Amount("6", venue="v2")])
+    desk.put(HEAD + line("5", venue="Venue v1", portfolio="Portfolio p1") + line("6", venue="v2"))
+    assert results(desk) == {"Matched": 2}
+
+
+def test_case_31_aliases_in_a_circle_are_refused(desk: Desk) -> None:
+    """A circle is named and stops the run; two aliases of one asset are added up."""
+    desk.publish([Amount("3")])
+    desk.put(HEAD + line("1", asset="A") + line("2", asset="B"))
+    desk.settle('[alias.asset]\nA = "B"\nB = "A"\n')
+    with pytest.raises(NotReconciled, match="circle: a = b = a"):
+        desk.run()
+    desk.settle('[alias.asset]\nA = "BTC"\nB = "btc"\n')
+    assert results(desk) == {"Matched": 1}
+
+
+def test_case_41_ledgers_are_stacked_and_another_day_is_asked(desk: Desk) -> None:
+    """Two custodians are one ledger; yesterday's file gives way; another date is a question."""
+    rows = [Amount("1"), Amount("2", venue="v2")]
+    desk.publish(rows)
+    desk.put(ledger(rows[:1]), "alpha 2026-11-20.csv")
+    desk.put(ledger([Amount("9")]), "alpha 2026-11-19.csv")
+    desk.put(ledger(rows[1:]), "beta.csv")
+    desk.put(ledger([Amount("8")]), "alpha 2026-11-21.csv")
+    assert results(desk) == {"Matched": 2}
+    assert any("alpha 2026-11-20.csv is newer" in one.reason for one in desk.run().unused)
+    desk.put("asset;amount;date\nBTC;3;2026-11-18\n", "beta.csv")
+    with pytest.raises(Late, match=r"The book is of 2026-11-20, and beta.csv is of 2026-11-18"):
+        desk.run()
+
+
+def test_case_42_the_same_file_twice_is_one(desk: Desk) -> None:
+    """A copy counts once; a second run has the same digest, episode and workbook."""
+    desk.publish([Amount("1")])
+    desk.put(HEAD + line("2"), "alpha.csv")
+    first = desk.run()
+    made = first.files[0].read_bytes()
+    desk.put(HEAD + line("2"), "beta.csv")
+    again = desk.run()
+    assert (again.digest, again.run_id) == (first.digest, first.run_id)
+    assert desk.breaks()[0]["episode"] == 1
+    assert any("same file as alpha.csv" in one.words for one in again.notices)
+    (desk.folder.inbox / "beta.csv").unlink()
+    assert desk.run().files[0].read_bytes() == made
+
+
+def test_case_43_what_is_not_stated_is_no_row(desk: Desk) -> None:
+    """At the level of buckets an absent part is absent, and a ledger's zero matches it."""
+    desk.publish([Amount("1"), Amount("2", state="locked")])
+    head = "asset;bucket;amount\n"
+    desk.put(head + "BTC;trading free;1\nBTC;trading_locked;2\nBTC;staking locked;0\n")
+    assert results(desk) == {"Matched": 2, "Matched (zero)": 1}
+    desk.put("asset;amount\nBTC;3\n")
+    assert results(desk) == {"Matched": 1}
+
+
+def test_a_zero_on_one_side_alone_is_matched(desk: Desk) -> None:
+    """An empty account that the ledger leaves out is no break, and is counted apart."""
+    desk.publish([Amount("1"), Amount("0", account="empty")])
+    desk.put(HEAD + line("1") + line("0.00", account="other"))
+    assert results(desk) == {"Matched": 1, "Matched (zero)": 2}
+
+
+def test_case_44_a_portfolio_that_did_not_come_is_one_notice(desk: Desk) -> None:
+    """Keys of a portfolio that the API left out are told once, and are no breaks."""
+    gone = [Amount(str(n + 1), portfolio="p2", account=f"a{n}") for n in range(20)]
+    desk.publish([Amount("1"), *gone], "20261119T021500Z")
+    desk.publish([Amount("1")])
+    desk.put(ledger([Amount("1"), *gone]))
+    found = desk.run()
+    assert (found.breaks, found.counts["Portfolio not delivered"]) == (0, 20)
+    assert found.exit_code == 3
+    told = [one.words for one in found.notices if one.severity == "high"]
+    assert len(told) == 1
+    assert "Portfolio p2 was not delivered by the API: 20 keys" in told[0]
+
+
+def test_case_45_a_stale_portfolio_is_told(desk: Desk) -> None:
+    """A portfolio that was last updated days before the snapshot is a notice."""
+    desk.publish([Amount("1")], change={"portfolios": {"updated_at": STALE}})
+    desk.put(HEAD + line("1"))
+    found = desk.run()
+    assert any("last updated 2025-12-01" in one.words for one in found.notices)
+
+
+def test_case_46_a_closed_venue_is_noted_on_its_breaks(desk: Desk) -> None:
+    """A break at a venue that does not trade says so."""
+    desk.publish([Amount("1")], change={"venues": {"trading_status": "suspended"}})
+    desk.put(HEAD + line("2"))
+    desk.run()
+    assert desk.breaks()[0]["note"] == "the venue is suspended"
+
+
+def test_an_amount_that_cannot_be_read_settles_nothing(desk: Desk) -> None:
+    """A key with a rejected row is Rejected, though its other rows would match."""
+    desk.publish([Amount("1")])
+    desk.put(HEAD + line("1") + line("TBC"))
+    assert results(desk) == {"Rejected": 1}
+
+
+def test_breaks_that_net_to_zero_within_a_venue_are_placements(desk: Desk) -> None:
+    """Money in another account of the venue is all there, and said to be."""
+    rows = [Amount("1", account="a"), Amount("2", account="b"), Amount("4", account="c")]
+    desk.publish(rows)
+    ours = [Amount("2", account="a"), Amount("3", account="b"), Amount("2", account="c")]
+    desk.put(ledger(ours))
+    assert results(desk) == {"Amount differs": 3}
+    assert {one["placement"] for one in desk.breaks()} == {"venue"}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "cause"),
+    [
+        ("123.4567", "-123.4567", "Sign flipped"),
+        ("1.2345", "1234500000000000000", "Another unit"),
+        ("1234.5", "1243.5", "Two digits transposed"),
+        ("1.23456789", "1.23", "Rounded to 2 decimals"),
+        ("77", "55", "A day behind"),
+        ("77", "56", ""),
+    ],
+)
+def test_causes_are_suggested_where_the_digits_say_so(
+    desk: Desk, theirs: str, ours: str, cause: str
+) -> None:
+    """Sign, unit, transposition, rounding and a day behind are told; nothing else is invented."""
+    desk.publish([Amount("55")], "20261119T021500Z")
+    desk.publish([Amount(theirs)])
+    desk.put(HEAD + line(ours))
+    desk.run()
+    found = desk.breaks()[0]["cause"]
+    assert found.startswith(cause)
+    assert bool(found) == bool(cause)
+
+
+def test_one_amount_under_two_names_is_suggested_as_an_alias(desk: Desk) -> None:
+    """An account that only the ledger has, with the amount of one that only the book has."""
+    desk.publish([Amount("12.5", account="cold-1")])
+    desk.put(HEAD + line("12.5", account="Vault"))
+    desk.run()
+    assert all('"Vault" = "cold-1"' in one["cause"] for one in desk.breaks())
+
+
+def test_a_late_ledger_is_a_notice(desk: Desk) -> None:
+    """Without a ledger a run ends well and says so."""
+    desk.publish([Amount("1")])
+    found = desk.run()
+    assert (found.exit_code, found.run_id) == (0, "")
+    assert "no ledger for 2026-11-20" in found.words
+
+
+def test_many_keys_are_matched_exactly_and_fast() -> None:
+    """1,000 differences of 1e-18 and 1,000 one-sided keys in a million (a twentieth here)."""
+    count = 50_000
+    connection = duckdb.connect()
+    for macro in macros():
+        if not macro.is_table:
+            connection.execute(macro.sql)
+    connection.execute(
+        "create schema history; create table history.balances as select date '2026-11-20' as "
+        "snapshot_date, 'p' || i % 50 as portfolio_id, 'A' || i % 300 as asset_id, "
+        "false as is_custom_asset, 'v' || i % 20 as venue_id, 'account-' || i as account_name, "
+        "i || '.' || lpad(i::varchar, 17, '0') || '1' as amount_text, "
+        f"amount_text::decimal(38, 18) as amount from range({count}) as t(i); "
+        "create table history.accounts as select *, 1 as balance_count from history.balances"
+    )
+    fields = ("portfolio", "asset", "venue", "account")
+    lines = Lines()
+    for i in range(count):
+        if i % 2000 == 7:
+            continue
+        name = f"only-{i}" if i % 2000 == 1007 else f"account-{i}"
+        amount = f"{i}.{i:017}{2 if i % 1000 == 3 else 1}"
+        lines.add((f"p{i % 50}", f"A{i % 300}", f"v{i % 20}", name, ""), Read(amount, 18), 0, i)
+    read = Ledger(fields, lines, (), (Source("l", "", "", None, 0, 0, {}, 0, ""),), (), {})
+    names = {
+        "portfolio": {f"p{n}": () for n in range(50)},
+        "asset": {f"A{n}": () for n in range(300)},
+        "venue": {f"v{n}": () for n in range(20)},
+    }
+    known = snapshot.Known(names, {}, frozenset(names["portfolio"]), {}, ())
+    begun = time.process_time()
+    snapshot.side_of(connection, date(2026, 11, 20), fields)
+    taken = key_resolution.side(connection, read, known, Config())
+    join.compare(connection, fields)
+    court = classify.Court(fields, Config(), known.delivered, names["portfolio"], taken.rejected)
+    found = classify.judged(join.odd(connection, fields), court)
+    join.settle(connection, {one.pair.no: one.result for one in found})
+    taken_time = time.process_time() - begun
+    planted = count // 1000
+    counted = join.counts(connection)
+    assert counted[Result.DIFFERS] == planted
+    assert {abs(one.difference) for one in found if one.result is Result.DIFFERS} == {
+        exact("0.000000000000000001")
+    }
+    assert counted[Result.NOT_IN_LEDGER] == planted
+    assert counted[Result.UNMAPPED] + counted[Result.NOT_IN_SNAPSHOT] == planted // 2
+    assert counted[Result.MATCHED] == count - 2 * planted
+    assert taken_time < 6
+
+
+def test_a_day_without_a_book_is_answered_with_the_one_before(desk: Desk) -> None:
+    """Asked for a later day, the newest book before it is reconciled under its own date."""
+    desk.publish([Amount("1")], SNAPSHOT)
+    desk.put(HEAD + line("1"))
+    assert desk.run(date(2026, 11, 25)).day == date(2026, 11, 20)
+
+
+def test_the_snapshots_side_is_what_its_view_says(desk: Desk) -> None:
+    """Totals of many amounts, of any length, of nothing, and of custom assets: as in the view."""
+    amounts = [
+        *(Amount("0.1", bucket=bucket, state="locked") for bucket in ("margin", "staking")),
+        Amount("123456789012345678901234567890.5", asset="HUGE"),
+        Amount("1e-24", asset="TINY"),
+        Amount("-0", asset="ZERO"),
+        Amount("99999999999999999999.9", asset="MAX"),
+        Amount("99999999999999999999.9", asset="MAX", state="locked"),
+        Amount("3", custom=True),
+    ]
+    names = {"portfolio_id": "p1", "asset_id": "BTC", "venue_id": "v1", "account_name": "empty"}
+    desk.again(night(SNAPSHOT, amounts, {"accounts": [names | {"balance_count": 0}]}))
+    fields = ("portfolio", "asset", "venue", "account")
+    with export_source.book(desk.layout.database, None, ()) as source:
+        snapshot.side(source, fields)
+        found = source.connection.execute("select asset, amount from book_side").fetchall()
+        view = source.connection.execute(
+            "select asset_id || if(is_custom_asset, chr(31), ''), total_text from account_balances"
+        ).fetchall()
+    assert sorted(found) == sorted(view)
+    assert dict(found)["MAX"] == "199999999999999999999.8"
+    assert ("BTC", "0") in found
+    assert dict(found)["TINY"] == "0." + "0" * 23 + "1"

@@ -1,0 +1,337 @@
+"""Comments, owners, statuses and signatures from night to night: cases 47 to 56 of the design."""
+
+import itertools
+import shutil
+import subprocess
+from datetime import date, timedelta
+from pathlib import Path
+
+import openpyxl
+import pytest
+
+from tests.support.books import Amount
+from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk
+from warehouse.contract.reconciliation import RECONCILED
+from warehouse.reconcile import service as counter
+from warehouse.reconcile.errors import NotReconciled
+from warehouse.storage.parquet import rows_batch
+
+OFFICE = shutil.which("soffice")
+ACCEPTED = "Explained - accepted"
+DAY = date(2026, 11, 20)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """A home whose book has two accounts, both different in the ledger."""
+    made = Desk(tmp_path)
+    made.publish([Amount("10"), Amount("20", asset="ETH")])
+    made.put(HEAD + "p1;BTC;v1;main;11\np1;ETH;v1;main;22\n")
+    return made
+
+
+def next_night(desk: Desk, number: int, btc: str = "10") -> None:
+    """Publish the book of a later night."""
+    rows = [Amount(btc), Amount("20", asset="ETH")]
+    desk.publish(rows, SNAPSHOT.replace("20261120", f"{DAY + timedelta(number):%Y%m%d}"))
+
+
+def by_asset(desk: Desk, day: date | None = None) -> dict[str, dict[str, object]]:
+    """The breaks of a result by their asset."""
+    return {one["names"]["asset"]: one for one in desk.breaks(day)}
+
+
+def test_comments_come_back_the_next_night(desk: Desk) -> None:
+    """What was typed into yesterday's workbook stands in tomorrow's, with who and when kept."""
+    first = desk.run()
+    break_id = str(by_asset(desk)["BTC"]["id"])
+    said = {"Comment": "asked the venue\nsecond line", "Owner": "Ada", "Status": "waiting"}
+    desk.edit(first.files[0], {break_id: said | {"Root cause": "Timing"}}, first.files[0])
+    next_night(desk, 1)
+    second = desk.run()
+    found = by_asset(desk)["BTC"]
+    assert [found[name] for name in ("comment", "owner", "status", "root_cause")] == [
+        "asked the venue\nsecond line",
+        "Ada",
+        "Waiting",
+        "Timing",
+    ]
+    assert (found["id"], found["age_days"], found["change"]) == (break_id, 1, "unchanged")
+    sheet = openpyxl.load_workbook(second.files[0])["Breaks"]
+    assert "asked the venue\nsecond line" in [row[15].value for row in sheet.iter_rows(min_row=3)]
+    told = counter.history(desk.folder.root, break_id)
+    assert [one["kind"] for one in told].count("break") == 2
+    assert {one["field"] for one in told if one["kind"] == "said"} == {
+        "comment",
+        "owner",
+        "status",
+        "root_cause",
+    }
+
+
+def test_case_47_a_workbook_may_be_sorted_renamed_and_thinned(desk: Desk) -> None:
+    """Rows moved and deleted, a column and a row put in, sheet and file renamed: it is read."""
+    first = desk.run()
+    ids = {asset: str(one["id"]) for asset, one in by_asset(desk).items()}
+    book = openpyxl.load_workbook(first.files[0])
+    sheet = book["Breaks"]
+    rows = [[cell.value for cell in row] for row in sheet.iter_rows(min_row=3)]
+    kept = next(row for row in rows if row[0] == ids["ETH"])
+    sheet.delete_rows(3, 10)
+    sheet.insert_rows(1)
+    sheet.insert_cols(1)
+    for place, value in enumerate(kept, 2):
+        sheet.cell(6, place, None if str(value).startswith("=") else value)
+    sheet.cell(6, 17, "still here")
+    sheet.title = "My breaks"
+    sheet.row_dimensions[6].hidden = True
+    book.save(desk.folder.inbox / "copy (2).xlsx")
+    desk.run()
+    found = by_asset(desk)
+    assert found["ETH"]["comment"] == "still here"
+    assert found["BTC"]["comment"] == ""
+
+
+@pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
+@pytest.mark.parametrize("ending", ["xlsx", "ods"])
+def test_case_47_a_workbook_saved_by_libreoffice_is_read(
+    desk: Desk, tmp_path: Path, ending: str
+) -> None:
+    """Saved by LibreOffice, as xlsx and as ods, every comment comes back."""
+    first = desk.run()
+    break_id = str(by_asset(desk)["BTC"]["id"])
+    edited = desk.edit(first.files[0], {break_id: {"Comment": "=1+1"}}, tmp_path / "mine.xlsx")
+    place = tmp_path / "saved"
+    command = [OFFICE or "", f"-env:UserInstallation=file://{tmp_path}/profile", "--headless"]
+    command += ["--convert-to", ending, "--outdir", str(place), str(edited)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    shutil.copy(place / f"mine.{ending}", desk.folder.inbox / f"anything.{ending}")
+    desk.run()
+    assert by_asset(desk)["BTC"]["comment"] == "=1+1"
+    assert by_asset(desk)["ETH"]["comment"] == ""
+
+
+def test_case_48_two_copies_are_merged_and_nothing_is_lost(desk: Desk) -> None:
+    """Different cells are both taken; the same cell twice keeps both texts and is told."""
+    first = desk.run()
+    ids = {asset: str(one["id"]) for asset, one in by_asset(desk).items()}
+    one = {ids["BTC"]: {"Comment": "from Ada", "Owner": "Ada"}}
+    other = {ids["BTC"]: {"Comment": "from Bo"}, ids["ETH"]: {"Comment": "only Bo"}}
+    desk.edit(first.files[0], one, desk.folder.inbox / "a.xlsx")
+    desk.edit(first.files[0], other, desk.folder.inbox / "b.xlsx")
+    second = desk.run()
+    found = by_asset(desk)
+    assert found["ETH"]["comment"] == "only Bo"
+    assert found["BTC"]["owner"] == "Ada"
+    assert {"from Ada", "from Bo"} == set(str(found["BTC"]["comment"]).split("\n-- also: "))
+    assert any("said in two ways" in notice.words for notice in second.notices)
+    assert desk.run().exit_code == 3
+    assert by_asset(desk)["BTC"]["comment"] == found["BTC"]["comment"]
+
+
+def test_case_49_a_status_of_ones_own_is_kept_in_the_comment(desk: Desk) -> None:
+    """A status outside the list changes nothing and is not lost."""
+    first = desk.run()
+    break_id = str(by_asset(desk)["BTC"]["id"])
+    desk.edit(first.files[0], {break_id: {"Status": "Parked"}}, desk.folder.inbox / "a.xlsx")
+    second = desk.run()
+    found = by_asset(desk)["BTC"]
+    assert found["status"] == "Open"
+    assert "status Parked" in str(found["comment"])
+    assert any("Parked" in notice.words for notice in second.notices)
+
+
+@pytest.mark.parametrize("comments", [("=HYPERLINK(1)",), ("x" * 20_000, "y" * 20_000)])
+def test_case_50_any_comment_is_kept_whole(desk: Desk, comments: tuple[str, ...]) -> None:
+    """A formula is a text; two that no cell can hold together survive later edits whole."""
+    first = desk.run()
+    break_id = str(by_asset(desk)["BTC"]["id"])
+    for number, comment in enumerate(comments):
+        cells = {break_id: {"Comment": comment}}
+        desk.edit(first.files[0], cells, desk.folder.inbox / f"{number}.xlsx")
+    second = desk.run()
+    kept = str(by_asset(desk)["BTC"]["comment"])
+    assert set(kept.split("\n-- also: ")) == set(comments)
+    owner = {break_id: {"Owner": "Bo"}}
+    desk.edit(second.files[0], owner, desk.folder.inbox / "last.xlsx")
+    desk.run()
+    found = by_asset(desk)["BTC"]
+    assert (found["comment"], found["owner"]) == (kept, "Bo")
+
+
+def test_case_51_an_accepted_break_that_moves_is_open_again(desk: Desk) -> None:
+    """1e-18 more than what was accepted opens the break, with who accepted what and when."""
+    first = desk.run()
+    break_id = str(by_asset(desk)["BTC"]["id"])
+    desk.edit(first.files[0], {break_id: {"Status": ACCEPTED}}, desk.folder.inbox / "a.xlsx")
+    again = desk.run()
+    assert (again.open_breaks, again.breaks) == (1, 2)
+    next_night(desk, 1)
+    assert (desk.run().open_breaks, by_asset(desk)["BTC"]["status"]) == (1, ACCEPTED)
+    next_night(desk, 2, "9.999999999999999999")
+    assert desk.run().open_breaks == 2
+    found = by_asset(desk)["BTC"]
+    assert found["status"] == "Open"
+    assert "reopened: was accepted at 1 on" in str(found["note"])
+    next_night(desk, 3, "9.999999999999999999")
+    desk.run()
+    assert "was accepted at 1" in str(by_asset(desk)["BTC"]["note"])
+
+
+def test_an_acceptance_expires(desk: Desk) -> None:
+    """After the days that were settled an accepted break is asked about again."""
+    desk.settle("accept_days = 0\n")
+    first = desk.run()
+    break_id = str(by_asset(desk)["BTC"]["id"])
+    made = desk.edit(first.files[0], {break_id: {"Status": ACCEPTED}}, desk.folder.inbox / "a.xlsx")
+    book = openpyxl.load_workbook(made)
+    book.properties.modified = NOW.replace(tzinfo=None) - timedelta(days=9)
+    book.save(made)
+    next_night(desk, 900)
+    desk.run()
+    assert "expired" in str(by_asset(desk)["BTC"]["note"])
+
+
+def test_case_52_a_break_that_returns_begins_a_new_episode(desk: Desk) -> None:
+    """It keeps its id and comment, counts a new episode, and is not accepted any more."""
+    first = desk.run()
+    break_id = str(by_asset(desk)["BTC"]["id"])
+    said = {"Comment": "known", "Status": ACCEPTED}
+    desk.edit(first.files[0], {break_id: said}, desk.folder.inbox / "a.xlsx")
+    desk.run()
+    next_night(desk, 1, "11")
+    gone = desk.run()
+    resolved = openpyxl.load_workbook(gone.files[0])["Resolved"]
+    assert break_id in [row[0].value for row in resolved.iter_rows()]
+    next_night(desk, 4)
+    desk.run()
+    found = by_asset(desk)["BTC"]
+    assert (found["id"], found["episode"], found["age_days"]) == (break_id, 2, 0)
+    assert (found["status"], found["comment"], found["change"]) == ("Open", "known", "returned")
+    assert found["ever_seen"] == DAY.isoformat()
+
+
+def test_case_53_the_reviewer_must_differ_from_the_preparer(desk: Desk) -> None:
+    """The same name in other letters is refused; another one signs."""
+    desk.run()
+    root = desk.folder.root
+    counter.sign(root, role="preparer", who="Ada Lovelace", now=NOW)
+    with pytest.raises(NotReconciled, match="must differ"):
+        counter.sign(root, role="reviewer", who=" ada  LOVELACE", now=NOW)
+    with pytest.raises(NotReconciled, match="no signature"):
+        counter.sign(root, role="boss", who="Bo", now=NOW)
+    counter.sign(root, role="reviewer", who="Bo", now=NOW)
+    assert {one["who"] for one in counter.status(root).signatures} == {"Ada Lovelace", "Bo"}
+
+
+def test_a_signature_is_void_when_an_amount_changes(desk: Desk) -> None:
+    """A sign-off belongs to a digest: the same result keeps it, another one says what changed."""
+    desk.run()
+    root = desk.folder.root
+    counter.sign(root, role="preparer", who="Ada", now=NOW)
+    desk.run()
+    assert counter.status(root).void == ""
+    desk.put(HEAD + "p1;BTC;v1;main;11.000000000000000001\np1;ETH;v1;main;22\n")
+    desk.run()
+    standing = counter.status(root)
+    assert standing.signatures == ()
+    assert "sign-off void: Ada signed" in standing.void
+    assert "1 amounts of breaks changed" in standing.void
+
+
+def test_a_signature_typed_into_the_workbook_is_taken(desk: Desk) -> None:
+    """Names beside Prepared by and Reviewed by sign the result that the workbook shows."""
+    first = desk.run()
+    book = openpyxl.load_workbook(first.files[0])
+    for row in book["Summary"].iter_rows():
+        if row[0].value in ("Prepared by", "Reviewed by"):
+            row[1].value = "Ada" if row[0].value == "Prepared by" else "Bo"
+            row[2].value = "seen"
+    book.save(first.files[0])
+    desk.run()
+    signed = counter.status(desk.folder.root).signatures
+    assert {(one["role"], one["who"], one["comment"]) for one in signed} == {
+        ("preparer", "Ada", "seen"),
+        ("reviewer", "Bo", "seen"),
+    }
+
+
+def test_case_54_edited_numbers_are_ignored_and_told(desk: Desk) -> None:
+    """A figure changed in the workbook changes nothing, and verify names it."""
+    first = desk.run()
+    book = first.files[0]
+    assert counter.verify(desk.folder.root, book).is_whole
+    break_id = str(by_asset(desk)["BTC"]["id"])
+    copy = desk.folder.inbox / "a.xlsx"
+    desk.edit(book, {break_id: {"Ledger, exact": "12.000000000000000000"}}, copy)
+    found = counter.verify(desk.folder.root, copy)
+    assert len(found.differences) == 1
+    assert found.differences[0].startswith(f"{break_id}: ledger was 11.000000000000000000")
+    desk.run()
+    assert by_asset(desk)["BTC"]["ledger"] == "11"
+
+
+def test_case_55_an_old_day_run_again_leaves_newer_words_alone(desk: Desk) -> None:
+    """Run again, the day before yesterday neither opens a break nor loses a comment."""
+    desk.run()
+    next_night(desk, 1, "9")
+    second = desk.run()
+    break_id = str(by_asset(desk)["BTC"]["id"])
+    said = {"Status": ACCEPTED, "Comment": "fine"}
+    desk.edit(second.files[0], {break_id: said}, desk.folder.inbox / "a.xlsx")
+    desk.run()
+    old = desk.run(as_of=DAY)
+    assert (old.day, by_asset(desk, DAY)["BTC"]["difference"]) == (DAY, "1")
+    desk.run()
+    found = by_asset(desk)["BTC"]
+    assert (found["status"], found["comment"], found["difference"]) == (ACCEPTED, "fine", "2")
+
+
+def test_case_56_another_level_is_told_and_mapped_one_to_one(desk: Desk) -> None:
+    """With a coarser level ids change; what can only be the same break keeps its comment."""
+    first = desk.run()
+    break_id = str(by_asset(desk)["BTC"]["id"])
+    desk.edit(first.files[0], {break_id: {"Comment": "kept"}}, desk.folder.inbox / "a.xlsx")
+    desk.run()
+    desk.settle('level = ["portfolio", "asset"]\n')
+    for night in (1, 2):
+        next_night(desk, night)
+        found = desk.run()
+        told = any("the level changed" in one.words for one in found.notices)
+        assert told == (night == 1)
+        now = by_asset(desk)["BTC"]
+        assert now["id"] != break_id
+        assert (now["comment"], now["age_days"]) == ("kept", night)
+
+
+def test_what_was_kept_fits_the_tables_of_ops(desk: Desk) -> None:
+    """Breaks, annotations and signatures are rows of the declared tables, with unique keys."""
+    first = desk.run()
+    break_id = str(by_asset(desk)["BTC"]["id"])
+    desk.edit(first.files[0], {break_id: {"Comment": "x"}}, desk.folder.inbox / "a.xlsx")
+    desk.run()
+    counter.sign(desk.folder.root, role="preparer", who="Ada", now=NOW)
+    rows = counter.ops_rows(desk.folder.root)
+    for table in RECONCILED:
+        found = rows[table.name]
+        assert rows_batch(table, found).num_rows == len(found) > 0
+        keys = [tuple(row[name] for name in table.key) for row in found]
+        assert len(set(keys)) == len(keys)
+
+
+def test_a_week_of_edits_by_two_people_loses_nothing(desk: Desk) -> None:
+    """Every comment of five nights is in the history, whoever wrote it and in which copy."""
+    said: set[str] = set()
+    for number in range(5):
+        if number:
+            next_night(desk, number, f"{10 - number}")
+        done = desk.run()
+        ids = [str(one["id"]) for one in desk.breaks()]
+        for person, break_id in itertools.product(("Ada", "Bo"), ids):
+            text = f"{person} on night {number} of {break_id}"
+            said.add(text)
+            copy = desk.folder.out / f"{person} {number} {break_id}.xlsx"
+            desk.edit(done.files[0], {break_id: {"Comment": text}}, copy)
+    desk.run()
+    kept = "\n".join(row["value"] for row in counter.ops_rows(desk.folder.root)["annotations"])
+    assert [text for text in said if text not in kept] == []

@@ -1,0 +1,175 @@
+"""Whatever nightbook wrote on whichever sheet, `verify` says when another thing stands there."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+
+from tests.support.books import Amount
+from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk
+from warehouse.reconcile import service as counter
+from warehouse.reconcile.service import Verified
+from warehouse.reconcile.workbook.readback import imprint
+from warehouse.reconcile.workbook.readback.imprint import Sheet
+from warehouse.reconcile.workbook.readback.likeness import likeness
+from warehouse.reconcile.workbook.readback.verification import WITH_KEYS
+
+OFFICE = shutil.which("soffice")
+ACCEPTED = "Explained - accepted"
+YELLOW = ("Status", "Owner", "Rootcause", "Comment")
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """A home whose second night has something on every sheet, and a signature."""
+    made = Desk(tmp_path_factory.mktemp("forged"))
+    made.publish([Amount("10"), Amount("20", asset="ETH")], "20261119T021500Z")
+    made.put(HEAD + "p1;BTC;v1;main;11\np1;ETH;v1;main;22\n")
+    made.run()
+    made.publish([Amount("10"), Amount("20", asset="ETH"), Amount("5", asset="SOL")], SNAPSHOT)
+    rows = "p1;XBT;v1;main;10\np1;eth ;v1;main;22.5\np1;SOL;v1;main;5\np1;ETH;v1;main;x\n"
+    made.put(HEAD + rows)
+    made.settle('[alias.asset]\nXBT = "BTC"\n')
+    made.run()
+    counter.sign(made.folder.root, role="preparer", who="Ada", comment="seen", now=NOW)
+    made.run()
+    return made
+
+
+def _book(desk: Desk) -> Path:
+    return desk.folder.out / "2026-11-20" / "recon_2026-11-20.xlsx"
+
+
+@pytest.fixture(scope="module")
+def sheets(desk: Desk) -> Mapping[str, Sheet]:
+    """Every cell of its workbook."""
+    return imprint.read(_book(desk).read_bytes())
+
+
+def _forged(sheets: Mapping[str, Sheet]) -> Iterator[tuple[str, int, int, dict[str, Sheet]]]:
+    """Each cell of each sheet changed, one after the other."""
+    for name, sheet in sheets.items():
+        for number, row in enumerate(sheet.rows):
+            for place, cell in enumerate(row):
+                rows = [list(line) for line in sheet.rows]
+                rows[number][place] = f"{cell}9" if cell else "forged"
+                yield name, number, place, {**sheets, name: replace(sheet, rows=rows)}
+
+
+def _is_of_people(name: str, sheet: Sheet, number: int, place: int) -> bool:
+    row = sheet.rows[number]
+    if name == "Summary":
+        return row[0] in ("Preparedby", "Reviewedby") and place in (1, 2)
+    return name == "Breaks" and row[0].startswith("B-") and sheet.rows[1][place] in YELLOW
+
+
+def test_every_cell_that_was_forged_is_named(sheets: Mapping[str, Sheet]) -> None:
+    """Of every sheet every cell, empty ones too: but for people's, and figures with their keys."""
+    pages = {page.sheet: page for page in WITH_KEYS}
+    assert likeness(sheets, sheets, pages).differences == ()
+    unseen, forged = [], 0
+    for name, number, place, given in _forged(sheets):
+        found = likeness(sheets, given, pages).differences
+        forged += 1
+        assert all(words.startswith(f"{name}") or name == "Breaks" for words in found), found
+        if not found and not _is_of_people(name, sheets[name], number, place):
+            unseen.append((name, sheets[name].rows[1][place]))
+    assert forged > 500
+    elsewhere = {
+        (page.sheet, title.replace(" ", "")) for page in WITH_KEYS for title in page.titles
+    }
+    assert set(unseen) <= elsewhere
+
+
+FORGERIES = (
+    ("Summary", "OPEN BREAKS", '=0&" OPEN BREAKS (0 in total)"', "OPEN BREAKS"),
+    ("Summary", "OPEN BREAKS", "0 OPEN BREAKS (2 in total)", "OPEN BREAKS"),
+    ("Summary", "Rejected", 7, "Rejected: column B was '1' and is now '7'"),
+    ("Summary", "Open", 0, "Open"),
+    ("Summary", "ETH", 0, "ETH"),
+    ("Summary", "Snapshot", "20261121T021500Z", "Snapshot"),
+    ("Breaks", "B-", 7, "B-"),
+    ("Breaks", "Breaks as of", "Breaks of nobody", "Breaks as of"),
+    ("Resolved", "B-", "Amount same", "B-"),
+    ("Tie-out", "asset", 7, "asset"),
+    ("Tie-out", "ledger.csv", 9, "ledger.csv"),
+    ("Roll-forward", "ETH", "7", "ETH"),
+    ("Notices", "high", "all is well", "high"),
+    ("Mapping", "asset", "DOGE", "asset"),
+    ("Evidence", "snapshot", "another", "snapshot"),
+    ("Help", "Breaks are", "Nothing is a break", "Breaks are"),
+    ("All positions", "Portfolio p1", 7, "Portfolio p1"),
+)
+
+
+def _changed(book: Any, sheet: str, label: str, value: object) -> None:
+    """Write another value into the first number, else the second cell, of the row with a label."""
+    row = next(
+        row
+        for row in book[sheet].iter_rows()
+        if label in str(row[0].value) and (label != "ETH" or len(row) > 1)
+    )
+    numbers = [cell for cell in row[1:] if isinstance(cell.value, int | float)]
+    live = [cell for cell in row[1:] if str(cell.value).startswith("=")]
+    others = [row[1]] if len(row) > 1 and row[1].value is not None else [row[0]]
+    chosen = numbers if isinstance(value, int) else [row[0]] if "OPEN" in label else others
+    (chosen or live or others)[0].value = value
+
+
+def _verified(desk: Desk, book: Any) -> Verified:
+    book.save(desk.home / "copy.xlsx")
+    return counter.verify(desk.folder.root, desk.home / "copy.xlsx")
+
+
+@pytest.mark.parametrize(("sheet", "label", "value", "words"), FORGERIES)
+def test_a_forged_sheet_is_no_whole_workbook(
+    desk: Desk, sheet: str, label: str, value: object, words: str
+) -> None:
+    """A number cell, a total, the banner, a formula or a word of any sheet: each is told."""
+    book = openpyxl.load_workbook(_book(desk))
+    _changed(book, sheet, label, value)
+    found = _verified(desk, book)
+    assert not found.is_whole
+    assert any(words in told for told in found.differences), found.differences
+    assert len(found.differences) <= 2, found.differences
+
+
+def test_what_people_write_and_what_is_counted_from_it_is_no_forgery(
+    desk: Desk, tmp_path: Path
+) -> None:
+    """Status, owner, comment, own columns and own sheets; and counts that an office made anew."""
+    break_id = str(desk.breaks()[0]["id"])
+    said = {"Status": ACCEPTED, "Owner": "Ada", "Comment": "=1+1", "Root cause": "Fee"}
+    edited = desk.edit(_book(desk), {break_id: said}, tmp_path / "mine.xlsx")
+    book = openpyxl.load_workbook(edited)
+    book["Breaks"].cell(2, 40, "My column")
+    book["Breaks"].cell(3, 40, "mine")
+    book.create_sheet("My notes").append(["all is well"])
+    book["Summary"].title = "First page"
+    book.save(edited)
+    found = counter.verify(desk.folder.root, edited)
+    assert found.differences == ()
+    assert found.uncompared == ("the sheet 'My notes' is none of the run",)
+
+
+@pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
+@pytest.mark.parametrize("ending", ["xlsx", "ods"])
+def test_an_office_that_counts_again_forges_nothing(
+    desk: Desk, tmp_path: Path, ending: str
+) -> None:
+    """A break is accepted and LibreOffice saves: the banner counts one less, and that is true."""
+    break_id = str(next(one["id"] for one in desk.breaks() if one["status"] == "Open"))
+    edited = desk.edit(_book(desk), {break_id: {"Status": ACCEPTED}}, tmp_path / "mine.xlsx")
+    command = [OFFICE or "", f"-env:UserInstallation=file://{tmp_path}/profile", "--headless"]
+    command += ["--convert-to", ending, "--outdir", str(tmp_path / "saved"), str(edited)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    saved = tmp_path / "saved" / f"mine.{ending}"
+    banner = imprint.read(saved.read_bytes())["Summary"]
+    opened = len(desk.breaks()) - 1
+    assert any(f"{opened}OPENBREAKS" in row[0] for row in banner.rows)
+    assert counter.verify(desk.folder.root, saved).differences == ()

@@ -1,0 +1,341 @@
+"""`reconcile verify`: what was changed in a workbook is named, and what people may do is whole."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+
+from tests.support.books import Amount
+from tests.support.reconciliation_home import HEAD, Desk
+from warehouse.reconcile import service as counter
+from warehouse.reconcile.errors import NotReconciled
+from warehouse.reconcile.service import Verified
+from warehouse.reconcile.store import archive
+from warehouse.reconcile.workbook import write
+
+OFFICE = shutil.which("soffice")
+NAMES = (
+    "a\x01b",
+    "\t=1",
+    " two  spaces ",
+    "new\nline",
+    "a_x0041_b",
+    "007",
+    "2026-01-01",
+    "y" * 40_000,
+)
+Change = Callable[[Any], object]
+
+
+def home(place: Path) -> Desk:
+    """A home whose run shows matches and breaks, a custom asset, and names that no cell keeps."""
+    made = Desk(place)
+    odd = [
+        Amount(str(n + 1), asset="DOT", portfolio=f"p{name}", venue=f"v{name}", account=name)
+        for n, name in enumerate(NAMES)
+    ]
+    made.publish(
+        [
+            Amount("1523.123456789012345678"),
+            Amount("20", asset="ETH"),
+            Amount("7", asset="SOL"),
+            Amount("3", asset="SOL", custom=True),
+            *odd,
+        ]
+    )
+    made.put(
+        HEAD + "p1;BTC;v1;main;1523.2\np1;ETH;v1;main;22\np1;SOL;v1;main;7.0\np1;??;v1;main;1\n"
+    )
+    return made
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """A home of one's own, before its first run."""
+    return home(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def settled(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """A home after its run, which nobody changes."""
+    made = home(tmp_path_factory.mktemp("settled"))
+    made.run()
+    return made
+
+
+def written(desk: Desk) -> Path:
+    """The workbook of the last run, or of the first one."""
+    (book,) = [*desk.folder.out.glob("*/recon_*.xlsx")] or [desk.run().files[0]]
+    return book
+
+
+def changed(desk: Desk, change: Change) -> Verified:
+    """What is said of a copy of the workbook with something changed."""
+    book = openpyxl.load_workbook(written(desk))
+    book.written_to = written(desk)
+    change(book)
+    copy = desk.home / "copy.xlsx"
+    book.save(copy)
+    return counter.verify(desk.folder.root, copy)
+
+
+def cell(book: Any, sheet: str, where: tuple[str, str], title: str) -> Any:
+    """The cell under a title, of the first row that has a text under another title."""
+    rows = list(book[sheet].iter_rows())
+    (head,) = [row for row in rows[:3] if title in [one.value for one in row]]
+    titles = [one.value for one in head]
+    place, at = titles.index(where[0]), titles.index(title)
+    return next(row[at] for row in rows if row[place].value == where[1])
+
+
+def put(sheet: str, where: tuple[str, str], title: str, value: object) -> Change:
+    """Writes another value into a cell."""
+
+    def change(book: Any) -> None:
+        cell(book, sheet, where, title).value = value
+
+    return change
+
+
+def headed(sheet: str, title: str, other: str | None) -> Change:
+    """Gives a column another title."""
+
+    def change(book: Any) -> None:
+        head = [one for row in book[sheet].iter_rows(max_row=2) for one in row]
+        next(one for one in head if one.value == title).value = other
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (put("Breaks", ("Asset", "BTC"), "Asset", "ETH"), ": asset was BTC and is now 'ETH'"),
+        (put("Breaks", ("Asset", "BTC"), "Portfolio", "X"), ": portfolio was Portfolio p1 and"),
+        (put("Breaks", ("Asset", "BTC"), "Venue", "X"), ": venue was Venue v1 and is now 'X'"),
+        (put("Breaks", ("Asset", "BTC"), "Account", "X"), ": account was main and is now 'X'"),
+        (put("Breaks", ("Asset", "BTC"), "Bucket", "X"), ": bucket was  and is now 'X'"),
+        (put("Breaks", ("Asset", "BTC"), "Result", "Matched"), ": result was Amount differs and"),
+        (put("Breaks", ("Asset", "ETH"), "Difference, exact", "0"), ": difference was 2 and is"),
+        (put("Breaks", ("Asset", "ETH"), "Break ID", "B-00000000"), " is in no such row"),
+        (put("Breaks", ("Asset", "ETH"), "Break ID", "none"), " is missing"),
+        (headed("Breaks", "Ledger, exact", "Ledger"), "column 'Ledger, exact' is missing"),
+        (headed("Breaks", "Snapshot, exact", None), "column 'Snapshot, exact' is missing"),
+        (headed("Breaks", "Difference, exact", "Ledger, exact"), "more than once"),
+        (put("Tie-out", ("Asset", "ETH"), "Ledger, exact", "20"), "ETH: ledger was 22 and is"),
+        (put("Tie-out", ("Asset", "ETH"), "Difference, exact", "0"), "ETH: difference was 2 and"),
+        (put("Tie-out", ("Asset", "ETH"), "Of breaks, exact", "0"), "ETH: of breaks was 2 and"),
+        (put("Tie-out", ("Asset", "ETH"), "Breaks", 0), "ETH: breaks was 1 and is now '0'"),
+        (put("Tie-out", ("Asset", "ETH"), "Result", "equal"), "ETH: result was differs and is"),
+        (put("Tie-out", ("Asset", "ETH"), "Asset", "XYZ"), "Tie-out, asset / ETH / XYZ is in no"),
+        (headed("Tie-out", "Asset", "Coin"), "Tie-out is missing: no sheet has a row with"),
+        (lambda book: book.remove(book["Tie-out"]), "Tie-out is missing"),
+        (put("Roll-forward", ("Asset", "ETH"), "Ledger closing", "1"), "ledger closing was 22 and"),
+        (lambda book: book.remove(book["Roll-forward"]), "Roll-forward is missing"),
+        (
+            put("All positions", ("Asset", "SOL"), "Ledger, exact", "8"),
+            "All positions, Portfolio p1 / SOL / Venue v1 / main: ledger was 7",
+        ),
+        (
+            put("All positions", ("Asset", "SOL"), "Asset", "BTC"),
+            "/ SOL / Venue v1 / main is missing",
+        ),
+        (put("All positions", ("Asset", "ETH"), "Result", "Matched"), "result was Amount differs"),
+        (put("All positions", ("Asset", "ETH"), "Break ID", None), "break id was B-"),
+        (
+            put("All positions", ("Asset", "SOL"), "Ledger rows", 2),
+            "ledger rows was 1 and is now '2'",
+        ),
+        (
+            headed("All positions", "Snapshot, exact", "Other"),
+            "column 'Snapshot, exact' is missing",
+        ),
+        (lambda book: book["All positions"].delete_rows(3), " is missing"),
+        (lambda book: book.remove(book["All positions"]), "All positions is missing"),
+        (
+            lambda book: book["All positions"].append([c.value for c in book["All positions"][2]]),
+            " stands there 2 times and not 1",
+        ),
+    ],
+)
+def test_every_edit_of_a_figure_or_a_name_is_named(
+    settled: Desk, change: Change, words: str
+) -> None:
+    """A name, a result, a count or an exact text that was changed, on whichever sheet, is told."""
+    found = changed(settled, change)
+    assert not found.is_whole
+    assert any(words in one for one in found.differences), found.differences
+
+
+def test_an_edit_is_named_once_and_nothing_else(settled: Desk) -> None:
+    """One cell that was changed is one difference, with what stood there and what stands there."""
+    change = put("Tie-out", ("Asset", "ETH"), "Snapshot, exact", "20.000000000000000001")
+    assert changed(settled, change).differences == (
+        "Tie-out, asset / ETH / ETH: snapshot was 20 and is now '20.000000000000000001'",
+    )
+
+
+def test_an_untouched_workbook_is_whole_and_the_words_say_of_what(settled: Desk) -> None:
+    """The sentence names each sheet that was compared with its rows, and what was not compared."""
+    book = written(settled)
+    found = counter.verify(settled.folder.root, book)
+    assert (found.differences, found.uncompared) == ((), ())
+    ties = len(archive.result_of(settled.folder, found.run_id)["ties"])  # type: ignore[index]
+    assert found.words == (
+        f"{book}: 12 rows of Breaks, {ties} rows of Tie-out, 6 rows of Roll-forward, 13 rows of "
+        "All positions and every other cell of Summary, Breaks, Resolved, Tie-out, Roll-forward, "
+        f"Notices, Mapping, Evidence, Help, Lists are as run {found.run_id} wrote them: numbers, "
+        "texts, names and formulas. What people write was not compared."
+    )
+
+
+def people(book: Any) -> None:
+    """Writes into every field for people, and signs."""
+    for title in ("Status", "Owner", "Root cause", "Comment"):
+        cell(book, "Breaks", ("Asset", "ETH"), title).value = "Waiting"
+    sheet = book["Summary"]
+    next(row for row in sheet.iter_rows() if row[0].value == "Prepared by")[1].value = "Ada"
+
+
+def moved(book: Any) -> None:
+    """Turns rows and columns of three sheets round, puts lines above and renames the sheets.
+
+    As a spreadsheet would, it leaves in the cells what their formulas came to.
+    """
+    for name, top in (("Breaks", 2), ("Tie-out", 2), ("All positions", 1)):
+        sheet = book[name]
+        values = openpyxl.load_workbook(book.written_to, data_only=True)[name]
+        every = list(values.iter_rows(values_only=True))
+        above, rows = every[: top - 1], every[top - 1 :]
+        last = next((n for n, row in enumerate(rows) if not any(row)), len(rows))
+        lines = [*above, rows[0], *reversed(rows[1:last]), *rows[last:]]
+        sheet.delete_rows(1, sheet.max_row)
+        for number, line in enumerate(lines, 4):
+            for place, value in enumerate(reversed(line), 2):
+                made = sheet.cell(number, place, value)
+                made.data_type = "s" if isinstance(value, str) else made.data_type
+        sheet.title = f"My {name}"
+
+
+def as_it_is(book: Any) -> None:
+    """Changes nothing."""
+    del book
+
+
+@pytest.mark.parametrize("change", [people, moved, as_it_is])
+def test_what_people_may_do_is_no_difference(settled: Desk, change: Change) -> None:
+    """Fields for people filled in, rows and columns moved, saved without results of formulas."""
+    found = changed(settled, change)
+    assert (found.differences, found.uncompared) == ((), ())
+
+
+@pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
+@pytest.mark.parametrize("ending", ["xlsx", "ods"])
+def test_a_workbook_saved_by_libreoffice_is_whole(
+    settled: Desk, tmp_path: Path, ending: str
+) -> None:
+    """Saved by LibreOffice, whatever it makes of formulas and names, nothing differs."""
+    place = tmp_path / "saved"
+    book = written(settled)
+    command = [OFFICE or "", f"-env:UserInstallation=file://{tmp_path}/profile", "--headless"]
+    command += ["--convert-to", ending, "--outdir", str(place), str(book)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    found = counter.verify(settled.folder.root, place / f"{book.stem}.{ending}")
+    assert (found.differences, found.uncompared) == ((), ())
+
+
+def test_a_long_table_is_compared_over_all_its_sheets(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a table that goes on over sheets every part counts, and one that is gone is missed."""
+    monkeypatch.setattr(write.write, "__kwdefaults__", {"rows_per_sheet": 4})
+    assert changed(desk, people).is_whole
+    found = changed(desk, lambda book: book.remove(book["All positions 3"]))
+    assert sum(one.endswith("is missing") for one in found.differences) == 4
+
+
+def test_keys_that_do_not_match_are_compared_where_only_they_are_listed(desk: Desk) -> None:
+    """The sheet Not matched is held against those keys alone, and the words say so."""
+    desk.settle("listed = 3\n")
+    found = counter.verify(desk.folder.root, written(desk))
+    assert found.is_whole
+    assert found.compared[3] == "12 rows of Not matched"
+    change = put("Not matched", ("Asset", "ETH"), "Snapshot, exact", "22")
+    assert "snapshot was 20" in changed(desk, change).differences[0]
+
+
+def gone(desk: Desk, file: Path) -> None:
+    """The file for machines is deleted."""
+    file.unlink()
+
+
+def damaged(desk: Desk, file: Path) -> None:
+    """The file for machines is cut."""
+    file.write_bytes(file.read_bytes()[:-9])
+
+
+def of_another_run(desk: Desk, file: Path) -> None:
+    """The ledger changed since, and another run wrote the file."""
+    desk.put(HEAD + "p1;BTC;v1;main;1\n")
+    desk.run()
+
+
+@pytest.mark.parametrize(
+    ("become", "words"),
+    [(gone, "is not there"), (damaged, "cannot be read"), (of_another_run, "is of run ")],
+)
+def test_what_cannot_be_compared_is_not_claimed(
+    desk: Desk, become: Callable[[Desk, Path], None], words: str
+) -> None:
+    """Without the file of all keys of that run the verdict is about the other sheets alone."""
+    ran = desk.run()
+    copy = Path(shutil.copy(ran.files[0], desk.home / "copy.xlsx"))
+    become(desk, ran.files[2])
+    found = counter.verify(desk.folder.root, copy)
+    assert found.is_whole
+    assert "rows of All positions" not in found.words
+    (told,) = found.uncompared
+    assert told.startswith("All positions was not compared: positions_2026-11-20.parquet ")
+    assert words in told
+
+
+def test_a_result_of_an_older_version_claims_the_breaks_alone(desk: Desk) -> None:
+    """Where the stored result does not say what the other sheets showed, they are not claimed."""
+    book = written(desk)
+    (path,) = (desk.folder.root / "results").glob("*/*.json")
+    kept = archive.result(desk.folder, desk.run().day) or {}
+    del kept["workbook"], kept["written"]
+    archive.write(path, kept)
+    shutil.rmtree(desk.folder.root / "written")
+    found = counter.verify(desk.folder.root, book)
+    assert found.is_whole
+    assert found.compared == ("12 rows of Breaks",)
+    assert [one.split(" was ")[0] for one in found.uncompared] == [
+        "Tie-out",
+        "Roll-forward",
+        "All positions",
+        "number cells, Summary and the sheets of words were not compared: the result",
+    ]
+
+
+def test_a_sheet_that_differs_everywhere_is_told_shortly(
+    settled: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond so many rows of one sheet only their number is told."""
+    monkeypatch.setattr("warehouse.reconcile.workbook.readback.verification.TOLD", 2)
+    found = changed(settled, lambda book: book["All positions"].delete_rows(2, 5))
+    assert len(found.differences) == 3
+    assert found.differences[-1] == "All positions: 3 more rows differ"
+
+
+def test_what_is_no_workbook_of_ours_is_refused(settled: Desk) -> None:
+    """A file that is not there, is empty or is another one is no verdict."""
+    written(settled)
+    (settled.home / "empty.xlsx").touch()
+    for name in ("none.xlsx", "empty.xlsx", "reconcile/inbox/ledger.csv"):
+        with pytest.raises(NotReconciled, match="Nothing was verified"):
+            counter.verify(settled.folder.root, settled.home / name)

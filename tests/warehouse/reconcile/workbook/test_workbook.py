@@ -1,0 +1,256 @@
+"""The workbook: recalculated it is what it says, nothing in it executes, nothing is lost."""
+
+import csv
+import math
+import re
+import shutil
+import subprocess
+import zipfile
+from decimal import Decimal
+from pathlib import Path
+
+import openpyxl
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.books import Amount
+from tests.support.reconciliation_home import HEAD, Desk
+from warehouse.reconcile.workbook import write
+from warehouse.reconcile.workbook.sheet import can_be_live, difference, fixed
+
+OFFICE = shutil.which("soffice")
+ALWAYS = """<?xml version="1.0" encoding="UTF-8"?>
+<oor:items xmlns:oor="http://openoffice.org/2001/registry">
+<item oor:path="/org.openoffice.Office.Calc/Formula/Load">
+<prop oor:name="OOXMLRecalcMode" oor:op="fuse"><value>0</value></prop></item>
+</oor:items>
+"""
+HOSTILE = ["=1+1", "=cmd|'/c calc'!A0", "@SUM(1)", "+1", "-1", "\t=1", 'a"b', "x" * 300, "a\x01b"]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """A home whose run shows breaks of every kind, tiny, huge and hostile."""
+    made = Desk(tmp_path)
+    rows = [
+        Amount("1523.123456789012345678"),
+        Amount("589000000000000.12", asset="SHIB"),
+        Amount("5.000000000000000000", asset="ETH"),
+        Amount("123456789012345678901234.5", asset="HUGE"),
+        Amount("7", asset="SOL"),
+        *(Amount(str(n + 1), asset="DOT", account=name) for n, name in enumerate(HOSTILE)),
+    ]
+    made.publish(rows)
+    made.put(
+        HEAD
+        + "p1;BTC;v1;main;1523.123456789012345679\np1;SHIB;v1;main;589000000000000.15\n"
+        + "p1;ETH;v1;main;4.999999999999999999\np1;HUGE;v1;main;1\n"
+        + "p1;SOL;v1;main;7.0\np1;XBT;v1;=2+2;-3\np1;DOT;v1;main;TBC\n"
+    )
+    return made
+
+
+def recalculated(book: Path, place: Path) -> Path:
+    """The workbook with every formula calculated again by LibreOffice."""
+    user = place / "profile" / "user"
+    user.mkdir(parents=True)
+    (user / "registrymodifications.xcu").write_text(ALWAYS, encoding="utf-8")
+    command = [OFFICE or "", f"-env:UserInstallation=file://{place}/profile", "--headless"]
+    command += ["--convert-to", "xlsx", "--outdir", str(place), str(book)]
+    subprocess.run(command, check=True, capture_output=True, timeout=180)
+    return place / book.name
+
+
+@pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
+def test_recalculated_every_cell_is_what_it_was(desk: Desk, tmp_path: Path) -> None:
+    """Every cached value is what its formula comes to; no cell holds an error."""
+    book = desk.run().files[0]
+    ours = openpyxl.load_workbook(book, data_only=True)
+    theirs = openpyxl.load_workbook(recalculated(book, tmp_path / "office"), data_only=True)
+    formulas = openpyxl.load_workbook(book)
+    compared = 0
+    for sheet in formulas:
+        for row in sheet.iter_rows():
+            for cell in row:
+                if cell.data_type != "f":
+                    continue
+                one = ours[sheet.title][cell.coordinate].value
+                other = theirs[sheet.title][cell.coordinate].value
+                where = f"{sheet.title}!{cell.coordinate} {cell.value}"
+                if isinstance(one, int | float):
+                    assert math.isclose(one, other, rel_tol=1e-11, abs_tol=1e-30), where
+                else:
+                    assert (one or "") == (other or ""), where
+                compared += 1
+    assert compared > 50
+    texts = [str(cell.value) for sheet in theirs for row in sheet.iter_rows() for cell in row]
+    assert not [text for text in texts if re.match(r"#|Err:", text)]
+
+
+def test_formulas_stand_only_where_we_put_them(desk: Desk) -> None:
+    """No formula comes from data, no link, no macro; hostile names are texts."""
+    book = desk.run().files[0]
+    made = openpyxl.load_workbook(book)
+    where: dict[str, set[str]] = {}
+    for sheet in made:
+        for row in sheet.iter_rows():
+            for cell in row:
+                if cell.data_type == "f":
+                    where.setdefault(sheet.title, set()).add(cell.column_letter)
+    assert where == {
+        "Summary": {"A", "B", "C", "D", "E", "F"},
+        "Breaks": {"J", "K", "V"},
+        "Tie-out": {"H"},
+    }
+    names = {cell.value for cell in made["All positions"]["D"]}
+    spoken = {name for name in HOSTILE if "\x01" not in name}
+    assert spoken | {"=2+2"} <= names
+    with zipfile.ZipFile(book) as parts:
+        assert not [name for name in parts.namelist() if "vba" in name or "external" in name]
+        assert b"hyperlink" not in b"".join(
+            parts.read(name) for name in parts.namelist() if name.startswith("xl/worksheets/sheet")
+        )
+
+
+def test_every_key_and_every_digit_is_in_the_workbook(desk: Desk) -> None:
+    """All positions has each key once, with exact texts that are the truth."""
+    found = desk.run()
+    sheet = openpyxl.load_workbook(found.files[0])["All positions"]
+    rows = list(sheet.iter_rows(min_row=2, values_only=True))
+    assert len(rows) == sum(found.counts.values())
+    titles = [cell.value for cell in sheet[1]]
+    exact = {row[1]: row[titles.index("Snapshot, exact")] for row in rows}
+    assert exact["BTC"] == "1523.123456789012345678"
+    assert exact["HUGE"] == "123456789012345678901234.5"
+    breaks = {row[titles.index("Break ID")] for row in rows} - {None}
+    assert breaks == {str(one["id"]) for one in desk.breaks()}
+
+
+def test_a_difference_that_no_number_shows_is_shown(desk: Desk) -> None:
+    """0.03 SHIB of 589e12 is not a dash: its cell holds the difference itself."""
+    book = openpyxl.load_workbook(desk.run().files[0], data_only=True)
+    rows = {row[3]: row for row in book["Breaks"].iter_rows(min_row=3, values_only=True)}
+    assert rows["SHIB"][9] == pytest.approx(0.03, rel=1e-12)
+    assert rows["BTC"][9] == pytest.approx(1e-18, rel=1e-12)
+    assert rows["ETH"][9] == pytest.approx(-1e-18, rel=1e-12)
+    assert rows["SHIB"][21] == "no"
+
+
+def test_the_same_inputs_are_the_same_bytes(desk: Desk, tmp_path: Path) -> None:
+    """Another home with the same book and ledger makes the same workbook, byte for byte."""
+    one = desk.run().files[0].read_bytes()
+    other = Desk(tmp_path / "other", nights=desk.nights[:-1])
+    other.again(desk.nights[-1])
+    other.put((desk.folder.inbox / "ledger.csv").read_text("utf-8"))
+    assert other.run().files[0].read_bytes() == one
+
+
+def test_totals_and_completeness_tie_out(desk: Desk) -> None:
+    """Sums agree for every asset, every row of the ledger is accounted for."""
+    book = openpyxl.load_workbook(desk.run().files[0], data_only=True)
+    rows = list(book["Tie-out"].iter_rows(min_row=3, values_only=True))
+    assert {row[9] for row in rows if row[0] in ("asset", "venue", "portfolio")} == {"yes"}
+    (counted,) = [row for row in rows if row[0] == "ledger.csv"]
+    assert counted[3:8] == (7, 6, 0, 1, "yes")
+    rolled = list(book["Roll-forward"].iter_rows(min_row=3, values_only=True))
+    assert {row[-1] for row in rolled} == {"yes"}
+
+
+def test_a_long_table_goes_on_over_sheets(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one sheet cannot hold goes on over further ones, complete."""
+    monkeypatch.setattr(write.write, "__kwdefaults__", {"rows_per_sheet": 4})
+    found = desk.run()
+    book = openpyxl.load_workbook(found.files[0])
+    parts = [sheet for sheet in book if sheet.title.startswith("All positions")]
+    assert sum(sheet.max_row - 1 for sheet in parts) == sum(found.counts.values())
+    assert len(parts) == -(-sum(found.counts.values()) // 4)
+
+
+def test_machines_get_every_text_as_it_is(desk: Desk) -> None:
+    """The breaks for machines quote what needs it and change nothing."""
+    found = desk.run()
+    with found.files[1].open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["account"] for row in rows} >= set(HOSTILE)
+    assert {row["break_id"]: row["difference"] for row in rows} == {
+        one["id"]: one["difference"] for one in desk.breaks()
+    }
+
+
+amounts = st.decimals(
+    min_value=Decimal(-(10**15)) + 1, max_value=Decimal(10**15) - 1, places=18, allow_nan=False
+)
+
+
+@given(amounts, amounts)
+@settings(max_examples=200)
+def test_the_difference_formula_is_exact_enough(one: Decimal, other: Decimal) -> None:
+    """Calculated as a spreadsheet does, in doubles, the formula is within 4e-15 of the truth."""
+    ours, theirs = fixed(format(one, "f")), fixed(format(other, "f"))
+    assert can_be_live(ours, theirs)
+    python = difference("a", "b").removeprefix("=")
+    python = re.sub(r'IF\(LEFT\((\w)\)="-",-1,1\)', r"(-1.0 if \1[0]=='-' else 1.0)", python)
+    python = re.sub(r"VALUE\(LEFT\((\w),LEN\(\w\)-19\)\)", r"float(\1[:-19])", python)
+    python = re.sub(r"VALUE\(MID\((\w),LEN\(\w\)-17,9\)\)", r"float(\1[-18:-9])", python)
+    python = re.sub(r"VALUE\(RIGHT\((\w),9\)\)", r"float(\1[-9:])", python)
+    found = eval(python, {"a": ours, "b": theirs})  # noqa: S307 - our own formula
+    assert math.isclose(found, float(one - other), rel_tol=4e-15, abs_tol=1e-30)
+
+
+def test_a_name_that_no_cell_holds_is_whole_elsewhere(tmp_path: Path) -> None:
+    """32,768 letters that begin like a formula: its digest in cells, the whole in the CSV."""
+    long = "=cmd|'/c calc'!A0" + "x" * 32_751
+    made = Desk(tmp_path)
+    made.publish([Amount("1", account=long), Amount("2", account=long + "y")])
+    made.put(HEAD + f"p1;BTC;v1;{long};1\n")
+    done = made.run()
+    assert (done.counts["Matched"], done.counts["Not in ledger"]) == (1, 1)
+    sheet = openpyxl.load_workbook(done.files[0])["All positions"]
+    cells = [row[3] for row in sheet.iter_rows(min_row=2, values_only=True)]
+    assert len(set(cells)) == 2
+    assert all(str(cell).startswith("=cmd") and "letters, " in str(cell) for cell in cells)
+    assert all(cell.data_type == "s" for cell in sheet["D"])
+    csv.field_size_limit(100_000)
+    with done.files[1].open(encoding="utf-8", newline="") as file:
+        (found,) = csv.DictReader(file)
+    assert found["account"] == long + "y"
+    assert [one["names"]["account"] for one in made.breaks()] == [long + "y"]
+
+
+def test_more_keys_than_are_listed_are_whole_beside_the_workbook(tmp_path: Path) -> None:
+    """The sheet of those that do not match has another name, a notice says so, Parquet has all."""
+    made = Desk(tmp_path)
+    made.publish([Amount(str(number), asset=f"A{number}") for number in range(1, 10)])
+    made.put(HEAD + "".join(f"p1;A{n};v1;main;{n if n != 3 else 4}\n" for n in range(1, 10)))
+    made.settle("listed = 8\n")
+    done = made.run()
+    book = openpyxl.load_workbook(done.files[0])
+    assert "All positions" not in book.sheetnames
+    assert [row[1].value for row in book["Not matched"].iter_rows(min_row=2)] == ["A3"]
+    (told,) = [one.words for one in done.notices if "Not matched" in one.words]
+    assert "9 keys" in told
+    assert done.files[2].name in told
+    rows = pq.read_table(done.files[2]).to_pylist()
+    assert [row["asset_id"] for row in rows] == [f"A{number}" for number in range(1, 10)]
+    (odd,) = [row for row in rows if row["result"] != "Matched"]
+    assert (odd["ledger_text"], odd["snapshot_text"]) == ("4", "3")
+    assert odd["break_id"] == made.breaks()[0]["id"]
+    made.settle("listed = 9\n")
+    assert "All positions" in openpyxl.load_workbook(made.run().files[0]).sheetnames
+
+
+def test_every_key_is_in_the_file_for_machines(desk: Desk) -> None:
+    """Custom assets, names of all kinds and amounts of any length, as the warehouse has them."""
+    found = desk.run()
+    rows = pq.read_table(found.files[2]).to_pylist()
+    assert len(rows) == sum(found.counts.values())
+    broken = {row["break_id"]: row for row in rows if row["break_id"]}
+    for one in desk.breaks():
+        row = broken.pop(one["id"])
+        assert (row["ledger_text"], row["snapshot_text"]) == (one["ledger"], one["snapshot"])
+        assert row["result"] == one["result"]
+    assert not broken
+    assert "123456789012345678901234.5" in {row["snapshot_text"] for row in rows}
+    assert not any("\x1f" in row["asset_id"] for row in rows)

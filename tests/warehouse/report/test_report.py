@@ -1,0 +1,490 @@
+"""The morning report: exact, complete, harmless whatever the names are, and in need of nothing."""
+
+import base64
+import doctest
+import hashlib
+import re
+import stat
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta, timezone
+from html.parser import HTMLParser
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.books import BUILT_AT, Amount, Night, night, row, written
+from warehouse.contract.ops import DRIFT, INEXACT, REJECTS, REQUESTS
+from warehouse.database.publish import publish
+from warehouse.query.read import run
+from warehouse.report import charts, markdown
+from warehouse.report import wording as words
+from warehouse.report.build import LATEST, ReportFailed, ask_all, page, report
+from warehouse.storage.layout import Layout
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "report.txt"
+NOW = datetime(2026, 11, 20, 6, tzinfo=UTC)
+VOID = {"meta", "wbr", "path", "br"}
+TAGS = {
+    *("html", "head", "meta", "title", "style", "body", "header", "nav", "main", "section"),
+    *("footer", "p", "h1", "h2", "h3", "div", "ul", "li", "a", "span", "b", "i", "bdi", "wbr"),
+    *("table", "thead", "tbody", "tr", "th", "td", "figure", "figcaption", "svg", "path", "text"),
+    *("details", "summary", "pre", "code", "time"),
+}
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "</style><style>*{display:none}</style>",
+    "]]></svg><svg onload=alert(1)>",
+    "url(https://evil.invalid/x) @import",
+    "{{ 7 * 7 }}{% raw %}{0}",
+    "$\\frac{1}{0}$ &lt;b&gt; %s",
+    "\u202egnp.exe\x1b[31m\x01",
+    "名" * 40,
+    "W" * 5000,
+    "",
+)
+
+
+@dataclass
+class Read(HTMLParser):
+    """A page as a strict reader sees it: tags, attributes, texts, queries; it must be balanced."""
+
+    tags: set[str] = field(default_factory=set)
+    attributes: list[tuple[str, str, str]] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    queries: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+    style: str = ""
+
+    def __post_init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "pre":
+            self.queries.append("")
+        if tag in {"p", "h1", "h2", "h3", "tr", "li", "figcaption", "pre"}:
+            self.texts.append("\n")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+        if tag in {"td", "th", "text"}:
+            self.texts.append(" | ")
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "style":
+            self.style += data
+        elif self.open and self.open[-1] == "pre":
+            self.queries[-1] += data
+        else:
+            self.texts.append(data if data.strip() else " ")
+
+    @property
+    def text(self) -> str:
+        """What a person reads, a line for each row and paragraph."""
+        lines = "".join(self.texts).splitlines()
+        return "\n".join(" ".join(line.split()) for line in lines if line.strip(" |"))
+
+
+def read(html: str) -> Read:
+    """Parse a page, and see that every element is closed."""
+    found = Read()
+    found.feed(html)
+    found.close()
+    assert found.open == []
+    return found
+
+
+def warehouse(home: Path, nights: Iterable[Night], **last: Any) -> Path:
+    """A published warehouse of these nights; `last` is said of the newest snapshot."""
+    layout = Layout(home)
+    made = list(nights)
+    contents = written(layout, made)
+    snapshots = [dict(snapshot) for snapshot in contents.snapshots]
+    for one, snapshot in zip(made, snapshots, strict=True):
+        start = datetime.strptime(one.snapshot_id, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        snapshot.update(
+            started_at=start,
+            finished_at=start + timedelta(seconds=63),
+            decided_by="guards",
+            decided_at=start,
+            account_count=len(one.rows["accounts"]),
+            request_count=26,
+            byte_count=283_222,
+        )
+    if snapshots:
+        snapshots[-1] |= last
+    publish(
+        layout,
+        replace(contents, snapshots=tuple(snapshots)),
+        version="a",
+        built_at=BUILT_AT,
+        program_version="0.0.0",
+    )
+    return layout.database
+
+
+def shown(database: Path, now: datetime = NOW) -> Read:
+    """The report of a warehouse, read."""
+    return read(page(database, now=now, program_version="0.0.0"))
+
+
+def renamed(one: Night, **names: str) -> Night:
+    """The same night with other names of portfolios."""
+    portfolios = [
+        line | {"name": names.get(line["portfolio_id"], line["name"])}
+        for line in one.rows["portfolios"]
+    ]
+    return replace(one, rows={**one.rows, "portfolios": portfolios})
+
+
+def two_nights() -> list[Night]:
+    """A small book that changed in every way, and what was wrong with it."""
+    old = [
+        Amount("1.5"),
+        Amount("2", "p2", "ETH", "v2"),
+        Amount("1e30", "p2", "HUGE"),
+        Amount("7", "p3", state="locked"),
+    ]
+    new = [
+        Amount("1.750000000000000001"),
+        Amount("4", asset="BTC", custom=True),
+        Amount("2.00", "p2", "ETH", "v2"),
+        Amount("0.5", "p2", "HUGE"),
+        Amount("1234567.25", "p2", account="cold", bucket="staking", state="locked"),
+        Amount("3", "p2", bucket="lending", state="lent"),
+    ]
+    before, now = "20261119T021500Z", "20261120T021500Z"
+    day = date(2026, 11, 20)
+    reject = row(
+        REJECTS, day, snapshot_id=now, request_no=1, path="data[3].name", reason="text", value="7"
+    )
+    inexact = row(
+        INEXACT,
+        day,
+        snapshot_id=now,
+        request_no=1,
+        path="data[0].balance",
+        table_name="balances",
+        column_name="amount",
+        value="1e-30",
+    )
+    drift = row(
+        DRIFT, day, snapshot_id=now, path="data[].note", kind="unknown field", word="note", seen=2
+    )
+    ops = {"rejects": [reject], "inexact": [inexact], "drift_by_night": [drift]}
+    later = night(now, new, ops=ops)
+    venues = [
+        line | {"trading_status": "suspended" if line["venue_id"] == "v2" else "trading"}
+        for line in later.rows["venues"]
+    ]
+    later = replace(later, rows={**later.rows, "venues": venues})
+    return [night(before, old), renamed(later, p2="Growth")]
+
+
+def hostile_night(snapshot_id: str, **about: Any) -> Night:
+    """A night in which everything that can have a name has a bad one."""
+    amounts = [
+        Amount(f"{number}.5", name, name, name, name, state="locked" if number % 2 else "free")
+        for number, name in enumerate(HOSTILE)
+    ]
+    amounts += [replace(amounts[0], bucket=name, text="-1e60") for name in HOSTILE[:5]]
+    day = date.fromisoformat(snapshot_id[:8])
+    about["ops"] = {
+        "rejects": [
+            row(REJECTS, day, snapshot_id=snapshot_id, path=name, reason=name, value=name)
+            for name in HOSTILE
+        ],
+        "drift_by_night": [
+            row(DRIFT, day, snapshot_id=snapshot_id, path=name, kind=name, word=name, example=name)
+            for name in HOSTILE
+        ],
+        "requests": [
+            row(
+                REQUESTS, day, snapshot_id=snapshot_id, request_no=number, error=name, venue_id=name
+            )
+            for number, name in enumerate(HOSTILE)
+        ],
+    }
+    made = night(snapshot_id, amounts, **about)
+    called = {
+        line["portfolio_id"]: f"{snapshot_id} {line['portfolio_id']}"
+        for line in made.rows["portfolios"]
+    }
+    venues = [
+        line | {"display_name": line["venue_id"], "trading_status": line["venue_id"]}
+        for line in made.rows["venues"]
+    ]
+    portfolios = [line | {"name": called[line["portfolio_id"]]} for line in made.rows["portfolios"]]
+    return replace(made, rows={**made.rows, "venues": venues, "portfolios": portfolios})
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The warehouse of the two nights."""
+    return warehouse(tmp_path_factory.mktemp("small"), two_nights())
+
+
+def test_a_small_report_says_just_this(small: Path) -> None:
+    """Every sentence and figure of a small report, as text."""
+    found = shown(small)
+    text = re.sub(r"DuckDB [0-9.]+[0-9a-z]", "DuckDB 0.0.0", found.text) + "\n"
+    assert text == GOLDEN.read_text("utf-8")
+
+
+def test_the_same_morning_is_the_same_page(small: Path) -> None:
+    """Nothing in the page comes from a clock or from chance."""
+    pages = {page(small, now=NOW, program_version="0.0.0") for _ in range(2)}
+    assert len(pages) == 1
+
+
+def test_every_query_on_the_page_can_be_asked(small: Path) -> None:
+    """Each query that is shown runs as it stands, and no figure is without one."""
+    found = shown(small)
+    assert len(found.queries) >= 15
+    assert found.queries == [query for query in found.queries if run(small, query).columns]
+
+
+def test_amounts_are_exact_and_copied_without_gaps(small: Path) -> None:
+    """Deltas keep every digit, also of what no DECIMAL holds; assets of one name stay apart."""
+    text = shown(small).text
+    assert f"HUGE | 1{'0' * 30} | 0.5 | -{'9' * 30}.5" in text
+    assert "+1234560.500000000000000001" not in text
+    assert "1234567.25" in text
+    assert "BTC custom | 0 | 4 | +4" in text
+
+
+@given(st.from_regex(r"-?[0-9]{1,60}(\.[0-9]{1,60})?", fullmatch=True))
+def test_grouping_changes_no_digit(amount: str) -> None:
+    """What is between the tags is the amount, whatever its length."""
+    assert re.sub(r"<[^>]*>", "", words.digits(amount)) == amount
+
+
+@pytest.mark.parametrize("state", ["accepted", "held"])
+def test_no_name_can_do_harm(tmp_path: Path, state: str) -> None:
+    """Names become text: no tag, attribute, style or address of theirs is in the page."""
+    nights = [
+        hostile_night("20261118T021500Z"),
+        renamed(night("20261119T021500Z", [Amount("1", HOSTILE[0])]), **{HOSTILE[0]: HOSTILE[1]}),
+        hostile_night("20261120T021500Z", state=state, is_book=state == "accepted"),
+    ]
+    found = shown(warehouse(tmp_path, nights, reason=" ".join(HOSTILE), decided_by=HOSTILE[0]))
+    assert found.tags <= TAGS
+    names = {name for _, name, _ in found.attributes}
+    assert not {name for name in names if name.startswith("on") or name in {"style", "src"}}
+    assert {value[0] for _, name, value in found.attributes if name == "href"} == {"#"}
+    assert "evil" not in found.style
+    for _, name, value in found.attributes:
+        if name not in {"content", "aria-label"}:
+            assert not set(value) & set("<>\"'"), value
+    for harm in HOSTILE[:4]:
+        assert harm in found.text
+    assert "\\u202egnp.exe\\x1b[31m\\x01" in found.text
+    assert "W" * 700 not in found.text
+    assert not re.search("[\u202e\x1b\x01]", found.text)
+
+
+def test_the_report_in_short_says_the_same_and_links_nowhere(small: Path, tmp_path: Path) -> None:
+    """As Markdown it has the headline, exact figures and findings; no name ends a cell or links."""
+    short = ask_all(small, NOW).markdown
+    assert short.startswith("**The night of 2026-11-20 is complete and is the book.**")
+    assert f"| HUGE | 1{'0' * 30} | 0.5 | -{'9' * 30}.5 |" in short
+    hostile = hostile_night("20261120T021500Z")
+    told = ask_all(warehouse(tmp_path, [hostile], reason=" ".join(HOSTILE)), NOW).markdown
+    assert len(told) < 30_000
+    unescaped = re.sub(r"(`+) .*? \1(?!`)", "", re.sub(r"\\[!-~]", "", told))
+    assert not re.search(r"[<>]|\]\(|https?:|www\.", unescaped)
+    for line in told.splitlines():
+        assert not re.search("[\u202e\x1b\x01]", line)
+        if line.startswith("| "):
+            assert line.endswith(" |")
+
+
+def test_the_page_asks_nobody_for_anything(small: Path) -> None:
+    """No address, no script, no import; the page's own policy refuses them, all but its style."""
+    html = page(small, now=NOW, program_version="0.0.0")
+    assert not re.search(r"https?:|url\(|@import|src=|<script|<link|<iframe|<img|javascript:", html)
+    found = read(html)
+    digest = base64.b64encode(hashlib.sha256(found.style.encode()).digest()).decode()
+    policy = next(value for tag, name, value in found.attributes if "default-src" in value)
+    assert policy.split("; ") == [
+        "default-src 'none'",
+        f"style-src 'sha256-{digest}'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    assert html.index("Content-Security-Policy") < html.index("<style>")
+
+
+def test_a_held_night_says_why_and_what_to_type(tmp_path: Path) -> None:
+    """A held night is told first, with its reason; the figures are of the book before."""
+    first, second = two_nights()
+    held = replace(second, state="held", is_book=False)
+    reason = "BTC fell by 40 %, more than the 12 % of our own nights"
+    text = shown(
+        warehouse(tmp_path, [first, held], reason=reason, decided_by=None, decided_at=None)
+    ).text
+    head = text.partition("Last night")[0]
+    assert "is held: a person must decide. The book below is still that of 2026-11-19." in head
+    assert f"Reason: {reason} (decided by nobody yet)" in head
+    assert "nightbook accept 20261120T021500Z" in head
+    assert "The book of 2026-11-19 is the first" in text
+    assert "1 night in the book, 1 held." in text
+
+
+@pytest.mark.parametrize(
+    ("nights", "words"),
+    [
+        ([], ["No night has been taken yet.", "nightbook run"]),
+        (
+            [replace(two_nights()[0], state="held", is_book=False)],
+            ["There is no book yet.", "accept 20261119T021500Z"],
+        ),
+        (
+            [replace(two_nights()[0], state="rejected", is_book=False)],
+            ["was rejected. There is no book yet."],
+        ),
+        (two_nights()[:1], ["is the first: there is nothing to compare", "3 assets"]),
+        ([night("20261120T021500Z", [])], ["0 assets in the book", "is complete"]),
+    ],
+    ids=["nothing", "held only", "rejected only", "one night", "empty book"],
+)
+def test_every_beginning_has_a_page(tmp_path: Path, nights: list[Night], words: list[str]) -> None:
+    """Without nights, without a book, with one night or an empty one, the page says so."""
+    text = shown(warehouse(tmp_path, nights)).text
+    for said in words:
+        assert said in text
+
+
+def test_a_night_that_is_missing_since_is_told(small: Path) -> None:
+    """A page made long after the last night says so; a page of the same morning does not."""
+    assert "a night is missing since" not in shown(small).text
+    late = shown(small, NOW + timedelta(hours=24)).text
+    assert "The last night was taken 27 h 45 min before this page was made" in late
+
+
+def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
+    """A long list is cut, and the sentence below it says how many more there are."""
+    amounts = [Amount(str(number + 1), asset=f"A{number:02}") for number in range(40)]
+    more = [replace(amount, text=f"{amount.text}.5") for amount in amounts]
+    nights = [night("20261119T021500Z", amounts), night("20261120T021500Z", more)]
+    text = shown(warehouse(tmp_path, nights)).text
+    assert text.count("25 more rows not shown here: the query gives all.") == 3
+    assert "15 more rows not shown here: the query gives all." in text
+    assert "The other 28 moved less." in text
+
+
+def test_a_request_that_was_given_up_is_told(tmp_path: Path) -> None:
+    """A night of which a venue was not read names the venue and why."""
+    first, second = two_nights()
+    day = date(2026, 11, 20)
+    failed = row(
+        REQUESTS,
+        day,
+        snapshot_id=second.snapshot_id,
+        request_no=3,
+        operation="list_instruments",
+        venue_id="v2",
+        attempts=5,
+        error="the connection was reset",
+    )
+    second = replace(second, ops={**second.ops, "requests": [failed]})
+    text = shown(warehouse(tmp_path, [first, second], failed_request_count=1)).text
+    assert "26, 1 of them given up" in text
+    assert 'list_instruments | v2 | "" | \u2013 | 5 | the connection was reset' in text
+
+
+def test_the_file_is_named_for_the_morning(small: Path, tmp_path: Path) -> None:
+    """The date is that of `now` where `now` is; the newest report is also under a fixed name."""
+    folder = tmp_path / "reports"
+    now = datetime(2026, 11, 20, 23, 30, tzinfo=UTC).astimezone(timezone(timedelta(hours=9)))
+    file = report(small, folder, now=now, program_version="0.0.0")
+    assert file == folder / "2026-11-21.html"
+    assert sorted(path.name for path in folder.iterdir()) == ["2026-11-21.html", LATEST]
+    assert (folder / LATEST).read_bytes() == file.read_bytes()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+
+
+def test_what_is_no_warehouse_makes_no_report(tmp_path: Path) -> None:
+    """Where there is no warehouse, or another file, the error says so and nothing is written."""
+    missing, other = tmp_path / "nothing.duckdb", tmp_path / "other.duckdb"
+    duckdb.connect(str(other)).close()
+    with pytest.raises(FileNotFoundError, match="no warehouse"):
+        report(missing, tmp_path / "reports", now=NOW, program_version="0.0.0")
+    with pytest.raises(ReportFailed, match="No report was written"):
+        report(other, tmp_path / "reports", now=NOW, program_version="0.0.0")
+    assert not (tmp_path / "reports").exists()
+
+
+def test_a_year_of_hostile_nights_is_small_and_quick(tmp_path: Path) -> None:
+    """A year with gaps in it is drawn in little time, and the file stays under a megabyte."""
+    first = date(2025, 11, 20)
+    days = [first + timedelta(days=number) for number in (0, 182, 364, 365)]
+    nights = [hostile_night(f"{day:%Y%m%d}T021500Z") for day in days]
+    database = warehouse(tmp_path, nights)
+    start = time.process_time()
+    html = page(database, now=NOW, program_version="0.0.0")
+    assert time.process_time() - start < 5
+    assert len(html.encode()) < 1_000_000
+    assert "4 nights in the book, 362 no snapshot." in read(html).text
+
+
+def test_a_drawing_has_no_name_that_matplotlib_read() -> None:
+    """A label is a text node: mathematics and markup in it are only letters."""
+    drawn = charts.bars([charts.Bar(name, name == "", (1.0,), "1") for name in HOSTILE], "Bars")
+    found = read(drawn)
+    assert found.tags == {"svg", "path", "text"}
+    assert "$\\frac{1}{0}$ &l…" in found.text
+    assert '"" (custom)' in found.text
+
+
+@pytest.mark.parametrize("values", [[5.0], [5.0, 5.0], [-1e300, 1e300, 0.0], [0.0]])
+def test_any_amounts_can_be_drawn(values: list[float]) -> None:
+    """One night, equal nights, and amounts at the ends of what a float holds."""
+    first = date(2026, 11, 1)
+    points = {first + timedelta(days=2 * number): value for number, value in enumerate(values)}
+    drawn = charts.over_time(points, first, max(points), "One asset")
+    assert "nan" not in drawn
+    assert "inf" not in drawn
+    assert read(drawn).tags == {"svg", "path", "text"}
+
+
+@pytest.mark.parametrize("module", [words, charts, markdown], ids=["words", "charts", "markdown"])
+def test_examples_in_docstrings_are_true(module: ModuleType) -> None:
+    """What a docstring shows is what comes out."""
+    tried = doctest.testmod(module)
+    assert tried.attempted
+    assert not tried.failed
+
+
+def test_what_is_not_marked_is_escaped_by_the_page(small: Path) -> None:
+    """The page escapes by itself too: a query with `<` in it is shown as text."""
+    html = page(small, now=NOW, program_version="<0>")
+    assert "days_unchanged &lt;= 30" in html
+    assert "nightbook &lt;0&gt;" in html
+
+
+def test_a_line_breaks_where_a_night_is_missing() -> None:
+    """Nights that follow each other are one line; a night without a book parts it in two."""
+    first = date(2026, 11, 1)
+    for gap, lines in ((0, 1), (1, 2)):
+        days = [first + timedelta(days=number + gap * (number > 1)) for number in range(4)]
+        points = {day: float(number) for number, day in enumerate(days)}
+        drawn = charts.over_time(points, days[0], days[-1], "One asset")
+        assert drawn.count("s-main") == lines

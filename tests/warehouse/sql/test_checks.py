@@ -1,0 +1,105 @@
+"""Checks: each one finds what it is for, and nothing in a good book."""
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+from tests.support.books import Amount, night, published
+from warehouse.contract.book import BOOK
+from warehouse.sql.catalog import macros
+from warehouse.sql.checks import CheckResult, every_check, run_checks
+from warehouse.storage.layout import Layout
+
+GOOD = night("20261120T021500Z", [Amount("1.5"), Amount("1e30", asset="ETH")])
+
+
+@pytest.fixture(scope="module")
+def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """A warehouse of one good book."""
+    layout = Layout(tmp_path_factory.mktemp("checks"))
+    published(layout, [GOOD], "a")
+    return layout
+
+
+@pytest.fixture
+def connection(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A good book that can be spoilt: its tables copied into memory, without constraints."""
+    with duckdb.connect() as connection:
+        connection.execute(f"attach '{layout.database}' as book (read_only)")
+        for table in BOOK:
+            connection.execute(f"create table {table.name} as from book.{table.name}")
+        for macro in macros():
+            if not macro.is_table:
+                connection.execute(macro.sql)
+        connection.execute("create schema ops")
+        for name in ("snapshots", "drift"):
+            connection.execute(f"create table ops.{name} as from book.ops.{name}")
+        yield connection
+
+
+def failed(connection: duckdb.DuckDBPyConnection) -> dict[str, CheckResult]:
+    """The checks that found something."""
+    return {result.name: result for result in run_checks(connection) if not result.passed}
+
+
+def test_a_good_book_passes_every_check(connection: duckdb.DuckDBPyConnection) -> None:
+    """Every check runs on every book, and a good one passes them all."""
+    assert failed(connection) == {}
+    assert len(run_checks(connection)) == len(every_check())
+
+
+def test_every_table_has_its_key_checked() -> None:
+    """No table of the book is without a check of its key."""
+    names = {check.name for check in every_check()}
+    assert {f"{table.name}_key" for table in BOOK} <= names
+    assert {check.severity for check in every_check()} <= {"error", "warning"}
+
+
+@pytest.mark.parametrize("name", ["portfolios", "positions", "accounts", "balances", "venues"])
+def test_a_repeated_key_is_found(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """A row that is there twice is counted and shown."""
+    connection.execute(f"insert into {name} select * from {name} limit 1")
+    found = failed(connection)
+    assert list(found) == [f"{name}_key"]
+    assert found[f"{name}_key"].wrong_rows == 1
+    assert found[f"{name}_key"].stops
+    assert "row_count=2" in (found[f"{name}_key"].example or "")
+
+
+@pytest.mark.parametrize("name", ["portfolios", "positions", "accounts"])
+def test_an_orphan_is_found(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """A row whose parent is gone is found, whichever the level."""
+    connection.execute(f"delete from {name}")
+    assert list(failed(connection)) == ["orphans"]
+
+
+@pytest.mark.parametrize("amount", ["1.6", "null", "1.500000000000000001"])
+def test_an_amount_that_is_not_its_text_is_found(
+    connection: duckdb.DuckDBPyConnection, amount: str
+) -> None:
+    """A number that differs by one in the last digit, or is missing, is found."""
+    connection.execute(f"update balances set amount = {amount} where asset_id = 'BTC'")
+    found = failed(connection)
+    assert list(found) == ["amounts"]
+    assert "amount_text=1.5" in (found["amounts"].example or "")
+
+
+def test_what_is_new_on_the_night_is_found_and_does_not_stop_it(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    """Drift fails its check on the first night that has it, as a warning, and not on the next."""
+    new = "date '2026-11-20', date '2026-11-20', '\"x\"', 3"
+    connection.execute(f"insert into ops.drift values ('data[].note', 'unknown field', 'n', {new})")
+    found = failed(connection)
+    assert list(found) == ["drift"]
+    assert not found["drift"].stops
+    assert "path=data[].note" in (found["drift"].example or "")
+    connection.execute("update ops.drift set first_seen = date '2026-11-19'")
+    assert failed(connection) == {}
+
+
+def test_a_text_that_is_no_amount_is_found(connection: duckdb.DuckDBPyConnection) -> None:
+    """A text that no sum could take is found before it is shown."""
+    connection.execute("update balances set amount = null, amount_text = 'NaN'")
+    assert failed(connection)["amounts"].wrong_rows == 2

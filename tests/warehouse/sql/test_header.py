@@ -1,0 +1,77 @@
+"""Forms: what several views share is written once, and a file that asks for none is left alone."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from warehouse.sql.catalog import views
+from warehouse.sql.header import Words, filled
+
+FORM = """-- A form.
+--
+-- Notes of the form.
+--
+-- total: What it adds.
+
+with told as (
+    $query
+)
+
+select
+    $key,
+    $own,
+    1 as total
+from told
+group by $key
+"""
+WORDS = Words(
+    "things",
+    "One row a thing.",
+    "Notes of the file.",
+    {"a": "One.", "b": "Two.", "c": "Three.", "form": "plain by a, b", "d": "Four."},
+    "select * from things",
+    "select\n    1 as a",
+)
+
+
+@pytest.fixture
+def forms(tmp_path: Path) -> Path:
+    """A folder with one form."""
+    (tmp_path / "plain.sql").write_text(FORM)
+    return tmp_path
+
+
+def test_a_form_is_told_of_the_key_and_the_query_of_a_file(forms: Path) -> None:
+    """The query stands in the form; a line of names has one a line, and other lines have all."""
+    assert filled(WORDS, forms).sql == (
+        "with told as (\n    select\n        1 as a\n)\n\n"
+        "select\n    a,\n    b,\n    c,\n    d,\n    1 as total\nfrom told\ngroup by a, b"
+    )
+
+
+def test_the_columns_of_a_form_stand_where_the_file_says(forms: Path) -> None:
+    """Meanings and notes of both are told together, so that no column is without its words."""
+    both = filled(WORDS, forms)
+    assert list(both.entries) == ["a", "b", "c", "total", "d"]
+    assert both.comment == "One row a thing. Notes of the form. Notes of the file."
+
+
+@pytest.mark.parametrize("wanted", ["other by a", "plain", "plain by z", "../plain by a"])
+def test_a_form_that_cannot_be_filled_is_named(forms: Path, wanted: str) -> None:
+    """What was asked for is said, and what it should be."""
+    with pytest.raises(ValueError, match=r"things\.sql wants the form `.*`; it is to be"):
+        filled(replace(WORDS, entries={**WORDS.entries, "form": wanted}), forms)
+
+
+def test_a_file_without_a_form_is_as_it_is(forms: Path) -> None:
+    """Most views share nothing: their SQL is the file's."""
+    alone = replace(WORDS, entries={"a": "One."})
+    assert filled(alone, forms) == alone
+
+
+def test_nothing_of_a_form_is_left_open() -> None:
+    """In no view that is made does a mark of a form remain."""
+    marks = re.compile(r"\$(query|key|own|packed|compared)")
+    assert [view.name for view in views() if marks.search(view.sql)] == []

@@ -1,0 +1,125 @@
+"""The roll-forward: opening and causes add up to closing, to the last digit, for every asset."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.books import Amount, exact, fits, night, published
+from warehouse.storage.layout import Layout
+
+DAYS = (date(2026, 11, 17), date(2026, 11, 20))
+CAUSES = ("new_accounts", "gone_accounts", "increased", "decreased")
+PARTS = ("opening", *CAUSES, "closing")
+COUNTS = ("accounts_new", "accounts_gone", "accounts_increased", "accounts_decreased")
+AMOUNTS = st.builds(
+    Amount,
+    st.sampled_from(["0", "1.10", "-2.5e3", "1e30", "-1e30", "1e-19", "99999999999999999999.5"]),
+    portfolio=st.sampled_from(["p1", "p2"]),
+    asset=st.sampled_from(["BTC", "ETH"]),
+    account=st.sampled_from(["main", "cold"]),
+    bucket=st.sampled_from(["trading", "lending"]),
+    custom=st.booleans(),
+)
+BOOKS = st.lists(
+    AMOUNTS, max_size=14, unique_by=lambda a: (a.portfolio, a.asset, a.account, a.bucket, a.custom)
+)
+Account = tuple[str, str, bool, str]
+
+
+def by_account(amounts: Iterable[Amount]) -> dict[Account, str]:
+    """The exact total of each account."""
+    found: dict[Account, list[str]] = defaultdict(list)
+    for one in amounts:
+        found[one.portfolio, one.asset, one.custom, one.account].append(one.text)
+    return {account: exact(texts) for account, texts in found.items()}
+
+
+def less(text: str) -> str:
+    """The same amount, taken away."""
+    return text[1:] if text.startswith("-") else f"-{text}"
+
+
+def told(old: list[Amount], new: list[Amount]) -> dict[tuple[str, bool], dict[str, list[str]]]:
+    """The parts of each asset's roll-forward, worked out by Python."""
+    before, now = by_account(old), by_account(new)
+    found: dict[tuple[str, bool], dict[str, list[str]]] = {}
+    for account in before.keys() | now.keys():
+        parts = found.setdefault((account[1], account[2]), {name: [] for name in PARTS})
+        if account in before:
+            parts["opening"].append(before[account])
+        if account in now:
+            parts["closing"].append(now[account])
+        delta = exact([now.get(account, "0"), less(before.get(account, "0"))])
+        if account not in before:
+            parts["new_accounts"].append(delta)
+        elif account not in now:
+            parts["gone_accounts"].append(delta)
+        elif delta != "0":
+            parts["decreased" if delta.startswith("-") else "increased"].append(delta)
+    return found
+
+
+@settings(max_examples=4, deadline=None, derandomize=True)
+@given(BOOKS, BOOKS)
+def test_opening_and_causes_are_closing(
+    tmp_path_factory: pytest.TempPathFactory, old: list[Amount], new: list[Amount]
+) -> None:
+    """Each part is the sum that Python takes, and the five add up to closing exactly."""
+    layout = Layout(tmp_path_factory.mktemp("rolled"))
+    nights = [
+        night(f"{day:%Y%m%d}T021500Z", amounts)
+        for day, amounts in zip(DAYS, (old, new), strict=True)
+    ]
+    published(layout, nights, "a")
+    wanted = told(old, new)
+    texts = ", ".join(f"{name}_text" for name in PARTS)
+    columns = f"asset_id, is_custom_asset, {texts}, {', '.join(PARTS)}, {', '.join(COUNTS)}"
+    with duckdb.connect(str(layout.database), read_only=True) as connection:
+        query = f"select {columns} from roll_forward"
+        found = connection.execute(query).fetchall()
+        between = query.replace("roll_forward", f"roll_forward_between('{DAYS[0]}', '{DAYS[1]}')")
+        assert sorted(connection.execute(between).fetchall(), key=str) == sorted(found, key=str)
+    assert {row[:2] for row in found} == wanted.keys()
+    for asset, custom, *rest in found:
+        parts = wanted[asset, custom]
+        said = dict(zip(PARTS, rest, strict=False))
+        assert said == {name: exact(parts[name]) for name in PARTS}
+        assert exact(said[name] for name in PARTS[:-1]) == said["closing"]
+        assert tuple(rest[6:12]) == tuple(fits(text) for text in said.values())
+        assert rest[12:] == [len(parts[name]) for name in CAUSES]
+
+
+def test_books_and_dates_are_those_that_were_used(tmp_path: Path) -> None:
+    """Between any two dates the books on or before them are taken, and backwards is backwards."""
+    layout = Layout(tmp_path)
+    nights = [
+        night("20261117T021500Z", [Amount("1")]),
+        night("20261119T021500Z", [Amount("2.5"), Amount("4", "p2")]),
+        night("20261120T021500Z", [Amount("4", "p2", account="cold")]),
+    ]
+    published(layout, nights, "a")
+    columns = f"opening_date, closing_date, {', '.join(PARTS)}"
+    with duckdb.connect(str(layout.database), read_only=True) as connection:
+
+        def ask(first: str, last: str) -> list[tuple[object, ...]]:
+            query = f"select {columns} from roll_forward_between('{first}', '{last}')"
+            return connection.execute(query).fetchall()
+
+        assert ask("2026-11-18", "2026-11-19") == [
+            (DAYS[0], date(2026, 11, 19), 1, 4, 0, Decimal("1.5"), 0, Decimal("6.5"))
+        ]
+        assert ask("2026-11-19", "2026-12-31") == [
+            (date(2026, 11, 19), DAYS[1], Decimal("6.5"), 4, Decimal("-6.5"), 0, 0, 4)
+        ]
+        assert ask("2026-11-19", "2026-11-17") == [
+            (date(2026, 11, 19), DAYS[0], Decimal("6.5"), 0, -4, 0, Decimal("-1.5"), 1)
+        ]
+        assert ask("2026-01-01", "2026-11-17") == [(None, DAYS[0], 0, 1, 0, 0, 0, 1)]
+        assert ask("2025-01-01", "2026-01-01") == []

@@ -1,0 +1,497 @@
+"""Views: every amount in every total, exact, and what is missing stays missing."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.books import BUILT_AT, Amount, Night, exact, fits, night, published, row, written
+from warehouse.contract.ops import LISTINGS, REQUESTS
+from warehouse.database.publish import publish
+from warehouse.sql.catalog import at_day, used, views
+from warehouse.sql.header import read
+from warehouse.storage.layout import Layout
+
+BEFORE = "20261119T021500Z"
+TONIGHT = "20261120T021500Z"
+TEXTS = ["0", "-0", "1.10", "-2.5e3", "1e30", "1e-19", "99999999999999999999.5", ".5", "+7"]
+KNOWN = [
+    ("trading", "free"),
+    ("trading", "locked"),
+    ("margin", "locked"),
+    ("staking", "locked"),
+    ("custody", "free"),
+    ("custody", "locked"),
+]
+UNKNOWN = [("lending", "free"), ("margin", "free"), ("trading", "pending")]
+AMOUNTS = st.builds(
+    lambda kind, **values: Amount(bucket=kind[0], state=kind[1], **values),
+    st.sampled_from(KNOWN + UNKNOWN),
+    text=st.sampled_from(TEXTS),
+    portfolio=st.sampled_from(["p1", "p2"]),
+    asset=st.sampled_from(["BTC", "ETH"]),
+    venue=st.sampled_from(["v1", "v2"]),
+    account=st.sampled_from(["main", "cold"]),
+    custom=st.booleans(),
+)
+BOOKS = st.lists(
+    AMOUNTS,
+    max_size=25,
+    unique_by=lambda a: (a.portfolio, a.asset, a.custom, a.venue, a.account, a.bucket, a.state),
+)
+
+
+def ask(layout: Layout, query: str) -> list[tuple[Any, ...]]:
+    """What a reader of the published file is answered."""
+    with duckdb.connect(str(layout.database), read_only=True) as connection:
+        connection.execute("set TimeZone = 'UTC'")
+        return connection.execute(query).fetchall()
+
+
+def part(amount: Amount) -> str:
+    """The column of `holdings` that an amount belongs to."""
+    return amount.state if (amount.bucket, amount.state) in KNOWN else "other"
+
+
+VIEWS = {
+    "holdings": ("portfolio", "asset", "custom"),
+    "holdings_by_venue": ("venue", "asset", "custom"),
+    "holdings_by_asset": ("asset", "custom"),
+}
+COLUMNS = {
+    "portfolio": "portfolio_id",
+    "venue": "venue_id",
+    "asset": "asset_id",
+    "custom": "is_custom_asset",
+    "account": "account_name",
+}
+
+
+@settings(max_examples=3, deadline=None, derandomize=True)
+@given(BOOKS)
+def test_every_total_is_the_exact_sum_of_the_texts(
+    tmp_path_factory: pytest.TempPathFactory, amounts: list[Amount]
+) -> None:
+    """Holdings by any key hold all the money, known kinds and unknown, and no digit is lost."""
+    layout = Layout(tmp_path_factory.mktemp("totals"))
+    published(layout, [night(TONIGHT, amounts)], "a")
+    for view, keys in VIEWS.items():
+        wanted = {}
+        for group in {tuple(getattr(a, key) for key in keys) for a in amounts}:
+            mine = [a for a in amounts if tuple(getattr(a, key) for key in keys) == group]
+            for column in ("free", "locked", "other"):
+                wanted[*group, column] = exact(a.text for a in mine if part(a) == column)
+            wanted[*group, "total"] = exact(a.text for a in mine)
+        names = ", ".join(COLUMNS[key] for key in keys)
+        found = {}
+        for column in ("free", "locked", "other", "total"):
+            lines = ask(layout, f"select {names}, {column}_text, {column} from {view}")
+            for *line, text, number in lines:
+                found[*line, column] = text
+                assert number == fits(text)
+        assert found == wanted
+
+
+@settings(max_examples=3, deadline=None, derandomize=True)
+@given(BOOKS)
+def test_an_account_shows_each_part_that_is_stated(
+    tmp_path_factory: pytest.TempPathFactory, amounts: list[Amount]
+) -> None:
+    """Each known part is in its column, the rest in other, what is not stated is NULL."""
+    layout = Layout(tmp_path_factory.mktemp("accounts"))
+    published(layout, [night(TONIGHT, amounts)], "a")
+    keys = ("portfolio", "asset", "custom", "venue", "account")
+    columns = [f"{bucket}_{state}" for bucket, state in KNOWN]
+    texts = ", ".join(f"{column}_text" for column in (*columns, "other", "total"))
+    names = ", ".join(COLUMNS[key] for key in keys)
+    found = ask(layout, f"select {names}, {texts} from account_balances")
+    wanted = []
+    for group in {tuple(getattr(a, key) for key in keys) for a in amounts}:
+        mine = [a for a in amounts if tuple(getattr(a, key) for key in keys) == group]
+        stated = [[a.text for a in mine if (a.bucket, a.state) == kind] for kind in KNOWN]
+        stated.append([a.text for a in mine if part(a) == "other"])
+        parts = [exact(texts) if texts else None for texts in stated]
+        wanted.append((*group, *parts, exact(a.text for a in mine)))
+    assert sorted(found, key=str) == sorted(wanted, key=str)
+
+
+EMPTY: dict[str, Any] = {"portfolio_id": "p9", "asset_id": "DOT"}
+
+
+def test_the_empty_ones_are_kept(tmp_path: Path) -> None:
+    """Empty accounts and positions without accounts have rows: parts NULL, totals 0."""
+    layout = Layout(tmp_path)
+    more: dict[str, list[dict[str, Any]]] = {
+        "portfolios": [{"portfolio_id": "p9"}],
+        "positions": [EMPTY, EMPTY | {"asset_id": "SOL"}],
+        "accounts": [EMPTY | {"venue_id": "v9", "account_name": "a", "balance_count": 0}],
+    }
+    published(layout, [night(TONIGHT, [], more)], "a")
+    query = "select trading_free, trading_free_text, other, total, total_text, balance_count"
+    assert ask(layout, f"{query} from account_balances") == [(None, None, None, 0, "0", 0)]
+    query = "select asset_id, free, total_text, accounts, venues from holdings order by all"
+    assert ask(layout, query) == [("DOT", 0, "0", 1, 1), ("SOL", 0, "0", 0, 0)]
+    assert ask(
+        layout, "select asset_id, portfolios, accounts from holdings_by_asset order by 1"
+    ) == [
+        ("DOT", 1, 1),
+        ("SOL", 1, 0),
+    ]
+
+
+def test_changes_are_by_value(tmp_path: Path) -> None:
+    """New, gone and changed amounts are listed with exact deltas; another spelling is no change."""
+    layout = Layout(tmp_path)
+    old = [Amount("1.0"), Amount("1e30", "p2"), Amount("3", "p3"), Amount("1e40", "p4")]
+    new = [Amount("1.000"), Amount("0.5", "p2"), Amount("4", "p5"), Amount("10e39", "p4")]
+    published(layout, [night(BEFORE, old), night(TONIGHT, new)], "a")
+    query = (
+        "select portfolio_id, change, before_text, after_text, delta, delta_text from {} order by 1"
+    )
+    wanted = [
+        ("p2", "changed", "1" + "0" * 30, "0.5", None, "-" + "9" * 30 + ".5"),
+        ("p3", "gone", "3", None, Decimal(-3), "-3"),
+        ("p5", "new", None, "4", Decimal(4), "4"),
+    ]
+    assert ask(layout, query.format("changes")) == wanted
+    assert ask(layout, query.format("changes_between('2026-11-19', '2026-12-31')")) == wanted
+    back = ask(layout, query.format("changes_between('2026-11-20', '2026-11-19')"))
+    assert [(line[0], line[5]) for line in back] == [
+        ("p2", "9" * 30 + ".5"),
+        ("p3", "3"),
+        ("p5", "-4"),
+    ]
+    assert ask(layout, query.format("changes_between('2026-11-20', '2026-11-21')")) == []
+
+
+def test_locked_funds_are_what_is_locked(tmp_path: Path) -> None:
+    """Each kind of lock has its row, unknown kinds too; zeros have none."""
+    layout = Layout(tmp_path)
+    amounts = [
+        Amount("1", state="locked"),
+        Amount("2", state="locked", account="cold"),
+        Amount("0.0", bucket="margin", state="locked"),
+        Amount("1e30", bucket="lending", state="locked"),
+        Amount("9"),
+    ]
+    published(layout, [night(TONIGHT, amounts)], "a")
+    assert ask(
+        layout, "select bucket, locked, locked_text, accounts from locked_funds order by 1"
+    ) == [
+        ("lending", None, "1" + "0" * 30, 1),
+        ("trading", 3, "3", 2),
+    ]
+
+
+def _venues() -> Night:
+    """A night with money at venues of every sort."""
+    amounts = [Amount("1", venue=venue) for venue in ("v1", "v2", "v3", "v4")]
+    amounts += [Amount("0", venue="v5"), Amount("1", "p2", venue="v2")]
+    made = night(TONIGHT, amounts)
+    statuses = {"v1": "suspended", "v2": "trading", "v3": "asleep", "v5": "suspended"}
+    rows = {name: list(lines) for name, lines in made.rows.items()}
+    rows["venues"] = [
+        line | {"trading_status": statuses[line["venue_id"]]}
+        for line in rows["venues"]
+        if line["venue_id"] in statuses
+    ]
+    rows["portfolios"] = [
+        line | {"integration_count": None if line["portfolio_id"] == "p2" else 2}
+        for line in rows["portfolios"]
+    ]
+    return replace(made, rows=rows)
+
+
+def test_money_where_it_should_not_be_is_found(tmp_path: Path) -> None:
+    """Money at closed and unknown venues and outside integrations is told; zero is no money."""
+    layout = Layout(tmp_path)
+    found = _venues()
+    integrations = [
+        {"portfolio_id": "p1", "integration_id": "i1", "venue_id": "v1", "status": "verified"},
+        {"portfolio_id": "p1", "integration_id": "i2", "venue_id": "v2", "status": "requested"},
+        {"portfolio_id": "p1", "integration_id": "i3", "venue_id": "v8", "status": "verified"},
+    ]
+    known = night(TONIGHT, [], {"integrations": integrations}).rows["integrations"]
+    published(layout, [replace(found, rows={**found.rows, "integrations": known})], "a")
+    assert ask(layout, "select kind, portfolio_id, venue_id from findings order by all") == [
+        ("integration_unknown_venue", "p1", "v8"),
+        ("money_at_closed_venue", "p1", "v1"),
+        ("money_at_closed_venue", "p1", "v3"),
+        ("money_at_unknown_venue", "p1", "v4"),
+        ("money_without_integration", "p1", "v2"),
+        ("money_without_integration", "p1", "v3"),
+        ("money_without_integration", "p1", "v4"),
+    ]
+    words = ask(layout, "select words from findings where venue_id = 'v2'")
+    assert words == [("Money (1 asset) at a venue without a verified integration (requested).",)]
+
+
+def test_portfolios_that_vanish_or_change_their_name_are_found(tmp_path: Path) -> None:
+    """What was in the book before and is not, or is called otherwise, is a finding."""
+    layout = Layout(tmp_path)
+    old = night(BEFORE, [Amount("0", "p1"), Amount("0", "p2"), Amount("0", "p3")])
+    new = night(TONIGHT, [Amount("0", "p2"), Amount("0", "p3")])
+    renamed = [
+        line | {"name": f"New {line['portfolio_id']}"} for line in new.rows["portfolios"][:1]
+    ]
+    renamed += [line | {"name": None} for line in new.rows["portfolios"][1:]]
+    new = replace(new, rows={**new.rows, "portfolios": renamed})
+    published(layout, [old, new], "a")
+    assert ask(layout, "select kind, words from findings order by all") == [
+        ("portfolio_renamed", 'Portfolio "Portfolio p2" is now called "New p2".'),
+        ("portfolio_renamed", 'Portfolio "Portfolio p3" has no name any more.'),
+        (
+            "portfolio_vanished",
+            'Portfolio "Portfolio p1" was in the book before and is not in this one.',
+        ),
+    ]
+
+
+INSTRUMENT: dict[str, Any] = {"venue_id": "v1", "type": "spot"}
+
+
+def test_instruments_are_tradable_until_they_expire(tmp_path: Path) -> None:
+    """Venues that are not trading and instruments that have expired are left out."""
+    layout = Layout(tmp_path)
+    soon = datetime(2026, 1, 2, tzinfo=UTC)
+    past = datetime(2025, 12, 31, tzinfo=UTC)
+    more: dict[str, list[dict[str, Any]]] = {
+        "venues": [
+            {"venue_id": "v1", "trading_status": "trading"},
+            {"venue_id": "v2", "trading_status": "suspended"},
+        ],
+        "instruments": [
+            INSTRUMENT | {"instrument_id": "perpetual"},
+            INSTRUMENT | {"instrument_id": "soon", "expiration": soon},
+            INSTRUMENT | {"instrument_id": "past", "expiration": past},
+            INSTRUMENT | {"instrument_id": "stale", "stale_since": date(2026, 11, 18)},
+            INSTRUMENT | {"instrument_id": "closed", "venue_id": "v2"},
+        ],
+    }
+    made = night(TONIGHT, [], more)
+    odd = row(
+        LISTINGS,
+        made.day,
+        snapshot_id=TONIGHT,
+        venue_id="v1",
+        instrument_id="soon",
+        missing_from="venues",
+    )
+    listings = [odd, odd | {"missing_from": "type"}]
+    published(layout, [night(TONIGHT, [], more, ops={"listings": listings})], "a")
+    assert ask(layout, "select instrument_id from tradable_instruments order by all") == [
+        ("perpetual",),
+        ("soon",),
+        ("stale",),
+    ]
+    empty = "The venue lists no instruments any more, without an error: the 1 of"
+    assert ask(layout, "select kind, venue_id, words from findings order by all") == [
+        (
+            "instruments_differ",
+            "v1",
+            "1 instruments have another type where the venue embeds them than in its list.",
+        ),
+        (
+            "instruments_differ",
+            "v1",
+            "1 instruments of the venue are missing from venues, and in another of its lists.",
+        ),
+        (
+            "instruments_stale",
+            "v1",
+            f"{empty} 2026-11-18 are shown.",
+        ),
+    ]
+    assert ask(layout, "select kind, id, stale_since from freshness order by all") == [
+        ("venue", "v1", date(2026, 11, 18)),
+        ("venue", "v2", None),
+    ]
+
+
+def test_instruments_that_are_gone_are_found(tmp_path: Path) -> None:
+    """A list that is empty and was not, without what expired; and a venue that was not read."""
+    layout = Layout(tmp_path)
+    venues = [{"venue_id": f"v{number}"} for number in range(1, 5)]
+    past = datetime(2025, 12, 31, tzinfo=UTC)
+    stale = {"stale_since": date(2026, 11, 19)}
+    before: list[dict[str, Any]] = [
+        *({"venue_id": "v1", "type": "spot", "instrument_id": one} for one in "ab"),
+        {"venue_id": "v1", "type": "future", "instrument_id": "c"},
+        {"venue_id": "v2", "type": "spot", "instrument_id": "d"},
+        {"venue_id": "v3", "type": "future", "instrument_id": "e", "expiration": past},
+        {"venue_id": "v4", "type": "spot", "instrument_id": "f"},
+    ]
+    after = [before[2], before[3] | stale, before[5] | stale]
+    made = night(TONIGHT, [])
+    failed = row(REQUESTS, made.day, snapshot_id=TONIGHT, request_no=3, venue_id="v2", error="no")
+    nights = [
+        night(BEFORE, [], {"venues": venues, "instruments": before}),
+        night(TONIGHT, [], {"venues": venues, "instruments": after}, ops={"requests": [failed]}),
+    ]
+    published(layout, nights, "a")
+    query = "select kind, venue_id, words from findings order by all"
+    empty = "The venue lists no instruments any more, without an error: the 1 of"
+    assert ask(layout, query) == [
+        (
+            "instruments_gone",
+            "v1",
+            "The list of spot instruments is empty and had 2 in the book before.",
+        ),
+        (
+            "instruments_stale",
+            "v2",
+            "1 instruments could not be read; those of 2026-11-19 are shown.",
+        ),
+        (
+            "instruments_stale",
+            "v4",
+            f"{empty} 2026-11-19 are shown.",
+        ),
+    ]
+
+
+def test_freshness_counts_whole_days(tmp_path: Path) -> None:
+    """Days are between what the API says and the end of the read, negative when it is ahead."""
+    layout = Layout(tmp_path)
+    more: dict[str, list[dict[str, Any]]] = {
+        "portfolios": [
+            {"portfolio_id": "old", "updated_at": datetime(2025, 12, 29, 1, tzinfo=UTC)},
+            {"portfolio_id": "ahead", "updated_at": datetime(2026, 1, 1, 1, tzinfo=UTC)},
+            {"portfolio_id": "silent"},
+        ]
+    }
+    published(layout, [night(TONIGHT, [], more)], "a")
+    assert ask(layout, "select id, days_unchanged from freshness order by all") == [
+        ("ahead", -1),
+        ("old", 2),
+        ("silent", None),
+    ]
+
+
+def test_words_without_an_example_are_refused(tmp_path: Path) -> None:
+    """A view that opens without its meaning or an example is named."""
+    file = tmp_path / "bare.sql"
+    file.write_text("-- One row per thing.\n\nselect 1\n")
+    with pytest.raises(ValueError, match=r"bare\.sql opens without"):
+        read(file)
+
+
+def test_as_of_is_the_same_query_over_another_day() -> None:
+    """Only the tables that a view reads are replaced, whole words only."""
+    query = "select * from balances join balances_before using (x), ops.snapshots"
+    assert used(query, {"balances", "snapshots", "accounts"}) == ("balances",)
+    assert "balances_before" not in at_day("select * from balances", "day")
+    for view in views():
+        assert at_day(view.sql, "day").endswith(f"{view.sql}\n)")
+
+
+@pytest.mark.parametrize(
+    ("count", "is_told"), [(99, False), (100, True), (250, True), (300, False), (1000, True)]
+)
+@pytest.mark.parametrize(("type_", "named"), [("spot", "spot"), (None, "untyped")])
+def test_a_round_count_of_records_is_a_loud_finding(
+    count: int, type_: str | None, named: str, tmp_path: Path, *, is_told: bool
+) -> None:
+    """A list of exactly 100, 250 or 1,000 records is what the first page of several looks like."""
+    layout = Layout(tmp_path)
+    about = {"type": type_}
+    listed = [INSTRUMENT | about | {"instrument_id": f"i{number}"} for number in range(count)]
+    listed += [INSTRUMENT | {"instrument_id": "f", "type": "future"}]
+    venues = [{"venue_id": "v1", "trading_status": "trading"}]
+    published(layout, [night(TONIGHT, [], {"instruments": listed, "venues": venues})], "a")
+    words = (
+        f"The list of {named} instruments has exactly {count} records: see whether it is whole, or "
+        "one page of several."
+    )
+    found = ask(layout, "select severity, kind, venue_id, words from findings")
+    assert found == ([("high", "round_count", "v1", words)] if is_told else [])
+
+
+@pytest.mark.parametrize(
+    ("stillness", "severity", "once"),
+    [("moved", "low", ""), ("moving", "medium", "moved again while it was ")],
+)
+def test_a_book_that_moved_while_it_was_read_says_so(
+    stillness: str, severity: str, once: str, tmp_path: Path
+) -> None:
+    """What differed between the first and the last read is a finding; a still night has none."""
+    layout = Layout(tmp_path)
+    contents = written(layout, [night(TONIGHT, [])])
+    about = {"stillness": stillness, "moved": "portfolios: 1 changed (p1)"}
+    told = tuple({**one, **about} for one in contents.snapshots)
+    contents = replace(contents, snapshots=told)
+    publish(layout, contents, version="a", built_at=BUILT_AT, program_version="0")
+    [(found, kind, words)] = ask(layout, "select severity, kind, words from findings")
+    assert (found, kind) == (severity, "book_moved")
+    assert words == (
+        f"While it was read the book moved, and {once or 'was '}read once more: portfolios: "
+        "1 changed (p1)."
+    )
+
+
+def test_an_asset_that_moved_is_a_finding_with_its_exact_totals(tmp_path: Path) -> None:
+    """Sold out, turned, bought, of another scale or new: before and after, to the last digit."""
+    layout = Layout(tmp_path)
+    totals = {
+        "SOLD": ("2.000000000000000001", None),
+        "TURNED": ("5", "-5"),
+        "BOUGHT": ("100", "227.10"),
+        "HUGE": ("1e30", "1e33"),
+        "LESS": ("100", "79.99"),
+        "NEW": (None, "7"),
+        "STILL": ("100", "120"),
+    }
+    nights = [
+        night(
+            name,
+            [Amount(text, asset=asset) for asset, two in totals.items() if (text := two[place])],
+        )
+        for place, name in enumerate((BEFORE, TONIGHT))
+    ]
+    published(layout, nights, "20261121T000000000000Z")
+    query = "select asset_id, move, severity, before_text, after_text from asset_moves order by all"
+    assert ask(layout, query) == [
+        ("BOUGHT", "rose", "medium", "100", "227.1"),
+        ("HUGE", "rose", "high", f"1{'0' * 30}", f"1{'0' * 33}"),
+        ("LESS", "fell", "low", "100", "79.99"),
+        ("NEW", "new", "low", "0", "7"),
+        ("SOLD", "gone", "medium", "2.000000000000000001", "0"),
+        ("TURNED", "turned", "high", "5", "-5"),
+    ]
+    words = [
+        word for (word,) in ask(layout, "select words from findings where kind = 'asset_moved'")
+    ]
+    assert len(words) == 5
+    assert "The total of SOLD is gone, and was 2.000000000000000001." in words
+    assert "The total of BOUGHT rose from 100 to 227.1." in words
+
+
+def test_a_first_night_and_sums_beyond_all_numbers_move_nothing_wrong(tmp_path: Path) -> None:
+    """Without a book before there is no move; a sum of six hundred digits is compared as well."""
+    layout = Layout(tmp_path)
+    first, second = (
+        night(name, [Amount(text, asset="X")])
+        for name, text in ((BEFORE, "9" * 600), (TONIGHT, f"-{'9' * 600}"))
+    )
+    published(layout, [first], "20261121T000000000000Z")
+    assert ask(layout, "select * from asset_moves") == []
+    published(layout, [first, second], "20261122T000000000000Z")
+    assert ask(layout, "select move, length(after_text) from asset_moves") == [("turned", 601)]
+
+
+def test_a_venue_and_a_portfolio_of_one_asset_that_are_empty_are_findings(tmp_path: Path) -> None:
+    """One asset alone holds no night, so the analyst hears of it here."""
+    layout = Layout(tmp_path)
+    before = night(BEFORE, [Amount("1"), Amount("5", portfolio="p2", venue="v2")])
+    tonight = night(TONIGHT, [Amount("6"), Amount("0", portfolio="p2", venue="v2")])
+    published(layout, [before, tonight], "20261121T000000000000Z")
+    query = (
+        "select kind, portfolio_id, venue_id from findings where kind like '%_emptied' order by 1"
+    )
+    assert ask(layout, query) == [("portfolio_emptied", "p2", None), ("venue_emptied", None, "v2")]

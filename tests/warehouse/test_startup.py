@@ -1,0 +1,48 @@
+"""What a night costs that needs no data frame: nothing of pandas."""
+
+import subprocess
+import sys
+
+ARRAYS = """
+import sys
+from warehouse.query.pandas_blocker import leave_pandas_out
+leave_pandas_out()
+import pyarrow as pa
+import pyarrow.compute as pc
+texts = pa.array(["a", None])
+pc.equal(texts, "a"), pa.array([1]).to_numpy()
+assert "pandas" not in sys.modules
+frame = pa.table({"text": texts, "number": pa.array([1, 2])}).to_pandas()
+assert "pandas" in sys.modules
+print(frame.shape, frame["number"].tolist())
+leave_pandas_out()
+import pandas as pd
+print(pa.array(pd.Series([1.0, float("nan")]), from_pandas=True).to_pylist())
+"""
+
+NIGHT = """
+import sys
+from assets.definitions import assemble
+from assets.nightbook import Nightbook
+assemble(Nightbook())
+from warehouse.contract.ops import REQUESTS
+from warehouse.storage.parquet import rows_batch
+rows_batch(REQUESTS, [])
+print("pandas" in sys.modules)
+"""
+
+
+def _said(program: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    ).stdout
+
+
+def test_a_process_makes_arrays_without_pandas_and_data_frames_when_asked() -> None:
+    """Arrays are made without importing pandas, and `to_pandas` works for whoever asks."""
+    assert _said(ARRAYS).splitlines() == ["(2, 2) [1, 2]", "[1.0, None]"]
+
+
+def test_a_night_imports_no_pandas() -> None:
+    """What Dagster loads to run a night makes its tables without pandas."""
+    assert _said(NIGHT) == "False\n"

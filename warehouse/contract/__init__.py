@@ -1,0 +1,1 @@
+"""What every table promises, declared once, as data."""

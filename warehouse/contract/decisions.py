@@ -1,0 +1,66 @@
+"""What was decided on nights, as tables of `ops`: reasons, lessons, withdrawn files."""
+
+from warehouse.contract.book import SNAPSHOT_DATE
+from warehouse.contract.model import Table
+from warehouse.contract.ops_columns import SNAPSHOT_ID, flag, moment, text
+
+REASONS = Table(
+    "reasons",
+    "One row per snapshot and reason for which the guards held it, or would have.",
+    key=("snapshot_id", "reason_key"),
+    schema="ops",
+    is_small=True,
+    columns=(
+        SNAPSHOT_DATE,
+        SNAPSHOT_ID,
+        text("reason_key", "What kind it is and where it stands, the same on every night."),
+        text("words", "The reason in words, with that night's numbers."),
+        flag("is_teachable", "Whether a person who accepts it says so for later nights as well."),
+        text("share", "How much of what it is about has it, from 0 to 1."),
+        flag(
+            "is_known",
+            "Whether it was known to be harmless when the night was judged (see ops.lessons), so "
+            "that it did not hold it.",
+        ),
+    ),
+)
+
+LESSONS = Table(
+    "lessons",
+    "One row per thing that a person accepted once as harmless: it holds no later night.",
+    key=("snapshot_id", "reason_key"),
+    schema="ops",
+    is_small=True,
+    columns=(
+        SNAPSHOT_DATE,
+        SNAPSHOT_ID,
+        text("lesson_id", "Its short name: nightbook reject LESSON_ID takes it back."),
+        text("reason_key", "What kind it is and where it stands: see ops.reasons."),
+        text("words", "The reason in words, as it was accepted."),
+        text("share", "How much of what it is about had it then, from 0 to 1."),
+        text("most_share", "Up to how much of it is still taken for harmless."),
+        text("taught_by", "Who accepted that night."),
+        moment("taught_at", "When that was, UTC."),
+        text("taken_back_by", "Who took it back; NULL while it holds.", nullable=True),
+        moment("taken_back_at", "When that was, UTC; NULL while it holds.", nullable=True),
+    ),
+)
+
+WITHDRAWN = Table(
+    "withdrawn",
+    "One row per file that was made of a night which was accepted then and rejected later.",
+    key=("snapshot_id", "file"),
+    schema="ops",
+    is_small=True,
+    columns=(
+        SNAPSHOT_DATE,
+        SNAPSHOT_ID,
+        text("file", "The file, below the home; beside it stands a note that says so."),
+        text("rejected_by", "Who rejected that night."),
+        moment("rejected_at", "When that was, UTC."),
+        text("reason", "Why."),
+    ),
+)
+
+DECIDED: tuple[Table, ...] = (REASONS, LESSONS, WITHDRAWN)
+"""Those that are made of what was decided, snapshot by snapshot."""

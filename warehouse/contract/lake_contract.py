@@ -1,0 +1,27 @@
+"""By which contract a lake was made: one digest of all that shapes its rows.
+
+Each night's manifest in the lake has it. A night of another digest is made again from the landing
+zone before anything is made of it: rows of two contracts never lie in one table.
+"""
+
+import hashlib
+
+from warehouse.contract.book import BOOK
+from warehouse.contract.ops import NIGHTLY
+
+RULES = 2
+"""Raised whenever the same landed bytes become other rows of the same columns.
+
+1 was every lake whose manifests have no digest.
+"""
+
+
+def lake_contract() -> str:
+    """The digest of the tables of the lake, column by column, and of the rules of their rows."""
+    lines = [f"rules {RULES}"]
+    lines += [
+        f"{table.schema} {table.name} {column.name} {column.kind.value} {column.nullable}"
+        for table in (*BOOK, *NIGHTLY)
+        for column in table.columns
+    ]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]

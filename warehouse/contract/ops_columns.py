@@ -1,0 +1,19 @@
+"""The columns of what nightbook knows about its own nights: all of them are made by nightbook."""
+
+from functools import partial
+
+from warehouse.contract.model import Column, Kind
+
+
+def _ours(kind: Kind, name: str, meaning: str, *, nullable: bool = False) -> Column:
+    return Column(name, kind, "nightbook", meaning, nullable)
+
+
+text = partial(_ours, Kind.TEXT)
+flag = partial(_ours, Kind.FLAG)
+ordinal = partial(_ours, Kind.ORDINAL)
+count = partial(_ours, Kind.COUNT)
+day = partial(_ours, Kind.DAY)
+moment = partial(_ours, Kind.MOMENT)
+
+SNAPSHOT_ID = text("snapshot_id", "The snapshot: its UTC start, like 20261120T021500Z.")

@@ -1,0 +1,94 @@
+"""The tables of `ops` that analysts query: breaks, what people said of them, and who signed."""
+
+from warehouse.contract.book import SNAPSHOT_DATE
+from warehouse.contract.model import Column, Kind, Table
+from warehouse.contract.ops_columns import count, day, flag, moment, ordinal, text
+
+_NAMES = tuple(
+    text(name, f"{meaning}; NULL where the ledger's level has none.", nullable=True)
+    for name, meaning in (
+        ("portfolio_id", "Portfolio of the key"),
+        ("asset_id", "Asset of the key"),
+        ("venue_id", "Venue of the key"),
+        ("account_name", "Account of the key"),
+        ("bucket", "Bucket and state of the key"),
+    )
+)
+
+BREAKS = Table(
+    "breaks",
+    "One row per day and break of the reconciliation: where ledger and snapshot do not tie.",
+    key=("snapshot_date", "break_id"),
+    schema="ops",
+    columns=(
+        SNAPSHOT_DATE,
+        text("break_id", "The break: the same id every night for the same key."),
+        ordinal("episode", "1, and counting up when a break comes back after it was away."),
+        text("run_id", "The run that found it: the newest of the day."),
+        text("result", "Rejected, Unmapped, Not in ledger, Not in snapshot or Amount differs."),
+        *_NAMES,
+        flag("is_custom_asset", "Whether the asset is one the organization defined itself."),
+        text("ledger_text", "The ledger's amount, exact; NULL where it has none.", nullable=True),
+        text("snapshot_text", "The snapshot's, exact; NULL where it has none.", nullable=True),
+        Column(
+            "difference",
+            Kind.AMOUNT,
+            "nightbook",
+            "Ledger less snapshot; NULL where DECIMAL(38,18) cannot hold it exactly.",
+            nullable=True,
+        ),
+        text("difference_text", "The same, exact."),
+        count("ledger_rows", "Rows of the ledger that were added up."),
+        text("source", "Where they stand: file, sheet and row."),
+        text("placement", "Within what the difference nets to zero; empty where it does not."),
+        text("cause", "The suggested cause; empty where the digits suggest none."),
+        text("note", "What the engine has to say of it, like why it was opened again."),
+        day("first_seen", "The first day of this episode."),
+        day("ever_seen", "The first day of its first episode."),
+        count("age_days", "Days since first_seen."),
+        text("change", "new, returned, changed or unchanged since the run of the day before."),
+        text("status", "Open, In progress, Waiting or Explained - accepted."),
+        text("owner", "Who has it; empty where nobody does."),
+        text("root_cause", "Why, as people say it; empty where nobody did."),
+        text("comment", "What people say of it, whole; empty where nobody did."),
+    ),
+)
+
+ANNOTATIONS = Table(
+    "annotations",
+    "One row per field of a break that somebody, or the engine, changed; only ever added to.",
+    key=("revision", "entry_no"),
+    schema="ops",
+    columns=(
+        count("revision", "The change it came with: one workbook read back, from 1."),
+        count("entry_no", "Its number in that change, from 1."),
+        text("break_id", "The break it is about."),
+        text("field", "status, owner, root_cause or comment."),
+        text("value", "What it was set to."),
+        text("accepted_text", "For an accepted break: the difference, exact; else empty."),
+        text("who", "Who saved the workbook, as it says; nightbook for the engine."),
+        moment("said_at", "When it was saved, UTC."),
+        text("source", "The file; empty for the engine."),
+        text("sha256", "SHA-256 of that file; empty for the engine."),
+    ),
+)
+
+SIGNOFFS = Table(
+    "signoffs",
+    "One row per signature; it holds as long as the day's result has the same digest.",
+    key=("signoff_no",),
+    schema="ops",
+    columns=(
+        SNAPSHOT_DATE,
+        count("signoff_no", "Its number, from 1."),
+        text("role", "preparer or reviewer."),
+        text("who", "Who signed."),
+        moment("signed_at", "When, UTC."),
+        text("comment", "What was said with it; empty where nothing was."),
+        text("run_id", "The run that was signed."),
+        text("digest", "The SHA-256 of that run's result."),
+        flag("is_valid", "Whether the day's newest result still has that digest."),
+    ),
+)
+
+RECONCILED: tuple[Table, ...] = (BREAKS, ANNOTATIONS, SIGNOFFS)

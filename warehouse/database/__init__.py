@@ -1,0 +1,1 @@
+"""The DuckDB file: built aside, verified, swapped in."""

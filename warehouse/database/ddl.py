@@ -1,0 +1,164 @@
+"""The contract as DDL: schemas, tables, views, macros and their comments.
+
+Nothing here opens a database; names are never qualified by a catalog, so that the file can be
+attached under any name.
+"""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from datetime import date
+
+from warehouse.contract.book import BOOK
+from warehouse.contract.lake_contract import lake_contract
+from warehouse.contract.model import Column, Kind, Table, literal, quoted
+from warehouse.contract.ops import OPS
+from warehouse.contract.reconciliation import RECONCILED
+from warehouse.sql.catalog import BEFORE, Macro, checks, macros, views
+from warehouse.sql.header import Words
+
+STORAGE_VERSION = "v1.2.0"
+# What suits columns of many rows: DuckDB need not try what else would, which costs as much again.
+PRESSED = dict.fromkeys(
+    ("portfolio_id", "asset_id", "venue_id", "account_name", "bucket", "state"), "dictionary"
+)
+PRESSED["amount_text"] = "fsst"
+DRIFT = "drift"
+DRIFT_MEANING = (
+    "One row per thing that is not as documented, over all nights: a field, a word or a balance "
+    "kind that is new, a required field that is missing, a type that changed."
+)
+DRIFT_COLUMNS = {
+    "path": "Where it stands, without indexes, like data[].positions[].note.",
+    "kind": "unknown field, unknown value, unknown balance, missing field or changed type.",
+    "word": "For an unknown value: the word; otherwise the name of the field.",
+    "first_seen": "Business date of the first night that had it.",
+    "last_seen": "Business date of the newest night that had it.",
+    "example": "One value of it on its first night, as JSON text, the first 200 letters.",
+    "seen": "How often it came, over all nights.",
+}
+_DRIFT_SQL = """
+select
+    path,
+    kind,
+    word,
+    min(snapshot_date) as first_seen,
+    max(snapshot_date) as last_seen,
+    arg_min(example, snapshot_id) as example,
+    sum(seen)::bigint as seen
+from ops.drift_by_night
+group by
+    path,
+    kind,
+    word
+"""
+
+
+def stored_as(table: Table) -> str:
+    """The real table behind a declared one, schema and name, quoted."""
+    schema = "history" if table.schema == "main" else table.schema
+    return f"{schema}.{quoted(table.name)}"
+
+
+def structure() -> Iterator[str]:
+    """Statements that make an empty warehouse: schemas, tables and their comments."""
+    yield "create schema history"
+    yield "create schema ops"
+    for table in (*BOOK, *OPS, *RECONCILED):
+        yield _create(table)
+        yield from _comments("table", stored_as(table), table.meaning, _meanings(table))
+
+
+def newest_book(newest: date | None, before: date | None) -> Iterator[str]:
+    """Statements that point the plain names of schema main at one book and at the one before."""
+    for table in BOOK:
+        yield _book(table, table.name, newest)
+        if table.name in BEFORE:
+            yield _book(table, f"{table.name}_before", before)
+
+
+def book_comments() -> Iterator[str]:
+    """Statements that say what those names are; making a view anew forgets its comments."""
+    for table in BOOK:
+        yield from _comments("view", f"main.{quoted(table.name)}", table.meaning, _meanings(table))
+        if table.name in BEFORE:
+            meaning = f"`{table.name}` of the book before the newest. {table.meaning}"
+            name = f"main.{quoted(f'{table.name}_before')}"
+            yield from _comments("view", name, meaning, _meanings(table))
+
+
+def _book(table: Table, name: str, day: date | None) -> str:
+    """A view of one day as a literal, by which DuckDB prunes best; empty where there is no day."""
+    chosen = "false" if day is None else f"snapshot_date = date {literal(day.isoformat())}"
+    return (
+        f"create or replace view main.{quoted(name)} as "
+        f"select * from {stored_as(table)} where {chosen}"
+    )
+
+
+def surface() -> Iterator[str]:
+    """Statements that make what has no rows of its own: macros and views over the plain names."""
+    for macro in macros():
+        yield from _macro(macro)
+    for words in views():
+        yield from _view(words)
+    yield f"create or replace view ops.{DRIFT} as {_DRIFT_SQL}"
+    yield from _comments("view", f"ops.{DRIFT}", DRIFT_MEANING, DRIFT_COLUMNS)
+
+
+def schema_version() -> str:
+    """A digest of all that shapes the file: where it differs, nothing of the old one is kept."""
+    shape = "\n".join(
+        [
+            STORAGE_VERSION,
+            lake_contract(),
+            *structure(),
+            *newest_book(None, None),
+            *book_comments(),
+            *surface(),
+        ]
+    )
+    shape += "\n".join(words.sql for words in checks())
+    return hashlib.sha256(shape.encode()).hexdigest()[:16]
+
+
+def _meanings(table: Table) -> dict[str, str]:
+    return {column.name: column.meaning for column in table.columns}
+
+
+def _create(table: Table) -> str:
+    lines = [_column(table, column) for column in table.columns]
+    if table.is_small:
+        lines.append(f"primary key ({', '.join(map(quoted, table.key))})")
+    body = ",\n    ".join(lines)
+    return f"create table {stored_as(table)} (\n    {body}\n)"
+
+
+def _column(table: Table, column: Column) -> str:
+    name = quoted(column.name)
+    null = "" if column.nullable else " not null"
+    counted = column.kind is Kind.ORDINAL or (column.kind is Kind.COUNT and not column.nullable)
+    check = f" check ({name} >= 0)" if counted and table.schema == "main" else ""
+    pressed = f" using compression {PRESSED[column.name]}" if column.name in PRESSED else ""
+    return f"{name} {column.kind.value}{null}{check}{pressed}"
+
+
+def _macro(macro: Macro) -> Iterator[str]:
+    yield macro.sql
+    kind = "macro table" if macro.is_table else "macro"
+    told = " ".join(f"{name}: {text}" for name, text in macro.parameters.items())
+    comment = f"{macro.call}: {macro.comment} {told}"
+    yield f"comment on {kind} main.{quoted(macro.name)} is {literal(comment)}"
+
+
+def _view(words: Words) -> Iterator[str]:
+    name = f"main.{quoted(words.name)}"
+    yield f"create or replace view {name} as\n{words.sql}"
+    yield from _comments("view", name, words.comment, words.entries)
+
+
+def _comments(kind: str, name: str, meaning: str, columns: Mapping[str, str]) -> Iterator[str]:
+    yield f"comment on {kind} {name} is {literal(meaning)}"
+    for column, text in columns.items():
+        yield f"comment on column {name}.{quoted(column)} is {literal(text)}"

@@ -1,0 +1,297 @@
+"""Rows into a warehouse that is being built: days of the book, the nights' own tables, totals.
+
+Parquet is read as it is: columns by name, types as declared, no cast. The file is private until it
+is published, so that nothing here needs to be one transaction.
+"""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract.book import BOOK
+from warehouse.contract.decisions import DECIDED
+from warehouse.contract.model import Table, literal, quoted
+from warehouse.contract.ops import CONTROL_TOTALS, GAPS, NIGHTLY, SNAPSHOTS
+from warehouse.contract.reconciliation import RECONCILED
+from warehouse.database import work_copy
+from warehouse.database.ddl import stored_as
+from warehouse.progress import Say, Tally, silent
+from warehouse.storage.layout import digest_of
+from warehouse.storage.parquet import rows_batch
+
+TOGETHER = 16
+
+
+class FileChanged(Exception):
+    """A file of the lake is not what was written; nothing was published from it."""
+
+    def __init__(self, file: Path, found: str) -> None:
+        super().__init__(
+            f"{file} {found}: it was changed or damaged after it was written. Nothing was "
+            "published, the warehouse still shows what it showed before, and the landed bytes are "
+            "not touched. Make the lake again: nightbook rebuild --from-landing"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """One accepted snapshot: its date, its id, and the Parquet file of every table of the book."""
+
+    snapshot_date: date
+    snapshot_id: str
+    files: Mapping[str, Path]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a warehouse holds: one book per date, the nights' own tables, and all snapshots.
+
+    `nightly` has, per table of `ops.NIGHTLY`, the files of all snapshots, held ones too, where
+    `Layout.parquet` or `Layout.staged` puts them; `snapshots` are rows of `ops.SNAPSHOTS`.
+    `digests` have the SHA-256 of each file: one that differs is not loaded. `reconciled` has rows
+    of `reconcile.tables.RECONCILED` by table; where it is None, those tables stay as they are.
+    `upgraded_from` is by what the lake was made before it was made again, where it was.
+    `decided` has rows of `ops.DECIDED` by table.
+    """
+
+    books: tuple[Book, ...]
+    nightly: Mapping[str, tuple[Path, ...]]
+    snapshots: tuple[Mapping[str, Any], ...]
+    digests: Mapping[Path, str] = field(default_factory=dict)
+    reconciled: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
+    upgraded_from: str | None = None
+    decided: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        chosen = {row["snapshot_id"] for row in self.snapshots if row["is_book"]}
+        given = {book.snapshot_id for book in self.books}
+        if chosen != given or len({book.snapshot_date for book in self.books}) < len(self.books):
+            raise ValueError(
+                f"the books given ({sorted(given)}) are not one per date, or not those that the "
+                f"snapshots call book ({sorted(chosen)})"
+            )
+        if set(self.nightly) - {table.name for table in NIGHTLY}:
+            raise ValueError(f"{sorted(self.nightly)} are not all tables of ops.NIGHTLY")
+
+
+def books_held(connection: DuckDBPyConnection) -> dict[date, str]:
+    """Which snapshot each date of an open warehouse has."""
+    query = "select snapshot_date, snapshot_id from ops.snapshots where is_book"
+    return dict(connection.execute(query).fetchall())
+
+
+def remove_days(connection: DuckDBPyConnection, days: Iterable[date]) -> None:
+    """Take these dates out of every table of the book."""
+    for day in days:
+        for table in BOOK:
+            connection.execute(f"delete from {stored_as(table)} where snapshot_date = ?", [day])
+
+
+def add_books(connection: DuckDBPyConnection, books: Sequence[Book], say: Say = silent) -> None:
+    """Put books in, in the order of their dates; `ValueError` where a file is not as declared.
+
+    The caller is in a transaction. Some go in together: DuckDB compresses full row groups once,
+    and writes them once; what is in is committed between them.
+    """
+    ordered = sorted(books, key=lambda book: book.snapshot_date)
+    loaded = Tally(say, len(ordered), "nights loaded")
+    for start in range(0, len(ordered), TOGETHER):
+        if start:
+            work_copy.save(connection)
+        some = ordered[start : start + TOGETHER]
+        for table in BOOK:
+            _add(connection, table, {book.files[table.name]: book.snapshot_date for book in some})
+        loaded.add(len(some))
+
+
+def longest(contents: Contents) -> int:
+    """Rows of the longest table of the newest book; 0 where that cannot be told."""
+    newest = max(contents.books, key=lambda book: book.snapshot_date, default=None)
+    files = newest.files.values() if newest else ()
+    with contextlib.suppress(OSError, pa.ArrowException):
+        return max((pq.read_metadata(file).num_rows for file in files), default=0)
+    return 0
+
+
+def _add(connection: DuckDBPyConnection, table: Table, days: Mapping[Path, date]) -> None:
+    source = _parquet(connection, table, tuple(days))
+    named = source.removesuffix(")") + ", filename = true)"
+    query = f"select filename, min(snapshot_date), max(snapshot_date) from {named} group by all"
+    found = connection.execute(query).fetchall()
+    odd = [(file, *held) for file, *held in found if {days[Path(file)]} != set(held)]
+    if odd:
+        file, first, last = odd[0]
+        raise ValueError(
+            f"{file} holds rows of {first} to {last}, not of {days[Path(file)]} alone; nothing was "
+            "published. Rebuild the lake."
+        )
+    connection.execute(f"insert into {stored_as(table)} by name select * from {source}")
+
+
+def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ...]) -> str:
+    """A table function over files, once the columns of each are seen to be as declared."""
+    paths = ", ".join(literal(str(file)) for file in files)
+    source = f"read_parquet([{paths}], hive_partitioning = false)"
+    rows = connection.execute(f"describe select * from {source}").fetchall()
+    declared = {column.name: column.kind.value for column in table.columns}
+    declared = {name: _TYPES.get(kind, kind) for name, kind in declared.items()}
+    odd = sorted({name: kind for name, kind, *_ in rows}.items() ^ declared.items())
+    if odd or (len(files) > 1 and not _alike(connection, paths)):
+        raise ValueError(
+            f"the Parquet files of {table.name} ({files[0].name}, ...) differ from what "
+            f"warehouse/contract/book.py declares in {odd or 'some file'}; nothing was published. "
+            "Rebuild the lake."
+        )
+    return source
+
+
+def _alike(connection: DuckDBPyConnection, paths: str) -> bool:
+    """Whether all files have the columns of the first: otherwise DuckDB would cast to them."""
+    shapes = connection.execute(
+        "select count(distinct shape) from (select file_name, list_sort(list(concat_ws("
+        "'|', name, type, converted_type, scale, precision, logical_type))) as shape "
+        f"from parquet_schema([{paths}]) group by file_name)"
+    ).fetchone()
+    return shapes == (1,)
+
+
+_TYPES = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
+
+
+def check_digests(contents: Contents, files: Iterable[Path]) -> None:
+    """See that files are what was written, where that is known; raises `FileChanged`."""
+    for file in files:
+        expected = contents.digests.get(file)
+        if not file.is_file():
+            raise FileChanged(file, "is missing")
+        if expected is not None and (found := digest_of(file)) != expected:
+            raise FileChanged(file, f"has the SHA-256 {found}, not {expected}")
+
+
+def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
+    """Bring the nights' own tables up to date: what a snapshot said once stays as it is."""
+    wanted = {str(row["snapshot_id"]) for row in contents.snapshots if row["state"] != "pruned"}
+    # Not by ops.snapshots: it tells also of a night that was landed and could not be made yet.
+    query = " union ".join(f"select snapshot_id from {stored_as(table)}" for table in NIGHTLY)
+    present = {row[0] for row in connection.execute(query).fetchall()}
+    for table in NIGHTLY:
+        for gone in sorted(present - wanted):
+            connection.execute(f"delete from {stored_as(table)} where snapshot_id = ?", [gone])
+        files = tuple(
+            file
+            for file in contents.nightly.get(table.name, ())
+            if _snapshot_of(file, wanted) not in present
+        )
+        if files:
+            check_digests(contents, files)
+            source = _parquet(connection, table, files)
+            connection.execute(f"insert into {stored_as(table)} by name select * from {source}")
+
+
+def _snapshot_of(file: Path, known: set[str]) -> str:
+    for name in (file.stem, file.parent.name):
+        if name in known:
+            return name
+    raise ValueError(f"{file} is of no snapshot that was given; nothing was published")
+
+
+def fill(connection: DuckDBPyConnection, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Replace the rows of a small table of schema ops."""
+    batch = rows_batch(table, [dict(row) for row in rows])
+    connection.execute(f"delete from {stored_as(table)}")
+    connection.register("nightbook_rows", pa.Table.from_batches([batch]))
+    names = ", ".join(map(quoted, table.names))
+    connection.execute(f"insert into {stored_as(table)} select {names} from nightbook_rows")
+    connection.unregister("nightbook_rows")
+
+
+def fill_snapshots(connection: DuckDBPyConnection, contents: Contents) -> None:
+    """Write what is known of every snapshot, and the nights that have no book."""
+    rows = sorted(contents.snapshots, key=lambda row: str(row["snapshot_id"]))
+    fill(connection, SNAPSHOTS, rows)
+    fill(connection, GAPS, _gaps(rows))
+    for table in DECIDED:
+        fill(connection, table, contents.decided.get(table.name, ()))
+
+
+def fill_reconciled(connection: DuckDBPyConnection, contents: Contents) -> None:
+    """Write what the reconciliation found, what people said of it, and who signed."""
+    for table in RECONCILED if contents.reconciled is not None else ():
+        fill(connection, table, (contents.reconciled or {}).get(table.name, ()))
+
+
+def _gaps(snapshots: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    books = sorted(row["snapshot_date"] for row in snapshots if row["is_book"])
+    states = {row["snapshot_date"]: row["state"] for row in snapshots}
+    if not states:
+        return []
+    first, newest = min(states), max(states)
+    days = (first + timedelta(days=n) for n in range((newest - first).days + 1))
+    missing = [day for day in days if day not in set(books)]
+    return [
+        {
+            "snapshot_date": day,
+            "reason": states.get(day, "no snapshot"),
+            "book_before": max((book for book in books if book < day), default=None),
+            "book_after": min((book for book in books if book > day), default=None),
+        }
+        for day in missing
+    ]
+
+
+def count_totals(connection: DuckDBPyConnection, book: Book) -> tuple[str, ...]:
+    """Fill in_warehouse of one book's control totals; what differs from the lake comes back.
+
+    A difference between JSON and lake is for the guards: a person may have accepted it.
+    """
+    _measure(connection, book)
+    found = connection.execute(
+        f"select coalesce(told.table_name, here.table_name), coalesce(told.measure, here.measure), "
+        "coalesce(told.asset_id, here.asset_id), coalesce(told.bucket, here.bucket), "
+        "told.in_json, told.in_lake, here.total "
+        f"from (select * from {stored_as(CONTROL_TOTALS)} where snapshot_id = ?) told "
+        "full join measured here using (table_name, measure, asset_id, is_custom_asset, bucket) "
+        "where plain(told.in_lake) is distinct from coalesce(here.total, '0') order by all",
+        [book.snapshot_id],
+    ).fetchall()
+    connection.execute(
+        f"update {stored_as(CONTROL_TOTALS)} set in_warehouse = here.total from measured here "
+        "where control_totals.table_name = here.table_name "
+        "and control_totals.measure = here.measure and control_totals.asset_id = here.asset_id "
+        "and control_totals.is_custom_asset = here.is_custom_asset "
+        "and control_totals.bucket = here.bucket and control_totals.snapshot_id = ?",
+        [book.snapshot_id],
+    )
+    connection.execute("drop table measured")
+    return tuple(_difference(row) for row in found)
+
+
+def _measure(connection: DuckDBPyConnection, book: Book) -> None:
+    day = f"snapshot_date = date {literal(book.snapshot_date.isoformat())}"
+    rows = " union all ".join(
+        f"select {literal(table.name)} as table_name, 'rows' as measure, '' as asset_id, "
+        f"false as is_custom_asset, '' as bucket, count(*)::varchar as total "
+        f"from {stored_as(table)} where {day}"
+        for table in BOOK
+    )
+    connection.execute(
+        f"create or replace temp table measured as {rows} union all "
+        "select 'balances', 'sum', asset_id, is_custom_asset, bucket, "
+        "exact_sums([exact_part(amount, amount_text)])[1].text "
+        f"from history.balances where {day} group by asset_id, is_custom_asset, bucket"
+    )
+
+
+def _difference(row: tuple[Any, ...]) -> str:
+    table, measure, asset, bucket, in_json, in_lake, here = row
+    what = f"{measure} of {table}" + (f", asset {asset!r} in {bucket!r}" if asset else "")
+    return f"{what}: {in_json} in the JSON, {in_lake} in the lake, {here} in the database"

@@ -1,0 +1,266 @@
+"""The warehouse file: built aside, verified, swapped in, so that nobody is locked out.
+
+Every version is a folder of its own that never changes once it can be seen; `current` is a link to
+one of them, replaced by rename. A reader that has a version open keeps it; a publish that dies at
+any instant leaves what people see as it was, and the next one clears what it left.
+"""
+
+import contextlib
+import shutil
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract.ops import BUILD, CHECKS
+from warehouse.database import work_copy
+from warehouse.database.ddl import STORAGE_VERSION, book_comments, newest_book, schema_version
+from warehouse.database.load import (
+    Book,
+    Contents,
+    add_books,
+    books_held,
+    check_digests,
+    count_totals,
+    fill,
+    fill_reconciled,
+    fill_snapshots,
+    load_nightly,
+    longest,
+    remove_days,
+)
+from warehouse.database.versions import (
+    clear,
+    copied,
+    is_as_published,
+    prune,
+    reaching_disk,
+    seal,
+    swap,
+    was_as_published,
+)
+from warehouse.progress import Say, Tally, silent
+from warehouse.sql.checks import CheckResult, run_checks
+from warehouse.storage.layout import DATABASE, Layout, block_digests, make_directory, sync_directory
+
+__all__ = ["Book", "Contents", "NotPublished", "Published", "publish"]
+
+SHOWN_PROBLEMS = 5
+Done = tuple[tuple[date, ...], tuple[date, ...], tuple[CheckResult, ...]]
+"""What a build did: the dates put in, those taken out, and the checks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a publish did: the version, its file, the dates put in and taken out, the checks."""
+
+    version: str
+    database: Path
+    loaded: tuple[date, ...]
+    removed: tuple[date, ...]
+    checks: tuple[CheckResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What is noted of a build (version, when, by which program version), and who hears of it.
+
+    `upgraded_from` is by what the lake was made before it was made again.
+    """
+
+    version: str
+    built_at: datetime
+    program_version: str
+    say: Say
+    upgraded_from: str | None = None
+
+
+class NotPublished(Exception):
+    """A book must not be shown; what people see has not changed.
+
+    `snapshots` are the ids it is about, `problems` one sentence each with its numbers.
+    """
+
+    def __init__(self, snapshots: tuple[str, ...], problems: tuple[str, ...]) -> None:
+        self.snapshots = snapshots
+        self.problems = problems
+        shown = "; ".join(problems[:SHOWN_PROBLEMS])
+        more = len(problems) - SHOWN_PROBLEMS
+        super().__init__(
+            f"The book of {', '.join(snapshots)} was not published: {shown}"
+            f"{f' (and {more} more)' if more > 0 else ''}. The warehouse still shows what it "
+            "showed before. Look at that snapshot's folder in the landing zone; reject it, or "
+            "rebuild the lake from landing."
+        )
+
+
+def publish(
+    layout: Layout,
+    contents: Contents,
+    *,
+    version: str,
+    built_at: datetime,
+    program_version: str,
+    fresh: bool = False,
+    say: Say = silent,
+) -> Published:
+    """Make the warehouse hold exactly `contents`, as a new version that people see at once whole.
+
+    One writer at a time: the caller holds `layout.lock`. Days whose snapshot is the same as in the
+    last version are kept as they are, unless `fresh` or the schema has changed. Raises
+    `NotPublished` where a control total differs or a check of severity error fails.
+    """
+    versions = layout.warehouse / "versions"
+    clear(layout, versions, version)
+    aside = versions / f".tmp-{version}"
+    make_directory(aside)
+    try:
+        file = aside / DATABASE
+        build = Build(version, built_at, program_version, say, contents.upgraded_from)
+        published, digests = _in_memory(layout, contents, file, fresh=fresh, build=build)
+        seal(aside, file, digests, _decided(contents))
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    aside.rename(versions / version)
+    sync_directory(versions)
+    swap(layout, version)
+    prune(versions, version)
+    return Published(version, layout.database, *published)
+
+
+def _in_memory(
+    layout: Layout, contents: Contents, file: Path, *, fresh: bool, build: Build
+) -> tuple[Done, tuple[str, ...]]:
+    """Build in little memory, spilling to disk; again in more where that is not enough."""
+    for memory in work_copy.MEMORY[:-1]:
+        with contextlib.suppress(duckdb.OutOfMemoryException):
+            return _built(layout, contents, file, memory, fresh=fresh, build=build)
+        work_copy.remove(file)
+    return _built(layout, contents, file, work_copy.MEMORY[-1], fresh=fresh, build=build)
+
+
+def _built(
+    layout: Layout, contents: Contents, file: Path, memory: str, *, fresh: bool, build: Build
+) -> tuple[Done, tuple[str, ...]]:
+    """Build upon the last version where that is what was published, else anew; with digests."""
+    expected = () if fresh else copied(layout, file)
+    upon = work_copy.last(layout, file, memory, longest(contents)) if expected else None
+    if upon is not None:
+        try:
+            with reaching_disk(file):
+                done = _build(upon, contents, build)
+            digests = block_digests(file)
+            if was_as_published(layout, expected, digests):
+                return done, digests
+        except (duckdb.Error, NotPublished):
+            if is_as_published(layout, layout.database):
+                raise
+    done = _build(work_copy.empty(layout, file, memory), contents, build)
+    return done, block_digests(file)
+
+
+def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> Done:
+    """Bring an open warehouse up to `contents`, see it verified, and close it."""
+    with contextlib.closing(connection):
+        held = books_held(connection)
+        wanted = {book.snapshot_date: book for book in contents.books}
+        kept = {
+            day
+            for day, held_id in held.items()
+            if day in wanted and wanted[day].snapshot_id == held_id
+        }
+        removed = tuple(sorted(set(held) - kept))
+        loaded = tuple(sorted(set(wanted) - kept))
+        remove_days(connection, removed)
+        load_nightly(connection, contents)
+        books = [wanted[day] for day in loaded]
+        check_digests(contents, (file for book in books for file in book.files.values()))
+        add_books(connection, books, build.say)
+        fill_snapshots(connection, contents)
+        fill_reconciled(connection, contents)
+        checks = _verified(connection, books, max(wanted, default=None), build.say)
+        _note_build(connection, max(wanted, default=None), build)
+        work_copy.complete(connection)
+    return loaded, removed, checks
+
+
+def _decided(contents: Contents) -> dict[str, str | None]:
+    """When each snapshot was last decided on, ISO 8601 in UTC."""
+    moments = {row["snapshot_id"]: row["decided_at"] for row in contents.snapshots}
+    return {
+        snapshot_id: moment.astimezone(UTC).isoformat() if moment else None
+        for snapshot_id, moment in moments.items()
+    }
+
+
+def _verified(
+    connection: DuckDBPyConnection, loaded: list[Book], newest: date | None, say: Say
+) -> tuple[CheckResult, ...]:
+    """Totals and checks of every book that was put in, and of the newest one, which stays shown.
+
+    `loaded` stands in the order of its dates.
+    """
+    problems: list[str] = []
+    wrong: list[str] = []
+    results: tuple[CheckResult, ...] = ()
+    checked = Tally(say, len(loaded), "nights checked")
+    for book in loaded:
+        if book is not loaded[0]:
+            work_copy.save(connection)
+        found = list(count_totals(connection, book))
+        results = _checked(connection, book.snapshot_date)
+        found += [_failure(result) for result in results if result.stops]
+        if found:
+            wrong.append(book.snapshot_id)
+            problems += found
+        checked.add(1)
+    if problems:
+        raise NotPublished(tuple(wrong), tuple(problems))
+    if not loaded or loaded[-1].snapshot_date != newest:
+        results = _checked(connection, newest)
+    work_copy.run_all(connection, book_comments())
+    fill(connection, CHECKS, [_check_row(newest, result) for result in results if newest])
+    return results
+
+
+def _checked(connection: DuckDBPyConnection, day: date | None) -> tuple[CheckResult, ...]:
+    """The checks of one day's book, which the plain names of schema main then show."""
+    before = max((held for held in books_held(connection) if day and held < day), default=None)
+    work_copy.run_all(connection, newest_book(day, before))
+    return run_checks(connection)
+
+
+def _failure(result: CheckResult) -> str:
+    return (
+        f"check {result.name} found {result.wrong_rows} wrong rows (first: {result.example}); "
+        f"expected: {result.meaning}"
+    )
+
+
+def _check_row(day: date, result: CheckResult) -> dict[str, object]:
+    return {
+        "snapshot_date": day,
+        "check_name": result.name,
+        "meaning": result.meaning,
+        "severity": result.severity,
+        "passed": result.passed,
+        "wrong_rows": result.wrong_rows,
+        "example": result.example,
+    }
+
+
+def _note_build(connection: DuckDBPyConnection, newest: date | None, build: Build) -> None:
+    row = {
+        "version": build.version,
+        "built_at": build.built_at,
+        "newest_date": newest,
+        "program_version": build.program_version,
+        "schema_version": schema_version(),
+        "upgraded_from": build.upgraded_from,
+        "duckdb_version": duckdb.__version__,
+        "storage_version": STORAGE_VERSION,
+    }
+    fill(connection, BUILD, [row])

@@ -1,0 +1,1 @@
+"""The data dictionary, generated from the contract."""

@@ -1,0 +1,1 @@
+"""One book as a workbook, CSV or Parquet."""

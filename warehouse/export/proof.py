@@ -1,0 +1,65 @@
+"""The last witness of the control totals: the workbook itself, read again before it is given out.
+
+The JSON, the Parquet files and the database were compared before; here the finished file is, so
+that no figure reaches finance that the API did not state.
+"""
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import IO
+
+from warehouse.export.sheets import FLAG, TOTAL, yes
+from warehouse.export.totals import EXACT, Promise, plain
+from warehouse.query.book import NotExported
+from warehouse.spreadsheet.writing.cells import string
+from warehouse.spreadsheet.writing.layout import Kind, Sheet
+from warehouse.spreadsheet.writing.readback import Cells, add_up
+
+
+def prove(
+    file: IO[bytes],
+    promised: Promise,
+    sheets: Iterable[tuple[int, Sheet]],
+    shown: Mapping[str, str],
+) -> None:
+    """Add up the sheets of an exhibit, given with their numbers, as a reader will find them.
+
+    Raises `NotExported` where a row or a digit is not what DuckDB counted.
+    """
+    whole = {short: text for text, short in shown.items()}
+    rows, sums = 0, dict[tuple[str, str], Decimal]()
+    for number, sheet in sheets:
+        cells = Cells(
+            f"xl/worksheets/sheet{number}.xml",
+            sheet.letter("asset_id", Kind.TEXT),
+            sheet.letter(FLAG, Kind.TEXT),
+            sheet.letter(TOTAL, Kind.EXACT),
+        )
+        try:
+            found = add_up(file, cells, whole, EXACT)
+        except ValueError as error:
+            raise _refused(promised, str(error)) from None
+        rows += found.rows
+        for key, total in found.sums.items():
+            sums[key] = EXACT.add(sums.get(key, Decimal(0)), total)
+    expected = {
+        (_inside(shown.get(asset, asset)), yes(is_custom)): total
+        for (asset, is_custom), total in promised.sums.items()
+    }
+    stated = {key: plain(total) for key, total in sums.items()}
+    if rows != promised.rows or stated != expected:
+        odd = sorted(set(stated.items()) ^ set(expected.items()))[:3]
+        raise _refused(promised, f"{rows} rows instead of {promised.rows}; totals: {odd}")
+
+
+def _inside(text: str) -> str:
+    """A text with the escapes that a cell of it has."""
+    return string(text).partition("<t")[2].partition(">")[2].rpartition("</t>")[0]
+
+
+def _refused(promised: Promise, found: str) -> NotExported:
+    return NotExported(
+        f"The finished workbook was read again and sheet {promised.exhibit.title} is not what the "
+        f"warehouse holds: {found}. It was thrown away and the one before it stands. This is a "
+        "fault of the program or of the disk: run it again."
+    )

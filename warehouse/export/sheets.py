@@ -1,0 +1,249 @@
+"""The long sheets of the positions workbook: their columns, and the rows that fill them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from warehouse.export.staged_tables import batches, columns_of, longest, longest_whole, meanings
+from warehouse.export.totals import Line, Promise, Tally
+from warehouse.query.book import EXHIBITS, PORTFOLIO_NAME, Exhibit, Source, records
+from warehouse.spreadsheet.writing.cells import LONG_TEXTS, Digits, pieces
+from warehouse.spreadsheet.writing.layout import Column, Kind, Sheet, fitting, title
+from warehouse.spreadsheet.writing.rows import Rows, Styles
+
+TOTAL = "total_text"
+_TITLES = {
+    PORTFOLIO_NAME: "Portfolio",
+    "portfolio_id": "Portfolio id",
+    "asset_id": "Asset",
+    "is_custom_asset": "Custom",
+    "venue_id": "Venue",
+    "account_name": "Account",
+    "duplicate_no": "Duplicate no.",
+    "balance_count": "Amounts stated",
+}
+_COUNTS = ("portfolios", "accounts", "venues")
+_OFF_PAPER = ("portfolio_id", "duplicate_no", "balance_count")
+_PRINTED_PARTS = 3
+_PRINTED_PROOF = 6
+_WIDEST_PROOF = 66  # a SHA-256 is seen whole
+_PLACES = ("In the JSON", "In the lake", "In the warehouse")
+FLAG = "is_custom_asset"
+_DECIMALS = 11  # the point and what the number format shows behind it
+_DIGITS = Column(
+    "digits",
+    "Digits",
+    "digits: exact where every number of the row is its exact text; rounded where one has more "
+    "than 15 digits, of which the number keeps 15; text only where no number can hold one.",
+    Kind.DIGITS,
+    10,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Cells of a table that is no view: column by column, texts or None."""
+
+    columns: tuple[Column, ...]
+    values: Mapping[str, Sequence[str | None]]
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(next(iter(self.values.values())))
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What is being written of one exhibit: what it must come to, and what it comes to so far.
+
+    `shown` are the texts that stand for those that no cell holds.
+    """
+
+    promised: Promise
+    shown: Mapping[str, str]
+    tally: Tally = field(default_factory=Tally)
+
+
+def shown_columns(source: Source, exhibit: Exhibit) -> tuple[Column, ...]:
+    """The columns of a sheet: names, total, digits, exact total; parts and counts; then the rest.
+
+    Many parts stay off the paper, for which the total is.
+    """
+    kinds = columns_of(source, exhibit)
+    texts = longest(source, exhibit)
+    whole = longest_whole(source, exhibit)
+    words = meanings(exhibit)
+
+    def made(names: Iterable[str], kind: Kind, *, printed: bool = True) -> list[Column]:
+        widths = (
+            _number_width(whole[name])
+            if kind is Kind.NUMBER
+            else fitting(texts.get(name, len(title(name))))
+            for name in names
+        )
+        return [
+            _column(name, kind, words, width, printed=printed)
+            for name, width in zip(names, widths, strict=True)
+        ]
+
+    exact = [name for name in kinds if name.endswith("_text")]
+    parts = [name for name in exact if name != TOTAL]
+    names = [PORTFOLIO_NAME] if PORTFOLIO_NAME in kinds else []
+    names += [name for name in exhibit.key if name not in _OFF_PAPER]
+    return (
+        *made(names, Kind.TEXT),
+        *made([TOTAL], Kind.NUMBER),
+        _DIGITS,
+        *made([TOTAL], Kind.EXACT),
+        *made([name for name in _COUNTS if name in kinds], Kind.COUNT),
+        *made(parts, Kind.NUMBER, printed=len(parts) <= _PRINTED_PARTS),
+        *made([name for name in exhibit.key if name == "portfolio_id"], Kind.TEXT, printed=False),
+        *made([name for name in _OFF_PAPER[1:] if name in kinds], Kind.COUNT, printed=False),
+        *made(parts, Kind.EXACT, printed=False),
+    )
+
+
+def _column(
+    name: str, kind: Kind, words: Mapping[str, str], width: float, *, printed: bool
+) -> Column:
+    shown = name if kind is Kind.EXACT else name.removesuffix("_text")
+    heading = _TITLES.get(shown, title(shown))
+    return Column(name, heading, f"{shown}: {words[shown]}", kind, width, printed)
+
+
+def _number_width(whole: int) -> float:
+    """Wide enough for the digits before the point with their commas, and those behind."""
+    return max(12.0, whole + whole // 3 + _DECIMALS + 1.0)
+
+
+def filled(source: Source, sheet: Sheet, written: Written, styles: Styles) -> Iterator[bytes]:
+    """The rows of one sheet of an exhibit; after its last part all is held against the promise."""
+    rows = Rows(sheet.columns, styles, written.shown)
+    names = tuple(dict.fromkeys(c.source for c in sheet.columns if c.kind is not Kind.DIGITS))
+    first = 2
+    exhibit = written.promised.exhibit
+    for batch in batches(source, exhibit, names, start=sheet.start, rows=sheet.rows):
+        values: dict[str, Sequence[Any]] = dict(zip(names, batch, strict=True))
+        written.tally.add(values)
+        values[FLAG] = [yes(flag) for flag in values[FLAG]]
+        yield rows.render(values, first)
+        first += len(batch[0])
+    written.tally.rounded += rows.worst[Digits.ROUNDED] + rows.worst[Digits.TEXT_ONLY]
+    if sheet.part == sheet.parts:
+        written.tally.compare(written.promised)
+
+
+def filled_texts(
+    given: Texts, sheet: Sheet, shown: Mapping[str, str], styles: Styles
+) -> Iterator[bytes]:
+    """The rows of one sheet of texts."""
+    rows = Rows(sheet.columns, styles, shown)
+    part = slice(sheet.start, sheet.start + sheet.rows)
+    if sheet.rows:
+        yield rows.render({name: values[part] for name, values in given.values.items()}, 2)
+
+
+def yes(flag: object) -> str:
+    """A flag in words that do not change with the reader's language."""
+    return "yes" if flag else "no"
+
+
+def evidence(source: Source, lines: Iterable[Line], program_version: str) -> Texts:
+    """What stands behind the figures: versions, control totals, and the bodies they came from."""
+    rows = [*_about(source, program_version), *map(_line, lines), *_bodies(source)]
+    heads = (
+        ("Kind", "run, rows, total or body."),
+        ("Of", "What is stated: a setting, a table, an asset, or a request."),
+        ("Custom", "For a total: whether the asset is custom."),
+        ("Value", "The text itself; for a body the SHA-256 of its bytes as landed."),
+        (_PLACES[0], "Counted or summed in the landed bodies, exact."),
+        ("Ties", "yes where all that state the figure agree to the last digit."),
+        (_PLACES[1], "The same in the Parquet files."),
+        (_PLACES[2], "The same in the database."),
+        *((exhibit.title, f"The same over sheet {exhibit.title}.") for exhibit in EXHIBITS),
+    )
+    values = {name: [row.get(name) for row in rows] for name, _ in heads}
+    figures = {*_PLACES, *(exhibit.title for exhibit in EXHIBITS)}
+    columns = tuple(
+        Column(
+            name,
+            name,
+            meaning,
+            Kind.EXACT if name in figures else Kind.TEXT,
+            fitting(max(len(text or "") for text in (name, *values[name])), _WIDEST_PROOF),
+            place < _PRINTED_PROOF,
+        )
+        for place, (name, meaning) in enumerate(heads)
+    )
+    return Texts(columns, values)
+
+
+def _about(source: Source, program_version: str) -> Iterator[dict[str, str | None]]:
+    snapshot, build = source.snapshot, source.build
+    said = {
+        "as of": source.day.isoformat(),
+        "snapshot": source.snapshot_id,
+        "read from": f"{snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
+        "read until": f"{snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
+        "state": snapshot["state"],
+        "decided by": snapshot["decided_by"],
+        "requests": str(snapshot["request_count"]),
+        "requests given up": str(snapshot["failed_request_count"]),
+        "bytes received": str(snapshot["byte_count"]),
+        "records rejected": _text(snapshot["reject_count"]),
+        "values kept as text only": _text(snapshot["inexact_count"]),
+        "workbook made by": f"nightbook {program_version}",
+        "warehouse made by": f"nightbook {build['program_version']}",
+        "schema of the warehouse": build["schema_version"],
+        "DuckDB that wrote it": build["duckdb_version"],
+    }
+    for of, value in said.items():
+        yield {"Kind": "run", "Of": of, "Value": value}
+
+
+def _text(count: object) -> str | None:
+    return None if count is None else str(count)
+
+
+def _line(line: Line) -> dict[str, str | None]:
+    row: dict[str, str | None] = {
+        "Kind": line.kind,
+        "Of": line.of,
+        "Ties": "yes" if line.ties else "NO",
+    }
+    row |= dict(zip(_PLACES, line.places, strict=True))
+    if line.kind == "total":
+        sheets = (exhibit.title for exhibit in EXHIBITS)
+        return row | {"Custom": yes(line.is_custom)} | dict(zip(sheets, line.sheets, strict=True))
+    shown = {"accounts": "Accounts", "positions": "Holdings"}.get(line.of)
+    return row | ({shown: line.sheets[0]} if shown and line.sheets else {})
+
+
+def _bodies(source: Source) -> Iterator[dict[str, str | None]]:
+    query = "select * from ops.requests where snapshot_id = ? order by request_no"
+    for row in records(source.connection, query, source.snapshot_id):
+        asked = f"GET {row['path']}" + (f"?{row['query']}" if row["query"] else "")
+        value = row["sha256"] or f"no body: {row['error']}"
+        yield {"Kind": "body", "Of": asked, "Value": value}
+
+
+def long_texts(shown: Mapping[str, str]) -> Texts:
+    """Every text that no cell can hold, whole, in numbered pieces."""
+    rows = [
+        {"Text no.": str(no), "Piece": str(place), "Text": piece}
+        for no, text in enumerate(shown, 1)
+        for place, piece in enumerate(pieces(text), 1)
+    ]
+    columns = (
+        Column("Text no.", "Text no.", "The number its cells give.", Kind.TEXT, 10),
+        Column("Piece", "Piece", "Pieces follow each other without a gap.", Kind.TEXT, 8),
+        Column(
+            "Text",
+            "Text",
+            f"One piece of the text. {LONG_TEXTS} are cut nowhere else.",
+            Kind.TEXT,
+            120,
+        ),
+    )
+    return Texts(columns, {c.source: [row[c.source] for row in rows] for c in columns})

@@ -1,0 +1,227 @@
+"""The first sheet of the positions workbook: of when, from what, and whether it ties out.
+
+It has the only formulas of the workbook. They count and add up what the other sheets hold, for the
+reader to see; whether a figure ties is said by exact decimals, never by a formula.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from warehouse.export.sheets import TOTAL, yes
+from warehouse.export.totals import Line, Promise, numbers_of
+from warehouse.query.book import EXHIBITS, Source
+from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, Digits, can_be_compared, number
+from warehouse.spreadsheet.writing.format import Draft, must, print_set_up, sizes
+from warehouse.spreadsheet.writing.layout import Kind, Sheet, fitting
+
+SHEET = "Summary"
+_FIGURES = range(2, 6)
+SHOWN_ASSETS = 30
+LIVE_COMPARISONS = 10_000_000  # rows times assets: beyond, opening the file would take too long
+_WIDTHS = (24, 22, 26, 26, 34, 34, 10)
+_HELP = """
+A number column is for reading, sorting and adding up: a spreadsheet keeps 15 digits. The exact \
+column beside it is the truth. Digits says whether the two are the same.
+A blank amount is one that the API does not state; a dash is zero. Different assets are never \
+added up.
+Columns right of those that are printed have the portfolio's id and the exact text of every part. \
+Hold the pointer over a header for its meaning.
+Names for formulas: as_of, snapshot_id, and each column, like accounts_total or holdings_asset_id \
+(none for a table that goes on over several sheets).
+""".strip().splitlines()
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the summary shows: the source, the sheets, the control totals."""
+
+    source: Source
+    sheets: Mapping[str, tuple[Sheet, ...]]
+    promises: tuple[Promise, ...]
+    lines: tuple[Line, ...]
+    notices: tuple[str, ...]
+
+
+class _Paper:
+    """A sheet that is written from top to bottom."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.paper = draft.book.add_worksheet(SHEET)
+        self.formats = draft.formats
+        self.row = 0
+
+    def text(self, column: int, text: str, shape: Any = None) -> None:
+        must(self.paper.write_string(self.row, column, text, shape))
+
+    def formula(self, column: int, formula: str, shape: Any, value: object) -> None:
+        must(self.paper.write_formula(self.row, column, formula, shape, value))
+
+    def heads(self, *titles: str) -> None:
+        """A header row: columns 3 to 6 hold figures, which stand to the right."""
+        self.paper.set_row(self.row, 20)
+        for column, title in enumerate(titles):
+            shape = self.formats.header_right if column in _FIGURES else self.formats.header
+            self.text(column, title, shape)
+        self.row += 1
+
+    def across(self, text: str, shape: Any) -> None:
+        """A paragraph over the whole width, with room for its lines."""
+        width = sum(_WIDTHS)
+        self.paper.set_row(self.row, 16 * math.ceil(max(len(text), 1) / width) + 4)
+        must(self.paper.merge_range(self.row, 0, self.row, len(_WIDTHS) - 1, text, shape))
+        self.row += 1
+
+
+def summary(draft: Draft, figures: Figures, program_version: str) -> None:
+    """Write the first sheet."""
+    on = _Paper(draft)
+    longest = max((len(line.of) for line in figures.lines if line.kind == "total"), default=0)
+    for column, width in enumerate(_WIDTHS):
+        on.paper.set_column(column, column, max(width, fitting(longest)) if not column else width)
+    _head(draft, on, figures.source, program_version)
+    for notice in figures.notices:
+        on.across(notice[:2000], on.formats.notice)
+    on.row += 1
+    _verdict(on, figures)
+    on.row += 1
+    _rows(on, figures)
+    on.row += 1
+    _assets(draft, on, figures)
+    on.row += 1
+    for text in _HELP:
+        on.across(text, on.formats.wrapped)
+    on.paper.hide_gridlines(2)
+    on.paper.print_area(0, 0, on.row, len(_WIDTHS) - 1)
+    print_set_up(on.paper, footer=f"Positions as of {figures.source.day}, {SHEET}")
+
+
+def _head(draft: Draft, on: _Paper, source: Source, program_version: str) -> None:
+    on.paper.set_row(0, 28)
+    on.text(0, "Positions", on.formats.title)
+    on.row = 2
+    on.text(0, "As of", on.formats.label)
+    must(on.paper.write_datetime(on.row, 1, source.day, on.formats.day))
+    draft.book.define_name("as_of", f"={SHEET}!$B${on.row + 1}")
+    on.row += 1
+    on.text(0, "Snapshot", on.formats.label)
+    on.text(1, source.snapshot_id)
+    draft.book.define_name("snapshot_id", f"={SHEET}!$B${on.row + 1}")
+    on.row += 1
+    started, finished = source.snapshot["started_at"], source.snapshot["finished_at"]
+    on.text(0, "Read from the API", on.formats.label)
+    on.text(1, f"{started:%Y-%m-%d %H:%M:%S} to {finished:%H:%M:%S} UTC")
+    on.row += 1
+    on.text(0, "Made by", on.formats.label)
+    on.text(1, f"nightbook {program_version}")
+    on.row += 2
+
+
+def _verdict(on: _Paper, figures: Figures) -> None:
+    wrong = [line for line in figures.lines if not line.ties]
+    totals = sum(line.kind == "total" for line in figures.lines)
+    if wrong:
+        some = ", ".join(f"{line.kind} of {line.of[:40]}" for line in wrong[:5])
+        on.across(
+            f"{len(wrong)} of {len(figures.lines)} control totals DO NOT TIE: {some}. "
+            "See sheet Evidence.",
+            on.formats.bad,
+        )
+        return
+    on.across(
+        f"Everything ties out to the last digit: the exact total of each of {totals:,} assets is "
+        "the same in the JSON of the API, in the lake, in the warehouse, and over the rows of "
+        "each sheet.",
+        on.formats.good,
+    )
+
+
+def _rows(on: _Paper, figures: Figures) -> None:
+    on.heads(
+        "Sheet",
+        "",
+        "Rows in the warehouse",
+        "Rows in this workbook",
+        "Rows with rounded numbers",
+        "",
+        "Ties",
+    )
+    for promised in figures.promises:
+        title = promised.exhibit.title
+        sheets = figures.sheets[title]
+        flags = [sheet.cells("digits", Kind.DIGITS) for sheet in sheets]
+        counted = "+".join(f"COUNTA({cells})" for cells in flags)
+        exact = "+".join(f'COUNTIF({cells},"exact")' for cells in flags)
+        count = on.formats.cells[Kind.COUNT]
+        line = on.row + 1
+        on.text(0, title)
+        on.text(1, "" if len(sheets) == 1 else f"on {len(sheets)} sheets")
+        must(on.paper.write_number(on.row, 2, promised.rows, count))
+        on.formula(3, f"={counted}", count, promised.rows)
+        on.formula(4, f"=D{line}-({exact})", count, promised.rounded)
+        on.formula(6, f'=IF(C{line}=D{line},"yes","NO")', None, "yes")
+        on.row += 1
+
+
+def _assets(draft: Draft, on: _Paper, figures: Figures) -> None:
+    totals = [line for line in figures.lines if line.kind == "total"]
+    room = LIVE_COMPARISONS // max(figures.source.rows[EXHIBITS[0].title], 1)
+    shown = [line for line in totals if can_be_compared(line.of)][: min(SHOWN_ASSETS, room)]
+    on.heads(
+        "Asset",
+        "Custom",
+        "Total",
+        "Sum of the accounts",
+        "Total, exact",
+        "In the JSON, exact",
+        "Ties",
+    )
+    first = on.row + 1
+    for line in shown:
+        _asset(on, figures, line)
+    if shown:
+        on.paper.ignore_errors({"number_stored_as_text": f"A{first}:F{on.row}"})
+        sizes(draft, on.paper, (f"C{first}:D{on.row}",))
+    if len(shown) < len(totals):
+        on.across(
+            f"{len(shown)} of {len(totals):,} assets; all of them are on the sheets Assets and "
+            "Evidence.",
+            on.formats.wrapped,
+        )
+
+
+def _asset(on: _Paper, figures: Figures, line: Line) -> None:
+    cells = on.formats.cells
+    total = next(text for text in reversed(line.sheets) if text is not None)
+    row = on.row + 1
+    on.text(0, line.of, cells[Kind.TEXT])
+    on.text(1, yes(line.is_custom), cells[Kind.TEXT])
+    value = number(total)[0]
+    numbers = numbers_of(figures.source, (line.of, line.is_custom), LONGEST_NUMBER)
+    if value and None not in numbers:
+        must(on.paper.write_number(on.row, 2, float(value), cells[Kind.NUMBER]))
+        formula = live_sum(figures.sheets[EXHIBITS[0].title], row)
+        found = math.fsum(one for one in numbers if one is not None)
+        on.formula(3, formula, cells[Kind.NUMBER], found)
+    else:
+        on.text(2, Digits.TEXT_ONLY.words, cells[Kind.EXACT])
+        on.text(3, Digits.TEXT_ONLY.words, cells[Kind.EXACT])
+    on.text(4, total, cells[Kind.EXACT])
+    on.text(5, line.places[0] or "not stated", cells[Kind.EXACT])
+    on.text(6, "yes" if line.ties else "NO")
+    on.row += 1
+
+
+def live_sum(sheets: Sequence[Sheet], row: int) -> str:
+    """The formula that adds up the accounts of the asset in columns A and B of a row.
+
+    SUMIFS would take `btc` for `BTC`, `1e5` for `100000` and `*` for everything; EXACT does not.
+    """
+    parts = [
+        f"SUMPRODUCT(EXACT({sheet.cells('asset_id', Kind.TEXT)},A{row})"
+        f"*EXACT({sheet.cells('is_custom_asset', Kind.TEXT)},B{row}),"
+        f"{sheet.cells(TOTAL, Kind.NUMBER)})"
+        for sheet in sheets
+    ]
+    return "=" + "+".join(parts)

@@ -1,0 +1,161 @@
+"""Control totals of one book: what the JSON, the lake, the warehouse and the workbook say.
+
+Totals are per asset, in exact decimals; different assets are never added up.
+"""
+
+# ruff: noqa: S608 - names of tables are ours; values are parameters
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from typing import Any
+
+from warehouse.export.staged_tables import rows_rounded
+from warehouse.query.book import EXHIBITS, Exhibit, NotExported, Source, records
+from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, SIGNIFICANT
+
+# Room for any amount that the API may state: 200 places either way and any number of digits.
+EXACT = Context(prec=100_000, Emax=10**6, Emin=-(10**6))
+ACCOUNTS, HOLDINGS, ASSETS, VENUES = (exhibit.title for exhibit in EXHIBITS)
+Asset = tuple[str, bool]
+_WITNESSES = ("in_json", "in_lake", "in_warehouse")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One figure as each place has it, in plain digits; None where a place does not state it."""
+
+    kind: str
+    of: str
+    is_custom: bool
+    places: tuple[str | None, ...]
+    sheets: tuple[str | None, ...]
+
+    @property
+    def ties(self) -> bool:
+        """Whether all that state it agree, and somebody does."""
+        stated = {text for text in (*self.places, *self.sheets) if text is not None}
+        return len(stated) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What the sheets of one exhibit must come to: rows, rows with rounded numbers, totals."""
+
+    exhibit: Exhibit
+    rows: int
+    rounded: int
+    sums: Mapping[Asset, str]
+
+
+def promise(source: Source, exhibit: Exhibit) -> Promise:
+    """Count and add up an exhibit in DuckDB, before anything of it is written."""
+    summed = "exact_sums([exact_part(total, total_text)])[1].text"
+    query = f"select asset_id, is_custom_asset, {summed} from {exhibit.staged} group by all"
+    found = source.connection.execute(query).fetchall()
+    return Promise(
+        exhibit,
+        source.rows[exhibit.title],
+        rows_rounded(source, exhibit, SIGNIFICANT, LONGEST_NUMBER),
+        {(asset, custom): total for asset, custom, total in found},
+    )
+
+
+def plain(amount: Decimal) -> str:
+    """An exact decimal in plain digits: no exponent, no needless zero, no `-0`."""
+    text = format(amount, "f")
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text in {"-0", ""} else text
+
+
+def totals(source: Source, promises: Sequence[Promise]) -> tuple[Line, ...]:
+    """Rows of the counted tables, then the total of every asset, by name."""
+    told = records(
+        source.connection,
+        "select * from ops.control_totals where snapshot_id = ? order by all",
+        source.snapshot_id,
+    )
+    return (*_counts(source, told), *_sums(promises, told))
+
+
+def _counts(source: Source, told: Sequence[Mapping[str, Any]]) -> list[Line]:
+    shown = {"accounts": ACCOUNTS, "positions": HOLDINGS}
+    return [
+        Line(
+            "rows",
+            row["table_name"],
+            False,
+            tuple(row[name] for name in _WITNESSES),
+            (str(source.rows[shown[row["table_name"]]]),) if row["table_name"] in shown else (),
+        )
+        for row in told
+        if row["measure"] == "rows"
+    ]
+
+
+def _sums(promises: Sequence[Promise], told: Sequence[Mapping[str, Any]]) -> list[Line]:
+    places: dict[Asset, list[Decimal | None]] = {}
+    for row in told:
+        if row["measure"] == "sum":
+            asset = (row["asset_id"], row["is_custom_asset"])
+            sums = places.setdefault(asset, [Decimal(0)] * len(_WITNESSES))
+            for place, name in enumerate(_WITNESSES):
+                sums[place] = _added(sums[place], row[name])
+    sheets = [promised.sums for promised in promises]
+    none: list[Decimal | None] = [None] * len(_WITNESSES)
+    return [
+        Line(
+            "total",
+            asset[0],
+            asset[1],
+            tuple(None if one is None else plain(one) for one in places.get(asset, none)),
+            tuple(sums.get(asset, "0") for sums in sheets),
+        )
+        for asset in sorted({*places, *(asset for sums in sheets for asset in sums)})
+    ]
+
+
+def _added(total: Decimal | None, text: str | None) -> Decimal | None:
+    if total is None or text is None:
+        return None
+    return EXACT.add(total, EXACT.create_decimal(text))
+
+
+class Tally:
+    """Adds up, per asset, what was really written, to be held against what was promised."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.rounded = 0
+        self._sums: dict[Asset, Decimal] = {}
+
+    def add(self, values: Mapping[str, Sequence[Any]]) -> None:
+        """Take in a batch of rows as they are written."""
+        sums = self._sums
+        shown = (values["asset_id"], values["is_custom_asset"], values["total_text"])
+        for asset, custom, total in zip(*shown, strict=True):
+            key = (asset, custom)
+            sums[key] = EXACT.add(sums.get(key, Decimal(0)), Decimal(total))
+        self.rows += len(values["total_text"])
+
+    def compare(self, promised: Promise) -> None:
+        """Raise `NotExported` where a row or a digit is missing from what was written."""
+        written = {asset: plain(total) for asset, total in self._sums.items()}
+        counts = (self.rows, self.rounded)
+        if counts != (promised.rows, promised.rounded) or written != promised.sums:
+            odd = sorted(set(written.items()) ^ set(promised.sums.items()))[:3]
+            raise NotExported(
+                f"{self.rows} rows were written to {promised.exhibit.title}, {self.rounded} of "
+                f"them with rounded numbers; {promised.rows} and {promised.rounded} were expected; "
+                f"totals that differ: {odd}. The file was thrown away and the one before it "
+                "stands. This is a fault of the program."
+            )
+
+
+def numbers_of(source: Source, asset: Asset, longest: int) -> list[float | None]:
+    """The total of every account of an asset as the number its cell holds; None for text only."""
+    wanted = "asset_id = ? and is_custom_asset = ?"
+    query = f"select total_text from {EXHIBITS[0].staged} where {wanted}"
+    found = source.connection.execute(query, [*asset]).fetchall()
+    return [float(text) if len(text) <= longest else None for (text,) in found]

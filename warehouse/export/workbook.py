@@ -1,0 +1,157 @@
+"""The positions workbook: a summary, four tables, the evidence, and texts too long for a cell."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import IO
+
+from warehouse.export.proof import prove
+from warehouse.export.sheets import (
+    Texts,
+    Written,
+    evidence,
+    filled,
+    filled_texts,
+    long_texts,
+    shown_columns,
+)
+from warehouse.export.staged_tables import texts_over
+from warehouse.export.summary import Figures, summary
+from warehouse.export.totals import Promise, promise, totals
+from warehouse.query.book import EXHIBITS, Source
+from warehouse.spreadsheet.writing.cells import CELL_LIMIT, LONG_TEXTS, shortened
+from warehouse.spreadsheet.writing.format import Draft, define_names, draft, long_table
+from warehouse.spreadsheet.writing.layout import ROWS_PER_SHEET, Sheet, parts
+from warehouse.spreadsheet.writing.rows import Styles
+from warehouse.spreadsheet.writing.splice import splice
+from warehouse.storage.layout import written_aside
+
+EVIDENCE = "Evidence"
+FIRST = 2  # the number of the first long sheet: the summary stands before it
+_CELL_BYTES = 130
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """One long sheet and what fills it."""
+
+    sheet: Sheet
+    fill: Callable[[Styles], Iterable[bytes]]
+
+
+def write(
+    source: Source, path: Path, *, program_version: str, rows_per_sheet: int = ROWS_PER_SHEET
+) -> tuple[str, ...]:
+    """Write the workbook whole or not at all; what its reader must know comes back in words.
+
+    Raises `NotExported` where what was written is not, to the last digit, what was to be.
+    """
+    promises = tuple(promise(source, exhibit) for exhibit in EXHIBITS)
+    lines = totals(source, promises)
+    proof = evidence(source, lines, program_version)
+    shown = shortened(chain(*_long(source, proof)))
+    plans = {
+        exhibit.title: parts(
+            exhibit.title,
+            shown_columns(source, exhibit),
+            source.rows[exhibit.title],
+            rows_per_sheet,
+        )
+        for exhibit in EXHIBITS
+    }
+    (proof_sheet,) = parts(EVIDENCE, proof.columns, proof.rows)
+    notices = (*source.notices, *_split(plans), *_cut(shown))
+    made = draft(
+        title=f"Positions as of {source.day}",
+        made_at=source.snapshot["finished_at"],
+        about={"as_of": source.day.isoformat(), "snapshot_id": source.snapshot_id},
+    )
+    summary(made, Figures(source, plans, promises, lines, notices), program_version)
+    planned = [*_tables(source, plans, promises, shown), _texts(proof, proof_sheet, shown)]
+    if shown:
+        whole = long_texts(shown)
+        (sheet,) = parts(LONG_TEXTS, whole.columns, whole.rows)
+        planned.append(_texts(whole, sheet, {}))
+    footer = f"Positions as of {source.day}, snapshot {source.snapshot_id}"
+    _save(made, planned, path, footer=footer, proof=partial(_prove, planned, promises, shown))
+    return notices
+
+
+def _long(source: Source, proof: Texts) -> Iterable[list[str]]:
+    for exhibit in EXHIBITS:
+        yield texts_over(source, exhibit, CELL_LIMIT)
+    for values in proof.values.values():
+        yield [text for text in values if text is not None]
+
+
+def _split(plans: dict[str, tuple[Sheet, ...]]) -> list[str]:
+    return [
+        f"{table} has more rows than one sheet holds: it goes on over {len(sheets)} sheets, "
+        f"{sheets[0].name} to {sheets[-1].name}."
+        for table, sheets in plans.items()
+        if len(sheets) > 1
+    ]
+
+
+def _cut(shown: Mapping[str, str]) -> list[str]:
+    if not shown:
+        return []
+    told = (
+        f"Some texts are longer than the {CELL_LIMIT:,} letters of a cell: their cells have the "
+        f"beginning and a number, and sheet {LONG_TEXTS} has them whole."
+    )
+    return [told]
+
+
+def _tables(
+    source: Source,
+    plans: Mapping[str, tuple[Sheet, ...]],
+    promises: Iterable[Promise],
+    shown: Mapping[str, str],
+) -> Iterable[_Planned]:
+    for promised in promises:
+        written = Written(promised, shown)
+        for sheet in plans[promised.exhibit.title]:
+            yield _Planned(sheet, partial(filled, source, sheet, written))
+
+
+def _texts(given: Texts, sheet: Sheet, shown: Mapping[str, str]) -> _Planned:
+    return _Planned(sheet, partial(filled_texts, given, sheet, shown))
+
+
+def _prove(
+    planned: Iterable[_Planned],
+    promises: Iterable[Promise],
+    shown: Mapping[str, str],
+    file: IO[bytes],
+) -> None:
+    """See that the finished file says what was promised, table by table."""
+    sheets = [(number, one.sheet) for number, one in enumerate(planned, FIRST)]
+    for promised in promises:
+        own = [(number, one) for number, one in sheets if one.table == promised.exhibit.title]
+        prove(file, promised, own, shown)
+
+
+def _save(
+    made: Draft,
+    planned: list[_Planned],
+    path: Path,
+    *,
+    footer: str,
+    proof: Callable[[IO[bytes]], None],
+) -> None:
+    for one in planned:
+        long_table(made, one.sheet, footer=footer)
+        if one.sheet.table in {exhibit.title for exhibit in EXHIBITS}:
+            define_names(made, one.sheet)
+    made.book.close()
+    fillings = {}
+    for number, one in enumerate(planned, FIRST):
+        last = one.sheet.letter(one.sheet.columns[-1].source, one.sheet.columns[-1].kind)
+        size = one.sheet.rows * len(one.sheet.columns) * _CELL_BYTES
+        fillings[number] = (f"A1:{last}{one.sheet.last_row}", size, one.fill)
+    with written_aside(path) as file:
+        splice(made.file, file, fillings)
+        proof(file)

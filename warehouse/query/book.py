@@ -1,0 +1,252 @@
+"""What an export reads: one book of the published warehouse, its tables, and what is known of it.
+
+The tables are copied into the connection's own memory in a fixed order, so that every file of one
+export shows the same rows, and counting comes before writing.
+"""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any, TypeVar
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract.model import literal, quoted
+
+Made = TypeVar("Made")
+SHOWN_DATES = 5
+PORTFOLIO_NAME = "portfolio_name"
+_NAMED = "portfolio_id"
+# One thread and little memory, for an export runs beside other work and is bound by its writing.
+_ACCOUNTS_PER_MEGABYTE = 1100
+_LEAST_MEGABYTES = 90
+_MORE = (1, 1.25, 1.6, 2, 4, 16)  # small steps first: what is allowed is taken (measured)
+_HARDENED: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "threads": "1",
+}
+
+
+class NotExported(ValueError):
+    """The export could not be made; no file was written or replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """One table that people are shown: its title, its view, and the columns of its key."""
+
+    title: str
+    view: str
+    key: tuple[str, ...]
+
+    @property
+    def staged(self) -> str:
+        """The name of its copy for the time of the export."""
+        return f"export_{self.view}"
+
+
+_PLACE = ("venue_id", "account_name", "duplicate_no")
+_ASSET = ("asset_id", "is_custom_asset")
+EXHIBITS = (
+    Exhibit("Accounts", "account_balances", ("portfolio_id", *_ASSET, *_PLACE)),
+    Exhibit("Holdings", "holdings", ("portfolio_id", *_ASSET)),
+    Exhibit("Assets", "holdings_by_asset", _ASSET),
+    Exhibit("Venues", "holdings_by_venue", ("venue_id", *_ASSET)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One book, open for an export.
+
+    `snapshot` and `build` are its rows of `ops.snapshots` and `ops.build`; `rows` counts the rows
+    of each exhibit by title; `notices` are sentences that a reader of the figures must know.
+    `on_rows` is told how many rows were read for a file, whenever some were.
+    """
+
+    connection: DuckDBPyConnection
+    day: date
+    snapshot: Mapping[str, Any]
+    build: Mapping[str, Any]
+    rows: Mapping[str, int]
+    notices: tuple[str, ...]
+    on_rows: Callable[[int], None] = lambda _: None
+
+    @property
+    def snapshot_id(self) -> str:
+        """The snapshot that is the book."""
+        return str(self.snapshot["snapshot_id"])
+
+
+@contextlib.contextmanager
+def book(
+    database: Path, as_of: date | None, exhibits: Sequence[Exhibit] = EXHIBITS
+) -> Iterator[Source]:
+    """Open the newest book, or the newest one on or before `as_of`, with these tables of it.
+
+    Raises `FileNotFoundError` where nothing is published, `NotExported` where there is no book of
+    that time or the file is no warehouse of ours.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="nightbook-export-") as scratch,
+        contextlib.closing(_opened(database, scratch)) as connection,
+    ):
+        try:
+            yield _source(connection, as_of, exhibits)
+        except duckdb.Error as error:
+            raise _unreadable(database, error) from error
+
+
+def _source(
+    connection: DuckDBPyConnection, as_of: date | None, exhibits: Sequence[Exhibit]
+) -> Source:
+    snapshot = _book(connection, as_of)
+    day: date = snapshot["snapshot_date"]
+    in_little_memory(
+        connection,
+        max(_LEAST_MEGABYTES, accounts(connection, day) // _ACCOUNTS_PER_MEGABYTE),
+        lambda: _stage_each(connection, exhibits, day),
+    )
+    return Source(
+        connection,
+        day,
+        snapshot,
+        records(connection, "select * from ops.build")[0],
+        {exhibit.title: _count(connection, exhibit) for exhibit in exhibits},
+        tuple(_notices(connection, snapshot, as_of)),
+    )
+
+
+def _opened(database: Path, scratch: str) -> DuckDBPyConnection:
+    """The warehouse, read-only, with no way out but to spill what memory does not hold."""
+    if not database.exists():
+        raise FileNotFoundError(
+            f"There is no warehouse at {database} yet. No file was written. Take a first night "
+            "with `nightbook run`, or try `nightbook demo`."
+        )
+    with database.open("rb"):
+        """What may not be read says so itself, and is not taken for damaged."""
+    config = _HARDENED | {"temp_directory": scratch}
+    try:
+        connection = duckdb.connect(str(database), read_only=True, config=config)
+    except duckdb.Error as error:
+        raise _unreadable(database, error) from error
+    connection.execute("set TimeZone = 'UTC'")
+    return connection
+
+
+def _unreadable(database: Path, error: duckdb.Error) -> NotExported:
+    return NotExported(
+        f"{database.name} could not be read as a warehouse of nightbook: {error}. No file was "
+        "written. Look with `nightbook doctor`, or make it anew: `nightbook rebuild`."
+    )
+
+
+def accounts(connection: DuckDBPyConnection, day: date) -> int:
+    """How many accounts a book has: what the memory that it takes goes by."""
+    query = "select count(*) from history.accounts where snapshot_date = ?"
+    found = connection.execute(query, [day]).fetchone()
+    return int(found[0]) if found else 0
+
+
+def in_little_memory(
+    connection: DuckDBPyConnection, megabytes: int, work: Callable[[], Made]
+) -> Made:
+    """Do it in so much memory, spilling to disk; again in more where that is too little."""
+    for more in _MORE:
+        connection.execute(f"set memory_limit = '{int(more * megabytes)}MB'")
+        with contextlib.suppress(duckdb.OutOfMemoryException):
+            return work()
+    connection.execute("reset memory_limit")
+    return work()
+
+
+def _stage_each(connection: DuckDBPyConnection, exhibits: Sequence[Exhibit], day: date) -> None:
+    for exhibit in exhibits:
+        _stage(connection, exhibit, day)
+
+
+def records(connection: DuckDBPyConnection, query: str, *given: object) -> list[dict[str, Any]]:
+    """The rows of a small query, each by column name."""
+    found = connection.execute(query, list(given))
+    names = [column[0] for column in found.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def _book(connection: DuckDBPyConnection, as_of: date | None) -> dict[str, Any]:
+    books = records(connection, "select * from ops.snapshots where is_book order by snapshot_id")
+    wanted = [row for row in books if as_of is None or row["snapshot_date"] <= as_of]
+    if wanted:
+        return max(wanted, key=lambda row: row["snapshot_date"])
+    if not books:
+        held = records(connection, "select * from ops.snapshots where state = 'held'")
+        why = f"; {held[-1]['snapshot_id']} is held: {held[-1]['reason']}" if held else ""
+        raise NotExported(
+            f"The warehouse has no book yet{why}. No file was written. List the nights with "
+            "`nightbook snapshots`, and take one with `nightbook run` or accept a held one with "
+            "`nightbook accept ID`."
+        )
+    days = sorted({row["snapshot_date"].isoformat() for row in books})
+    more = f", ... ({len(days)} in all)" if len(days) > SHOWN_DATES else ""
+    raise NotExported(
+        f"There is no book of {as_of} or before it; the dates that have one are "
+        f"{', '.join(days[:SHOWN_DATES])}{more}, the newest is {days[-1]}. No file was written. "
+        "Ask for one of these with --as-of, or leave it out for the newest."
+    )
+
+
+def _stage(connection: DuckDBPyConnection, exhibit: Exhibit, day: date) -> None:
+    """Copy an exhibit, with the portfolio's name where the view has its id."""
+    on_day = f"date {literal(day.isoformat())}"
+    shown, joined = "given.*", ""
+    if _NAMED in exhibit.key:
+        shown = f"coalesce(portfolios.name, given.portfolio_id) as {PORTFOLIO_NAME}, given.*"
+        joined = (
+            f"left join history.portfolios as portfolios on portfolios.snapshot_date = {on_day} "
+            "and portfolios.portfolio_id = given.portfolio_id"
+        )
+    order = ", ".join(f"given.{quoted(name)}" for name in exhibit.key)
+    connection.execute(
+        f"create or replace temp table {exhibit.staged} as select {shown} "
+        f"from {exhibit.view}_as_of({on_day}) as given {joined} order by {order}"
+    )
+
+
+def _count(connection: DuckDBPyConnection, exhibit: Exhibit) -> int:
+    found = connection.execute(f"select count(*) from {exhibit.staged}").fetchone()
+    return int(found[0]) if found else 0
+
+
+def _notices(
+    connection: DuckDBPyConnection, snapshot: Mapping[str, Any], as_of: date | None
+) -> Iterator[str]:
+    day = snapshot["snapshot_date"]
+    if as_of is not None and as_of != day:
+        yield f"{as_of} has no book: this is the one of {day}, the newest on or before it."
+    later = records(
+        connection,
+        "select snapshot_id, snapshot_date, reason from ops.snapshots where state = 'held' "
+        "and snapshot_id > ? and snapshot_date <= ? order by snapshot_id",
+        snapshot["snapshot_id"],
+        as_of or date.max,
+    )
+    for row in later[-3:]:
+        yield (
+            f"A newer night is held and not in these figures: {row['snapshot_id']}, because "
+            f"{row['reason'] or 'the guards stopped it'}."
+        )
+    if snapshot["reject_count"]:
+        yield (
+            f"{snapshot['reject_count']} things that the API sent break the contract and are not "
+            "in these figures: see ops.rejects."
+        )
+    if snapshot["state"] == "accepted" and snapshot["reason"]:
+        yield f"This night was accepted by {snapshot['decided_by']}: {snapshot['reason']}."

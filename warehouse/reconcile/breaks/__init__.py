@@ -1,0 +1,1 @@
+"""Breaks: identity, age and suggested cause."""

@@ -1,0 +1,1 @@
+"""What people wrote: comments, decisions and signatures."""

@@ -1,0 +1,152 @@
+"""What people wrote into a workbook, found by break id, wherever its rows and columns went.
+
+Only the fields for people and the sign-off are read; every number in it is ignored.
+"""
+
+import hashlib
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+
+import python_calamine
+
+from warehouse.reconcile.comments.authors import saved
+from warehouse.reconcile.errors import NotReconciled
+from warehouse.reconcile.ledger.conventions import as_text
+from warehouse.reconcile.matching.names import folded
+from warehouse.spreadsheet.reading.safety import archive, require_room, without_panic
+
+BREAK_ID = "Break ID"
+TITLES = ("status", "owner", "root cause", "comment")
+ROLES = {"prepared by": "preparer", "reviewed by": "reviewer"}
+_LOOKED_AT = 60
+_RUN = b"run_id"
+_ID = re.compile(r"B-[0-9A-F]{8,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """One workbook as it was found: what it was made from, and what is written in it.
+
+    `rows` are fields by break id; `written` names what was kept of its cells.
+    """
+
+    path: Path
+    sha256: str
+    run_id: str
+    base_revision: int
+    who: str
+    at: datetime
+    rows: Mapping[str, Mapping[str, str]]
+    written: str = ""
+    signed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self.path.name
+
+
+def edited(path: Path, content: bytes) -> Edited | None:
+    """Read a workbook of ours, or None where a file is something else.
+
+    Raises `NotReconciled` where one that may be ours cannot be read: its comments would be lost.
+    """
+    if not _may_be_ours(path, content):
+        return None
+    try:
+        with (
+            without_panic(path),
+            python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book,
+        ):
+            sheets = [
+                book.get_sheet_by_name(name).to_python(skip_empty_area=False)
+                for name in book.sheet_names
+                if not name.startswith("All positions")
+            ]
+    except (python_calamine.CalamineError, python_calamine.ZipError, python_calamine.XmlError):
+        return None
+    made_from = _beside(sheets, ("run_id", "base_revision", "written"))
+    found = [one for rows in sheets if (one := _table(rows)) is not None]
+    if not found or "run_id" not in made_from:
+        return None
+    who, at = saved(path, content)
+    revision = made_from.get("base_revision", "0")
+    return Edited(
+        path,
+        hashlib.sha256(content).hexdigest(),
+        made_from["run_id"],
+        int(revision) if revision.isdigit() else 0,
+        who,
+        at,
+        found[0],
+        made_from.get("written", ""),
+        dict(_signed(sheets)),
+    )
+
+
+def _may_be_ours(path: Path, content: bytes) -> bool:
+    """Whether it names a run anywhere: a large ledger that does not is not read a second time."""
+    try:
+        with archive(path, content) as names:
+            if not any(_RUN in names.read(info) for info in names.infolist()):
+                return False
+    except NotReconciled:
+        return False
+    with archive(path, content) as names:
+        require_room(path, names)
+    return True
+
+
+def _beside(sheets: Sequence[Sequence[Sequence[object]]], labels: Sequence[str]) -> dict[str, str]:
+    """What stands right of some labels, on any sheet."""
+    found: dict[str, str] = {}
+    for rows in sheets:
+        for row in rows:
+            for cell, beside in pairwise(row):
+                if isinstance(cell, str) and cell in labels and as_text(beside):
+                    found.setdefault(cell, as_text(beside))
+    return found
+
+
+def _table(rows: Sequence[Sequence[object]]) -> dict[str, dict[str, str]] | None:
+    """The table of breaks on a sheet, by its header, which may stand anywhere near the top."""
+    for number, row in enumerate(rows[:_LOOKED_AT]):
+        titles = [folded(as_text(cell)) for cell in row]
+        if folded(BREAK_ID) in titles and "comment" in titles and "last comment" not in titles:
+            place = titles.index(folded(BREAK_ID))
+            below = [
+                one for one in rows[number + 1 :] if _ID.fullmatch(as_text(one[place]).strip())
+            ]
+            people = {
+                name.replace(" ", "_"): titles.index(name) for name in TITLES if name in titles
+            }
+            return _cells(below, place, people)
+    return None
+
+
+def _is_id(cell: object) -> bool:
+    return bool(_ID.fullmatch(as_text(cell).strip()))
+
+
+def _cells(
+    rows: Sequence[Sequence[object]], place: int, columns: Mapping[str, int]
+) -> dict[str, dict[str, str]]:
+    return {
+        as_text(row[place]).strip(): {name: as_text(row[at]) for name, at in columns.items()}
+        for row in rows
+    }
+
+
+def _signed(sheets: Sequence[Sequence[Sequence[object]]]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """By role the name and the comment beside its label."""
+    for rows in sheets:
+        for row in rows:
+            role = ROLES.get(folded(as_text(row[0]))) if row else None
+            if role and len(row) > 1 and as_text(row[1]).strip():
+                comment = as_text(row[2]).strip() if len(row) > 2 else ""  # noqa: PLR2004 - third cell
+                yield role, (as_text(row[1]).strip(), comment)

@@ -1,0 +1,1 @@
+"""The ledger: its files, its header, its rows."""

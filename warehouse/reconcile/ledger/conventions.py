@@ -1,0 +1,199 @@
+"""What a whole column says: its decimal convention, and the order of its dates."""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+
+from warehouse.reconcile.errors import Ambiguous
+from warehouse.reconcile.ledger.amounts import Decimals, Rules, evidence
+from warehouse.reconcile.ledger.amounts_vectorised import telling
+from warehouse.reconcile.ledger.header import Header
+from warehouse.spreadsheet.reading.delimited import Cells
+from warehouse.spreadsheet.reading.grid import Grid
+
+_YEAR_FIRST = re.compile(r"([0-9]{4})([-/.]?)([0-9]{1,2})\2([0-9]{1,2})(?:[T ].*)?")
+_DAY_MONTH = re.compile(r"([0-9]{1,2})[ -]([a-z]{3,9})\.?[ -]([0-9]{4})", re.IGNORECASE)
+_MONTH_DAY = re.compile(r"([a-z]{3,9})\.? ([0-9]{1,2}),? ([0-9]{4})", re.IGNORECASE)
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_NUMBERS = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})(?: .*)?")
+_DECIMAL, _DATES = "decimal", "dates"
+_LAST_MONTH = 12
+
+
+def as_text(cell: object) -> str:
+    """A cell as the text its reader sees: 123.0 is 123."""
+    if isinstance(cell, str):
+        return cell
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "TRUE" if cell else "FALSE"
+    if isinstance(cell, float):
+        return format(cell, ".15g")
+    return str(cell)
+
+
+def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], where: str) -> Rules:
+    """How the amounts of a sheet are written; what was settled once is used again.
+
+    Raises `Ambiguous` where the column says nothing, or two things.
+    """
+    word = head.shape.negative_word
+    if head.shape.decimals:
+        return Rules(head.shape.decimals, word)
+    sure, unsure = evidence(_telling(grid, head), word)
+    known = remembered.setdefault(head.print, {})
+    if len(sure) > 1:
+        shown = " and ".join(repr(cell[:40]) for cell in sure.values())
+        raise Ambiguous(
+            f"{where}: the amounts are written in two ways, {shown}: one with a decimal "
+            f"{' and one with a decimal '.join(one.value for one in sure)}.",
+            _line(head, 'decimal = "point"   # or "comma": the others are then rejected'),
+        )
+    if sure:
+        found = next(iter(sure))
+        known[_DECIMAL] = found.value
+        return Rules(found, word)
+    if unsure and _DECIMAL in known:
+        return Rules(Decimals(known[_DECIMAL]), word)
+    if unsure:
+        raise Ambiguous(
+            f"{where}: {unsure!r} can be read with a decimal point or with a decimal comma, and no "
+            "other amount of the column settles it.",
+            _line(head, 'decimal = "point"   # or "comma"'),
+        )
+    return Rules(None, word)
+
+
+def _telling(grid: Grid, head: Header) -> Sequence[object]:
+    """The cells that say how amounts are written."""
+    place = head.columns["amount"]
+    if isinstance(grid.rows, Cells):
+        return telling(grid.rows.column(place).slice(head.row + 1))
+    return [row[place] for row in grid.rows[head.row + 1 :] if len(row) > place]
+
+
+def _line(head: Header, setting: str) -> str:
+    return f'[ledger."{head.print}"]\n{setting}'
+
+
+def dates_of(
+    grid: Grid, head: Header, remembered: dict[str, dict[str, str]], where: str
+) -> tuple[Sequence[date | None], frozenset[int]]:
+    """The date of every row of a sheet, None where it states none, and rows that state no date.
+
+    A date that is not understood is not the same as none: it may be of another day. Raises
+    `Ambiguous` where 01/02/2026 may be January or February, and where no date is understood.
+    """
+    place = head.columns.get("as_of")
+    if place is None:
+        return [None] * len(grid.rows), frozenset()
+    cells = _column(grid, place)
+    order = head.shape.dates or _order(dict.fromkeys(cells[head.row + 1 :]))
+    known = remembered.setdefault(head.print, {})
+    if order == "?":
+        order = known.get(_DATES, "?")
+    if order == "?":
+        shown = next(cell for cell in cells[head.row + 1 :] if _is_unsure(cell))
+        raise Ambiguous(
+            f"{where}: the date {shown!r} may begin with the day or with the month, and no other "
+            "date of the column settles it.",
+            _line(head, 'dates = "day first"   # or "month first"'),
+        )
+    if order:
+        known[_DATES] = order
+    dates = {cell: date_of(cell, order) for cell in set(cells)}
+    odd = {cell for cell, found in dates.items() if found is None and as_text(cell).strip()}
+    rows = [row for row, cell in enumerate(cells) if row > head.row and cell in odd] if odd else []
+    if rows and not any(dates[cell] for cell in cells[head.row + 1 :]):
+        _ask(grid, head, where, [(row, cells[row]) for row in rows])
+    return [dates[cell] for cell in cells], frozenset(rows)
+
+
+def _ask(grid: Grid, head: Header, where: str, odd: Sequence[tuple[int, object]]) -> None:
+    """A column without one date is a question, unless only notes stand in it."""
+    amounts = _column(grid, head.columns["amount"])
+    shown = next((cell for row, cell in odd if as_text(amounts[row]).strip()), None)
+    if shown is not None:
+        title = head.titles[head.columns["as_of"]]
+        raise Ambiguous(
+            f"{where}: the column {title!r} is taken for the date of each row, and no date in it "
+            f"is understood, like {as_text(shown)[:40]!r}. Write dates like 2026-11-20, or say "
+            "that the column is none.",
+            _line(head, 'as_of = ""'),
+        )
+
+
+def _column(grid: Grid, place: int) -> list[object]:
+    if isinstance(grid.rows, Cells):
+        texts: list[object] = grid.rows.column(place).to_pylist()
+        return texts
+    return [row[place] if len(row) > place else "" for row in grid.rows]
+
+
+def _order(cells: Iterable[object]) -> str:
+    """`day first`, `month first`, `?` where both may be, nothing where no date needs it."""
+    unsure = ""
+    for cell in cells:
+        found = _NUMBERS.fullmatch(cell.strip()) if isinstance(cell, str) else None
+        if not found:
+            continue
+        first, second = int(found[1]), int(found[3])
+        if found[2] == "." or first > _LAST_MONTH:
+            return "day first"
+        if second > _LAST_MONTH:
+            return "month first"
+        if first != second:
+            unsure = "?"
+    return unsure
+
+
+def _is_unsure(cell: object) -> bool:
+    return isinstance(cell, str) and bool(_NUMBERS.fullmatch(cell.strip()))
+
+
+def is_date(cell: object) -> bool:
+    """Return whether a cell is a date that is written in one of the known ways."""
+    return date_of(cell, "day first") is not None or date_of(cell, "month first") is not None
+
+
+def date_of(cell: object, order: str) -> date | None:
+    """Return the date that a cell is, or None."""
+    if isinstance(cell, datetime):
+        return cell.date()
+    if isinstance(cell, date):
+        return cell
+    found = _parts(as_text(cell).strip(), order)
+    try:
+        return date(*found) if found else None
+    except ValueError:
+        return None
+
+
+def _parts(text: str, order: str) -> tuple[int, int, int] | None:
+    """Year, month and day of a text that is a date."""
+    year_first, numbers = _YEAR_FIRST.fullmatch(text), _NUMBERS.fullmatch(text)
+    if year_first:
+        has_all = bool(year_first[2]) or len(text) == len("20261120")
+        return (int(year_first[1]), int(year_first[3]), int(year_first[4])) if has_all else None
+    if not numbers:
+        return _named(text)
+    first, second = int(numbers[1]), int(numbers[3])
+    day, month = (second, first) if order == "month first" else (first, second)
+    return int(numbers[4]), month, day
+
+
+def _named(text: str) -> tuple[int, int, int] | None:
+    """The parts of a date with its month in English, which needs no order."""
+    day_month, month_day = _DAY_MONTH.fullmatch(text), _MONTH_DAY.fullmatch(text)
+    if day_month:
+        day, name, year = day_month.groups()
+    elif month_day:
+        name, day, year = month_day.groups()
+    else:
+        return None
+    month = [place for place, one in enumerate(_MONTHS, 1) if one.startswith(name.lower())]
+    return (int(year), month[0], int(day)) if len(month) == 1 else None

@@ -1,0 +1,83 @@
+"""Nothing unread: what of the inbox was not used, and why, as a control beside the totals."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from warehouse.reconcile.ledger.model import Kind, Ledger, Notice, Source, Unused, counted
+
+SEVERITIES = ("high", "medium", "low")
+
+
+def by_severity(notices: Iterable[Notice]) -> list[Notice]:
+    """Return notices with the worst first, otherwise in their order."""
+    return sorted(
+        notices,
+        key=lambda notice: (
+            SEVERITIES.index(notice.severity) if notice.severity in SEVERITIES else len(SEVERITIES)
+        ),
+    )
+
+
+def ordered(unused: Iterable[Unused]) -> list[Unused]:
+    """Return what was not used with the worst first, otherwise in its order."""
+    return sorted(unused, key=lambda item: SEVERITIES.index(item.severity))
+
+
+def totals(unused: Sequence[Unused]) -> str:
+    """Return how much was not used, as `1 file, 2 columns`; nothing where all was."""
+    numbers = {kind: sum(one.count for one in unused if one.kind is kind) for kind in Kind}
+    return ", ".join(counted(number, kind.value) for kind, number in numbers.items() if number)
+
+
+def level_words(ledger: Ledger) -> str:
+    """Return the level at which was compared, and of each file where they differ."""
+    levels = {source.fields for source in ledger.sources}
+    if len(levels) <= 1:
+        return ", ".join(ledger.fields)
+    return "; ".join(f"{one.place_name} at {', '.join(one.fields)}" for one in ledger.sources)
+
+
+def lines_of(ledger: Ledger) -> list[list[str]]:
+    """Return a line for each tab that was read: its name, level, and what became of its rows."""
+    return [
+        [
+            one.place_name,
+            ", ".join(one.fields),
+            _rows(one),
+        ]
+        for one in ledger.sources
+    ]
+
+
+def _rows(source: Source) -> str:
+    skipped = sum(source.skipped.values())
+    rows = f"{counted(source.rows, 'row')}: {source.used} used, {skipped} skipped"
+    return f"{rows}, {source.rejected} rejected"
+
+
+def grouped(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
+    """Return severity, what, and reason: what one reason is given for in a file is one line."""
+    groups: dict[tuple[str, str, Kind, str], list[Unused]] = {}
+    for one in ordered(unused):
+        groups.setdefault((one.severity, one.file, one.kind, one.reason), []).append(one)
+    lines = []
+    for (severity, file, kind, reason), same in groups.items():
+        names = ", ".join(one.name for one in same)
+        what = kind.value if sum(one.count for one in same) == 1 else f"{kind.value}s"
+        where = f"file {names}" if kind is Kind.FILE else f"{file}: {what} {names}"
+        lines.append((severity, where, reason))
+    return lines
+
+
+def unread(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what a kept result says was not used and nobody decided about, if it says so."""
+    unused = found.get("coverage", {}).get("unused", [])
+    return [one for one in unused if one["severity"] == "high"]
+
+
+def coverage_words(found: Mapping[str, Any]) -> str:
+    """Return at which level a kept result was compared and what was not used, in one line."""
+    coverage = found.get("coverage")
+    if not coverage:
+        return ""
+    return f"Compared at {coverage['level']}; not used: {coverage['in_all'] or 'nothing'}."

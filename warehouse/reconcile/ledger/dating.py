@@ -1,0 +1,103 @@
+"""Of which day a ledger is: by its date column, its title lines, its tab's name or its own name.
+
+A ledger of another day than the book is not used unless a person says so: held against the wrong
+book it opens what was settled, and closes what is open.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date, datetime
+
+from warehouse.reconcile.config import Config, setting
+from warehouse.reconcile.errors import Late
+from warehouse.reconcile.ledger.conventions import as_text, date_of
+from warehouse.reconcile.ledger.inbox import day_in
+from warehouse.reconcile.ledger.model import Ledger, Source
+from warehouse.spreadsheet.reading.delimited import Row
+
+_STATED, _MADE = "stated", "made"
+_DATE = re.compile(
+    r"(?<![0-9])(?:20[0-9]{2}([-/.])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([./-])[0-9]{1,2}\2(?:20[0-9]{2})"
+    r"|[0-9]{1,2}[ -][a-z]{3,9}\.?[ -]20[0-9]{2}|[a-z]{3,9}\.? [0-9]{1,2},? 20[0-9]{2})(?![0-9])",
+    re.IGNORECASE,
+)
+# When a report was made says nothing of the day that it is of.
+_WORDS = re.compile(
+    r"\b(?:(?P<made>print|creat|generat|export|produc|made|run|download|extract|gedruckt|druck"
+    r"|erstellt|erzeugt|imprim|[e\u00e9]dit|cr[e\u00e9][e\u00e9]|g[e\u00e9]n[e\u00e9]r|impres|stampa)"
+    r"|(?P<stated>as[ -](?:of|at)\b|per\b|stand\b|stichtag|valuation|value date|balance date"
+    r"|position date|business date|au\b|al\b|situation))",
+    re.IGNORECASE,
+)
+
+
+def title_day(rows: Iterable[Row], day: date) -> date | None:
+    """Return the day that the lines above the header state, or None.
+
+    A date beside words like `as of` counts before others; of several, that of the book counts.
+    """
+    found: dict[str, list[date]] = {_STATED: [], "": [], _MADE: []}
+    for row in rows:
+        label = ""
+        for cell in row:
+            for about, written in _days(cell, label, day):
+                found[about].append(written)
+            label = as_text(cell) or label
+    counting = found[_STATED] or found[""]
+    return day if day in counting else max(counting, default=None)
+
+
+def _days(cell: object, label: str, day: date) -> Iterator[tuple[str, date]]:
+    """Yield the dates in a cell with what is said of each by the words before it.
+
+    Of 02/03/2026, which may be two days, that of the book is taken.
+    """
+    if isinstance(cell, date):
+        yield _said(label), cell.date() if isinstance(cell, datetime) else cell
+    elif isinstance(cell, str):
+        end, about = 0, _said(label)
+        for written in _DATE.finditer(cell):
+            about = _said(cell[end : written.start()]) or about
+            end = written.end()
+            read = [date_of(written[0], order) for order in ("day first", "month first")]
+            days = [one for one in read if one is not None]
+            if days:
+                yield about, day if day in days else days[0]
+
+
+def _said(words: str) -> str:
+    """Return which kind of words these are; the last ones before a date count."""
+    found = [word.lastgroup or "" for word in _WORDS.finditer(words)]
+    return found[-1] if found else ""
+
+
+def day_of(source: Source) -> date | None:
+    """Return the day that a ledger says it is of: its rows and titles count before names."""
+    return source.as_of or day_in(source.sheet) or day_in(source.name)
+
+
+def require_days(ledger: Ledger, config: Config, day: date) -> None:
+    """Raise `Late` where a ledger is of another day and nobody has said that it is used."""
+    late = [
+        source
+        for source in ledger.sources
+        if day_of(source) not in (None, day) and source.name not in used_late(config, day)
+    ]
+    if late:
+        raise _late(late, day)
+
+
+def used_late(config: Config, day: date) -> frozenset[str]:
+    """Return the ledgers of other days that a person uses for a day."""
+    return config.late.get(day.isoformat(), frozenset())
+
+
+def _late(late: Sequence[Source], day: date) -> Late:
+    told = " and ".join(f"{source.name} is of {day_of(source)}" for source in late)
+    lines = [setting(name, "used") for name in dict.fromkeys(source.name for source in late)]
+    return Late(
+        f"The book is of {day}, and {told}: it was not used, for against another day's book it "
+        "opens what was settled. Put the ledger of the day into the inbox, or take this one out of "
+        "it; or say that it is used for this day all the same.",
+        "\n".join([f"[late.{day}]", *lines]),
+    )

@@ -1,0 +1,196 @@
+"""Which files are tonight's ledgers, and which are workbooks that people wrote into."""
+
+import hashlib
+import re
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from warehouse.reconcile.comments.edits import Edited, edited
+from warehouse.reconcile.config import LEDGER, UNUSED, Config, setting
+from warehouse.reconcile.errors import Ambiguous
+from warehouse.reconcile.ledger.header import recognised
+from warehouse.reconcile.ledger.model import Kind, Notice, Unused, counted
+from warehouse.reconcile.store.archive import Folder
+from warehouse.spreadsheet.reading.grid import Opened, is_ledger_name, opened
+
+_DAY = re.compile(r"(20[0-9]{2})[-_.]?(0[1-9]|1[0-2])[-_.]?(0[1-9]|[12][0-9]|3[01])")
+_DAY_FIRST = re.compile(r"(0?[1-9]|[12][0-9]|3[01])\.(0?[1-9]|1[0-2])\.(20[0-9]{2})")
+_COPY = re.compile(
+    r"[\W_]*(copy|kopie|copie|copia|\([0-9]+\)|final|new|v[0-9]+)(?!\w)", re.IGNORECASE
+)
+_WORKBOOKS = (".xlsx", ".xlsm", ".ods")
+# Files that are read by people: what they say of amounts stands elsewhere as well.
+_PAPERS = (".pdf", ".png", ".jpg", ".jpeg", ".docx", ".doc", ".eml", ".msg", ".md", ".log", ".asc")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What lies in the inbox for one day: ledgers to read, and what to say of the others."""
+
+    ledgers: tuple[Opened, ...]
+    notices: tuple[Notice, ...]
+    unused: tuple[Unused, ...] = ()
+
+
+def day_in(name: str) -> date | None:
+    """The date in a file's name, or None."""
+    found, german = _DAY.search(name), _DAY_FIRST.search(name)
+    parts = found.groups() if found else german.groups()[::-1] if german else None
+    try:
+        return date(*map(int, parts)) if parts else None
+    except ValueError:
+        return None
+
+
+def family(name: str) -> str:
+    """What the nightly files of one ledger have in common in their names."""
+    stem = _DAY.sub("", Path(name).stem)
+    return re.sub(r"[\W\d_]+", " ", _COPY.sub("", stem)).strip().casefold()
+
+
+def workbooks(folder: Folder, seen: Container[str]) -> tuple[list[Edited], list[Path]]:
+    """Workbooks of ours that were not read yet, the oldest change first, and all of ours."""
+    found: list[Edited] = []
+    ours: list[Path] = []
+    for path in sorted([*folder.out.rglob("*"), *folder.inbox.glob("*")]):
+        is_workbook = path.suffix.lower() in _WORKBOOKS and is_ledger_name(path)
+        if not is_workbook or path.is_symlink() or not path.is_file():
+            continue
+        content = path.read_bytes()
+        if hashlib.sha256(content).hexdigest() in seen:
+            ours.append(path)
+            continue
+        read = edited(path, content)
+        if read is not None:
+            found.append(read)
+            ours.append(path)
+    return sorted(found, key=lambda one: (one.at, one.name, one.sha256)), ours
+
+
+def ledgers(
+    folder: Folder,
+    day: date,
+    ours: Sequence[Path],
+    pause: Callable[[], None],
+    settled: tuple[Config, Collection[str]] = (Config(), ()),
+) -> Found:
+    """Return the ledgers of a day, and every other file of the inbox with why it is not used.
+
+    Of each family the newest file that is not of a later day is read; the same bytes count once.
+    `settled` is what a person said, and the digests of ledgers of days that are done. Raises
+    `Ambiguous` where two files of a family may each be the one of the day.
+    """
+    config, done = settled
+    families: dict[str, list[Path]] = {}
+    unused: list[Unused] = []
+    for path in sorted(folder.inbox.glob("*")):
+        reason = _put_aside(path, config)
+        stated = day_in(path.name)
+        if path in ours:
+            continue
+        if reason is not None:
+            unused.append(reason)
+        elif stated is not None and stated > day:
+            unused.append(_file(path, f"its name is of {stated}, after the day of the book"))
+        else:
+            own = path.name if config.said_of(path.name) == LEDGER else family(path.name)
+            families.setdefault(own, []).append(path)
+    chosen: list[Opened] = []
+    older: list[tuple[Path, Path]] = []
+    for paths in families.values():
+        *others, newest = sorted(paths, key=lambda path: _age(path, day))
+        read = opened(newest, recognised, pause)
+        rivals = _rivals(others, newest, (read.sha256, done))
+        if rivals:
+            raise _versions(rivals, newest)
+        twin = next((one for one in chosen if one.sha256 == read.sha256), None)
+        if twin is not None:
+            words = f"it is the same file as {twin.path.name}, which was read once"
+            unused.append(_file(newest, words, "medium"))
+        else:
+            chosen.append(read)
+        older += [(path, newest) for path in others]
+    return Found(tuple(chosen), (), (*unused, *_older(older)))
+
+
+def _file(path: Path, reason: str, severity: str = "low", count: int = 1) -> Unused:
+    return Unused(path.name, Kind.FILE, path.name, reason, severity, count)
+
+
+def _put_aside(path: Path, config: Config) -> Unused | None:
+    """Return why a file cannot be a ledger, or None where it may be one."""
+    if config.said_of(path.name) == UNUSED:
+        return _file(path, "recon.toml says under [inbox] that it is unused", "medium")
+    return next(_reasons(path), None)
+
+
+def _reasons(path: Path) -> Iterator[Unused]:
+    """Yield why a file cannot be a ledger by what it is and by its name, the first that counts."""
+    settle = f"or say in recon.toml under [inbox] {setting(path.name, UNUSED)}"
+    if path.name.startswith(("~$", ".~lock.")):
+        yield _file(path, "it marks that a spreadsheet is open in a program")
+    if path.is_symlink():
+        words = "it is a link, and what lies behind it may be any file: copy the file itself here"
+        yield _file(path, f"{words}, {settle}", "high" if path.exists() else "medium")
+    if path.name.startswith("."):
+        yield _file(path, "its name begins with a point, as those of hidden files do")
+    if path.is_dir():
+        has_files = any(one.is_file() for one in path.rglob("*"))
+        words = "it is a folder, and what lies in it is not read: move it up"
+        yield _file(path, f"{words}, {settle}", "high" if has_files else "low")
+    if not path.is_file():
+        yield _file(path, "it is no ordinary file")
+    ending = path.suffix.lower() or "no ending"
+    if ending in _PAPERS:
+        yield _file(path, f"files with {ending} are not read", "medium")
+    if not is_ledger_name(path):
+        words = f"files with {ending} are not read: save its ledger as xlsx, ods or csv"
+        yield _file(path, f"{words}, {settle}", "high")
+
+
+def _rivals(others: Sequence[Path], newest: Path, known: tuple[str, Collection[str]]) -> list[Path]:
+    """Return the files that may be of the same day as the newest one and hold something else.
+
+    One of an earlier day by its name is none, nor one with which an earlier day was reconciled.
+    """
+    sha256, done = known
+    stated = day_in(newest.name)
+    rivals = []
+    for path in others:
+        if stated is not None and day_in(path.name) != stated:
+            continue
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        if digest != sha256 and digest not in done:
+            rivals.append(path)
+    return rivals
+
+
+def _versions(rivals: Sequence[Path], newest: Path) -> Ambiguous:
+    """Return the question which of several files of a day is the ledger."""
+    names = " and ".join(path.name for path in (*rivals, newest))
+    lines = [setting(path.name, UNUSED) for path in rivals]
+    return Ambiguous(
+        f"{names} differ, and may be versions of one ledger of the same day, or several ledgers.",
+        "\n".join(["[inbox]", *lines])
+        + f'   # where {newest.name} stands for it; "{LEDGER}" where both are to be read',
+    )
+
+
+def _older(older: Sequence[tuple[Path, Path]]) -> Iterator[Unused]:
+    """Yield one line for all older files together: there is one more every night."""
+    if len(older) == 1:
+        path, newest = older[0]
+        yield _file(path, f"{newest.name} is newer")
+    elif older:
+        names = sorted(path.name for path, _ in older)
+        words = f"{counted(len(older), 'older file')}, of which newer ones were read"
+        name = f"{names[0]} ... {names[-1]}"
+        yield Unused(name, Kind.FILE, name, words, "low", len(older))
+
+
+def _age(path: Path, day: date) -> tuple[bool, date, int, str]:
+    """Files of the day itself last, then by the date in the name, then by their time."""
+    stated = day_in(path.name)
+    return (stated == day, stated or date.min, path.stat().st_mtime_ns, path.name)

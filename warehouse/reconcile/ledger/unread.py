@@ -1,0 +1,239 @@
+"""What of a ledger's file is not used: tabs, columns and rows, each with its reason or a question.
+
+What is left out may make the comparison coarser, or hold amounts of its own: then it is a question
+and not a remark. Whoever answers it is not asked again.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import islice
+
+import pyarrow.compute as pc
+
+from warehouse.reconcile.config import FIELDS, UNUSED, Config, setting
+from warehouse.reconcile.errors import Ambiguous
+from warehouse.reconcile.ledger.conventions import as_text, is_date
+from warehouse.reconcile.ledger.header import Header, also_field_of, field_of, letters, spoken
+from warehouse.reconcile.ledger.model import Kind, Unused, counted
+from warehouse.reconcile.matching.names import folded
+from warehouse.spreadsheet.reading.delimited import Cells
+from warehouse.spreadsheet.reading.grid import Grid
+
+_DIMENSIONS = ("portfolio", "venue", "account")
+_SAMPLE = 2000  # different values of a column that are looked at
+_FEW = 0.1  # the part of the keys that may stand under other dates only
+_NUMBER = re.compile(
+    r"[(+\-\u2212]?[\s$\u20ac\u00a3]*[0-9][0-9\s.,'\u2019\u00a0\u202f]*(e[+-]?[0-9]+)?[\s%)-]*",
+    re.IGNORECASE,
+)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word.strip() for word in text.split(","))
+
+
+_FIGURE = _words(
+    "price, px, rate, fx, value, valuation, worth, usd, eur, gbp, chf, jpy, cost, pnl, p&l, profit,"
+    "gain, loss, percent, percentage, pct, weight, fee, fees, yield, apr, apy, year, month, day,"
+    "decimals, precision, row, line, index, wert, marktwert, kurs, preis, valeur, cours, prix,"
+    "valor, precio, pre\u00e7o"
+)
+_NUMBERED = _words("id, no, nr, number, num, code, key, nummer")
+_REMARK = _words(
+    "comment, comments, note, notes, remark, remarks, memo, bemerkung, bemerkungen, kommentar,"
+    "kommentare, notiz, notizen, commentaire, commentaires, comentarios, isin, cusip, sedol, figi"
+)
+_OF_ASSETS = _words(
+    "asset name, asset type, asset class, coin name, token name, currency name, network,"
+    "blockchain, chain, instrument name, security name, instrument type"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column that no field takes: its title, and what most of its values are."""
+
+    title: str
+    kind: str
+    examples: tuple[str, ...]
+
+
+def holds_amounts(rows: Iterable[Sequence[object]]) -> bool:
+    """Return whether some row has a text and a number beside it."""
+    for row in rows:
+        kinds = {_kind(cell) for cell in row}
+        if "number" in kinds and "text" in kinds:
+            return True
+    return False
+
+
+def above(grid: Grid, head: Header, where: str) -> Iterator[Unused]:
+    """Yield the rows above the header, louder where amounts stand in them."""
+    rows = [row for row in grid.rows[: head.row] if any(as_text(cell).strip() for cell in row)]
+    if rows:
+        severity = "medium" if holds_amounts(rows) else "low"
+        number = len(rows)
+        yield Unused(where, Kind.ROW, f"({number})", "above the header", severity, number)
+
+
+def columns(grid: Grid, head: Header, config: Config, where: str) -> Iterator[Unused]:
+    """Yield the columns that are not used; raise `Ambiguous` where one may be needed.
+
+    It may where it is of words and the ledger has no column for a part of the key, and where it is
+    of figures that may be amounts.
+    """
+    wanted = _DIMENSIONS if config.level is None else config.level
+    settled = head.columns.keys() | {name for name, at in head.shape.columns.items() if not at}
+    lacking = [field for field in wanted if field not in settled]
+    asked: list[_Column] = []
+    unused: list[Unused] = []
+    for place, title in enumerate(head.titles):
+        if place in head.columns.values():
+            continue
+        column = _column(grid, head, place, title or letters(place))
+        reason = _reason(column, head, lacking)
+        if not reason:
+            asked.append(column)
+        elif title or column.kind:
+            unused.append(Unused(where, Kind.COLUMN, repr(column.title), reason))
+    if asked:
+        raise _question(asked, head, lacking, where)
+    yield from unused
+
+
+def _question(
+    asked: Sequence[_Column], head: Header, lacking: Sequence[str], where: str
+) -> Ambiguous:
+    shown = "; ".join(f"{one.title!r} ({', '.join(one.examples)})" for one in asked)
+    needed = ""
+    if lacking:
+        needed = f" The ledger has no column for {', '.join(lacking)}: without it the comparison "
+        needed += "is coarser, and what was moved between them is not seen."
+    titles = json.dumps([one.title for one in asked], ensure_ascii=False)
+    meant = " or ".join(f'{field} = "..."' for field in (*lacking, "amount"))
+    amount = head.titles[head.columns["amount"]]
+    return Ambiguous(
+        f"{where}: it is not known what these columns are: {shown[:1500]}.{needed} The amount is "
+        f"read from {amount!r}. Say which column is what, by {meant}, or that they are not needed.",
+        f'[ledger."{head.print}"]\n{UNUSED} = {titles}',
+    )
+
+
+def _reason(column: _Column, head: Header, lacking: Sequence[str]) -> str:
+    """Return why a column is not needed; nothing where it may be."""
+    known = field_of(column.title) or also_field_of(column.title)
+    if folded(column.title) in map(folded, head.shape.unused):
+        return "recon.toml says that it is unused"
+    if known and head.shape.columns.get(known) == "":
+        return f"recon.toml says {setting(known, '')}"
+    if known in head.columns:
+        return f"the {known} is read from {head.titles[head.columns[known]]!r}"
+    kinds = {"": "it is empty", "date": "it holds dates", "index": "it numbers the rows"}
+    if column.kind in kinds:
+        return kinds[column.kind]
+    of_kind = _reason_of_words if column.kind == "text" else _reason_of_figures
+    return of_kind(column, head, lacking)
+
+
+def _reason_of_words(column: _Column, head: Header, lacking: Sequence[str]) -> str:
+    del head
+    names = set(spoken(column.title))
+    if _OF_ASSETS & names or _REMARK & {word for name in names for word in name.split()}:
+        return "it holds remarks, or describes the asset"
+    return "" if lacking else "it is no part of the key"
+
+
+def _reason_of_figures(column: _Column, head: Header, lacking: Sequence[str]) -> str:
+    words = {word for name in spoken(column.title) for word in name.split()}
+    if words & _FIGURE or "%" in column.title:
+        return "it holds prices, values or other figures"
+    if "amount" in head.shape.columns:
+        return f"recon.toml says {setting('amount', head.shape.columns['amount'])}"
+    return "it holds numbers of things" if words & _NUMBERED and not lacking else ""
+
+
+def _column(grid: Grid, head: Header, place: int, title: str) -> _Column:
+    values = list(_values(grid, head, place))
+    kinds = [_kind(value) for value in values]
+    examples = tuple(as_text(value).strip()[:30] for value in values[:2])
+    if not values:
+        return _Column(title, "", ())
+    if _is_index(values) and not head.titles[place]:
+        return _Column(title, "index", examples)
+    most = max(("text", "number", "date"), key=kinds.count)
+    return _Column(title, most, examples)
+
+
+def _values(grid: Grid, head: Header, place: int) -> Iterable[object]:
+    """Return different values of a column that are not blank, not all of very many."""
+    start = head.row + 1
+    if isinstance(grid.rows, Cells):
+        texts = pc.unique(grid.rows.column(place).slice(start)).slice(0, _SAMPLE).to_pylist()
+        return [text for text in texts if text.strip()]
+    cells = (row[place] for row in islice(grid.rows, start, None) if len(row) > place)
+    seen: dict[object, None] = {}
+    for cell in cells:
+        if as_text(cell).strip():
+            seen[cell] = None
+        if len(seen) == _SAMPLE:
+            break
+    return list(seen)
+
+
+def _kind(cell: object) -> str:
+    """Return `number`, `date` or `text`; nothing of a blank cell."""
+    if isinstance(cell, int | float) and not isinstance(cell, bool):
+        return "number"
+    text = as_text(cell).strip()
+    if not text or text in ("-", "--"):
+        return ""
+    if is_date(cell):
+        return "date"
+    return "number" if _NUMBER.fullmatch(text) else "text"
+
+
+def _is_index(values: Sequence[object]) -> bool:
+    texts = [as_text(value).strip() for value in values]
+    start = int(texts[0]) if texts[0] in ("0", "1") else -1
+    return start >= 0 and texts == [str(start + place) for place in range(len(texts))]
+
+
+def other_dates(
+    grid: Grid, head: Header, days: Sequence[date | None], day: date | None, where: str
+) -> Iterator[Unused]:
+    """Yield the rows of other dates; raise `Ambiguous` where the column may state no such thing.
+
+    A ledger of many days repeats its keys day by day. The date of the last movement does not: its
+    keys would have no row at all.
+    """
+    stated = {one for one in days[head.row + 1 :] if one is not None}
+    if day is None or not stated - {day}:
+        return
+    places = [head.columns[field] for field in FIELDS if field in head.columns]
+    now: set[tuple[str, ...]] = set()
+    then: set[tuple[str, ...]] = set()
+    number = 0
+    for row, cells in islice(enumerate(grid.rows), head.row + 1, None):
+        key = tuple(as_text(cells[place]) if len(cells) > place else "" for place in places)
+        is_other = days[row] not in (None, day)
+        number += is_other
+        (then if is_other else now).add(key)
+    gone = len(then - now)
+    title = head.titles[head.columns["as_of"]]
+    repeats = 2 * len(now & then) > len(now)
+    if gone > _FEW * len(now | then) and not repeats and "as_of" not in head.shape.columns:
+        raise Ambiguous(
+            f"{where}: by the column {title!r} {number} of {len(days) - head.row - 1} rows would "
+            f"be of other days than {day} and be left out, and {gone} of {len(now | then)} keys "
+            "with them. It may be the date of the last movement.",
+            f'[ledger."{head.print}"]\nas_of = ""   # or {setting("as_of", title)}, where the rows '
+            "of other days are to be left out",
+        )
+    words = f"another date than {day} in {title!r}"
+    words += (
+        f"; {counted(gone, 'key')} {'has' if gone == 1 else 'have'} no other row" if gone else ""
+    )
+    yield Unused(where, Kind.ROW, f"({number})", words, "medium" if gone else "low", number)

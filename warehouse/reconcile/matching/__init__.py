@@ -1,0 +1,1 @@
+"""Ledger and book joined, compared and classified."""

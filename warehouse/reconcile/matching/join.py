@@ -1,0 +1,213 @@
+"""The two sides held against each other: a full outer join of keys and exact amounts.
+
+Both sides hold amounts in one canonical form of plain digits, so that equal texts are equal
+amounts, however many digits they have; no decimal type is asked to hold or to subtract them.
+"""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+
+from warehouse.reconcile.ledger.amounts import exact
+from warehouse.reconcile.matching.key_resolution import copied
+from warehouse.reconcile.matching.snapshot import columns
+
+_BATCH = 20_000
+
+
+class Result(Enum):
+    """What is said of one key; exactly one of them, the first that holds in this order."""
+
+    REJECTED = "Rejected"
+    UNMAPPED = "Unmapped"
+    NOT_DELIVERED = "Portfolio not delivered"
+    NOT_IN_LEDGER = "Not in ledger"
+    NOT_IN_SNAPSHOT = "Not in snapshot"
+    MATCHED = "Matched"
+    MATCHED_ZERO = "Matched (zero)"
+    PRECISION = "Ledger precision"
+    TOLERANCE = "Within tolerance"
+    DIFFERS = "Amount differs"
+
+    @property
+    def is_break(self) -> bool:
+        """Whether somebody must explain it."""
+        return self in _BREAKS
+
+
+_BREAKS = frozenset(
+    {
+        Result.REJECTED,
+        Result.UNMAPPED,
+        Result.NOT_IN_LEDGER,
+        Result.NOT_IN_SNAPSHOT,
+        Result.DIFFERS,
+    }
+)
+
+
+_BROKEN = ", ".join(f"'{one.value}'" for one in sorted(_BREAKS, key=lambda one: one.value))
+_SIDES = ("ledger", "snapshot")
+_PARTS = {
+    "all": "true",
+    "broken": f"result in ({_BROKEN})",
+    "near": f"result in ('{Result.PRECISION.value}', '{Result.TOLERANCE.value}')",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One key on which the sides are not equal, as the join found it.
+
+    `no` numbers the keys in their order; `lines` are the places of its rows in the ledger.
+    """
+
+    no: int
+    key: tuple[str, ...]
+    ledger: str | None
+    snapshot: str | None
+    rows: int
+    lines: tuple[int, ...]
+    decimals: int
+    is_number: bool
+    is_unmapped: bool
+
+
+def compare(
+    connection: DuckDBPyConnection,
+    fields: tuple[str, ...],
+    rejected: Collection[tuple[str, ...]] = (),
+) -> None:
+    """Make the table `compared` of `ledger_side` and `book_side`, in the order of the keys.
+
+    `rejected` are keys of rows that could not be read: they are odd, whatever else they hold.
+    """
+    columns_ = [pa.array([key[n] for key in rejected], pa.string()) for n in range(len(fields))]
+    copied(connection, "rejected_keys", pa.table(dict(zip(fields, columns_, strict=True))))
+    unread = f"({', '.join(fields)}) in (select ({', '.join(fields)}) from rejected_keys)"
+    if not rejected:
+        unread = "false"
+    keys = ", ".join(
+        f"case when l.rows is null then s.{name} else l.{name} end as {name}" for name in fields
+    )
+    same = " and ".join(f"l.{name} = s.{name}" for name in fields)
+    # Numbered after they are put in order: a window over that order costs twice as much (measured).
+    connection.execute(
+        "create or replace temp table compared as select *, row_number() over () as no from ("
+        f"select *, {unread} as is_unread from ("
+        f"select {keys}, l.amount as ledger, s.amount as snapshot, "
+        "coalesce(l.rows, 0) as rows, l.line, l.lines, l.decimals, l.is_number, "
+        "coalesce(l.is_unmapped, false) as is_unmapped, 'Matched' as result "
+        f"from ledger_side as l full outer join book_side as s on {same} and not l.is_unmapped) "
+        f"order by {', '.join(fields)}, is_unmapped)"
+    )
+    connection.execute("drop table ledger_side; drop table book_side")
+
+
+def odd(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> Iterator[Pair]:
+    """Every key whose two amounts are not the same text, also those that one side lacks."""
+    found = connection.execute(
+        f"select no, {columns(fields)}, ledger, snapshot, rows, coalesce(lines, [line]), "
+        "coalesce(decimals, 0), coalesce(is_number, false), is_unmapped from compared "
+        "where is_unmapped or is_unread or ledger is distinct from snapshot order by no"
+    )
+    wide = len(fields)
+    while rows := found.fetchmany(_BATCH):
+        for row in rows:
+            ledger, snapshot, count, lines, decimals, is_number, is_unmapped = row[wide + 1 :]
+            places = tuple(line for line in lines if line is not None)
+            yield Pair(
+                row[0],
+                row[1 : wide + 1],
+                ledger,
+                snapshot,
+                count,
+                places,
+                decimals,
+                is_number,
+                is_unmapped,
+            )
+
+
+def totals_of_book(connection: DuckDBPyConnection) -> dict[str, Decimal]:
+    """Return by asset what the book has of it, debts as what they are without their sign."""
+    found = connection.execute(
+        "select asset, exact_sum(ltrim(snapshot, '-')) from compared "
+        "where snapshot is not null group by 1"
+    ).fetchall()
+    return {asset: exact(amount) for asset, amount in found}
+
+
+def settle(connection: DuckDBPyConnection, results: Mapping[int, Result]) -> None:
+    """Write what was said of the odd keys into `compared`; all others are matched."""
+    table = pa.table(
+        {
+            "settled": pa.array(list(results), pa.int64()),
+            "result": pa.array([one.value for one in results.values()], pa.string()),
+        }
+    )
+    copied(connection, "results", table)
+    connection.execute(
+        "update compared set result = results.result from results where settled = no"
+    )
+
+
+def counts(connection: DuckDBPyConnection) -> dict[Result, int]:
+    """How many keys have each result, in the fixed order."""
+    found = dict(connection.execute("select result, count(*) from compared group by 1").fetchall())
+    return {one: found.get(one.value, 0) for one in Result}
+
+
+def digest(connection: DuckDBPyConnection, fields: tuple[str, ...], also: Sequence[str]) -> str:
+    """The SHA-256 of every key, both amounts and the result, in order, and of what goes with it."""
+    said = hashlib.sha256("\x1e".join((*fields, *also)).encode())
+    cells = ", ".join(f"strlen({name}), {name}" for name in fields)
+    found = connection.execute(
+        f"select concat_ws(chr(31), {cells}, coalesce(ledger, '?'), coalesce(snapshot, '?'), "
+        "result) from compared order by no"
+    )
+    while rows := found.fetchmany(_BATCH):
+        said.update("".join(["\x1e" + row[0] for row in rows]).encode())
+    return said.hexdigest()
+
+
+def add_up(connection: DuckDBPyConnection, by: tuple[str, ...]) -> None:
+    """Make the table `totals`: by these fields the exact sums of both sides, and how many keys.
+
+    Sums of keys that are breaks, and of those within tolerance, stand beside them.
+    """
+    shown = ", ".join(by)
+    # Where the amounts are equal one sum serves both sides; the others are few.
+    equal = f"result = '{Result.MATCHED.value}'"
+    odd = ", ".join(
+        f"exact_sum(case when {test} then {side} end) as {side}_{part}"
+        for part, test in _PARTS.items()
+        for side in _SIDES
+    )
+    connection.execute(
+        f"create or replace temp table totals as select {shown}, count(*) as keys, 0 as breaks, "
+        "exact_sum(ledger) as ledger_all, ledger_all as snapshot_all, null as ledger_broken, "
+        "null as snapshot_broken, null as ledger_near, null as snapshot_near from compared "
+        f"where {equal} group by {shown} union all by name select {shown}, count(*) as keys, "
+        f"count(*) filter (where {_PARTS['broken']}) as breaks, {odd} from compared "
+        f"where not {equal} and result <> '{Result.NOT_DELIVERED.value}' group by {shown}"
+    )
+
+
+def ties(connection: DuckDBPyConnection, by: tuple[str, ...]) -> list[tuple[object, ...]]:
+    """`totals` by fewer fields: those, keys, breaks, and six exact sums."""
+    shown = ", ".join(by)
+    sums = ", ".join(
+        f"coalesce(exact_sum({side}_{part}), '0')" for part in _PARTS for side in _SIDES
+    )
+    return connection.execute(
+        f"select {shown}, sum(keys), sum(breaks), {sums} from totals "
+        f"group by {shown} order by {shown}"
+    ).fetchall()

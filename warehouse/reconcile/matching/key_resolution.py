@@ -1,0 +1,245 @@
+"""The ledger's side: written names become ids, rows of one key are added up, nothing is lost."""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from duckdb import DuckDBPyConnection
+
+from warehouse.reconcile.config import FIELDS, Config, setting
+from warehouse.reconcile.ledger.amounts import total
+from warehouse.reconcile.ledger.model import WHOLE, Ledger, Notice, Rejected, counted
+from warehouse.reconcile.matching.names import Names, Resolved, folded
+from warehouse.reconcile.matching.snapshot import Known, columns, shown_asset
+
+UNMAPPED = "?"
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """One name that was not taken as written: what it was taken for, how, and how often."""
+
+    field: str
+    written: str
+    id: str
+    how: str
+    rows: int
+    suggestion: str
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of the names: those not as written, keys of rejected rows, and notices."""
+
+    aliases: tuple[Alias, ...]
+    rejected: frozenset[tuple[str, ...]]
+    notices: tuple[Notice, ...]
+
+
+def side(connection: DuckDBPyConnection, ledger: Ledger, known: Known, config: Config) -> Taken:
+    """Make the table `ledger_side` from the lines of a ledger."""
+    _rows(connection, ledger)
+    aliases: list[Alias] = []
+    resolved: dict[str, dict[str, Resolved]] = {}
+    for name in ledger.fields:
+        names = Names(name, _known(connection, name, known), config.aliases.get(name, {}))
+        resolved[name] = _resolved(connection, name, names, ledger)
+        aliases += _aliases(connection, name, resolved[name])
+    _keys(connection, ledger.fields)
+    _added_up(connection, ledger.fields)
+    rejected = frozenset(_rejected(ledger, resolved))
+    return Taken(tuple(aliases), rejected, tuple(_told(ledger, aliases)))
+
+
+def tolerances(known: Known, config: Config) -> tuple[dict[str, Decimal], list[Notice]]:
+    """The tolerance of each asset by its id, written as people write names; notices of no asset.
+
+    Where two names are of one asset the smaller one counts.
+    """
+    names = Names("asset", known.names["asset"], config.aliases.get("asset", {}))
+    found: dict[str, Decimal] = {}
+    notices = []
+    for written, amount in config.per_asset.items():
+        one = names.resolve(written)
+        if one.id is None:
+            meant = f'; perhaps "{shown_asset(one.suggestion)}"' if one.suggestion else ""
+            words = f"[tolerance.asset] in recon.toml names no asset of this book{meant}: unused"
+            notices.append(Notice("low", words, "", written[:1000]))
+        else:
+            found[one.id] = min(amount, found.get(one.id, amount))
+    return found, notices
+
+
+def _rows(connection: DuckDBPyConnection, ledger: Ledger) -> None:
+    table = ledger.lines.table
+    for name in ledger.fields:
+        lacking = pa.array(ledger.lacks(name), pa.int64())
+        if len(lacking):
+            names = pc.if_else(pc.is_in(table["file"], lacking), WHOLE, table[name])
+            table = table.set_column(table.column_names.index(name), name, names)
+    table = table.select([*ledger.fields, "amount", "decimals", "is_number"])
+    table = table.append_column("line", pa.array(range(table.num_rows), pa.int64()))
+    copied(connection, "ledger_rows", table)
+
+
+def copied(connection: DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    """An Arrow table as a temporary table of the connection."""
+    connection.register("given_rows", table)
+    connection.execute(f"create or replace temp table {name} as select * from given_rows")
+    connection.unregister("given_rows")
+
+
+def _known(connection: DuckDBPyConnection, name: str, known: Known) -> Mapping[str, Iterable[str]]:
+    """The names of a field; of accounts only those that one not found may be."""
+    if name != "account":
+        return known.names.get(name, {})
+    unfound = _unfound(connection, name)
+    if not unfound:
+        return {}
+    found = connection.execute(
+        "select distinct account from book_side where lower(trim(account)) in "
+        "(select unnest(?)) or account not in (select account from ledger_rows)",
+        [[folded(one) for one in unfound]],
+    ).fetchall()
+    return {row[0]: () for row in found}
+
+
+def _unfound(connection: DuckDBPyConnection, name: str) -> list[str]:
+    found = connection.execute(
+        f"select distinct {name} from ledger_rows where {name} not in "
+        f"(select {name} from book_side) order by 1"
+    ).fetchall()
+    return [row[0] for row in found]
+
+
+def _resolved(
+    connection: DuckDBPyConnection, name: str, names: Names, ledger: Ledger
+) -> dict[str, Resolved]:
+    """What every written name of a field stands for; an account of the book is itself."""
+    if name == "account":
+        written = _unfound(connection, name)
+    else:
+        found = connection.execute(f"select distinct {name} from ledger_rows").fetchall()
+        written = [row[0] for row in found]
+    given = {*written, *(_written(ledger, row, name) for row in ledger.rejected if row.names)}
+    resolved = {one: names.resolve(one) for one in sorted(given)}
+    if ledger.lacks(name):
+        resolved[WHOLE] = Resolved(WHOLE, "as written")
+    if name == "account":
+        # An account that only the ledger has, and that is like none of the book, is simply new.
+        resolved = {
+            one: found if found.id or found.suggestion else Resolved(one, "as written")
+            for one, found in resolved.items()
+        }
+    table = pa.table(
+        {
+            "written": pa.array(list(resolved), pa.string()),
+            "id": pa.array(
+                [_key(one, found) for one, found in resolved.items()],
+                pa.string(),
+            ),
+            "is_known": pa.array([one.id is not None for one in resolved.values()], pa.bool_()),
+        }
+    )
+    copied(connection, f"names_{name}", table)
+    return resolved
+
+
+def _written(ledger: Ledger, row: Rejected, name: str) -> str:
+    return WHOLE if row.file in ledger.lacks(name) else row.names[FIELDS.index(name)]
+
+
+def _key(written: str, found: Resolved) -> str:
+    return found.id if found.id is not None else UNMAPPED + folded(written)
+
+
+def _aliases(
+    connection: DuckDBPyConnection, name: str, resolved: Mapping[str, Resolved]
+) -> Iterable[Alias]:
+    odd = {one: found for one, found in resolved.items() if found.how != "as written"}
+    if not odd:
+        return
+    counted = dict(
+        connection.execute(
+            f"select {name}, count(*) from ledger_rows where list_contains(?, {name}) group by 1",
+            [list(odd)],
+        ).fetchall()
+    )
+    for one, found in odd.items():
+        yield Alias(name, one, found.id or "", found.how, counted.get(one, 0), found.suggestion)
+
+
+def _keys(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
+    """Group the rows by key: how many, and the first of them."""
+    joins = " ".join(
+        f"left join names_{name} on names_{name}.written = ledger_rows.{name}" for name in fields
+    )
+    ids = ", ".join(f"coalesce(names_{name}.id, ledger_rows.{name}) as {name}" for name in fields)
+    unknown = " or ".join(f"not coalesce(names_{name}.is_known, true)" for name in fields)
+    connection.execute(
+        f"create or replace temp table ledger_named as select {ids}, {unknown} as is_unmapped, "
+        f"line, amount, decimals, is_number from ledger_rows {joins}"
+    )
+    connection.execute("drop table ledger_rows")
+    connection.execute(
+        f"create or replace temp table ledger_groups as select {columns(fields)}, is_unmapped, "
+        "count(*) as rows, min(line) as line, min(decimals) as decimals, "
+        "bool_and(is_number) as is_number, case when count(*) = 1 then min(amount) end as amount "
+        "from ledger_named group by all"
+    )
+
+
+def _added_up(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
+    """Rows of one key become one amount, added up by Python's decimals."""
+    same = " and ".join(f"g.{name} = r.{name}" for name in (*fields, "is_unmapped"))
+    several = connection.execute(
+        "select g.line, list(r.amount order by r.line), list(r.line order by r.line) "
+        f"from ledger_groups as g inner join ledger_named as r on {same} and g.rows > 1 group by 1"
+    ).fetchall()
+    table = pa.table(
+        {
+            "first": pa.array([row[0] for row in several], pa.int64()),
+            "summed": pa.array([total(row[1]) for row in several], pa.string()),
+            "lines": pa.array([row[2] for row in several], pa.list_(pa.int64())),
+        }
+    )
+    copied(connection, "ledger_sums", table)
+    connection.execute(
+        "create or replace temp table ledger_side as select g.* exclude (amount), lines, "
+        "coalesce(summed, amount) as amount from ledger_groups as g "
+        "left join ledger_sums on first = line"
+    )
+    connection.execute("drop table ledger_groups; drop table ledger_named")
+
+
+def _rejected(
+    ledger: Ledger, resolved: Mapping[str, Mapping[str, Resolved]]
+) -> Iterable[tuple[str, ...]]:
+    for row in ledger.rejected:
+        if row.names:
+            written = {name: _written(ledger, row, name) for name in ledger.fields}
+            yield tuple(
+                _key(text, resolved[name].get(text, Resolved(text, "as written")))
+                for name, text in written.items()
+            )
+
+
+def _told(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
+    for row in ledger.rejected:
+        yield Notice("high", f"rejected: {row.reason}", ledger.place(row), row.raw[:1000])
+    for one in aliases:
+        if one.how == "unknown" and one.rows:
+            meant = f'; perhaps "{one.suggestion}"' if one.suggestion else ""
+            settle = setting(one.written[:60], one.suggestion or "...")
+            words = f"unknown {one.field} in {counted(one.rows, 'row')}{meant}: settle it in "
+            words += f"recon.toml under [alias.{one.field}] by {settle}"
+            yield Notice("medium", words, "", one.written[:1000])
+    for alias in aliases:
+        if alias.how == "folded":
+            rows = counted(alias.rows, "row")
+            words = f"{alias.field} taken for {alias.id} by case and spaces in {rows}"
+            yield Notice("low", words, "", alias.written[:1000])

@@ -1,0 +1,137 @@
+"""Names as people write them, told apart and brought together: folding, aliases, suggestions.
+
+Only spaces, case and letters that cannot be seen are folded away. A letter that merely looks alike
+(the Cyrillic letter VE for B) is never matched: it is suggested.
+"""
+
+import difflib
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from warehouse.reconcile.errors import NotReconciled
+from warehouse.spreadsheet.writing.cells import CELL_LIMIT, units
+
+_UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+_LOOKALIKES = str.maketrans(
+    "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0456\u0455\u0458\u0501"
+    "\u03b1\u03b2\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7",
+    "abekmhopctyxisjdabeiknoptyx",
+)
+_OTHER_NAMES = {"xbt": "btc", "xdg": "doge", "bcc": "bch", "str": "xlm", "miota": "iota"}
+_NON_CHARACTERS = re.compile("[\ufffe\uffff]")
+_CUT, _DIGEST = 200, 16
+_NEAR = 0.8
+_COMPARED = 50_000  # comparisons for suggestions, in all: they are hints, not a search
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a written name stands for: an id, or nothing and perhaps a suggestion.
+
+    `how` is as written, folded, alias, or unknown.
+    """
+
+    id: str | None
+    how: str
+    suggestion: str = ""
+
+
+def in_name_cell(text: str) -> str:
+    """A name as its cell shows it: one that no cell holds is cut, and known by its digest."""
+    if 2 * len(text) <= CELL_LIMIT or units(text) <= CELL_LIMIT:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:_CUT]} ... ({len(text)} letters, {digest[:_DIGEST]})"
+
+
+def _written(name: str) -> Iterator[str]:
+    """A name, and what a cell makes of one that it cannot hold."""
+    yield name
+    if 2 * len(name) > CELL_LIMIT or _NON_CHARACTERS.search(name):
+        cut = in_name_cell(name)
+        yield cut
+        yield _NON_CHARACTERS.sub(lambda found: f"_x{ord(found[0]):04X}_", cut)
+
+
+def folded(text: str) -> str:
+    """The name without what a reader does not see: case, outer and double spaces, zero widths."""
+    if text.isascii() and text.isalnum():
+        return text.lower()
+    seen = _UNSEEN.sub("", unicodedata.normalize("NFC", text))
+    return " ".join(seen.split()).casefold()
+
+
+def skeleton(text: str) -> str:
+    """What names that look alike have in common: Latin letters and digits, no leading zero."""
+    bare = unicodedata.normalize("NFKD", folded(text)).translate(_LOOKALIKES)
+    kept = "".join(letter for letter in bare if letter.isalnum())
+    return kept.lstrip("0") or kept
+
+
+class Names:
+    """The names of one field: ids with what they are also called, and the aliases of a person."""
+
+    def __init__(
+        self, field: str, known: Mapping[str, Iterable[str]], aliases: Mapping[str, str]
+    ) -> None:
+        self._field = field
+        self._exact: dict[str, set[str]] = {}
+        self._folded: dict[str, set[str]] = {}
+        self._aliases = {folded(name): target for name, target in aliases.items()}
+        self._skeletons: dict[str, str] | None = None
+        self._budget = _COMPARED
+        for one, others in known.items():
+            for name in {form for given in (one, *others) for form in _written(given)}:
+                self._exact.setdefault(name, set()).add(one)
+                self._folded.setdefault(folded(name), set()).add(one)
+
+    def resolve(self, written: str) -> Resolved:
+        """The id that a written name stands for; two candidates are none."""
+        found = self._exact.get(written)
+        if found and len(found) == 1:
+            return Resolved(next(iter(found)), "as written")
+        name = folded(written)
+        if name in self._aliases:
+            return self._followed(name)
+        found = self._folded.get(name, set())
+        if len(found) == 1:
+            return Resolved(next(iter(found)), "folded")
+        if found:
+            return Resolved(None, "unknown", " or ".join(sorted(found)))
+        return Resolved(None, "unknown", self._suggested(name))
+
+    def _followed(self, name: str) -> Resolved:
+        seen = [name]
+        while seen[-1] in self._aliases:
+            target = folded(self._aliases[seen[-1]])
+            if target in seen:
+                raise NotReconciled(
+                    f"The aliases of {self._field} go in a circle: "
+                    f"{' = '.join([*seen, target])}. Nothing was reconciled. Take one of them out "
+                    f"of [alias.{self._field}] in recon.toml."
+                )
+            seen.append(target)
+        target = self._aliases[seen[-2]]
+        found = self._exact.get(target) or self._folded.get(seen[-1], set())
+        if len(found) != 1:
+            return Resolved(None, "unknown", f"the alias {target} names nothing in the book")
+        return Resolved(next(iter(found)), "alias")
+
+    def _suggested(self, name: str) -> str:
+        if self._skeletons is None:
+            self._skeletons = {skeleton(known): known for known in sorted(self._folded)}
+        bare = skeleton(name)
+        other = _OTHER_NAMES.get(bare, bare)
+        if other in self._skeletons:
+            return self._shown(self._skeletons[other])
+        self._budget -= len(self._skeletons)
+        if self._budget < 0:
+            return ""
+        near = difflib.get_close_matches(bare, self._skeletons, n=1, cutoff=_NEAR)
+        return self._shown(self._skeletons[near[0]]) if near else ""
+
+    def _shown(self, name: str) -> str:
+        return min(self._folded[name])

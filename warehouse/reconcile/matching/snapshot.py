@@ -1,0 +1,167 @@
+"""The snapshot's side: one book of the published warehouse, grouped to the level of the ledger.
+
+An asset that the organization defined itself may have the id of a listed one: its key ends with a
+letter that no one types, and people see `BTC (custom)`.
+"""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract.model import literal, quoted
+from warehouse.query.book import Source
+from warehouse.reconcile.ledger.model import Notice
+
+CUSTOM = "\x1f"
+_ASSET = f"asset_id || case when is_custom_asset then {literal(CUSTOM)} else '' end"
+_DOCUMENTED = (
+    ("trading", "free"),
+    ("trading", "locked"),
+    ("margin", "locked"),
+    ("staking", "locked"),
+    ("custody", "free"),
+    ("custody", "locked"),
+)
+_COLUMNS = {
+    "portfolio": "portfolio_id",
+    "asset": _ASSET,
+    "venue": "venue_id",
+    "account": "account_name",
+    "bucket": "bucket || ' ' || state",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the book and the nights before know by name: ids, and what else they are called.
+
+    `delivered` are the portfolios of this book; others are known from earlier nights. `closed` are
+    venues that are not trading, with their status.
+    """
+
+    names: Mapping[str, Mapping[str, Sequence[str]]]
+    shown: Mapping[str, Mapping[str, str]]
+    delivered: frozenset[str]
+    closed: Mapping[str, str]
+    notices: tuple[Notice, ...]
+
+
+def side(source: Source, fields: tuple[str, ...]) -> None:
+    """Make the table `book_side`: the key columns of these fields, and the exact amount.
+
+    What the API does not state is no row: an absent part of a balance is not a zero.
+    """
+    side_of(source.connection, source.day, fields)
+
+
+def side_of(connection: DuckDBPyConnection, day: date, fields: tuple[str, ...]) -> None:
+    """Make the table `book_side` of the book of any day.
+
+    It is made of the tables and not of a view, whose other columns cost twice as much (measured).
+    """
+    keys = ", ".join(f"{_COLUMNS[name]} as {name}" for name in fields)
+    given = f"select {keys}, amount, amount_text from history.balances where {_on(day)}"
+    if "bucket" not in fields:
+        # Of an account of which nothing is stated the total is zero.
+        given += (
+            f" union all select {keys}, 0::decimal(38, 18), '0' from history.accounts "
+            f"where {_on(day)} and coalesce(balance_count, 0) = 0"
+        )
+    connection.execute(
+        f"create or replace temp table book_side as select {', '.join(fields)}, "
+        "exact_sums([exact_part_of(exact_split(amount, amount_text), true)])[1]['text'] as amount "
+        f"from ({given}) group by all"
+    )
+
+
+def _on(day: date) -> str:
+    return f"snapshot_date = date {literal(day.isoformat())}"
+
+
+def known(source: Source, stale_hours: int) -> Known:
+    """Who and what the book and its past know by name."""
+    ask = source.connection.execute
+    day = f"date {literal(source.day.isoformat())}"
+    portfolios = ask(
+        "select portfolio_id, arg_max(name, snapshot_date), max(snapshot_date), "
+        f"arg_max(updated_at, snapshot_date) from history.portfolios where snapshot_date <= {day} "
+        "group by 1 order by 1"
+    ).fetchall()
+    venues = ask(
+        f"select venue_id, display_name, trading_status from history.venues "
+        f"where snapshot_date = {day} order by 1"
+    ).fetchall()
+    assets = ask(
+        f"select distinct {_ASSET} from history.positions where snapshot_date <= {day} union "
+        f"select distinct unnest([base_asset, term_asset]) from history.instruments "
+        f"where snapshot_date = {day}"
+    ).fetchall()
+    delivered = frozenset(row[0] for row in portfolios if row[2] == source.day)
+    clock = source.snapshot["started_at"]
+    return Known(
+        {
+            "portfolio": {row[0]: [row[1]] if row[1] else [] for row in portfolios},
+            "asset": asset_names(row[0] for row in assets if row[0]),
+            "venue": {row[0]: [row[1]] if row[1] else [] for row in venues},
+            "bucket": _buckets(source, day),
+        },
+        {
+            "portfolio": {row[0]: row[1] or row[0] for row in portfolios},
+            "venue": {row[0]: row[1] or row[0] for row in venues},
+        },
+        delivered,
+        {row[0]: row[2] or "unknown" for row in venues if row[2] != "trading"},
+        tuple(_stale([row for row in portfolios if row[0] in delivered], clock, stale_hours)),
+    )
+
+
+def _buckets(source: Source, day: str) -> dict[str, list[str]]:
+    found = source.connection.execute(
+        f"select distinct bucket, state from history.balances where snapshot_date = {day}"
+    ).fetchall()
+    return {
+        f"{bucket} {state}": [f"{bucket}{mark}{state}" for mark in "_./-"]
+        for bucket, state in {*_DOCUMENTED, *found}
+    }
+
+
+def asset_names(keys: Iterable[str]) -> dict[str, list[str]]:
+    """Keys of assets and what they may be called: a listed one is what its bare id means."""
+    given = sorted(set(keys))
+    listed = {key for key in given if not key.endswith(CUSTOM)}
+    return {
+        key: []
+        if key in listed
+        else [shown_asset(key)] + ([] if key[:-1] in listed else [key.removesuffix(CUSTOM)])
+        for key in given
+    }
+
+
+def shown_asset(key: str) -> str:
+    """The key of an asset as people see it."""
+    return f"{key[:-1]} (custom)" if key.endswith(CUSTOM) else key
+
+
+def _stale(
+    portfolios: Sequence[tuple[str, str | None, object, datetime | None]],
+    clock: datetime,
+    hours: int,
+) -> Iterable[Notice]:
+    for portfolio, name, _, updated in portfolios:
+        if updated is not None and clock - updated > timedelta(hours=hours):
+            yield Notice(
+                "medium",
+                f"portfolio {name or portfolio} was last updated {updated:%Y-%m-%d %H:%M} UTC, "
+                f"more than {hours} hours before the snapshot",
+                "snapshot",
+                portfolio,
+            )
+
+
+def columns(fields: Iterable[str]) -> str:
+    """The fields as a list of quoted columns."""
+    return ", ".join(map(quoted, fields))

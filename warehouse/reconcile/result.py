@@ -1,0 +1,127 @@
+"""What a run leaves: the kept result, the workbook, the breaks for machines, the evidence."""
+
+import csv
+import hashlib
+import io
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from warehouse.query.book import Source
+from warehouse.reconcile.comments.annotations import in_cell
+from warehouse.reconcile.config import Config
+from warehouse.reconcile.engine import Outcome
+from warehouse.reconcile.ledger.coverage import level_words, lines_of, totals
+from warehouse.reconcile.ledger.model import Ledger
+from warehouse.reconcile.store import archive, day_settings
+from warehouse.reconcile.store.archive import Folder, Json
+from warehouse.reconcile.workbook import positions, write
+from warehouse.reconcile.workbook.content import Shown
+from warehouse.reconcile.workbook.readback import imprint
+from warehouse.storage.layout import written_aside
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a run is given besides its data."""
+
+    program_version: str
+    now: datetime
+    pause: Callable[[], None]
+
+
+def evidence(
+    source: Source, found: tuple[Ledger, Outcome], config: Config, given: Given, run_id: str
+) -> dict[str, str]:
+    """What stands behind the figures, in words."""
+    ledger, outcome = found
+    told = {
+        "run": run_id,
+        "digest of the result": outcome.digest,
+        "made by": f"nightbook {given.program_version}",
+        "warehouse made by": f"nightbook {source.build['program_version']}",
+        "snapshot": source.snapshot_id,
+        "read from": f"{source.snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
+        "read until": f"{source.snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
+        "level": level_words(ledger),
+        "tolerance": f"absolute {config.absolute}, relative {config.relative}",
+        "SHA-256 of recon.toml": config.digest,
+    }
+    told |= {f"tolerance of {asset}": str(one) for asset, one in config.per_asset.items()}
+    for one in ledger.sources:
+        told[f"SHA-256 of {one.name} {one.sheet}".strip()] = one.sha256
+    told |= {result.value: str(count) for result, count in outcome.counts.items()}
+    return told
+
+
+def kept(folder: Folder, shown: Shown, config: Config, given: Given) -> Json:
+    """Keep the result; what was kept is what `status` and `verify` say."""
+    outcome = shown.outcome
+    result: Json = {
+        "name": config.name,
+        "day": shown.day.isoformat(),
+        "run_id": shown.run_id,
+        "digest": outcome.digest,
+        "snapshot_id": shown.source.snapshot_id,
+        "fields": list(outcome.fields),
+        "counts": {one.value: count for one, count in outcome.counts.items()},
+        "rejected": len(shown.ledger.rejected),
+        "breaks": [asdict(one) for one in outcome.breaks],
+        "resolved": list(shown.resolved),
+        "episodes": dict(outcome.episodes),
+        "ties": [asdict(one) for one in shown.ties],
+        "workbook": {"names": _names(shown), "rolled": _rolled(shown)},
+        "coverage": {
+            "level": level_words(shown.ledger),
+            "files": lines_of(shown.ledger),
+            "unused": [asdict(one) | {"kind": one.kind.value} for one in shown.unused],
+            "in_all": totals(shown.unused),
+            "forgiven": [list(line) for line in outcome.forgiven],
+        },
+        "written": imprint.identity(shown),
+        "day_settings": day_settings.own(folder, config, shown.day, shown.run_id),
+        "sources": [asdict(one) for one in shown.ledger.sources],
+        "notices": [asdict(one) for one in shown.notices],
+        "evidence": dict(shown.evidence),
+        "revision": shown.revision,
+        "made_at": given.now.isoformat(),
+    }
+    archive.add_result(folder, result)
+    return archive.result(folder, shown.day) or result
+
+
+def _names(shown: Shown) -> dict[str, dict[str, str]]:
+    """The names that the workbook shows for ids, of those that are in it: every key is in a tie."""
+    made: dict[str, dict[str, str]] = {}
+    for one in shown.ties:
+        name = shown.shown.get(one.level, {}).get(one.of, one.of)
+        if name != one.of:
+            made.setdefault(one.level, {})[one.of] = name
+    return made
+
+
+def _rolled(shown: Shown) -> list[list[str]]:
+    return [[in_cell(text) for text in one.line] for one in shown.rolled]
+
+
+def written(folder: Folder, shown: Shown) -> tuple[Path, ...]:
+    """Write the workbook, and for machines the breaks and every key.
+
+    What we wrote need not be read back.
+    """
+    place = folder.out / shown.day.isoformat()
+    book_path = place / f"recon_{shown.day}.xlsx"
+    name = imprint.identity(shown)
+    write.write(replace(shown, written=name), book_path)
+    content = book_path.read_bytes()
+    imprint.keep(folder, name, content)
+    table = io.StringIO()
+    csv.writer(table).writerows(write.rows_of_breaks(shown))
+    positions_path = place / positions.name(shown.day)
+    positions.write(shown, positions_path)
+    csv_path = place / f"breaks_{shown.day}.machines.csv"
+    with written_aside(csv_path) as file:
+        file.write(table.getvalue().encode())
+    archive.add_seen(folder, [hashlib.sha256(content).hexdigest()])
+    return book_path, csv_path, positions_path

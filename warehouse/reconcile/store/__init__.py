@@ -1,0 +1,1 @@
+"""Results of reconciliations, kept as files and as rows of ops."""

@@ -1,0 +1,150 @@
+"""What was kept, as rows of the tables of `ops`.
+
+A result has much that is not published: what is stands once more under `.published`, and is read
+from there as long as the result is the same file. That folder may be removed at any time.
+"""
+
+import json
+from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from warehouse.reconcile.errors import NotReconciled
+from warehouse.reconcile.ledger.amounts import exact
+from warehouse.reconcile.matching.snapshot import CUSTOM
+from warehouse.reconcile.store import archive
+from warehouse.reconcile.store.archive import Folder, Json
+from warehouse.storage.layout import read_json, written_aside
+
+_COLUMN = {
+    "portfolio": "portfolio_id",
+    "asset": "asset_id",
+    "venue": "venue_id",
+    "account": "account_name",
+    "bucket": "bucket",
+}
+_SAME = ("episode", "result", "source", "placement", "cause", "note", "age_days", "change")
+_SAID = ("status", "owner", "root_cause", "comment")
+_PUBLISHED = ("fields", "run_id", "digest", "breaks")
+_PLACES, _WHOLE = 18, 20
+Row = dict[str, Any]
+Rows = dict[str, list[Row]]
+
+
+def rows(folder: Folder) -> Rows:
+    """Rows of `breaks`, `annotations` and `signoffs`, by the table's name.
+
+    Raises `NotReconciled` where a kept file cannot be read.
+    """
+    try:
+        return {
+            "breaks": list(_breaks(folder)),
+            "annotations": list(_annotations(folder)),
+            "signoffs": list(_signoffs(folder)),
+        }
+    except NotReconciled:
+        raise
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NotReconciled(
+            f"What the reconciliation keeps under {folder.root} cannot be read "
+            f"({type(error).__name__}: {str(error)[:200]}). ops.breaks, ops.annotations and "
+            "ops.signoffs stay as they were; the book is not touched. Restore that folder from the "
+            "backup."
+        ) from error
+
+
+def _facts(folder: Folder, day: date) -> Json:
+    """What is published of the newest result of a day; nothing where there is none."""
+    path = archive.newest(folder, day)
+    if path is None:
+        return {}
+    about = path.stat()
+    of = [path.name, about.st_size, about.st_mtime_ns]
+    beside = folder.root / ".published" / f"{day}.json"
+    known = _known(beside)
+    if known.get("of") == of:
+        return known
+    found = archive.result(folder, day) or {}
+    facts: Json = {"of": of} | {name: found[name] for name in _PUBLISHED}
+    with written_aside(beside) as file:
+        file.write(json.dumps(facts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    return facts
+
+
+def _known(path: Path) -> Json:
+    """What stands there already; nothing where it cannot be read, for it can be made again."""
+    try:
+        found = read_json(path)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and found.keys() >= {"of", *_PUBLISHED} else {}
+
+
+def _breaks(folder: Folder) -> Iterator[Row]:
+    for day in archive.days(folder):
+        found = _facts(folder, day)
+        for one in found["breaks"]:
+            yield _break(day, found["run_id"], found["fields"], one)
+
+
+def _break(day: date, run_id: str, fields: list[str], one: Json) -> Row:
+    key = dict(zip(fields, one["key"], strict=True))
+    asset = key["asset"]
+    row: Row = {column: key.get(name) for name, column in _COLUMN.items()}
+    row |= {name: one[name] for name in (*_SAME, *_SAID)}
+    return row | {
+        "snapshot_date": day,
+        "break_id": one["id"],
+        "run_id": run_id,
+        "asset_id": asset.removesuffix(CUSTOM),
+        "is_custom_asset": asset.endswith(CUSTOM),
+        "ledger_text": one["ledger"],
+        "snapshot_text": one["snapshot"],
+        "difference": fitting(one["difference"]),
+        "difference_text": one["difference"],
+        "ledger_rows": one["rows"],
+        "first_seen": date.fromisoformat(one["first_seen"]),
+        "ever_seen": date.fromisoformat(one["ever_seen"]),
+    }
+
+
+def fitting(text: str) -> Decimal | None:
+    """An amount where DECIMAL(38,18) holds it exactly."""
+    whole, _, part = text.lstrip("-").partition(".")
+    return exact(text) if len(whole) <= _WHOLE and len(part) <= _PLACES else None
+
+
+def _annotations(folder: Folder) -> Iterator[Row]:
+    for one in archive.annotations(folder):
+        for number, entry in enumerate(one["entries"], 1):
+            yield {
+                "revision": one["no"],
+                "entry_no": number,
+                "break_id": entry["break_id"],
+                "field": entry["field"],
+                "value": entry["value"],
+                "accepted_text": entry.get("accepted", ""),
+                "who": one["who"],
+                "said_at": datetime.fromisoformat(one["at"]),
+                "source": one["source"],
+                "sha256": one["sha256"],
+            }
+
+
+def _signoffs(folder: Folder) -> Iterator[Row]:
+    for one in archive.signoffs(folder):
+        day = date.fromisoformat(one["day"])
+        newest = _facts(folder, day)
+        yield {
+            "snapshot_date": day,
+            "signoff_no": one["no"],
+            "role": one["role"],
+            "who": one["who"],
+            "signed_at": datetime.fromisoformat(one["at"]),
+            "comment": one["comment"],
+            "run_id": one["run_id"],
+            "digest": one["digest"],
+            "is_valid": newest.get("digest") == one["digest"],
+        }

@@ -1,0 +1,1 @@
+"""The workbook of a reconciliation: written, read back, verified."""

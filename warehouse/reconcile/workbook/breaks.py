@@ -1,0 +1,219 @@
+"""The sheets Breaks, for people to write into, and Resolved."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from warehouse.reconcile.breaks.identity import Break
+from warehouse.reconcile.comments.annotations import ACCEPTED, STATUSES
+from warehouse.reconcile.ledger.amounts import FLOAT_DIGITS
+from warehouse.reconcile.matching.names import in_name_cell
+from warehouse.reconcile.workbook.content import BREAKS, FIRST, HEADER, RESOLVED, Shown
+from warehouse.reconcile.workbook.sheet import Heading, Paper, can_be_live, difference, fixed
+from warehouse.spreadsheet.writing.format import Draft, must
+
+LISTS = "Lists"
+LONGEST_COMMENT = 1000
+MOST_LIVE = 5000  # breaks: beyond, formulas would take longer to open than they are worth
+ROOT_CAUSES = (
+    "Timing",
+    "Transfer not booked",
+    "Trade not booked",
+    "Fee",
+    "Reward or interest",
+    "Mapping",
+    "Ledger error",
+    "Snapshot error",
+    "Rounding",
+    "Other",
+)
+_KEY = ("portfolio", "asset", "venue", "account", "bucket")
+HEADINGS = (
+    Heading("Break ID", 13),
+    Heading("Result", 13),
+    Heading("Portfolio", 16),
+    Heading("Asset", 10),
+    Heading("Venue", 13),
+    Heading("Account", 16),
+    Heading("Bucket", 10),
+    Heading("Ledger", 20, "amount"),
+    Heading("Snapshot", 20, "amount"),
+    Heading("Difference", 20, "amount"),
+    Heading("Age days", 7),
+    Heading("Likely cause", 30),
+    Heading("Status", 14, "yellow"),
+    Heading("Owner", 12, "yellow"),
+    Heading("Root cause", 16, "yellow"),
+    Heading("Comment", 34, "yellow"),
+    Heading("First seen", 11, "text", is_printed=False),
+    Heading("vs. prior run", 11, "text", is_printed=False),
+    Heading("Ledger, exact", 34, "exact", is_printed=False),
+    Heading("Snapshot, exact", 34, "exact", is_printed=False),
+    Heading("Difference, exact", 34, "exact", is_printed=False),
+    Heading("Digits equal?", 9, "text", is_printed=False),
+    Heading("Shown amounts", 10, "text", is_printed=False),
+    Heading("Ledger source", 30, "text", is_printed=False),
+    Heading("Tolerance rule", 16, "text", is_printed=False),
+    Heading("Accepted at", 24, "exact", is_printed=False),
+    Heading("Ever seen", 11, "text", is_printed=False),
+    Heading("Episode", 8, "text", is_printed=False),
+)
+_RESOLVED = (
+    Heading("Break ID", 13),
+    Heading("Was", 15),
+    Heading("Portfolio", 16),
+    Heading("Asset", 10),
+    Heading("Venue", 13),
+    Heading("Account", 16),
+    Heading("Bucket", 10),
+    Heading("Difference, exact", 28, "exact"),
+    Heading("First seen", 11),
+    Heading("Closed on", 11),
+    Heading("Closed because", 18),
+    Heading("Status", 16),
+    Heading("Owner", 12),
+    Heading("Last comment", 40),
+)
+
+
+def _headings(fields: Sequence[str]) -> tuple[Heading, ...]:
+    """The columns, always the same; those of names that this level does not have are hidden."""
+    absent = {name.capitalize() for name in _KEY if name not in fields}
+    return tuple(replace(one, is_hidden=True) if one.title in absent else one for one in HEADINGS)
+
+
+def breaks(draft: Draft, shown: Shown) -> None:
+    """Write the sheet Breaks: what was found, and yellow cells for what people say."""
+    on = Paper(draft, BREAKS, _headings(shown.outcome.fields))
+    on.title(f"Breaks as of {shown.day}: write into the yellow cells and save anywhere in out")
+    on.heads()
+    is_live = len(shown.outcome.breaks) <= MOST_LIVE
+    for one in shown.outcome.breaks:
+        _break(on, one, is_live=is_live)
+    if not shown.outcome.breaks:
+        on.row += 1
+    _rules(draft, on, shown)
+    on.sheet.ignore_errors({"number_stored_as_text": f"A{FIRST}:AB{shown.last}"})
+    on.finish(HEADER - 1, shown.footer, frozen=4)
+
+
+def _break(on: Paper, one: Break, *, is_live: bool) -> None:
+    row = on.row + 1
+    ours, theirs = fixed(one.ledger), fixed(one.snapshot)
+    values: list[object] = [
+        one.id,
+        one.result,
+        *_names(one.names),
+        one.ledger,
+        one.snapshot,
+        None,
+        None,
+        "; ".join(filter(None, (one.note, one.cause))),
+        one.status,
+        one.owner,
+        one.root_cause,
+        one.comment,
+        one.first_seen,
+        one.change,
+        ours,
+        theirs,
+        one.difference,
+        None,
+        _digits(one),
+        one.source,
+        one.rule,
+        one.accepted,
+        one.ever_seen,
+        one.episode,
+    ]
+    if is_live and can_be_live(ours, theirs):
+        shown_difference = float(Decimal(one.difference))
+        on.formula(9, difference(f"S{row}", f"T{row}"), shown_difference, "amount")
+    else:
+        on.number(9, one.difference)
+    on.formula(10, f"=as_of-Q{row}", one.age_days, "count")
+    equal = "yes" if ours == theirs else "no"
+    on.formula(21, f'=IF(EXACT(S{row},T{row}),"yes","no")', equal)
+    on.line(values)
+
+
+def _names(names: Mapping[str, str]) -> list[str | None]:
+    return [in_name_cell(names[name]) if name in names else None for name in _KEY]
+
+
+def _digits(one: Break) -> str:
+    long = [
+        text
+        for text in (one.ledger, one.snapshot)
+        if text and len(text.replace(".", "").strip("-0")) > FLOAT_DIGITS
+    ]
+    return "rounded" if long else "exact"
+
+
+def _rules(draft: Draft, on: Paper, shown: Shown) -> None:
+    """Choices for the yellow cells, and colours by age, status and size."""
+    last = shown.last
+    status: dict[str, Any] = {
+        "validate": "list",
+        "source": f"={LISTS}!$B$4:$B${3 + len(STATUSES)}",
+        "error_type": "warning",
+    }
+    cause = status | {"source": f"={LISTS}!$C$4:$C${3 + len(ROOT_CAUSES)}"}
+    comment = {
+        "validate": "length",
+        "criteria": "<=",
+        "value": LONGEST_COMMENT,
+        "error_type": "warning",
+        "error_message": f"Keep comments below {LONGEST_COMMENT} letters.",
+    }
+    for letters, rule in (("M", status), ("O", cause), ("P", comment)):
+        must(on.sheet.data_validation(f"{letters}{FIRST}:{letters}{last}", rule))
+    old = draft.book.add_format({"bg_color": "#FFC7CE"})
+    done = draft.book.add_format({"font_color": "#7F7F7F"})
+    rules = (
+        (f"K{FIRST}:K{last}", f"=AND(ISNUMBER($K{FIRST}),$K{FIRST}>=30)", old),
+        (f"A{FIRST}:L{last}", f'=$M{FIRST}="{ACCEPTED}"', done),
+    )
+    for area, criteria, shape in rules:
+        condition = {"type": "formula", "criteria": criteria, "format": shape}
+        must(on.sheet.conditional_format(area, condition))
+
+
+def resolved(draft: Draft, shown: Shown) -> None:
+    """Write the breaks of the run before that are gone, with what was last said of them."""
+    on = Paper(draft, RESOLVED, _RESOLVED)
+    on.title(f"Breaks resolved by {shown.day}")
+    rows = [
+        [
+            one["id"],
+            one["result"],
+            *_names(one["names"]),
+            one["difference"],
+            one["first_seen"],
+            one["closed_on"],
+            one["closed_because"],
+            one["status"],
+            one["owner"],
+            one["comment"],
+        ]
+        for one in shown.resolved
+    ]
+    on.table(rows, shown.footer)
+
+
+def lists(draft: Draft, shown: Shown) -> None:
+    """Write the hidden sheet: choices, and what the workbook was made from."""
+    paper = draft.book.add_worksheet(LISTS)
+    rows = [["run_id", shown.run_id, ""], ["base_revision", str(shown.revision), ""]]
+    rows.append(["written", shown.written, ""])
+    height = max(len(STATUSES), len(ROOT_CAUSES))
+    for place in range(height):
+        status = STATUSES[place] if place < len(STATUSES) else ""
+        cause = ROOT_CAUSES[place] if place < len(ROOT_CAUSES) else ""
+        rows.append(["", status, cause])
+    for number, row in enumerate(rows):
+        for place, text in enumerate(row):
+            if text:
+                must(paper.write_string(number, place, text))
+    paper.hide()

@@ -1,0 +1,75 @@
+"""What a workbook shows of a run: the outcome, its totals, and what stands behind them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from warehouse.query.book import Source
+from warehouse.reconcile.engine import Outcome
+from warehouse.reconcile.ledger.model import Ledger, Notice, Unused
+from warehouse.reconcile.matching.join import Result
+from warehouse.reconcile.matching.totals import Rolled, Tie
+
+BREAKS, RESOLVED, TIES = "Breaks", "Resolved", "Tie-out"
+POSITIONS, UNMATCHED = "All positions", "Not matched"
+ROLLED, NOTICES, MAPPING, EVIDENCE = "Roll-forward", "Notices", "Mapping", "Evidence"
+HEADER, FIRST = 2, 3  # of the sheet Breaks, as a spreadsheet counts
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Everything a workbook shows; `resolved` are breaks of the run before that are gone.
+
+    `signatures` are by role: name, comment, and with how many open breaks. Of more than `listed`
+    keys the workbook lists those that do not match. `written` names what was kept of its cells.
+    """
+
+    name: str
+    source: Source
+    ledger: Ledger
+    outcome: Outcome
+    ties: Sequence[Tie]
+    rolled: Sequence[Rolled]
+    resolved: Sequence[Mapping[str, Any]]
+    notices: Sequence[Notice]
+    evidence: Mapping[str, str]
+    signatures: Mapping[str, tuple[str, str, str]]
+    void: str
+    run_id: str
+    revision: int
+    made_at: datetime
+    shown: Mapping[str, Mapping[str, str]]
+    listed: int
+    unused: Sequence[Unused] = ()
+    written: str = ""
+
+    @property
+    def keys(self) -> int:
+        """How many keys there are on either side."""
+        return sum(self.outcome.counts.values())
+
+    @property
+    def rows(self) -> int:
+        """How many of them the workbook lists."""
+        is_whole = self.keys <= self.listed
+        return self.keys if is_whole else self.keys - self.outcome.counts[Result.MATCHED]
+
+    @property
+    def day(self) -> date:
+        """The business date of the book."""
+        return self.outcome.day
+
+    @property
+    def footer(self) -> str:
+        """What stands below every page."""
+        return f"Reconciliation {self.name} as of {self.day}, run {self.run_id}"
+
+    @property
+    def last(self) -> int:
+        """The last row of the sheet Breaks, as a spreadsheet counts."""
+        return FIRST + max(len(self.outcome.breaks), 1) - 1
+
+    def cells(self, letter: str) -> str:
+        """A column of the sheet Breaks."""
+        return f"{BREAKS}!${letter}${FIRST}:${letter}${self.last}"

@@ -1,0 +1,1 @@
+"""A workbook read back and held against what was written."""

@@ -1,0 +1,218 @@
+"""What was written into a workbook, cell by cell, kept so that any copy can be held against it.
+
+Every sheet but the long table of all keys, which stands in the Parquet file beside the workbook.
+"""
+
+import gzip
+import hashlib
+import io
+import json
+import posixpath
+import re
+import zipfile
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from datetime import date, datetime, time
+from html import unescape
+from typing import Any, Self
+
+import python_calamine
+
+from warehouse.reconcile.ledger.conventions import as_text
+from warehouse.reconcile.store.archive import Folder
+from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, Shown
+from warehouse.storage.layout import written_aside
+
+_RELATION = re.compile(r"<(?:\w+:)?Relationship\b[^>]*>")
+_SHEET = re.compile(r"<(?:\w+:)?sheet\b[^>]*>")
+_CELL = re.compile(
+    rb'<(?:\w+:)?c\b[^>]*?\br="([A-Z]{1,3})([0-9]{1,7})"[^>]*?>\s*<(?:\w+:)?f\b[^>]*>([^<]*)<'
+)
+# What a cell may not keep as it was: spaces, and what XML cannot hold, which is written _xHHHH_.
+_UNKEPT = re.compile(r"(?:_x005[Ff])+(?=_)|[\s\x00-\x20\x7f-\x9f\ufffe\uffff]+|_x[0-9A-Fa-f]{4}_")
+_TOKEN = re.compile(
+    r'("(?:[^"]|"")*")|\$?[A-Z]{1,3}\$?[0-9]+|[0-9]+(?:\.[0-9]+)?(?:E[+-]?[0-9]+)?|\s+'
+)
+
+
+class Cell(str):
+    """A cell as it is compared, the same whichever program saved it; `said` is how it is read."""
+
+    __slots__ = ("said",)
+    said: str
+
+    def __new__(cls, said: str) -> Self:
+        """Take a cell in."""
+        made = super().__new__(cls, _UNKEPT.sub("", said))
+        made.said = said
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One sheet: its rows of cells, and the formulas of a workbook of Excel by row and column."""
+
+    rows: Sequence[Sequence[str]]
+    formulas: Mapping[tuple[int, int], str] = field(default_factory=dict)
+
+    def at(self, place: tuple[int, int]) -> str:
+        """Return what stands in a cell; empty rows at the end are not among the rows."""
+        row, column = place
+        cells = self.rows[row] if row < len(self.rows) else ()
+        return cells[column] if column < len(cells) else ""
+
+
+def identity(shown: Shown) -> str:
+    """Return the name of what a workbook shows: the same for the same cells."""
+    left = {"source", "ledger", "outcome", "written"}
+    given = {one.name: getattr(shown, one.name) for one in fields(shown) if one.name not in left}
+    outcome = shown.outcome
+    given |= {"breaks": outcome.breaks, "aliases": outcome.aliases, "digest": outcome.digest}
+    given |= {"sources": shown.ledger.sources, "fields": outcome.fields}
+    given |= {"forgiven": outcome.forgiven}
+    text = json.dumps(given, default=_plain, sort_keys=True, skipkeys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _plain(value: object) -> object:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+
+
+def read(content: bytes, left: Collection[str] = ()) -> dict[str, Sheet]:
+    """Return every sheet of a workbook but the long table, also where it is `left` by its name.
+
+    Raises `CalamineError` where one cannot be read.
+    """
+    formulas = _formulas(content)
+    return {
+        name: Sheet([[Cell(cell) for cell in row] for row in rows], formulas.get(name, {}))
+        for name, rows in _rows(content, left).items()
+    }
+
+
+def _rows(content: bytes, left: Collection[str] = ()) -> dict[str, list[list[str]]]:
+    with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
+        return {
+            name: [
+                [text(cell) for cell in row]
+                for row in book.get_sheet_by_name(name).to_python(skip_empty_area=False)
+            ]
+            for name in book.sheet_names
+            if name not in left and not name.startswith((POSITIONS, UNMATCHED))
+        }
+
+
+def keep(folder: Folder, identity_: str, content: bytes) -> None:
+    """Keep the cells of a workbook under the name of what it shows."""
+    formulas = _formulas(content)
+    sheets = {
+        name: {
+            "rows": rows,
+            "formulas": [[*place, formula] for place, formula in formulas.get(name, {}).items()],
+        }
+        for name, rows in _rows(content).items()
+    }
+    written = json.dumps(sheets, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    with written_aside(folder.root / "written" / f"{identity_}.json.gz") as file:
+        file.write(gzip.compress(written, mtime=0))
+
+
+def kept(folder: Folder, identity_: str) -> dict[str, Sheet] | None:
+    """Return the cells that were kept under a name, or None where there are none."""
+    path = folder.root / "written" / f"{identity_}.json.gz"
+    if not re.fullmatch("[0-9a-f]{32}", identity_) or not path.is_file():
+        return None
+    try:
+        given: dict[str, dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))
+        return {
+            name: Sheet(
+                [[Cell(cell) for cell in row] for row in sheet["rows"]],
+                {(row, column): formula for row, column, formula in sheet["formulas"]},
+            )
+            for name, sheet in given.items()
+        }
+    except (OSError, EOFError, ValueError, KeyError, TypeError):
+        return None
+
+
+def text(cell: object) -> str:
+    """Return a cell as a text, numbers to 15 digits."""
+    if isinstance(cell, datetime) and cell.time() == time():
+        cell = cell.date()
+    if isinstance(cell, date):
+        return cell.isoformat()
+    if isinstance(cell, bool):
+        return as_text(cell)
+    if isinstance(cell, int | float):
+        return format(float(cell), ".15g")
+    return as_text(cell)
+
+
+def said(cell: str) -> str:
+    """Return a cell as it is read."""
+    return cell.said if isinstance(cell, Cell) else cell
+
+
+def formed(formula: str) -> str:
+    """Return a formula without what moves with its cells, and with numbers written in one way."""
+    return _TOKEN.sub(_formed, formula)
+
+
+def _formed(found: re.Match[str]) -> str:
+    token = found[0]
+    if found[1] or not token.strip():
+        return found[1] or ""
+    return format(float(token), "g") if token[0].isdigit() else "@"
+
+
+def exactly(formula: str) -> str:
+    """Return a formula with its cells, and with numbers written in one way."""
+    return _TOKEN.sub(lambda found: _formed(found) if _formed(found) != "@" else found[0], formula)
+
+
+def _formulas(content: bytes) -> dict[str, dict[tuple[int, int], str]]:
+    """Return the formulas of a workbook of Excel by sheet; none of another."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as names:
+            return {
+                name: {
+                    (int(found[2]) - 1, _column(found[1])): unescape(found[3].decode())
+                    for found in _CELL.finditer(names.read(path))
+                }
+                for name, path in _paths(names).items()
+                if not name.startswith((POSITIONS, UNMATCHED))
+            }
+    except (zipfile.BadZipFile, KeyError, UnicodeDecodeError):
+        return {}
+
+
+def _paths(names: zipfile.ZipFile) -> dict[str, str]:
+    if "xl/workbook.xml" not in names.namelist():
+        return {}
+    book = names.read("xl/workbook.xml").decode()
+    relations = names.read("xl/_rels/workbook.xml.rels").decode()
+    targets = {
+        _attribute(found, "Id"): _attribute(found, "Target")
+        for found in _RELATION.findall(relations)
+    }
+    paths = {
+        _attribute(found, "name"): targets.get(_attribute(found, r"\w+:id"), "")
+        for found in _SHEET.findall(book)
+    }
+    return {
+        name: path.lstrip("/") if path.startswith("/") else posixpath.join("xl", path)
+        for name, path in paths.items()
+        if path
+    }
+
+
+def _attribute(tag: str, name: str) -> str:
+    found = re.search(rf"\s{name}\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", tag)
+    return unescape(found[1] or found[2] or "") if found else ""
+
+
+def _column(letters: bytes) -> int:
+    column = 0
+    for letter in letters:
+        column = column * 26 + letter - ord("A") + 1
+    return column - 1

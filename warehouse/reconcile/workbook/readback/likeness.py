@@ -1,0 +1,275 @@
+"""Any copy of a workbook held against what was written into it: each cell that differs is named.
+
+Rows and columns may have been moved, sheets renamed and columns added; the fields for people are
+theirs, and what is counted from them may have been counted again.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xlsxwriter.utility import xl_col_to_name
+
+from warehouse.reconcile.comments.edits import ROLES
+from warehouse.reconcile.matching.names import folded
+from warehouse.reconcile.workbook.content import (
+    BREAKS,
+    EVIDENCE,
+    MAPPING,
+    NOTICES,
+    RESOLVED,
+    ROLLED,
+    TIES,
+)
+from warehouse.reconcile.workbook.readback.imprint import Sheet, exactly, formed, said
+from warehouse.reconcile.workbook.readback.read_tables import Page
+from warehouse.reconcile.workbook.readback.recount import counted_again
+
+SUMMARY = "Summary"
+_TABLES = (BREAKS, RESOLVED, TIES, ROLLED, NOTICES, MAPPING, EVIDENCE)
+_HEADER = 1  # the row of the titles in each of them
+_KEYS = {BREAKS: 1, RESOLVED: 1, TIES: 3, EVIDENCE: 1}  # columns that name a row
+_PEOPLE = frozenset(("Status", "Owner", "Rootcause", "Comment"))
+_LIVE = "Difference"
+_LONGEST, _MOST = 60, 200
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """What differs, and the sheets that nothing is known of."""
+
+    differences: tuple[str, ...]
+    others: tuple[str, ...]
+
+
+def likeness(
+    written: Mapping[str, Sheet], given: Mapping[str, Sheet], left: Mapping[str, Page]
+) -> Likeness:
+    """Hold the sheets of a copy against those that were written.
+
+    `left` are by sheet the tables whose figures are compared elsewhere.
+    """
+    pairs = _pairs(written, given)
+    differences: list[str] = []
+    for name, sheet in written.items():
+        found = given.get(pairs.get(name, ""))
+        if found is None:
+            differences.append(f"{name} is missing: no sheet has what was written there")
+            continue
+        columns = _columns(name, sheet, found)
+        theirs = _rows(found, columns, sheet)
+        ours = [tuple(row) for row in sheet.rows]
+        if name == SUMMARY:
+            theirs = counted_again(ours, theirs, _breaks(written, given, pairs))
+            ours, theirs = _unsigned(ours), _unsigned(theirs)
+        differences += _compared(name, ours, theirs, left.get(name))
+    known = set(pairs.values())
+    return Likeness(tuple(differences), tuple(name for name in given if name not in known))
+
+
+def _pairs(written: Mapping[str, Sheet], given: Mapping[str, Sheet]) -> dict[str, str]:
+    """Return which sheet is which: by its name, else by what it shares with the one written."""
+    pairs = {name: name for name in written if name in given}
+    for name in written.keys() - pairs.keys():
+        ours = {frozenset(filter(None, row)) for row in written[name].rows} - {frozenset()}
+        shared = {
+            other: len(ours & {frozenset(filter(None, row)) for row in sheet.rows})
+            for other, sheet in given.items()
+            if other not in pairs.values()
+        }
+        best = max(shared, key=lambda other: shared[other], default="")
+        if best and shared[best]:
+            pairs[name] = best
+    return pairs
+
+
+def _columns(name: str, ours: Sheet, theirs: Sheet) -> list[int | None]:
+    """Return where each column of ours stands in a copy."""
+    width = max(map(len, ours.rows), default=0)
+    if name not in _TABLES:
+        return list(range(width))
+    titles = [folded(title) for title in ours.rows[_HEADER]]
+    wanted = Counter(filter(None, titles))
+    for row in theirs.rows:
+        heads = [folded(cell) for cell in row]
+        if sum((wanted & Counter(heads)).values()) > wanted.total() // 2:
+            return [heads.index(title) if title in heads else None for title in titles]
+    return list(range(width))
+
+
+def _rows(theirs: Sheet, columns: Sequence[int | None], ours: Sheet) -> list[Row]:
+    """Return the rows of a copy in the order of our columns, formulas judged."""
+    known = {formed(formula) for formula in ours.formulas.values()}
+    rows = []
+    for number, row in enumerate(theirs.rows):
+        cells = list(row)
+        for place in range(len(cells)):
+            formula = theirs.formulas.get((number, place))
+            if formula is not None:
+                cells[place] = _judged((number, place), cells[place], formula, (ours, known))
+        rows.append(
+            tuple(cells[at] if at is not None and at < len(cells) else "" for at in columns)
+        )
+    return rows
+
+
+def _judged(place: tuple[int, int], value: str, formula: str, about: tuple[Sheet, set[str]]) -> str:
+    """Return what a formula comes to; one that is not ours comes to something else."""
+    ours, known = about
+    if not formula:  # shares the one of another cell
+        return value
+    if formed(formula) not in known:
+        return f"={formula}"
+    same = exactly(ours.formulas.get(place, "")) == exactly(formula)
+    if value:
+        return value
+    return ours.at(place) if same else f"={formula}"
+
+
+def _compared(
+    name: str, ours: Sequence[Row], theirs: Sequence[Row], page: Page | None
+) -> Iterator[str]:
+    titles = _titles(name, ours)
+    mine, yours = (
+        [line for row in rows if any(line := _own(name, row, titles, page))]
+        for rows in (ours, theirs)
+    )
+    missing, extra = _only(mine, yours), _only(yours, mine)
+    if not missing and not extra:
+        if name not in _TABLES and mine != yours:
+            yield f"{name}: its rows stand in another order"
+        return
+    yield from _told(name, (missing, extra), titles, page)
+
+
+def _told(
+    name: str, odd: tuple[list[Row], list[Row]], titles: Sequence[str], page: Page | None
+) -> Iterator[str]:
+    missing, extra = odd
+    for row in missing[:_MOST]:
+        other = _like(row, extra, _KEYS.get(name, 0))
+        if other is not None:
+            extra.remove(other)
+            yield from _cells(name, (row, other), titles)
+        elif not _is_elsewhere(row, titles, page):
+            yield f"{name}: the row {_shown(row)} is missing"
+    if len(missing) > _MOST:
+        yield f"{name}: {len(missing) - _MOST} more rows differ"
+        return
+    for row in extra[:_MOST]:
+        if not _is_elsewhere(row, titles, page):
+            yield f"{name}: the row {_shown(row)} is in no such run"
+
+
+def _is_elsewhere(row: Row, titles: Sequence[str], page: Page | None) -> bool:
+    """Whether a row is one of those that are compared by their key, with exact texts."""
+    return page is not None and bool(re.search(page.pattern, row[titles.index(_mark(page))]))
+
+
+def _mark(page: Page) -> str:
+    return page.mark.replace(" ", "")
+
+
+def _own(name: str, row: Row, titles: Sequence[str], page: Page | None) -> Row:
+    """Return a row without the cells that are compared elsewhere, and without those of people."""
+    row = (*row, *[""] * (len(titles) - len(row)))
+    if page is None or not _is_elsewhere(row, titles, page):
+        return row
+    values = frozenset(title.replace(" ", "") for title in page.values)
+    hidden = values | (_PEOPLE if name == BREAKS else frozenset())
+    return tuple(
+        "" if title in hidden else _rounded(cell) if title == _LIVE else cell
+        for title, cell in zip(titles, row, strict=True)
+    )
+
+
+def _rounded(cell: str) -> str:
+    """Return a calculated number as far as all programs agree on it."""
+    try:
+        return format(float(cell), ".11g")
+    except ValueError:
+        return cell
+
+
+def _titles(name: str, rows: Sequence[Row]) -> list[str]:
+    width = max(map(len, rows), default=0)
+    letters = [f"column {xl_col_to_name(place)}" for place in range(width)]
+    if name not in _TABLES:
+        return letters
+    heads = [*rows[_HEADER], *[""] * width][:width]
+    return [head or letter for head, letter in zip(heads, letters, strict=True)]
+
+
+def _only(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
+    """Return the rows that the others have not, or not as often, in their order."""
+    known = Counter(others)
+    found = []
+    for row in rows:
+        if known[row]:
+            known[row] -= 1
+        else:
+            found.append(row)
+    return found
+
+
+def _like(row: Row, others: Sequence[Row], keys: int) -> Row | None:
+    """Return the row that is this one with some cells changed."""
+    if keys and row[0]:
+        same = [other for other in others if other[:keys] == row[:keys]]
+        if same or len(row) == keys:
+            return next(iter(same), None)
+    best = max(others, key=lambda other: _alike(row, other), default=None)
+    enough = max(1, sum(map(bool, row)) // 2)
+    if best is not None and _alike(row, best) >= enough:
+        return best
+    # A row of one cell has nothing left to know it by.
+    alone = [other for other in others if sum(map(bool, other)) == sum(map(bool, row)) == 1]
+    return next((other for other in alone if bool(other[0]) == bool(row[0])), None)
+
+
+def _alike(row: Row, other: Row) -> int:
+    return sum(bool(cell) and cell == there for cell, there in zip(row, other, strict=True))
+
+
+def _cells(name: str, rows: tuple[Row, Row], titles: Sequence[str]) -> Iterator[str]:
+    ours, theirs = rows
+    at = said(next(filter(None, ours), ""))[:_LONGEST]
+    for title, was, now in zip(titles, ours, theirs, strict=True):
+        if was != now:
+            told = f"was {said(was)[:_LONGEST]!r} and is now {said(now)[:_LONGEST]!r}"
+            yield f"{name}, {at}: {said(title)} {told}"
+
+
+def _shown(row: Row) -> str:
+    return " / ".join(said(cell)[:_LONGEST] for cell in row if cell)[:300]
+
+
+def _unsigned(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows without the names and comments beside the sign-off, which are people's."""
+    return [(row[0], "", "", *row[3:]) if row and _role(row[0]) else row for row in rows]
+
+
+def _role(label: str) -> str:
+    return next(
+        (role for name, role in ROLES.items() if name.replace(" ", "") == label.casefold()), ""
+    )
+
+
+def _breaks(
+    written: Mapping[str, Sheet], given: Mapping[str, Sheet], pairs: Mapping[str, str]
+) -> list[tuple[str, int]]:
+    """Return status, as people say it now, and age of every break that was written."""
+    ours, theirs = written[BREAKS], given.get(pairs.get(BREAKS, ""))
+    if theirs is None:
+        return []
+    columns = _columns(BREAKS, ours, theirs)
+    heads = [folded(title) for title in ours.rows[_HEADER]]
+    id_, status, age = (heads.index(folded(one)) for one in ("BreakID", "Status", "Agedays"))
+    now = {row[id_]: row[status] for row in _rows(theirs, columns, ours)}
+    return [
+        (now.get(row[id_], row[status]), int(float(row[age])))
+        for row in ours.rows[_HEADER + 1 :]
+        if row[id_].startswith("B-")
+    ]

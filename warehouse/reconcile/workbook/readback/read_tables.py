@@ -1,0 +1,106 @@
+"""The tables of a workbook as columns of texts, found by their headers, wherever they went.
+
+For `verify` alone: a run reads nothing of this.
+"""
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import python_calamine
+
+from warehouse.reconcile.ledger.conventions import as_text
+from warehouse.reconcile.matching.names import folded
+
+_LOOKED_AT = 60
+_BATCH = 16_384
+# What a cell may not keep as it was: spaces, and what XML cannot hold, which is written _xHHHH_.
+_UNKEPT = r"[\s\x00-\x20\x7f-\x9f\x{FFFE}\x{FFFF}]+|_x[0-9A-Fa-f]{4}_"
+_ESCAPED = "(_x005F)+_"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One table of the workbook: its sheet, the headers that name a row, and those of its figures.
+
+    It is known by the headers `marks`; a row of it has a text like `pattern` under `mark`. Rows of
+    one that `adds_up` count as often as they stand there.
+    """
+
+    sheet: str
+    marks: tuple[str, ...]
+    key: tuple[str, ...]
+    values: tuple[str, ...]
+    mark: str
+    pattern: str = "."
+    adds_up: bool = False
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Every header that is compared."""
+        return (*self.key, *self.values)
+
+
+@dataclass(slots=True)
+class Found:
+    """What stands in a workbook of one page, over all its sheets; `odd` are headers not once there.
+
+    Where no sheet has the table, `sheets` is empty.
+    """
+
+    sheets: list[str] = field(default_factory=list)
+    tables: list[pa.Table] = field(default_factory=list)
+    odd: dict[str, int] = field(default_factory=dict)
+
+
+def found(content: bytes, pages: Sequence[Page]) -> dict[str, Found]:
+    """The tables of a workbook by the sheet they were written to.
+
+    Raises `CalamineError` where a sheet cannot be read.
+    """
+    made = {page.sheet: Found() for page in pages}
+    with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
+        for name in book.sheet_names:
+            rows = iter(book.get_sheet_by_name(name).iter_rows())
+            for row in islice(rows, _LOOKED_AT):
+                titles = [folded(as_text(cell)) for cell in row]
+                page = next((one for one in pages if _has(titles, one.marks)), None)
+                if page is not None:
+                    _taken(made[page.sheet], name, page, titles, rows)
+                    break
+    return made
+
+
+def _has(titles: Sequence[str], marks: Sequence[str]) -> bool:
+    return all(folded(mark) in titles for mark in marks)
+
+
+def _taken(
+    into: Found, name: str, page: Page, titles: Sequence[str], rows: Iterator[Sequence[object]]
+) -> None:
+    """Take the rows below a header; a column that is not there is empty, and told."""
+    places = {title: titles.index(folded(title)) for title in page.titles if _has(titles, [title])}
+    for title in page.titles:
+        if titles.count(folded(title)) != 1:
+            into.odd[title] = titles.count(folded(title))
+    into.sheets.append(name)
+    while batch := list(islice(rows, _BATCH)):
+        columns = {
+            title: pa.array([as_text(row[places[title]]) for row in batch])
+            if title in places
+            else pa.repeat("", len(batch))
+            for title in page.titles
+        }
+        is_row = pc.match_substring_regex(columns[page.mark], page.pattern)
+        into.tables.append(pa.table(columns).filter(is_row))
+
+
+def plainly(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts as they are compared: without what one program or another does not keep in a cell."""
+    if not pc.any(pc.match_substring_regex(column, rf"{_UNKEPT}|_x005F")).as_py():
+        return column
+    spoken = pc.replace_substring_regex(column, _ESCAPED, "_")
+    return pc.replace_substring_regex(spoken, _UNKEPT, "")

@@ -1,0 +1,35 @@
+"""What a spreadsheet counts on Summary from what people say: the open breaks, by status and age."""
+
+import re
+from collections.abc import Sequence
+
+from warehouse.reconcile.comments.annotations import ACCEPTED, STATUSES
+
+Row = tuple[str, ...]
+_BANNER = re.compile(r"\d+OPENBREAKS\((\d+)intotal\)")
+
+
+def counted_again(
+    ours: Sequence[Row], theirs: Sequence[Row], breaks: Sequence[tuple[str, int]]
+) -> list[Row]:
+    """Return the rows of a copy with those that were counted again as they were written."""
+    again = {new: row for row in ours if (new := _again(row, breaks)) != row}
+    return [again.get(row, row) for row in theirs]
+
+
+def _again(row: Row, breaks: Sequence[tuple[str, int]]) -> Row:
+    """Return a row of Summary as a spreadsheet counts it from what people say now."""
+    label = row[0] if row else ""
+    if banner := _BANNER.fullmatch(label):
+        accepted = sum(_same(status, ACCEPTED) for status, _ in breaks)
+        return (f"{int(banner[1]) - accepted}OPENBREAKS({banner[1]}intotal)", *row[1:])
+    if any(_same(label, one) for one in STATUSES):
+        ages = [age for status, age in breaks if _same(status, label)]
+        bounds = ((0, 1), (2, 4), (5, 29), (30, 10**6))
+        counts = [sum(low <= age <= high for age in ages) for low, high in bounds]
+        return (label, *map(str, counts), str(len(ages)), *row[6:])
+    return row
+
+
+def _same(one: str, other: str) -> bool:
+    return one.replace(" ", "").casefold() == other.replace(" ", "").casefold()

@@ -1,0 +1,229 @@
+"""Sheets that are written cell by cell: no text becomes a formula, no number is the truth."""
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from xlsxwriter.utility import xl_col_to_name
+
+from warehouse.reconcile.comments.annotations import in_cell
+from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, is_hostile
+from warehouse.spreadsheet.writing.format import LIGHT, Draft, must, print_set_up, sizes
+from warehouse.spreadsheet.writing.layout import Kind
+
+PLACES = 18
+_WHOLE = 15
+_TALL = 15.0
+_DECIMALS = 13.0  # the point, ten decimals, and room at both ends
+_WIDEST = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A column: its title, its width in letters, and what kind of cell it has.
+
+    Kinds beyond the workbook's own: `date`, and `yellow` for what people write.
+    """
+
+    title: str
+    width: float = 14
+    kind: str = "text"
+    is_printed: bool = True
+    is_hidden: bool = False
+
+
+class Paper:
+    """One sheet, written from top to bottom."""
+
+    def __init__(self, draft: Draft, name: str, headings: Sequence[Heading]) -> None:
+        self._draft = draft
+        self._needed: dict[int, float] = {}
+        self._formulas: set[tuple[int, int]] = set()
+        self.sheet = draft.book.add_worksheet(name)
+        self.name = name
+        self.headings = headings
+        self.row = 0
+        self._formats = draft.formats
+        row = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
+        text = row | {"num_format": "@", "text_wrap": True}
+        yellow = text | {"bg_color": "#FFF9DB", "locked": False, "border": 4}
+        self._yellow = draft.book.add_format(yellow)
+        self._quoted_yellow = draft.book.add_format(yellow | {"quote_prefix": True})
+        self._wrapped = draft.book.add_format(text)
+        self._quoted = draft.book.add_format(text | {"quote_prefix": True})
+        self._date = draft.book.add_format(row | {"num_format": "yyyy-mm-dd", "align": "left"})
+        self._calculated = draft.book.add_format(row)
+        for place, one in enumerate(headings):
+            options = {} if one.is_printed else {"level": 1}
+            options |= {"hidden": 1} if one.is_hidden else {}
+            self.sheet.set_column(place, place, one.width, None, options)
+        self.sheet.hide_gridlines(2)
+
+    def title(self, text: str) -> None:
+        """A line in large letters."""
+        self.sheet.set_row(self.row, 26)
+        must(self.sheet.write_string(self.row, 0, text, self._formats.title))
+        self.row += 1
+
+    def heads(self, titles: Sequence[str] = (), figures: Container[int] = ()) -> None:
+        """The header, of all columns or of other ones; above figures it stands to the right."""
+        self.sheet.set_row(self.row, 32)
+        if not titles:
+            kinds = enumerate(one.kind for one in self.headings)
+            figures = [place for place, kind in kinds if kind in ("amount", "exact")]
+        for place, text in enumerate(titles or [one.title for one in self.headings]):
+            shape = self._formats.header_right if place in figures else self._formats.header
+            must(self.sheet.write_string(self.row, place, text, shape))
+        self.row += 1
+
+    def text(self, place: int, text: str, kind: str = "text", shape: Any = None) -> None:
+        """A text, whatever it looks like."""
+        if shape is None:
+            plain, quoted = {
+                "yellow": (self._yellow, self._quoted_yellow),
+                "exact": (self._formats.cells[Kind.EXACT], self._formats.hostile[Kind.EXACT]),
+            }.get(kind, (self._wrapped, self._quoted))
+            shape = quoted if is_hostile(text) else plain
+        if kind == "exact":
+            self._widen(place, len(text) + 3.0)
+        must(self.sheet.write_string(self.row, place, in_cell(text), shape))
+
+    def _widen(self, place: int, width: float) -> None:
+        self._needed[place] = max(self._needed.get(place, 0), min(width, _WIDEST))
+
+    def number(self, place: int, text: str | None, shape: Any = None) -> None:
+        """An exact text as the number nearest to it, where a number can be."""
+        if text is not None and len(text) <= LONGEST_NUMBER:
+            whole = len(text.partition(".")[0])
+            if whole <= _WHOLE:  # beyond, it is shown in powers of ten
+                self._widen(place, whole + whole // 3 + _DECIMALS)
+            shape = shape or self._formats.cells[Kind.NUMBER]
+            must(self.sheet.write_number(self.row, place, float(text), shape))
+
+    def count(self, place: int, number: int) -> None:
+        """A count."""
+        must(self.sheet.write_number(self.row, place, number, self._formats.cells[Kind.COUNT]))
+
+    def day(self, place: int, day: date) -> None:
+        """A date."""
+        must(self.sheet.write_datetime(self.row, place, day, self._date))
+
+    def formula(self, place: int, formula: str, value: object, kind: str = "text") -> None:
+        """A formula of ours with what it comes to."""
+        shape = {
+            "amount": self._formats.cells[Kind.NUMBER],
+            "count": self._formats.cells[Kind.COUNT],
+            "good": self._formats.good,
+            "bad": self._formats.bad,
+            "warning": self._formats.label,
+        }.get(kind, self._calculated)
+        self._formulas.add((self.row, place))
+        must(self.sheet.write_formula(self.row, place, formula, shape, value))
+
+    def line(self, values: Sequence[object]) -> None:
+        """One row by the kinds of the columns; None is an empty cell."""
+        for place, (value, heading) in enumerate(zip(values, self.headings, strict=True)):
+            if value is None:
+                self._blank(place, heading.kind)
+            elif heading.kind == "amount":
+                self.number(place, str(value))
+            elif isinstance(value, int):
+                self.count(place, value)
+            elif isinstance(value, date):
+                self.day(place, value)
+            else:
+                self.text(place, str(value), heading.kind)
+        longest = max(
+            _lines(str(value), heading)
+            for value, heading in zip(values, self.headings, strict=True)
+            if heading.is_printed and value is not None
+        )
+        self.sheet.set_row(self.row, _TALL * min(longest, 12))
+        self.row += 1
+
+    def _blank(self, place: int, kind: str) -> None:
+        """An empty cell, unless a formula stands there: the line below its row goes on."""
+        if (self.row, place) in self._formulas:
+            return
+        amount = self._formats.cells[Kind.NUMBER]
+        must(
+            self.sheet.write_blank(
+                self.row, place, None, amount if kind == "amount" else self._calculated
+            )
+        )
+
+    def table(self, rows: Iterable[Sequence[object]], footer: str, frozen: int = 1) -> None:
+        """Title above, then the header, the rows, panes, filter and print set-up."""
+        first = self.row
+        self.heads()
+        for row in rows:
+            self.line(row)
+        self.finish(first, footer, frozen)
+
+    def finish(self, header: int, footer: str, frozen: int) -> None:
+        """Panes, filter and print set-up of a table whose header stands in a row."""
+        last = max(self.row - 1, header)
+        self.fit(header + 1, last)
+        self.sheet.freeze_panes(header + 1, frozen)
+        self.sheet.autofilter(header, 0, last, len(self.headings) - 1)
+        printed = sum(one.is_printed for one in self.headings)
+        self.sheet.print_area(0, 0, last, printed - 1)
+        self.sheet.repeat_rows(header)
+        print_set_up(self.sheet, footer=f"{footer}, {self.name}")
+
+    def fit(self, first: int, last: int) -> None:
+        """Make room for the longest amounts, and show the smallest and largest by their powers."""
+        for place, needed in self._needed.items():
+            heading = self.headings[place]
+            if needed > heading.width:
+                options = {} if heading.is_printed else {"level": 1}
+                self.sheet.set_column(place, place, needed, None, options)
+        amounts = [place for place, one in enumerate(self.headings) if one.kind == "amount"]
+        areas = tuple(
+            f"{xl_col_to_name(place)}{first + 1}:{xl_col_to_name(place)}{max(last, first) + 1}"
+            for place in amounts
+        )
+        if areas:
+            sizes(self._draft, self.sheet, areas)
+
+
+def _lines(text: str, heading: Heading) -> int:
+    if heading.kind in ("amount", "exact"):
+        return 1
+    return sum(-(-max(len(part), 1) // int(heading.width)) for part in text.split("\n")[:12])
+
+
+def fixed(text: str | None) -> str:
+    """An exact text with 18 decimals, as the difference formula takes it apart."""
+    whole, _, part = (text or "0").partition(".")
+    return f"{whole}.{part.ljust(PLACES, '0')}"
+
+
+def can_be_live(*texts: str) -> bool:
+    """Whether the difference formula is exact for these: 15 whole digits and 18 decimals."""
+    return all(
+        len(text.partition(".")[0].lstrip("-")) <= _WHOLE and len(text.partition(".")[2]) == PLACES
+        for text in texts
+    )
+
+
+def difference(ours: str, theirs: str) -> str:
+    """The formula of the difference of two cells of fixed texts: exact, and no point is parsed."""
+
+    def whole(cell: str) -> str:
+        return f"VALUE(LEFT({cell},LEN({cell})-19))"
+
+    def sign(cell: str) -> str:
+        return f'IF(LEFT({cell})="-",-1,1)'
+
+    def middle(cell: str) -> str:
+        return f"{sign(cell)}*VALUE(MID({cell},LEN({cell})-17,9))"
+
+    def last(cell: str) -> str:
+        return f"{sign(cell)}*VALUE(RIGHT({cell},9))"
+
+    return (
+        f"=((({whole(ours)}-{whole(theirs)})*1E9+{middle(ours)}-{middle(theirs)})*1E9"
+        f"+{last(ours)}-{last(theirs)})/1E18"
+    )

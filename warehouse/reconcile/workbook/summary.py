@@ -1,0 +1,209 @@
+"""The first sheet: whether it ties, what is open and how old, and who signed."""
+
+from collections.abc import Sequence
+
+from warehouse.reconcile.comments.annotations import ACCEPTED, STATUSES
+from warehouse.reconcile.ledger.coverage import grouped, level_words, lines_of, totals
+from warehouse.reconcile.ledger.model import counted
+from warehouse.reconcile.matching.join import Result
+from warehouse.reconcile.matching.snapshot import shown_asset
+from warehouse.reconcile.workbook.content import Shown
+from warehouse.reconcile.workbook.sheet import Heading, Paper
+from warehouse.spreadsheet.writing.format import Draft, must, print_set_up
+
+_COLUMNS = (
+    Heading("", 24),
+    Heading("", 22),
+    Heading("", 20, "amount"),
+    Heading("", 20, "amount"),
+    Heading("", 20, "amount"),
+    Heading("", 12),
+)
+_AGES = (("0-1 days", 0, 1), ("2-4 days", 2, 4), ("5-29 days", 5, 29), ("30+ days", 30, 10**6))
+_CHANGES = ("new", "returned", "changed", "unchanged")
+_SHOWN_ASSETS = 10
+_UNUSED = 40
+
+
+def summary(draft: Draft, shown: Shown) -> None:
+    """Write the first sheet; it is protected without a password but for the sign-off."""
+    on = Paper(draft, "Summary", _COLUMNS)
+    on.title(f"Reconciliation {shown.name}")
+    on.text(0, "As of")
+    must(on.sheet.write_datetime(on.row, 1, shown.day, draft.formats.day))
+    draft.book.define_name("as_of", f"=Summary!$B${on.row + 1}")
+    on.row += 1
+    for label, value in (("Snapshot", shown.source.snapshot_id), ("Run", shown.run_id)):
+        on.text(0, label)
+        on.text(1, value)
+        on.row += 1
+    for label, value in (
+        ("Compared at", level_words(shown.ledger)),
+        ("Not used", _not_used(shown)),
+    ):
+        _spread(on, ((0, 0, label), (1, len(_COLUMNS) - 1, value)))
+    _banner(draft, on, shown)
+    _coverage(on, shown)
+    _counters(on, shown)
+    _grid(on, shown)
+    _assets(on, shown)
+    _signatures(on, shown)
+    on.fit(0, on.row)
+    on.sheet.print_area(0, 0, on.row, len(_COLUMNS) - 1)
+    print_set_up(on.sheet, footer=f"{shown.footer}, Summary")
+    on.sheet.set_portrait()
+    on.sheet.protect("", {"format_columns": True, "format_rows": True})
+
+
+def _not_used(shown: Shown) -> str:
+    in_all = totals(shown.unused)
+    return f"{in_all}: see below" if in_all else "nothing: everything in the inbox was read"
+
+
+def _banner(draft: Draft, on: Paper, shown: Shown) -> None:
+    breaks = shown.outcome.breaks
+    total, accepted = len(breaks), sum(one.status == ACCEPTED for one in breaks)
+    cells, status = shown.cells("A"), shown.cells("M")
+    counted = f'COUNTA({cells})-COUNTIF({status},"{ACCEPTED}")'
+    formula = f'={counted}&" OPEN BREAKS ("&COUNTA({cells})&" in total)"'
+    words = f"{total - accepted} OPEN BREAKS ({total} in total)"
+    on.sheet.set_row(on.row, 24)
+    kind = "good" if total == accepted else "bad"
+    shape = {"good": draft.formats.good, "bad": draft.formats.bad}[kind]
+    must(on.sheet.merge_range(on.row, 0, on.row, len(_COLUMNS) - 1, "", shape))
+    on.formula(0, formula, words, kind)
+    on.row += 1
+    _told(draft, on, shown)
+    on.row += 1
+
+
+def _told(draft: Draft, on: Paper, shown: Shown) -> None:
+    """Write that something was not read, and the worst of what a reader must know."""
+    unread = sum(one.count for one in shown.unused if one.severity == "high")
+    if unread:
+        words = f"NOT EVERYTHING WAS READ: {counted(unread, 'file')} in the inbox, see below"
+        last = len(_COLUMNS) - 1
+        must(on.sheet.merge_range(on.row, 0, on.row, last, words, draft.formats.bad))
+        on.row += 1
+    # What was not used stands below in whole: here only what nobody decided about.
+    below = {one.notice for one in shown.unused if one.severity == "medium"}
+    urgent = [
+        one for one in shown.notices if one.severity in ("high", "medium") and one not in below
+    ]
+    for one in urgent[:6]:
+        on.sheet.set_row(on.row, 30)
+        words = ": ".join(filter(None, (one.where, one.words)))[:500]
+        must(
+            on.sheet.merge_range(on.row, 0, on.row, len(_COLUMNS) - 1, words, draft.formats.notice)
+        )
+        on.row += 1
+    if len(urgent) > 6:  # noqa: PLR2004 - as many as are shown above
+        on.text(0, f"and {len(urgent) - 6} more: see Notices")
+        on.row += 1
+
+
+def _coverage(on: Paper, shown: Shown) -> None:
+    """Write what was read and at which level, and everything that was not used, the worst first."""
+    on.heads(("What was read", "Level", "", "Rows", "", ""))
+    for name, level, rows in lines_of(shown.ledger):
+        _wide(on, name, level, rows)
+    for asset, keys, amount, share in shown.outcome.forgiven:
+        _wide(on, f"Forgiven of {asset}", f"{keys} by tolerance", f"{amount} of {share}")
+    lines = grouped(shown.unused)
+    for severity, where, reason in lines[:_UNUSED]:
+        _wide(on, f"NOT USED ({severity})" if severity != "low" else "not used", where, reason)
+    if len(lines) > _UNUSED:
+        on.text(0, f"and {len(lines) - _UNUSED} more: see Notices")
+        on.row += 1
+    on.row += 1
+
+
+def _wide(on: Paper, name: str, middle: str, last: str) -> None:
+    """Write a line of three texts that may be long: the last ones take two and three columns."""
+    _spread(on, ((0, 0, name), (1, 2, middle), (3, len(_COLUMNS) - 1, last)))
+
+
+def _spread(on: Paper, texts: Sequence[tuple[int, int, str]]) -> None:
+    """Write a line of texts that each take the columns from one to another."""
+    widths = [sum(one.width for one in _COLUMNS[first : end + 1]) for first, end, _ in texts]
+    lines = max(
+        -(-len(text) // int(width)) for (_, _, text), width in zip(texts, widths, strict=True)
+    )
+    on.sheet.set_row(on.row, 15 * min(max(lines, 1), 8))
+    for first, end, text in texts:
+        if end > first:
+            must(on.sheet.merge_range(on.row, first, on.row, end, ""))
+        on.text(first, text[:1000])
+    on.row += 1
+
+
+def _counters(on: Paper, shown: Shown) -> None:
+    on.heads(("Result", "Keys", "", "Since the run before", "Breaks", ""), (1, 4))
+    changes = {one: sum(b.change == one for b in shown.outcome.breaks) for one in _CHANGES}
+    right = [*changes.items(), ("resolved", len(shown.resolved))]
+    assets = [one for one in shown.ties if one.level == "asset"]
+    ties = sum(one.result == "equal" for one in assets)
+    right.append((f"assets that tie exactly, of {len(assets)}", ties))
+    for place, result in enumerate(Result):
+        on.text(0, result.value)
+        on.count(1, shown.outcome.counts[result])
+        if place < len(right):
+            on.text(3, right[place][0])
+            on.count(4, right[place][1])
+        on.row += 1
+    on.text(0, "Keys in all")
+    on.formula(1, f"=SUM(B{on.row - len(Result) + 1}:B{on.row})", _all(shown), "count")
+    on.row += 2
+
+
+def _all(shown: Shown) -> int:
+    return sum(shown.outcome.counts.values())
+
+
+def _grid(on: Paper, shown: Shown) -> None:
+    """Breaks by status and age, counted live."""
+    on.heads(("Status", *(label for label, _, _ in _AGES), "In all"), range(1, 6))
+    status, age = shown.cells("M"), shown.cells("K")
+    for one in STATUSES:
+        on.text(0, one)
+        found = [b.age_days for b in shown.outcome.breaks if b.status == one]
+        for place, (_, low, high) in enumerate(_AGES, 1):
+            formula = f'=COUNTIFS({status},$A{on.row + 1},{age},">={low}",{age},"<={high}")'
+            on.formula(place, formula, sum(low <= days <= high for days in found), "count")
+        on.formula(5, f"=SUM(B{on.row + 1}:E{on.row + 1})", len(found), "count")
+        on.row += 1
+    on.row += 1
+
+
+def _assets(on: Paper, shown: Shown) -> None:
+    on.heads(("Asset", "Result", "Ledger", "Snapshot", "Difference", "Breaks"), range(2, 6))
+    assets = [one for one in shown.ties if one.level == "asset"]
+    for one in sorted(assets, key=lambda tie: (-tie.breaks, tie.asset))[:_SHOWN_ASSETS]:
+        on.text(0, shown_asset(one.asset))
+        on.text(1, one.result)
+        on.number(2, one.ledger)
+        on.number(3, one.snapshot)
+        on.number(4, one.difference)
+        on.count(5, one.breaks)
+        on.row += 1
+    on.row += 1
+
+
+def _signatures(on: Paper, shown: Shown) -> None:
+    on.heads(("Sign-off", "Name", "Comment", "", "", ""))
+    rows = []
+    for label, role in (("Prepared by", "preparer"), ("Reviewed by", "reviewer")):
+        on.text(0, label)
+        name, comment, opened = shown.signatures.get(role, ("", "", ""))
+        on.text(1, name, "yellow")
+        on.text(2, comment, "yellow")
+        on.text(3, opened)
+        rows.append(on.row + 1)
+        on.row += 1
+    one, other = (f"LOWER(TRIM(B{row}))" for row in rows)
+    words = "REVIEWER MUST DIFFER FROM PREPARER"
+    on.formula(0, f'=IF(AND({one}<>"",{one}={other}),"{words}","")', "", "warning")
+    on.row += 1
+    if shown.void:
+        on.text(0, shown.void)
+        on.row += 1

@@ -1,0 +1,165 @@
+"""The sheets behind the figures: Tie-out, Roll-forward, Notices, Mapping, Evidence and Help."""
+
+from warehouse.reconcile.ledger.coverage import by_severity
+from warehouse.reconcile.matching.snapshot import shown_asset
+from warehouse.reconcile.matching.totals import STEPPED
+from warehouse.reconcile.workbook.content import EVIDENCE, MAPPING, NOTICES, ROLLED, TIES, Shown
+from warehouse.reconcile.workbook.sheet import Heading, Paper
+from warehouse.spreadsheet.writing.format import Draft
+
+_TIES = (
+    Heading("Per", 10),
+    Heading("Of", 18),
+    Heading("Asset", 12),
+    Heading("Ledger", 20, "amount"),
+    Heading("Snapshot", 20, "amount"),
+    Heading("Difference", 20, "amount"),
+    Heading("Keys", 9),
+    Heading("Breaks", 9),
+    Heading("Result", 16),
+    Heading("Sums agree", 10),
+    Heading("Ledger, exact", 34, "exact", is_printed=False),
+    Heading("Snapshot, exact", 34, "exact", is_printed=False),
+    Heading("Difference, exact", 34, "exact", is_printed=False),
+    Heading("Of breaks, exact", 34, "exact", is_printed=False),
+    Heading("Within tolerance, exact", 34, "exact", is_printed=False),
+)
+_COMPLETE = (
+    "Ledger",
+    "Sheet",
+    "As of",
+    "Rows",
+    "Used",
+    "Skipped",
+    "Rejected",
+    "Accounted for",
+    "Skipped because",
+)
+_ROLLED = (
+    Heading("Asset", 14),
+    *(Heading(title, 14, "exact") for title in STEPPED),
+    Heading("Adds up", 10),
+)
+_NOTICES = (
+    Heading("Severity", 10),
+    Heading("What", 70),
+    Heading("Where", 34),
+    Heading("As it stood there", 34),
+)
+_MAPPING = (
+    Heading("Field", 12),
+    Heading("Written", 30),
+    Heading("Taken for", 30),
+    Heading("How", 12),
+    Heading("Rows", 9),
+    Heading("Perhaps", 30),
+)
+_EVIDENCE = (Heading("What", 34), Heading("Value", 90))
+_HELP = """
+Results, the first that holds: Rejected (the amount could not be read), Unmapped (a name is not \
+known), Portfolio not delivered, Not in ledger, Not in snapshot, Matched, Matched (zero) (nothing \
+on one side, zero on the other), Ledger precision (the ledger keeps fewer digits), Within \
+tolerance, Amount differs.
+Breaks are those that somebody must explain: Rejected, Unmapped, Not in ledger, Not in snapshot, \
+Amount differs.
+Difference is ledger less snapshot. It is calculated from the exact texts, since numbers of a \
+spreadsheet keep 15 digits; the verdict was made by exact decimals and never by a formula.
+Statuses: Open, In progress, Waiting, Explained - accepted. An accepted break opens again when \
+its difference changes, when it comes back, or when the acceptance is too old.
+What is read back, from any copy saved in out or inbox, as xlsx or ods, sorted, filtered or \
+renamed: Status, Owner, Root cause and Comment by Break ID, and the names beside Prepared by and \
+Reviewed by. Everything else is ignored.
+Where two people said different things of one break, both stand in the comment and in Notices.
+A sign-off holds for this result only: it is void as soon as an amount changes.
+""".strip().splitlines()
+
+
+def ties(draft: Draft, shown: Shown) -> None:
+    """Write the totals of both sides, and below them that every row of the ledger is counted."""
+    on = Paper(draft, TIES, _TIES)
+    on.title(f"Totals of ledger and snapshot as of {shown.day}")
+    on.heads()
+    header = on.row - 1
+    for one in shown.ties:
+        name = shown.shown.get(one.level, {}).get(one.of, one.of)
+        agree = "yes" if one.adds_up else "NO"
+        on.line(
+            [
+                one.level,
+                shown_asset(name) if one.level == "asset" else name,
+                shown_asset(one.asset),
+                one.ledger,
+                one.snapshot,
+                one.difference,
+                one.keys,
+                one.breaks,
+                one.result,
+                agree,
+                one.ledger,
+                one.snapshot,
+                one.difference,
+                one.broken,
+                one.near,
+            ]
+        )
+    on.finish(header, shown.footer, frozen=3)
+    _complete(on, shown)
+
+
+def _complete(on: Paper, shown: Shown) -> None:
+    on.row += 1
+    on.heads(_COMPLETE, range(3, 7))
+    for one in shown.ledger.sources:
+        row = on.row + 1
+        skipped = sum(one.skipped.values())
+        on.text(0, one.name)
+        on.text(1, one.sheet)
+        on.text(2, one.as_of.isoformat() if one.as_of else "not stated")
+        for place, number in ((3, one.rows), (4, one.used), (5, skipped), (6, one.rejected)):
+            on.count(place, number)
+        formula = f'=IF(D{row}=E{row}+F{row}+G{row},"yes","NO")'
+        on.formula(7, formula, "yes" if one.is_complete else "NO")
+        on.text(8, ", ".join(f"{reason}: {count}" for reason, count in one.skipped.items()))
+        on.row += 1
+
+
+def rolled(draft: Draft, shown: Shown) -> None:
+    """Write how both sides, and the breaks, came from the run before to this one."""
+    on = Paper(draft, ROLLED, _ROLLED)
+    on.title(f"From the run before to {shown.day}, per asset, exact")
+    on.table([one.line for one in shown.rolled], shown.footer)
+
+
+def notices(draft: Draft, shown: Shown) -> None:
+    """Write everything that a reader must know, the worst first."""
+    on = Paper(draft, NOTICES, _NOTICES)
+    on.title("What to know of this reconciliation")
+    quiet = [one.notice for one in shown.unused if one.severity == "low"]
+    given = by_severity([*shown.notices, *quiet])
+    rows = [[one.severity, one.words, one.where, one.raw] for one in given]
+    on.table(rows, shown.footer)
+
+
+def mapping(draft: Draft, shown: Shown) -> None:
+    """Write every name that was not taken as it was written."""
+    on = Paper(draft, MAPPING, _MAPPING)
+    on.title("Names that were not taken as written")
+    rows = [
+        [one.field, one.written, shown_asset(one.id), one.how, one.rows, one.suggestion]
+        for one in shown.outcome.aliases
+    ]
+    on.table(rows, shown.footer)
+
+
+def evidence(draft: Draft, shown: Shown) -> None:
+    """Write what stands behind the figures: versions, times, digests."""
+    on = Paper(draft, EVIDENCE, _EVIDENCE)
+    on.title("What stands behind the figures")
+    on.table([[what, value] for what, value in shown.evidence.items()], shown.footer)
+
+
+def explanations(draft: Draft, shown: Shown) -> None:
+    """Write one page of words."""
+    on = Paper(draft, "Help", (Heading("Help", 110),))
+    on.title("How to read this workbook")
+    on.table([[text] for text in _HELP], shown.footer, frozen=0)

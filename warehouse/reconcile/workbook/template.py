@@ -1,0 +1,80 @@
+"""The ledger template: today's keys with an empty amount beside each, so that names match.
+
+Every name is written so that reading it back finds its key: one that two portfolios share, or that
+means something else, gives way to the id.
+"""
+
+# ruff: noqa: S608 - names are ours
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from warehouse.query.book import Source
+from warehouse.reconcile.matching import snapshot
+from warehouse.reconcile.matching.names import Names, in_name_cell
+from warehouse.reconcile.matching.snapshot import Known, columns, shown_asset
+from warehouse.reconcile.workbook.sheet import Heading, Paper
+from warehouse.spreadsheet.writing.format import draft
+from warehouse.spreadsheet.writing.layout import Kind
+from warehouse.storage.layout import written_aside
+
+_FIELDS = ("portfolio", "asset", "venue", "account")
+_WIDTHS = (24, 14, 20, 28)
+_AMOUNT = Heading("Amount", 26, "amount")
+_PLACE = len(_FIELDS)
+_HELP = """
+Write what your ledger holds beside each key, as a number or as a text; add rows for what the book \
+does not have; columns of your own may stand beside these.
+A number cell keeps 15 digits. An amount with more of them matches as "Ledger precision", which is \
+no break; written as text (with an apostrophe before it) all its digits are compared.
+A blank amount is not a zero: its row is rejected, unless recon.toml says blank = "skip". Write 0 \
+for nothing, or delete the row: a key that is nowhere in the ledger and 0 in the book is matched.
+Save it under any name into the folder inbox beside recon.toml, as xlsx, ods or CSV; a date in the \
+name, like ledger-2026-11-20.xlsx, says which day it is for. Then: nightbook reconcile run
+""".strip().splitlines()
+
+
+def write(source: Source, path: Path) -> int:
+    """Write the template; returns how many keys it has."""
+    keys = _keys(source)
+    rows = sorted(_written(keys, snapshot.known(source, 0)))
+    made = draft(title="Ledger", made_at=source.snapshot["finished_at"], about={})
+    headings = [
+        Heading(name.capitalize(), width) for name, width in zip(_FIELDS, _WIDTHS, strict=True)
+    ]
+    on = Paper(made, "Ledger", [*headings, _AMOUNT])
+    on.sheet.set_column(_PLACE, _PLACE, _AMOUNT.width, made.formats.cells[Kind.NUMBER])
+    on.table([[*row, None] for row in rows], "Ledger template")
+    help_ = Paper(made, "Help", (Heading("How to fill in the ledger", 110),))
+    help_.table([[text] for text in _HELP], "Ledger template", frozen=0)
+    made.book.close()
+    with written_aside(path) as file:
+        file.write(made.file.getvalue())
+    return len(rows)
+
+
+def _keys(source: Source) -> list[tuple[str, ...]]:
+    snapshot.side(source, _FIELDS)
+    return source.connection.execute(f"select {columns(_FIELDS)} from book_side").fetchall()
+
+
+def _written(keys: Sequence[tuple[str, ...]], known: Known) -> Iterator[tuple[str, ...]]:
+    """The keys as they are written: the name that people use, where it is found again."""
+    words: list[dict[str, str]] = []
+    for place, field in enumerate(_FIELDS):
+        names = Names(field, known.names.get(field, {}), {})
+        ids = {key[place] for key in keys}
+        shown = known.shown.get(field, {})
+        words.append({one: _word(field, one, shown.get(one, one), names) for one in ids})
+    for key in keys:
+        yield tuple(words[place][one] for place, one in enumerate(key))
+
+
+def _word(field: str, id_: str, shown: str, names: Names) -> str:
+    if field == "account":
+        return in_name_cell(id_)
+    for word in (shown_asset(shown) if field == "asset" else shown, id_):
+        written = in_name_cell(word)
+        if written.strip() and names.resolve(written).id == id_:
+            return written
+    return id_

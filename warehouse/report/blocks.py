@@ -1,0 +1,105 @@
+"""What the page is made of: sections of sentences, charts and tables, each with its query."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from warehouse.report import wording
+from warehouse.report.answers import Answered, Record
+
+Cell = Callable[[Record], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: its head, what it shows of a row, and whether it is a number."""
+
+    head: str
+    cell: Cell
+    is_number: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Heads, cells, the query, and `more`: what is said where rows are left out."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Markup, ...], ...]
+    more: str
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """An SVG drawing with what it is called (it may be from the wire) and what it shows."""
+
+    title: Markup
+    svg: Markup
+    caption: Markup
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One part of the page: its figure in a word, paragraphs, then charts and tables."""
+
+    key: str
+    title: str
+    figure: str
+    notes: tuple[Markup, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """The queries of the charts that no table below them shows."""
+        shown = {table.sql for table in self.tables}
+        return tuple(dict.fromkeys(chart.sql for chart in self.charts if chart.sql not in shown))
+
+
+def named(head: str, column: str) -> Column:
+    """A column of names or texts."""
+    return Column(head, lambda row: wording.name(row[column]))
+
+
+def asset(head: str = "Asset") -> Column:
+    """The asset of a row; it takes both `asset_id` and `is_custom_asset` to tell one."""
+    return Column(
+        head, lambda row: wording.custom(row["asset_id"], is_custom=row["is_custom_asset"])
+    )
+
+
+def amount(head: str, column: str, *, signed: bool = False) -> Column:
+    """A column of exact amounts."""
+    return Column(head, lambda row: wording.digits(row[column], signed=signed), is_number=True)
+
+
+def count(head: str, column: str) -> Column:
+    """A column of whole numbers."""
+    return amount(head, column)
+
+
+def date(head: str, column: str) -> Column:
+    """A column of dates."""
+    return Column(head, lambda row: wording.day(row[column]))
+
+
+def moment(head: str, column: str) -> Column:
+    """A column of times."""
+    return Column(head, lambda row: wording.moment(row[column]))
+
+
+def table(title: str, answered: Answered, columns: tuple[Column, ...]) -> Table:
+    """The rows of an answer as cells; a sentence says what was left out."""
+    rows = tuple(tuple(escape(column.cell(row)) for column in columns) for row in answered.rows)
+    left = answered.count - len(rows)
+    more = f"{wording.many(left, 'more row')} not shown here: the query gives all." if left else ""
+    return Table(title, columns, rows, more, answered.sql)
+
+
+def note(text: str, *given: object) -> Markup:
+    """A sentence of ours around values; each is escaped."""
+    return Markup(text).format(*given)  # noqa: S704 - text is written in this package

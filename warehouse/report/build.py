@@ -1,0 +1,117 @@
+"""The morning report: ask, draw, write one file that needs nothing else.
+
+The page has no script, asks nobody for anything and says so in its own policy: even what slipped
+through the escaping could not run, load or send.
+"""
+
+import base64
+import contextlib
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from duckdb import DuckDBPyConnection
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from warehouse.query.read import opened
+from warehouse.report.answers import BUILD, Nights, Record, ReportFailed, ask, nights
+from warehouse.report.blocks import Section
+from warehouse.report.markdown import markdown
+from warehouse.report.sections import changes, findings, holdings, night
+from warehouse.storage.layout import written_aside
+
+__all__ = ["LATEST", "Morning", "ReportFailed", "ask_all", "page", "report", "write"]
+
+LATEST = "latest.html"
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Morning:
+    """All that a report tells, asked of one connection: one night, never two."""
+
+    now: datetime
+    state: str
+    headline: Markup
+    warnings: tuple[Markup, ...]
+    sections: tuple[Section, ...]
+    build: Record | None
+
+    @property
+    def markdown(self) -> str:
+        """The same in short, as Markdown."""
+        return markdown(self.headline, self.warnings, self.sections)
+
+
+def ask_all(database: Path, now: datetime) -> Morning:
+    """Ask the warehouse for everything; raises as `report` does."""
+    with contextlib.closing(opened(database)) as connection:
+        found = nights(connection)
+        sections = tuple(_sections(connection, found))
+        build = ask(connection, BUILD).rows
+    state, headline = night.headline(found)
+    warnings = tuple(night.warnings(found, now))
+    return Morning(now, state, headline, warnings, sections, build[0] if build else None)
+
+
+def report(database: Path, folder: Path, *, now: datetime, program_version: str) -> Path:
+    """Write the report of this morning to `folder`, and the same as `latest.html`.
+
+    The file is named for the date of `now` in the zone that `now` has. Raises `FileNotFoundError`
+    where no warehouse is published, `ReportFailed` where the file is no warehouse of ours; then
+    nothing is written.
+    """
+    return write(ask_all(database, now), folder, program_version=program_version)
+
+
+def write(morning: Morning, folder: Path, *, program_version: str) -> Path:
+    """Write what was asked as the page of its date, and as `latest.html`; gives the former."""
+    made = _page(morning, program_version).encode()
+    file = folder / f"{morning.now.date().isoformat()}.html"
+    for path in (file, folder / LATEST):
+        with written_aside(path) as out:
+            out.write(made)
+    return file
+
+
+def page(database: Path, *, now: datetime, program_version: str) -> str:
+    """The report as HTML."""
+    return _page(ask_all(database, now), program_version)
+
+
+def _page(morning: Morning, program_version: str) -> str:
+    style = Markup((_HERE / "page.css").read_text("utf-8"))  # noqa: S704 - our own file
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return _template().render(
+        day=morning.now.date().isoformat(),
+        state=morning.state,
+        headline=morning.headline,
+        warnings=morning.warnings,
+        sections=morning.sections,
+        style=style,
+        policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
+        "form-action 'none'",
+        made=f"{morning.now.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
+        program_version=program_version,
+        build=morning.build,
+    )
+
+
+def _sections(connection: DuckDBPyConnection, found: Nights) -> Iterator[Section]:
+    yield night.section(connection, found)
+    yield findings.findings(connection, found)
+    yield changes.section(connection, found)
+    yield holdings.section(connection, found)
+    yield holdings.over_time(connection, found)
+    yield findings.freshness(connection, found)
+    yield night.calendar(found)
+    yield findings.unknown(connection, found)
+    yield findings.rejects(connection, found)
+
+
+def _template() -> Template:
+    ours = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    return ours.from_string((_HERE / "page.html").read_text("utf-8"))

@@ -1,0 +1,282 @@
+"""What changed since the book before: amounts, accounts, names and states."""
+
+from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal, localcontext
+
+from duckdb import DuckDBPyConnection
+from markupsafe import Markup
+
+from warehouse.contract.model import literal
+from warehouse.report import blocks, charts, wording
+from warehouse.report.answers import Answered, Nights, Record, ask
+from warehouse.report.blocks import Chart, Column, Section, Table, note
+from warehouse.report.charts import Bar
+
+MOST = 15
+DRAWN = 12
+FULL_SWING = 100.0
+_ASSETS = """
+with moved as (
+    select asset_id, is_custom_asset, count(*) as amounts, exact_sum(delta_text) as delta
+    from changes
+    group by all
+)
+
+select
+    asset_id,
+    is_custom_asset,
+    coalesce(earlier.total_text, '0') as before,
+    coalesce(later.total_text, '0') as now,
+    moved.delta,
+    moved.amounts
+from moved
+left join holdings_by_asset_as_of({before}) as earlier using (asset_id, is_custom_asset)
+left join holdings_by_asset as later using (asset_id, is_custom_asset)
+order by moved.amounts desc, asset_id, is_custom_asset
+"""
+_PORTFOLIOS = """
+select
+    coalesce(later.name, earlier.name) as portfolio,
+    changes.portfolio_id,
+    changes.asset_id,
+    changes.is_custom_asset,
+    exact_sum(changes.delta_text) as delta,
+    count(*) as amounts
+from changes
+left join portfolios as later using (portfolio_id)
+left join portfolios_before as earlier using (portfolio_id)
+group by all
+order by amounts desc, portfolio_id, asset_id, is_custom_asset
+"""
+_VENUES = """
+select
+    venues.display_name as venue,
+    changes.venue_id,
+    changes.asset_id,
+    changes.is_custom_asset,
+    exact_sum(changes.delta_text) as delta,
+    count(*) as amounts
+from changes
+left join venues using (venue_id)
+group by all
+order by amounts desc, venue_id, asset_id, is_custom_asset
+"""
+_ACCOUNTS = """
+with earlier as (
+    from history.accounts where snapshot_date = {before}
+),
+
+moved as (
+    select 'new' as change, later.*
+    from accounts as later
+    anti join earlier
+        using (portfolio_id, asset_id, is_custom_asset, venue_id, account_name, duplicate_no)
+    union all
+    select 'gone', earlier.*
+    from earlier
+    anti join accounts
+        using (portfolio_id, asset_id, is_custom_asset, venue_id, account_name, duplicate_no)
+)
+
+select
+    change,
+    coalesce(portfolios.name, portfolios_before.name) as portfolio,
+    moved.portfolio_id,
+    moved.venue_id,
+    moved.account_name,
+    left(string_agg(moved.asset_id, ', ' order by moved.asset_id), 200) as assets
+from moved
+left join portfolios using (portfolio_id)
+left join portfolios_before using (portfolio_id)
+where moved.change = '{change}'
+group by all
+order by moved.portfolio_id, moved.venue_id, moved.account_name
+"""
+_NAMES = """
+with earlier as (
+    select 'portfolio' as kind, portfolio_id as id, 'name' as what, name as value
+    from history.portfolios where snapshot_date = {before}
+    union all
+    select 'venue', venue_id, unnest(['name', 'status']), unnest([display_name, trading_status])
+    from history.venues where snapshot_date = {before}
+    union all
+    select 'integration', integration_id, 'status', status
+    from history.integrations where snapshot_date = {before}
+),
+
+later as (
+    select 'portfolio' as kind, portfolio_id as id, 'name' as what, name as value
+    from portfolios
+    union all
+    select 'venue', venue_id, unnest(['name', 'status']), unnest([display_name, trading_status])
+    from venues
+    union all
+    select 'integration', integration_id, 'status', status
+    from integrations
+)
+
+select
+    kind,
+    what,
+    id,
+    case
+        when earlier.id is null then 'new'
+        when later.id is null then 'gone'
+        else 'changed'
+    end as change,
+    earlier.value as before,
+    later.value as now
+from (select *, id as key from earlier) as earlier
+full join (select *, id as key from later) as later using (kind, what, id)
+where earlier.key is null or later.key is null or earlier.value is distinct from later.value
+order by kind desc, id, what
+"""
+
+
+def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
+    """Everything that is not as it was in the book before."""
+    title = "What changed"
+    if nights.book_day is None:
+        return Section("changes", title, "no book", (note("There is no book yet."),))
+    if nights.before_day is None:
+        told = note(
+            "The book of {} is the first: there is nothing to compare it with.",
+            wording.day(nights.book_day),
+        )
+        return Section("changes", title, "first night", (told,))
+    return _compared(connection, nights.before_day, nights.book_day)
+
+
+def _compared(connection: DuckDBPyConnection, before: date, book: date) -> Section:
+    day = f"date {literal(before.isoformat())}"
+    assets = ask(connection, _ASSETS.format(before=day))
+    told = note(
+        "The book of {} against the one before it, of {}. A delta is exact; 0 means that "
+        "the amounts moved within.",
+        wording.day(book),
+        wording.day(before),
+    )
+    tables = [
+        _assets(assets),
+        _moved("By portfolio", "Portfolio", "portfolio", ask(connection, _PORTFOLIOS, MOST)),
+        _moved("By venue", "Venue", "venue", ask(connection, _VENUES, MOST)),
+        _accounts(
+            "New accounts", ask(connection, _ACCOUNTS.format(before=day, change="new"), MOST)
+        ),
+        _accounts(
+            "Accounts gone", ask(connection, _ACCOUNTS.format(before=day, change="gone"), MOST)
+        ),
+        _names(ask(connection, _NAMES.format(before=day), MOST)),
+    ]
+    found = tuple(table for table in tables if table.rows)
+    notes = [told]
+    nothing = [table.title.lower() for table in tables if not table.rows]
+    if nothing:
+        notes.append(note("No change: {}.", ", ".join(nothing)))
+    figure = wording.many(sum(row["amounts"] for row in assets.rows), "amount")
+    return Section("changes", "What changed", figure, tuple(notes), tuple(_swings(assets)), found)
+
+
+def _assets(answered: Answered) -> Table:
+    cut = Answered(answered.sql, answered.rows[:MOST], answered.count)
+    return blocks.table(
+        "By asset",
+        cut,
+        (
+            blocks.asset(),
+            blocks.amount("Before", "before"),
+            blocks.amount("Now", "now"),
+            blocks.amount("Delta", "delta", signed=True),
+            blocks.count("Amounts changed", "amounts"),
+        ),
+    )
+
+
+def _swings(answered: Answered) -> Iterator[Chart]:
+    """The assets whose total moved most, each against its own total before."""
+    drawn = []
+    for row in answered.rows:
+        share = _percent(row["before"], row["delta"])
+        if share:
+            drawn.append((share, row))
+    drawn.sort(key=lambda one: (-abs(one[0]), str(one[1]["asset_id"]), one[1]["is_custom_asset"]))
+    if not drawn:
+        return
+    shown = drawn[:DRAWN]
+    most = min(float(abs(shown[0][0])), FULL_SWING)
+    bars = [
+        Bar(row["asset_id"], row["is_custom_asset"], (float(share),), _signed(share))
+        for share, row in shown
+    ]
+    yield Chart(
+        Markup("Assets by change"),
+        charts.swings(bars, "Assets by change of their total in percent", most),
+        note(
+            "Each asset of the table below against its own total before, in percent, rounded. {}",
+            f"The other {len(drawn) - DRAWN:,} moved less." if len(drawn) > DRAWN else "",
+        ),
+        answered.sql,
+    )
+
+
+def _percent(before: str, delta: str) -> Decimal | None:
+    """The change in percent; None where there was nothing before. Only for the eye."""
+    with localcontext(prec=28, Emax=10**6, Emin=-(10**6)):
+        base = abs(Decimal(before))
+        return Decimal(delta) * 100 / base if base else None
+
+
+def _signed(share: Decimal) -> str:
+    size = abs(share)
+    if size >= 1000:  # noqa: PLR2004 - where decimals tell nothing and room is short
+        return f"{'+' if share > 0 else '-'}>1000 %"
+    return f"{share:+.2f} %" if size >= Decimal("0.01") else f"{'+' if share > 0 else '-'}<0.01 %"
+
+
+def _moved(title: str, head: str, column: str, answered: Answered) -> Table:
+    def shown(row: Record) -> Markup:
+        return wording.name(row[f"{column}_id"] if row[column] is None else row[column])
+
+    return blocks.table(
+        title,
+        answered,
+        (
+            Column(head, shown),
+            blocks.asset(),
+            blocks.amount("Delta", "delta", signed=True),
+            blocks.count("Amounts changed", "amounts"),
+        ),
+    )
+
+
+def _accounts(title: str, answered: Answered) -> Table:
+    return blocks.table(
+        title,
+        answered,
+        (
+            Column(
+                "Portfolio",
+                lambda row: wording.name(
+                    row["portfolio_id"] if row["portfolio"] is None else row["portfolio"]
+                ),
+            ),
+            blocks.named("Venue", "venue_id"),
+            blocks.named("Account", "account_name"),
+            blocks.named("Of assets", "assets"),
+        ),
+    )
+
+
+def _names(answered: Answered) -> Table:
+    return blocks.table(
+        "Names and states",
+        answered,
+        (
+            Column("What", lambda row: f"{row['kind']} {row['what']}"),
+            blocks.named("Id", "id"),
+            blocks.named("Change", "change"),
+            blocks.named("Before", "before"),
+            blocks.named("Now", "now"),
+        ),
+    )

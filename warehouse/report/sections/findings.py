@@ -1,0 +1,255 @@
+"""What a person should look at: findings, freshness, what the document lacks, rejects."""
+
+from collections import Counter
+
+from duckdb import DuckDBPyConnection
+from markupsafe import Markup
+
+from warehouse.contract.model import literal
+from warehouse.report import blocks, wording
+from warehouse.report.answers import Answered, Nights, Record, ask
+from warehouse.report.blocks import Column, Section, Table, note
+
+MOST = 25
+_LONG = 200
+_FINDINGS = """
+select
+    findings.severity,
+    findings.kind,
+    findings.portfolio_id,
+    coalesce(later.name, earlier.name) as portfolio,
+    findings.venue_id,
+    venues.display_name as venue,
+    findings.words
+from findings
+left join portfolios as later using (portfolio_id)
+left join portfolios_before as earlier using (portfolio_id)
+left join venues using (venue_id)
+order by
+    case findings.severity when 'high' then 1 when 'medium' then 2 else 3 end,
+    findings.kind,
+    findings.portfolio_id,
+    findings.venue_id
+"""
+_FRESHNESS = """
+select
+    kind,
+    id,
+    name,
+    case
+        when stale_since is not null then 'not read'
+        when kind = 'venue' then 'read'
+        when updated_at is null then 'no time'
+        when days_unchanged <= 1 then 'fresh'
+        when days_unchanged <= 30 then 'ageing'
+        else 'old'
+    end as light,
+    days_unchanged,
+    updated_at,
+    stale_since
+from freshness
+order by
+    case light when 'not read' then 1 when 'old' then 2 when 'no time' then 3
+        when 'ageing' then 4 when 'fresh' then 5 else 6 end,
+    days_unchanged desc,
+    kind,
+    id
+"""
+_LIGHTS = {
+    "read": ("good", "●"),
+    "fresh": ("good", "●"),
+    "ageing": ("warn", "▲"),
+    "old": ("bad", "■"),
+    "not read": ("bad", "■"),
+    "no time": ("muted", "○"),
+}
+_SEVERITIES = {"high": ("bad", "■"), "medium": ("warn", "▲"), "low": ("muted", "●")}
+_DRIFT = """
+select kind, word, path, first_seen, last_seen, seen, left(example, 200) as example
+from ops.drift
+order by first_seen desc, path, kind, word
+"""
+
+
+def light(colours: dict[str, tuple[str, str]], value: str) -> Markup:
+    """A coloured mark with its word; the shape tells it without the colour."""
+    colour, mark = colours.get(value, ("muted", "○"))
+    return note(
+        '<span class="lit"><span class="light {}">{}</span> {}</span>',
+        colour,
+        mark,
+        wording.name(value),
+    )
+
+
+def findings(connection: DuckDBPyConnection, nights: Nights) -> Section:
+    """What only this API can tell, the worst first."""
+    if nights.book is None:
+        return Section("findings", "Findings", "no book", (note("There is no book yet."),))
+    answered = ask(connection, _FINDINGS)
+    if not answered.count:
+        return Section("findings", "Findings", "none", (note("There are none."),))
+    counted = Counter(row["severity"] for row in answered.rows)
+    told = Markup(", ").join(
+        note("{} {}", f"{counted[severity]:,}", light(_SEVERITIES, severity))
+        for severity in _SEVERITIES
+        if counted[severity]
+    )
+    columns = (
+        Column("Severity", lambda row: light(_SEVERITIES, row["severity"])),
+        Column("Kind", lambda row: row["kind"].replace("_", " ")),
+        Column("Portfolio", lambda row: _called(row, "portfolio")),
+        Column("Venue", lambda row: _called(row, "venue")),
+        Column("Finding", lambda row: wording.printable(row["words"], _LONG)),
+    )
+    cut = Answered(answered.sql, answered.rows[:MOST], answered.count)
+    worst = next(severity for severity in _SEVERITIES if counted[severity])
+    tables = (blocks.table("The worst first", cut, columns),)
+    return Section("findings", "Findings", f"{counted[worst]:,} {worst}", (told,), (), tables)
+
+
+def _called(row: Record, column: str) -> Markup:
+    return wording.name(row[f"{column}_id"] if row[column] is None else row[column])
+
+
+def freshness(connection: DuckDBPyConnection, nights: Nights) -> Section:
+    """How old each portfolio and venue was when it was read."""
+    if nights.book is None:
+        return Section("freshness", "Freshness", "no book", (note("There is no book yet."),))
+    answered = ask(connection, _FRESHNESS)
+    counted = Counter((row["kind"], row["light"]) for row in answered.rows)
+    notes = [
+        note(
+            "A portfolio by the time at which the API says that it last changed: fresh up to a "
+            "day, ageing up to thirty, old beyond, which is not wrong. A venue by whether its "
+            "instruments were read last night; those of one not read are of an earlier night."
+        )
+    ]
+    for kind in ("portfolio", "venue"):
+        told = [
+            note("{} {}", f"{counted[kind, name]:,}", light(_LIGHTS, name))
+            for name in _LIGHTS
+            if counted[kind, name]
+        ]
+        notes.append(note("{}s: {}", kind.capitalize(), Markup(", ").join(told or ["none"])))
+    columns = (
+        Column("Light", lambda row: light(_LIGHTS, row["light"])),
+        blocks.named("What", "kind"),
+        Column("Name", lambda row: wording.name(row["id"] if row["name"] is None else row["name"])),
+        blocks.count("Days", "days_unchanged"),
+        blocks.moment("Changed", "updated_at"),
+        blocks.date("Read last", "stale_since"),
+    )
+    cut = Answered(answered.sql, answered.rows[:MOST], answered.count)
+    return Section(
+        "freshness",
+        "Freshness",
+        _oldest(counted),
+        tuple(notes),
+        (),
+        (blocks.table("The oldest first", cut, columns),) if cut.rows else (),
+    )
+
+
+def _oldest(counted: Counter[tuple[str, str]]) -> str:
+    unread = counted["venue", "not read"]
+    if unread:
+        return f"{unread:,} not read"
+    portfolios = sum(count for (kind, _), count in counted.items() if kind == "portfolio")
+    return f"{counted['portfolio', 'fresh']:,} of {portfolios:,} fresh"
+
+
+def unknown(connection: DuckDBPyConnection, nights: Nights) -> Section:
+    """Fields, words and balance kinds that the API's document does not list."""
+    answered = ask(connection, _DRIFT, MOST)
+    title = "Unknown fields and values"
+    if not answered.count:
+        return Section(
+            "unknown", title, "none", (note("The API sent nothing that its document lacks."),)
+        )
+    last = None if nights.last is None else nights.last["snapshot_date"]
+    columns = (
+        blocks.named("What", "kind"),
+        blocks.named("Name", "word"),
+        Column("Where", lambda row: wording.name(row["path"])),
+        Column(
+            "First seen",
+            lambda row: (
+                wording.day(row["first_seen"])
+                + (
+                    note(' <span class="mark">new</span>')
+                    if row["first_seen"] == last
+                    else Markup()
+                )
+            ),
+        ),
+        blocks.date("Last seen", "last_seen"),
+        blocks.count("Times", "seen"),
+        blocks.named("Example", "example"),
+    )
+    told = note("Kept as they came. {} in all.", wording.many(answered.count, "thing"))
+    return Section(
+        "unknown",
+        title,
+        f"{answered.count:,}",
+        (told,),
+        (),
+        (blocks.table("The newest first", answered, columns),),
+    )
+
+
+def rejects(connection: DuckDBPyConnection, nights: Nights) -> Section:
+    """What of last night breaks the contract, and what is kept as text only."""
+    title = "Rejects"
+    if nights.last is None:
+        return Section("rejects", title, "none", (note("There are none yet."),))
+    here = f"where snapshot_id = {literal(nights.last['snapshot_id'])}"
+    refused = ask(
+        connection,
+        "select request_no, path, reason, left(value, 200) as value, carries_money\n"
+        f"from ops.rejects\n{here}\norder by carries_money desc, request_no, path",
+        MOST,
+    )
+    inexact = ask(
+        connection,
+        "select table_name, column_name, path, left(value, 200) as value\n"
+        f"from ops.inexact\n{here}\norder by request_no, path",
+        MOST,
+    )
+    notes = (
+        note("{} last night broke the contract.", wording.many(refused.count, "thing")),
+        note(
+            "{} kept as text only, for DECIMAL(38,18) does not hold it exactly.",
+            wording.many(inexact.count, "value"),
+        ),
+    )
+    tables = (_refused(refused), _inexact(inexact))
+    figure = f"{refused.count:,}" if refused.count else "none"
+    shown = tuple(table for table in tables if table.rows)
+    return Section("rejects", title, figure, notes, (), shown)
+
+
+def _refused(answered: Answered) -> Table:
+    return blocks.table(
+        "What broke the contract",
+        answered,
+        (
+            blocks.named("Where", "path"),
+            blocks.named("Expected", "reason"),
+            blocks.named("Came", "value"),
+            Column("Money", lambda row: "yes" if row["carries_money"] else "no"),
+            blocks.count("Request", "request_no"),
+        ),
+    )
+
+
+def _inexact(answered: Answered) -> Table:
+    return blocks.table(
+        "Kept as text only",
+        answered,
+        (
+            Column("Column", lambda row: f"{row['table_name']}.{row['column_name']}"),
+            blocks.named("Where", "path"),
+            blocks.named("Text", "value"),
+        ),
+    )

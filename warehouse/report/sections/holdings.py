@@ -1,0 +1,201 @@
+"""What is held and what is locked of each asset, and its amount from night to night."""
+
+from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal, localcontext
+from itertools import groupby
+
+from duckdb import DuckDBPyConnection
+from markupsafe import Markup
+
+from warehouse.report import blocks, charts, wording
+from warehouse.report.answers import Answered, Nights, Record, ask
+from warehouse.report.blocks import Chart, Section, Table, note
+from warehouse.report.charts import Bar
+
+MOST = 25
+DRAWN = 12
+FOLLOWED = 6
+LARGEST_DRAWN = Decimal("1e300")
+_ASSETS = """
+select
+    asset_id, is_custom_asset, free_text, locked_text, other_text, total_text, portfolios, accounts
+from holdings_by_asset
+order by accounts desc, asset_id, is_custom_asset
+"""
+_LOCKED = """
+select
+    asset_id,
+    is_custom_asset,
+    bucket,
+    exact_sum(locked_text) as locked,
+    count(distinct portfolio_id) as portfolios,
+    count(distinct venue_id) as venues,
+    sum(accounts)::bigint as accounts
+from locked_funds
+group by all
+order by accounts desc, asset_id, is_custom_asset, bucket
+"""
+_OVER_TIME = f"""
+with followed as (
+    select asset_id, is_custom_asset, accounts
+    from holdings_by_asset
+    order by accounts desc, asset_id, is_custom_asset
+    limit {FOLLOWED}
+)
+
+select
+    followed.accounts,
+    asset_id,
+    is_custom_asset,
+    totals.snapshot_date,
+    exact_sum(totals.in_lake) as total
+from followed
+inner join ops.control_totals as totals using (asset_id, is_custom_asset)
+inner join ops.snapshots as snapshots using (snapshot_id)
+where snapshots.is_book and totals.table_name = 'balances' and totals.measure = 'sum'
+group by all
+order by followed.accounts desc, asset_id, is_custom_asset, totals.snapshot_date
+"""  # noqa: S608 - a number of ours
+
+
+def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
+    """Holdings and locked funds of the newest book."""
+    if nights.book_day is None:
+        return Section("holdings", "Holdings", "no book", (note("There is no book yet."),))
+    assets = ask(connection, _ASSETS)
+    locked = ask(connection, _LOCKED, MOST)
+    told = note(
+        "{} in the book of {}. Amounts of different assets are never added up.",
+        wording.many(assets.count, "asset"),
+        wording.day(nights.book_day),
+    )
+    drawn = (*_accounts(assets), *_shares(assets)) if assets.rows else ()
+    tables = tuple(table for table in (_held(assets), _locked(locked)) if table.rows)
+    figure = wording.many(assets.count, "asset")
+    return Section("holdings", "Holdings", figure, (told,), drawn, tables)
+
+
+def _held(answered: Answered) -> Table:
+    return blocks.table(
+        "By asset",
+        Answered(answered.sql, answered.rows[:MOST], answered.count),
+        (
+            blocks.asset(),
+            blocks.amount("Free", "free_text"),
+            blocks.amount("Locked", "locked_text"),
+            blocks.amount("Other", "other_text"),
+            blocks.amount("Total", "total_text"),
+            blocks.count("Portfolios", "portfolios"),
+            blocks.count("Accounts", "accounts"),
+        ),
+    )
+
+
+def _locked(answered: Answered) -> Table:
+    return blocks.table(
+        "Locked funds",
+        answered,
+        (
+            blocks.asset(),
+            blocks.named("Locked by", "bucket"),
+            blocks.amount("Locked", "locked"),
+            blocks.count("Portfolios", "portfolios"),
+            blocks.count("Venues", "venues"),
+            blocks.count("Accounts", "accounts"),
+        ),
+    )
+
+
+def _accounts(answered: Answered) -> Iterator[Chart]:
+    rows = [row for row in answered.rows if row["accounts"]][:DRAWN]
+    if not rows:
+        return
+    bars = [
+        Bar(row["asset_id"], row["is_custom_asset"], (row["accounts"],), f"{row['accounts']:,}")
+        for row in rows
+    ]
+    yield Chart(
+        Markup("Assets by accounts"),
+        charts.bars(bars, "Assets by number of accounts"),
+        note("How many accounts hold each asset, as in the table below."),
+        answered.sql,
+    )
+
+
+def _shares(answered: Answered) -> Iterator[Chart]:
+    """How much of each asset is free, locked and other, as shares of its own total."""
+    bars = []
+    for row in answered.rows:
+        shares = _parts(row)
+        if shares:
+            bars.append(
+                Bar(row["asset_id"], row["is_custom_asset"], shares, f"{100 * shares[1]:.1f} %")
+            )
+    if not bars:
+        return
+    yield Chart(
+        Markup("Free and locked"),
+        charts.bars(bars[:DRAWN], "Share of each asset that is free, locked and other"),
+        note(
+            '<span class="key"><b class="dot main"></b>free</span> '
+            '<span class="key"><b class="dot second"></b>locked, with its share</span> '
+            '<span class="key"><b class="dot third"></b>other</span>'
+        ),
+        answered.sql,
+    )
+
+
+def _parts(row: Record) -> tuple[float, ...]:
+    """Free, locked and other as shares; nothing where a part is negative or all are zero."""
+    with localcontext(prec=28, Emax=10**6, Emin=-(10**6)):
+        given = [Decimal(row[f"{part}_text"]) for part in ("free", "locked", "other")]
+        whole = sum(given)
+        if not whole or min(given) < 0:
+            return ()
+        return tuple(float(part / whole) for part in given)
+
+
+def over_time(connection: DuckDBPyConnection, nights: Nights) -> Section:
+    """The assets with most accounts from night to night, each on its own scale."""
+    title = "Amounts over time"
+    if nights.before_day is None:
+        return Section("time", title, "too early", (note("It takes two nights to show a change."),))
+    answered = ask(connection, _OVER_TIME)
+    days = [row["snapshot_date"] for row in nights.all if row["is_book"]]
+    drawn = tuple(
+        _followed(list(rows), min(days), max(days), answered.sql)
+        for _, rows in groupby(
+            answered.rows, key=lambda row: (row["asset_id"], row["is_custom_asset"])
+        )
+    )
+    told = note(
+        "The assets with most accounts, each on a scale of its own that need not begin at zero. "
+        "Where the line breaks there is no book of that night, or nothing of the asset in it."
+    )
+    return Section("time", title, wording.many(len(days), "night"), (told,), drawn)
+
+
+def _followed(rows: list[Record], first: date, last: date, sql: str) -> Chart:
+    points = {row["snapshot_date"]: _drawn(row["total"]) for row in rows}
+    low = min(rows, key=lambda row: Decimal(row["total"]))
+    high = max(rows, key=lambda row: Decimal(row["total"]))
+    return Chart(
+        wording.custom(rows[0]["asset_id"], is_custom=rows[0]["is_custom_asset"]),
+        charts.over_time(points, first, last, "Amount of one asset over time"),
+        note(
+            "Highest {} ({}), lowest {} ({}), newest {} ({}).",
+            wording.digits(high["total"]),
+            wording.day(high["snapshot_date"]),
+            wording.digits(low["total"]),
+            wording.day(low["snapshot_date"]),
+            wording.digits(rows[-1]["total"]),
+            wording.day(rows[-1]["snapshot_date"]),
+        ),
+        sql,
+    )
+
+
+def _drawn(total: str) -> float:
+    """An amount as the chart needs it; what a float cannot reach is drawn at its end."""
+    return float(max(-LARGEST_DRAWN, min(LARGEST_DRAWN, Decimal(total))))

@@ -1,0 +1,264 @@
+"""What happened last night: state and reason, times, counts against the book, checks, calendar."""
+
+# ruff: noqa: S608 - ids are ours and quoted; nothing from the wire is in a query
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+
+from duckdb import DuckDBPyConnection
+from markupsafe import Markup
+
+from warehouse.contract.model import literal
+from warehouse.report import blocks, charts, wording
+from warehouse.report.answers import GAPS, SNAPSHOTS, Answered, Nights, Record, ask
+from warehouse.report.blocks import Chart, Column, Section, Table, note
+
+LATE = timedelta(hours=26)
+MOST = 20
+COUNTED = {
+    "portfolio_count": "Portfolios",
+    "account_count": "Accounts",
+    "balance_count": "Amounts",
+    "venue_count": "Venues",
+    "instrument_count": "Instruments",
+}
+_CHECKS = """
+select check_name, severity, passed, wrong_rows, meaning, example
+from ops.checks
+order by passed, severity, check_name
+"""
+
+
+def headline(nights: Nights) -> tuple[str, Markup]:
+    """The state of last night as one word for the eye, and in a sentence."""
+    last = nights.last
+    if last is None:
+        return "none", note("No night has been taken yet.")
+    night = note("The night of <b>{}</b> ", wording.day(last["snapshot_date"]))
+    if last["state"] == "accepted":
+        return "accepted", night + note("is complete and is the book.")
+    told = {
+        "held": "is <b>held</b>: a person must decide.",
+        "rejected": "was <b>rejected</b>.",
+        "complete": "has landed and is not judged yet.",
+    }
+    return last["state"], night + note(
+        told.get(last["state"], "is in a state of its own.")
+    ) + _book(nights.book_day)
+
+
+def _book(day: date | None) -> Markup:
+    if day is None:
+        return note(" There is no book yet.")
+    return note(" The book below is still that of <b>{}</b>.", wording.day(day))
+
+
+def warnings(nights: Nights, now: datetime) -> Iterator[Markup]:
+    """What a reader must know before any figure."""
+    last = nights.last
+    if last is None:
+        yield note("Take a first night with <code>nightbook run</code>.")
+        return
+    if last["reason"]:
+        who = wording.name(last["decided_by"]) if last["decided_by"] else note("nobody yet")
+        yield note("Reason: {} (decided by {})", _long(last["reason"]), who)
+    if last["state"] == "held":
+        yield note(
+            "Look at the figures, then <code>nightbook accept {0}</code> or "
+            "<code>nightbook reject {0}</code>.",
+            wording.printable(last["snapshot_id"]),
+        )
+    age = now - last["started_at"]
+    if age > LATE:
+        yield note(
+            "The last night was taken {} before this page was made: a night is missing since.",
+            wording.duration(age),
+        )
+
+
+def _long(value: str) -> str:
+    return wording.printable(value, 600)
+
+
+def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
+    """Last night in its own figures."""
+    last = nights.last
+    if last is None:
+        return Section("night", "Last night", "none", (note("There is nothing to tell yet."),))
+    here = literal(last["snapshot_id"])
+    tables = [_facts(connection, last), _counts(connection, nights, last)]
+    failed = ask(
+        connection,
+        "select operation, venue_id, query, status, attempts, error from ops.requests\n"
+        f"where snapshot_id = {here} and error is not null\norder by request_no",
+        MOST,
+    )
+    if failed.count:
+        tables.append(_failed(failed))
+    notes = [_totals(connection, here)]
+    checks = ask(connection, _CHECKS)
+    wrong = [row for row in checks.rows if not row["passed"]]
+    if nights.book is not None:
+        notes.append(_checked(len(checks.rows), len(wrong), nights.book_day))
+    if wrong:
+        tables.append(_wrong(Answered(checks.sql, tuple(wrong), len(wrong))))
+    return Section("night", "Last night", last["state"], tuple(notes), (), tuple(tables))
+
+
+def _facts(connection: DuckDBPyConnection, last: Record) -> Table:
+    answered = ask(
+        connection,
+        f"select * from ops.snapshots\nwhere snapshot_id = {literal(last['snapshot_id'])}",
+    )
+    took = wording.duration(last["finished_at"] - last["started_at"])
+    failed = last["failed_request_count"]
+    facts = [
+        ("Snapshot", wording.name(last["snapshot_id"])),
+        ("State", wording.name(last["state"])),
+        ("Read", wording.moment(last["started_at"]) + note(", for {}", took)),
+        ("Requests", f"{last['request_count']:,}, {failed:,} of them given up"),
+        ("Received", wording.size(last["byte_count"])),
+        ("Decided", _decided(last)),
+        ("Clock", _clock(last["clock_skew_ms"])),
+    ]
+    rows = tuple({"what": what, "value": value} for what, value in facts)
+    columns = (
+        Column("What", lambda row: row["what"]),
+        Column("Last night", lambda row: row["value"]),
+    )
+    return blocks.table("The read", Answered(answered.sql, rows, len(rows)), columns)
+
+
+def _decided(last: Record) -> Markup:
+    if last["decided_at"] is None:
+        return note("by nobody yet")
+    return note("by {}, {}", wording.name(last["decided_by"]), wording.moment(last["decided_at"]))
+
+
+def _clock(skew: int | None) -> str:
+    return f"{skew:,} ms off, corrected" if skew else "right"
+
+
+def _counts(connection: DuckDBPyConnection, nights: Nights, last: Record) -> Table:
+    """Last night's counts against the newest other book."""
+    other = nights.before if last["is_book"] else nights.book
+    ids = [literal(row["snapshot_id"]) for row in (last, other) if row is not None]
+    answered = ask(
+        connection,
+        f"select snapshot_date, state, {', '.join(COUNTED)}\nfrom ops.snapshots\n"
+        f"where snapshot_id in ({', '.join(ids)})\norder by snapshot_id desc",
+    )
+    rows = tuple(
+        {"what": title, "now": last[key], "then": None if other is None else other[key]}
+        | {"more": _difference(last[key], None if other is None else other[key])}
+        for key, title in COUNTED.items()
+    )
+    columns = (
+        Column("What", lambda row: row["what"]),
+        blocks.count("Last night", "now"),
+        blocks.count("Book before" if last["is_book"] else "Book", "then"),
+        blocks.amount("Difference", "more", signed=True),
+    )
+    return blocks.table("The counts", Answered(answered.sql, rows, len(rows)), columns)
+
+
+def _difference(now: int | None, then: int | None) -> int | None:
+    return None if now is None or then is None else now - then
+
+
+def _failed(answered: Answered) -> Table:
+    return blocks.table(
+        "Requests that were given up",
+        answered,
+        (
+            blocks.named("Operation", "operation"),
+            blocks.named("Venue", "venue_id"),
+            blocks.named("Query", "query"),
+            blocks.count("Status", "status"),
+            blocks.count("Attempts", "attempts"),
+            blocks.named("Why", "error"),
+        ),
+    )
+
+
+def _totals(connection: DuckDBPyConnection, here: str) -> Markup:
+    answered = ask(
+        connection,
+        "select count(*) as measured, count(*) filter (\n"
+        "    in_json <> in_lake or in_json <> in_warehouse\n) as different\n"
+        f"from ops.control_totals where snapshot_id = {here}",
+    )
+    row = answered.rows[0]
+    told = wording.many(row["measured"], "control total")
+    if row["different"]:
+        return note(
+            "<b>{} of {} differ</b> between what the API sent and what is kept: see "
+            "<code>ops.control_totals</code>.",
+            row["different"],
+            told,
+        )
+    return note("{} are the same in the API's answers, in the lake and here.", told)
+
+
+def _checked(count: int, wrong: int, day: date | None) -> Markup:
+    if wrong:
+        return note("<b>{} of {} checks</b> of the book of {} found something.", wrong, count, day)
+    return note("All {} of the book of {} passed.", wording.many(count, "check"), wording.day(day))
+
+
+def _wrong(answered: Answered) -> Table:
+    return blocks.table(
+        "Checks that found something",
+        answered,
+        (
+            blocks.named("Check", "check_name"),
+            blocks.named("Severity", "severity"),
+            blocks.count("Rows", "wrong_rows"),
+            Column("What it holds", lambda row: _long(row["meaning"])),
+            blocks.named("First", "example"),
+        ),
+    )
+
+
+def states(nights: Nights) -> dict[date, str]:
+    """Each date from the first night to the last: book, or why it has none."""
+    found: dict[date, str] = {}
+    for row in nights.all:
+        found[row["snapshot_date"]] = row["state"]
+    found |= {row["snapshot_date"]: row["reason"] for row in nights.gaps}
+    found |= {row["snapshot_date"]: "book" for row in nights.all if row["is_book"]}
+    return found
+
+
+def calendar(nights: Nights) -> Section:
+    """Which nights there are, and which are missing for ever."""
+    found = states(nights)
+    if not found:
+        return Section("nights", "The nights", "none", (note("There are none yet."),))
+    counted = Counter(found.values())
+    told = [wording.many(counted["book"], "night") + " in the book"]
+    told += [f"{counted[state]:,} {state}" for state in sorted(counted) if state != "book"]
+    legend = Markup(" ").join(
+        note('<span class="key">{} {}</span>', charts.legend_mark(state), state)
+        for state in charts.MARKS
+        if counted[state]
+    )
+    chart = Chart(
+        note("{} to {}", min(found), max(found)),
+        charts.nights(found, "Calendar of nights: " + ", ".join(told)),
+        legend,
+        SNAPSHOTS,
+    )
+    gaps = Answered(GAPS, nights.gaps[:MOST], len(nights.gaps))
+    columns = (
+        blocks.date("Night", "snapshot_date"),
+        blocks.named("Why", "reason"),
+        blocks.date("Book before", "book_before"),
+        blocks.date("Book after", "book_after"),
+    )
+    tables = (blocks.table("Nights without a book", gaps, columns),) if nights.gaps else ()
+    missing = len(found) - counted["book"]
+    figure = f"{missing:,} missing" if missing else "all there"
+    notes = (note("{}.", ", ".join(told)),)
+    return Section("nights", "The nights", figure, notes, (chart,), tables)

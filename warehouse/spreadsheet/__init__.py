@@ -1,0 +1,1 @@
+"""The one door to xlsx, ods and csv files."""

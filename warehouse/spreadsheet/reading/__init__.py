@@ -1,0 +1,1 @@
+"""Cells of spreadsheets that other programs wrote, read with bounds."""

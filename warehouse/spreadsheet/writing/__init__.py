@@ -1,0 +1,1 @@
+"""Workbooks written exactly and in constant memory."""

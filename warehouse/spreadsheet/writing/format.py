@@ -1,0 +1,206 @@
+"""What stands around the rows: styles, header, notes, widths, panes, filter, names, print."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from io import BytesIO
+from typing import Any
+
+import xlsxwriter
+
+from warehouse.spreadsheet.writing.layout import Column, Kind, Sheet
+
+AMOUNT = '#,##0.00????????_);[Red]-#,##0.00????????_);"-"??????????_)'
+TINY = "0.00#####E+00_)"
+HUGE = "0.00000000000000E+00_)"
+BLUE, AMBER, GREY, LIGHT = "#1F3864", "#FFF2CC", "#595959", "#D9D9D9"
+A4 = 9
+_OPTIONS = {
+    "constant_memory": True,
+    "strings_to_formulas": False,
+    "strings_to_urls": False,
+    "strings_to_numbers": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Formats:
+    """The formats of a workbook, by what they are for."""
+
+    header: Any
+    header_right: Any
+    cells: dict[Kind, Any]
+    hostile: dict[Kind, Any]
+    tiny: Any
+    huge: Any
+    rounded: Any
+    title: Any
+    label: Any
+    wrapped: Any
+    day: Any
+    notice: Any
+    good: Any
+    bad: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A workbook being drawn: its file in memory, the writer, and the formats."""
+
+    file: BytesIO
+    book: Any
+    formats: Formats
+
+
+def draft(*, title: str, made_at: datetime, about: dict[str, str]) -> Draft:
+    """Begin a workbook that has no date but `made_at`; `about` becomes its custom properties."""
+    file = BytesIO()
+    book = xlsxwriter.Workbook(file, _OPTIONS)
+    created = made_at.replace(tzinfo=None, microsecond=0)
+    book.set_properties({"title": title, "author": "nightbook", "created": created})
+    for name, text in about.items():
+        book.set_custom_property(name, text, "text")
+    return Draft(file, book, _formats(book))
+
+
+def _formats(book: Any) -> Formats:
+    line = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
+    text: dict[str, object] = line | {"num_format": "@"}
+    exact = text | {"align": "right", "indent": 1}
+    cells: dict[Kind, dict[str, object]] = {
+        Kind.TEXT: text,
+        Kind.DIGITS: text,
+        Kind.COUNT: line | {"num_format": "#,##0_)"},
+        Kind.NUMBER: line | {"num_format": AMOUNT},
+        Kind.EXACT: exact,
+    }
+    quoted = {kind: given | {"quote_prefix": True} for kind, given in cells.items()}
+
+    def made(**given: object) -> Any:
+        return book.add_format(given)
+
+    heading = {"bold": True, "font_color": "white", "bg_color": BLUE, "valign": "vcenter"}
+    heading |= {"text_wrap": True, "border": 1}
+    right = heading | {"align": "right", "indent": 1}
+    return Formats(
+        header=made(**heading),
+        header_right=made(**right),
+        cells={kind: book.add_format(given) for kind, given in cells.items()},
+        hostile={kind: book.add_format(given) for kind, given in quoted.items()},
+        tiny=made(num_format=TINY),
+        huge=made(num_format=HUGE),
+        rounded=made(italic=True),
+        title=made(bold=True, font_size=18, font_color=BLUE),
+        label=made(bold=True, font_color=GREY, valign="top"),
+        wrapped=made(text_wrap=True, valign="top", num_format="@"),
+        day=made(bold=True, num_format="yyyy-mm-dd", align="left"),
+        notice=made(text_wrap=True, valign="vcenter", bg_color=AMBER, num_format="@"),
+        good=made(bold=True, font_color="#375623", bg_color="#E2EFDA"),
+        bad=made(bold=True, font_color="#9C0006", bg_color="#FFC7CE"),
+    )
+
+
+def must(code: object) -> None:
+    """Stop where the writer did not write: it says so only by a number."""
+    if code not in (0, None):
+        raise ValueError(f"the workbook's writer refused a cell (code {code}); no file was made")
+
+
+def long_table(made: Draft, sheet: Sheet, *, footer: str) -> None:
+    """A sheet for a long table: all but its rows, for which two models stand (see `splice`)."""
+    paper = made.book.add_worksheet(sheet.name)
+    _columns(paper, sheet)
+    for place, column in enumerate(sheet.columns):
+        must(paper.write_string(0, place, column.title, heading(made.formats, column)))
+        note = {"x_scale": 2.2, "y_scale": 1.2, "author": "nightbook", "font_size": 9}
+        must(paper.write_comment(0, place, column.meaning, note))
+    for row, formats in ((1, made.formats.cells), (2, made.formats.hostile)):
+        for place, column in enumerate(sheet.columns):
+            must(paper.write_blank(row, place, None, formats[column.kind]))
+    paper.freeze_panes(1, sheet.frozen)
+    paper.autofilter(0, 0, sheet.last_row - 1, len(sheet.columns) - 1)
+    _conditions(made, paper, sheet)
+    printed = sum(column.is_printed for column in sheet.columns)
+    paper.print_area(0, 0, sheet.last_row - 1, printed - 1)
+    paper.repeat_rows(0)
+    print_set_up(paper, footer=f"{footer}, {sheet.name}")
+
+
+def heading(formats: Formats, column: Column) -> Any:
+    """The format of a header: above figures it stands to the right, as they do."""
+    is_left = column.kind in (Kind.TEXT, Kind.DIGITS)
+    return formats.header if is_left else formats.header_right
+
+
+def _columns(paper: Any, sheet: Sheet) -> None:
+    paper.set_row(0, 32)
+    for place, column in enumerate(sheet.columns):
+        options = {} if column.is_printed else {"level": 1}
+        paper.set_column(place, place, column.width, None, options)
+    texts = [f"{_letters(sheet, column)}" for column in sheet.columns if _is_text(column)]
+    paper.ignore_errors({"number_stored_as_text": " ".join(texts)})
+
+
+def _is_text(column: Column) -> bool:
+    return column.kind in (Kind.TEXT, Kind.EXACT)
+
+
+def _letters(sheet: Sheet, column: Column) -> str:
+    letter = sheet.letter(column.source, column.kind)
+    return f"{letter}2:{letter}{sheet.last_row}"
+
+
+def _conditions(made: Draft, paper: Any, sheet: Sheet) -> None:
+    flags = [column for column in sheet.columns if column.kind is Kind.DIGITS]
+    numbers = [column for column in sheet.columns if column.kind is Kind.NUMBER]
+    areas = tuple(_letters(sheet, column) for column in numbers)
+    if areas:
+        sizes(made, paper, areas)
+    if areas and flags:
+        flag = sheet.letter(flags[0].source, Kind.DIGITS)
+        _rule(paper, areas, f'=${flag}2<>"exact"', made.formats.rounded)
+
+
+def sizes(made: Draft, paper: Any, areas: tuple[str, ...]) -> None:
+    """Show numbers that are too small or too large for the common format in powers of ten."""
+    first = areas[0].split(":")[0]
+    number = f"ISNUMBER({first})"
+    tiny = f"=AND({number},{first}<>0,ABS({first})<0.00000001)"
+    _rule(paper, areas, tiny, made.formats.tiny)
+    _rule(paper, areas, f"=AND({number},ABS({first})>=1E+15)", made.formats.huge)
+
+
+def _rule(paper: Any, areas: tuple[str, ...], formula: str, shape: Any) -> None:
+    condition = {"type": "formula", "criteria": formula, "format": shape}
+    condition |= {"multi_range": " ".join(areas)} if len(areas) > 1 else {}
+    must(paper.conditional_format(areas[0], condition))
+
+
+def print_set_up(paper: Any, *, footer: str) -> None:
+    """A4, landscape, as wide as the page and as long as it must be; pages are numbered."""
+    paper.set_paper(A4)
+    paper.set_landscape()
+    paper.fit_to_pages(1, 0)
+    paper.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.6)
+    paper.set_footer(f"&L&8{footer}&R&8Page &P of &N")
+
+
+def define_names(made: Draft, sheet: Sheet) -> None:
+    """Names for a whole table and each of its columns, like `accounts` and `accounts_total`.
+
+    A table that goes on over further sheets has none: a name would miss the other parts.
+    """
+    if sheet.parts > 1:
+        return
+    table = sheet.table.lower().replace(" ", "_")
+    last = sheet.letter(sheet.columns[-1].source, sheet.columns[-1].kind)
+    made.book.define_name(table, f"={sheet.quoted}!$A$1:${last}${sheet.last_row}")
+    for column in sheet.columns:
+        cells = sheet.cells(column.source, column.kind)
+        made.book.define_name(f"{table}_{column_name(column)}", f"={cells}")
+
+
+def column_name(column: Column) -> str:
+    """The name of a column in formulas: a number has its source's without `_text`."""
+    if column.kind is Kind.NUMBER:
+        return column.source.removesuffix("_text")
+    return column.source

@@ -1,0 +1,156 @@
+"""The SQL that people read: views, macros and checks, one file each, with their words on top.
+
+How a file opens is told in `warehouse.sql.header`. The words become comments in the database and
+pages of the dictionary. What is tied to a day (`..._as_of`) is made from the same file, never from
+a second copy; what several views share is a form that each fills.
+"""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from warehouse.contract.book import BALANCES, BOOK
+from warehouse.contract.model import quoted
+from warehouse.sql.header import Words, filled, read
+
+HERE = Path(__file__).parent
+BEFORE = ("accounts", "balances", "instruments", "portfolios")
+AS_OF = ("account_balances", "holdings", "holdings_by_venue", "holdings_by_asset")
+BETWEEN = {"changes": "changes_between", "roll_forward": "roll_forward_between"}
+_DAY = "Any date: the newest book on or before it is used."
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """A macro as the database has it: call form, meaning, parameters, example, and its SQL."""
+
+    name: str
+    call: str
+    comment: str
+    parameters: Mapping[str, str]
+    example: str
+    sql: str
+    is_table: bool
+
+
+def _folder(name: str) -> tuple[Words, ...]:
+    return tuple(read(path) for path in sorted((HERE / name).glob("*.sql")))
+
+
+@cache
+def views() -> tuple[Words, ...]:
+    """Every view, its form filled, in the order in which they can be made."""
+    waiting = [filled(words, HERE / "views" / "forms") for words in _folder("views")]
+    made: list[Words] = []
+    while waiting:
+        names = {words.name for words in waiting}
+        ready = [words for words in waiting if not used(words.sql, names - {words.name})]
+        if not ready:
+            raise ValueError(f"the views {sorted(names)} use each other in a circle")
+        made += ready
+        waiting = [words for words in waiting if words not in ready]
+    return tuple(made)
+
+
+def used(sql: str, names: set[str]) -> tuple[str, ...]:
+    """Which of these tables or views a query reads, by `from` and `join`."""
+    found = re.findall(r"\b(?:from|join)\s+([a-z_][a-z0-9_]*)\b(?!\.)", sql)
+    return tuple(sorted(names & set(found)))
+
+
+def _call(words: Words) -> Macro:
+    call, _, comment = words.comment.partition(": ")
+    parameters = dict(words.entries)
+    returns = parameters.pop("returns")
+    return Macro(
+        words.name,
+        call,
+        f"{comment} Returns: {returns}",
+        parameters,
+        words.example,
+        words.sql,
+        False,
+    )
+
+
+@cache
+def macros() -> tuple[Macro, ...]:
+    """Every macro: the files in `macros/` in order, then those made from tables and views."""
+    return (*map(_call, _folder("macros")), *_table_macros())
+
+
+def _table_macros() -> tuple[Macro, ...]:
+    balances = _as_of("balances", BALANCES.meaning, "select * from balances")
+    made = [
+        _as_of(words.name, words.meaning, words.sql) for words in views() if words.name in AS_OF
+    ]
+    between = [_between(words) for words in views() if words.name in BETWEEN]
+    return (balances, *made, *between)
+
+
+def _as_of(name: str, meaning: str, sql: str) -> Macro:
+    macro = f"{name}_as_of"
+    body = at_day(sql, "day")
+    return Macro(
+        macro,
+        f"{macro}(day)",
+        f"`{name}` as it was on a day. {meaning}",
+        {"day": _DAY},
+        f"select * from {macro}('2026-11-20') limit 10",
+        f"create or replace macro {macro}(day) as table\n{body}",
+        True,
+    )
+
+
+def _between(words: Words) -> Macro:
+    macro = BETWEEN[words.name]
+    body = at_day(words.sql, "day2", "day1")
+    return Macro(
+        macro,
+        f"{macro}(day1, day2)",
+        f"`{words.name}` between any two days. {words.notes}",
+        {"day1": f"The earlier one. {_DAY}", "day2": f"The later one. {_DAY}"},
+        f"select * from {macro}('2026-11-19', '2026-11-20') limit 10",
+        f"create or replace macro {macro}(day1, day2) as table\n{body}",
+        True,
+    )
+
+
+def at_day(sql: str, day: str, before: str = "") -> str:
+    """The same query over the book of a day: tables, and views of them, stand for that day."""
+    days = {table.name: (table.name, day) for table in BOOK}
+    if before:
+        days |= {f"{name}_before": (name, before) for name in BEFORE}
+    inner = _views_of(sql)
+    read_there = {name for text in (*inner.values(), sql) for name in used(text, set(days))}
+    shadows = [
+        f"{quoted(name)} as (\n    select * from history.{quoted(days[name][0])}\n"
+        f"    where snapshot_date = (\n"
+        f"        select max(snapshot_date) from ops.snapshots\n"
+        f"        where is_book and snapshot_date <= {days[name][1]}::date\n    )\n)"
+        for name in sorted(read_there)
+    ]
+    shadows += [f"{quoted(name)} as (\n{inner[name]}\n)" for name in inner]
+    together = ",\n".join(shadows)
+    return f"with {together}\n\nselect * from (\n{sql}\n)"
+
+
+def _views_of(sql: str) -> dict[str, str]:
+    """The views that a query reads, and those that they read, in the order in which they stand."""
+    known = {words.name: words.sql for words in views()}
+    found: set[str] = set()
+    waiting = [sql]
+    while waiting:
+        new = set(used(waiting.pop(), set(known))) - found
+        found |= new
+        waiting += [known[name] for name in new]
+    return {name: text for name, text in known.items() if name in found}
+
+
+def checks() -> tuple[Words, ...]:
+    """Every check written as a file."""
+    return _folder("checks")

@@ -1,0 +1,95 @@
+"""Checks: queries that return the rows that are wrong, run on the newest book before it is shown.
+
+Those with thought in them are files in `checks/`; the uniqueness of every key follows from the
+contract. An `error` stops the publishing, a `warning` is published and told.
+"""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract.book import BOOK
+from warehouse.contract.model import Table, quoted
+from warehouse.sql.catalog import checks as written
+
+ERROR = "error"
+WARNING = "warning"
+_LONGEST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check: its name, what it holds, how bad it is when it does not, and its query."""
+
+    name: str
+    meaning: str
+    severity: str
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What one check found: how many rows are wrong, and the first of them in words."""
+
+    name: str
+    meaning: str
+    severity: str
+    wrong_rows: int
+    example: str | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether no row was wrong."""
+        return self.wrong_rows == 0
+
+    @property
+    def stops(self) -> bool:
+        """Whether nothing may be published with it."""
+        return self.severity == ERROR and not self.passed
+
+
+def every_check() -> tuple[Check, ...]:
+    """All checks: the files in `checks/`, then those that follow from the contract."""
+    files = (
+        Check(words.name, words.comment, words.entries["severity"], words.sql)
+        for words in written()
+    )
+    return (*files, *_keys())
+
+
+def _keys() -> Iterator[Check]:
+    for table in BOOK:
+        yield Check(f"{table.name}_key", _key_meaning(table), ERROR, _key_query(table))
+
+
+def _key_meaning(table: Table) -> str:
+    return f"No two rows of {table.name} have the same {', '.join(table.key)}."
+
+
+def _key_query(table: Table) -> str:
+    names = ", ".join(map(quoted, table.key))
+    return (
+        f"select {names}, count(*) as row_count from {quoted(table.name)} "
+        f"group by {names} having count(*) > 1"
+    )
+
+
+def run_checks(connection: DuckDBPyConnection) -> tuple[CheckResult, ...]:
+    """Run every check on the newest book of an open warehouse."""
+    return tuple(_run(connection, check) for check in every_check())
+
+
+def _run(connection: DuckDBPyConnection, check: Check) -> CheckResult:
+    # Ordered, so that a rebuild shows the same example.
+    found = connection.execute(f"select * from ({check.sql}) order by all limit 1")
+    names = [column[0] for column in found.description or ()]
+    row = found.fetchone()
+    if row is None:
+        return CheckResult(check.name, check.meaning, check.severity, 0, None)
+    counted = connection.execute(f"select count(*) from ({check.sql})").fetchone()
+    wrong = int(counted[0]) if counted else 1
+    example = ", ".join(f"{name}={value}" for name, value in zip(names, row, strict=True))
+    return CheckResult(check.name, check.meaning, check.severity, wrong, example[:_LONGEST])

@@ -1,0 +1,1 @@
+"""Where files lie in a home, and how a file appears whole."""

@@ -1,1 +1,0 @@
-"""Sheets as finance wants them: exact, harmless, framed for reading and printing."""
