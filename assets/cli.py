@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from assets.console.endings import FAILED, told
-from assets.console.streams import Steady
+from assets.console.endings import FAILED, report_error
+from assets.console.streams import SafeStream
 from assets.home.gate import require_place
 from assets.nightbook import Nightbook
 
@@ -243,17 +243,17 @@ def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) 
         return BAD_INPUT
     if arguments.home:
         os.environ["NIGHTBOOK_HOME"] = arguments.home
-    out, errors = Steady(sys.stdout), Steady(sys.stderr)
+    out, errors = SafeStream(sys.stdout), SafeStream(sys.stderr)
     with (
         contextlib.redirect_stdout(cast("Any", out)),
         contextlib.redirect_stderr(cast("Any", errors)),
     ):
-        code = _done(arguments, nightbook or Nightbook())
+        code = _exit_code(arguments, nightbook or Nightbook())
         out.flush()
         return _unsaid(arguments, out, code)
 
 
-def _unsaid(arguments: argparse.Namespace, out: Steady, code: int) -> int:
+def _unsaid(arguments: argparse.Namespace, out: SafeStream, code: int) -> int:
     """The exit code, which what was not said changes only where it was all that was asked for.
 
     A reader that goes away, `head` for instance, has had enough.
@@ -268,7 +268,7 @@ def _unsaid(arguments: argparse.Namespace, out: Steady, code: int) -> int:
     return code or FAILED * (arguments.command in ANSWERS)
 
 
-def _done(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+def _exit_code(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     try:
         if arguments.command == "run" and arguments.date is None:
             nightbook.settings(api=True)  # every complaint at once, as doctor has them
@@ -285,7 +285,7 @@ def _done(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     except Exception as error:
         if arguments.debug:
             raise
-        return told(error, nightbook)
+        return report_error(error, nightbook)
     return code
 
 

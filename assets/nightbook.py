@@ -33,7 +33,7 @@ def process_environment() -> Mapping[str, str]:
     return settings.environment(Path.cwd())
 
 
-def home_found() -> Path:
+def default_home() -> Path:
     """The home that a command typed here without `--home` finds; raises `SettingsWrong`."""
     given = {name: value for name, value in os.environ.items() if name != HOME}
     before = {} if HOME_BEFORE is None else {HOME: HOME_BEFORE}

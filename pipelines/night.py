@@ -17,12 +17,12 @@ from pipelines.edge.signing import Credentials
 from pipelines.flatten import carry_over, flatten
 from pipelines.flatten.flatten import Part
 from pipelines.lake import lake_manifest, placement
-from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots, zone
 from pipelines.landing.lock import WriterBusy, the_puller, the_writer
 from pipelines.landing.sealed_json import Damaged
 from pipelines.landing.snapshots import Snapshot
-from pipelines.landing.zone import Manifest, Pulling
+from pipelines.landing.zone import Manifest, PendingSnapshot
 from pipelines.pull.pull import Pull
 from pipelines.settings import Settings, SettingsWrong
 from warehouse.contract.book import BOOK
@@ -83,7 +83,7 @@ def take(
     requests = Tally(say, 0, "requests", BYTES)
     with the_puller(layout, f"taking the snapshot of {business_date(settings, begun)}", begun):
         _sweep(layout, begun)
-        pulling = Pulling(layout, begun, settings.timezone)
+        pulling = PendingSnapshot(layout, begun, settings.timezone)
         pulling.follows = snapshots.newest(layout)
         try:
             with connect(
@@ -96,7 +96,7 @@ def take(
                 on_event=on_event,
                 on_bytes=lambda size: requests.add(amount=size),
             ) as client:
-                known = partial(_known, layout, pulling)
+                known = partial(_previous_portfolios, layout, pulling)
                 pull = Pull(client, pulling, requests, known=known, pause=pause)
                 return pull.take(now, access.url, program_version)
         except BaseException:
@@ -112,7 +112,7 @@ def _sweep(layout: Layout, now: datetime) -> None:
         zone.sweep(layout)
 
 
-def _known(layout: Layout, pulling: Pulling) -> dict[str, bool]:
+def _previous_portfolios(layout: Layout, pulling: PendingSnapshot) -> dict[str, bool]:
     """The portfolios of the book before; where it is damaged nothing is known of it."""
     with contextlib.suppress(Damaged):
         return lake_manifest.portfolios_before(layout, pulling.snapshot_id, pulling.started_at)
@@ -123,7 +123,7 @@ def landed_on(layout: Layout, day: date) -> Manifest | None:
     """The newest landed snapshot of a date that nobody rejected."""
     found = [
         one
-        for one in snapshots.landed(layout)
+        for one in snapshots.landed_snapshots(layout)
         if one.snapshot_date == day and one.state not in snapshots.GONE
     ]
     return zone.load(found[-1].folder) if found else None
@@ -134,7 +134,7 @@ def taken_on(layout: Layout, day: date) -> Manifest | None:
 
     It may lie under another date: where that clock was off, under that of the server's.
     """
-    for snapshot in reversed(snapshots.landed(layout)[-NEWEST:]):
+    for snapshot in reversed(snapshots.landed_snapshots(layout)[-NEWEST:]):
         if snapshot.state in snapshots.GONE:
             continue
         with contextlib.suppress(Damaged):  # another night's damage must not cost this one
@@ -150,7 +150,7 @@ def landed_for(settings: Settings, now: datetime, day: date) -> Manifest:
     is_today = day == business_date(settings, now)
     manifest = (taken_on(layout, day) if is_today else None) or landed_on(layout, day)
     if manifest is None:
-        dates = sorted({one.snapshot_date for one in snapshots.landed(layout)})
+        dates = sorted({one.snapshot_date for one in snapshots.landed_snapshots(layout)})
         raise NeverLanded(day, business_date(settings, now), dates)
     return manifest
 
@@ -166,7 +166,7 @@ def stage_venues(layout: Layout, manifest: Manifest, say: Say = silent) -> Part:
     return flatten.flatten_venues(layout, manifest, carry, say)
 
 
-def judge(known: Sealed, manifest: Manifest, now: datetime) -> Snapshot:
+def judge(known: LakeManifests, manifest: Manifest, now: datetime) -> Snapshot:
     """Seal a staged snapshot, accept or hold it, and bring the lake's folders up to date.
 
     One that was judged and is in its place, or on its way there when a run died, is left as it was
@@ -192,13 +192,13 @@ def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
         return False
     if snapshots.find(layout, snapshot_id).decision is None:
         return False
-    staged = [name for name in _tables() if layout.staged(name, snapshot_id).is_file()]
+    staged = [name for name in _tables() if layout.staged_file(name, snapshot_id).is_file()]
     if len(staged) == len(BOOK):
         return False
     # Read past what the caller has read: where the night is made anew, that must be read again.
-    written = lake_manifest.sealed(layout, snapshot_id)["tables"]
+    written = lake_manifest.read_manifest(layout, snapshot_id)["tables"]
     return all(
-        digest_of(layout.staged(name, snapshot_id)) == written[name]["sha256"] for name in staged
+        digest_of(layout.staged_file(name, snapshot_id)) == written[name]["sha256"] for name in staged
     )
 
 
@@ -211,12 +211,12 @@ def _tables(part: str | None = None) -> Iterator[str]:
 
 def _stage_missing(layout: Layout, manifest: Manifest) -> None:
     for part, stage in zip(PARTS, (stage_portfolios, stage_venues), strict=True):
-        files = [layout.staged(name, manifest.snapshot_id) for name in _tables(part)]
+        files = [layout.staged_file(name, manifest.snapshot_id) for name in _tables(part)]
         if not all(path.is_file() for path in (*files, layout.part(part, manifest.snapshot_id))):
             stage(layout, manifest)
 
 
-def finish(known: Sealed, folder: Path, now: datetime) -> Snapshot:
+def finish(known: LakeManifests, folder: Path, now: datetime) -> Snapshot:
     """Everything after landing, for one snapshot."""
     manifest = zone.load(folder)
     stage_portfolios(known.layout, manifest)
@@ -228,7 +228,7 @@ def left_over(layout: Layout) -> list[Path]:
     """Landed snapshots of which the lake knows nothing: of a run that died, or of a new home."""
     return [
         snapshot.folder
-        for snapshot in snapshots.landed(layout)
+        for snapshot in snapshots.landed_snapshots(layout)
         if snapshot.state != snapshots.PRUNED
         and (not layout.manifest(snapshot.snapshot_id).is_file() or snapshot.decision is None)
     ]

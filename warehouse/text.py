@@ -19,10 +19,10 @@ def printable_lines(text: str) -> str:
 
 def printable_json(text: str) -> str:
     """JSON that means the same and has no such letter: each is written as JSON's own escape."""
-    return "\n".join(map(_escaped, text.split("\n")))
+    return "\n".join(map(_escape, text.split("\n")))
 
 
-def _escaped(line: str) -> str:
+def _escape(line: str) -> str:
     if line.isprintable():
         return line
     return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in line)

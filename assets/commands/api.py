@@ -43,14 +43,14 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         reply.body.close()
     is_terminal = sys.stdout.isatty()
     sys.stdout.flush()
-    sys.stdout.buffer.write(_shown(body) if is_terminal else body)
+    sys.stdout.buffer.write(_printable_body(body) if is_terminal else body)
     sys.stdout.buffer.flush()
     if is_terminal and not body.endswith(b"\n"):
         print(file=sys.stderr)  # so that the next prompt has a line of its own
     return 0
 
 
-def _shown(body: bytes) -> bytes:
+def _printable_body(body: bytes) -> bytes:
     """Return a body as a terminal may have it: what would steer it is written as JSON's escape.
 
     Of strict JSON only DEL, the C1 controls and marks of direction can stand there as they are.

@@ -5,7 +5,7 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
-from assets.console.terminal import Teller, counted, program, typed
+from assets.console.terminal import TerminalProgress, count_of, program, command_for
 from assets.home import backup
 from assets.home.restore import require_file, restore
 from assets.nightbook import Nightbook
@@ -39,7 +39,7 @@ def _in(nightbook: Nightbook, target: Path) -> int:
     layout = nightbook.layout
     require_file(target)
     with (
-        Teller() as teller,
+        TerminalProgress() as teller,
         writing(nightbook, "restoring", teller),
         the_puller(layout, "restoring", nightbook.now()),
     ):
@@ -47,11 +47,11 @@ def _in(nightbook: Nightbook, target: Path) -> int:
         done = restore(layout, target)
         print(f"{_size(done)} are back; making the rest ...")
         published = publish.rebuild(heard, from_landing=True)
-    nights = counted(len(published.loaded), "night")
+    nights = count_of(len(published.loaded), "night")
     print(f"{published.database}: {nights}")
-    print(f"See that every byte is as it was: {typed(layout)} verify")
+    print(f"See that every byte is as it was: {command_for(layout)} verify")
     return 0
 
 
-def _size(done: backup.Kept) -> str:
-    return f"{counted(done.files, 'file')}, {done.byte_count / 1e6:.1f} MB"
+def _size(done: backup.BackupSummary) -> str:
+    return f"{count_of(done.files, 'file')}, {done.byte_count / 1e6:.1f} MB"

@@ -4,7 +4,7 @@ import argparse
 import re
 from datetime import date
 
-from assets.console.terminal import counted, typed
+from assets.console.terminal import count_of, command_for
 from assets.console.user import me
 from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions, publish, withdrawal
@@ -28,8 +28,8 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     before = snapshots.find(layout, arguments.snapshot)
     if not snapshots.require_decidable(before, state, why=arguments.why):
         return _again(nightbook, before)
-    waiting = {one.snapshot_id for one in snapshots.landed(layout) if one.state == snapshots.HELD}
-    snapshot = _decided(arguments, nightbook)
+    waiting = {one.snapshot_id for one in snapshots.landed_snapshots(layout) if one.state == snapshots.HELD}
+    snapshot = _decide(arguments, nightbook)
     print(f"{snapshot.snapshot_id} is {snapshot.state}. {_book(layout, snapshot)}")
     held = snapshot.decision if snapshot.state == snapshots.HELD else None
     for reason in held.reasons if held else ():
@@ -50,7 +50,7 @@ def _again(nightbook: Nightbook, snapshot: Snapshot) -> int:
     layout, decision = nightbook.layout, snapshot.decision
     if decision is not None and (
         snapshot.snapshot_id in lost_decisions.untold(layout)
-        or withdrawal.unmarked(layout, decision)
+        or withdrawal.is_without_note(layout, decision)
     ):
         with writing(nightbook, f"publishing {snapshot.snapshot_id}"):
             withdrawal.mark(layout, snapshot, decision)
@@ -60,7 +60,7 @@ def _again(nightbook: Nightbook, snapshot: Snapshot) -> int:
     return 0
 
 
-def _decided(arguments: argparse.Namespace, nightbook: Nightbook) -> Snapshot:
+def _decide(arguments: argparse.Namespace, nightbook: Nightbook) -> Snapshot:
     """Decide as the writer, publish, and mark what was made of a night that is taken back."""
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, f"{arguments.command} {arguments.snapshot}"):
@@ -85,14 +85,14 @@ def _decided(arguments: argparse.Namespace, nightbook: Nightbook) -> Snapshot:
 
 
 def _book(layout: Layout, snapshot: Snapshot) -> str:
-    book = snapshots.books(snapshots.landed(layout)).get(snapshot.snapshot_date)
+    book = snapshots.books(snapshots.landed_snapshots(layout)).get(snapshot.snapshot_date)
     is_now = f"its book is {book.snapshot_id}" if book else "it has no book: a gap"
     return f"{snapshot.snapshot_date}: {is_now}."
 
 
 def _tell_lessons(snapshot: Snapshot) -> None:
     """What accepting it has taught, and how each is taken back."""
-    taught = [one for one in lessons.taught([snapshot]) if one.taken_back is None]
+    taught = [one for one in lessons.all_lessons([snapshot]) if one.taken_back is None]
     if taught:
         print("Known to be harmless from now on; nightbook reject LESSON takes it back:")
     for lesson in taught:
@@ -101,19 +101,19 @@ def _tell_lessons(snapshot: Snapshot) -> None:
 
 def _tell_let_through(layout: Layout, waiting: set[str]) -> None:
     """Which other nights waited for the same, and wait no more."""
-    for other in snapshots.landed(layout):
+    for other in snapshots.landed_snapshots(layout):
         if other.snapshot_id in waiting and other.state == snapshots.ACCEPTED:
             print(f"{other.snapshot_id} waited for the same: it is accepted as well.")
 
 
 def _tell_withdrawn(layout: Layout, before: Snapshot, snapshot: Snapshot) -> None:
     """What was made of a night that is taken back, and what it had taught."""
-    gone = [one for one in lessons.taught([before]) if one.taken_back is None]
+    gone = [one for one in lessons.all_lessons([before]) if one.taken_back is None]
     for lesson in gone:
         print(f"No longer known to be harmless: {lesson.name} {printable(lesson.reason.words)}")
     files = snapshot.decision.withdrawn if snapshot.decision else ()
     if files:
-        one = counted(len(files), "file")
+        one = count_of(len(files), "file")
         print(f"{one} made of it, each marked by a note beside it (and in ops.withdrawn):")
     for file in files:
         print(f"  {printable(str(layout.home / file))}")
@@ -137,7 +137,7 @@ def _next(nightbook: Nightbook, day: date) -> str:
     Of a past date the job can be run again, from its bytes. Today it would pull anew, and what it
     reads would take the place of the book that was accepted.
     """
-    program = typed(nightbook.layout)
+    program = command_for(nightbook.layout)
     if day == night.business_date(nightbook.settings(), nightbook.now()):
         return f"Its workbook: {program} export --as-of {day}"
     return f"Its workbook, and the check in Dagster: {program} run --date {day}"

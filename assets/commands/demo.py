@@ -5,7 +5,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from assets.commands.run import take
-from assets.console.terminal import counted, typed
+from assets.console.terminal import count_of, command_for
 from assets.home.demo import the_demo
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
@@ -106,20 +106,20 @@ def _take_nights(nightbook: Nightbook) -> int:
 
 
 def _tell(layout: Layout) -> None:
-    me = typed(layout)
-    nights = len(snapshots.books(snapshots.landed(layout)))
-    print(f"\n{counted(nights, 'night')} {'is' if nights == 1 else 'are'} in the book.\n\nOpen:")
+    me = command_for(layout)
+    nights = len(snapshots.books(snapshots.landed_snapshots(layout)))
+    print(f"\n{count_of(nights, 'night')} {'is' if nights == 1 else 'are'} in the book.\n\nOpen:")
     print(f"  {layout.database}   (DuckDB CLI, DBeaver, Python: read-only)")
     newest = sorted(layout.exports.glob("*.xlsx"))[-1:]
     for file in [layout.reports / LATEST, *newest]:
         print(f"  {file}")
     for words, sql in QUESTIONS:
         print(f'\n{words}:\n  {me} query "{sql}"\n')
-        print(_indented(as_table(ask(layout.database, sql))))
+        print(_indent(as_table(ask(layout.database, sql))))
     print("\nNext:")
     for command, words in NEXT:
         print(f"  {me} {command:<20} {words}")
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.rstrip("\n").split("\n"))

@@ -66,11 +66,11 @@ def _stay(modules: list[list[str]], layout: Layout, lock: int) -> int:
     for process in started:
         process.terminate()
     for process in started:
-        _ended(process)
+        _wait_for(process)
     return 0 if asked else max(map(abs, ended))
 
 
-def _ended(process: subprocess.Popen[bytes]) -> None:
+def _wait_for(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(PATIENCE)
     except subprocess.TimeoutExpired:

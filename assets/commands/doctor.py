@@ -49,20 +49,20 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         findings += [Finding("settings", is_well=False, words=one) for one in wrong.complaints]
     home = settings or _without_api(nightbook)
     if home is not None:
-        findings += _looked("disk", lambda: [_disk(Layout(home.home))])
+        findings += _findings("disk", lambda: [_disk(Layout(home.home))])
     if settings is not None:
-        findings += _looked("reach", lambda: list(_service(nightbook, settings)))
+        findings += _findings("reach", lambda: list(_service(nightbook, settings)))
     if home is not None:
         now = nightbook.now()
-        findings += _looked("warehouse", lambda: [_warehouse(Layout(home.home), now)])
-        findings += _looked("schedule", lambda: [_schedule(home, now)])
+        findings += _findings("warehouse", lambda: [_warehouse(Layout(home.home), now)])
+        findings += _findings("schedule", lambda: [_schedule(home, now)])
         findings += _channels(home) if arguments.alert else ()
     for one in findings:
         print(f"{'✓' if one.is_well else '✗'} {one.what:<10} {one.words}")
     return code or (0 if all(one.is_well for one in findings) else FAILED)
 
 
-def _looked(what: str, look: Callable[[], list[Finding]]) -> list[Finding]:
+def _findings(what: str, look: Callable[[], list[Finding]]) -> list[Finding]:
     """What a look found; one that fails is a finding as well, and the others are still made."""
     try:
         return look()
@@ -147,7 +147,7 @@ def _warehouse(layout: Layout, now: datetime) -> Finding:
         words = "none yet: nightbook run takes the first night (nightbook demo shows how it looks)"
         return Finding("warehouse", is_well=True, words=words)
     ask(layout.database, "select 1")
-    known = snapshots.landed(layout)
+    known = snapshots.landed_snapshots(layout)
     held = [one.snapshot_id for one in known if one.state == snapshots.HELD]
     if held:
         words = f"snapshot {held[-1]} is held and waits for you: nightbook snapshots"

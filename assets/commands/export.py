@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import date
 
 from assets.console.progress import saying
-from assets.console.terminal import Teller, counted
+from assets.console.terminal import TerminalProgress, count_of
 from assets.console.version import program_version
 from assets.monitoring.staleness import stale
 from assets.nightbook import Nightbook
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     layout, as_of = nightbook.layout, day(arguments.as_of)
     if as_of is None and (words := stale(nightbook)):
         print(words, file=sys.stderr)
-    with Teller() as teller:
+    with TerminalProgress() as teller:
         done = export(
             layout.database,
             layout.exports,
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             say=saying(replace(nightbook, watch=teller.watch), None, "exporting"),
         )
     # A sheet is not named for its rows: Venues has one for each venue and asset.
-    counts = ", ".join(f"{table} {counted(rows, 'row')}" for table, rows in done.rows.items())
+    counts = ", ".join(f"{table} {count_of(rows, 'row')}" for table, rows in done.rows.items())
     print(f"Book of {done.as_of} (snapshot {done.snapshot_id}): {counts}")
     for notice in done.notices:
         print(f"  {printable(notice)}")

@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     _require_settings(Path.cwd() / ".env")
     into = Path(arguments.into).resolve() if arguments.into else _place()
     is_system = into == SYSTEM
-    texts = {name: rendered(name, layout, Path.cwd(), is_system=is_system) for name in UNITS}
+    texts = {name: render_unit(name, layout, Path.cwd(), is_system=is_system) for name in UNITS}
     make_directory(into)
     for name, text in texts.items():
         (into / name).write_text(text, encoding="utf-8")
@@ -62,7 +62,7 @@ def _place() -> Path:
     return Path.home() / ".config" / "systemd" / "user"
 
 
-def rendered(name: str, layout: Layout, folder: Path, *, is_system: bool) -> str:
+def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> str:
     """A shipped unit with its signs filled in; raises `NotInstalled` for a path no unit can hold.
 
     A unit of a user can neither choose that user, nor change what it sees of the

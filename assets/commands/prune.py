@@ -4,13 +4,13 @@ import argparse
 import shutil
 from decimal import Decimal
 
-from assets.console.terminal import counted
+from assets.console.terminal import count_of
 from assets.nightbook import Nightbook
 from assets.publishing import publish
 from assets.runs.writer_lock import writing
 from pipelines.lake import placement
 from pipelines.landing import zone
-from pipelines.maintenance.prune import MOST_BYTES, NoLimit, Pruned, prune, require_limit
+from pipelines.maintenance.prune import MOST_BYTES, NoLimit, PruneResult, prune, require_limit
 from warehouse.database import versions
 from warehouse.storage.layout import Layout
 
@@ -67,13 +67,13 @@ def _versions(layout: Layout, *, dry_run: bool) -> tuple[int, int]:
     return len(older), size
 
 
-def _say(given_up: tuple[int, int], gone: Pruned, verb: str) -> None:
+def _say(given_up: tuple[int, int], gone: PruneResult, verb: str) -> None:
     """What went, said before the rest is published: it is gone whatever comes of that."""
     count, size = given_up
     if count:
-        what = counted(count, "old version")
+        what = count_of(count, "old version")
         print(f"The disk is nearly full: {what} of the warehouse {verb}, {size / 1e6:.1f} MB.")
-    nights, files = counted(len(gone.snapshots), "night"), counted(len(gone.files), "file")
+    nights, files = count_of(len(gone.snapshots), "night"), count_of(len(gone.files), "file")
     print(f"{nights} {verb}: {files}, {gone.byte_count / 1e6:.1f} MB.")
     for snapshot_id in gone.snapshots:
         print(f"  {snapshot_id}")

@@ -3,7 +3,7 @@
 import argparse
 from dataclasses import replace
 
-from assets.console.terminal import Teller, counted
+from assets.console.terminal import TerminalProgress, count_of
 from assets.nightbook import Nightbook
 from assets.publishing import publish
 from assets.runs.writer_lock import writing
@@ -11,12 +11,12 @@ from assets.runs.writer_lock import writing
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Make everything again, offline; decisions stay as they were made."""
-    with Teller() as teller, writing(nightbook, "rebuilding", teller):
+    with TerminalProgress() as teller, writing(nightbook, "rebuilding", teller):
         heard = replace(nightbook, tell=teller, watch=teller.watch)
         published = publish.rebuild(heard, from_landing=arguments.from_landing)
     source = "the landing zone" if arguments.from_landing else "the lake"
-    passed = sum(one.passed for one in published.checks)
-    nights = counted(len(published.loaded), "night")
+    passed = sum(one.is_ok for one in published.checks)
+    nights = count_of(len(published.loaded), "night")
     print(
         f"Rebuilt from {source}: {nights}, {passed} of {len(published.checks)} checks passed."
         f"\n  {published.database}"

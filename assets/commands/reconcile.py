@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from assets.commands.export import day
-from assets.console.terminal import typed
+from assets.console.terminal import command_for
 from assets.console.user import me
 from assets.console.version import program_version
 from assets.nightbook import Nightbook
@@ -14,7 +14,7 @@ from assets.publishing import publish
 from assets.runs.writer_lock import writing
 from warehouse.reconcile import service
 from warehouse.reconcile.comments import signoff
-from warehouse.reconcile.ledger.model import Notice, counted
+from warehouse.reconcile.ledger.model import Notice, count_of
 from warehouse.text import printable, printable_lines
 
 SHOWN = 12
@@ -34,11 +34,11 @@ def _folder(nightbook: Nightbook) -> Path:
 def _init(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     del arguments
     begun = service.init(nightbook.layout.database, _folder(nightbook))
-    print(f"The newest book has {counted(begun.keys, 'key')}. Written:")
+    print(f"The newest book has {count_of(begun.keys, 'key')}. Written:")
     for file in begun.files:
         print(f"  {file}")
     inbox = _folder(nightbook) / "inbox"
-    then = f"{typed(nightbook.layout)} reconcile run"
+    then = f"{command_for(nightbook.layout)} reconcile run"
     print(f"Put your ledger (xlsx, ods or csv) into {inbox}, then: {then}")
     return 0
 
@@ -57,7 +57,7 @@ def _run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         if ran.run_id:
             publish.refresh(nightbook)
     print(printable_lines(ran.words))
-    _listed([_notice(notice) for notice in ran.notices if ran.run_id], "notice")
+    _print_list([_notice(notice) for notice in ran.notices if ran.run_id], "notice")
     for file in ran.files:
         print(f"  {file}")
     return ran.exit_code
@@ -66,12 +66,12 @@ def _run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 def _status(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     standing = service.status(_folder(nightbook), day=day(arguments.as_of))
     counts = ", ".join(f"{number} {words}" for words, number in standing.counts.items() if number)
-    rejected = f", {counted(standing.rejected, 'row')} rejected" if standing.rejected else ""
+    rejected = f", {count_of(standing.rejected, 'row')} rejected" if standing.rejected else ""
     print(f"{standing.day}: {counts}{rejected}")
     if standing.coverage:
         print(printable(f"  {standing.coverage}"))
-    _listed(list(standing.unread), "file")
-    _listed([_break(one) for one in standing.breaks], "break")
+    _print_list(list(standing.unread), "file")
+    _print_list([_break(one) for one in standing.breaks], "break")
     for one in standing.signatures:
         print(printable(f"  {signoff.words(one)}"))
     if standing.void:
@@ -90,11 +90,11 @@ def _break(one: dict[str, Any]) -> str:
     return f"{one['id']}  {one['status']}  {one['result']}  {one['difference'] or ''}  {where}"
 
 
-def _listed(lines: list[str], word: str) -> None:
+def _print_list(lines: list[str], word: str) -> None:
     for line in lines[:SHOWN]:
         print(f"  {printable(line)}")
     if len(lines) > SHOWN:
-        more = counted(len(lines) - SHOWN, f"more {word}")
+        more = count_of(len(lines) - SHOWN, f"more {word}")
         print(f"  and {more}: the workbook lists them all")
 
 

@@ -9,13 +9,13 @@ from datetime import date
 from functools import partial
 
 from assets.commands.export import day
-from assets.console.json_log import ERROR, INFO, STARTED, WARNING, Journal, Tell
-from assets.console.terminal import Teller, is_terminal, typed
+from assets.console.json_log import ERROR, INFO, STARTED, WARNING, JsonLog, Tell
+from assets.console.terminal import TerminalProgress, is_terminal, command_for
 from assets.graph.sensors import look
 from assets.home.demo import require_real
-from assets.monitoring.dates import taken
+from assets.monitoring.dates import night_of
 from assets.nightbook import Nightbook
-from assets.runs.night import Ran, run_night
+from assets.runs.night import NightRun, run_night
 from pipelines import night
 from pipelines.landing import snapshots
 from pipelines.landing.lock import require_writable, the_puller
@@ -28,7 +28,7 @@ LEVELS = {0: INFO, FAILED: ERROR, A_PERSON_MUST_DECIDE: WARNING}
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class RunEnding:
     """How a run ended: its exit code, that in one word, that in words, and its snapshot."""
 
     code: int
@@ -47,10 +47,10 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     if chosen == today:
         nightbook.settings(api=True)
     elif night.landed_on(nightbook.layout, chosen) is None:
-        dates = sorted({one.snapshot_date for one in snapshots.landed(nightbook.layout)})
+        dates = sorted({one.snapshot_date for one in snapshots.landed_snapshots(nightbook.layout)})
         raise NeverLanded(chosen, today, dates)
     is_tick = arguments.unless_taken
-    if is_tick and (snapshot := taken(nightbook, chosen)) is not None:
+    if is_tick and (snapshot := night_of(nightbook, chosen)) is not None:
         print(f"{chosen} is taken: {snapshot.snapshot_id} is {snapshot.state}. Nothing was read.")
         return 0
     doing = f"starting the book of {chosen}"
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     if is_terminal():
         return take(nightbook, chosen, debug=arguments.debug, is_tick=is_tick)
     run_id = str(uuid.uuid4())
-    log = Journal(nightbook.now, {"night": chosen.isoformat(), "run": run_id})
+    log = JsonLog(nightbook.now, {"night": chosen.isoformat(), "run": run_id})
     return take(nightbook, chosen, debug=arguments.debug, log=log, run_id=run_id, is_tick=is_tick)
 
 
@@ -71,7 +71,7 @@ def take(
     chosen: date,
     *,
     debug: bool = False,
-    log: Journal | None = None,
+    log: JsonLog | None = None,
     run_id: str | None = None,
     is_tick: bool = False,
 ) -> int:
@@ -81,7 +81,7 @@ def take(
     either way. After one that `is_tick` others of the date follow.
     """
     layout = nightbook.layout
-    with Teller() as teller:
+    with TerminalProgress() as teller:
         tell: Tell = log or teller
         watch = None if log else teller.watch
         tell(f"Taking the book of {chosen} into {layout.home}", event=STARTED)
@@ -95,7 +95,7 @@ def take(
             seen=ran.switches,
         )
     is_today = chosen == night.business_date(nightbook.settings(), nightbook.now())
-    ended = _ended(layout, _newest(layout, chosen, is_today=is_today), chosen, ran)
+    ended = _ending(layout, _newest(layout, chosen, is_today=is_today), chosen, ran)
     if debug and ran.trace:
         print(printable_lines(ran.trace), file=sys.stderr)
     if ended.code:
@@ -111,29 +111,29 @@ def _newest(layout: Layout, chosen: date, *, is_today: bool) -> snapshots.Snapsh
     """The snapshot that the run of a date was about; today perhaps under another date."""
     if is_today and (manifest := night.taken_on(layout, chosen)) is not None:
         return snapshots.find(layout, manifest.snapshot_id)
-    landed = reversed(snapshots.landed(layout))
+    landed = reversed(snapshots.landed_snapshots(layout))
     return next((one for one in landed if one.snapshot_date == chosen), None)
 
 
-def _ended(layout: Layout, newest: snapshots.Snapshot | None, chosen: date, ran: Ran) -> Ended:
+def _ending(layout: Layout, newest: snapshots.Snapshot | None, chosen: date, ran: NightRun) -> RunEnding:
     """How it ended: held, failed, or the book."""
     if ran.is_judged and newest is not None and newest.state == snapshots.HELD:
-        words = _held(layout, newest)
-        return Ended(A_PERSON_MUST_DECIDE, newest.state, words, newest.snapshot_id)
+        words = _held_words(layout, newest)
+        return RunEnding(A_PERSON_MUST_DECIDE, newest.state, words, newest.snapshot_id)
     if not ran.success:
         lines = ran.failures or (f"The run failed: see run {ran.run_id} in nightbook dev.",)
-        return Ended(FAILED, "failed", "\n".join(lines))
+        return RunEnding(FAILED, "failed", "\n".join(lines))
     if newest is None:
-        return Ended(0, "ended", f"{chosen} was taken")
+        return RunEnding(0, "ended", f"{chosen} was taken")
     words = f"{newest.state}: snapshot {newest.snapshot_id}"
-    return Ended(0, newest.state, words, newest.snapshot_id)
+    return RunEnding(0, newest.state, words, newest.snapshot_id)
 
 
-def _held(layout: Layout, newest: snapshots.Snapshot) -> str:
-    books = snapshots.books(snapshots.landed(layout))
+def _held_words(layout: Layout, newest: snapshots.Snapshot) -> str:
+    books = snapshots.books(snapshots.landed_snapshots(layout))
     book = books.get(newest.snapshot_date) or next(reversed(books.values()), None)
     stays = f"the book of {book.snapshot_date} stays" if book else "there is no book yet"
     lines = [f"Held: snapshot {newest.snapshot_id}; {stays}."]
     lines += [f"  {reason}" for reason in (newest.decision.reasons if newest.decision else ())]
-    lines += [f"Decide: {typed(layout)} accept {newest.snapshot_id} --why '...'   (or reject)"]
+    lines += [f"Decide: {command_for(layout)} accept {newest.snapshot_id} --why '...'   (or reject)"]
     return "\n".join(lines)

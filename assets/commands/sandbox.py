@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         return 0
     try:
         chosen = tuple(catalog.parse(text) for text in arguments.fault)
-        read = options.chosen(arguments.choice)
+        read = options.parse_choices(arguments.choice)
     except ValueError as error:
         raise NoSuchFault(str(error)) from None
     app = application(LivingWorld(), DEMO_KEYS, unix_ms, read, chosen)
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
 def _list(*, is_choices: bool) -> None:
     """Print what can be rehearsed: faults, or readings with their defaults and what they may be."""
     if is_choices:
-        for name, may_be, default in options.described():
+        for name, may_be, default in options.describe_choices():
             print(f"{name:<30} {default:<32} {may_be}")
     else:
         for name, words in sorted(catalog.DESCRIPTIONS.items()):

@@ -4,7 +4,7 @@ import argparse
 import textwrap
 from collections.abc import Sequence
 
-from assets.console.terminal import counted, typed, width
+from assets.console.terminal import count_of, command_for, width
 from assets.nightbook import Nightbook
 from pipelines.lake import lessons
 from pipelines.landing import snapshots
@@ -16,11 +16,11 @@ A_PERSON_MUST_DECIDE = 3
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """List the nights, newest last; exit code 3 while one of them waits for a decision."""
-    known = snapshots.landed(nightbook.layout)
+    known = snapshots.landed_snapshots(nightbook.layout)
     if not known:
         print(
             f"No night has been landed in {nightbook.layout.home} yet. "
-            f"Take one: {typed(nightbook.layout)} run (or try: nightbook demo)"
+            f"Take one: {command_for(nightbook.layout)} run (or try: nightbook demo)"
         )
         return 0
     if arguments.lessons:
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     print(f"{nightbook.layout.home}\n")
     print(f"{'date':<12}{'snapshot':<18}{'state':<10}{'':<12}decided")
     for one in known:
-        place = "book" if one.snapshot_id in books else _superseded(one)
+        place = "book" if one.snapshot_id in books else _superseded_words(one)
         by = (
             f"{one.decision.at[:16].replace('T', ' ')} by {one.decision.by}" if one.decision else ""
         )
@@ -45,25 +45,25 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
                     subsequent_indent=" " * 14,
                 )
             )
-    in_force = [one for one in lessons.taught(known) if one.taken_back is None]
+    in_force = [one for one in lessons.all_lessons(known) if one.taken_back is None]
     if in_force:
-        count = counted(len({one.name for one in in_force}), "thing")
+        count = count_of(len({one.name for one in in_force}), "thing")
         print(
-            f"\nKnown to be harmless: {count}. List: {typed(nightbook.layout)} snapshots --lessons"
+            f"\nKnown to be harmless: {count}. List: {command_for(nightbook.layout)} snapshots --lessons"
         )
     held = [one.snapshot_id for one in known if one.state == snapshots.HELD]
     if held:
-        print(f"\nDecide: {typed(nightbook.layout)} accept {held[-1]} --why '...'   (or reject)")
+        print(f"\nDecide: {command_for(nightbook.layout)} accept {held[-1]} --why '...'   (or reject)")
     return A_PERSON_MUST_DECIDE if held else 0
 
 
-def _superseded(one: snapshots.Snapshot) -> str:
+def _superseded_words(one: snapshots.Snapshot) -> str:
     return "superseded" if one.state == snapshots.ACCEPTED else ""
 
 
 def _lessons(known: Sequence[Snapshot]) -> int:
     """List what is known to be harmless, who taught it, and what was taken back."""
-    taught = lessons.taught(known)
+    taught = lessons.all_lessons(known)
     if not taught:
         print("Nothing was accepted yet that later nights are let through for.")
     for lesson in taught:

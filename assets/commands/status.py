@@ -3,10 +3,10 @@
 import argparse
 from datetime import timedelta
 
-from assets.console.terminal import counted
+from assets.console.terminal import count_of
 from assets.monitoring.conditions import concerns
 from assets.monitoring.dates import next_night
-from assets.monitoring.night_conditions import late, published, unread
+from assets.monitoring.night_conditions import late, published_books, unread
 from assets.monitoring.switches import SCHEDULE, switches
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
@@ -22,23 +22,23 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Print five lines; 3 while a night or a break waits for somebody, 1 for other wrongs."""
     del arguments
     settings, layout, now = nightbook.settings(), nightbook.layout, nightbook.now()
-    known = snapshots.landed(layout)
-    books, unpublished = published(layout, known)
+    known = snapshots.landed_snapshots(layout)
+    books, unpublished = published_books(layout, known)
     seen = switches(layout)
     found = concerns(nightbook, patience=timedelta(), seen=seen)
     found = [*filter(None, [late(nightbook)]), *found]
-    print(f"last night  {_told(known[-1]) if known else _none(layout)}")
-    nights = f"; {counted(len(books), 'night')} in all"
-    nights += f", {counted(len(unpublished), 'book')} not published" if unpublished else ""
+    print(f"last night  {_line(known[-1]) if known else _none(layout)}")
+    nights = f"; {count_of(len(books), 'night')} in all"
+    nights += f", {count_of(len(unpublished), 'book')} not published" if unpublished else ""
     gaps = unread(nightbook, known, now.astimezone(settings.timezone).date())
-    nights += f", {counted(len(gaps), 'date')} not read (ops.gaps)" if gaps else ""
-    print(f"book        {_told(books[-1]) if books else 'none yet'}{nights}")
+    nights += f", {count_of(len(gaps), 'date')} not read (ops.gaps)" if gaps else ""
+    print(f"book        {_line(books[-1]) if books else 'none yet'}{nights}")
     tick = next_night(nightbook)
     due = f"{tick:%Y-%m-%d %H:%M} {settings.timezone}, {seen.daemon(now)}"
     print(f"next        {'by hand only: the schedule is off' if SCHEDULE in seen.off else due}")
     missing = "no dead-man's switch: set NIGHTBOOK_HEARTBEAT"
     switch = "and a dead-man's switch" if settings.heartbeat else missing
-    print(f"alerts      {counted(len(settings.alerts), 'channel')}; {switch}")
+    print(f"alerts      {count_of(len(settings.alerts), 'channel')}; {switch}")
     print(f"wrong       {printable('; '.join(one.title for one in found)) or 'nothing'}")
     for one in found:
         print(f"            {printable(f'{one.title}: {one.command}')}")
@@ -53,5 +53,5 @@ def _none(layout: Layout) -> str:
     return "none yet: nightbook run takes the first"
 
 
-def _told(one: Snapshot) -> str:
+def _line(one: Snapshot) -> str:
     return f"{one.snapshot_date}, snapshot {one.snapshot_id}, {one.state}"

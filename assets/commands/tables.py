@@ -3,9 +3,9 @@
 import argparse
 import textwrap
 
-from assets.console.terminal import typed, width
+from assets.console.terminal import command_for, width
 from assets.nightbook import Nightbook
-from warehouse.query.read import Described, tables
+from warehouse.query.read import Description, tables
 
 NAMES = 34
 
@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             for one in found:
                 if one.schema == schema:
                     _line(one)
-        print(f"\nOne of them with its columns: {typed(nightbook.layout)} tables NAME")
+        print(f"\nOne of them with its columns: {command_for(nightbook.layout)} tables NAME")
         return 0
     chosen = [one for one in found if arguments.name in (one.name, f"{one.schema}.{one.name}")]
     if not chosen:
@@ -40,24 +40,24 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     return 0
 
 
-def _line(one: Described) -> None:
+def _line(one: Description) -> None:
     first = _comment(one).partition(". ")[0].rstrip(".")
     words = textwrap.shorten(first, width() - NAMES - 3, placeholder=" …")
     print(f"  {_signature(one):<{NAMES}} {words}")
 
 
-def _comment(one: Described) -> str:
+def _comment(one: Description) -> str:
     """The words without the call that a macro's comment begins with."""
     return one.comment.removeprefix(f"{_signature(one)}: ")
 
 
-def _signature(one: Described) -> str:
+def _signature(one: Description) -> str:
     if one.kind != "macro":
         return one.name
     return f"{one.name}({', '.join(name for name, _, _ in one.columns)})"
 
 
-def _whole(one: Described) -> None:
+def _whole(one: Description) -> None:
     print(f"\n{one.schema}.{_signature(one)}  ({one.kind})")
     print(textwrap.fill(_comment(one), width(), initial_indent="  ", subsequent_indent="  "))
     for name, kind, comment in one.columns:

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from assets.console.terminal import counted
+from assets.console.terminal import count_of
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
 from pipelines.maintenance.verify import verify
@@ -21,9 +21,9 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         print(f"✗ {printable(str(one))}", file=sys.stderr)
     if damage:
         is_not = "is not as it was" if len(damage) == 1 else "are not as they were"
-        print(f"{counted(len(damage), 'file')} {is_not} written.", file=sys.stderr)
+        print(f"{count_of(len(damage), 'file')} {is_not} written.", file=sys.stderr)
         return DAMAGED
-    nights = counted(len(snapshots.landed(layout)), "night")
+    nights = count_of(len(snapshots.landed_snapshots(layout)), "night")
     print(f"✓ {nights}: every byte of landing, lake and warehouse is as it was written.")
     print(f"  {layout.home}")
     return 0

@@ -9,7 +9,7 @@ from warehouse.text import printable_lines
 FAILED = 1
 
 
-def told(error: Exception, nightbook: Nightbook) -> int:
+def report_error(error: Exception, nightbook: Nightbook) -> int:
     """Say an error in one paragraph; ours write their own sentence."""
     words = str(error) if is_ours(error) else disk_words(error, nightbook.layout.home)
     if words is not None:

@@ -39,7 +39,7 @@ def _print(line: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Journal:
+class JsonLog:
     """Says JSON lines; `facts` are in each of them."""
 
     now: Callable[[], datetime]

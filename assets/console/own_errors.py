@@ -25,7 +25,7 @@ def disk_words(error: BaseException, home: Path) -> str | None:
     Libraries write what the system said into their own errors, so their texts are looked at too.
     """
     for one in _causes(error):
-        number = one.errno if isinstance(one, OSError) else _told(str(one))
+        number = one.errno if isinstance(one, OSError) else _errno_of(str(one))
         if number in TROUBLES:
             name = one.filename if isinstance(one, OSError) and one.filename else home
             return _words(number, os.fsdecode(name) if isinstance(name, bytes) else str(name))
@@ -41,7 +41,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         current = current.__cause__ or current.__context__
 
 
-def _told(text: str) -> int | None:
+def _errno_of(text: str) -> int | None:
     """The trouble of which a library's text tells, by the system's own words for it."""
     return next((number for number in TROUBLES if os.strerror(number) in text), None)
 
@@ -81,6 +81,6 @@ def _whose(name: str) -> str:
     return ""
 
 
-def counted(number: int, thing: str) -> str:
+def count_of(number: int, thing: str) -> str:
     """A number of things, as one says it."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"

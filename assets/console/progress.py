@@ -22,17 +22,17 @@ def saying(nightbook: Nightbook, tell: Tell | None, event: str, snapshot: str = 
     every ten seconds, as `event` of that snapshot where it is known.
     """
     if nightbook.watch is not None:
-        return _paced(nightbook, nightbook.watch, GLIMPSE, each=True)
+        return _throttle(nightbook, nightbook.watch, GLIMPSE, each=True)
     if tell is None:
         return silent
 
     def line(progress: Progress) -> None:
         tell(progress.words, event=event, snapshot=snapshot)
 
-    return _paced(nightbook, line, EVERY, each=False)
+    return _throttle(nightbook, line, EVERY, each=False)
 
 
-def _paced(
+def _throttle(
     nightbook: Nightbook, show: Callable[[Progress], None], pause: timedelta, *, each: bool
 ) -> Say:
     shown, next_at = (-1, ""), nightbook.now() + pause

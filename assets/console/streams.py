@@ -5,14 +5,14 @@ import os
 from typing import Any, TextIO
 
 
-class _Nowhere(io.TextIOBase, TextIO):
+class _NullStream(io.TextIOBase, TextIO):
     """Takes every word and keeps none."""
 
     def write(self, text: str) -> int:
         return len(text)
 
 
-class Steady:
+class SafeStream:
     """A text stream in front of another: once that one fails, what is said is dropped.
 
     `error` is why. A letter that the other cannot show is shown by its number.
@@ -20,7 +20,7 @@ class Steady:
 
     def __init__(self, out: TextIO | None) -> None:
         # A process may be started with standard output closed.
-        self._out: TextIO = out if out is not None else _Nowhere()
+        self._out: TextIO = out if out is not None else _NullStream()
         self.error: OSError | ValueError | None = None
         if hasattr(self._out, "reconfigure"):
             self._out.reconfigure(errors="backslashreplace")

@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Self
 
 from assets.console.json_log import INFO, STARTED, TOLD
-from assets.console.own_errors import counted
-from assets.nightbook import home_found
+from assets.console.own_errors import count_of
+from assets.nightbook import default_home
 from warehouse.progress import Progress, Say
 from warehouse.storage.layout import Layout
 from warehouse.text import printable_lines
 
-__all__ = ["Teller", "counted", "is_terminal", "program", "typed", "width"]
+__all__ = ["TerminalProgress", "count_of", "is_terminal", "program", "command_for", "width"]
 
 CLEAR = "\r\x1b[K"
 BAR = 24
 WIDEST = 100
 
 
-class Teller:
+class TerminalProgress:
     """Says lines of progress; in a terminal the last one may be a bar, which the next replaces.
 
     Used with `with`, so that no bar is left standing before whatever is said next.
@@ -71,12 +71,12 @@ def width() -> int:
     return max(40, min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST))
 
 
-def typed(layout: Layout) -> str:
+def command_for(layout: Layout) -> str:
     """The command for this home, as a person here can type it; raises `SettingsWrong`.
 
     Only the usual home goes without saying, where nothing here leads to another.
     """
-    here = {layout.home, home_found()} == {Path("data").absolute()}
+    here = {layout.home, default_home()} == {Path("data").absolute()}
     return program() if here else f"{program()} --home {shlex.quote(str(layout.home))}"
 
 

@@ -33,7 +33,7 @@ CONTROL_MEANING = (
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class NewestCheckResult:
     """What a check found in the newest book, of which date that is, and the first wrong row."""
 
     day: date
@@ -87,7 +87,7 @@ def _snapshot(nightbook: Nightbook, partition: str | None) -> str:
     if partition is not None:
         day = date.fromisoformat(partition)
         return night.landed_for(nightbook.settings(), nightbook.now(), day).snapshot_id
-    books = list(snapshots.books(snapshots.landed(nightbook.layout)).values())
+    books = list(snapshots.books(snapshots.landed_snapshots(nightbook.layout)).values())
     if not books:
         raise dg.Failure(
             description="No night has a book yet, so there is nothing to check.",
@@ -122,21 +122,21 @@ def _controls(database: Path, snapshot_id: str) -> Iterator[dg.AssetCheckResult]
         )
 
 
-def _found(database: Path) -> dict[str, Found]:
+def _check_results(database: Path) -> dict[str, NewestCheckResult]:
     query = "select check_name, snapshot_date, wrong_rows, example from ops.checks"
     return {
-        str(name): Found(day, int(wrong), example)
+        str(name): NewestCheckResult(day, int(wrong), example)
         for name, day, wrong, example in run(database, query).rows
     }
 
 
 def _results(database: Path) -> Iterator[dg.AssetCheckResult]:
-    found = _found(database)
+    found = _check_results(database)
     for check in every_check():
         yield _result(check, found.get(check.name))
 
 
-def _result(check: Check, found: Found | None) -> dg.AssetCheckResult:
+def _result(check: Check, found: NewestCheckResult | None) -> dg.AssetCheckResult:
     """What a check found in the book that people see now; one that did not run has not passed."""
     metadata: dict[str, str | int] = {}
     if found is not None:

@@ -11,7 +11,7 @@ from datetime import date, datetime
 import dagster as dg
 
 from assets.console.json_log import WARNING, Tell
-from assets.console.own_errors import counted
+from assets.console.own_errors import count_of
 from assets.console.progress import saying
 from assets.console.version import program_version
 from assets.graph.log import telling
@@ -74,7 +74,7 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
         day = date.fromisoformat(context.partition_key)
         with failing_in_words(nightbook.layout.home):
             tell = nightbook.tell or telling(context.log)
-            manifest, reused = _landed(nightbook, writing, day, tell)
+            manifest, reused = _land(nightbook, writing, day, tell)
         for name, (operation, _) in RESOURCES.items():
             key = dg.AssetKey(["landing", name])
             if key in context.selected_asset_keys:
@@ -84,7 +84,7 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
     return pull
 
 
-def _landed(nightbook: Nightbook, writing: Writing, day: date, tell: Tell) -> tuple[Manifest, bool]:
+def _land(nightbook: Nightbook, writing: Writing, day: date, tell: Tell) -> tuple[Manifest, bool]:
     """The snapshot to go on with, and whether it was landed before; the run is the writer then."""
     # Read once: midnight may pass at any moment, and a night is of the date on which it began.
     settings, started = nightbook.settings(), nightbook.now()
@@ -94,7 +94,7 @@ def _landed(nightbook: Nightbook, writing: Writing, day: date, tell: Tell) -> tu
         writing.begin(nightbook, f"making {day} again", tell)
     else:
         # Read without the writer's lock: whoever else works here must not cost the night.
-        manifest = _taken(nightbook, tell, started)
+        manifest = _take(nightbook, tell, started)
         try:
             writing.begin(nightbook, f"making the night of {day}", tell)
         except WriterBusy as busy:
@@ -111,7 +111,7 @@ def _safe(manifest: Manifest) -> str:
     )
 
 
-def _taken(nightbook: Nightbook, tell: Tell, started: datetime) -> Manifest:
+def _take(nightbook: Nightbook, tell: Tell, started: datetime) -> Manifest:
     if not nightbook.is_demo:
         require_real(nightbook.layout)
     settings = nightbook.settings(api=True)
@@ -128,7 +128,7 @@ def _taken(nightbook: Nightbook, tell: Tell, started: datetime) -> Manifest:
     size = sum(answer.byte_count or 0 for answer in manifest.answers) / 1e6
     failed = sum(answer.error is not None for answer in manifest.answers)
     given_up = f", {failed} given up" if failed else ""
-    words = f"landed {counted(len(manifest.answers), 'answer')}, {size:.1f} MB{given_up}"
+    words = f"landed {count_of(len(manifest.answers), 'answer')}, {size:.1f} MB{given_up}"
     tell(words, event="landed", snapshot=manifest.snapshot_id)
     return manifest
 

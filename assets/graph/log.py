@@ -13,14 +13,14 @@ import dagster as dg
 
 from assets.console.json_log import INFO, TOLD, Tell, json_line
 from assets.graph.partitions import PARTITION
-from assets.graph.step_errors import said
+from assets.graph.step_errors import failure_message
 from warehouse.text import printable_lines
 
 CONSOLE = "console"
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-def configured(level: str) -> dict[str, Any]:
+def run_config(level: str) -> dict[str, Any]:
     """The run configuration that lets a run say lines of a level and above."""
     return {"loggers": {CONSOLE: {"config": {"log_level": level}}}}
 
@@ -58,7 +58,7 @@ class JsonLines(logging.Formatter):
         event = happened.event_type_value.lower() if happened else getattr(record, "event", TOLD)
         words = about.get("orig_message") or record.getMessage()
         if happened is not None and happened.is_step_failure:
-            words = said(happened) or words  # Dagster's own words only say that it failed
+            words = failure_message(happened) or words  # Dagster's own words only say that it failed
         at = datetime.fromtimestamp(record.created, UTC)
         return json_line(at, record.levelname.lower(), event, words, facts)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from warehouse.report.markdown import escaped
+from warehouse.report.markdown import escape
 
 ROWS = 5
 LONGEST_CELL = 40
@@ -41,4 +41,4 @@ def cell(value: object) -> str:
     )
     if len(text) > LONGEST_CELL:
         text = f"{text[: LONGEST_CELL - 1]}…"
-    return escaped(text)
+    return escape(text)

@@ -84,29 +84,29 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
         tell = nightbook.tell or telling(context.log)
         with failing_in_words(nightbook.layout.home):
             night.landed_for(nightbook.settings(), now, day)
-            if day not in snapshots.books(snapshots.landed(layout)):
-                return _told(
+            if day not in snapshots.books(snapshots.landed_snapshots(layout)):
+                return _reconciliation_result(
                     passed=False, words=f"{day} has no book, so there is nothing to hold against"
                 )
             try:
                 writing.begin(nightbook, f"reconciling {day}", tell)
-                ran = _reconciled(nightbook, day, now)
+                ran = _reconcile(nightbook, day, now)
             except Late as error:
                 # The ledger of the day is still to come, on most nights: no alert, no success.
-                return _told(passed=False, words=str(error))
+                return _reconciliation_result(passed=False, words=str(error))
             except (Ambiguous, NotReconciled) as error:
-                return _told(passed=False, words=str(error), severity=dg.AssetCheckSeverity.ERROR)
+                return _reconciliation_result(passed=False, words=str(error), severity=dg.AssetCheckSeverity.ERROR)
         files = [str(file) for file in ran.files]
         passed = ran.exit_code == service.TIED
         # Files lie there and none could be read: that is no late ledger, it is one that is missed.
         is_unread = not passed and not ran.run_id
         severity = dg.AssetCheckSeverity.ERROR if is_unread else dg.AssetCheckSeverity.WARN
-        return _told(passed=passed, words=ran.words, files=files, severity=severity)
+        return _reconciliation_result(passed=passed, words=ran.words, files=files, severity=severity)
 
     return reconciliation
 
 
-def _reconciled(nightbook: Nightbook, day: date, now: datetime) -> service.Ran:
+def _reconcile(nightbook: Nightbook, day: date, now: datetime) -> service.RunSummary:
     layout = nightbook.layout
     ran = service.run(
         layout.database,
@@ -122,7 +122,7 @@ def _reconciled(nightbook: Nightbook, day: date, now: datetime) -> service.Ran:
     return ran
 
 
-def _told(
+def _reconciliation_result(
     *,
     passed: bool,
     words: str,

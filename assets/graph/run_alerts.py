@@ -7,9 +7,9 @@ import dagster as dg
 
 from assets.graph.partitions import PARTITION
 from assets.graph.reports import TIES_OUT
-from assets.graph.step_errors import said
+from assets.graph.step_errors import failure_message
 from assets.monitoring.alerts import FAILURE, INFO, WARNING, Alert, command
-from assets.monitoring.dates import next_try, taken
+from assets.monitoring.dates import next_try, night_of
 from assets.nightbook import Nightbook
 from assets.runs.instance import DIED
 from pipelines import night
@@ -24,7 +24,7 @@ LONGEST = 600
 CHECKED = dg.DagsterEventType.ASSET_CHECK_EVALUATION
 
 
-def failed(
+def failure_alert(
     nightbook: Nightbook, run: dg.DagsterRun, events: Iterable[dg.DagsterEvent], message: str
 ) -> Alert | None:
     """What to tell of a failed run; nothing where all it did was to leave its night held.
@@ -37,7 +37,7 @@ def failed(
     steps = {event.step_key for event in failures}
     if steps and not steps & UNTIL_JUDGED and _is_held(nightbook, day):
         return None
-    words = [words for event in failures if (words := said(event))]
+    words = [words for event in failures if (words := failure_message(event))]
     again = run.tags.get(WILL_RETRY) == "true"
     after = "It is tried again by itself." if again else "It is not tried again by itself."
     lines = dict.fromkeys(words or [message or "It does not say why."])
@@ -62,7 +62,7 @@ def _tried_again(nightbook: Nightbook, run: dg.DagsterRun, day: str) -> datetime
         date_ = date.fromisoformat(day)
     except ValueError:
         return None
-    return None if taken(nightbook, date_) else next_try(nightbook, date_)
+    return None if night_of(nightbook, date_) else next_try(nightbook, date_)
 
 
 def _trying(nightbook: Nightbook, day: str, tick: datetime, lines: list[str]) -> Alert:
@@ -81,10 +81,10 @@ def _trying(nightbook: Nightbook, day: str, tick: datetime, lines: list[str]) ->
 
 def death(nightbook: Nightbook, instance: dg.DagsterInstance, run: dg.DagsterRun) -> Alert | None:
     """What to tell of a run that was closed because its process is gone."""
-    return failed(nightbook, instance.get_run_by_id(run.run_id) or run, (), DIED)
+    return failure_alert(nightbook, instance.get_run_by_id(run.run_id) or run, (), DIED)
 
 
-def unreconciled(
+def reconciliation_alerts(
     nightbook: Nightbook, run: dg.DagsterRun, events: Iterable[dg.DagsterEvent]
 ) -> Iterator[Alert]:
     """What to tell where a ledger lies in the inbox and could not be held against the book."""

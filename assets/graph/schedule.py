@@ -3,14 +3,14 @@
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from assets.graph.log import configured
+from assets.graph.log import run_config
 from assets.home.demo import is_demo
-from assets.monitoring.dates import taken
+from assets.monitoring.dates import night_of
 from assets.nightbook import Nightbook
 
 NIGHTLY = "nightly"
 LONGEST_RUN = 2 * 3600
-LOGGED = configured("INFO")
+LOGGED = run_config("INFO")
 
 
 def nightly_job() -> UnresolvedAssetJobDefinition:
@@ -48,7 +48,7 @@ def nightly_schedule(
         context: dg.ScheduleEvaluationContext,
     ) -> dg.RunRequest | dg.SkipReason:
         tick = context.scheduled_execution_time.astimezone(settings.timezone)
-        if (snapshot := taken(nightbook, tick.date())) is not None:
+        if (snapshot := night_of(nightbook, tick.date())) is not None:
             words = f"The night is taken: {snapshot.snapshot_id} is {snapshot.state}."
             return dg.SkipReason(words)
         return dg.RunRequest(

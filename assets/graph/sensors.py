@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import dagster as dg
 
 from assets.graph.partitions import PARTITION
-from assets.graph.run_alerts import CHECKED, failed, unreconciled
+from assets.graph.run_alerts import CHECKED, failure_alert, reconciliation_alerts
 from assets.home.demo import is_demo
 from assets.monitoring import metrics
 from assets.monitoring.alerts import FAILURE, Alert, Send, by_apprise, command, tell
@@ -31,13 +31,13 @@ def sensors(nightbook: Nightbook) -> list[dg.SensorDefinition]:
         else dg.DefaultSensorStatus.RUNNING
     )
     return [
-        _night_failed(nightbook, status),
-        _night_succeeded(nightbook, status),
+        _failure_sensor(nightbook, status),
+        _success_sensor(nightbook, status),
         _watch(nightbook, status),
     ]
 
 
-def _night_failed(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.SensorDefinition:
+def _failure_sensor(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.SensorDefinition:
     @dg.run_failure_sensor(
         name="night_failed",
         minimum_interval_seconds=AFTER_A_RUN,
@@ -47,13 +47,13 @@ def _night_failed(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.Se
     )
     def night_failed(context: dg.RunFailureSensorContext) -> None:
         events, message = context.get_step_failure_events(), context.failure_event.message or ""
-        alert = failed(nightbook, context.dagster_run, events, message)
+        alert = failure_alert(nightbook, context.dagster_run, events, message)
         look(nightbook, context.log.warning, [alert] if alert else [])
 
     return night_failed
 
 
-def _night_succeeded(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.SensorDefinition:
+def _success_sensor(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.SensorDefinition:
     @dg.run_status_sensor(
         run_status=dg.DagsterRunStatus.SUCCESS,
         name="night_succeeded",
@@ -65,7 +65,7 @@ def _night_succeeded(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg
     def night_succeeded(context: dg.RunStatusSensorContext) -> None:
         logs = context.instance.all_logs(context.dagster_run.run_id, of_type=CHECKED)
         events = [log.dagster_event for log in logs if log.dagster_event]
-        alerts = list(unreconciled(nightbook, context.dagster_run, events))
+        alerts = list(reconciliation_alerts(nightbook, context.dagster_run, events))
         look(nightbook, context.log.warning, alerts)
 
     return night_succeeded

@@ -29,7 +29,7 @@ def failing_in_words(home: Path = NOWHERE) -> Iterator[None]:
         raise dg.Failure(description=words, allow_retries=False) from None
 
 
-def said(event: dg.DagsterEvent) -> str:
+def failure_message(event: dg.DagsterEvent) -> str:
     """What a failed step said: our own paragraph, or the step and the error's message."""
     failure = event.step_failure_data
     ours = failure.user_failure_data

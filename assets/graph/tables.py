@@ -63,7 +63,7 @@ def _step(
                 layout, manifest, saying(nightbook, tell, "flattening", manifest.snapshot_id)
             )
             shown = {
-                table: preview(layout.staged(table.name, manifest.snapshot_id)) for table in tables
+                table: preview(layout.staged_file(table.name, manifest.snapshot_id)) for table in tables
             }
         counts = ", ".join(
             f"{part['tables'][table.name]['rows']:,} {table.name}" for table in tables

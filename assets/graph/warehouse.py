@@ -75,7 +75,7 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
     return warehouse
 
 
-def _metadata(outcome: publish.Outcome) -> dict[str, dg.MetadataValue]:
+def _metadata(outcome: publish.PublishedSnapshot) -> dict[str, dg.MetadataValue]:
     published = outcome.published
     return {
         "path": dg.MetadataValue.path(str(published.database)),
@@ -83,8 +83,8 @@ def _metadata(outcome: publish.Outcome) -> dict[str, dg.MetadataValue]:
         "snapshot_id": dg.MetadataValue.text(outcome.snapshot.snapshot_id),
         "state": dg.MetadataValue.text(outcome.snapshot.state),
         "dates loaded": dg.MetadataValue.int(len(published.loaded)),
-        "checks passed": dg.MetadataValue.int(sum(one.passed for one in published.checks)),
-        "checks failed": dg.MetadataValue.int(sum(not one.passed for one in published.checks)),
+        "checks passed": dg.MetadataValue.int(sum(one.is_ok for one in published.checks)),
+        "checks failed": dg.MetadataValue.int(sum(not one.is_ok for one in published.checks)),
         "bytes": dg.MetadataValue.int(published.database.stat().st_size),
     }
 
@@ -106,7 +106,7 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
     ) -> dg.MaterializeResult:
         layout, tell = nightbook.layout, nightbook.tell or telling(context.log)
         day = date.fromisoformat(context.partition_key)
-        books = snapshots.books(snapshots.landed(layout))
+        books = snapshots.books(snapshots.landed_snapshots(layout))
         if day not in books:
             raise dg.Failure(
                 description=f"{day} has no book, so no workbook was written: see nightbook "

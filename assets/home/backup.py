@@ -63,7 +63,7 @@ class NotWhole(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class BackupSummary:
     """What a backup holds: files and their bytes."""
 
     files: int
@@ -71,7 +71,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Hashed:
+class HashingReader:
     """A file that is read once: `digest` is of what was read."""
 
     file: IO[bytes]
@@ -110,7 +110,7 @@ def require_any(layout: Layout) -> None:
         raise NothingToKeep(layout)
 
 
-def back_up(layout: Layout, target: Path) -> Kept:
+def back_up(layout: Layout, target: Path) -> BackupSummary:
     """Write a backup, whole or not at all; the caller is the writer of the home.
 
     It is read back before it takes the place of an older one. Raises `NothingToKeep` where no
@@ -120,9 +120,9 @@ def back_up(layout: Layout, target: Path) -> Kept:
         paths = [path for name in (*FOLDERS, *FILES) for path in _files(layout.home / name)]
         _require_nights(layout)
         with written_aside(target) as file:
-            digests, size = _packed(layout, paths, file)
+            digests, size = _pack(layout, paths, file)
             file.flush()
-            checked(file)
+            check_backup(file)
     except NotWhole as error:
         raise NotBackedUp(
             f"What was written for {target} was read back, and it is not what it should be: "
@@ -134,12 +134,12 @@ def back_up(layout: Layout, target: Path) -> Kept:
             f"The backup {target} came to a stop ({error})",
             "See that every file of the home can be read, and that there is room for it.",
         ) from None
-    return Kept(len(digests), size)
+    return BackupSummary(len(digests), size)
 
 
 def _require_nights(layout: Layout) -> None:
     """See every night landed of which lake or warehouse tell, and one at least."""
-    gone = [str(one.night) for one in verify.unlanded(layout)]
+    gone = [str(one.night) for one in verify.missing_landings(layout)]
     if gone:
         more = f" and {len(gone) - NAMED} more" if len(gone) > NAMED else ""
         raise NotBackedUp(
@@ -185,7 +185,7 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def _packed(layout: Layout, paths: Iterable[Path], file: IO[bytes]) -> tuple[dict[str, str], int]:
+def _pack(layout: Layout, paths: Iterable[Path], file: IO[bytes]) -> tuple[dict[str, str], int]:
     """Write files and the list of their digests; the digests are of what went in."""
     digests: dict[str, str] = {}
     size = 0
@@ -193,7 +193,7 @@ def _packed(layout: Layout, paths: Iterable[Path], file: IO[bytes]) -> tuple[dic
         for path in paths:
             entry = tarfile.TarInfo(path.relative_to(layout.home).as_posix())
             with path.open("rb") as body:
-                found, hashed = os.fstat(body.fileno()), Hashed(body)
+                found, hashed = os.fstat(body.fileno()), HashingReader(body)
                 entry.size, entry.mtime = found.st_size, int(found.st_mtime)
                 entry.mode = FILE_MODE
                 tar.addfile(entry, hashed)
@@ -206,19 +206,19 @@ def _packed(layout: Layout, paths: Iterable[Path], file: IO[bytes]) -> tuple[dic
     return digests, size
 
 
-def checked(file: IO[bytes]) -> dict[str, str]:
+def check_backup(file: IO[bytes]) -> dict[str, str]:
     """The digests of an open backup, by name, each of them true; raises `NotWhole`."""
     try:
         file.seek(0)
         with tarfile.open(fileobj=file) as tar:
             members = {one.name: one for one in tar.getmembers()}
-            digests: dict[str, str] = json.loads(opened(tar, members[DIGESTS]).read(LONGEST_LIST))
+            digests: dict[str, str] = json.loads(open_entry(tar, members[DIGESTS]).read(LONGEST_LIST))
             if members.keys() != {*digests, DIGESTS}:
                 raise NotWhole("its list and its files differ")
             for name, digest in digests.items():
                 if not _is_ours(name) or not members[name].isreg():
                     raise NotWhole(f"{name[:80]!r} is no file that a backup has")
-                hashed = Hashed(opened(tar, members[name]))
+                hashed = HashingReader(open_entry(tar, members[name]))
                 while hashed.read():
                     pass
                 if hashed.digest.hexdigest() != digest:
@@ -228,7 +228,7 @@ def checked(file: IO[bytes]) -> dict[str, str]:
     return digests
 
 
-def opened(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
+def open_entry(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
     """What an entry holds; raises `KeyError` where it is no file."""
     body = tar.extractfile(entry)
     if body is None:

@@ -12,11 +12,11 @@ from assets.home.backup import (
     FOLDERS,
     LANDING,
     TOLD,
-    Hashed,
-    Kept,
+    HashingReader,
+    BackupSummary,
     NotWhole,
-    checked,
-    opened,
+    check_backup,
+    open_entry,
 )
 from warehouse.storage.layout import (
     Layout,
@@ -52,7 +52,7 @@ def require_file(source: Path) -> None:
     )
 
 
-def restore(layout: Layout, source: Path) -> Kept:
+def restore(layout: Layout, source: Path) -> BackupSummary:
     """Put a backup into a home without nights; everything is checked before anything appears.
 
     The caller is the writer of the home. Raises `NotRestored`.
@@ -60,11 +60,11 @@ def restore(layout: Layout, source: Path) -> Kept:
     aside = layout.work / "restore"
     try:
         with source.open("rb") as file:
-            digests = checked(file)
+            digests = check_backup(file)
             _require_nights(digests)
             _require_free(layout, source, digests)
             shutil.rmtree(aside, ignore_errors=True)
-            size = _unpacked(file, digests, aside)
+            size = _unpack(file, digests, aside)
     except NotWhole as error:
         raise NotRestored(
             f"{source} is not a whole backup of nightbook: {error}. Nothing was restored. Take an "
@@ -78,7 +78,7 @@ def restore(layout: Layout, source: Path) -> Kept:
     for name in ORDER:
         _move(aside / name, layout.home / name)
     shutil.rmtree(aside, ignore_errors=True)
-    return Kept(len(digests), size)
+    return BackupSummary(len(digests), size)
 
 
 def _require_nights(digests: Mapping[str, str]) -> None:
@@ -119,14 +119,14 @@ def _is_free(layout: Layout, name: str, digests: Mapping[str, str]) -> bool:
     return {at.as_posix(): digest_of(path) for at, path in seen.items()} == wanted
 
 
-def _unpacked(file: IO[bytes], digests: Mapping[str, str], aside: Path) -> int:
+def _unpack(file: IO[bytes], digests: Mapping[str, str], aside: Path) -> int:
     """Write the files of a checked backup aside; how many bytes they are."""
     size = 0
     file.seek(0)
     with tarfile.open(fileobj=file) as tar:
         members = {one.name: one for one in tar.getmembers()}
         for name, digest in digests.items():
-            hashed = Hashed(opened(tar, members[name]))
+            hashed = HashingReader(open_entry(tar, members[name]))
             with written_aside(aside / name) as out:
                 shutil.copyfileobj(hashed, out)
                 size += out.tell()

@@ -63,7 +63,7 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SentAlerts:
     """What went out, what did not because no channel took it, and which channels failed.
 
     `dropped` was kept for a week, in which no channel took it, and is told no more.
@@ -104,18 +104,18 @@ def by_apprise(address: str, title: str, body: str, kind: str = WARNING) -> bool
         return False
 
 
-def tell(nightbook: Nightbook, alerts: Sequence[Alert], send: Send = by_apprise) -> Told:
+def tell(nightbook: Nightbook, alerts: Sequence[Alert], send: Send = by_apprise) -> SentAlerts:
     """Tell what was not told before; what no channel takes is tried again at the next look.
 
     What happened is on disk before it is sent, for nobody would find it again.
     """
     addresses, layout, now = nightbook.settings().alerts, nightbook.layout, nightbook.now()
     if not addresses or is_demo(layout):
-        return Told()
+        return SentAlerts()
     with _memory(layout) as known:
         waiting, dropped = _waiting(layout, known, now)
         fresh = {one.cause: one for one in alerts if one.cause not in {**known, **waiting}}
-        kept = waiting | _happened(fresh.values(), now)
+        kept = waiting | _drop_old(fresh.values(), now)
         _keep(layout, kept)
         found = (*(_late(*one) for one in waiting.values()), *fresh.values())
         told = deliver(addresses, (*found, *_reminder(alerts, known, now)), send)
@@ -157,10 +157,10 @@ def keep(nightbook: Nightbook, alerts: Sequence[Alert]) -> None:
     with _memory(layout) as known:
         waiting, _ = _waiting(layout, known, now)
         new = [one for one in alerts if one.cause not in known]
-        _keep(layout, _happened(new, now) | waiting)
+        _keep(layout, _drop_old(new, now) | waiting)
 
 
-def deliver(addresses: Sequence[str], alerts: Sequence[Alert], send: Send = by_apprise) -> Told:
+def deliver(addresses: Sequence[str], alerts: Sequence[Alert], send: Send = by_apprise) -> SentAlerts:
     """Each alert by the first channel that takes it; one that failed is not asked again."""
     living, sent = list(enumerate(addresses, 1)), list[Alert]()
     dead: list[str] = []
@@ -172,15 +172,15 @@ def deliver(addresses: Sequence[str], alerts: Sequence[Alert], send: Send = by_a
             if send(address, title, alert.body + lost, alert.kind):
                 sent.append(alert)
                 break
-            dead.append(_named(*living.pop(0)))
-    return Told(tuple(sent), tuple(alerts[len(sent) :]), tuple(dead))
+            dead.append(_channel_name(*living.pop(0)))
+    return SentAlerts(tuple(sent), tuple(alerts[len(sent) :]), tuple(dead))
 
 
-def _named(number: int, address: str) -> str:
+def _channel_name(number: int, address: str) -> str:
     return f"channel {number} ({address.partition('://')[0]})"
 
 
-def remembered(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> bool | None:
+def once(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> bool | None:
     """Do something once for its cause: None where it was done before, else whether it went well."""
     with _memory(layout) as known:
         if cause in known:
@@ -205,7 +205,7 @@ def _memory(layout: Layout) -> Iterator[dict[str, str]]:
             write_json(folder / "told.json", dict(newest))
 
 
-def _happened(alerts: Iterable[Alert], now: datetime) -> Waiting:
+def _drop_old(alerts: Iterable[Alert], now: datetime) -> Waiting:
     return {one.cause: (now.isoformat(), one) for one in alerts if one.happened}
 
 

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from assets.console.own_errors import counted
+from assets.console.own_errors import count_of
 from assets.monitoring.alerts import FAILURE, INFO, Alert, command
-from assets.monitoring.night_conditions import GRACE, troubled
+from assets.monitoring.night_conditions import GRACE, night_alerts
 from assets.monitoring.switches import Switches, turned_off
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
@@ -37,12 +37,12 @@ def concerns(
     """
     layout, now = nightbook.layout, nightbook.now()
     today = now.astimezone(nightbook.settings().timezone).date()
-    known = snapshots.landed(layout)
-    found = [*turned_off(nightbook, seen), *troubled(nightbook, known, today, patience)]
+    known = snapshots.landed_snapshots(layout)
+    found = [*turned_off(nightbook, seen), *night_alerts(nightbook, known, today, patience)]
     if layout.database.exists():
         found += [*_stale(layout), *_drift(layout), *_checks(layout), *_clock(layout)]
         found += _rounds(layout)
-    return [*found, *_reconciled(layout)]
+    return [*found, *_reconciliation_alerts(layout)]
 
 
 def _stale(layout: Layout) -> Iterator[Alert]:
@@ -60,7 +60,7 @@ def _stale(layout: Layout) -> Iterator[Alert]:
         yield Alert(
             f"stale:{venue}:{since}",
             f"venue {venue} could not be read" if why else f"venue {venue} lists no instruments",
-            f"Its {counted(count, 'instrument')} {'is that' if count == 1 else 'are those'} of "
+            f"Its {count_of(count, 'instrument')} {'is that' if count == 1 else 'are those'} of "
             f"{since}, carried over since. {why or empty}",
             str(layout.database),
             command(layout, "query", "select * from findings where kind = 'instruments_stale'"),
@@ -76,12 +76,12 @@ def _drift(layout: Layout) -> Iterator[Alert]:
     )
     if found:
         lines = [
-            f"{kind}: {path} {word}, {counted(seen, 'time')}, for example {str(example)[:80]}"
+            f"{kind}: {path} {word}, {count_of(seen, 'time')}, for example {str(example)[:80]}"
             for _, kind, path, word, example, seen in found
         ]
         yield Alert(
             f"drift:{found[0][0]}:{len(found)}",
-            f"the API sent {counted(len(found), 'thing')} that "
+            f"the API sent {count_of(len(found), 'thing')} that "
             f"{'is' if len(found) == 1 else 'are'} not as documented",
             "\n".join((f"First seen {found[0][0]}; every body is kept.", *_some(lines))),
             str(layout.database),
@@ -105,7 +105,7 @@ def _checks(layout: Layout) -> Iterator[Alert]:
         yield Alert(
             f"check:{name}:{day}",
             f"check {name} failed",
-            f"{meaning} Wrong of {day}: {counted(wrong, 'row')}, first: {example}",
+            f"{meaning} Wrong of {day}: {count_of(wrong, 'row')}, first: {example}",
             str(layout.database),
             command(layout, "query", "select * from ops.checks where not passed"),
             kind=FAILURE,
@@ -147,7 +147,7 @@ def _clock(layout: Layout) -> Iterator[Alert]:
         )
 
 
-def _reconciled(layout: Layout) -> Iterator[Alert]:
+def _reconciliation_alerts(layout: Layout) -> Iterator[Alert]:
     """What of the newest reconciliation a person must settle."""
     folder = layout.home / "reconcile"
     try:
@@ -195,7 +195,7 @@ def _breaks(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]
         since = "" if kind == "breaks" else f" since {day}"
         yield Alert(
             f"{kind}:{day}",
-            f"{_counted(len(breaks), 'break')} open{since}",
+            f"{_count_of(len(breaks), 'break')} open{since}",
             "\n".join((f"Book against ledger, {standing.day}:", *_some(map(_broken, breaks)))),
             str(folder / "out" / standing.day.isoformat()),
             command(layout, "reconcile", "status"),
@@ -207,7 +207,7 @@ def _broken(one: dict[str, Any]) -> str:
     return f"{one['id']}: {one['result']}, {one['difference'] or 'no amount'}, {where}"
 
 
-def _counted(number: int, thing: str) -> str:
+def _count_of(number: int, thing: str) -> str:
     return f"1 {thing} is" if number == 1 else f"{number} {thing}s are"
 
 

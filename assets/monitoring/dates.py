@@ -10,14 +10,14 @@ from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
 
 
-def taken(nightbook: Nightbook, day: date) -> Snapshot | None:
+def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
     """Return the night that a date has, so that a later tick has nothing to do.
 
     A held one is one: it waits for a person, and reading again would not decide it. One that was
     accepted and that nobody can open, for it was never published, is none.
     """
     layout = nightbook.layout
-    known = snapshots.landed(layout)
+    known = snapshots.landed_snapshots(layout)
     unpublished = lost_decisions.untold(layout, known)
     found = [one for one in known if one.snapshot_date == day]
     # By a clock that is off, this date's run may have taken the night of another.
@@ -44,7 +44,7 @@ def next_night(nightbook: Nightbook) -> datetime:
     settings = nightbook.settings()
     tick = next_tick(settings, nightbook.now())
     day = tick.astimezone(settings.timezone).date()
-    if taken(nightbook, day) is None:
+    if night_of(nightbook, day) is None:
         return tick
     midnight = datetime.combine(day + timedelta(days=1), time(), settings.timezone)
     return next_tick(settings, midnight - timedelta(microseconds=1))

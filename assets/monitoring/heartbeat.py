@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from assets.home.demo import is_demo
-from assets.monitoring.alerts import remembered
+from assets.monitoring.alerts import once
 from assets.nightbook import Nightbook
 from warehouse.query.read import run as ask
 
@@ -43,4 +43,4 @@ def beat(nightbook: Nightbook, get: Get = plain_get) -> bool | None:
     now = nightbook.now()
     if now - taken > YOUNG:
         return None
-    return remembered(layout, f"heartbeat:{snapshot_id}", now.isoformat(), lambda: get(url))
+    return once(layout, f"heartbeat:{snapshot_id}", now.isoformat(), lambda: get(url))

@@ -39,17 +39,17 @@ def text(nightbook: Nightbook) -> str:
 
 
 def _labels(labels: Mapping[str, str]) -> str:
-    inner = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    inner = ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items())
     return f"{{{inner}}}" if inner else ""
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _all(nightbook: Nightbook) -> Iterator[tuple[str, str, Sequence[Sample]]]:
     layout, now = nightbook.layout, nightbook.now()
-    known = snapshots.landed(layout)
+    known = snapshots.landed_snapshots(layout)
     yield "info", "The program.", [({"version": program_version()}, 1)]
     yield "written_timestamp_seconds", "When this file was written.", _one(now.timestamp())
     tick = next_night(nightbook).timestamp()
@@ -59,10 +59,10 @@ def _all(nightbook: Nightbook) -> Iterator[tuple[str, str, Sequence[Sample]]]:
         found = sum(one.state == state for one in known)
         yield f"snapshots_{state}", f"Landed snapshots that are {state}.", _one(found)
     if layout.database.exists():
-        yield from _published(layout)
+        yield from _warehouse_samples(layout)
 
 
-def _published(layout: Layout) -> Iterator[tuple[str, str, Sequence[Sample]]]:
+def _warehouse_samples(layout: Layout) -> Iterator[tuple[str, str, Sequence[Sample]]]:
     yield "warehouse_bytes", "Size of the warehouse file.", _one(layout.database.stat().st_size)
     for name, words, query in (
         ("gaps", "Dates without a book.", "from ops.gaps where reason <> 'pruned'"),

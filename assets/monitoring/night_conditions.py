@@ -13,7 +13,7 @@ from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
-from pipelines.maintenance.verify import unlanded
+from pipelines.maintenance.verify import missing_landings
 from pipelines.validation.cron import is_due
 from warehouse.storage.layout import Layout
 
@@ -22,17 +22,17 @@ GRACE = timedelta(hours=1)
 SHOWN = 5
 
 
-def troubled(
+def night_alerts(
     nightbook: Nightbook, known: list[Snapshot], today: date, patience: timedelta
 ) -> Iterator[Alert]:
     """What is wrong with nights, until it is settled; a date not read, for a week: it stays so."""
     layout, now = nightbook.layout, nightbook.now()
-    yield from _held(layout, known)
+    yield from _held_alerts(layout, known)
     yield from _taken_back(layout, known, now - LOOK_BACK)
     yield from _gaps(nightbook, known, today)
-    yield from _unfinished(nightbook, known, today)
-    yield from _unpublished(layout, known, now - patience)
-    yield from _gone(layout)
+    yield from _unjudged_alerts(nightbook, known, today)
+    yield from _unpublished_alerts(layout, known, now - patience)
+    yield from _missing_alerts(layout)
 
 
 def late(nightbook: Nightbook) -> Alert | None:
@@ -40,7 +40,7 @@ def late(nightbook: Nightbook) -> Alert | None:
     settings, layout, now = nightbook.settings(), nightbook.layout, nightbook.now()
     today = now.astimezone(settings.timezone).date()
     tick = tick_of(settings, today)
-    known = [one.snapshot_date for one in snapshots.landed(layout)]
+    known = [one.snapshot_date for one in snapshots.landed_snapshots(layout)]
     if tick is None or not known or today in known:
         return None
     if now < tick + timedelta(seconds=settings.deadline) + GRACE:
@@ -56,7 +56,7 @@ def late(nightbook: Nightbook) -> Alert | None:
     )
 
 
-def published(layout: Layout, known: list[Snapshot]) -> tuple[list[Snapshot], list[Snapshot]]:
+def published_books(layout: Layout, known: list[Snapshot]) -> tuple[list[Snapshot], list[Snapshot]]:
     """The books that the warehouse shows, and those that were accepted and never published."""
     untold = lost_decisions.untold(layout, known)
     books = list(snapshots.books(known).values())
@@ -73,7 +73,7 @@ def unread(nightbook: Nightbook, known: list[Snapshot], today: date) -> list[dat
     return [day for day in days if day not in landed and is_due(settings.schedule, day)]
 
 
-def _held(layout: Layout, known: list[Snapshot]) -> Iterator[Alert]:
+def _held_alerts(layout: Layout, known: list[Snapshot]) -> Iterator[Alert]:
     books = snapshots.books(known)
     for one in known:
         if one.state != snapshots.HELD:
@@ -129,12 +129,12 @@ def _gaps(nightbook: Nightbook, known: list[Snapshot], today: date) -> Iterator[
             )
 
 
-def _unfinished(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator[Alert]:
+def _unjudged_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator[Alert]:
     """Landed nights that nobody judged, when the run that landed them must be over."""
     layout, now = nightbook.layout, nightbook.now()
     patience = timedelta(seconds=nightbook.settings().deadline) + GRACE
     for one in nights:
-        if one.state != snapshots.COMPLETE or now < _taken(one) + patience:
+        if one.state != snapshots.COMPLETE or now < _pull_start(one) + patience:
             continue
         day = one.snapshot_date
         of = () if day == today else ("--date", str(day))
@@ -149,9 +149,9 @@ def _unfinished(nightbook: Nightbook, nights: list[Snapshot], today: date) -> It
         )
 
 
-def _unpublished(layout: Layout, known: list[Snapshot], before: datetime) -> Iterator[Alert]:
+def _unpublished_alerts(layout: Layout, known: list[Snapshot], before: datetime) -> Iterator[Alert]:
     """Books accepted before a moment that the warehouse does not show, in one message."""
-    _, missing = published(layout, known)
+    _, missing = published_books(layout, known)
     old = [one for one in missing if one.decision and _at(one.decision.at) <= before]
     if old:
         yield Alert(
@@ -167,9 +167,9 @@ def _unpublished(layout: Layout, known: list[Snapshot], before: datetime) -> Ite
         )
 
 
-def _gone(layout: Layout) -> Iterator[Alert]:
+def _missing_alerts(layout: Layout) -> Iterator[Alert]:
     """Nights of which lake or warehouse tell and the landing zone does not, in one message."""
-    found = [one.night or "" for one in unlanded(layout)]
+    found = [one.night or "" for one in missing_landings(layout)]
     if found:
         yield Alert(
             f"gone:{found[-1]}:{len(found)}",
@@ -183,7 +183,7 @@ def _gone(layout: Layout) -> Iterator[Alert]:
         )
 
 
-def _taken(one: Snapshot) -> datetime:
+def _pull_start(one: Snapshot) -> datetime:
     """When a snapshot's pull began, as its id says."""
     return datetime.strptime(one.snapshot_id, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
 

@@ -26,7 +26,7 @@ def stale(nightbook: Nightbook) -> str:
     layout, settings = nightbook.layout, nightbook.settings()
     if is_demo(layout) or not layout.database.exists():
         return ""
-    known = snapshots.landed(layout)
+    known = snapshots.landed_snapshots(layout)
     untold = lost_decisions.untold(layout, known)
     shown = snapshots.books([one for one in known if one.snapshot_id not in untold])
     if not shown:
@@ -39,8 +39,8 @@ def stale(nightbook: Nightbook) -> str:
     if not waiting and not missing:
         return ""
     parts = [
-        _told(sorted(waiting), "waits for you", "wait for you"),
-        _told(sorted(missing), "has no book", "have no book"),
+        _days_words(sorted(waiting), "waits for you", "wait for you"),
+        _days_words(sorted(missing), "has no book", "have no book"),
     ]
     since = "; ".join(filter(None, parts))
     return f"The newest book is of {newest}: since then {since}. See: nightbook status"
@@ -56,7 +56,7 @@ def _due_since(settings: Settings, newest: date, now: datetime) -> list[date]:
     return [day for day in days if is_due(settings.schedule, day)]
 
 
-def _told(days: list[date], singular: str, plural: str) -> str:
+def _days_words(days: list[date], singular: str, plural: str) -> str:
     if not days:
         return ""
     if len(days) == 1:

@@ -13,7 +13,7 @@ from dagster._core.scheduler.instigation import InstigatorState
 from assets.home.demo import is_demo
 from assets.monitoring.alerts import FAILURE, Alert, command
 from assets.nightbook import Nightbook
-from assets.runs.instance import opened
+from assets.runs.instance import open_instance
 from warehouse.storage.layout import Layout
 
 SCHEDULE = "nightly_schedule"
@@ -53,7 +53,7 @@ def switches(layout: Layout) -> Switches:
     if not (layout.dagster / "dagster.yaml").is_file():
         return Switches()
     try:
-        with opened(layout) as instance:
+        with open_instance(layout) as instance:
             return switches_of(instance)
     except Exception as error:  # noqa: BLE001 - a database may fail in many ways
         return Switches(error=f"{type(error).__name__}: {error}".partition("\n")[0])

@@ -24,15 +24,15 @@ def give_back(layout: Layout) -> tuple[str, ...]:
 
     Only a warehouse that is as it was published is believed.
     """
-    known = _published(layout)
+    known = _published_decisions(layout)
     lost = [
         one
-        for one in snapshots.landed(layout)
+        for one in snapshots.landed_snapshots(layout)
         if one.decision is None and known.get(one.snapshot_id) is not None
     ]
     if not lost or not is_as_published(layout, layout.database):
         return ()
-    return tuple(filter(None, (_restored(layout, one) for one in lost)))
+    return tuple(filter(None, (_restore(layout, one) for one in lost)))
 
 
 def untold(layout: Layout, nights: list[Snapshot] | None = None) -> set[str]:
@@ -41,10 +41,10 @@ def untold(layout: Layout, nights: list[Snapshot] | None = None) -> set[str]:
     There are some after a command that died between deciding and publishing. `nights` are those
     that were landed, where they were read already.
     """
-    known = _published(layout)
+    known = _published_decisions(layout)
     return {
         one.snapshot_id
-        for one in (snapshots.landed(layout) if nights is None else nights)
+        for one in (snapshots.landed_snapshots(layout) if nights is None else nights)
         if one.decision and known.get(one.snapshot_id) != _moment(one.decision)
     }
 
@@ -53,7 +53,7 @@ def _moment(decision: Decision) -> str:
     return datetime.fromisoformat(decision.at).astimezone(UTC).isoformat()
 
 
-def _published(layout: Layout) -> dict[str, Any]:
+def _published_decisions(layout: Layout) -> dict[str, Any]:
     """When the published warehouse says that each snapshot was decided on; empty without one."""
     try:
         return dict(read_json(layout.database.with_name(DIGESTS))["decided"])
@@ -61,7 +61,7 @@ def _published(layout: Layout) -> dict[str, Any]:
         return {}
 
 
-def _restored(layout: Layout, snapshot: Snapshot) -> str:
+def _restore(layout: Layout, snapshot: Snapshot) -> str:
     rows = ask(
         layout.database,
         "select state, decided_by, decided_at::varchar, reason from ops.snapshots "
@@ -74,7 +74,7 @@ def _restored(layout: Layout, snapshot: Snapshot) -> str:
     taught = _reasons(layout, snapshot, "lessons", "true, share, false", "taken_back_at is null")
     if state == snapshots.ACCEPTED and by != snapshots.GUARDS and causes:
         # What it was held for, so that it still counts as a night that was.
-        held = tuple(cause.told for cause in causes)
+        held = tuple(cause.sentence for cause in causes)
         snapshot = snapshots.decide(
             snapshot,
             snapshots.HELD,

@@ -15,7 +15,7 @@ from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions
 from pipelines import night
 from pipelines.lake import placement
-from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.lake.reasons import Reason, shape_of
 from pipelines.landing import snapshots, zone
 from pipelines.landing.snapshots import Snapshot
@@ -32,23 +32,23 @@ from warehouse.storage.layout import Layout, sync_directory
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PublishedSnapshot:
     """A judged snapshot, and the version of the warehouse that tells of it."""
 
     snapshot: Snapshot
     published: Published
 
 
-def refresh(nightbook: Nightbook, *, fresh: bool = False, known: Sealed | None = None) -> Published:
+def refresh(nightbook: Nightbook, *, fresh: bool = False, known: LakeManifests | None = None) -> Published:
     """Publish what the lake holds; a book that fails its checks is held, and the others appear.
 
     The caller is the writer. With `fresh` the whole history is loaded again; `known` are the
     manifests that were read already.
     """
     layout = nightbook.layout
-    known = known or Sealed(layout)
+    known = known or LakeManifests(layout)
     if bring_up(nightbook, nightbook.tell, known):
-        known = Sealed(layout)
+        known = LakeManifests(layout)
     while True:
         shelf = placement.shelf(known)
         books = tuple(Book(*book) for book in shelf.books)
@@ -61,7 +61,7 @@ def refresh(nightbook: Nightbook, *, fresh: bool = False, known: Sealed | None =
                     shelf.nightly,
                     shelf.snapshots,
                     shelf.digests,
-                    _reconciled(layout),
+                    _reconciliation_rows(layout),
                     upgraded_from(layout),
                     decided=shelf.decided,
                 ),
@@ -75,7 +75,7 @@ def refresh(nightbook: Nightbook, *, fresh: bool = False, known: Sealed | None =
             _hold(layout, refusal, now)
 
 
-def bring_up(nightbook: Nightbook, tell: Tell | None, known: Sealed) -> bool:
+def bring_up(nightbook: Nightbook, tell: Tell | None, known: LakeManifests) -> bool:
     """Make again the judged nights that the lake lost or an older nightbook made; whether any.
 
     `known` are the manifests as they are before; the caller is the writer. What was landed of a
@@ -98,7 +98,7 @@ def bring_up(nightbook: Nightbook, tell: Tell | None, known: Sealed) -> bool:
     return bool(nights)
 
 
-def _reconciled(layout: Layout) -> Rows | None:
+def _reconciliation_rows(layout: Layout) -> Rows | None:
     """What the reconciliation keeps, or None where it cannot be read: that costs no night."""
     try:
         return rows(Folder(layout.home / "reconcile"))
@@ -116,7 +116,7 @@ def _version(layout: Layout, now: datetime) -> str:
 
 
 def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
-    known = {one.snapshot_id: one for one in snapshots.landed(layout)}
+    known = {one.snapshot_id: one for one in snapshots.landed_snapshots(layout)}
     books = {one.snapshot_id for one in snapshots.books(list(known.values())).values()}
     to_hold = [known[one] for one in refusal.snapshots if one in books]
     if not to_hold:
@@ -133,14 +133,14 @@ def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
     placement.settle(layout)
 
 
-def judge_and_publish(nightbook: Nightbook, manifest: zone.Manifest) -> Outcome:
+def judge_and_publish(nightbook: Nightbook, manifest: zone.Manifest) -> PublishedSnapshot:
     """Judge a staged snapshot and publish, held or accepted: `ops` is brought up to date always."""
     layout = nightbook.layout
     lost_decisions.give_back(layout)
-    known = Sealed(layout)
+    known = LakeManifests(layout)
     night.judge(known, manifest, nightbook.now())
     published = refresh(nightbook, known=known)
-    return Outcome(snapshots.find(layout, manifest.snapshot_id), published)
+    return PublishedSnapshot(snapshots.find(layout, manifest.snapshot_id), published)
 
 
 def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
@@ -152,10 +152,10 @@ def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
     layout = nightbook.layout
     for words in lost_decisions.give_back(layout):
         tell(words, event="restored")
-    known = Sealed(layout)
+    known = LakeManifests(layout)
     if is_behind(layout):
         bring_up(nightbook, tell, known)
-        known = Sealed(layout)
+        known = LakeManifests(layout)
     for folder in night.left_over(layout):
         if folder.name == but:
             continue
@@ -186,7 +186,7 @@ def remake(nightbook: Nightbook, *, and_publish: bool = True) -> bool:
     """
     layout = nightbook.layout
     lost_decisions.give_back(layout)
-    known = Sealed(layout)
+    known = LakeManifests(layout)
     for folder in night.left_over(layout):
         if snapshots.read(folder).decision is not None:
             night.finish(known, folder, nightbook.now())
@@ -210,7 +210,7 @@ def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
     if from_landing and layout.lake.exists():
         _forget_lake(layout)
     say = saying(nightbook, nightbook.tell, "rebuilding")
-    nights = unmade(known := Sealed(layout))
+    nights = unmade(known := LakeManifests(layout))
     for error in make(layout, nights, nightbook.now(), say):
         raise error
     placement.settle(layout)

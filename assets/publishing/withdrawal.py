@@ -54,7 +54,7 @@ def _is_reconciled(layout: Layout, snapshot: Snapshot) -> bool:
     return result is not None and result.get("snapshot_id") == snapshot.snapshot_id
 
 
-def unmarked(layout: Layout, decision: Decision) -> bool:
+def is_without_note(layout: Layout, decision: Decision) -> bool:
     """Whether a file that a decision withdrew has no note beside it."""
     return any(
         (layout.home / name).is_file() and not (layout.home / f"{name}{NOTE}").is_file()

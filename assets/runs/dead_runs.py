@@ -12,14 +12,14 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from assets.console.endings import told
+from assets.console.endings import report_error
 from assets.graph.run_alerts import death
 from assets.graph.sensors import look
 from assets.monitoring.alerts import tell
 from assets.monitoring.night_conditions import late
 from assets.nightbook import Nightbook
 from assets.runs import records
-from assets.runs.instance import UMASK, close_dead_runs, opened
+from assets.runs.instance import UMASK, close_dead_runs, open_instance
 from assets.runs.records import RecordAway, reaching
 from pipelines.landing.owner import require_owner
 from warehouse.storage.layout import FILE_MODE, Layout, make_directory
@@ -49,7 +49,7 @@ def reap(nightbook: Nightbook) -> int:
     except BlockingIOError:
         os.close(descriptor)
         raise DaemonUp(layout) from None
-    with reaching(layout), opened(layout) as instance:
+    with reaching(layout), open_instance(layout) as instance:
         dead = close_dead_runs(layout, instance, launched=True)
         records.give(layout, instance)
         alerts = [one for run in dead if (one := death(nightbook, instance, run))]
@@ -76,9 +76,9 @@ def main(words: Sequence[str]) -> int:
         descriptor = reap(Nightbook())
     except RecordAway as away:
         _tell(Nightbook(), away)
-        return told(away, Nightbook())
+        return report_error(away, Nightbook())
     except Exception as error:  # noqa: BLE001 - said in one paragraph, as the command line does
-        return told(error, Nightbook())
+        return report_error(error, Nightbook())
     if words:
         os.umask(UMASK)  # for what Dagster writes from now on
         os.execvp(words[0], list(words))  # noqa: S606 - no shell is wanted, the unit names it

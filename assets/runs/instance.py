@@ -42,21 +42,21 @@ def make_instance(layout: Layout) -> Path:
 
 
 @contextlib.contextmanager
-def opened(
+def open_instance(
     layout: Layout, settings: Mapping[str, object] | None = None
 ) -> Iterator[dg.DagsterInstance]:
     """The instance of a home, without Dagster's own chatter; `settings` go before its file's."""
     # Dagster makes its files as the umask has it, and they say what a night was made of.
     before = os.umask(UMASK)
     try:
-        with _opened(layout, settings) as instance:
+        with _open(layout, settings) as instance:
             yield instance
     finally:
         os.umask(before)
 
 
 @contextlib.contextmanager
-def _opened(layout: Layout, settings: Mapping[str, object] | None) -> Iterator[dg.DagsterInstance]:
+def _open(layout: Layout, settings: Mapping[str, object] | None) -> Iterator[dg.DagsterInstance]:
     home = make_instance(layout)
     with quiet():
         reference = InstanceRef.from_dir(str(home), overrides=settings)

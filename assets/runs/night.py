@@ -10,20 +10,20 @@ from dagster._core.errors import DagsterExecutionInterruptedError
 
 from assets.console.json_log import WARNING
 from assets.definitions import assemble
-from assets.graph.log import configured
-from assets.graph.run_alerts import TICK, death, failed, unreconciled
+from assets.graph.log import run_config
+from assets.graph.run_alerts import TICK, death, failure_alert, reconciliation_alerts
 from assets.graph.schedule import NIGHTLY
-from assets.graph.step_errors import said
+from assets.graph.step_errors import failure_message
 from assets.graph.warehouse import WAREHOUSE
 from assets.monitoring.alerts import Alert, keep
 from assets.monitoring.switches import Switches, switches_of
 from assets.nightbook import Nightbook
 from assets.runs import records
-from assets.runs.instance import PROCESS, alive, close_dead_runs, opened
+from assets.runs.instance import PROCESS, alive, close_dead_runs, open_instance
 from assets.runs.records import RecordAway, in_memory, is_away, reaching
 from assets.runs.writer_lock import Writing
 
-SILENT = configured("CRITICAL")
+SILENT = run_config("CRITICAL")
 # What the steps print goes to whoever typed the command. Dagster would copy it by four processes a
 # step, which shout when a person presses Ctrl-C.
 NOT_CAPTURED = {
@@ -35,7 +35,7 @@ NOT_CAPTURED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class NightRun:
     """How a run ended.
 
     `is_judged` tells whether the night got as far as the guards; `failures` are what the failed
@@ -55,7 +55,7 @@ class Ran:
 
 def run_night(
     nightbook: Nightbook, day: date, run_id: str | None = None, *, is_tick: bool = False
-) -> Ran:
+) -> NightRun:
     """The nightly job for one date, here, recorded in Dagster, under an id where one is given.
 
     Where Dagster's record cannot be reached, or is lost on the way, the night is taken without it.
@@ -63,23 +63,23 @@ def run_night(
     """
     tags = {TICK: "cron"} if is_tick else {}
     try:
-        return _recorded(nightbook, day, run_id, tags)
+        return _run_with_record(nightbook, day, run_id, tags)
     except RecordAway as away:
-        return _unrecorded(nightbook, day, away, tags)
+        return _run_without_record(nightbook, day, away, tags)
 
 
-def _recorded(nightbook: Nightbook, day: date, run_id: str | None, tags: dict[str, str]) -> Ran:
+def _run_with_record(nightbook: Nightbook, day: date, run_id: str | None, tags: dict[str, str]) -> NightRun:
     layout = nightbook.layout
     with contextlib.ExitStack() as stack:
         with reaching(layout):
-            instance = stack.enter_context(opened(layout, NOT_CAPTURED))
+            instance = stack.enter_context(open_instance(layout, NOT_CAPTURED))
             dead = close_dead_runs(layout, instance, launched=False)
             records.give(layout, instance)
         name = stack.enter_context(alive(layout))
         deaths = [one for run in dead if (one := death(nightbook, instance, run))]
         keep(nightbook, deaths)  # they are closed now: if this run dies too, none finds them again
         try:
-            result = _executed(nightbook, day, instance, run_id, tags | {PROCESS: name})
+            result = _execute(nightbook, day, instance, run_id, tags | {PROCESS: name})
         except Exception as error:
             if is_away(error):
                 raise RecordAway(layout, error) from error
@@ -94,21 +94,21 @@ def _switches(instance: dg.DagsterInstance) -> Switches | None:
     return None
 
 
-def _unrecorded(nightbook: Nightbook, day: date, away: RecordAway, tags: dict[str, str]) -> Ran:
+def _run_without_record(nightbook: Nightbook, day: date, away: RecordAway, tags: dict[str, str]) -> NightRun:
     """The same job, with a record that is kept in memory; what it made is recorded later."""
     if nightbook.tell is not None:
         words = f"Dagster's record cannot be reached ({away.why}): the night is taken without it"
         nightbook.tell(words, event="unrecorded", level=WARNING)
     Writing.end_all()
     with in_memory() as instance:
-        result = _executed(nightbook, day, instance, None, tags)
+        result = _execute(nightbook, day, instance, None, tags)
         with contextlib.suppress(OSError):  # a full disk is told by the steps
             records.keep(nightbook.layout, day.isoformat(), result)
         told = records.away(nightbook, away.why, is_taken=result.success)
         return _ran(nightbook, result, [told])
 
 
-def _executed(
+def _execute(
     nightbook: Nightbook,
     day: date,
     instance: dg.DagsterInstance,
@@ -126,12 +126,12 @@ def _executed(
     )
 
 
-def _ran(nightbook: Nightbook, result: dg.ExecuteInProcessResult, alerts: list[Alert]) -> Ran:
+def _ran(nightbook: Nightbook, result: dg.ExecuteInProcessResult, alerts: list[Alert]) -> NightRun:
     alerts = [*alerts, *_alerts(nightbook, result)]
     if any(map(_is_interrupted, result.all_events)):
         raise KeyboardInterrupt
     failures = list(_failures(result))
-    return Ran(
+    return NightRun(
         result.success,
         any(e.is_step_success and e.step_key == WAREHOUSE.path[0] for e in result.all_events),
         tuple(dict.fromkeys(words for words, _ in failures)),
@@ -145,9 +145,9 @@ def _alerts(nightbook: Nightbook, result: dg.ExecuteInProcessResult) -> Iterator
     """What a sensor would tell of the same run, in the same words, so that it is told once."""
     if not result.success:
         events = [event for event in result.all_events if event.is_step_failure]
-        if alert := failed(nightbook, result.dagster_run, events, ""):
+        if alert := failure_alert(nightbook, result.dagster_run, events, ""):
             yield alert
-    yield from unreconciled(nightbook, result.dagster_run, result.all_events)
+    yield from reconciliation_alerts(nightbook, result.dagster_run, result.all_events)
 
 
 def _is_interrupted(event: dg.DagsterEvent) -> bool:
@@ -164,7 +164,7 @@ def _failures(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, str]]:
             continue
         failure = event.step_failure_data
         if failure.user_failure_data is not None and failure.user_failure_data.description:
-            yield said(event), ""
+            yield failure_message(event), ""
         elif failure.error is not None:
             error = failure.error.cause or failure.error
             words = (

@@ -101,12 +101,12 @@ def keep(layout: Layout, day: str, result: dg.ExecuteInProcessResult) -> None:
         }
         for one in result.get_asset_check_evaluations()
     ]
-    write_json(layout.home / KEPT, [*_kept(layout.home / KEPT), *made])
+    write_json(layout.home / KEPT, [*_waiting(layout.home / KEPT), *made])
 
 
 def give(layout: Layout, instance: dg.DagsterInstance) -> int:
     """Give Dagster what was made without its record; how many events. Done twice is no harm."""
-    entries = _kept(layout.home / KEPT)
+    entries = _waiting(layout.home / KEPT)
     for entry in entries:
         instance.report_runless_asset_event(_event(entry))
     if entries:
@@ -129,7 +129,7 @@ def _event(entry: dict[str, Any]) -> dg.AssetMaterialization | dg.AssetCheckEval
     )
 
 
-def _kept(path: Path) -> list[dict[str, Any]]:
+def _waiting(path: Path) -> list[dict[str, Any]]:
     """What waits to be recorded; a file that cannot be read holds nothing that a night needs."""
     with contextlib.suppress(OSError, ValueError):
         return list(read_json(path))

@@ -45,17 +45,17 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             await self.application(scope, receive, send)
             return
-        refusal = refused(scope, self.names)
+        refusal = refusal_of(scope, self.names)
         if refusal is None:
-            await self.application(scope, receive, _unframed(send))
+            await self.application(scope, receive, _forbid_frames(send))
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
         else:
             answer = PlainTextResponse(f"{refusal.words}\n", refusal.status)
-            await answer(scope, receive, _unframed(send))
+            await answer(scope, receive, _forbid_frames(send))
 
 
-def refused(scope: Scope, names: Iterable[str] = ()) -> Refusal | None:
+def refusal_of(scope: Scope, names: Iterable[str] = ()) -> Refusal | None:
     """Why a request is refused, or None where it is passed on."""
     headers, known = Headers(scope=scope), frozenset(name.lower() for name in names)
     host = _server(headers)
@@ -141,7 +141,7 @@ def _changes(query: str) -> bool:
     )
 
 
-def _unframed(send: Send) -> Send:
+def _forbid_frames(send: Send) -> Send:
     """Let no other page show ours in a frame, where a click could be led to a button of ours."""
 
     async def sending(message: Message) -> None:

@@ -34,7 +34,7 @@ class Totals(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class PortfolioCount:
     """One portfolio: how many rows its lists make, and the amounts of each asset and bucket."""
 
     identity: str
@@ -78,7 +78,7 @@ def _objects(value: Any) -> list[dict[str, Any]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def portfolio(raw: Raw) -> Counted | None:
+def portfolio(raw: Raw) -> PortfolioCount | None:
     """What of a portfolio becomes rows; None where not even the portfolio does."""
     tree = _record(raw)
     if tree is None:
@@ -100,7 +100,7 @@ def portfolio(raw: Raw) -> Counted | None:
                 key = Sum(position["assetId"], position["isCustomAsset"], bucket)
                 texts.append((key, stated))
     assets = {(one["assetId"], one["isCustomAsset"]) for one in positions}
-    return Counted(tree["id"], len(integrations), len(assets), accounts, texts)
+    return PortfolioCount(tree["id"], len(integrations), len(assets), accounts, texts)
 
 
 def _accounts(position: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -140,7 +140,7 @@ def venues(raws: Iterable[Raw]) -> dict[str, int]:
     return {"venues": len(types), "venue_types": sum(map(len, types.values()))}
 
 
-def embedded(raws: Iterable[Raw]) -> dict[str, set[str]]:
+def embedded_instruments(raws: Iterable[Raw]) -> dict[str, set[str]]:
     """The instruments that venues embed, by venue."""
     found: dict[str, set[str]] = {}
     for raw in raws:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.control_totals import reference
-from pipelines.control_totals.reference import Counted, Raw, Sum, Totals
+from pipelines.control_totals.reference import PortfolioCount, Raw, Sum, Totals
 from pipelines.records import amounts
 
 COUNTED = ("portfolios", "integrations", "positions", "accounts", "balances")
@@ -40,36 +40,36 @@ class _Locked(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     locked: str
 
 
-class _Balance(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+class _BalanceAmounts(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     trading: _Free | None = None
     margin: _Locked | None = None
     staking: _Locked | None = None
     custody: _Free | None = None
 
 
-class _Account(msgspec.Struct, gc=False):
+class _AccountAmounts(msgspec.Struct, gc=False):
     venueId: str  # noqa: N815 - the document's spelling, so that nothing is renamed here
     name: str
-    balance: _Balance
+    balance: _BalanceAmounts
 
 
-class _Position(msgspec.Struct):
+class _PositionAmounts(msgspec.Struct):
     assetId: str  # noqa: N815 - the document's spelling
     isCustomAsset: bool  # noqa: N815 - the document's spelling
-    accounts: list[_Account]
+    accounts: list[_AccountAmounts]
 
 
-class _Integration(msgspec.Struct):
+class _IntegrationId(msgspec.Struct):
     id: str
 
 
-class _Portfolio(msgspec.Struct):
+class _PortfolioAmounts(msgspec.Struct):
     id: str
-    positions: list[_Position]
-    integrations: list[_Integration] | None = None
+    positions: list[_PositionAmounts]
+    integrations: list[_IntegrationId] | None = None
 
 
-_DECODER = msgspec.json.Decoder(_Portfolio)
+_DECODER = msgspec.json.Decoder(_PortfolioAmounts)
 
 
 class _Sums:
@@ -132,7 +132,7 @@ def of_portfolios(raws: Iterable[Raw], *, precise: bool = False) -> Totals:
     return Totals(dict(rows), sums.totals)
 
 
-def _quickly(raw: Raw) -> Counted | None:
+def _quickly(raw: Raw) -> PortfolioCount | None:
     """A portfolio as documented, or None where it is not."""
     try:
         portfolio = _DECODER.decode(raw)
@@ -140,11 +140,11 @@ def _quickly(raw: Raw) -> Counted | None:
         return None
     texts: list[tuple[Sum, list[str]]] = []
     for position in portfolio.positions:
-        for bucket, stated in zip(BUCKETS, _stated(position.accounts), strict=True):
+        for bucket, stated in zip(BUCKETS, _amount_texts(position.accounts), strict=True):
             if stated:
                 key = Sum(position.assetId, position.isCustomAsset, bucket)
                 texts.append((key, stated))
-    return Counted(
+    return PortfolioCount(
         portfolio.id,
         len({one.id for one in portfolio.integrations or ()}),
         len({(p.assetId, p.isCustomAsset) for p in portfolio.positions}),
@@ -153,7 +153,7 @@ def _quickly(raw: Raw) -> Counted | None:
     )
 
 
-def _stated(accounts: list[_Account]) -> tuple[list[str], ...]:
+def _amount_texts(accounts: list[_AccountAmounts]) -> tuple[list[str], ...]:
     """The amount texts of documented balances, a list for each of `BUCKETS`."""
     found: tuple[list[str], ...] = ([], [], [], [])
     trading, margin, staking, custody = found
@@ -174,10 +174,10 @@ def of_lake(files: dict[str, Path]) -> Totals:
     """The same totals of Parquet files, by table."""
     rows = {table: pq.read_metadata(path).num_rows for table, path in files.items()}
     balances = files.get("balances")
-    return Totals(rows, {} if balances is None else _summed(balances))
+    return Totals(rows, {} if balances is None else _sums(balances))
 
 
-def _summed(path: Path) -> dict[Sum, Decimal]:
+def _sums(path: Path) -> dict[Sum, Decimal]:
     names = ["asset_id", "is_custom_asset", "bucket", "amount", "amount_text"]
     sums: dict[Sum, Decimal] = {}
     with pq.ParquetFile(path) as file:
@@ -206,10 +206,10 @@ def _key(row: dict[str, Any]) -> Sum:
 
 def differ(in_json: Totals, in_lake: Totals) -> bool:
     """Whether any measure is not the same on both sides."""
-    return any(one["in_json"] != one["in_lake"] for one in compared(in_json, in_lake))
+    return any(one["in_json"] != one["in_lake"] for one in compare(in_json, in_lake))
 
 
-def compared(in_json: Totals, in_lake: Totals) -> Iterator[dict[str, Any]]:
+def compare(in_json: Totals, in_lake: Totals) -> Iterator[dict[str, Any]]:
     """Both totals side by side, as rows of `ops.control_totals` without the snapshot."""
     for table in sorted(in_json.rows.keys() | in_lake.rows.keys()):
         yield {

@@ -30,8 +30,8 @@ from pipelines.edge.response.decode import Limits
 from pipelines.edge.sending.attempts import Attempts, Event, Reply
 from pipelines.edge.sending.backoff import Budget, Persistence
 from pipelines.edge.sending.clock import Clock, measured_offset
-from pipelines.edge.sending.exchange import Wire
-from pipelines.edge.sending.limiter import TRIPS_AT, Gate
+from pipelines.edge.sending.exchange import Sender
+from pipelines.edge.sending.limiter import TRIPS_AT, Limiter
 from pipelines.edge.sending.pace import Pacer
 from pipelines.edge.sending.transport import OneShot, checked_origin
 from pipelines.edge.signing import Credentials
@@ -108,8 +108,8 @@ class EdgeClient:
         )
         # No cookie is kept, so none is ever sent.
         self._http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        self._gate = Gate(concurrency, ends, monotonic)
-        self._wire = Wire(
+        self._gate = Limiter(concurrency, ends, monotonic)
+        self._wire = Sender(
             self._http,
             url,
             credentials,
@@ -140,9 +140,9 @@ class EdgeClient:
     ) -> None:
         self.close()
 
-    def left(self) -> float | None:
+    def seconds_until_deadline(self) -> float | None:
         """Seconds until the deadline; None without one."""
-        return self._gate.left()
+        return self._gate.seconds_until_deadline()
 
     def close(self) -> None:
         """Send nothing more, and wake whoever waits to."""
@@ -169,7 +169,7 @@ class EdgeClient:
         rest = iter(calls)
         done: queue.SimpleQueue[_Done | None] = queue.SimpleQueue()
         under_way = 0
-        resting = _Resting(lambda: done.put(None))
+        resting = _WaitingCalls(lambda: done.put(None))
 
         def work(call: Call) -> None:
             done.put((call, self._outcome(call, resting.note, persistence)))
@@ -221,7 +221,7 @@ class EdgeClient:
         """Send one signed `GET /venues`, never twice, and say what it found out."""
         call = protocol.list_venues()
         where = f"GET {call.path}"
-        answer = self._wire.attempt(call, where, self._gate.proved)
+        answer = self._wire.attempt(call, where, self._gate.note_key_accepted)
         if isinstance(answer, EdgeError):
             return Check(reached=False, status=None, skew_ms=None, error=answer)
         skew = measured_offset(answer.headers, answer.sent, answer.received)
@@ -239,15 +239,15 @@ class EdgeClient:
 
     def _records(self, call: Call, model: type[_Model]) -> list[_Model]:
         reply = self.fetch(call)
-        return self._decoded(reply, list[model])  # type: ignore[valid-type]  # a type made at run time
+        return self._decode(reply, list[model])  # type: ignore[valid-type]  # a type made at run time
 
     def _record(self, call: Call, asked: str, model: type[_One]) -> _One:
-        record = self._decoded(self.fetch(call), model)
+        record = self._decode(self.fetch(call), model)
         if not is_same_id(record.id, asked):
             raise Misread("another id than the one asked for", f"GET {call.path}")
         return record
 
-    def _decoded(self, reply: Reply, model: type[_Model]) -> _Model:
+    def _decode(self, reply: Reply, model: type[_Model]) -> _Model:
         try:
             decoded = decode(reply.envelope.data, model)
             _require_strict(reply.envelope)
@@ -268,7 +268,7 @@ def _require_strict(envelope: protocol.Envelope) -> None:
             raise Misread(f"record {number} of `data` is not strict JSON: {defect}")
 
 
-class _Resting:
+class _WaitingCalls:
     """How many calls wait between two attempts; `wake` is called when one more does."""
 
     def __init__(self, wake: Callable[[], None]) -> None:

@@ -38,7 +38,7 @@ class ApiError:
     message: str
 
 
-def shown(text: str, length: int = _SHOWN) -> str:
+def quote_text(text: str, length: int = _SHOWN) -> str:
     """Text from outside in quotes, shortened, on one line, with nothing a terminal would act on."""
     cut = text if len(text) <= length else text[:length] + "…"
     plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
@@ -100,7 +100,7 @@ class Refused(EdgeError):
         return self.errors[0].message if self.errors else None
 
     def __str__(self) -> str:
-        said = "; ".join(f"{shown(e.code, 60)}: {shown(e.message)}" for e in self.errors[:3])
+        said = "; ".join(f"{quote_text(e.code, 60)}: {quote_text(e.message)}" for e in self.errors[:3])
         rest = len(self.errors) - 3
         more = f" and {rest} more" if rest > 0 else ""
         answer = f"with {said}{more}" if said else "without an error code"
@@ -194,7 +194,7 @@ class RedirectRefused(EdgeError):
 
     def __str__(self) -> str:
         return (
-            f"{self.where}: the answer is {self.status}, a redirect to {shown(self.target)}. It "
+            f"{self.where}: the answer is {self.status}, a redirect to {quote_text(self.target)}. It "
             "was not followed, because the key would go there. If the service has moved, set "
             "NIGHTBOOK_API_URL to its new address."
         )
@@ -266,7 +266,7 @@ class IdRefused(EdgeError, ValueError):
 
     def __str__(self) -> str:
         return (
-            f"the id {shown(self.value, 60)} {self.reason}, so no request can name it exactly. "
+            f"the id {quote_text(self.value, 60)} {self.reason}, so no request can name it exactly. "
             "Nothing was sent."
         )
 

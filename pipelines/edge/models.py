@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from pipelines.edge.errors import Misread
-from pipelines.edge.response.drift import News, documented, unknown
+from pipelines.edge.response.drift import Novelty, documented_fields, unknown
 
 __all__ = [
     "VALUES",
@@ -22,7 +22,7 @@ __all__ = [
     "Instrument",
     "Integration",
     "Margin",
-    "News",
+    "Novelty",
     "Portfolio",
     "Position",
     "Resource",
@@ -32,7 +32,7 @@ __all__ = [
     "Venue",
     "VenueInstrument",
     "decode",
-    "documented",
+    "documented_fields",
     "news",
 ]
 
@@ -196,6 +196,6 @@ def decode(raw: bytes | msgspec.Raw, model: type[_Decoded]) -> _Decoded:
     raise Misread(f"a record breaks the document: {found}")
 
 
-def news(record: bytes | msgspec.Raw, model: type[Struct]) -> Iterator[News]:
+def news(record: bytes | msgspec.Raw, model: type[Struct]) -> Iterator[Novelty]:
     """Everything in a record that section 2 does not have: fields, values, kinds of balance."""
     return unknown(record, model, VALUES.get(model, {}), Balance)

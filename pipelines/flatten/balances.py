@@ -45,7 +45,7 @@ class Amounts(NamedTuple):
     texts: pa.Array
 
 
-def stated(accounts: Level) -> Amounts:
+def read_amounts(accounts: Level) -> Amounts:
     """All amounts of a batch's accounts, ordered by account and then as section 2.5 lists them."""
     texts = [accounts.columns[part.source] for part in PARTS]
     valid = np.column_stack([text.is_valid().to_numpy(zero_copy_only=False) for text in texts])

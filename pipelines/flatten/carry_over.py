@@ -27,7 +27,7 @@ BELIEVED_AFTER = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class CarriedInstruments:
     """Rows by venue, with `stale_since`; and the venues that were not empty in the book before."""
 
     rows: dict[str, pa.Table] = field(default_factory=dict)
@@ -36,19 +36,19 @@ class Carried:
 
 _OF_LISTS = ("feed_id", "venue_symbol", "base_asset", "term_asset", "created_at", "updated_at")
 
-Carry = Callable[[set[str], set[str]], Carried]
+Carry = Callable[[set[str], set[str]], CarriedInstruments]
 """Takes the venues that failed and those whose lists are empty; gives what is carried over."""
 
 
-def nothing(_failed: set[str], _empty: set[str]) -> Carried:
+def nothing(_failed: set[str], _empty: set[str]) -> CarriedInstruments:
     """Where there is no night before."""
-    return Carried()
+    return CarriedInstruments()
 
 
 def from_last(layout: Layout, manifest: Manifest) -> Carry:
     """What the book before a snapshot has of such venues."""
 
-    def carry(failed: set[str], empty: set[str]) -> Carried:
+    def carry(failed: set[str], empty: set[str]) -> CarriedInstruments:
         rows = _last_rows(layout, manifest, failed | empty)
         emptied = []
         for venue in sorted(empty & rows.keys()):
@@ -56,8 +56,8 @@ def from_last(layout: Layout, manifest: Manifest) -> Carry:
             if len(kept) and kept["stale_since"].null_count:
                 emptied.append(venue)
             rows[venue] = kept
-        dated = {venue: _dated(each, manifest) for venue, each in rows.items() if len(each)}
-        return Carried(dated, tuple(emptied))
+        dated = {venue: _set_date(each, manifest) for venue, each in rows.items() if len(each)}
+        return CarriedInstruments(dated, tuple(emptied))
 
     return carry
 
@@ -88,12 +88,12 @@ def _is_listed(rows: pa.Table) -> pa.ChunkedArray:
 def _last_file(layout: Layout, manifest: Manifest) -> Path | None:
     """Where it lies; None where it was pruned since: this is a rebuild, and nothing is left."""
     moment = datetime.fromisoformat(manifest.finished_at)
-    before = snapshots.accepted_before(snapshots.landed(layout), manifest.snapshot_id, moment)
+    before = snapshots.accepted_before(snapshots.landed_snapshots(layout), manifest.snapshot_id, moment)
     if not before:
         return None
     last = before[-1]
     placed = layout.parquet(INSTRUMENTS.name, last.snapshot_date, last.snapshot_id)
-    places = (placed, layout.staged(INSTRUMENTS.name, last.snapshot_id))
+    places = (placed, layout.staged_file(INSTRUMENTS.name, last.snapshot_id))
     return next((path for path in places if path.is_file()), None)
 
 
@@ -106,7 +106,7 @@ def _still_credible(rows: pa.Table, manifest: Manifest) -> pa.Table:
     return rows.filter(pc.invert(pc.or_(expired, long_gone)))
 
 
-def _dated(rows: pa.Table, manifest: Manifest) -> pa.Table:
+def _set_date(rows: pa.Table, manifest: Manifest) -> pa.Table:
     since = pc.coalesce(rows["stale_since"], rows["snapshot_date"])
     day = pa.repeat(pa.scalar(manifest.snapshot_date, pa.date32()), len(rows))
     return _with(_with(rows, "snapshot_date", day), "stale_since", since)

@@ -18,7 +18,7 @@ from warehouse.contract.model import Kind, Table
 from warehouse.storage.parquet import conform
 
 
-class Odd(NamedTuple):
+class UnfitValue(NamedTuple):
     """A value that its column cannot hold: `legal` ones are told, others belong to `careful`."""
 
     table: str
@@ -79,18 +79,18 @@ def _columns(records: pa.StructArray, shape: Shape) -> dict[str, Any]:
     return columns
 
 
-def inherited(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
+def inherit_columns(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
     """Columns of a level and of the levels above it, one value per record of this level."""
     found = {source: level.columns[source] for source in sources if source in level.columns}
     missing = tuple(source for source in sources if source not in found)
     if missing and level.parent is not None:
         indices = pa.array(level.parents)
-        for source, column in inherited(level.parent, missing).items():
+        for source, column in inherit_columns(level.parent, missing).items():
             found[source] = column.take(indices)
     return found
 
 
-def counted(level: Level, source: str) -> pa.Array:
+def list_lengths(level: Level, source: str) -> pa.Array:
     """How many elements a list has: as the API listed them, broken ones too."""
     listed = level.columns.get(f"{source}#")
     if listed is not None:
@@ -98,12 +98,12 @@ def counted(level: Level, source: str) -> pa.Array:
     return pc.list_value_length(level.columns[source]).cast(pa.int32())
 
 
-def picked(
+def pick_columns(
     table: Table, sources: dict[str, Any], rows: int, computed: dict[str, Any]
-) -> tuple[pa.RecordBatch, list[Odd]]:
+) -> tuple[pa.RecordBatch, list[UnfitValue]]:
     """A batch of a table: each column by its source or as computed; and what could not be held."""
     columns: dict[str, Any] = {}
-    odd: list[Odd] = []
+    odd: list[UnfitValue] = []
     for column in table.columns:
         if column.name in computed:
             columns[column.name] = computed[column.name]
@@ -114,25 +114,25 @@ def picked(
             odd += _amounts_odd(table.name, column.name, texts, places)
         elif column.kind is Kind.MOMENT:
             columns[column.name], wrong, cut = timestamps.column(texts)
-            odd += _told(table.name, column.name, texts, wrong, legal=False)
-            odd += _told(table.name, column.name, texts, cut, legal=True)
+            odd += _odd_values(table.name, column.name, texts, wrong, legal=False)
+            odd += _odd_values(table.name, column.name, texts, cut, legal=True)
         else:
             columns[column.name] = texts
     return conform(table, columns, rows), odd
 
 
-def _amounts_odd(table: str, column: str, texts: pa.Array, places: list[int]) -> list[Odd]:
+def _amounts_odd(table: str, column: str, texts: pa.Array, places: list[int]) -> list[UnfitValue]:
     return [
-        Odd(table, column, place, text, amounts.parse(text) is not None)
+        UnfitValue(table, column, place, text, amounts.parse(text) is not None)
         for place in places
         if (text := texts[place].as_py()) is not None
     ]
 
 
-def _told(table: str, column: str, texts: pa.Array, places: list[int], *, legal: bool) -> list[Odd]:
-    return [Odd(table, column, place, texts[place].as_py(), legal) for place in places]
+def _odd_values(table: str, column: str, texts: pa.Array, places: list[int], *, legal: bool) -> list[UnfitValue]:
+    return [UnfitValue(table, column, place, texts[place].as_py(), legal) for place in places]
 
 
-def repeated(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
+def constant_column(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
     """A column of one value."""
     return pa.repeat(pa.scalar(value, kind), rows)

@@ -27,7 +27,7 @@ from warehouse.contract.book import INSTRUMENTS
 from warehouse.contract.model import Table
 from warehouse.progress import ROWS, Say, Tally, silent
 from warehouse.storage.layout import Layout, write_json
-from warehouse.storage.parquet import Writer, Written
+from warehouse.storage.parquet import Writer, WrittenFile
 
 Part = dict[str, Any]
 
@@ -44,21 +44,21 @@ def flatten_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) ->
         return totals.of_portfolios((element.raw for element in found), precise=precise)
 
     facts = _facts(_files(layout, manifest, written), written, notes, counted, say)
-    return _kept(layout, manifest, "portfolios", facts)
+    return _write_part(layout, manifest, "portfolios", facts)
 
 
 def portfolio_tables(
     layout: Layout, manifest: Manifest, notes: Notes, say: Say = silent
-) -> tuple[list[Element], dict[str, Written]]:
+) -> tuple[list[Element], dict[str, WrittenFile]]:
     """Stage the five tables of portfolios; returns the landed records and what was written."""
-    found = landed_elements(layout, manifest, manifest.answered("list_portfolios"), notes)
+    found = landed_elements(layout, manifest, manifest.answers_of("list_portfolios"), notes)
     kept = once(found, notes, carries_money=True, shape=schema.PORTFOLIO)
-    with _staged(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
+    with _staging_writers(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
         read = portfolios.resource(manifest.snapshot_date)
         told = Tally(say, len(kept), "portfolios", ROWS)
-        for records, rows in _filled(kept, read, notes, tables):
+        for records, rows in _fill_tables(kept, read, notes, tables):
             told.add(records, rows)
-        return found, _closed(tables)
+        return found, _close_writers(tables)
 
 
 def flatten_venues(
@@ -70,31 +70,31 @@ def flatten_venues(
     """
     notes = Notes()
     embedded: Embedded = {}
-    found = landed_elements(layout, manifest, manifest.answered("list_venues"), notes)
+    found = landed_elements(layout, manifest, manifest.answers_of("list_venues"), notes)
     kept = once(found, notes, carries_money=False)
-    with _staged(layout, manifest, venues.VENUE_TABLES) as tables:
+    with _staging_writers(layout, manifest, venues.VENUE_TABLES) as tables:
         read = venues.venues(manifest.snapshot_date, embedded)
         told = Tally(say, len(kept), "venues", ROWS)
-        for records, rows in _filled(kept, read, notes, tables):
+        for records, rows in _fill_tables(kept, read, notes, tables):
             told.add(records, rows)
         instruments = _Instruments(layout, manifest, notes, tables, say)
         unequal = instruments.fill(embedded)
         carried = carry(failed_venues(manifest), instruments.empty)
         carried_rows = _carry(tables, carried.rows)
-        instruments.fill_embedded(embedded, carried.rows)
-        written = _closed(tables)
+        instruments.fill_from_venues(embedded, carried.rows)
+        written = _close_writers(tables)
 
     def counted(*, precise: bool) -> Totals:
         rows = reference.venues(element.raw for element in found)
         raws = [element.raw for element in kept]
-        count = instruments.counted(precise=precise) + instruments.embedded(raws, precise=precise)
+        count = instruments.count_records(precise=precise) + instruments.count_from_venues(raws, precise=precise)
         rows[INSTRUMENTS.name] = carried_rows + count
         return Totals(rows, {})
 
     facts = _facts(_files(layout, manifest, written), written, notes, counted, say)
     facts |= {"listings": unequal, "stale_venues": sorted(carried.rows)}
     facts |= {"emptied": list(carried.emptied)}
-    return _kept(layout, manifest, "venues", facts)
+    return _write_part(layout, manifest, "venues", facts)
 
 
 class _Instruments:
@@ -127,7 +127,7 @@ class _Instruments:
             kept = once([*typed, *more], self._notes, carries_money=False)
             listed: list[pa.StructArray] = []
             read = venues.instruments(self._manifest.snapshot_date, venue_id, listed)
-            made = _filled(kept, read, self._notes, self._tables)
+            made = _fill_tables(kept, read, self._notes, self._tables)
             lists.add(1, sum(rows for _, rows in made))
             typed_ids, more_ids = _ids(typed), _ids(more)
             self._known[venue_id] = typed_ids | more_ids
@@ -139,7 +139,7 @@ class _Instruments:
             )
         return unequal
 
-    def fill_embedded(self, embedded: Embedded, carried: dict[str, pa.Table]) -> None:
+    def fill_from_venues(self, embedded: Embedded, carried: dict[str, pa.Table]) -> None:
         """Write those that only their venue has, as far as it says what they are."""
         day = self._manifest.snapshot_date
         for venue_id, rows in carried.items():
@@ -151,9 +151,9 @@ class _Instruments:
             if batch is not None:
                 self._tables[INSTRUMENTS.name].write(batch)
 
-    def embedded(self, raws: list[msgspec.Raw], *, precise: bool) -> int:
+    def count_from_venues(self, raws: list[msgspec.Raw], *, precise: bool) -> int:
         """How many instruments only their venues have."""
-        said = reference.embedded(raws) if precise else _embedded(raws)
+        said = reference.embedded_instruments(raws) if precise else _instruments_of_venues(raws)
         whole = whole_venues(self._manifest)
         return sum(
             len(ids - self._known.get(venue_id, set()))
@@ -161,7 +161,7 @@ class _Instruments:
             if venue_id in whole
         )
 
-    def counted(self, *, precise: bool) -> int:
+    def count_records(self, *, precise: bool) -> int:
         """How many instruments the answers hold."""
         if not precise:
             return self._count
@@ -175,7 +175,7 @@ class _Instruments:
         """The typed lists, and what the list without a type has beyond them."""
         typed: list[Element] = []
         untyped: list[Element] = []
-        for answer in self._manifest.answered("list_instruments"):
+        for answer in self._manifest.answers_of("list_instruments"):
             if answer.venue_id == venue_id:
                 into = typed if answer.query else untyped
                 into += landed_elements(self._layout, self._manifest, [answer], notes)
@@ -205,19 +205,19 @@ def _ids(elements: list[Element]) -> set[str]:
     return {element.identity for element in elements if element.identity is not None}
 
 
-def _embedded(raws: list[msgspec.Raw]) -> dict[str, set[str]]:
+def _instruments_of_venues(raws: list[msgspec.Raw]) -> dict[str, set[str]]:
     found = ((id_of(raw), listings.embedded_ids(raw)) for raw in raws)
     return {venue_id: ids for venue_id, ids in found if venue_id is not None and ids}
 
 
 @contextlib.contextmanager
-def _staged(
+def _staging_writers(
     layout: Layout, manifest: Manifest, tables: tuple[Table, ...]
 ) -> Iterator[dict[str, Writer]]:
     writers: dict[str, Writer] = {}
     try:
         for table in tables:
-            path = layout.staged(table.name, manifest.snapshot_id)
+            path = layout.staged_file(table.name, manifest.snapshot_id)
             writers[table.name] = Writer(table, path)
         yield writers
     except BaseException as error:
@@ -226,7 +226,7 @@ def _staged(
         raise
 
 
-def _filled(
+def _fill_tables(
     elements: list[Element],
     read: record_batches.Resource,
     notes: Notes,
@@ -249,18 +249,18 @@ def _carry(tables: dict[str, Writer], carried: dict[str, pa.Table]) -> int:
     return count
 
 
-def _closed(tables: dict[str, Writer]) -> dict[str, Written]:
+def _close_writers(tables: dict[str, Writer]) -> dict[str, WrittenFile]:
     """Finish every file; what was written."""
     return {name: written for name, writer in tables.items() if (written := writer.close())}
 
 
 def _files(layout: Layout, manifest: Manifest, tables: Iterable[str]) -> dict[str, Path]:
-    return {name: layout.staged(name, manifest.snapshot_id) for name in tables}
+    return {name: layout.staged_file(name, manifest.snapshot_id) for name in tables}
 
 
 def _facts(
     staged: dict[str, Path],
-    written: dict[str, Written],
+    written: dict[str, WrittenFile],
     notes: Notes,
     counted: Callable[..., Totals],
     say: Say,
@@ -277,10 +277,10 @@ def _facts(
         "rejects": [asdict(reject) for reject in notes.rejects],
         "inexact": [asdict(one) for one in notes.inexact],
         "drift": list(notes.drift_rows()),
-        "totals": list(totals.compared(in_json, in_lake)),
+        "totals": list(totals.compare(in_json, in_lake)),
     }
 
 
-def _kept(layout: Layout, manifest: Manifest, part: str, facts: Part) -> Part:
+def _write_part(layout: Layout, manifest: Manifest, part: str, facts: Part) -> Part:
     write_json(layout.part(part, manifest.snapshot_id), facts)
     return facts

@@ -6,14 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pipelines.edge import protocol
 from pipelines.edge.response import wholeness
 from pipelines.landing import zone
-from pipelines.landing.zone import Answer, Manifest
+from pipelines.landing.zone import RequestRecord, Manifest
 from pipelines.records.issues import UNKNOWN_FIELD, Notes
 from pipelines.records.split import Element, id_of
 from warehouse.storage.layout import Layout
 
 
 def landed_elements(
-    layout: Layout, manifest: Manifest, answers: list[Answer], notes: Notes
+    layout: Layout, manifest: Manifest, answers: list[RequestRecord], notes: Notes
 ) -> list[Element]:
     """The records of answers; what their envelopes have beyond the document goes to `notes`."""
     found: list[Element] = []

@@ -7,11 +7,11 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.flatten import balances, columns
-from pipelines.flatten.columns import Level, Odd
-from pipelines.flatten.record_batches import Filled, Resource, tail
+from pipelines.flatten.columns import Level, UnfitValue
+from pipelines.flatten.record_batches import TableBatch, Resource, tail
 from pipelines.records.json_text import Members, text_of
 from pipelines.records.schema import PORTFOLIO
-from pipelines.records.tolerant_reader import Careful, Place
+from pipelines.records.tolerant_reader import TolerantReader, Place
 from warehouse.contract.book import ACCOUNTS, BALANCES, INTEGRATIONS, PORTFOLIOS, POSITIONS
 from warehouse.contract.model import Table
 
@@ -34,8 +34,8 @@ def resource(snapshot_date: date) -> Resource:
     )
 
 
-def _fill(snapshot_date: date) -> Callable[[pa.StructArray], Filled]:
-    def fill(records: pa.StructArray) -> Filled:
+def _fill(snapshot_date: date) -> Callable[[pa.StructArray], TableBatch]:
+    def fill(records: pa.StructArray) -> TableBatch:
         tops = columns.top_level(records, PORTFOLIO)
         links = columns.inner_level(tops, "integrations")
         positions = columns.inner_level(tops, "positions")
@@ -48,17 +48,17 @@ def _fill(snapshot_date: date) -> Callable[[pa.StructArray], Filled]:
             POSITIONS.name: _rows(POSITIONS, positions, snapshot_date, _position_count(positions)),
             ACCOUNTS.name: _rows(ACCOUNTS, accounts, snapshot_date, _account_facts(accounts)),
         }
-        amounts = balances.stated(accounts)
+        amounts = balances.read_amounts(accounts)
         made[BALANCES.name] = _balances(made[ACCOUNTS.name][0], amounts)
 
-        def where(odd: Odd, numbers: list[int]) -> tuple[int, str]:
+        def where(odd: UnfitValue, numbers: list[int]) -> tuple[int, str]:
             if odd.table != BALANCES.name:
                 level = levels[odd.table]
                 return _top(level, odd.place), level.path(odd.place, numbers) + tail(odd)
             account, rest = balances.place_of(odd.place, amounts)
             return _top(accounts, account), accounts.path(account, numbers) + rest
 
-        return Filled(
+        return TableBatch(
             {name: batch for name, (batch, _) in made.items()},
             [odd for _, odds in made.values() for odd in odds],
             where,
@@ -76,28 +76,28 @@ def _top(level: Level, place: int) -> int:
 
 def _rows(
     table: Table, level: Level, snapshot_date: date, computed: dict[str, Any]
-) -> tuple[pa.RecordBatch, list[Odd]]:
-    sources = columns.inherited(level, (*level.columns, *_ABOVE))
-    day = columns.repeated(snapshot_date, level.rows, pa.date32())
+) -> tuple[pa.RecordBatch, list[UnfitValue]]:
+    sources = columns.inherit_columns(level, (*level.columns, *_ABOVE))
+    day = columns.constant_column(snapshot_date, level.rows, pa.date32())
     computed = {"snapshot_date": day} | computed
-    return columns.picked(table, sources, level.rows, computed)
+    return columns.pick_columns(table, sources, level.rows, computed)
 
 
 def _portfolio_counts(tops: Level) -> dict[str, Any]:
     return {
-        "position_count": columns.counted(tops, "Portfolio.positions"),
-        "integration_count": columns.counted(tops, "Portfolio.integrations"),
+        "position_count": columns.list_lengths(tops, "Portfolio.positions"),
+        "integration_count": columns.list_lengths(tops, "Portfolio.integrations"),
     }
 
 
 def _position_count(positions: Level) -> dict[str, Any]:
-    return {"account_count": columns.counted(positions, "Position.accounts")}
+    return {"account_count": columns.list_lengths(positions, "Position.accounts")}
 
 
 def _account_facts(accounts: Level) -> dict[str, Any]:
     duplicate = accounts.columns.get("Account.duplicate#")
     return {
-        "duplicate_no": columns.repeated(0, accounts.rows, pa.int32())
+        "duplicate_no": columns.constant_column(0, accounts.rows, pa.int32())
         if duplicate is None
         else duplicate,
         "balance_count": balances.count_per_account(accounts),
@@ -106,13 +106,13 @@ def _account_facts(accounts: Level) -> dict[str, Any]:
 
 def _balances(
     accounts: pa.RecordBatch, amounts: balances.Amounts
-) -> tuple[pa.RecordBatch, list[Odd]]:
+) -> tuple[pa.RecordBatch, list[UnfitValue]]:
     own = [name for name in BALANCES.names if name in accounts.schema.names]
     owners = accounts.select(own).take(pa.array(amounts.accounts))
     computed: dict[str, Any] = {name: owners.column(name) for name in own}
     computed |= {"bucket": amounts.buckets, "state": amounts.states, "amount_text": amounts.texts}
     source = {BALANCES.column("amount").source: amounts.texts}
-    return columns.picked(BALANCES, source, len(amounts.texts), computed)
+    return columns.pick_columns(BALANCES, source, len(amounts.texts), computed)
 
 
 def _key(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
@@ -120,15 +120,15 @@ def _key(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
     return {"parent": pa.array(level.parents)} | {name: level.columns[name] for name in sources}
 
 
-def _settle(record: dict[str, Any], reader: Careful, place: Place) -> None:
+def _settle(record: dict[str, Any], reader: TolerantReader, place: Place) -> None:
     """Merge repeated assets, number repeated accounts, drop repeated integrations."""
     if record["positions"] is not None:
-        record["positions"] = _merged(record["positions"])
+        record["positions"] = _merge_positions(record["positions"])
     if record["integrations"] is not None:
         record["integrations"] = _integrations_once(record["integrations"], reader, place)
 
 
-def _merged(positions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _merge_positions(positions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     merged: dict[tuple[str, bool], dict[str, Any]] = {}
     for position in positions:
         key = (position["assetId"], position["isCustomAsset"])
@@ -169,7 +169,7 @@ def _members(value: Any) -> Any:
 
 
 def _integrations_once(
-    integrations: list[dict[str, Any]], reader: Careful, place: Place
+    integrations: list[dict[str, Any]], reader: TolerantReader, place: Place
 ) -> list[dict[str, Any]]:
     """Each integration once, where its id stood first; of unequal ones the first by content."""
     found: dict[str, list[dict[str, Any]]] = {}

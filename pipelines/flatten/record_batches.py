@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.flatten.columns import Odd
+from pipelines.flatten.columns import UnfitValue
 from pipelines.records import fast_reader, tolerant_reader
 from pipelines.records.issues import Inexact, Notes
 from pipelines.records.schema import INSTRUMENT, PORTFOLIO, VENUE, Form, Shape, arrow_fields
@@ -20,7 +20,7 @@ from warehouse.contract.model import Kind
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class TableBatch:
     """Rows of one batch by table; values that do not fit; where such a value stands; keys.
 
     `where` takes the odd value and the numbers of the batch's records in their answers, and gives
@@ -29,8 +29,8 @@ class Filled:
     """
 
     tables: dict[str, pa.RecordBatch]
-    odd: list[Odd]
-    where: Callable[[Odd, list[int]], tuple[int, str]]
+    odd: list[UnfitValue]
+    where: Callable[[UnfitValue, list[int]], tuple[int, str]]
     keys: tuple[dict[str, pa.Array], ...] = ()
 
 
@@ -44,8 +44,8 @@ class Resource:
 
     shape: Shape
     carries_money: bool
-    fill: Callable[[pa.StructArray], Filled]
-    settle: Callable[[dict[str, Any], tolerant_reader.Careful, tolerant_reader.Place], None]
+    fill: Callable[[pa.StructArray], TableBatch]
+    settle: Callable[[dict[str, Any], tolerant_reader.TolerantReader, tolerant_reader.Place], None]
 
 
 # Each amount and time once: a source belongs to the table whose rows are its records.
@@ -71,7 +71,7 @@ TAILS = _tails(PORTFOLIO) | _tails(VENUE) | _tails(INSTRUMENT)
 SOURCES = {place: source for source, place in COLUMNS.items()}
 
 
-def tail(odd: Odd) -> str:
+def tail(odd: UnfitValue) -> str:
     """The last part of a value's path: from its record to its field."""
     return TAILS[SOURCES[odd.table, odd.column]]
 
@@ -114,12 +114,12 @@ def _careful_records(
     batch: list[Element], resource: Resource, notes: Notes
 ) -> Iterator[dict[str, Any]]:
     for element in batch:
-        reader = tolerant_reader.Careful(element.request_no, notes, COLUMNS, resource.shape.name)
+        reader = tolerant_reader.TolerantReader(element.request_no, notes, COLUMNS, resource.shape.name)
         place = tolerant_reader.Place(f"data[{element.number}]", "data[]")
         try:
             raw, money = bytes(element.raw), resource.carries_money
             record = reader.whole(raw, resource.shape, place, money=money)
-        except tolerant_reader.Broken:
+        except tolerant_reader.UnusableRecord:
             continue
         resource.settle(record, reader, place)
         yield record

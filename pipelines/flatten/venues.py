@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.flatten import columns
-from pipelines.flatten.columns import Odd
+from pipelines.flatten.columns import UnfitValue
 from pipelines.flatten.listings import Embedded
-from pipelines.flatten.record_batches import Filled, Resource, tail
+from pipelines.flatten.record_batches import TableBatch, Resource, tail
 from pipelines.records.schema import INSTRUMENT, VENUE
-from pipelines.records.tolerant_reader import Careful, Place
+from pipelines.records.tolerant_reader import TolerantReader, Place
 from warehouse.contract.book import INSTRUMENTS, VENUE_TYPES, VENUES
 
 VENUE_TABLES = (VENUES, VENUE_TYPES, INSTRUMENTS)
@@ -34,20 +34,20 @@ def instruments(snapshot_date: date, venue_id: str, listed: list[pa.StructArray]
     return Resource(INSTRUMENT, carries_money=False, fill=fill, settle=_as_is)
 
 
-def _fill_venues(snapshot_date: date, embedded: Embedded) -> Callable[[pa.StructArray], Filled]:
-    def fill(records: pa.StructArray) -> Filled:
+def _fill_venues(snapshot_date: date, embedded: Embedded) -> Callable[[pa.StructArray], TableBatch]:
+    def fill(records: pa.StructArray) -> TableBatch:
         level = columns.top_level(records, VENUE)
-        day = columns.repeated(snapshot_date, level.rows, pa.date32())
-        rows, odd = columns.picked(VENUES, level.columns, level.rows, {"snapshot_date": day})
+        day = columns.constant_column(snapshot_date, level.rows, pa.date32())
+        rows, odd = columns.pick_columns(VENUES, level.columns, level.rows, {"snapshot_date": day})
         types = level.columns["Venue.type"]
         owners = level.columns["Venue.id"].take(pc.list_parent_indices(types))
         words = pc.list_flatten(types)
-        day = columns.repeated(snapshot_date, len(words), pa.date32())
+        day = columns.constant_column(snapshot_date, len(words), pa.date32())
         computed = {"snapshot_date": day, "venue_id": owners, "type": words}
-        pairs, _ = columns.picked(VENUE_TYPES, {}, len(words), computed)
+        pairs, _ = columns.pick_columns(VENUE_TYPES, {}, len(words), computed)
         _embed(level, embedded)
         tables = {VENUES.name: rows, VENUE_TYPES.name: pairs}
-        return Filled(tables, odd, _at_top, ({"venue": owners, "type": words},))
+        return TableBatch(tables, odd, _at_top, ({"venue": owners, "type": words},))
 
     return fill
 
@@ -64,26 +64,26 @@ def _embed(level: columns.Level, embedded: Embedded) -> None:
 
 def _fill_instruments(
     snapshot_date: date, venue_id: str, listed: list[pa.StructArray]
-) -> Callable[[pa.StructArray], Filled]:
-    def fill(records: pa.StructArray) -> Filled:
+) -> Callable[[pa.StructArray], TableBatch]:
+    def fill(records: pa.StructArray) -> TableBatch:
         level = columns.top_level(records, INSTRUMENT)
         computed = {
-            "snapshot_date": columns.repeated(snapshot_date, level.rows, pa.date32()),
-            "venue_id": columns.repeated(venue_id, level.rows, pa.string()),
+            "snapshot_date": columns.constant_column(snapshot_date, level.rows, pa.date32()),
+            "venue_id": columns.constant_column(venue_id, level.rows, pa.string()),
             "stale_since": pa.nulls(level.rows, pa.date32()),
         }
-        rows, odd = columns.picked(INSTRUMENTS, level.columns, level.rows, computed)
+        rows, odd = columns.pick_columns(INSTRUMENTS, level.columns, level.rows, computed)
         listed.append(records)
-        return Filled({INSTRUMENTS.name: rows}, odd, _at_top)
+        return TableBatch({INSTRUMENTS.name: rows}, odd, _at_top)
 
     return fill
 
 
-def _at_top(odd: Odd, numbers: list[int]) -> tuple[int, str]:
+def _at_top(odd: UnfitValue, numbers: list[int]) -> tuple[int, str]:
     return odd.place, f"data[{numbers[odd.place]}]{tail(odd)}"
 
 
-def _settle_types(record: dict[str, Any], reader: Careful, place: Place) -> None:
+def _settle_types(record: dict[str, Any], reader: TolerantReader, place: Place) -> None:
     """A type that stands twice says nothing new."""
     words = Counter(record["type"] or ())
     for word, times in words.items():
@@ -93,5 +93,5 @@ def _settle_types(record: dict[str, Any], reader: Careful, place: Place) -> None
     record["type"] = list(words)
 
 
-def _as_is(record: dict[str, Any], reader: Careful, place: Place) -> None:
+def _as_is(record: dict[str, Any], reader: TolerantReader, place: Place) -> None:
     """An instrument has no lists that could repeat anything."""

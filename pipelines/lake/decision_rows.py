@@ -17,7 +17,7 @@ def rows(nights: Sequence[Snapshot]) -> dict[str, list[Row]]:
     """The rows of each of those tables."""
     return {
         REASONS.name: [row for night in nights for row in _reasons(night)],
-        LESSONS.name: [_lesson(lesson) for lesson in lessons.taught(nights)],
+        LESSONS.name: [_lesson(lesson) for lesson in lessons.all_lessons(nights)],
         WITHDRAWN.name: [row for night in nights for row in _withdrawn(night)],
     }
 

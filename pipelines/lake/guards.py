@@ -44,7 +44,7 @@ def judge(facts: Facts, past: Sequence[Facts], night: Night | None = None) -> tu
     """
     night, compared = night or Night(), bases(past)
     against = [
-        [*_vanished(facts, base, night.window), *_moved(facts, base, past)] for base in compared
+        [*_missing_portfolios(facts, base, night.window), *_moves(facts, base, past)] for base in compared
     ]
     return (
         *_broken(night),
@@ -121,12 +121,12 @@ def _everywhere(facts: Facts, compared: Sequence[Facts]) -> Iterator[Reason]:
             yield Reason(key, words, is_teachable=True, share="1")
 
 
-def _vanished(facts: Facts, before: Facts, window: Window) -> Iterator[Reason]:
+def _missing_portfolios(facts: Facts, before: Facts, window: Window) -> Iterator[Reason]:
     if before.money and not facts.money:
         yield Reason(
             "empty: portfolios",
             f"the portfolio list is empty and had {len(before.money)} portfolios: this is what the "
-            f"API answers when access is lost (4.1){_confirmed(window, set(before.money))}",
+            f"API answers when access is lost (4.1){_confirmation(window, set(before.money))}",
         )
         return
     gone = sorted(
@@ -135,14 +135,14 @@ def _vanished(facts: Facts, before: Facts, window: Window) -> Iterator[Reason]:
         if has_money and portfolio not in facts.money
     )
     if gone:
-        confirmed = _confirmed(window, set(gone))
+        confirmed = _confirmation(window, set(gone))
         yield Reason(
             "missing: portfolios",
             f"{len(gone)} portfolios that held money are missing: {_some(gone)}{confirmed}",
         )
 
 
-def _confirmed(window: Window, gone: set[str]) -> str:
+def _confirmation(window: Window, gone: set[str]) -> str:
     """What a second read, and asking for them by id, said of portfolios that are gone."""
     words = ""
     if window.second_count is not None:
@@ -160,7 +160,7 @@ def _confirmed(window: Window, gone: set[str]) -> str:
     return words
 
 
-def _moved(facts: Facts, before: Facts, past: Sequence[Facts]) -> Iterator[Reason]:
+def _moves(facts: Facts, before: Facts, past: Sequence[Facts]) -> Iterator[Reason]:
     """What moved by more than it may: slices, counts, and how many assets."""
     for part in facts.slices.get(before.snapshot_id, ()):
         if part.kind == PORTFOLIO and part.identity not in facts.money:

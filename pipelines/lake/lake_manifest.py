@@ -40,8 +40,8 @@ def seal(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> None:
         for table, rows in _nightly_rows(manifest, parts)
     }
     facts = _facts(layout, manifest, parts)
-    compared = measures.bases(facts_before(Sealed(layout), manifest, last=2))
-    facts |= {"drops": _least_moved(Facts.of(facts), compared)}
+    compared = measures.bases(facts_before(LakeManifests(layout), manifest, last=2))
+    facts |= {"drops": _smallest_moves(Facts.of(facts), compared)}
     facts |= {"slices": _slices(layout, manifest, compared)}
     content = {
         "snapshot_id": manifest.snapshot_id,
@@ -58,20 +58,20 @@ def seal(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> None:
         ],
         "carried": parts["venues"]["stale_venues"],
         "emptied": parts["venues"].get("emptied", []),
-        "counts": {name: len(rows) for name, rows in _noted(parts).items()},
+        "counts": {name: len(rows) for name, rows in _notes(parts).items()},
         "contract": lake_contract(),
         "parts": {part: digest_of(layout.part(part, manifest.snapshot_id)) for part in parts},
     }
     sealed_json.write(layout.manifest(manifest.snapshot_id), content)
 
 
-def sealed(layout: Layout, snapshot_id: str) -> Row:
+def read_manifest(layout: Layout, snapshot_id: str) -> Row:
     """The lake's manifest of a snapshot; raises `landing.Damaged`."""
     return sealed_json.read(layout.manifest(snapshot_id), REMEDY)
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class LakeManifests:
     """The lake's manifests, each read once however often it is looked at; they are not changed.
 
     For one command: it needs those of all nights to judge, and again to publish.
@@ -83,17 +83,17 @@ class Sealed:
     def of(self, snapshot_id: str) -> Row:
         """That of a snapshot; raises `landing.Damaged`."""
         if snapshot_id not in self._read:
-            self._read[snapshot_id] = sealed(self.layout, snapshot_id)
+            self._read[snapshot_id] = read_manifest(self.layout, snapshot_id)
         return self._read[snapshot_id]
 
 
-def facts_before(known: Sealed, manifest: Manifest, last: int = 0) -> list[Facts]:
+def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> list[Facts]:
     """The facts of the nights before it, as they stood when it was taken, oldest first.
 
     With `last` only back to so many that were not suspect, so that no more manifests are read.
     """
     layout, moment = known.layout, datetime.fromisoformat(manifest.finished_at)
-    before = snapshots.accepted_before(snapshots.landed(layout), manifest.snapshot_id, moment)
+    before = snapshots.accepted_before(snapshots.landed_snapshots(layout), manifest.snapshot_id, moment)
     here = [one for one in before if layout.manifest(one.snapshot_id).is_file()]
     sure = [place for place, one in enumerate(here) if not one.is_suspect_at(moment)]
     first = sure[-last] if last and len(sure) >= last else 0
@@ -107,7 +107,7 @@ def facts_before(known: Sealed, manifest: Manifest, last: int = 0) -> list[Facts
     ]
 
 
-def _least_moved(facts: Facts, compared: list[Facts]) -> dict[str, str]:
+def _smallest_moves(facts: Facts, compared: list[Facts]) -> dict[str, str]:
     """What a night teaches: its moves against the book that it is most like."""
     found = [measures.drops(facts, base) for base in compared]
     return min(found, key=lambda drops: max(map(Decimal, drops.values())), default={})
@@ -115,7 +115,7 @@ def _least_moved(facts: Facts, compared: list[Facts]) -> dict[str, str]:
 
 def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[str, list[Row]]:
     """The slices that moved as one against each book that it is compared with."""
-    now = layout.staged("balances", manifest.snapshot_id)
+    now = layout.staged_file("balances", manifest.snapshot_id)
     found: dict[str, list[Row]] = {}
     for base in compared:
         before = _balances(layout, base.snapshot_id)
@@ -129,17 +129,17 @@ def _balances(layout: Layout, snapshot_id: str) -> Path | None:
     day = snapshots.find(layout, snapshot_id).snapshot_date
     places = (
         layout.parquet("balances", day, snapshot_id),
-        layout.staged("balances", snapshot_id),
+        layout.staged_file("balances", snapshot_id),
     )
     return next((path for path in places if path.is_file()), None)
 
 
 def portfolios_before(layout: Layout, snapshot_id: str, moment: datetime) -> dict[str, bool]:
     """The portfolios of the book before a snapshot that is being pulled, and whether with money."""
-    before = snapshots.accepted_before(snapshots.landed(layout), snapshot_id, moment)
+    before = snapshots.accepted_before(snapshots.landed_snapshots(layout), snapshot_id, moment)
     if not before or not layout.manifest(before[-1].snapshot_id).is_file():
         return {}
-    return dict(sealed(layout, before[-1].snapshot_id)["facts"]["money"])
+    return dict(read_manifest(layout, before[-1].snapshot_id)["facts"]["money"])
 
 
 def _facts(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> Row:
@@ -164,7 +164,7 @@ def _facts(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> Row
 
 def _accounts(layout: Layout, snapshot_id: str) -> dict[str, int]:
     """How many accounts there are of every asset."""
-    path = layout.staged("accounts", snapshot_id)
+    path = layout.staged_file("accounts", snapshot_id)
     with pq.ParquetFile(path, read_dictionary=["asset_id"]) as file:
         counted = pc.value_counts(file.read(["asset_id"])["asset_id"].combine_chunks())
     return {one["values"]: one["counts"] for one in counted.to_pylist()}
@@ -172,10 +172,10 @@ def _accounts(layout: Layout, snapshot_id: str) -> dict[str, int]:
 
 def _money(layout: Layout, snapshot_id: str) -> dict[str, bool]:
     """Every portfolio, and whether any of its amounts is not zero."""
-    portfolios = pq.read_table(layout.staged("portfolios", snapshot_id), columns=["portfolio_id"])
+    portfolios = pq.read_table(layout.staged_file("portfolios", snapshot_id), columns=["portfolio_id"])
     has = dict.fromkeys(portfolios["portfolio_id"].to_pylist(), False)
     zero = pa.scalar(Decimal(0), amounts.TYPE)
-    with pq.ParquetFile(layout.staged("balances", snapshot_id)) as file:
+    with pq.ParquetFile(layout.staged_file("balances", snapshot_id)) as file:
         for batch in file.iter_batches(columns=["portfolio_id", "amount"]):
             some = pc.fill_null(pc.not_equal(batch["amount"], zero), fill_value=True)
             holders = pc.unique(batch["portfolio_id"].filter(some))
@@ -183,13 +183,13 @@ def _money(layout: Layout, snapshot_id: str) -> dict[str, bool]:
     return has
 
 
-def _noted(parts: Mapping[str, Part]) -> dict[str, list[Any]]:
+def _notes(parts: Mapping[str, Part]) -> dict[str, list[Any]]:
     names = ("rejects", "inexact", "drift")
     return {name: [one for part in parts.values() for one in part[name]] for name in names}
 
 
 def _nightly_rows(manifest: Manifest, parts: Mapping[str, Part]) -> list[tuple[Table, list[Row]]]:
-    noted = _noted(parts)
+    noted = _notes(parts)
     keys = ("venue_id", "instrument_id", "missing_from")
     listings = [dict(zip(keys, row, strict=True)) for row in parts["venues"]["listings"]]
     totals = [one | {"in_warehouse": None} for part in parts.values() for one in part["totals"]]

@@ -44,7 +44,7 @@ class Lesson:
         return lesson_id(self.reason.key)
 
 
-def taught(nights: Iterable[Snapshot]) -> list[Lesson]:
+def all_lessons(nights: Iterable[Snapshot]) -> list[Lesson]:
     """Every lesson of these nights, also those that were taken back, oldest first."""
     return [lesson for night in nights for lesson in _of(night)]
 
@@ -64,14 +64,14 @@ def _of(night: Snapshot) -> list[Lesson]:
 def in_force(nights: Iterable[Snapshot]) -> dict[str, Decimal]:
     """By the key of what is known to be harmless: up to which share of the book."""
     known: dict[str, Decimal] = {}
-    for lesson in taught(nights):
+    for lesson in all_lessons(nights):
         if lesson.taken_back is None:
             key, share = lesson.reason.key, most(lesson.reason.share)
             known[key] = max(known.get(key, share), share)
     return known
 
 
-def compared(reasons: Iterable[Reason], nights: Iterable[Snapshot]) -> tuple[Reason, ...]:
+def apply_lessons(reasons: Iterable[Reason], nights: Iterable[Snapshot]) -> tuple[Reason, ...]:
     """Reasons with what is known of each: it was accepted once, and is not much more than then."""
     known = in_force(nights)
     return tuple(replace(one, is_known=_is_known(one, known)) for one in reasons)
@@ -86,14 +86,14 @@ def let_through(layout: Layout, *, at: datetime) -> list[Snapshot]:
 
     A change that came on Saturday is asked for once on Monday, not once for each night.
     """
-    landed = snapshots.landed(layout)
+    landed = snapshots.landed_snapshots(layout)
     through = []
     for night in landed:
         if night.state != HELD or not night.held_for:
             continue
-        causes = compared(night.held_for, landed)
+        causes = apply_lessons(night.held_for, landed)
         if all(cause.is_known for cause in causes):
-            words = tuple(cause.told for cause in causes)
+            words = tuple(cause.sentence for cause in causes)
             decided = snapshots.decide(night, ACCEPTED, by=BY, at=at, reasons=words, causes=causes)
             through.append(decided)
     return through
@@ -101,8 +101,8 @@ def let_through(layout: Layout, *, at: datetime) -> list[Snapshot]:
 
 def take_back(layout: Layout, name: str, *, by: str, at: datetime, why: str) -> list[Lesson]:
     """Take back the lesson of that name from every night that taught it; `NoSuchLesson`."""
-    landed = snapshots.landed(layout)
-    gone = [one for one in taught(landed) if one.name == name and one.taken_back is None]
+    landed = snapshots.landed_snapshots(layout)
+    gone = [one for one in all_lessons(landed) if one.name == name and one.taken_back is None]
     if not gone:
         raise NoSuchLesson(name)
     for lesson in gone:

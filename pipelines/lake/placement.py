@@ -14,7 +14,7 @@ from typing import Any
 from pipelines.flatten import flatten
 from pipelines.lake import dating, decision_rows, guards, lake_manifest, lessons
 from pipelines.lake.facts import Facts, Night, Shape
-from pipelines.lake.lake_manifest import Sealed, seal
+from pipelines.lake.lake_manifest import LakeManifests, seal
 from pipelines.landing import night_folders, snapshots, zone
 from pipelines.landing.sealed_json import Damaged
 from pipelines.landing.snapshots import Snapshot
@@ -23,13 +23,13 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.ops import NIGHTLY
 from warehouse.storage.layout import Layout, make_directory, sync_directory
 
-__all__ = ["Sealed", "Shelf", "judge", "seal", "settle", "shelf"]
+__all__ = ["LakeManifests", "LakeContents", "judge", "seal", "settle", "shelf"]
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class LakeContents:
     """What a warehouse is to hold: books as (date, snapshot id, files), nightly files, rows.
 
     `digests` have the SHA-256 of each of those files, `decided` the rows of `ops.DECIDED`.
@@ -42,26 +42,26 @@ class Shelf:
     decided: Mapping[str, list[Row]]
 
 
-def judge(known: Sealed, manifest: Manifest, *, at: datetime) -> Snapshot:
+def judge(known: LakeManifests, manifest: Manifest, *, at: datetime) -> Snapshot:
     """Accept or hold a sealed snapshot by the guards, unless it was decided before."""
     snapshot = snapshots.find(known.layout, manifest.snapshot_id)
     if snapshot.decisions:
         return snapshot
     content = known.of(manifest.snapshot_id)
-    landed = snapshots.landed(known.layout)
+    landed = snapshots.landed_snapshots(known.layout)
     found = guards.judge(
         Facts.of(content["facts"]),
         lake_manifest.facts_before(known, manifest),
         _night(content, manifest, dating.doubts(manifest, landed)),
     )
-    reasons = lessons.compared(found, landed)
+    reasons = lessons.apply_lessons(found, landed)
     is_held = not all(reason.is_known for reason in reasons)
     return snapshots.decide(
         snapshot,
         snapshots.HELD if is_held else snapshots.ACCEPTED,
         by=snapshots.GUARDS,
         at=at,
-        reasons=tuple(reason.told for reason in reasons),
+        reasons=tuple(reason.sentence for reason in reasons),
         causes=reasons,
     )
 
@@ -86,7 +86,7 @@ def settle(layout: Layout) -> None:
 
     Files move by rename between staged and placed, so this can be killed and run again.
     """
-    known = snapshots.landed(layout)
+    known = snapshots.landed_snapshots(layout)
     books = {one.snapshot_id for one in snapshots.books(known).values()}
     days = {one.snapshot_id: one.snapshot_date for one in known}
     for path in _manifests(layout):
@@ -96,7 +96,7 @@ def settle(layout: Layout) -> None:
             continue  # its landed folder is gone, as `shelf` says; or all is in its place
         for table in BOOK:
             placed = layout.parquet(table.name, day, path.stem)
-            staged = layout.staged(table.name, path.stem)
+            staged = layout.staged_file(table.name, path.stem)
             if is_book:
                 _move(staged, placed)
             else:
@@ -115,16 +115,16 @@ def _manifests(layout: Layout) -> list[Path]:
     return sorted(layout.manifests.glob("[0-9]*.json"))
 
 
-def shelf(manifests: Sealed) -> Shelf:
+def shelf(manifests: LakeManifests) -> LakeContents:
     """Everything the warehouse is to hold, from manifests and decisions alone."""
     layout = manifests.layout
-    known = snapshots.landed(layout)
+    known = snapshots.landed_snapshots(layout)
     books = snapshots.books(known)
     pruned = {one.snapshot_id for one in known if one.state == snapshots.PRUNED}
     sealed = {
         path.stem: manifests.of(path.stem) for path in _manifests(layout) if path.stem not in pruned
     }
-    _require_landed(layout, sealed, {one.snapshot_id for one in known})
+    _require_landing_folders(layout, sealed, {one.snapshot_id for one in known})
     chosen = tuple(
         (day, one.snapshot_id, _files(layout, day, one.snapshot_id))
         for day, one in books.items()
@@ -142,12 +142,12 @@ def shelf(manifests: Sealed) -> Shelf:
     digests = {
         layout.parquet(name, one.snapshot_date, one.snapshot_id): written["sha256"]
         for one in here
-        for name, written in _written(sealed[one.snapshot_id]).items()
+        for name, written in _files_of(sealed[one.snapshot_id]).items()
     }
-    return Shelf(chosen, nightly, rows, digests, decision_rows.rows(known))
+    return LakeContents(chosen, nightly, rows, digests, decision_rows.rows(known))
 
 
-def _require_landed(layout: Layout, sealed: Row, known: set[str]) -> None:
+def _require_landing_folders(layout: Layout, sealed: Row, known: set[str]) -> None:
     """A night whose landed folder vanished must not vanish from the warehouse without a word."""
     for snapshot_id in sorted(set(sealed) - known):
         day = date.fromisoformat(sealed[snapshot_id]["snapshot_date"])
@@ -155,7 +155,7 @@ def _require_landed(layout: Layout, sealed: Row, known: set[str]) -> None:
         raise Damaged(folder / night_folders.MANIFEST, "nothing", "the manifest of a landed night")
 
 
-def _written(sealed: Row) -> Row:
+def _files_of(sealed: Row) -> Row:
     return sealed["tables"] | sealed["nightly"]  # type: ignore[no-any-return]  # JSON of ours
 
 

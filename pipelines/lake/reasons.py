@@ -35,7 +35,7 @@ class Reason:
     is_known: bool = False
 
     @property
-    def told(self) -> str:
+    def sentence(self) -> str:
         """The reason in words, and whether it was known."""
         return f"known to be harmless: {self.words}" if self.is_known else self.words
 

@@ -63,7 +63,7 @@ class _Held:
 
 def moves(before: Path, now: Path) -> list[Slice]:
     """The slices of which nearly all is gone, fell or rose between two files of balances."""
-    return moved(read(before), read(now))
+    return moves_between(read(before), read(now))
 
 
 def read(path: Path) -> pa.Table:
@@ -73,18 +73,18 @@ def read(path: Path) -> pa.Table:
     return rows.drop_columns("amount").append_column("level", pa.array(_magnitudes(rows, path)))
 
 
-def moved(before: pa.Table, now: pa.Table) -> list[Slice]:
+def moves_between(before: pa.Table, now: pa.Table) -> list[Slice]:
     """The same between what was read of two books."""
     rows, first = pa.concat_tables([before, now]).unify_dictionaries(), len(before)
     levels = rows["level"].to_numpy()
     assets = _codes(rows, "asset_id") * 2 + rows["is_custom_asset"].to_numpy()
-    book = _held(np.zeros(len(levels), np.int64), assets, levels, first)
+    book = _sums_by_slice(np.zeros(len(levels), np.int64), assets, levels, first)
     lost = _changes(book, int(assets.max(initial=0)) + 1)
     found: list[Slice] = []
     for kind, column in COLUMNS.items():
-        held = _held(_codes(rows, column), assets, levels, first)
+        held = _sums_by_slice(_codes(rows, column), assets, levels, first)
         names = rows[column].chunk(0).dictionary if rows.num_rows else pa.array([])
-        found += _moved(kind, names, held, lost if kind == KIND else None)
+        found += _moves(kind, names, held, lost if kind == KIND else None)
     return sorted(found, key=lambda part: (part.kind, part.identity))
 
 
@@ -114,7 +114,7 @@ def _magnitudes(rows: pa.Table, path: Path) -> Numbers:
     return levels
 
 
-def _held(slices: Numbers, assets: Numbers, levels: Numbers, first: int) -> _Held:
+def _sums_by_slice(slices: Numbers, assets: Numbers, levels: Numbers, first: int) -> _Held:
     """The sums of each asset in each slice; a book that is sparse is numbered before."""
     width = int(assets.max(initial=0)) + 1
     keys = slices * width + assets
@@ -133,7 +133,7 @@ def _changes(book: _Held, count: int) -> Numbers:
     return np.bincount(book.assets, np.abs(book.now - book.before), count)
 
 
-def _moved(kind: str, names: pa.Array, held: _Held, lost: Numbers | None) -> Iterator[Slice]:
+def _moves(kind: str, names: pa.Array, held: _Held, lost: Numbers | None) -> Iterator[Slice]:
     """The slices of a kind that moved; with `lost`, those whose assets the book lost as well.
 
     What is unlocked leaves one balance kind for another, and the book keeps it.

@@ -19,15 +19,15 @@ def sweep(layout: Layout) -> list[Path]:
         *layout.lake.rglob(".*.aside"),
         *layout.work.glob("*"),
     ]
-    return left + _removed(scratch)
+    return left + _remove(scratch)
 
 
 def sweep_pulls(layout: Layout) -> list[Path]:
     """Remove what dead pulls left, for the caller is the only one."""
-    return _removed(list(layout.landing.glob("*/.*.pulling")))
+    return _remove(list(layout.landing.glob("*/.*.pulling")))
 
 
-def _removed(left: list[Path]) -> list[Path]:
+def _remove(left: list[Path]) -> list[Path]:
     for path in left:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

@@ -98,7 +98,7 @@ def only_one(
     Raises `WriterBusy` when patience is at its end, `NotTheOwner` in somebody else's home, and
     `HomeReadOnly` where nobody could write here.
     """
-    descriptor = _opened(layout, lock, doing)
+    descriptor = _open(layout, lock, doing)
     try:
         _wait(layout, descriptor, patience)
         held = Held(descriptor, now)
@@ -112,7 +112,7 @@ def only_one(
 
 def require_writable(layout: Layout, doing: str) -> None:
     """Raise as `only_one` does where nothing could be written, whoever holds the lock."""
-    os.close(_opened(layout, layout.lock, doing))
+    os.close(_open(layout, layout.lock, doing))
 
 
 @contextlib.contextmanager
@@ -154,7 +154,7 @@ def unheld(lock: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def _opened(layout: Layout, lock: Path, doing: str) -> int:
+def _open(layout: Layout, lock: Path, doing: str) -> int:
     try:
         require_owner(layout, doing)
         make_directory(layout.home)

@@ -40,7 +40,7 @@ def read(path: Path, advice: str = LANDED) -> dict[str, Any]:
     """Read what `write` wrote; raises `Damaged` where it is anything else."""
     try:
         text = path.read_bytes()
-        if (proved := _proved(text)) is not None:
+        if (proved := _fast_read(text)) is not None:
             return proved
         content: dict[str, Any] = json.loads(text)
         expected = content.pop(SEAL)
@@ -54,7 +54,7 @@ def read(path: Path, advice: str = LANDED) -> dict[str, Any]:
     return content
 
 
-def _proved(text: bytes) -> dict[str, Any] | None:
+def _fast_read(text: bytes) -> dict[str, Any] | None:
     """The content where a fast reader proves it, which is nearly always; None proves nothing.
 
     Every publish reads the manifests of all nights, so this is what a long history costs.

@@ -93,7 +93,7 @@ class Decision:
             tuple(content.get("withdrawn", ())),
         )
 
-    def kept(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """As it is kept: what is empty is left out."""
         always = {"state": self.state, "by": self.by, "at": self.at, "reasons": list(self.reasons)}
         more = {
@@ -157,7 +157,7 @@ class Snapshot:
         return self.decisions[-1] if self.decisions else None
 
 
-def landed(layout: Layout) -> list[Snapshot]:
+def landed_snapshots(layout: Layout) -> list[Snapshot]:
     """All landed snapshots, oldest first."""
     return [read(folder) for folder in night_folders.folders(layout)]
 
@@ -223,7 +223,7 @@ def decide(
     moment = at.astimezone(UTC).isoformat()
     decision = Decision(state, by, moment, reasons, causes, teaches, takes_back, withdrawn)
     decisions = (*snapshot.decisions, decision)
-    sealed_json.write(snapshot.folder / DECISION, {"decisions": [one.kept() for one in decisions]})
+    sealed_json.write(snapshot.folder / DECISION, {"decisions": [one.to_json() for one in decisions]})
     return Snapshot(snapshot.snapshot_id, snapshot.snapshot_date, snapshot.folder, decisions)
 
 

@@ -30,10 +30,10 @@ from pipelines.pull.consistency import Window
 from warehouse.storage.layout import Layout, make_directory, sync_directory, written_aside
 
 __all__ = [
-    "Answer",
+    "RequestRecord",
     "Damaged",
     "Manifest",
-    "Pulling",
+    "PendingSnapshot",
     "body",
     "load",
     "sweep",
@@ -47,7 +47,7 @@ BOOK, REPLACED, CLOSING, CONFIRMING = "book", "replaced", "closing", "confirming
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RequestRecord:
     """One request of a snapshot and what came: the row of `ops.requests`, times in UTC.
 
     `purpose` is `book` for what the tables are made of. What else was asked: `replaced` was read
@@ -71,7 +71,7 @@ class Answer:
     purpose: str = BOOK
 
 
-_FIELDS = {one.name for one in fields(Answer)}
+_FIELDS = {one.name for one in fields(RequestRecord)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Manifest:
     program_version: str
     clock_skew_ms: int | None
     notices: tuple[str, ...]
-    answers: tuple[Answer, ...]
+    answers: tuple[RequestRecord, ...]
     stored: Mapping[str, str]
     window: Window = field(default_factory=Window)
     machine_started_at: str | None = None
@@ -116,16 +116,16 @@ class Manifest:
         return self.machine_date != self.snapshot_date
 
     @property
-    def book(self) -> list[Answer]:
+    def book(self) -> list[RequestRecord]:
         """The requests that the tables are made of."""
         return [one for one in self.answers if one.purpose == BOOK]
 
-    def answered(self, operation: str) -> list[Answer]:
+    def answers_of(self, operation: str) -> list[RequestRecord]:
         """Those of an operation that were answered."""
         return [a for a in self.book if a.operation == operation and a.file is not None]
 
 
-class Pulling:
+class PendingSnapshot:
     """A snapshot being landed; until `finish` nobody sees it."""
 
     def __init__(self, layout: Layout, started_at: datetime, timezone: ZoneInfo) -> None:
@@ -167,7 +167,7 @@ class Pulling:
     def finish(
         self,
         finished_at: datetime,
-        answers: tuple[Answer, ...],
+        answers: tuple[RequestRecord, ...],
         *,
         origin: str,
         program_version: str,
@@ -234,11 +234,11 @@ def load(folder: Path) -> Manifest:
     return manifest
 
 
-def _answers(content: list[dict[str, Any]]) -> tuple[Answer, ...]:
+def _answers(content: list[dict[str, Any]]) -> tuple[RequestRecord, ...]:
     """Thousands of them are read for every publish, so they are made by msgspec."""
     if strange := set().union(*content) - _FIELDS:
         raise TypeError(f"answers have {', '.join(sorted(strange))}")
-    return msgspec.convert(content, tuple[Answer, ...])
+    return msgspec.convert(content, tuple[RequestRecord, ...])
 
 
 def _window(content: dict[str, Any]) -> Window:
@@ -246,7 +246,7 @@ def _window(content: dict[str, Any]) -> Window:
     return Window(**content | {"moved": tuple(content.get("moved", ()))})
 
 
-def body(layout: Layout, manifest: Manifest, answer: Answer) -> bytes | mmap.mmap:
+def body(layout: Layout, manifest: Manifest, answer: RequestRecord) -> bytes | mmap.mmap:
     """A landed body, checked against its SHA-256; a large one is a memory map of a nameless file.
 
     Raises `Damaged` where the bytes are not those that were landed.

@@ -52,7 +52,7 @@ class NotPruned(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PruneResult:
     """What went, or with `dry_run` would go: snapshot ids, and the files with their bytes.
 
     `left` is how many bytes the bodies and tables of the nights that stay take.
@@ -82,7 +82,7 @@ def prune(
     dry_run: bool,
     at: datetime,
     most_bytes: int | None = None,
-) -> Pruned:
+) -> PruneResult:
     """Let old nights go, by age, by space or both; the caller is the writer, and publishes then.
 
     Days are counted back from the newest book, not from today: a home that has stopped loses
@@ -93,16 +93,16 @@ def prune(
     damaged, `NoLimit` for a limit that is none.
     """
     require_limit(keep_days, most_bytes)
-    known = [one for one in snapshots.landed(layout) if one.state != PRUNED]
+    known = [one for one in snapshots.landed_snapshots(layout) if one.state != PRUNED]
     plan = _plan(layout, known, keep_days, keep_month_ends=keep_month_ends)
     sizes = {one.snapshot_id: _size(_files(layout, one)) for one in known}
     too_much = set() if most_bytes is None else _too_much(layout, plan, sizes, most_bytes)
     kept = plan.kept - too_much
     going = [one for one in known if one.snapshot_id not in kept]
-    gone = [one for one in snapshots.landed(layout) if one.state == PRUNED]
+    gone = [one for one in snapshots.landed_snapshots(layout) if one.state == PRUNED]
     _require_whole(layout, {one.snapshot_id for one in going + gone})
     files = tuple(path for one in (*gone, *going) for path in _files(layout, one))
-    done = Pruned(
+    done = PruneResult(
         tuple(one.snapshot_id for one in going),
         files,
         _size(files),
@@ -202,7 +202,7 @@ def _has_carried(layout: Layout, snapshot: Snapshot) -> bool:
     """Whether rows of an earlier night are in it, whatever its answers were."""
     if not layout.manifest(snapshot.snapshot_id).is_file():
         return False
-    return bool(lake_manifest.sealed(layout, snapshot.snapshot_id).get("carried"))
+    return bool(lake_manifest.read_manifest(layout, snapshot.snapshot_id).get("carried"))
 
 
 def _require_whole(layout: Layout, going: set[str]) -> None:
@@ -224,7 +224,7 @@ def _lake_files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
     day, snapshot_id = snapshot.snapshot_date, snapshot.snapshot_id
     places = [layout.manifest(snapshot_id)]
     places += [layout.parquet(table.name, day, snapshot_id) for table in (*BOOK, *NIGHTLY)]
-    places += sorted(layout.staged("portfolios", snapshot_id).parent.glob("[!.]*"))
+    places += sorted(layout.staged_file("portfolios", snapshot_id).parent.glob("[!.]*"))
     return (path for path in places if path.is_file())
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines import night
-from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import night_folders, sealed_json, snapshots, zone
 from pipelines.landing.sealed_json import Damaged
 from pipelines.landing.snapshots import DECISION, PRUNED
@@ -52,7 +52,7 @@ def is_behind(layout: Layout) -> bool:
     return False
 
 
-def unmade(known: Sealed) -> list[Unmade]:
+def unmade(known: LakeManifests) -> list[Unmade]:
     """Landed nights that the lake does not have by this contract, oldest first.
 
     Raises `Damaged` where a manifest of the lake is not as it was written.
@@ -77,7 +77,7 @@ def make(
 
     Gives the words of those that are not made, because what was landed of them is not whole.
     """
-    known = Sealed(layout)  # of its own: what was read before is of the other contract
+    known = LakeManifests(layout)  # of its own: what was read before is of the other contract
     done, damage = Tally(say, len(nights), "nights made"), list[Damaged]()
     for unmade_night in nights:
         try:
@@ -88,7 +88,7 @@ def make(
     return tuple(damage)
 
 
-def _make(known: Sealed, unmade_night: Unmade, now: datetime) -> None:
+def _make(known: LakeManifests, unmade_night: Unmade, now: datetime) -> None:
     layout, folder = known.layout, unmade_night.folder
     if unmade_night.contract in (None, lake_contract()):
         night.finish(known, folder, now)
@@ -97,7 +97,7 @@ def _make(known: Sealed, unmade_night: Unmade, now: datetime) -> None:
     layout.manifest(folder.name).unlink()
     sync_directory(layout.manifests)
     night.finish(known, folder, now)
-    _remove_undeclared(layout, sealed)
+    _remove_surplus_tables(layout, sealed)
     _note(layout, unmade_night, now)
 
 
@@ -119,11 +119,11 @@ def _note(layout: Layout, unmade_night: Unmade, now: datetime) -> None:
     sealed_json.write(layout.lake / RECORD, content)
 
 
-def _remove_undeclared(layout: Layout, sealed: Mapping[str, Any]) -> None:
+def _remove_surplus_tables(layout: Layout, sealed: Mapping[str, Any]) -> None:
     """Take away what the older contract made and this one does not have."""
     declared = {table.name for table in (*BOOK, *NIGHTLY)}
     snapshot_id = str(sealed["snapshot_id"])
     day = datetime.fromisoformat(sealed["snapshot_date"]).date()
     for name in {*sealed["tables"], *sealed["nightly"]} - declared:
         layout.parquet(name, day, snapshot_id).unlink(missing_ok=True)
-        layout.staged(name, snapshot_id).unlink(missing_ok=True)
+        layout.staged_file(name, snapshot_id).unlink(missing_ok=True)

@@ -95,10 +95,10 @@ def verify_landing(layout: Layout) -> Iterator[Damage]:
         own = {folder / MANIFEST, folder / DECISION}
         known |= own | set(bodies)
         if night.manifest is None:
-            yield _lost(folder / MANIFEST, folder.name, LANDED)
+            yield _missing_file(folder / MANIFEST, folder.name, LANDED)
             known |= set(folder.iterdir())
         if night.snapshot is None:
-            yield _lost(folder / DECISION, folder.name, LANDED)
+            yield _missing_file(folder / DECISION, folder.name, LANDED)
         if night.is_kept:
             yield from _differing(bodies, LANDED)
     yield from _strange(layout.landing, known)
@@ -109,14 +109,14 @@ def require_landing(layout: Layout, *, bodies: bool) -> None:
 
     Raises `Damaged`, which names every night that is gone and every file that is not whole.
     """
-    damage = list(unlanded(layout))
+    damage = list(missing_landings(layout))
     damage += [one for one in verify_landing(layout) if one.what != SURPLUS] if bodies else []
     if damage:
         found = "; ".join(dict.fromkeys(f"{one.file} is {one.what}" for one in damage))
         raise proved.Damaged(layout.landing, found, "every night as it was landed", RESTORE)
 
 
-def unlanded(layout: Layout) -> Iterator[Damage]:
+def missing_landings(layout: Layout) -> Iterator[Damage]:
     """Nights of which lake or warehouse tell and whose folders or manifests are gone."""
     current = _digests(layout.database.with_name(DIGESTS)) or {"decided": {}}
     told = {path.stem for path in layout.manifests.glob("[!.]*.json")} | set(current["decided"])
@@ -157,14 +157,14 @@ def _lake(layout: Layout, nights: Mapping[str, _Night]) -> Iterator[Damage]:
             unsealed.add(path.stem)  # its pruning did not come to its end
             continue
         known.add(path)
-        sealed = _sealed(path)
+        sealed = _read_lake_manifest(path)
         if sealed is None:
-            yield _lost(path, path.stem, LAKE)
+            yield _missing_file(path, path.stem, LAKE)
             unsealed.add(path.stem)
             continue
         if night is None:
             yield Damage(path, SURPLUS, path.stem, f"its landed night is gone; {LANDED}")
-        digests = _placed(layout, path.stem, sealed)
+        digests = _file_digests(layout, path.stem, sealed)
         known |= set(digests)
         yield from _differing(digests, LAKE)
     for snapshot_id, night in sorted(nights.items()):
@@ -173,14 +173,14 @@ def _lake(layout: Layout, nights: Mapping[str, _Night]) -> Iterator[Damage]:
     yield from (one for one in _strange(layout.lake, known) if not _is_of(one.file, unsealed))
 
 
-def _sealed(path: Path) -> dict[str, Any] | None:
+def _read_lake_manifest(path: Path) -> dict[str, Any] | None:
     try:
         return proved.read(path) if _is_as_written(path) else None
     except proved.Damaged:
         return None
 
 
-def _placed(layout: Layout, snapshot_id: str, sealed: Mapping[str, Any]) -> dict[Path, str]:
+def _file_digests(layout: Layout, snapshot_id: str, sealed: Mapping[str, Any]) -> dict[Path, str]:
     """Where the files of a sealed snapshot are, and their SHA-256.
 
     A table of the book lies staged or placed, or is both while a night is made again.
@@ -192,7 +192,7 @@ def _placed(layout: Layout, snapshot_id: str, sealed: Mapping[str, Any]) -> dict
         for name, written in sealed["nightly"].items()
     }
     for name, written in sealed["tables"].items():
-        places = (layout.parquet(name, day, snapshot_id), layout.staged(name, snapshot_id))
+        places = (layout.parquet(name, day, snapshot_id), layout.staged_file(name, snapshot_id))
         there = [place for place in places if place.exists()] or [places[0]]
         digests |= dict.fromkeys(there, written["sha256"])
     return digests | {
@@ -212,10 +212,10 @@ def _warehouse(layout: Layout, nights: Mapping[str, _Night]) -> Iterator[Damage]
         digests = _digests(version / DIGESTS)
         known |= {version / DIGESTS, version / DATABASE}
         if digests is None:
-            yield _lost(version / DIGESTS, None, WAREHOUSE)
+            yield _missing_file(version / DIGESTS, None, WAREHOUSE)
             continue
         if not _is_whole(version / DATABASE, digests):
-            yield _lost(version / DATABASE, None, WAREHOUSE)
+            yield _missing_file(version / DATABASE, None, WAREHOUSE)
         if current.is_symlink() and version == current.parent / current.readlink():
             yield from _forgotten(layout, digests["decided"], nights)
     has_books = any(night.is_decided for night in nights.values())
@@ -263,16 +263,16 @@ def _forgotten(
         elif night.snapshot is not None:
             made = [one.at for one in night.snapshot.decisions]
             if at is not None and at not in made:
-                yield _lost(night.folder / DECISION, snapshot_id, LANDED)
+                yield _missing_file(night.folder / DECISION, snapshot_id, LANDED)
 
 
 def _differing(digests: Mapping[Path, str], remedy: str) -> Iterator[Damage]:
     for path, digest in sorted(digests.items()):
         if not path.is_file() or digest_of(path) != digest:
-            yield _lost(path, _night_of(path), remedy)
+            yield _missing_file(path, _night_of(path), remedy)
 
 
-def _lost(path: Path, night: str | None, remedy: str) -> Damage:
+def _missing_file(path: Path, night: str | None, remedy: str) -> Damage:
     return Damage(path, CHANGED if path.exists() else MISSING, night, remedy)
 
 

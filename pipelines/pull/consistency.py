@@ -43,12 +43,12 @@ class Window:
     second_after: int | None = None
 
 
-class _Mark(msgspec.Struct):
+class _Fingerprint(msgspec.Struct):
     updatedAt: str | None = None  # noqa: N815 - the document's spelling
     tradingStatus: str | None = None  # noqa: N815 - the document's spelling
 
 
-_MARK = msgspec.json.Decoder(_Mark)
+_MARK = msgspec.json.Decoder(_Fingerprint)
 
 
 def marks(raws: Iterable[msgspec.Raw]) -> Marks:
@@ -56,7 +56,7 @@ def marks(raws: Iterable[msgspec.Raw]) -> Marks:
     return {one: (mark.updatedAt, mark.tradingStatus) for one, mark in _readable(raws)}
 
 
-def _readable(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Mark]]:
+def _readable(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Fingerprint]]:
     for raw in raws:
         try:
             mark = _MARK.decode(raw)
@@ -67,7 +67,7 @@ def _readable(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Mark]]:
             yield identity, mark
 
 
-def changed(first: Marks, last: Marks) -> set[str]:
+def changed_ids(first: Marks, last: Marks) -> set[str]:
     """The ids that are new, gone or changed."""
     return {one for one in first.keys() | last.keys() if first.get(one) != last.get(one)}
 
@@ -75,7 +75,7 @@ def changed(first: Marks, last: Marks) -> set[str]:
 def difference(what: str, first: Marks, last: Marks) -> str:
     """What differs between two reads of a list in one sentence; empty where nothing does."""
     new, gone = last.keys() - first.keys(), first.keys() - last.keys()
-    other = changed(first, last) - new - gone
+    other = changed_ids(first, last) - new - gone
     parts = (("new", new), ("gone", gone), ("changed", other))
     told = [f"{len(ids)} {word} ({_some(ids)})" for word, ids in parts if ids]
     return f"{what}: {', '.join(told)}" if told else ""

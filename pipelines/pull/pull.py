@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 
 from pipelines.edge import protocol
 from pipelines.edge.client import EdgeClient
-from pipelines.landing.zone import Manifest, Pulling
+from pipelines.landing.zone import Manifest, PendingSnapshot
 from pipelines.pull.consistency import Window
-from pipelines.pull.recheck import Closing
-from pipelines.pull.recorder import Asked, Asking
+from pipelines.pull.recheck import Recheck
+from pipelines.pull.recorder import PlannedRequest, Recorder
 from warehouse.progress import Tally
 
 TYPES = ("spot", "future")
@@ -31,7 +31,7 @@ class Pull:
     def __init__(
         self,
         client: EdgeClient,
-        pulling: Pulling,
+        pulling: PendingSnapshot,
         requests: Tally,
         *,
         known: Callable[[], Mapping[str, bool]] = dict,
@@ -40,7 +40,7 @@ class Pull:
     ) -> None:
         self._pulling, self._known, self._pause = pulling, known, pause
         self._client, self._monotonic = client, monotonic
-        self._asking = Asking(client, pulling, requests)
+        self._asking = Recorder(client, pulling, requests)
 
     def take(self, now: Callable[[], datetime], origin: str, program_version: str) -> Manifest:
         """Read everything and land it.
@@ -65,22 +65,22 @@ class Pull:
 
     def _read(self) -> Window:
         asking = self._asking
-        portfolios = asking.asked("portfolios", protocol.list_portfolios(integrations=True))
-        venues = asking.asked("venues", protocol.list_venues(instruments=True))
+        portfolios = asking.next_request("portfolios", protocol.list_portfolios(integrations=True))
+        venues = asking.next_request("venues", protocol.list_venues(instruments=True))
         asking.ask([portfolios, venues], required=True)
         read = self._monotonic()
         # All that follows is by that clock: which book is the one before, too.
         if asking.told is not None and asking.told.is_beyond_tolerance:
             self._pulling.correct(asking.told.ahead)
         self._instruments(sorted(asking.embedded))
-        closing = Closing(
+        closing = Recheck(
             asking,
             portfolios,
             venues,
             self._instruments,
             self._known(),
             since=lambda: self._monotonic() - read,
-            left=self._client.left,
+            left=self._client.seconds_until_deadline,
         )
         return closing.window(self._pause)
 
@@ -91,17 +91,17 @@ class Pull:
 
     def _instruments(self, venues: list[str]) -> None:
         """Read both typed lists of these venues, and where they lack something, all."""
-        self._asking.ask(list(self._typed(venues)))
-        self._asking.ask(list(self._untyped(venues)))
+        self._asking.ask(list(self._typed_requests(venues)))
+        self._asking.ask(list(self._untyped_requests(venues)))
 
-    def _typed(self, venues: list[str]) -> Iterator[Asked]:
+    def _typed_requests(self, venues: list[str]) -> Iterator[PlannedRequest]:
         for venue_id in venues:
             for kind in TYPES:
                 asked = self._asking.instruments(venue_id, kind)
                 if asked is not None:
                     yield asked
 
-    def _untyped(self, venues: list[str]) -> Iterator[Asked]:
+    def _untyped_requests(self, venues: list[str]) -> Iterator[PlannedRequest]:
         """Venues that embed what neither typed list holds, or do not say: read without a type."""
         asking = self._asking
         for venue_id in venues:

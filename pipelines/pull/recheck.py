@@ -12,10 +12,10 @@ from pipelines.edge.errors import IdRefused
 from pipelines.landing.zone import CLOSING, CONFIRMING
 from pipelines.pull import consistency
 from pipelines.pull.consistency import CONFIRM_AFTER, MOVED, MOVING, STILL, UNKNOWN, UNTOLD, Window
-from pipelines.pull.recorder import Asked, Asking
+from pipelines.pull.recorder import PlannedRequest, Recorder
 
 
-class Closing:
+class Recheck:
     """Compares the end of a pull with its beginning.
 
     `instruments` reads those of some venues; `known` are the portfolios of the book before.
@@ -24,9 +24,9 @@ class Closing:
 
     def __init__(
         self,
-        asking: Asking,
-        portfolios: Asked,
-        venues: Asked,
+        asking: Recorder,
+        portfolios: PlannedRequest,
+        venues: PlannedRequest,
         instruments: Callable[[list[str]], None],
         known: Mapping[str, bool],
         *,
@@ -47,10 +47,10 @@ class Closing:
         if has_lost:
             pause(self._wait())
         after = round(self._since())
-        second = asking.asked("portfolios", protocol.list_portfolios(), purpose=CLOSING)
-        venues = asking.asked("venues", protocol.list_venues(), purpose=CLOSING)
+        second = asking.next_request("portfolios", protocol.list_portfolios(), purpose=CLOSING)
+        venues = asking.next_request("venues", protocol.list_venues(), purpose=CLOSING)
         asking.ask([second, venues])
-        state, moved = self._compared(second, venues)
+        state, moved = self._compare(second, venues)
         if not (has_lost and self._is_in(second)):
             return Window(state, moved, self._missing())
         return Window(state, moved, self._missing(), len(asking.marks[second.number]), after)
@@ -60,10 +60,10 @@ class Closing:
         wait, left = max(0.0, CONFIRM_AFTER - self._since()), self._left()
         return wait if left is None else min(wait, max(0.0, left / 2))
 
-    def _is_in(self, asked: Asked) -> bool:
+    def _is_in(self, asked: PlannedRequest) -> bool:
         return asked.number in self._asking.marks
 
-    def _compared(self, second: Asked, venues: Asked) -> tuple[str, tuple[str, ...]]:
+    def _compare(self, second: PlannedRequest, venues: PlannedRequest) -> tuple[str, tuple[str, ...]]:
         """How still it stood, and what differed; what moved has been read again."""
         if not (self._is_in(second) and self._is_in(venues)):
             return UNKNOWN, ()
@@ -83,10 +83,10 @@ class Closing:
         stood.append(not told["venues"] or self._venues_again(venues))
         return (MOVED if all(stood) else MOVING), moved
 
-    def _again(self, second: Asked) -> bool:
+    def _again(self, second: PlannedRequest) -> bool:
         """Read the portfolios again, as the book; whether they are as at the second read."""
         asking = self._asking
-        again = asking.asked("portfolios", protocol.list_portfolios(integrations=True))
+        again = asking.next_request("portfolios", protocol.list_portfolios(integrations=True))
         asking.ask([again])
         if not self._is_in(again):
             return False
@@ -94,16 +94,16 @@ class Closing:
         self._portfolios = again
         return asking.marks[again.number] == asking.marks[second.number]
 
-    def _venues_again(self, second: Asked) -> bool:
+    def _venues_again(self, second: PlannedRequest) -> bool:
         """Read the venues again, and the instruments of those that are new or were changed."""
         asking = self._asking
-        again = asking.asked("venues", protocol.list_venues(instruments=True))
+        again = asking.next_request("venues", protocol.list_venues(instruments=True))
         asking.ask([again])
         if not self._is_in(again):
             return False
         before, after = asking.marks[self._venues.number], asking.marks[again.number]
         asking.replace(again.call.operation, but=again.number)
-        changed = consistency.changed(before, after)
+        changed = consistency.changed_ids(before, after)
         asking.replace("list_instruments", venues=changed)
         asking.failed -= changed
         for venue in changed:
@@ -114,7 +114,7 @@ class Closing:
     def _missing(self) -> dict[str, str]:
         """What the API says, by id, of portfolios of the book before that the list has not."""
         asking = self._asking
-        asked: dict[str, Asked] = {}
+        asked: dict[str, PlannedRequest] = {}
         fates: dict[str, str] = {}
         for one in consistency.to_ask(self._known, asking.marks[self._portfolios.number]):
             try:
@@ -122,7 +122,7 @@ class Closing:
             except IdRefused:
                 fates[one] = UNTOLD
             else:
-                asked[one] = asking.asked("portfolio", call, purpose=CONFIRMING)
+                asked[one] = asking.next_request("portfolio", call, purpose=CONFIRMING)
         asking.ask(asked.values())
         for one, request in asked.items():
             error = asking.errors.get(request.number)

@@ -17,7 +17,7 @@ from pipelines.edge.sending.backoff import Persistence
 from pipelines.edge.sending.clock import Skew
 from pipelines.flatten import listings
 from pipelines.landing.notices import Noticing
-from pipelines.landing.zone import BOOK, CLOSING, REPLACED, Answer, Pulling
+from pipelines.landing.zone import BOOK, CLOSING, REPLACED, RequestRecord, PendingSnapshot
 from pipelines.pull.consistency import Marks, marks
 from pipelines.records import split
 from warehouse.progress import Tally
@@ -26,7 +26,7 @@ _GIVE_BACK = 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlannedRequest:
     """A request of the snapshot, numbered when it is known: numbers do not depend on luck."""
 
     number: int
@@ -36,7 +36,7 @@ class Asked:
     purpose: str = BOOK
 
 
-class Asking:
+class Recorder:
     """Sends requests, lands what comes, and remembers what decides on the next ones.
 
     `marks` has what can be compared of each list by its number, `errors` what was given up;
@@ -45,10 +45,10 @@ class Asking:
     correction in force, and `told` what the answers say of this machine's clock at best.
     """
 
-    def __init__(self, client: EdgeClient, pulling: Pulling, requests: Tally) -> None:
+    def __init__(self, client: EdgeClient, pulling: PendingSnapshot, requests: Tally) -> None:
         self._client, self._pulling, self._requests = client, pulling, requests
         self._known = 0
-        self.answers: list[Answer] = []
+        self.answers: list[RequestRecord] = []
         self.skew: int | None = None
         self.told: Skew | None = None
         self._by_machine: set[int] = set()  # answers whose times are by this machine's own clock
@@ -59,29 +59,29 @@ class Asking:
         self.listed: dict[str, set[str]] = {}
         self.failed: set[str] = set()
 
-    def asked(
+    def next_request(
         self, name: str, call: protocol.Call, venue_id: str | None = None, purpose: str = BOOK
-    ) -> Asked:
+    ) -> PlannedRequest:
         """A request with the next number."""
         self._known += 1
         self._requests.add(known=1)
-        return Asked(self._known, f"{self._known:04}-{name}", call, venue_id, purpose)
+        return PlannedRequest(self._known, f"{self._known:04}-{name}", call, venue_id, purpose)
 
-    def instruments(self, venue_id: str, kind: str | None) -> Asked | None:
+    def instruments(self, venue_id: str, kind: str | None) -> PlannedRequest | None:
         """The request for a list of instruments; None, and told, where no path can name it."""
         name = f"instruments-{kind or 'all'}"
         try:
-            return self.asked(name, protocol.list_instruments(venue_id, kind), venue_id)
+            return self.next_request(name, protocol.list_instruments(venue_id, kind), venue_id)
         except IdRefused as error:
             self._known += 1
             self._requests.add(1, known=1)
             self.failed.add(venue_id)
             query = "" if kind is None else f"type={kind}"
             about = ("list_instruments", venue_id, "", query)
-            self.answers.append(Answer(self._known, *about, None, 0, *_NOTHING, str(error)))
+            self.answers.append(RequestRecord(self._known, *about, None, 0, *_NOTHING, str(error)))
             return None
 
-    def ask(self, asked: Iterable[Asked], *, required: bool = False) -> None:
+    def ask(self, asked: Iterable[PlannedRequest], *, required: bool = False) -> None:
         """Send requests and keep the answers; raises `EdgeError` where one is required."""
         by_call = {id(one.call): one for one in asked}
         persistence = Persistence.REQUIRED if required else Persistence.OPTIONAL
@@ -96,7 +96,7 @@ class Asking:
                 self._keep(one, outcome, required=required)
             self._requests.add(1)
 
-    def dated(self, skew: timedelta | None) -> Iterator[Answer]:
+    def dated(self, skew: timedelta | None) -> Iterator[RequestRecord]:
         """Yield the answers with their times by the clock of the night, which is `skew` ahead."""
         for answer in self.answers:
             if skew is None or answer.request_no not in self._by_machine:
@@ -122,12 +122,12 @@ class Asking:
             for one in self.answers
         ]
 
-    def _give_up(self, asked: Asked, error: EdgeError) -> None:
+    def _give_up(self, asked: PlannedRequest, error: EdgeError) -> None:
         self.errors[asked.number] = error
         if asked.venue_id is not None:
             self.failed.add(asked.venue_id)
         self.answers.append(
-            Answer(
+            RequestRecord(
                 *_about(asked),
                 getattr(error, "status", None),
                 getattr(error, "attempts", 0) or 0,
@@ -137,7 +137,7 @@ class Asking:
             )
         )
 
-    def _keep(self, asked: Asked, reply: Reply, *, required: bool) -> None:
+    def _keep(self, asked: PlannedRequest, reply: Reply, *, required: bool) -> None:
         file = None
         try:
             self._note(asked, reply)
@@ -153,7 +153,7 @@ class Asking:
         finally:
             reply.body.close()
         self.answers.append(
-            Answer(
+            RequestRecord(
                 *_about(asked),
                 reply.status,
                 reply.attempts,
@@ -167,7 +167,7 @@ class Asking:
             )
         )
 
-    def _note(self, asked: Asked, reply: Reply) -> None:
+    def _note(self, asked: PlannedRequest, reply: Reply) -> None:
         """Remember what decides on the next calls, and what must be told."""
         if reply.skew_ms is not None:
             self.skew = reply.skew_ms
@@ -186,14 +186,14 @@ class Asking:
         else:
             self.marks[asked.number] = marks([reply.envelope.data])
         if operation == "list_venues" and asked.purpose == BOOK:
-            self.embedded = _all_embedded(protocol.records(reply.envelope))
+            self.embedded = _embedded_by_venue(protocol.records(reply.envelope))
 
 
 def _later(moment: str | None, by: timedelta) -> str | None:
     return moment and (datetime.fromisoformat(moment) + by).isoformat()
 
 
-def _about(asked: Asked) -> tuple[int, str, str | None, str, str]:
+def _about(asked: PlannedRequest) -> tuple[int, str, str | None, str, str]:
     call = asked.call
     query = call.target.partition("?")[2]
     return asked.number, call.operation, asked.venue_id, call.path, query
@@ -217,7 +217,7 @@ def _records(reply: Reply) -> Iterator[msgspec.Raw]:
             given_back = end
 
 
-def _all_embedded(raws: Iterable[msgspec.Raw]) -> dict[str, set[str] | None]:
+def _embedded_by_venue(raws: Iterable[msgspec.Raw]) -> dict[str, set[str] | None]:
     """What each venue embeds; one that stands twice says nothing where one of its copies does."""
     found: dict[str, set[str] | None] = {}
     for raw in raws:

@@ -48,7 +48,7 @@ def _is_beyond_limit(exponent: str) -> bool:
     return len(digits) > len(str(EXPONENT_LIMIT)) or int(digits or "0") > EXPONENT_LIMIT
 
 
-def fitted(value: Decimal) -> Decimal | None:
+def fit_decimal(value: Decimal) -> Decimal | None:
     """The value as DECIMAL(38,18), or None where that type cannot hold it exactly."""
     try:
         return value.quantize(_PLACES, context=_FITTING)
@@ -81,7 +81,7 @@ def plain(value: Decimal) -> str:
     return f"-{digits}" if negative and digits != "0" else digits
 
 
-def replaced(values: pa.Array, filled: dict[int, Any]) -> pa.Array:
+def replace_at(values: pa.Array, filled: dict[int, Any]) -> pa.Array:
     """A column with some of its values set by place."""
     places = sorted(filled)
     mask = np.zeros(len(values), dtype=bool)
@@ -104,9 +104,9 @@ def column(texts: pa.Array) -> tuple[pa.Array, list[int]]:
     filled = {}
     for place in odd:
         value = parse(texts[place].as_py())
-        fitting = None if value is None else fitted(value)
+        fitting = None if value is None else fit_decimal(value)
         if fitting is not None:
             filled[place] = fitting
     if filled:
-        values = replaced(values, filled)
+        values = replace_at(values, filled)
     return values, [place for place in odd if place not in filled]

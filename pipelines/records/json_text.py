@@ -52,7 +52,7 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str) and not isinstance(value, Number)
 
 
-class _Whole(NamedTuple):
+class _PrintedContainer(NamedTuple):
     """A container whose elements have been printed: `keys` are those of an object."""
 
     size: int
@@ -76,15 +76,15 @@ def text_of(value: Any, *, canonical: bool = False) -> str:
     printed: list[str] = []
     while waiting:
         part = waiting.pop()
-        if isinstance(part, _Whole):
+        if isinstance(part, _PrintedContainer):
             first = len(printed) - part.size
             printed[first:] = [part.text(printed[first:], canonical=canonical)]
         elif isinstance(part, Members):
             keys = [QUOTES.encode(key) for key, _ in part.pairs]
-            waiting.append(_Whole(len(keys), keys))
+            waiting.append(_PrintedContainer(len(keys), keys))
             waiting += [member for _, member in reversed(part.pairs)]
         elif isinstance(part, list):
-            waiting.append(_Whole(len(part), None))
+            waiting.append(_PrintedContainer(len(part), None))
             waiting += reversed(part)
         else:
             printed.append(_leaf(part))

@@ -62,13 +62,13 @@ def once(
     kept = found.pop(None, [])
     for _, several in sorted((str(identity), several) for identity, several in found.items()):
         if len(several) > 1:
-            kept += _settled(several, notes, shape, carries_money=carries_money)
+            kept += _settle(several, notes, shape, carries_money=carries_money)
         else:
             kept += several
     return kept
 
 
-def _settled(
+def _settle(
     several: list[Element], notes: Notes, shape: Shape | None, *, carries_money: bool
 ) -> list[Element]:
     texts = sorted((_canonical(one.raw), one.request_no, one.number, one) for one in several)
@@ -93,21 +93,21 @@ def _differ(several: list[Element], shape: Shape | None) -> bool:
     if shape is None:
         return True
     try:
-        trees = [_known(read(bytes(element.raw)), shape) for element in several]
+        trees = [_documented_part(read(bytes(element.raw)), shape) for element in several]
         return len({text_of(tree, canonical=True) for tree in trees}) > 1
     except (ValueError, RecursionError):
         return True
 
 
-def _known(value: Any, shape: Shape) -> Any:
+def _documented_part(value: Any, shape: Shape) -> Any:
     """A record without the fields that its shape does not have; a balance may have any."""
     if isinstance(value, list):
-        return [_known(element, shape) for element in value]
+        return [_documented_part(element, shape) for element in value]
     if not isinstance(value, Members) or shape.name == "Balance":
         return value
     return Members(
         [
-            (name, member if (inner := shape.fields[name].shape) is None else _known(member, inner))
+            (name, member if (inner := shape.fields[name].shape) is None else _documented_part(member, inner))
             for name, member in value.pairs
             if name in shape.fields
         ]

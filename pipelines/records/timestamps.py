@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.records.amounts import replaced
+from pipelines.records.amounts import replace_at
 
 TYPE = pa.timestamp("us", tz="UTC")
 # The forms that Arrow reads exactly, once they are cut; all others are read one by one.
@@ -60,4 +60,4 @@ def column(texts: pa.Array) -> tuple[pa.Array, list[int], list[int]]:
     filled = {place: moment[0] for place, moment in read.items() if moment}
     wrong = [place for place, moment in read.items() if moment is None]
     cut += [place for place, moment in read.items() if moment and not moment[1]]
-    return replaced(values, filled) if filled else values, wrong, sorted(cut)
+    return replace_at(values, filled) if filled else values, wrong, sorted(cut)

@@ -36,7 +36,7 @@ SHOWN = 60
 MISSING = object()
 
 
-class Broken(Exception):
+class UnusableRecord(Exception):
     """A record without which there is no row; it has been noted."""
 
 
@@ -58,7 +58,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Careful:
+class TolerantReader:
     """Reads records of one answer; what is odd goes to `notes`."""
 
     request_no: int
@@ -74,7 +74,7 @@ class Careful:
             reason = "a record that can be taken apart was expected: this one is nested too deeply"
             text = raw.decode(errors="backslashreplace")
             self.notes.rejects.append(Reject(self.request_no, place.path, reason, text, money))
-            raise Broken(reason) from None
+            raise UnusableRecord(reason) from None
         return self.record(value, shape, place, money=money)
 
     def record(self, value: Any, shape: Shape, place: Place, *, money: bool) -> dict[str, Any]:
@@ -96,9 +96,9 @@ class Careful:
         text = "" if value is MISSING else text_of(value)
         self.notes.rejects.append(Reject(self.request_no, place.path, reason, text, money))
 
-    def _broken(self, place: Place, reason: str, value: Any, *, money: bool) -> Broken:
+    def _broken(self, place: Place, reason: str, value: Any, *, money: bool) -> UnusableRecord:
         self.reject(place, reason, value, money=money)
-        return Broken(reason)
+        return UnusableRecord(reason)
 
     def _field(
         self, record: Members, field: Field, place: Place, clean: dict[str, Any], *, money: bool
@@ -158,7 +158,7 @@ class Careful:
         value = amounts.parse(text)
         if value is None:
             raise ValueError("decimal text was expected")
-        if amounts.fitted(value) is None:
+        if amounts.fit_decimal(value) is None:
             self._inexact(text, source, here)
 
     def _moment(self, text: str, source: str, here: Place) -> None:
@@ -182,12 +182,12 @@ class Careful:
             raise TypeError
         try:
             inner = self.record(value, field.shape, here, money=field.carries_money)
-        except Broken:
+        except UnusableRecord:
             return None
         rows = inner.pop(OTHER, [])
         if field.shape.name == BALANCE:
             clean[OTHER] = rows
-            clean["balance#"] = _stated(value, field.shape, rows)
+            clean["balance#"] = _count_amounts(value, field.shape, rows)
         elif field.shape.name in MONEY:
             clean.setdefault(OTHER, []).extend(rows)
         return inner
@@ -205,7 +205,7 @@ class Careful:
                 continue
             try:
                 kept.append(self.record(value, field.shape, place, money=field.carries_money))
-            except Broken:
+            except UnusableRecord:
                 continue
         return kept
 
@@ -254,7 +254,7 @@ def _is_filled(value: Any) -> bool:
     return isinstance(value, Members | list) and bool(value)
 
 
-def _stated(balance: Members, shape: Shape, rows: list[Row]) -> int:
+def _count_amounts(balance: Members, shape: Shape, rows: list[Row]) -> int:
     """How many amounts a balance states, broken ones too."""
     known = 0
     for field in shape.fields.values():

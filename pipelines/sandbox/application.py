@@ -16,12 +16,12 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from pipelines.sandbox import openapi
-from pipelines.sandbox.authentication import Caller, Signed
-from pipelines.sandbox.errors import Answer, encode
+from pipelines.sandbox.authentication import Caller, SignedParts
+from pipelines.sandbox.errors import SandboxResponse, encode
 from pipelines.sandbox.faults.catalog import of_application
 from pipelines.sandbox.faults.scope import Fault
 from pipelines.sandbox.options import Choices
-from pipelines.sandbox.service import Service, answer, server_error, troubled
+from pipelines.sandbox.service import Service, answer, server_error, apply_faults
 from pipelines.sandbox.world.world import Calendar
 
 _LONGEST_BODY = 64 * 1024
@@ -58,14 +58,14 @@ def application(
             await WebSocketClose()(scope, receive, send)
             return
         if scope["raw_path"] == openapi.PATH.encode() and scope["method"] == "GET":
-            await _response(Answer(200, described), service)(scope, receive, send)
+            await _response(SandboxResponse(200, described), service)(scope, receive, send)
             return
         request = Request(scope, receive)
         body = await _body(request)
-        met = troubled(service, scope["raw_path"])
+        met = apply_faults(service, scope["raw_path"])
         if met.trouble.delay:
             await sleep(met.trouble.delay)
-        reply = _response(answer(met, _signed(request, body), scope["query_string"]), met)
+        reply = _response(answer(met, _read_signature(request, body), scope["query_string"]), met)
         await reply(scope, receive, send)
 
     async def broken(_request: Request, _error: Exception) -> Response:
@@ -77,12 +77,12 @@ def application(
     return app
 
 
-def _signed(request: Request, body: bytes) -> Signed:
+def _read_signature(request: Request, body: bytes) -> SignedParts:
     headers = [
         (name.decode("latin-1").lower(), value.decode("latin-1"))
         for name, value in request.headers.raw
     ]
-    return Signed(request.method, request.scope["raw_path"], body, headers)
+    return SignedParts(request.method, request.scope["raw_path"], body, headers)
 
 
 async def _body(request: Request) -> bytes:
@@ -95,7 +95,7 @@ async def _body(request: Request) -> bytes:
     return body
 
 
-def _response(reply: Answer, service: Service) -> Response:
+def _response(reply: SandboxResponse, service: Service) -> Response:
     headers = {
         "Content-Type": service.choices.content_type,
         # The server's own clock, so that a caller can measure how far off its clock is.

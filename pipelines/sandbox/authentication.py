@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote_to_bytes
 
-from pipelines.sandbox.errors import RefusalError, shortened
+from pipelines.sandbox.errors import RefusalError, shorten
 from pipelines.sandbox.options import Choices
 
 KEY_HEADER = "svc-api-key"
@@ -33,7 +33,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
+class SignedParts:
     """What of a request is signed, as it came on the wire."""
 
     method: str
@@ -53,7 +53,7 @@ def digest(secret: str, text: bytes) -> str:
 
 
 def authenticate(
-    request: Signed, keys: Mapping[str, Caller], now_ms: int, choices: Choices
+    request: SignedParts, keys: Mapping[str, Caller], now_ms: int, choices: Choices
 ) -> Caller:
     """The caller who signed this request; raises RefusalError in every other case (5.3)."""
     key = _header(request, KEY_HEADER)
@@ -71,7 +71,7 @@ def authenticate(
     return caller
 
 
-def _header(request: Signed, name: str) -> str | None:
+def _header(request: SignedParts, name: str) -> str | None:
     """The one value of a header; None when it is absent or said twice."""
     values = [value for header, value in request.headers if header == name]
     return values[0] if len(values) == 1 else None
@@ -82,7 +82,7 @@ def _check_timestamp(timestamp: str | None, now_ms: int, choices: Choices) -> No
         status, code = choices.missing_timestamp
         raise RefusalError(status, (code, "The header SVC-API-TIMESTAMP is missing or repeated."))
     if not _INTEGER.fullmatch(timestamp) or abs(int(timestamp)) > _INT64_MAX:
-        found = shortened(timestamp)
+        found = shorten(timestamp)
         message = f"The timestamp {found} is invalid: expected Unix time in milliseconds."
         raise RefusalError(400, ("TIMESTAMP_INVALID", message))
     age = now_ms - int(timestamp)
@@ -95,7 +95,7 @@ def _check_timestamp(timestamp: str | None, now_ms: int, choices: Choices) -> No
 
 
 def _check_signature(
-    request: Signed,
+    request: SignedParts,
     keys: Mapping[str, Caller],
     given: tuple[str | None, str | None, str | None],
     choices: Choices,

@@ -19,7 +19,7 @@ UNDECLARED_CODES = ("PARAMETER_VALUE_INVALID",)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SandboxResponse:
     """One response, whole: status, headers beside content type and date, and the body's bytes."""
 
     status: int
@@ -47,13 +47,13 @@ def encode(document: object) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def error_answer(refusal: RefusalError, meta: Mapping[str, object]) -> Answer:
+def error_answer(refusal: RefusalError, meta: Mapping[str, object]) -> SandboxResponse:
     """The error envelope of a refusal (2.9)."""
     errors = [{"error": code, "message": message} for code, message in refusal.errors]
     body = encode({"errors": errors, "meta": dict(meta)})
-    return Answer(refusal.status, body, refusal.headers)
+    return SandboxResponse(refusal.status, body, refusal.headers)
 
 
-def shortened(text: str, limit: int = 80) -> str:
+def shorten(text: str, limit: int = 80) -> str:
     """A caller's text, quoted and cut, so that an error message stays one paragraph."""
     return repr(text if len(text) <= limit else text[:limit] + "…")

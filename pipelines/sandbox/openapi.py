@@ -7,7 +7,7 @@ from typing import Any
 
 from pipelines.sandbox.errors import DECLARED_CODES, UNDECLARED_CODES
 from pipelines.sandbox.options import Choices
-from pipelines.sandbox.specification import OPERATIONS, PREFIX, RESOURCES, Field, Operation
+from pipelines.sandbox.specification import OPERATIONS, PREFIX, RESOURCES, FieldSpec, Operation
 
 Schema = dict[str, Any]
 
@@ -60,7 +60,7 @@ def description(choices: Choices) -> Schema:
     }
 
 
-def _record(fields: tuple[Field, ...], choices: Choices) -> Schema:
+def _record(fields: tuple[FieldSpec, ...], choices: Choices) -> Schema:
     return {
         "type": "object",
         "required": [field.name for field in fields if field.required],
@@ -69,7 +69,7 @@ def _record(fields: tuple[Field, ...], choices: Choices) -> Schema:
     }
 
 
-def _field(field: Field, choices: Choices) -> Schema:
+def _field(field: FieldSpec, choices: Choices) -> Schema:
     schema = _KINDS.get(field.kind, {"$ref": f"#/components/schemas/{field.kind}"})
     if field.values:
         schema = {**schema, "enum": list(field.values)}

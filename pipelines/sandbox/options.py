@@ -77,7 +77,7 @@ class Choices:
     deprecated_since: str | None = None  # an HTTP date: sent as Deprecation and Sunset headers
 
 
-def described() -> Iterator[tuple[str, str, str]]:
+def describe_choices() -> Iterator[tuple[str, str, str]]:
     """Every choice by its name, with what it may be and what this server does, as JSON."""
     default = Choices()
     for one in fields(Choices):
@@ -87,7 +87,7 @@ def described() -> Iterator[tuple[str, str, str]]:
         yield one.name, " | ".join(words) or kind, value
 
 
-def chosen(texts: Iterable[str]) -> Choices:
+def parse_choices(texts: Iterable[str]) -> Choices:
     """The choices that texts like `missing_status=404` make, the others as they are.
 
     A value is JSON or bare text. Raises ValueError with the names, or with what a value may be.

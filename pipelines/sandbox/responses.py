@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipelines.sandbox.authentication import Caller
-from pipelines.sandbox.errors import RefusalError, shortened
+from pipelines.sandbox.errors import RefusalError, shorten
 from pipelines.sandbox.options import Choices
 from pipelines.sandbox.routing import Query
 from pipelines.sandbox.specification import RESOURCES
@@ -51,8 +51,8 @@ def _portfolios(query: Query, world: World, caller: Caller, choices: Choices) ->
             raise RefusalError(choices.denied_status, ("ACCESS_DENIED", message))
         found = _one(query, own, "portfolio", choices)
     else:
-        found = _filtered(query, own, choices)
-    if query.included or choices.integrations_without_include:
+        found = _filter_by_id(query, own, choices)
+    if query.has_include or choices.integrations_without_include:
         return found
     return [{k: v for k, v in record.items() if k != "integrations"} for record in found]
 
@@ -62,8 +62,8 @@ def _venues(query: Query, world: World, choices: Choices) -> list[Record]:
     if query.path_id is not None:
         found = _one(query, venues, "venue", choices)
     else:
-        found = _filtered(query, venues, choices)
-    if not (query.included or choices.instruments_without_include):
+        found = _filter_by_id(query, venues, choices)
+    if not (query.has_include or choices.instruments_without_include):
         return found
     short = [field.name for field in RESOURCES["VenueInstrument"]]
     return [
@@ -81,12 +81,12 @@ def _venues(query: Query, world: World, choices: Choices) -> list[Record]:
 def _one(query: Query, records: list[Record], what: str, choices: Choices) -> list[Record]:
     found = [record for record in records if record["id"] == query.path_id]
     if not found:
-        message = f"No {what} has the id {shortened(query.path_id or '')}."
+        message = f"No {what} has the id {shorten(query.path_id or '')}."
         raise RefusalError(choices.missing_status, (choices.missing_code, message))
     return found[:1]
 
 
-def _filtered(query: Query, records: list[Record], choices: Choices) -> list[Record]:
+def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list[Record]:
     """The records that an `id` list names; no list names them all (4.1, rules 1 and 2)."""
     ids = query.ids
     if ids is None or (ids == [""] and choices.empty_id == "all"):
@@ -101,20 +101,20 @@ def _filtered(query: Query, records: list[Record], choices: Choices) -> list[Rec
     if strangers and is_portfolio and len(ids) == 1:
         return []  # shown: rule 2 of 4.1 leaves no choice
     if strangers and choices.unknown_ids == "refuse":
-        message = f"The list 'id' holds {shortened(strangers[0])}, which is not accessible."
+        message = f"The list 'id' holds {shorten(strangers[0])}, which is not accessible."
         raise RefusalError(400, (choices.invalid_value_code, message))
     if strangers and choices.unknown_ids == "empty":
         return []
     return [record for record in records if record["id"] in set(ids)]
 
 
-def arranged(value: Any, choices: Choices, rng: random.Random) -> Any:
+def shuffle_lists(value: Any, choices: Choices, rng: random.Random) -> Any:
     """The same JSON with every list in another order, so that nobody leans on it (4.6)."""
     if isinstance(value, dict):
-        return {name: arranged(item, choices, rng) for name, item in value.items()}
+        return {name: shuffle_lists(item, choices, rng) for name, item in value.items()}
     if not isinstance(value, list):
         return value
-    items = [arranged(item, choices, rng) for item in value]
+    items = [shuffle_lists(item, choices, rng) for item in value]
     if choices.order == "shuffled":
         rng.shuffle(items)
     else:
@@ -122,23 +122,23 @@ def arranged(value: Any, choices: Choices, rng: random.Random) -> Any:
     return items
 
 
-def formed(records: Iterable[Record], resource: str, choices: Choices) -> list[Record]:
+def apply_forms(records: Iterable[Record], resource: str, choices: Choices) -> list[Record]:
     """The records in the form that the choices ask for: nulls, amounts and date-times (2)."""
     if not choices.optional_as_null and choices.amounts == choices.datetimes == "as-made":
         return list(records)
-    return [_formed(record, resource, choices) for record in records]
+    return [_apply_form(record, resource, choices) for record in records]
 
 
-def _formed(record: Mapping[str, Any], resource: str, choices: Choices) -> Record:
+def _apply_form(record: Mapping[str, Any], resource: str, choices: Choices) -> Record:
     made: Record = dict(record)
     for field in RESOURCES[resource]:
         if field.name not in made:
             if choices.optional_as_null and not field.required:
                 made[field.name] = None
         elif field.kind in RESOURCES and field.many:
-            made[field.name] = [_formed(one, field.kind, choices) for one in made[field.name]]
+            made[field.name] = [_apply_form(one, field.kind, choices) for one in made[field.name]]
         elif field.kind in RESOURCES:
-            made[field.name] = _formed(made[field.name], field.kind, choices)
+            made[field.name] = _apply_form(made[field.name], field.kind, choices)
         elif field.kind == "amount":
             made[field.name] = _formed_amount(made[field.name], choices)
         elif field.kind == "date-time":

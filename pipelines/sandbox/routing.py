@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from pipelines.sandbox.errors import RefusalError, shortened
+from pipelines.sandbox.errors import RefusalError, shorten
 from pipelines.sandbox.options import Choices
 from pipelines.sandbox.specification import OPERATIONS, PREFIX, Operation
 
@@ -25,7 +25,7 @@ class Query:
     parameters: Mapping[str, str]
 
     @property
-    def included(self) -> bool:
+    def has_include(self) -> bool:
         """Does the caller ask for the expansion of this operation."""
         return "include" in self.parameters
 
@@ -44,7 +44,7 @@ def find(path: bytes, choices: Choices) -> tuple[Operation, bytes | None]:
         for operation in OPERATIONS:
             if _fits(operation, segments):
                 return operation, segments[1] if len(segments) > 1 else None
-    found = shortened(path.decode("latin-1"))
+    found = shorten(path.decode("latin-1"))
     message = f"Nothing is served at the path {found}."
     raise RefusalError(choices.unknown_path_status, ("RESOURCE_NOT_FOUND", message))
 
@@ -59,7 +59,7 @@ def _fits(operation: Operation, segments: list[bytes]) -> bool:
 def check_method(method: str, choices: Choices) -> None:
     """Only GET is defined (1, 4)."""
     if method != "GET":
-        message = f"The method {shortened(method)} is not supported: every operation is a GET."
+        message = f"The method {shorten(method)} is not supported: every operation is a GET."
         error = ("METHOD_UNSUPPORTED", message)
         raise RefusalError(choices.method_status, error, headers={"Allow": "GET"})
 
@@ -67,7 +67,7 @@ def check_method(method: str, choices: Choices) -> None:
 def understand(operation: Operation, raw_id: bytes | None, query: bytes, choices: Choices) -> Query:
     """The request's parameters, each known and with a value it may have (7)."""
     pairs = _pairs(query, choices)
-    errors = [*_unsupported(operation, pairs), *_repeated(pairs, choices)]
+    errors = [*_unsupported_parameters(operation, pairs), *_repeated_parameters(pairs, choices)]
     if choices.repeated_parameter == "first":
         pairs.reverse()
     parameters = dict(pairs)
@@ -89,15 +89,15 @@ def _pairs(query: bytes, choices: Choices) -> list[tuple[str, str]]:
         raise RefusalError(400, (choices.invalid_value_code, message)) from error
 
 
-def _unsupported(operation: Operation, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def _unsupported_parameters(operation: Operation, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [
-        ("PARAMETER_UNSUPPORTED", f"The query parameter {shortened(name)} is unsupported here.")
+        ("PARAMETER_UNSUPPORTED", f"The query parameter {shorten(name)} is unsupported here.")
         for name in dict(pairs)
         if name not in operation.parameters
     ]
 
 
-def _repeated(pairs: list[tuple[str, str]], choices: Choices) -> list[tuple[str, str]]:
+def _repeated_parameters(pairs: list[tuple[str, str]], choices: Choices) -> list[tuple[str, str]]:
     if choices.repeated_parameter != "refuse" or len(dict(pairs)) == len(pairs):
         return []
     return [(choices.invalid_value_code, "A query parameter was given more than once.")]
@@ -108,7 +108,7 @@ def _invalid(
 ) -> list[tuple[str, str]]:
     code = choices.invalid_value_code
     errors: list[tuple[str, str]] = [
-        (code, f"The value {shortened(parameters[name])} of {name!r} is invalid: use {allowed}.")
+        (code, f"The value {shorten(parameters[name])} of {name!r} is invalid: use {allowed}.")
         for name, values in operation.parameters.items()
         if name in parameters and values and parameters[name] not in values
         for allowed in [" or ".join(values)]
@@ -128,6 +128,6 @@ def _decoded_id(operation: Operation, raw_id: bytes, choices: Choices) -> str:
         return path_id
     normal = path_id.lower() if choices.uuid_any_case else path_id
     if not _UUID.fullmatch(normal):
-        message = f"The path parameter 'id' {shortened(path_id)} is not a uuid."
+        message = f"The path parameter 'id' {shorten(path_id)} is not a uuid."
         raise RefusalError(400, (choices.invalid_value_code, message))
     return normal

@@ -30,7 +30,7 @@ _BACKLOG = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class RunningServer:
     """A server that is up: where it listens."""
 
     host: str
@@ -51,7 +51,7 @@ def unix_ms() -> int:
 @contextmanager
 def serve(
     app: ASGIApp, host: str = "127.0.0.1", port: int = 0, faults: Iterable[Fault] = ()
-) -> Iterator[Served]:
+) -> Iterator[RunningServer]:
     """The application on a loopback socket, from a thread, until the block ends.
 
     Port 0 takes a free one. Of the faults, those of the wire are shown here; give the same ones
@@ -60,7 +60,7 @@ def serve(
     """
     broken = of_wire(faults)
     with _bound(host, port) as listener:
-        served = Served(*listener.getsockname()[:2])
+        served = RunningServer(*listener.getsockname()[:2])
         if not broken:
             listener.listen(_BACKLOG)
             with _uvicorn(app, listener):
@@ -76,7 +76,7 @@ def run_forever(
     app: ASGIApp,
     host: str,
     port: int,
-    announce: Callable[[Served], None],
+    announce: Callable[[RunningServer], None],
     faults: Iterable[Fault] = (),
 ) -> None:
     """Serves until Ctrl-C; `announce` is told the address once the socket listens."""

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 
-from pipelines.sandbox.authentication import Caller, Signed, authenticate
-from pipelines.sandbox.errors import Answer, RefusalError, encode, error_answer
-from pipelines.sandbox.faults.catalog import Trouble
+from pipelines.sandbox.authentication import Caller, SignedParts, authenticate
+from pipelines.sandbox.errors import SandboxResponse, RefusalError, encode, error_answer
+from pipelines.sandbox.faults.catalog import DueFaults
 from pipelines.sandbox.faults.scope import Rehearsal
 from pipelines.sandbox.options import Choices
-from pipelines.sandbox.responses import arranged, formed, read
+from pipelines.sandbox.responses import shuffle_lists, apply_forms, read
 from pipelines.sandbox.routing import Query, check_method, find, understand
 from pipelines.sandbox.specification import PREFIX
 from pipelines.sandbox.world.world import Calendar
@@ -34,37 +34,37 @@ class Service:
     rng: random.Random
     choices: Choices
     rehearsal: Rehearsal
-    trouble: Trouble = field(default_factory=Trouble)  # of this request
+    trouble: DueFaults = field(default_factory=DueFaults)  # of this request
     recent: deque[int] = field(default_factory=deque)  # when the last requests came
 
 
-def troubled(service: Service, path: bytes) -> Service:
+def apply_faults(service: Service, path: bytes) -> Service:
     """The service as one request meets it: with the faults that are due."""
     base = (service.choices.gateway + PREFIX).encode()
     below = path.removeprefix(base).decode("latin-1")
-    trouble = Trouble(service.rehearsal.due(below, service.today()))
+    trouble = DueFaults(service.rehearsal.due(below, service.today()))
     if not trouble.due:
         return service
     return replace(service, trouble=trouble, clock=lambda: service.clock() + trouble.skew_ms)
 
 
-def answer(service: Service, request: Signed, query: bytes) -> Answer:
+def answer(service: Service, request: SignedParts, query: bytes) -> SandboxResponse:
     """The answer to one request; a refusal is an answer too."""
     try:
-        reply = Answer(200, _judged(service, request, query))
+        reply = SandboxResponse(200, _respond(service, request, query))
     except RefusalError as refusal:
         reply = error_answer(refusal, service.choices.meta)
     return service.trouble.answer(reply, service.clock())
 
 
-def server_error(choices: Choices) -> Answer:
+def server_error(choices: Choices) -> SandboxResponse:
     """What is told of an exception inside: nothing but that it was one (7)."""
     message = "The server failed. Nothing is wrong with the request."
     refusal = RefusalError(choices.server_error_status, ("INTERNAL_SERVER_ERROR", message))
     return error_answer(refusal, choices.meta)
 
 
-def _judged(service: Service, request: Signed, query: bytes) -> bytes:
+def _respond(service: Service, request: SignedParts, query: bytes) -> bytes:
     choices = service.choices
     base = choices.gateway + PREFIX
     if not request.path.startswith(f"{base}/".encode()):
@@ -82,8 +82,8 @@ def _envelope(service: Service, asked: Query, caller: Caller) -> bytes:
     world = trouble.world(service.world.at(trouble.day(service.today())))
     if resource == "Instrument":
         trouble.check_venue(asked.path_id, world)
-    records = formed(read(asked, world, caller, choices), resource, choices)
-    data = arranged(trouble.records(records, resource), choices, service.rng)
+    records = apply_forms(read(asked, world, caller, choices), resource, choices)
+    data = shuffle_lists(trouble.records(records, resource), choices, service.rng)
     meta = dict(choices.meta)
     if not asked.operation.many:
         return encode({"data": data[0], "meta": meta})
@@ -93,7 +93,7 @@ def _envelope(service: Service, asked: Query, caller: Caller) -> bytes:
     return encode({"data": data, "meta": meta})
 
 
-def _signed_part(request: Signed, choices: Choices) -> Signed:
+def _signed_part(request: SignedParts, choices: Choices) -> SignedParts:
     """The request as it is signed: a gateway's own prefix is not part of the path (5.2)."""
     if choices.gateway_is_signed or not choices.gateway:
         return request

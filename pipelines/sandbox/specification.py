@@ -12,7 +12,7 @@ PREFIX = "/edge/v1beta"
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldSpec:
     """One field of a resource; `kind` is a basic type or the name of another resource."""
 
     name: str
@@ -37,38 +37,38 @@ class Operation:
     parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-_ID = Field("id")
-_UUID = Field("id", "uuid")
-_TIMES = (Field("createdAt", "date-time"), Field("updatedAt", "date-time"))
-_INSTRUMENT_TYPE = Field("type", values=("spot", "future"))
-_LOCKED = Field("locked", "amount")
-_FREE_LOCKED = (Field("free", "amount"), _LOCKED)
+_ID = FieldSpec("id")
+_UUID = FieldSpec("id", "uuid")
+_TIMES = (FieldSpec("createdAt", "date-time"), FieldSpec("updatedAt", "date-time"))
+_INSTRUMENT_TYPE = FieldSpec("type", values=("spot", "future"))
+_LOCKED = FieldSpec("locked", "amount")
+_FREE_LOCKED = (FieldSpec("free", "amount"), _LOCKED)
 
-RESOURCES: Mapping[str, tuple[Field, ...]] = {
+RESOURCES: Mapping[str, tuple[FieldSpec, ...]] = {
     "Portfolio": (  # 2.1
         _UUID,
-        Field("resource", values=("portfolio",)),
-        Field("name"),
-        Field("integrations", "Integration", required=False, many=True),
-        Field("positions", "Position", many=True),
+        FieldSpec("resource", values=("portfolio",)),
+        FieldSpec("name"),
+        FieldSpec("integrations", "Integration", required=False, many=True),
+        FieldSpec("positions", "Position", many=True),
         *_TIMES,
     ),
     "Integration": (  # 2.2
         _UUID,
-        Field("venueId"),
-        Field("integrationStatus", values=("requested", "verified")),
+        FieldSpec("venueId"),
+        FieldSpec("integrationStatus", values=("requested", "verified")),
     ),
     "Position": (  # 2.3
-        Field("assetId"),
-        Field("isCustomAsset", "boolean"),
-        Field("accounts", "Account", many=True),
+        FieldSpec("assetId"),
+        FieldSpec("isCustomAsset", "boolean"),
+        FieldSpec("accounts", "Account", many=True),
     ),
-    "Account": (Field("venueId"), Field("name"), Field("balance", "Balance")),  # 2.4
+    "Account": (FieldSpec("venueId"), FieldSpec("name"), FieldSpec("balance", "Balance")),  # 2.4
     "Balance": (  # 2.5
-        Field("trading", "TradingBalance", required=False),
-        Field("margin", "MarginBalance", required=False),
-        Field("staking", "StakingBalance", required=False),
-        Field("custody", "CustodyBalance", required=False),
+        FieldSpec("trading", "TradingBalance", required=False),
+        FieldSpec("margin", "MarginBalance", required=False),
+        FieldSpec("staking", "StakingBalance", required=False),
+        FieldSpec("custody", "CustodyBalance", required=False),
     ),
     "TradingBalance": _FREE_LOCKED,
     "MarginBalance": (_LOCKED,),
@@ -76,29 +76,29 @@ RESOURCES: Mapping[str, tuple[Field, ...]] = {
     "CustodyBalance": _FREE_LOCKED,
     "Venue": (  # 2.6
         _ID,
-        Field("resource", values=("venue",)),
-        Field("type", many=True, values=("exchange", "otc", "custodian")),
-        Field("displayName"),
-        Field("tradingStatus", values=("trading", "suspended", "unsupported")),
-        Field("instruments", "VenueInstrument", required=False, many=True),
+        FieldSpec("resource", values=("venue",)),
+        FieldSpec("type", many=True, values=("exchange", "otc", "custodian")),
+        FieldSpec("displayName"),
+        FieldSpec("tradingStatus", values=("trading", "suspended", "unsupported")),
+        FieldSpec("instruments", "VenueInstrument", required=False, many=True),
         *_TIMES,
     ),
-    "VenueInstrument": (_ID, _INSTRUMENT_TYPE, Field("displayName")),  # 2.7
+    "VenueInstrument": (_ID, _INSTRUMENT_TYPE, FieldSpec("displayName")),  # 2.7
     "Instrument": (  # 2.8
         _ID,
-        Field("resource", values=("instrument",)),
+        FieldSpec("resource", values=("instrument",)),
         _INSTRUMENT_TYPE,
-        Field("displayName"),
-        Field("feedId"),
-        Field("venueSymbol"),
-        Field("baseAsset"),
-        Field("termAsset"),
-        Field("tradingConstraints", "TradingConstraints", required=False),
-        Field("expiration", "date-time", required=False),
+        FieldSpec("displayName"),
+        FieldSpec("feedId"),
+        FieldSpec("venueSymbol"),
+        FieldSpec("baseAsset"),
+        FieldSpec("termAsset"),
+        FieldSpec("tradingConstraints", "TradingConstraints", required=False),
+        FieldSpec("expiration", "date-time", required=False),
         *_TIMES,
     ),
     "TradingConstraints": tuple(
-        Field(name, "amount", required=False)
+        FieldSpec(name, "amount", required=False)
         for name in (
             "minBaseQty",
             "maxBaseQty",

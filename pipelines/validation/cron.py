@@ -26,7 +26,7 @@ def is_schedule(text: str) -> bool:
     fields = text.lower().split()
     if len(fields) != len(CRON):
         return False
-    listed = [_listed(field, *kind) for field, kind in zip(fields, CRON, strict=True)]
+    listed = [_field_values(field, *kind) for field, kind in zip(fields, CRON, strict=True)]
     if not all(listed):
         return False
     _, _, days, months, _ = listed
@@ -37,7 +37,7 @@ def is_due(schedule: str, day: date) -> bool:
     """Whether a schedule ticks on a date; of days and weekdays, where both are given, either."""
     fields = schedule.lower().split()
     _, _, days, months, weekdays = (
-        _listed(field, *kind) for field, kind in zip(fields, CRON, strict=True)
+        _field_values(field, *kind) for field, kind in zip(fields, CRON, strict=True)
     )
     is_day = day.day in days
     is_weekday = bool({day.isoweekday(), day.isoweekday() % 7} & weekdays)
@@ -48,12 +48,12 @@ def is_due(schedule: str, day: date) -> bool:
 def last_tick(schedule: str) -> time:
     """The latest time of a day on which a schedule ticks."""
     minutes, hours, *_ = (
-        _listed(field, *kind) for field, kind in zip(schedule.lower().split(), CRON, strict=True)
+        _field_values(field, *kind) for field, kind in zip(schedule.lower().split(), CRON, strict=True)
     )
     return time(max(hours), max(minutes))
 
 
-def _listed(field: str, lowest: int, highest: int, names: str) -> set[int]:
+def _field_values(field: str, lowest: int, highest: int, names: str) -> set[int]:
     """The numbers that a field lists; none where a part of it is wrong or beyond its bounds."""
     parts = [_part(part, lowest, highest, names) for part in field.split(",")]
     return set().union(*parts) if all(parts) else set()

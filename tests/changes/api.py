@@ -16,11 +16,11 @@ from zoneinfo import ZoneInfo
 from pipelines import night
 from pipelines.edge import protocol
 from pipelines.edge.response.wholeness import signs
-from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import zone
 from pipelines.landing.notices import Noticing
 from pipelines.landing.snapshots import Snapshot
-from pipelines.landing.zone import Answer
+from pipelines.landing.zone import RequestRecord
 from warehouse.storage.layout import Layout
 
 Json = dict[str, Any]
@@ -129,8 +129,8 @@ def _instrument(venue: str, asset: str) -> Json:
 
 def taken(layout: Layout, answers: Answers, started: datetime) -> Snapshot:
     """A whole night of these answers: landed, flattened, judged and settled."""
-    pulling = zone.Pulling(layout, started, ZoneInfo("UTC"))
-    noticing, landed = Noticing(), list[Answer]()
+    pulling = zone.PendingSnapshot(layout, started, ZoneInfo("UTC"))
+    noticing, landed = Noticing(), list[RequestRecord]()
 
     def add(operation: str, records: Any, venue: str | None = None, query: str = "") -> None:
         is_meant = answers.only in ("", operation)
@@ -159,7 +159,7 @@ def taken(layout: Layout, answers: Answers, started: datetime) -> Snapshot:
         signs=noticing.all(),
     )
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-    return night.finish(Sealed(layout), folder, started)
+    return night.finish(LakeManifests(layout), folder, started)
 
 
 def _embedding(answers: Answers) -> list[Any]:
@@ -179,15 +179,15 @@ def _embedding(answers: Answers) -> list[Any]:
 
 
 def _answer(  # noqa: PLR0917 - the parts of an answer
-    pulling: zone.Pulling,
+    pulling: zone.PendingSnapshot,
     number: int,
     operation: str,
     venue_id: str | None,
     query: str,
     content: bytes,
-) -> Answer:
+) -> RequestRecord:
     file = pulling.land(f"{number:04}-body", content) if content else None
-    return Answer(
+    return RequestRecord(
         request_no=number,
         operation=operation,
         venue_id=venue_id,

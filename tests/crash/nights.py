@@ -23,10 +23,10 @@ from pipelines.edge.response.body import Body
 from pipelines.edge.response.envelope import read_envelope
 from pipelines.edge.sending.attempts import Reply
 from pipelines.edge.sending.backoff import Persistence
-from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots, zone
 from pipelines.landing.snapshots import Snapshot
-from pipelines.landing.zone import Manifest, Pulling
+from pipelines.landing.zone import Manifest, PendingSnapshot
 from pipelines.pull.pull import Pull
 from pipelines.sandbox.world.world import LivingWorld
 from warehouse.progress import Tally, silent
@@ -123,7 +123,7 @@ def nightbook(home: Path, now: Callable[[], datetime]) -> Nightbook:
 def land(layout: Layout, clock: Clock, given: Answers) -> Manifest:
     """Take one snapshot from prepared answers."""
     zone.sweep(layout)
-    pulling = Pulling(layout, clock(), ZoneInfo("UTC"))
+    pulling = PendingSnapshot(layout, clock(), ZoneInfo("UTC"))
     client = cast("EdgeClient", Prepared(given))
     return Pull(client, pulling, Tally(silent, 0, "requests")).take(
         clock, "http://localhost", "0.0.0"
@@ -135,7 +135,7 @@ def judged(home: Path, moment: datetime, given: Answers | None = None) -> Snapsh
     clock, layout = Clock(moment), Layout(home)
     manifest = land(layout, clock, answers(moment.date()) if given is None else given)
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-    return night.finish(Sealed(layout), folder, clock())
+    return night.finish(LakeManifests(layout), folder, clock())
 
 
 def _unheard(*_: object, **__: object) -> None:
@@ -150,7 +150,7 @@ def run(home: Path, moment: datetime, given: Answers | None = None) -> Snapshot:
     manifest = land(layout, clock, answers(moment.date()) if given is None else given)
     publish.recover(keeper, _unheard, but=manifest.snapshot_id)
     night.finish(
-        Sealed(layout), layout.snapshot(manifest.snapshot_date, manifest.snapshot_id), clock()
+        LakeManifests(layout), layout.snapshot(manifest.snapshot_date, manifest.snapshot_id), clock()
     )
     publish.refresh(keeper)
     return snapshots.find(layout, manifest.snapshot_id)

@@ -17,7 +17,7 @@ import duckdb
 from assets.commands import decide, prune, rebuild
 from assets.publishing import publish
 from pipelines import night
-from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots, zone
 from pipelines.landing.snapshots import HELD, NotToBeDecided
 from pipelines.maintenance.verify import CHANGED, MISSING, verify
@@ -87,7 +87,7 @@ def decided(home: Path) -> dict[str, str]:
     """Every decision that was made of a night, when it was made left out."""
     return {
         one.snapshot_id: repr([(each.state, each.by, each.reasons) for each in one.decisions])
-        for one in snapshots.landed(Layout(home))
+        for one in snapshots.landed_snapshots(Layout(home))
         if one.decisions
     }
 
@@ -133,7 +133,7 @@ def _held(home: Path) -> None:
 
 def _accept(home: Path, moment: datetime) -> None:
     """`nightbook accept ID`; where that was decided already, it says so."""
-    held = snapshots.landed(Layout(home))[-1].snapshot_id
+    held = snapshots.landed_snapshots(Layout(home))[-1].snapshot_id
     asked = Namespace(command="accept", snapshot=held, why="known")
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(NotToBeDecided):
         decide.run(asked, nightbook(home, Clock(moment)))
@@ -150,9 +150,9 @@ def _remake(home: Path, moment: datetime) -> None:
     """`nightbook run --date` of a night that is published already."""
     layout, clock = Layout(home), Clock(moment)
     zone.sweep(layout)
-    manifest = zone.load(snapshots.landed(layout)[-1].folder)
+    manifest = zone.load(snapshots.landed_snapshots(layout)[-1].folder)
     night.finish(
-        Sealed(layout), layout.snapshot(manifest.snapshot_date, manifest.snapshot_id), clock()
+        LakeManifests(layout), layout.snapshot(manifest.snapshot_date, manifest.snapshot_id), clock()
     )
     publish.refresh(nightbook(home, clock))
 

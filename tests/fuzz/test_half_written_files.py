@@ -44,5 +44,5 @@ def test_what_a_dead_rebuild_left_costs_no_night(
             keeper = nights.nightbook(layout.home, nights.Clock(nights.at(6)))
         assert main(words, keeper) == 0
         assert list(verify(layout)) == []
-        shown.append((books(layout), [one.state for one in snapshots.landed(layout)]))
+        shown.append((books(layout), [one.state for one in snapshots.landed_snapshots(layout)]))
     assert shown[0] == shown[1]

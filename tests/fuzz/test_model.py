@@ -32,7 +32,7 @@ from assets.cli import main
 from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines import night
-from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import night_folders, snapshots, zone
 from pipelines.maintenance.verify import CHANGED, LAKE, MISSING, verify
 from tests.crash import nights
@@ -301,7 +301,7 @@ class Keeping(RuleBasedStateMachine):
         manifest = landed.land(self.layout, landed.Book(listed(self.world), [VENUE]), started)
         publish.recover(self.keeper(), lambda *_, **__: None, but=manifest.snapshot_id)
         folder = self.layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-        night.finish(Sealed(self.layout), folder, self.clock())
+        night.finish(LakeManifests(self.layout), folder, self.clock())
         publish.refresh(self.keeper())
 
     def take(self, change: int | None = None) -> None:
@@ -406,7 +406,7 @@ class Keeping(RuleBasedStateMachine):
         """Whether a file is what a dead run left: hidden, half pruned, or of a lake half made."""
         if any(part.startswith(".") for part in path.parts):
             return True
-        known = {one.snapshot_id: one.state for one in snapshots.landed(self.layout)}
+        known = {one.snapshot_id: one.state for one in snapshots.landed_snapshots(self.layout)}
         night = path.stem if path.stem in known else path.parent.name
         if night not in known:
             return False

@@ -56,7 +56,7 @@ def test_the_first_night_of_a_newer_nightbook_brings_an_older_home_up(
     assert (said.code, said.err) == (0, "")
     assert "made again from the landing zone" in said.out
     assert all(has_book(keeper, day) for day in (FIRST, SECOND, TONIGHT))
-    states = [one.state for one in snapshots.landed(keeper.layout)]
+    states = [one.state for one in snapshots.landed_snapshots(keeper.layout)]
     assert states == [snapshots.ACCEPTED, snapshots.ACCEPTED, snapshots.HELD, snapshots.ACCEPTED]
     [(version,)] = keeper.ask("select upgraded_from from ops.build")
     assert version.startswith("0.1.0, contract ")
@@ -107,7 +107,7 @@ def test_a_reconciliation_brings_an_older_home_up(older: Callable[[str], Keeper]
 def test_an_upgrade_that_was_stopped_goes_on(older: Callable[[str], Keeper]) -> None:
     """A night whose older manifest is gone and whose tables are half made is made by the next."""
     keeper = older(next(reversed(COMMITS)))
-    first = snapshots.landed(keeper.layout)[0]
+    first = snapshots.landed_snapshots(keeper.layout)[0]
     keeper.layout.manifest(first.snapshot_id).unlink()
     keeper.layout.parquet("balances", FIRST, first.snapshot_id).unlink()
     assert keeper.run(TONIGHT).code == 0

@@ -22,7 +22,7 @@ from pipelines.edge import protocol
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import EdgeError
 from pipelines.edge.signing import Credentials
-from pipelines.landing.zone import Pulling
+from pipelines.landing.zone import PendingSnapshot
 from tests.performance.bodies import SCALES, portfolios
 from tests.performance.cpu_profile import Spent, spent
 from warehouse.storage.layout import Layout
@@ -68,7 +68,7 @@ def land(origin: str, home: str, *, proved: bool) -> None:
     nothing like it, so both are measured.
     """
     layout = Layout(Path(home))
-    pulling = Pulling(layout, datetime.now(UTC), ZoneInfo("UTC"))
+    pulling = PendingSnapshot(layout, datetime.now(UTC), ZoneInfo("UTC"))
     layout.work.mkdir(parents=True)
     call = protocol.list_portfolios(integrations=True)
     with EdgeClient(origin, Credentials("key", "secret"), spool_dir=layout.work) as edge:

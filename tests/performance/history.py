@@ -111,7 +111,7 @@ def _published(layout: Layout, number: int, costs: list[Compared]) -> Iterator[L
 
 def _late(layout: Layout) -> Line:
     """Accept the night that was held: its day is put in behind all the others."""
-    snapshot = next(one for one in snapshots.landed(layout) if one.state == snapshots.HELD)
+    snapshot = next(one for one in snapshots.landed_snapshots(layout) if one.state == snapshots.HELD)
     snapshots.decide(snapshot, snapshots.ACCEPTED, by="bench", at=FIRST + timedelta(days=999))
     placement.settle(layout)
     done = _one("refresh", layout)
@@ -126,7 +126,7 @@ def _rebuilt(layout: Layout, nights: int) -> Line:
 
 
 def _questions(layout: Layout) -> Iterator[Line]:
-    with read.opened(layout.database) as connection:
+    with read.open_database(layout.database) as connection:
         for asked in _asked(connection):
             costs, rows = [], 0
             for _ in range(RUNS):
@@ -186,7 +186,7 @@ def _size(layout: Layout, folder: Path) -> Iterator[Line]:
 
 def _require_sums(layout: Layout, nights: int) -> None:
     """Every night's rows and total are those that the generator made."""
-    with read.opened(layout.database) as connection:
+    with read.open_database(layout.database) as connection:
         found = connection.execute(
             "select snapshot_date, count(*), sum(amount) from history.balances "
             "group by all order by all"

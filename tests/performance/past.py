@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pipelines.lake import lake_manifest
 from pipelines.landing import sealed_json, snapshots, zone
-from pipelines.landing.zone import Answer, Manifest
+from pipelines.landing.zone import RequestRecord, Manifest
 from pipelines.records import amounts
 from tests.performance.bodies import amount
 from warehouse.contract.book import BOOK
@@ -26,7 +26,7 @@ from warehouse.contract.lake_contract import lake_contract
 from warehouse.contract.model import Kind, Table
 from warehouse.contract.ops import CONTROL_TOTALS, NIGHTLY, REQUESTS
 from warehouse.storage.layout import Layout, write_json
-from warehouse.storage.parquet import TYPES, Written, conform, rows_batch, write
+from warehouse.storage.parquet import TYPES, WrittenFile, conform, rows_batch, write
 
 FIRST = datetime(2025, 11, 21, 2, 15, tzinfo=UTC)
 STAMP = datetime(2025, 1, 1, tzinfo=UTC)
@@ -192,11 +192,11 @@ def add_night(
     columns = past.night(number)
     manifest = _landed(layout, started)
     day, snapshot_id = manifest.snapshot_date, manifest.snapshot_id
-    made: dict[str, Written] = {}
+    made: dict[str, WrittenFile] = {}
     for table in BOOK:
         is_aside = staged or held
         path = (
-            layout.staged(table.name, snapshot_id)
+            layout.staged_file(table.name, snapshot_id)
             if is_aside
             else layout.parquet(table.name, day, snapshot_id)
         )
@@ -211,7 +211,7 @@ def add_night(
 
 
 def _landed(layout: Layout, started: datetime) -> Manifest:
-    pulling = zone.Pulling(layout, started, ZoneInfo("UTC"))
+    pulling = zone.PendingSnapshot(layout, started, ZoneInfo("UTC"))
     stamp = started.isoformat()
     asked: list[tuple[str, str | None, str]] = [
         ("list_portfolios", None, ""),
@@ -223,7 +223,7 @@ def _landed(layout: Layout, started: datetime) -> Manifest:
         for kind in ("spot", "future")
     ]
     answers = tuple(
-        Answer(
+        RequestRecord(
             n, what, venue, "/", query, 200, 1, stamp, stamp, 2, "0" * 64, f"{n:04}.json.zst", None
         )
         for n, (what, venue, query) in enumerate(asked, 1)
@@ -231,7 +231,7 @@ def _landed(layout: Layout, started: datetime) -> Manifest:
     return pulling.finish(started, answers, origin="", program_version="bench", clock_skew_ms=None)
 
 
-def _totals(columns: Mapping[str, Columns], made: Mapping[str, Written]) -> list[dict[str, Any]]:
+def _totals(columns: Mapping[str, Columns], made: Mapping[str, WrittenFile]) -> list[dict[str, Any]]:
     plain = {"asset_id": "", "is_custom_asset": False, "bucket": ""}
     lines = [
         plain | {"table_name": name, "measure": "rows", "total": str(one.rows)}
@@ -252,7 +252,7 @@ def _totals(columns: Mapping[str, Columns], made: Mapping[str, Written]) -> list
 
 
 def _stage(
-    layout: Layout, manifest: Manifest, made: Mapping[str, Written], totals: list[dict[str, Any]]
+    layout: Layout, manifest: Manifest, made: Mapping[str, WrittenFile], totals: list[dict[str, Any]]
 ) -> None:
     of_venues = ("venues", "venue_types", "instruments")
     for part in ("portfolios", "venues"):
@@ -276,7 +276,7 @@ def _stage(
 def _seal(
     layout: Layout,
     manifest: Manifest,
-    made: Mapping[str, Written],
+    made: Mapping[str, WrittenFile],
     totals: list[dict[str, Any]],
     portfolios: list[str],
 ) -> None:

@@ -153,7 +153,7 @@ def test_a_python_object_or_call_per_row_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breach: str
 ) -> None:
     """Rows as Python objects, or a function called for each, break the law."""
-    stated = balances.stated
+    stated = balances.read_amounts
 
     def slow(accounts: Any) -> Any:
         amounts = stated(accounts)

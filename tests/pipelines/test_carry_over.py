@@ -9,7 +9,7 @@ import pytest
 from pipelines import night
 from pipelines.flatten import carry_over
 from pipelines.lake import lake_manifest
-from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import ACCEPTED, HELD, Snapshot
 from tests.pipelines.lake.test_placement import instrument, portfolio, venue
@@ -40,7 +40,7 @@ def shown(layout: Layout, snapshot: Snapshot) -> dict[str, list[tuple[str, date 
     found: dict[str, list[tuple[str, date | None]]] = {}
     place = (snapshot.snapshot_date, snapshot.snapshot_id)
     path = layout.parquet("instruments", *place)
-    path = path if path.is_file() else layout.staged("instruments", snapshot.snapshot_id)
+    path = path if path.is_file() else layout.staged_file("instruments", snapshot.snapshot_id)
     for row in nights.rows_of(path):
         assert row["snapshot_date"] == snapshot.snapshot_date
         found.setdefault(row["venue_id"], []).append((row["instrument_id"], row["stale_since"]))
@@ -54,7 +54,7 @@ def test_an_empty_list_does_not_take_instruments_away(layout: Layout) -> None:
         taken = nights.take(layout, book({"v3": []}), START + number * DAY)
         assert taken.state == ACCEPTED
         assert shown(layout, taken)["v3"] == [("X", START.date())]
-        newly = lake_manifest.sealed(layout, taken.snapshot_id)["emptied"]
+        newly = lake_manifest.read_manifest(layout, taken.snapshot_id)["emptied"]
         assert newly == (["v3"] if number == 1 else [])
     back = nights.take(layout, book({"v3": [instrument("Y")]}), START + 4 * DAY)
     assert shown(layout, back)["v3"] == [("Y", None)]
@@ -86,7 +86,7 @@ def test_what_expired_is_not_brought_back(layout: Layout) -> None:
     taken = nights.take(layout, book({"v3": [], "v4": []}), START + 2 * DAY)
     assert "v3" not in shown(layout, taken)
     assert shown(layout, taken)["v4"] == [("X", START.date())]
-    assert lake_manifest.sealed(layout, taken.snapshot_id)["emptied"] == ["v4"]
+    assert lake_manifest.read_manifest(layout, taken.snapshot_id)["emptied"] == ["v4"]
 
 
 def test_one_empty_list_of_two_is_believed(layout: Layout) -> None:
@@ -102,7 +102,7 @@ def test_a_venue_that_never_had_any_is_empty(layout: Layout) -> None:
     nights.take(layout, book({"v3": []}), START)
     taken = nights.take(layout, book({"v3": []}), START + DAY)
     assert "v3" not in shown(layout, taken)
-    assert lake_manifest.sealed(layout, taken.snapshot_id)["emptied"] == []
+    assert lake_manifest.read_manifest(layout, taken.snapshot_id)["emptied"] == []
 
 
 @pytest.mark.parametrize("failed", [(), ("v5",)])
@@ -130,6 +130,6 @@ def test_a_night_made_again_has_the_same_rows(layout: Layout) -> None:
     """What was carried over depends on landed nights and decisions alone."""
     nights.take(layout, book(), START)
     taken = nights.take(layout, book({"v3": []}), START + DAY)
-    before = lake_manifest.sealed(layout, taken.snapshot_id)["tables"]
-    night.finish(Sealed(layout), taken.folder, START + 9 * DAY)
-    assert lake_manifest.sealed(layout, taken.snapshot_id)["tables"] == before
+    before = lake_manifest.read_manifest(layout, taken.snapshot_id)["tables"]
+    night.finish(LakeManifests(layout), taken.folder, START + 9 * DAY)
+    assert lake_manifest.read_manifest(layout, taken.snapshot_id)["tables"] == before

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 from pipelines import night
 from pipelines.flatten import flatten
 from pipelines.flatten.flatten import Part
-from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import zone as landing
 from pipelines.landing.snapshots import Snapshot
-from pipelines.landing.zone import Answer, Manifest
+from pipelines.landing.zone import RequestRecord, Manifest
 from pipelines.sandbox.world.world import World
 from warehouse.contract.book import BOOK
 from warehouse.storage.layout import Layout
@@ -60,7 +60,7 @@ def small(amount: str = "1") -> Book:
 
 def land(layout: Layout, book: Book, started: datetime = STARTED, zone: str = "UTC") -> Manifest:
     """Land a night as a pull would."""
-    pulling = landing.Pulling(layout, started, ZoneInfo(zone))
+    pulling = landing.PendingSnapshot(layout, started, ZoneInfo(zone))
     answers = [
         _answer(pulling, 1, "list_portfolios", body(book.portfolios), query="include=integrations"),
         _answer(pulling, 2, "list_venues", body(book.venues), query="include=instruments"),
@@ -82,16 +82,16 @@ def land(layout: Layout, book: Book, started: datetime = STARTED, zone: str = "U
 
 
 def _answer(
-    pulling: landing.Pulling,
+    pulling: landing.PendingSnapshot,
     number: int,
     operation: str,
     content: bytes,
     *,
     query: str,
     venue_id: str | None = None,
-) -> Answer:
+) -> RequestRecord:
     name = pulling.land(f"{number:04}-body", content) if content else None
-    return Answer(
+    return RequestRecord(
         request_no=number,
         operation=operation,
         venue_id=venue_id,
@@ -119,7 +119,7 @@ def staged(layout: Layout, manifest: Manifest) -> tuple[Rows, dict[str, Part]]:
 
 def read(layout: Layout, manifest: Manifest) -> Rows:
     """The staged rows of all eight tables."""
-    return {table.name: rows_of(layout.staged(table.name, manifest.snapshot_id)) for table in BOOK}
+    return {table.name: rows_of(layout.staged_file(table.name, manifest.snapshot_id)) for table in BOOK}
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -163,4 +163,4 @@ def take(layout: Layout, book: Book, started: datetime = STARTED) -> Snapshot:
     """A whole night: landed, flattened, sealed, judged and settled."""
     manifest = land(layout, book, started)
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-    return night.finish(Sealed(layout), folder, started)
+    return night.finish(LakeManifests(layout), folder, started)

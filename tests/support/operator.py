@@ -17,7 +17,7 @@ import pytest
 from assets.graph.sensors import look, sensors
 from assets.publishing import publish
 from pipelines import night
-from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
 from tests.support.operator_home import FIRST, SECOND, Keeper, Sandbox, sandbox
 
@@ -135,7 +135,7 @@ def take(keeper: Keeper, day: date) -> str:
     book = keeper.nightbook
     manifest = night.take(book.settings(api=True), book.now, "0")
     night.finish(
-        Sealed(keeper.layout), keeper.layout.snapshot(day, manifest.snapshot_id), book.now()
+        LakeManifests(keeper.layout), keeper.layout.snapshot(day, manifest.snapshot_id), book.now()
     )
     publish.refresh(book)
     return snapshots.find(keeper.layout, manifest.snapshot_id).state

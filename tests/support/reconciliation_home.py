@@ -9,7 +9,7 @@ import openpyxl
 
 from tests.support.books import Amount, Night, night, published
 from warehouse.reconcile import service
-from warehouse.reconcile.service import Begun, Ran
+from warehouse.reconcile.service import InitFiles, RunSummary
 from warehouse.reconcile.store.archive import Folder, Json
 from warehouse.storage.layout import Layout
 
@@ -58,7 +58,7 @@ class Desk:
         self.versions += 1
         published(self.layout, self.nights, f"v{self.versions}")
 
-    def init(self) -> Begun:
+    def init(self) -> InitFiles:
         """Write the template and recon.toml."""
         return service.init(self.layout.database, self.folder.root)
 
@@ -74,7 +74,7 @@ class Desk:
         self.folder.make()
         self.folder.config.write_text(text, encoding="utf-8")
 
-    def run(self, as_of: date | None = None, now: datetime = NOW) -> Ran:
+    def run(self, as_of: date | None = None, now: datetime = NOW) -> RunSummary:
         """Run the reconciliation."""
         return service.run(
             self.layout.database,

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from assets.commands.install import rendered
+from assets.commands.install import render_unit
 from tests.support.operator_home import KEY, SECRET
 from warehouse.storage.layout import Layout
 
@@ -58,7 +58,7 @@ def started(
     name: str, home: Path, variables: Mapping[str, str], log: Path, port: str = UI_PORT
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The unit's command in its folder and environment; killed with all it started at the end."""
-    unit = rendered(name, Layout(home), home.parent, is_system=True)
+    unit = render_unit(name, Layout(home), home.parent, is_system=True)
     lines = dict(line.split("=", 1) for line in unit.splitlines() if "=" in line)
     given = dict(word.split("=", 1) for word in shlex.split(lines["Environment"]))
     with log.open("ab") as file:

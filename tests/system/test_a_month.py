@@ -22,7 +22,7 @@ from assets.publishing import publish
 from pipelines import night
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import EdgeError
-from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
 from pipelines.sandbox.options import Choices
 from pipelines.sandbox.server import DEMO_KEY, DEMO_SECRET
@@ -87,7 +87,7 @@ class Month:
 
     def _tick(self, day: date) -> list[Alert]:
         """Take the date as its run would, and say what a sensor would be told of that."""
-        if dates.taken(self.nightbook, day) is not None:
+        if dates.night_of(self.nightbook, day) is not None:
             return []
         self.tried.append(self.time.now())
         book = self.nightbook
@@ -98,10 +98,10 @@ class Month:
         except EdgeError as error:
             tags = {PARTITION: day.isoformat(), run_alerts.SCHEDULED: "nightly_schedule"}
             run = dg.DagsterRun(job_name="nightly", run_id=f"run-{self.time.now()}", tags=tags)
-            alert = run_alerts.failed(book, run, (), str(error))
+            alert = run_alerts.failure_alert(book, run, (), str(error))
             return [alert] if alert else []
         folder = book.layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-        night.finish(Sealed(book.layout), folder, book.now())
+        night.finish(LakeManifests(book.layout), folder, book.now())
         publish.refresh(book)
         return []
 
@@ -119,7 +119,7 @@ class Month:
 
     def missing(self, nights: int) -> list[date]:
         """Return the dates that have no book."""
-        books = snapshots.books(snapshots.landed(self.nightbook.layout))
+        books = snapshots.books(snapshots.landed_snapshots(self.nightbook.layout))
         days = [(FIRST + timedelta(days=number)).date() for number in range(nights)]
         return [day for day in days if day not in books]
 
@@ -174,7 +174,7 @@ def test_a_person_who_runs_is_told_at_once(tmp_path: Path) -> None:
     """Only the schedule and cron come back by themselves: another run's failure is a failure."""
     month = Month(tmp_path, [])
     run = dg.DagsterRun(job_name="nightly", run_id="r", tags={PARTITION: FIRST.date().isoformat()})
-    alert = run_alerts.failed(month.nightbook, run, (), "It is down.")
+    alert = run_alerts.failure_alert(month.nightbook, run, (), "It is down.")
     assert alert is not None
     assert alert.cause == "failed:r"
 
@@ -185,11 +185,11 @@ def test_cron_may_call_as_often_as_the_schedule_ticks(shown: Sandbox, tmp_path: 
     keeper = Keeper(tmp_path / "home", shown)
     day = FIRST.date()
     assert keeper.run(day, "--unless-taken").code == 0
-    [taken] = snapshots.landed(keeper.layout)
+    [taken] = snapshots.landed_snapshots(keeper.layout)
     again = keeper.run(day, "--unless-taken", hour=4)
     assert again.code == 0
     assert f"{day} is taken: {taken.snapshot_id} is accepted. Nothing was read." in again.out
-    assert snapshots.landed(keeper.layout) == [taken]
+    assert snapshots.landed_snapshots(keeper.layout) == [taken]
 
 
 @pytest.mark.torture

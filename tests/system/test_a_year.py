@@ -23,7 +23,7 @@ from assets.graph.sensors import look
 from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines import night
-from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
 from pipelines.landing.night_folders import MANIFEST
 from pipelines.landing.snapshots import ACCEPTED, DECISION, HELD, PRUNED
@@ -175,7 +175,7 @@ class Year:
         manifest = land(self.layout, given, self.moment, self.span.zone)
         assert manifest.snapshot_date == day
         folder = self.layout.snapshot(day, manifest.snapshot_id)
-        taken = night.finish(Sealed(self.layout), folder, self.moment)
+        taken = night.finish(LakeManifests(self.layout), folder, self.moment)
         assert taken.state == (HELD if day in self.span.held else ACCEPTED)
         is_looked_at = day in self.span.held or day - DAY in self.span.down
         publish.refresh(self.keeper)  # what is not published is read again by the next tick
@@ -213,7 +213,7 @@ class Year:
 
     def sizes(self) -> dict[str, int]:
         """What the files of each snapshot take, in the landing zone and in the lake."""
-        found = {one.snapshot_id: 0 for one in snapshots.landed(self.layout)}
+        found = {one.snapshot_id: 0 for one in snapshots.landed_snapshots(self.layout)}
         for path, size in disk(self.layout).items():
             [of] = {Path(path).stem, Path(path).parent.name} & found.keys()
             found[of] += size
@@ -275,7 +275,7 @@ def holes_are_told_and_listed(year: Year) -> None:
 
 def the_disk_grows_by_the_night(year: Year) -> None:
     """A night takes as much at the end as at the beginning, and five versions are kept."""
-    known = snapshots.landed(year.layout)
+    known = snapshots.landed_snapshots(year.layout)
     sizes = year.sizes()
     alike = [sizes[one.snapshot_id] for one in known if one.snapshot_date not in year.span.held]
     assert max(alike) <= 1.05 * min(alike)
@@ -307,7 +307,7 @@ def retention_keeps_what_it_says(year: Year, capsys: pytest.CaptureFixture[str])
 
 def by_space(year: Year, ends: set[date]) -> None:
     """Half of the room: the oldest go, month ends last, the newest book never."""
-    known = [one for one in snapshots.landed(year.layout) if one.state != PRUNED]
+    known = [one for one in snapshots.landed_snapshots(year.layout) if one.state != PRUNED]
     sizes = year.sizes()
     most = sum(sizes[one.snapshot_id] for one in known) // 2
     assert year.command("prune", "--max-gb", f"{most / 10**9:.9f}") == 0
@@ -328,12 +328,12 @@ def months(days: set[date]) -> set[tuple[int, int]]:
 
 def kept(year: Year) -> set[date]:
     """The dates whose bodies are there."""
-    return {one.snapshot_date for one in snapshots.landed(year.layout) if one.state != PRUNED}
+    return {one.snapshot_date for one in snapshots.landed_snapshots(year.layout) if one.state != PRUNED}
 
 
 def alive(year: Year) -> set[str]:
     """The snapshots whose bodies are there."""
-    known = snapshots.landed(year.layout)
+    known = snapshots.landed_snapshots(year.layout)
     return {one.snapshot_id for one in known if one.state != PRUNED}
 
 
@@ -345,7 +345,7 @@ def disk(layout: Layout) -> dict[str, int]:
 
 def only_lines_are_left(year: Year) -> None:
     """Of a pruned night its manifest and its decisions are there, and nothing else."""
-    gone = [one for one in snapshots.landed(year.layout) if one.state == PRUNED]
+    gone = [one for one in snapshots.landed_snapshots(year.layout) if one.state == PRUNED]
     assert gone
     sizes = year.sizes()
     for one in gone:

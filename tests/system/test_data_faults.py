@@ -20,7 +20,7 @@ from pipelines import night
 from pipelines.flatten import flatten
 from pipelines.lake import guards, lake_manifest
 from pipelines.lake.guards import Facts
-from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing.snapshots import Snapshot
 from pipelines.landing.zone import Manifest
 from pipelines.records import amounts
@@ -375,9 +375,9 @@ def night_after(good: Path, home: Path, *faults: str, world: World = WORLD) -> A
         "portfolios": flatten.flatten_portfolios(layout, manifest),
         "venues": night.stage_venues(layout, manifest),
     }
-    snapshot = night.finish(Sealed(layout), folder, nights.STARTED)
+    snapshot = night.finish(LakeManifests(layout), folder, nights.STARTED)
     return After(
-        manifest, snapshot, rows, lake_manifest.sealed(layout, manifest.snapshot_id), parts
+        manifest, snapshot, rows, lake_manifest.read_manifest(layout, manifest.snapshot_id), parts
     )
 
 

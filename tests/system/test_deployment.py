@@ -17,7 +17,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from assets.commands.install import UNITS, NotInstalled, rendered
+from assets.commands.install import UNITS, NotInstalled, render_unit
 from tests.support import environments
 from tests.support.operator import Watched
 from tests.support.operator_home import Keeper, Said
@@ -57,7 +57,7 @@ def test_units_are_good_for_systemd(tmp_path: Path, *, is_system: bool) -> None:
     files = []
     for name in UNITS:
         files.append(tmp_path / name)
-        text = rendered(name, Layout(home), tmp_path, is_system=is_system)
+        text = render_unit(name, Layout(home), tmp_path, is_system=is_system)
         assert "@" not in text.replace("in @signs@", "")
         files[-1].write_text(text, encoding="utf-8")
     scope = "--system" if is_system else "--user"
@@ -308,14 +308,14 @@ def test_units_are_not_written_for_settings_that_they_would_not_have(
 def test_a_path_that_a_unit_cannot_hold_is_refused(tmp_path: Path) -> None:
     """A home with a space or a percent sign is refused before anything is written."""
     with pytest.raises(NotInstalled, match="Nothing was written"):
-        rendered(UNITS[0], Layout(tmp_path / "my home"), tmp_path, is_system=False)
+        render_unit(UNITS[0], Layout(tmp_path / "my home"), tmp_path, is_system=False)
 
 
 def test_a_system_needs_a_home_that_is_somebodys(tmp_path: Path) -> None:
     """Units of the system run as the owner of the home; without a home nothing is written."""
     with pytest.raises(NotInstalled, match="Nothing was written"):
-        rendered(UNITS[0], Layout(tmp_path / "none"), tmp_path, is_system=True)
-    text = rendered(UNITS[0], Layout(tmp_path), tmp_path, is_system=True)
+        render_unit(UNITS[0], Layout(tmp_path / "none"), tmp_path, is_system=True)
+    text = render_unit(UNITS[0], Layout(tmp_path), tmp_path, is_system=True)
     assert f"User={tmp_path.owner()}\n" in text
 
 
@@ -327,4 +327,4 @@ def test_a_system_needs_a_user_with_a_name(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr("pathlib.Path.owner", nobody)
     with pytest.raises(NotInstalled, match=r"Nothing was written.*chown -R USER"):
-        rendered(UNITS[0], Layout(tmp_path), tmp_path, is_system=True)
+        render_unit(UNITS[0], Layout(tmp_path), tmp_path, is_system=True)

@@ -20,7 +20,7 @@ from pipelines import night
 from pipelines.edge.errors import EdgeError
 from pipelines.edge.response.decode import Limits
 from pipelines.lake import lake_manifest
-from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.records import amounts
 from pipelines.sandbox.faults.catalog import DESCRIPTIONS
 from pipelines.sandbox.server import DEMO_KEY, DEMO_SECRET
@@ -70,7 +70,7 @@ def sums_of(world: World) -> dict[str, Decimal]:
 def lake_sums(layout: Layout, snapshot_id: str) -> dict[str, Decimal]:
     """The total of each asset in the Parquet of a night, custom or not."""
     found: dict[str, Decimal] = {}
-    for asset, text in lake_manifest.sealed(layout, snapshot_id)["facts"]["totals"].items():
+    for asset, text in lake_manifest.read_manifest(layout, snapshot_id)["facts"]["totals"].items():
         name = asset.removesuffix(" (custom)")
         found[name] = amounts.EXACT.add(found.get(name, Decimal(0)), Decimal(text))
     return found
@@ -101,9 +101,9 @@ def swept(name: str, good: Path, home: Path) -> str:
     finally:
         assert time.monotonic() - started < 75
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-    snapshot = night.finish(Sealed(layout), folder, nights.STARTED)
+    snapshot = night.finish(LakeManifests(layout), folder, nights.STARTED)
     if snapshot.state == "accepted":
-        sealed = lake_manifest.sealed(layout, manifest.snapshot_id)
+        sealed = lake_manifest.read_manifest(layout, manifest.snapshot_id)
         assert sealed["money_shapes"] == sealed["differing_totals"] == []
         if name not in OTHER_AMOUNTS:
             assert lake_sums(layout, manifest.snapshot_id) == sums_of(WORLD)

@@ -27,7 +27,7 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     """Two nights in a lake, and a file that is not accepted yet."""
     layout = Layout(tmp_path_factory.mktemp("lake"))
     written(layout, [_night(19), _night(20)])
-    held = layout.staged("balances", "20261121T021500Z")
+    held = layout.staged_file("balances", "20261121T021500Z")
     held.parent.mkdir(parents=True)
     held.write_bytes(b"not for readers")
     return layout

@@ -18,7 +18,7 @@ def test_a_run_by_a_wrong_clock_ends_in_words_and_moves_no_book(
     said = keeper.run(SECOND)
     assert said.code == 3, said.err
     assert "the date is not sure" in said.err
-    first, wrong = snapshots.landed(keeper.layout)
+    first, wrong = snapshots.landed_snapshots(keeper.layout)
     assert wrong.snapshot_id in said.out + said.err, said
     assert {one.snapshot_date for one in (first, wrong)} == {FIRST}
     assert (first.state, wrong.state) == (snapshots.ACCEPTED, snapshots.HELD)
@@ -28,6 +28,6 @@ def test_a_run_by_a_wrong_clock_ends_in_words_and_moves_no_book(
     # The clock is mended: the night of the second is taken as any other.
     keeper.sandbox.show()
     assert keeper.run(SECOND).code == 0
-    newest = snapshots.landed(keeper.layout)[-1]
+    newest = snapshots.landed_snapshots(keeper.layout)[-1]
     assert (newest.snapshot_date, newest.state) == (SECOND, snapshots.ACCEPTED)
     assert newest.snapshot_id > wrong.snapshot_id

@@ -24,7 +24,7 @@ SNAPSHOT_DATE = day(
 )
 
 
-def _created(model: str) -> tuple[Column, Column]:
+def _timestamp_columns(model: str) -> tuple[Column, Column]:
     return (
         moment(
             "created_at",
@@ -71,7 +71,7 @@ PORTFOLIOS = Table(
             "the list was empty.",
             nullable=True,
         ),
-        *_created("Portfolio"),
+        *_timestamp_columns("Portfolio"),
     ),
 )
 
@@ -202,7 +202,7 @@ VENUES = Table(
             f"trading, suspended or unsupported; a new word is kept as it came. {BROKEN}",
             nullable=True,
         ),
-        *_created("Venue"),
+        *_timestamp_columns("Venue"),
     ),
 )
 
@@ -273,7 +273,7 @@ INSTRUMENTS = Table(
             "When a dated future expires, UTC; NULL when the API states none, or where it breaks "
             "the contract (see ops.rejects).",
         ),
-        *_created("Instrument"),
+        *_timestamp_columns("Instrument"),
         day(
             "stale_since",
             "snapshot",

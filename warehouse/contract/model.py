@@ -67,7 +67,7 @@ class Table:
         return tuple(column.name for column in self.columns)
 
 
-def quoted(identifier: str) -> str:
+def quote_identifier(identifier: str) -> str:
     """An SQL identifier, quoted so that no name can end it."""
     return '"' + identifier.replace('"', '""') + '"'
 

@@ -12,7 +12,7 @@ from datetime import date
 
 from warehouse.contract.book import BOOK
 from warehouse.contract.lake_contract import lake_contract
-from warehouse.contract.model import Column, Kind, Table, literal, quoted
+from warehouse.contract.model import Column, Kind, Table, literal, quote_identifier
 from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.sql.catalog import BEFORE, Macro, checks, macros, views
@@ -58,7 +58,7 @@ group by
 def stored_as(table: Table) -> str:
     """The real table behind a declared one, schema and name, quoted."""
     schema = "history" if table.schema == "main" else table.schema
-    return f"{schema}.{quoted(table.name)}"
+    return f"{schema}.{quote_identifier(table.name)}"
 
 
 def structure() -> Iterator[str]:
@@ -81,10 +81,10 @@ def newest_book(newest: date | None, before: date | None) -> Iterator[str]:
 def book_comments() -> Iterator[str]:
     """Statements that say what those names are; making a view anew forgets its comments."""
     for table in BOOK:
-        yield from _comments("view", f"main.{quoted(table.name)}", table.meaning, _meanings(table))
+        yield from _comments("view", f"main.{quote_identifier(table.name)}", table.meaning, _meanings(table))
         if table.name in BEFORE:
             meaning = f"`{table.name}` of the book before the newest. {table.meaning}"
-            name = f"main.{quoted(f'{table.name}_before')}"
+            name = f"main.{quote_identifier(f'{table.name}_before')}"
             yield from _comments("view", name, meaning, _meanings(table))
 
 
@@ -92,7 +92,7 @@ def _book(table: Table, name: str, day: date | None) -> str:
     """A view of one day as a literal, by which DuckDB prunes best; empty where there is no day."""
     chosen = "false" if day is None else f"snapshot_date = date {literal(day.isoformat())}"
     return (
-        f"create or replace view main.{quoted(name)} as "
+        f"create or replace view main.{quote_identifier(name)} as "
         f"select * from {stored_as(table)} where {chosen}"
     )
 
@@ -130,13 +130,13 @@ def _meanings(table: Table) -> dict[str, str]:
 def _create(table: Table) -> str:
     lines = [_column(table, column) for column in table.columns]
     if table.is_small:
-        lines.append(f"primary key ({', '.join(map(quoted, table.key))})")
+        lines.append(f"primary key ({', '.join(map(quote_identifier, table.key))})")
     body = ",\n    ".join(lines)
     return f"create table {stored_as(table)} (\n    {body}\n)"
 
 
 def _column(table: Table, column: Column) -> str:
-    name = quoted(column.name)
+    name = quote_identifier(column.name)
     null = "" if column.nullable else " not null"
     counted = column.kind is Kind.ORDINAL or (column.kind is Kind.COUNT and not column.nullable)
     check = f" check ({name} >= 0)" if counted and table.schema == "main" else ""
@@ -149,11 +149,11 @@ def _macro(macro: Macro) -> Iterator[str]:
     kind = "macro table" if macro.is_table else "macro"
     told = " ".join(f"{name}: {text}" for name, text in macro.parameters.items())
     comment = f"{macro.call}: {macro.comment} {told}"
-    yield f"comment on {kind} main.{quoted(macro.name)} is {literal(comment)}"
+    yield f"comment on {kind} main.{quote_identifier(macro.name)} is {literal(comment)}"
 
 
 def _view(words: Words) -> Iterator[str]:
-    name = f"main.{quoted(words.name)}"
+    name = f"main.{quote_identifier(words.name)}"
     yield f"create or replace view {name} as\n{words.sql}"
     yield from _comments("view", name, words.comment, words.entries)
 
@@ -161,4 +161,4 @@ def _view(words: Words) -> Iterator[str]:
 def _comments(kind: str, name: str, meaning: str, columns: Mapping[str, str]) -> Iterator[str]:
     yield f"comment on {kind} {name} is {literal(meaning)}"
     for column, text in columns.items():
-        yield f"comment on column {name}.{quoted(column)} is {literal(text)}"
+        yield f"comment on column {name}.{quote_identifier(column)} is {literal(text)}"

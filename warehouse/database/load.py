@@ -19,7 +19,7 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.book import BOOK
 from warehouse.contract.decisions import DECIDED
-from warehouse.contract.model import Table, literal, quoted
+from warehouse.contract.model import Table, literal, quote_identifier
 from warehouse.contract.ops import CONTROL_TOTALS, GAPS, NIGHTLY, SNAPSHOTS
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.database import work_copy
@@ -83,7 +83,7 @@ class Contents:
             raise ValueError(f"{sorted(self.nightly)} are not all tables of ops.NIGHTLY")
 
 
-def books_held(connection: DuckDBPyConnection) -> dict[date, str]:
+def books_by_date(connection: DuckDBPyConnection) -> dict[date, str]:
     """Which snapshot each date of an open warehouse has."""
     query = "select snapshot_date, snapshot_id from ops.snapshots where is_book"
     return dict(connection.execute(query).fetchall())
@@ -209,7 +209,7 @@ def fill(connection: DuckDBPyConnection, table: Table, rows: Iterable[Mapping[st
     batch = rows_batch(table, [dict(row) for row in rows])
     connection.execute(f"delete from {stored_as(table)}")
     connection.register("nightbook_rows", pa.Table.from_batches([batch]))
-    names = ", ".join(map(quoted, table.names))
+    names = ", ".join(map(quote_identifier, table.names))
     connection.execute(f"insert into {stored_as(table)} select {names} from nightbook_rows")
     connection.unregister("nightbook_rows")
 
@@ -223,7 +223,7 @@ def fill_snapshots(connection: DuckDBPyConnection, contents: Contents) -> None:
         fill(connection, table, contents.decided.get(table.name, ()))
 
 
-def fill_reconciled(connection: DuckDBPyConnection, contents: Contents) -> None:
+def fill_reconciliation(connection: DuckDBPyConnection, contents: Contents) -> None:
     """Write what the reconciliation found, what people said of it, and who signed."""
     for table in RECONCILED if contents.reconciled is not None else ():
         fill(connection, table, (contents.reconciled or {}).get(table.name, ()))

@@ -21,11 +21,11 @@ from warehouse.database.load import (
     Book,
     Contents,
     add_books,
-    books_held,
+    books_by_date,
     check_digests,
     count_totals,
     fill,
-    fill_reconciled,
+    fill_reconciliation,
     fill_snapshots,
     load_nightly,
     longest,
@@ -33,13 +33,13 @@ from warehouse.database.load import (
 )
 from warehouse.database.versions import (
     clear,
-    copied,
+    copy_current,
     is_as_published,
     prune,
     reaching_disk,
     seal,
     swap,
-    was_as_published,
+    is_base_intact,
 )
 from warehouse.progress import Say, Tally, silent
 from warehouse.sql.checks import CheckResult, run_checks
@@ -120,7 +120,7 @@ def publish(
         file = aside / DATABASE
         build = Build(version, built_at, program_version, say, contents.upgraded_from)
         published, digests = _in_memory(layout, contents, file, fresh=fresh, build=build)
-        seal(aside, file, digests, _decided(contents))
+        seal(aside, file, digests, _decision_times(contents))
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
@@ -137,23 +137,23 @@ def _in_memory(
     """Build in little memory, spilling to disk; again in more where that is not enough."""
     for memory in work_copy.MEMORY[:-1]:
         with contextlib.suppress(duckdb.OutOfMemoryException):
-            return _built(layout, contents, file, memory, fresh=fresh, build=build)
+            return _build_version(layout, contents, file, memory, fresh=fresh, build=build)
         work_copy.remove(file)
-    return _built(layout, contents, file, work_copy.MEMORY[-1], fresh=fresh, build=build)
+    return _build_version(layout, contents, file, work_copy.MEMORY[-1], fresh=fresh, build=build)
 
 
-def _built(
+def _build_version(
     layout: Layout, contents: Contents, file: Path, memory: str, *, fresh: bool, build: Build
 ) -> tuple[Done, tuple[str, ...]]:
     """Build upon the last version where that is what was published, else anew; with digests."""
-    expected = () if fresh else copied(layout, file)
+    expected = () if fresh else copy_current(layout, file)
     upon = work_copy.last(layout, file, memory, longest(contents)) if expected else None
     if upon is not None:
         try:
             with reaching_disk(file):
                 done = _build(upon, contents, build)
             digests = block_digests(file)
-            if was_as_published(layout, expected, digests):
+            if is_base_intact(layout, expected, digests):
                 return done, digests
         except (duckdb.Error, NotPublished):
             if is_as_published(layout, layout.database):
@@ -165,7 +165,7 @@ def _built(
 def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> Done:
     """Bring an open warehouse up to `contents`, see it verified, and close it."""
     with contextlib.closing(connection):
-        held = books_held(connection)
+        held = books_by_date(connection)
         wanted = {book.snapshot_date: book for book in contents.books}
         kept = {
             day
@@ -180,14 +180,14 @@ def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> 
         check_digests(contents, (file for book in books for file in book.files.values()))
         add_books(connection, books, build.say)
         fill_snapshots(connection, contents)
-        fill_reconciled(connection, contents)
-        checks = _verified(connection, books, max(wanted, default=None), build.say)
+        fill_reconciliation(connection, contents)
+        checks = _verify(connection, books, max(wanted, default=None), build.say)
         _note_build(connection, max(wanted, default=None), build)
         work_copy.complete(connection)
     return loaded, removed, checks
 
 
-def _decided(contents: Contents) -> dict[str, str | None]:
+def _decision_times(contents: Contents) -> dict[str, str | None]:
     """When each snapshot was last decided on, ISO 8601 in UTC."""
     moments = {row["snapshot_id"]: row["decided_at"] for row in contents.snapshots}
     return {
@@ -196,7 +196,7 @@ def _decided(contents: Contents) -> dict[str, str | None]:
     }
 
 
-def _verified(
+def _verify(
     connection: DuckDBPyConnection, loaded: list[Book], newest: date | None, say: Say
 ) -> tuple[CheckResult, ...]:
     """Totals and checks of every book that was put in, and of the newest one, which stays shown.
@@ -211,7 +211,7 @@ def _verified(
         if book is not loaded[0]:
             work_copy.save(connection)
         found = list(count_totals(connection, book))
-        results = _checked(connection, book.snapshot_date)
+        results = _run_checks(connection, book.snapshot_date)
         found += [_failure(result) for result in results if result.stops]
         if found:
             wrong.append(book.snapshot_id)
@@ -220,15 +220,15 @@ def _verified(
     if problems:
         raise NotPublished(tuple(wrong), tuple(problems))
     if not loaded or loaded[-1].snapshot_date != newest:
-        results = _checked(connection, newest)
+        results = _run_checks(connection, newest)
     work_copy.run_all(connection, book_comments())
     fill(connection, CHECKS, [_check_row(newest, result) for result in results if newest])
     return results
 
 
-def _checked(connection: DuckDBPyConnection, day: date | None) -> tuple[CheckResult, ...]:
+def _run_checks(connection: DuckDBPyConnection, day: date | None) -> tuple[CheckResult, ...]:
     """The checks of one day's book, which the plain names of schema main then show."""
-    before = max((held for held in books_held(connection) if day and held < day), default=None)
+    before = max((held for held in books_by_date(connection) if day and held < day), default=None)
     work_copy.run_all(connection, newest_book(day, before))
     return run_checks(connection)
 
@@ -246,7 +246,7 @@ def _check_row(day: date, result: CheckResult) -> dict[str, object]:
         "check_name": result.name,
         "meaning": result.meaning,
         "severity": result.severity,
-        "passed": result.passed,
+        "passed": result.is_ok,
         "wrong_rows": result.wrong_rows,
         "example": result.example,
     }

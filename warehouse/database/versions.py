@@ -41,7 +41,7 @@ def clear(layout: Layout, versions: Path, version: str) -> None:
         raise ValueError(f"{version!r} cannot name a version: letters, digits, dot, dash only")
     make_directory(versions)
     make_directory(layout.work)
-    if _shown(layout) == version:
+    if _current_version(layout) == version:
         raise ValueError(f"version {version} is what people see; give the new one another name")
     for left in versions.glob(".tmp-*"):
         shutil.rmtree(left, ignore_errors=True)
@@ -49,17 +49,17 @@ def clear(layout: Layout, versions: Path, version: str) -> None:
     (layout.warehouse / ".current").unlink(missing_ok=True)
 
 
-def _shown(layout: Layout) -> str | None:
+def _current_version(layout: Layout) -> str | None:
     link = layout.warehouse / "current"
     return link.readlink().name if link.is_symlink() else None
 
 
-def copied(layout: Layout, file: Path) -> tuple[str, ...]:
+def copy_current(layout: Layout, file: Path) -> tuple[str, ...]:
     """Copy the file that people see; returns the digests it was published with, none without one.
 
     Where the file system can, the copy shares its blocks with the original.
     """
-    digests = _published(layout)
+    digests = _block_digests(layout)
     if digests:
         with layout.database.open("rb") as source, file.open("wb") as target:
             left = os.fstat(source.fileno()).st_size
@@ -117,7 +117,7 @@ def seal(aside: Path, file: Path, digests: tuple[str, ...], decided: Mapping[str
     write_json(aside / DIGESTS, content, PUBLISHED_MODE)
 
 
-def _published(layout: Layout) -> tuple[str, ...]:
+def _block_digests(layout: Layout) -> tuple[str, ...]:
     """The digests of the blocks of what people see; none where they cannot be believed."""
     try:
         content = read_json(layout.database.with_name(DIGESTS))
@@ -130,11 +130,11 @@ def _published(layout: Layout) -> tuple[str, ...]:
 
 def is_as_published(layout: Layout, file: Path) -> bool:
     """Whether what people see, or a copy of it, is what was published, block by block."""
-    digests = _published(layout)
+    digests = _block_digests(layout)
     return bool(digests) and block_digests(file) == digests
 
 
-def was_as_published(layout: Layout, expected: tuple[str, ...], built: tuple[str, ...]) -> bool:
+def is_base_intact(layout: Layout, expected: tuple[str, ...], built: tuple[str, ...]) -> bool:
     """Whether the file that a new one was built upon was as published.
 
     `expected` are its digests and `built` those of the new file. Only what differs is read again:
@@ -165,7 +165,7 @@ def prune(versions: Path, shown: str) -> None:
 
 def older(layout: Layout) -> list[Path]:
     """The versions that people do not see: all but one, of which nothing else is made."""
-    shown = _shown(layout)
+    shown = _current_version(layout)
     found = (layout.warehouse / "versions").glob("[!.]*")
     return sorted(path for path in found if shown is not None and path.name != shown)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from warehouse.export.staged_tables import batches, columns_of
-from warehouse.query.book import PORTFOLIO_NAME, Exhibit, Source
+from warehouse.query.book import PORTFOLIO_NAME, Exhibit, OpenBook
 from warehouse.spreadsheet.writing.layout import title
 from warehouse.storage.layout import written_aside
 
@@ -34,7 +34,7 @@ def field(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def for_people(source: Source, exhibit: Exhibit, path: Path) -> int:
+def for_people(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
     """Write the file that people open; the date of the book is its first column."""
     kinds = columns_of(source, exhibit)
     shown = tuple(name for name in kinds if f"{name}_text" not in kinds)
@@ -49,12 +49,12 @@ def _for_people(name: str, kind: str) -> Render:
     return lambda values: ["" if one is None else field(harmless(one)) for one in values]
 
 
-def for_machines(source: Source, exhibit: Exhibit, path: Path) -> int:
+def for_machines(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
     """Write the file that machines read: the columns of the view under their own names."""
     kinds = columns_of(source, exhibit)
     shown = tuple(name for name in kinds if name != PORTFOLIO_NAME)
     renders = [
-        _quoted if kinds[name] == "VARCHAR" and not _is_exact(name) else _bare for name in shown
+        _quote if kinds[name] == "VARCHAR" and not _is_exact(name) else _bare for name in shown
     ]
     return _write(source, exhibit, path, ("", list(shown), shown, renders))
 
@@ -63,7 +63,7 @@ def _is_exact(name: str) -> bool:
     return name.endswith("_text")
 
 
-def _quoted(values: Sequence[Any]) -> list[str]:
+def _quote(values: Sequence[Any]) -> list[str]:
     return ["" if one is None else field(one) for one in values]
 
 
@@ -79,7 +79,7 @@ def _word(value: object) -> str:
 
 
 def _write(
-    source: Source,
+    source: OpenBook,
     exhibit: Exhibit,
     path: Path,
     form: tuple[str, Iterable[str], tuple[str, ...], Sequence[Render]],

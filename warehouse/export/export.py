@@ -11,7 +11,7 @@ from pathlib import Path
 
 from warehouse.export import csv_files, parquet_files, workbook
 from warehouse.progress import Say, Tally, silent
-from warehouse.query.book import EXHIBITS, NotExported, Source, book
+from warehouse.query.book import EXHIBITS, NotExported, OpenBook, book
 
 __all__ = ["FORMATS", "Exported", "NotExported", "export"]
 
@@ -55,7 +55,7 @@ def export(
         )
     files: list[Path] = []
     with book(database, as_of) as opened:
-        source = _heard(opened, formats, say)
+        source = _with_progress(opened, formats, say)
         notices = source.notices
         if "xlsx" in formats:
             files.append(folder / f"positions-{source.day}.xlsx")
@@ -67,14 +67,14 @@ def export(
         return Exported(tuple(files), source.rows, source.day, source.snapshot_id, notices)
 
 
-def _heard(source: Source, formats: Sequence[str], say: Say) -> Source:
+def _with_progress(source: OpenBook, formats: Sequence[str], say: Say) -> OpenBook:
     """The same, telling of the rows of sheets and of both CSV files; Parquet is done at once."""
     times = ("xlsx" in formats) + 2 * ("csv" in formats)
     rows = Tally(say, times * sum(source.rows.values()), "rows written")
     return replace(source, on_rows=rows.add)
 
 
-def _csv(source: Source, folder: Path) -> list[Path]:
+def _csv(source: OpenBook, folder: Path) -> list[Path]:
     made = []
     for exhibit in EXHIBITS:
         name = f"{exhibit.title.lower()}-{source.day}"
@@ -85,7 +85,7 @@ def _csv(source: Source, folder: Path) -> list[Path]:
     return made
 
 
-def _parquet(source: Source, folder: Path) -> list[Path]:
+def _parquet(source: OpenBook, folder: Path) -> list[Path]:
     made = []
     for exhibit in EXHIBITS:
         made.append(folder / f"{exhibit.title.lower()}-{source.day}.parquet")
@@ -93,7 +93,7 @@ def _parquet(source: Source, folder: Path) -> list[Path]:
     return made
 
 
-def _whole(source: Source, title: str, rows: int) -> None:
+def _whole(source: OpenBook, title: str, rows: int) -> None:
     if rows != source.rows[title]:
         raise NotExported(
             f"{rows} rows of {title} were written and {source.rows[title]} were expected: do not "

@@ -9,24 +9,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from duckdb import DuckDBPyRelation
 
-from warehouse.contract.model import quoted
+from warehouse.contract.model import quote_identifier
 from warehouse.export.staged_tables import columns_of, meanings
-from warehouse.query.book import PORTFOLIO_NAME, Exhibit, Source
+from warehouse.query.book import PORTFOLIO_NAME, Exhibit, OpenBook
 from warehouse.storage.layout import written_aside
 
 _ROW_GROUP = 128 * 1024
 
 
-def write(source: Source, exhibit: Exhibit, path: Path) -> int:
+def write(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
     """Write the columns of the view as they are; returns how many rows."""
     names = [name for name in columns_of(source, exhibit) if name != PORTFOLIO_NAME]
-    shown = ", ".join(map(quoted, names))
-    found = source.connection.sql(f"select {shown} from {exhibit.staged}")
+    shown = ", ".join(map(quote_identifier, names))
+    found = source.connection.sql(f"select {shown} from {exhibit.staged_name}")
     about = {"nightbook.view": exhibit.view, "nightbook.snapshot": source.snapshot_id}
-    return streamed(found, path, meanings(exhibit), about)
+    return stream_rows(found, path, meanings(exhibit), about)
 
 
-def streamed(
+def stream_rows(
     found: DuckDBPyRelation, path: Path, words: Mapping[str, str], about: Mapping[str, str]
 ) -> int:
     """Write the rows of a query with the meaning of each column; returns how many rows."""

@@ -9,16 +9,16 @@ from decimal import Decimal
 from typing import IO
 
 from warehouse.export.sheets import FLAG, TOTAL, yes
-from warehouse.export.totals import EXACT, Promise, plain
+from warehouse.export.totals import EXACT, ExpectedTotals, plain
 from warehouse.query.book import NotExported
 from warehouse.spreadsheet.writing.cells import string
-from warehouse.spreadsheet.writing.layout import Kind, Sheet
-from warehouse.spreadsheet.writing.readback import Cells, add_up
+from warehouse.spreadsheet.writing.layout import SheetColumnKind, Sheet
+from warehouse.spreadsheet.writing.readback import SumColumns, add_up
 
 
 def prove(
     file: IO[bytes],
-    promised: Promise,
+    promised: ExpectedTotals,
     sheets: Iterable[tuple[int, Sheet]],
     shown: Mapping[str, str],
 ) -> None:
@@ -29,16 +29,16 @@ def prove(
     whole = {short: text for text, short in shown.items()}
     rows, sums = 0, dict[tuple[str, str], Decimal]()
     for number, sheet in sheets:
-        cells = Cells(
+        cells = SumColumns(
             f"xl/worksheets/sheet{number}.xml",
-            sheet.letter("asset_id", Kind.TEXT),
-            sheet.letter(FLAG, Kind.TEXT),
-            sheet.letter(TOTAL, Kind.EXACT),
+            sheet.letter("asset_id", SheetColumnKind.TEXT),
+            sheet.letter(FLAG, SheetColumnKind.TEXT),
+            sheet.letter(TOTAL, SheetColumnKind.EXACT),
         )
         try:
             found = add_up(file, cells, whole, EXACT)
         except ValueError as error:
-            raise _refused(promised, str(error)) from None
+            raise _mismatch_error(promised, str(error)) from None
         rows += found.rows
         for key, total in found.sums.items():
             sums[key] = EXACT.add(sums.get(key, Decimal(0)), total)
@@ -49,7 +49,7 @@ def prove(
     stated = {key: plain(total) for key, total in sums.items()}
     if rows != promised.rows or stated != expected:
         odd = sorted(set(stated.items()) ^ set(expected.items()))[:3]
-        raise _refused(promised, f"{rows} rows instead of {promised.rows}; totals: {odd}")
+        raise _mismatch_error(promised, f"{rows} rows instead of {promised.rows}; totals: {odd}")
 
 
 def _inside(text: str) -> str:
@@ -57,7 +57,7 @@ def _inside(text: str) -> str:
     return string(text).partition("<t")[2].partition(">")[2].rpartition("</t>")[0]
 
 
-def _refused(promised: Promise, found: str) -> NotExported:
+def _mismatch_error(promised: ExpectedTotals, found: str) -> NotExported:
     return NotExported(
         f"The finished workbook was read again and sheet {promised.exhibit.title} is not what the "
         f"warehouse holds: {found}. It was thrown away and the one before it stands. This is a "

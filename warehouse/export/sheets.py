@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warehouse.export.staged_tables import batches, columns_of, longest, longest_whole, meanings
-from warehouse.export.totals import Line, Promise, Tally
-from warehouse.query.book import EXHIBITS, PORTFOLIO_NAME, Exhibit, Source, records
+from warehouse.export.totals import TotalLine, ExpectedTotals, WrittenTotals
+from warehouse.query.book import EXHIBITS, PORTFOLIO_NAME, Exhibit, OpenBook, records
 from warehouse.spreadsheet.writing.cells import LONG_TEXTS, Digits, pieces
-from warehouse.spreadsheet.writing.layout import Column, Kind, Sheet, fitting, title
+from warehouse.spreadsheet.writing.layout import SheetColumn, SheetColumnKind, Sheet, fitting, title
 from warehouse.spreadsheet.writing.rows import Rows, Styles
 
 TOTAL = "total_text"
@@ -30,21 +30,21 @@ _WIDEST_PROOF = 66  # a SHA-256 is seen whole
 _PLACES = ("In the JSON", "In the lake", "In the warehouse")
 FLAG = "is_custom_asset"
 _DECIMALS = 11  # the point and what the number format shows behind it
-_DIGITS = Column(
+_DIGITS = SheetColumn(
     "digits",
     "Digits",
     "digits: exact where every number of the row is its exact text; rounded where one has more "
     "than 15 digits, of which the number keeps 15; text only where no number can hold one.",
-    Kind.DIGITS,
+    SheetColumnKind.DIGITS,
     10,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class TextTable:
     """Cells of a table that is no view: column by column, texts or None."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[SheetColumn, ...]
     values: Mapping[str, Sequence[str | None]]
 
     @property
@@ -54,18 +54,18 @@ class Texts:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class SheetProgress:
     """What is being written of one exhibit: what it must come to, and what it comes to so far.
 
     `shown` are the texts that stand for those that no cell holds.
     """
 
-    promised: Promise
+    promised: ExpectedTotals
     shown: Mapping[str, str]
-    tally: Tally = field(default_factory=Tally)
+    tally: WrittenTotals = field(default_factory=WrittenTotals)
 
 
-def shown_columns(source: Source, exhibit: Exhibit) -> tuple[Column, ...]:
+def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]:
     """The columns of a sheet: names, total, digits, exact total; parts and counts; then the rest.
 
     Many parts stay off the paper, for which the total is.
@@ -75,10 +75,10 @@ def shown_columns(source: Source, exhibit: Exhibit) -> tuple[Column, ...]:
     whole = longest_whole(source, exhibit)
     words = meanings(exhibit)
 
-    def made(names: Iterable[str], kind: Kind, *, printed: bool = True) -> list[Column]:
+    def made(names: Iterable[str], kind: SheetColumnKind, *, printed: bool = True) -> list[SheetColumn]:
         widths = (
             _number_width(whole[name])
-            if kind is Kind.NUMBER
+            if kind is SheetColumnKind.NUMBER
             else fitting(texts.get(name, len(title(name))))
             for name in names
         )
@@ -92,24 +92,24 @@ def shown_columns(source: Source, exhibit: Exhibit) -> tuple[Column, ...]:
     names = [PORTFOLIO_NAME] if PORTFOLIO_NAME in kinds else []
     names += [name for name in exhibit.key if name not in _OFF_PAPER]
     return (
-        *made(names, Kind.TEXT),
-        *made([TOTAL], Kind.NUMBER),
+        *made(names, SheetColumnKind.TEXT),
+        *made([TOTAL], SheetColumnKind.NUMBER),
         _DIGITS,
-        *made([TOTAL], Kind.EXACT),
-        *made([name for name in _COUNTS if name in kinds], Kind.COUNT),
-        *made(parts, Kind.NUMBER, printed=len(parts) <= _PRINTED_PARTS),
-        *made([name for name in exhibit.key if name == "portfolio_id"], Kind.TEXT, printed=False),
-        *made([name for name in _OFF_PAPER[1:] if name in kinds], Kind.COUNT, printed=False),
-        *made(parts, Kind.EXACT, printed=False),
+        *made([TOTAL], SheetColumnKind.EXACT),
+        *made([name for name in _COUNTS if name in kinds], SheetColumnKind.COUNT),
+        *made(parts, SheetColumnKind.NUMBER, printed=len(parts) <= _PRINTED_PARTS),
+        *made([name for name in exhibit.key if name == "portfolio_id"], SheetColumnKind.TEXT, printed=False),
+        *made([name for name in _OFF_PAPER[1:] if name in kinds], SheetColumnKind.COUNT, printed=False),
+        *made(parts, SheetColumnKind.EXACT, printed=False),
     )
 
 
 def _column(
-    name: str, kind: Kind, words: Mapping[str, str], width: float, *, printed: bool
-) -> Column:
-    shown = name if kind is Kind.EXACT else name.removesuffix("_text")
+    name: str, kind: SheetColumnKind, words: Mapping[str, str], width: float, *, printed: bool
+) -> SheetColumn:
+    shown = name if kind is SheetColumnKind.EXACT else name.removesuffix("_text")
     heading = _TITLES.get(shown, title(shown))
-    return Column(name, heading, f"{shown}: {words[shown]}", kind, width, printed)
+    return SheetColumn(name, heading, f"{shown}: {words[shown]}", kind, width, printed)
 
 
 def _number_width(whole: int) -> float:
@@ -117,10 +117,10 @@ def _number_width(whole: int) -> float:
     return max(12.0, whole + whole // 3 + _DECIMALS + 1.0)
 
 
-def filled(source: Source, sheet: Sheet, written: Written, styles: Styles) -> Iterator[bytes]:
+def fill_sheet(source: OpenBook, sheet: Sheet, written: SheetProgress, styles: Styles) -> Iterator[bytes]:
     """The rows of one sheet of an exhibit; after its last part all is held against the promise."""
     rows = Rows(sheet.columns, styles, written.shown)
-    names = tuple(dict.fromkeys(c.source for c in sheet.columns if c.kind is not Kind.DIGITS))
+    names = tuple(dict.fromkeys(c.source for c in sheet.columns if c.kind is not SheetColumnKind.DIGITS))
     first = 2
     exhibit = written.promised.exhibit
     for batch in batches(source, exhibit, names, start=sheet.start, rows=sheet.rows):
@@ -135,7 +135,7 @@ def filled(source: Source, sheet: Sheet, written: Written, styles: Styles) -> It
 
 
 def filled_texts(
-    given: Texts, sheet: Sheet, shown: Mapping[str, str], styles: Styles
+    given: TextTable, sheet: Sheet, shown: Mapping[str, str], styles: Styles
 ) -> Iterator[bytes]:
     """The rows of one sheet of texts."""
     rows = Rows(sheet.columns, styles, shown)
@@ -149,7 +149,7 @@ def yes(flag: object) -> str:
     return "yes" if flag else "no"
 
 
-def evidence(source: Source, lines: Iterable[Line], program_version: str) -> Texts:
+def evidence(source: OpenBook, lines: Iterable[TotalLine], program_version: str) -> TextTable:
     """What stands behind the figures: versions, control totals, and the bodies they came from."""
     rows = [*_about(source, program_version), *map(_line, lines), *_bodies(source)]
     heads = (
@@ -166,20 +166,20 @@ def evidence(source: Source, lines: Iterable[Line], program_version: str) -> Tex
     values = {name: [row.get(name) for row in rows] for name, _ in heads}
     figures = {*_PLACES, *(exhibit.title for exhibit in EXHIBITS)}
     columns = tuple(
-        Column(
+        SheetColumn(
             name,
             name,
             meaning,
-            Kind.EXACT if name in figures else Kind.TEXT,
+            SheetColumnKind.EXACT if name in figures else SheetColumnKind.TEXT,
             fitting(max(len(text or "") for text in (name, *values[name])), _WIDEST_PROOF),
             place < _PRINTED_PROOF,
         )
         for place, (name, meaning) in enumerate(heads)
     )
-    return Texts(columns, values)
+    return TextTable(columns, values)
 
 
-def _about(source: Source, program_version: str) -> Iterator[dict[str, str | None]]:
+def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | None]]:
     snapshot, build = source.snapshot, source.build
     said = {
         "as of": source.day.isoformat(),
@@ -206,7 +206,7 @@ def _text(count: object) -> str | None:
     return None if count is None else str(count)
 
 
-def _line(line: Line) -> dict[str, str | None]:
+def _line(line: TotalLine) -> dict[str, str | None]:
     row: dict[str, str | None] = {
         "Kind": line.kind,
         "Of": line.of,
@@ -220,7 +220,7 @@ def _line(line: Line) -> dict[str, str | None]:
     return row | ({shown: line.sheets[0]} if shown and line.sheets else {})
 
 
-def _bodies(source: Source) -> Iterator[dict[str, str | None]]:
+def _bodies(source: OpenBook) -> Iterator[dict[str, str | None]]:
     query = "select * from ops.requests where snapshot_id = ? order by request_no"
     for row in records(source.connection, query, source.snapshot_id):
         asked = f"GET {row['path']}" + (f"?{row['query']}" if row["query"] else "")
@@ -228,7 +228,7 @@ def _bodies(source: Source) -> Iterator[dict[str, str | None]]:
         yield {"Kind": "body", "Of": asked, "Value": value}
 
 
-def long_texts(shown: Mapping[str, str]) -> Texts:
+def long_texts(shown: Mapping[str, str]) -> TextTable:
     """Every text that no cell can hold, whole, in numbered pieces."""
     rows = [
         {"Text no.": str(no), "Piece": str(place), "Text": piece}
@@ -236,14 +236,14 @@ def long_texts(shown: Mapping[str, str]) -> Texts:
         for place, piece in enumerate(pieces(text), 1)
     ]
     columns = (
-        Column("Text no.", "Text no.", "The number its cells give.", Kind.TEXT, 10),
-        Column("Piece", "Piece", "Pieces follow each other without a gap.", Kind.TEXT, 8),
-        Column(
+        SheetColumn("Text no.", "Text no.", "The number its cells give.", SheetColumnKind.TEXT, 10),
+        SheetColumn("Piece", "Piece", "Pieces follow each other without a gap.", SheetColumnKind.TEXT, 8),
+        SheetColumn(
             "Text",
             "Text",
             f"One piece of the text. {LONG_TEXTS} are cut nowhere else.",
-            Kind.TEXT,
+            SheetColumnKind.TEXT,
             120,
         ),
     )
-    return Texts(columns, {c.source: [row[c.source] for row in rows] for c in columns})
+    return TextTable(columns, {c.source: [row[c.source] for row in rows] for c in columns})

@@ -5,16 +5,16 @@
 from collections.abc import Iterator
 from typing import Any
 
-from warehouse.contract.model import quoted
-from warehouse.query.book import PORTFOLIO_NAME, Exhibit, Source
+from warehouse.contract.model import quote_identifier
+from warehouse.query.book import PORTFOLIO_NAME, Exhibit, OpenBook
 from warehouse.sql.catalog import views
 
 BATCH = 1024  # rows: four times as many cost 25 MB and save nothing (measured)
 
 
-def columns_of(source: Source, exhibit: Exhibit) -> dict[str, str]:
+def columns_of(source: OpenBook, exhibit: Exhibit) -> dict[str, str]:
     """The columns of an exhibit and their types, the portfolio's name first where it has one."""
-    found = source.connection.execute(f"describe {exhibit.staged}").fetchall()
+    found = source.connection.execute(f"describe {exhibit.staged_name}").fetchall()
     return {name: kind for name, kind, *_ in found}
 
 
@@ -28,7 +28,7 @@ def meanings(exhibit: Exhibit) -> dict[str, str]:
 
 
 def batches(
-    source: Source, exhibit: Exhibit, names: tuple[str, ...], *, start: int = 0, rows: int = -1
+    source: OpenBook, exhibit: Exhibit, names: tuple[str, ...], *, start: int = 0, rows: int = -1
 ) -> Iterator[tuple[tuple[Any, ...], ...]]:
     """Some columns of an exhibit in its order, a batch of columns at a time.
 
@@ -37,53 +37,53 @@ def batches(
     """
     kinds = columns_of(source, exhibit)
     shown = ", ".join(
-        f"{quoted(name)}{'::varchar' if kinds[name].startswith('DECIMAL') else ''}"
+        f"{quote_identifier(name)}{'::varchar' if kinds[name].startswith('DECIMAL') else ''}"
         for name in names
     )
     limit = f"limit {rows} offset {start}" if rows >= 0 else ""
-    found = source.connection.execute(f"select {shown} from {exhibit.staged} {limit}")
+    found = source.connection.execute(f"select {shown} from {exhibit.staged_name} {limit}")
     while fetched := found.fetchmany(BATCH):
         yield tuple(zip(*fetched, strict=True))
         source.on_rows(len(fetched))
 
 
-def longest(source: Source, exhibit: Exhibit) -> dict[str, int]:
+def longest(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
     """The length of the longest text of each column of texts."""
     names = [name for name, kind in columns_of(source, exhibit).items() if kind == "VARCHAR"]
-    shown = ", ".join(f"coalesce(max(length({quoted(name)})), 0)" for name in names)
-    found = source.connection.execute(f"select {shown} from {exhibit.staged}").fetchone()
+    shown = ", ".join(f"coalesce(max(length({quote_identifier(name)})), 0)" for name in names)
+    found = source.connection.execute(f"select {shown} from {exhibit.staged_name}").fetchone()
     return dict(zip(names, found or (), strict=True))
 
 
-def longest_whole(source: Source, exhibit: Exhibit) -> dict[str, int]:
+def longest_whole(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
     """The most digits before the point of each column of amounts, up to 15."""
     names = [name for name in columns_of(source, exhibit) if name.endswith("_text")]
     shown = ", ".join(
-        f"coalesce(max(least(15, length(split_part({quoted(name)}, '.', 1)))), 0)" for name in names
+        f"coalesce(max(least(15, length(split_part({quote_identifier(name)}, '.', 1)))), 0)" for name in names
     )
-    found = source.connection.execute(f"select {shown} from {exhibit.staged}").fetchone()
+    found = source.connection.execute(f"select {shown} from {exhibit.staged_name}").fetchone()
     return dict(zip(names, found or (), strict=True))
 
 
-def rows_rounded(source: Source, exhibit: Exhibit, significant: int, longest: int) -> int:
+def count_rounded_rows(source: OpenBook, exhibit: Exhibit, significant: int, longest: int) -> int:
     """How many rows have an amount of more digits than a number keeps, counted by DuckDB."""
-    names = [quoted(name) for name in columns_of(source, exhibit) if name.endswith("_text")]
+    names = [quote_identifier(name) for name in columns_of(source, exhibit) if name.endswith("_text")]
     tests = " or ".join(
         f"length({name}) > {longest} or (length({name}) > {significant} and "
         f"length(trim(replace({name}, '.', ''), '-0')) > {significant})"
         for name in names
     )
-    query = f"select count(*) from {exhibit.staged} where {tests}"
+    query = f"select count(*) from {exhibit.staged_name} where {tests}"
     found = source.connection.execute(query).fetchone()
     return int(found[0]) if found else 0
 
 
-def texts_over(source: Source, exhibit: Exhibit, size: int) -> list[str]:
+def texts_over(source: OpenBook, exhibit: Exhibit, size: int) -> list[str]:
     """Every text of an exhibit that is longer than so many bytes."""
     found: set[str] = set()
     for name, kind in columns_of(source, exhibit).items():
         if kind == "VARCHAR":
-            column = quoted(name)
-            query = f"select distinct {column} from {exhibit.staged} where strlen({column}) > ?"
+            column = quote_identifier(name)
+            query = f"select distinct {column} from {exhibit.staged_name} where strlen({column}) > ?"
             found.update(row[0] for row in source.connection.execute(query, [size]).fetchall())
     return sorted(found)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from warehouse.export.sheets import TOTAL, yes
-from warehouse.export.totals import Line, Promise, numbers_of
-from warehouse.query.book import EXHIBITS, Source
-from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, Digits, can_be_compared, number
+from warehouse.export.totals import TotalLine, ExpectedTotals, numbers_of
+from warehouse.query.book import EXHIBITS, OpenBook
+from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, Digits, is_portable, number
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up, sizes
-from warehouse.spreadsheet.writing.layout import Kind, Sheet, fitting
+from warehouse.spreadsheet.writing.layout import SheetColumnKind, Sheet, fitting
 
 SHEET = "Summary"
 _FIGURES = range(2, 6)
@@ -37,14 +37,14 @@ Names for formulas: as_of, snapshot_id, and each column, like accounts_total or 
 class Figures:
     """What the summary shows: the source, the sheets, the control totals."""
 
-    source: Source
+    source: OpenBook
     sheets: Mapping[str, tuple[Sheet, ...]]
-    promises: tuple[Promise, ...]
-    lines: tuple[Line, ...]
+    promises: tuple[ExpectedTotals, ...]
+    lines: tuple[TotalLine, ...]
     notices: tuple[str, ...]
 
 
-class _Paper:
+class _SummaryWriter:
     """A sheet that is written from top to bottom."""
 
     def __init__(self, draft: Draft) -> None:
@@ -76,7 +76,7 @@ class _Paper:
 
 def summary(draft: Draft, figures: Figures, program_version: str) -> None:
     """Write the first sheet."""
-    on = _Paper(draft)
+    on = _SummaryWriter(draft)
     longest = max((len(line.of) for line in figures.lines if line.kind == "total"), default=0)
     for column, width in enumerate(_WIDTHS):
         on.paper.set_column(column, column, max(width, fitting(longest)) if not column else width)
@@ -97,7 +97,7 @@ def summary(draft: Draft, figures: Figures, program_version: str) -> None:
     print_set_up(on.paper, footer=f"Positions as of {figures.source.day}, {SHEET}")
 
 
-def _head(draft: Draft, on: _Paper, source: Source, program_version: str) -> None:
+def _head(draft: Draft, on: _SummaryWriter, source: OpenBook, program_version: str) -> None:
     on.paper.set_row(0, 28)
     on.text(0, "Positions", on.formats.title)
     on.row = 2
@@ -118,7 +118,7 @@ def _head(draft: Draft, on: _Paper, source: Source, program_version: str) -> Non
     on.row += 2
 
 
-def _verdict(on: _Paper, figures: Figures) -> None:
+def _verdict(on: _SummaryWriter, figures: Figures) -> None:
     wrong = [line for line in figures.lines if not line.ties]
     totals = sum(line.kind == "total" for line in figures.lines)
     if wrong:
@@ -137,7 +137,7 @@ def _verdict(on: _Paper, figures: Figures) -> None:
     )
 
 
-def _rows(on: _Paper, figures: Figures) -> None:
+def _rows(on: _SummaryWriter, figures: Figures) -> None:
     on.heads(
         "Sheet",
         "",
@@ -150,10 +150,10 @@ def _rows(on: _Paper, figures: Figures) -> None:
     for promised in figures.promises:
         title = promised.exhibit.title
         sheets = figures.sheets[title]
-        flags = [sheet.cells("digits", Kind.DIGITS) for sheet in sheets]
+        flags = [sheet.cells("digits", SheetColumnKind.DIGITS) for sheet in sheets]
         counted = "+".join(f"COUNTA({cells})" for cells in flags)
         exact = "+".join(f'COUNTIF({cells},"exact")' for cells in flags)
-        count = on.formats.cells[Kind.COUNT]
+        count = on.formats.cells[SheetColumnKind.COUNT]
         line = on.row + 1
         on.text(0, title)
         on.text(1, "" if len(sheets) == 1 else f"on {len(sheets)} sheets")
@@ -164,10 +164,10 @@ def _rows(on: _Paper, figures: Figures) -> None:
         on.row += 1
 
 
-def _assets(draft: Draft, on: _Paper, figures: Figures) -> None:
+def _assets(draft: Draft, on: _SummaryWriter, figures: Figures) -> None:
     totals = [line for line in figures.lines if line.kind == "total"]
     room = LIVE_COMPARISONS // max(figures.source.rows[EXHIBITS[0].title], 1)
-    shown = [line for line in totals if can_be_compared(line.of)][: min(SHOWN_ASSETS, room)]
+    shown = [line for line in totals if is_portable(line.of)][: min(SHOWN_ASSETS, room)]
     on.heads(
         "Asset",
         "Custom",
@@ -191,24 +191,24 @@ def _assets(draft: Draft, on: _Paper, figures: Figures) -> None:
         )
 
 
-def _asset(on: _Paper, figures: Figures, line: Line) -> None:
+def _asset(on: _SummaryWriter, figures: Figures, line: TotalLine) -> None:
     cells = on.formats.cells
     total = next(text for text in reversed(line.sheets) if text is not None)
     row = on.row + 1
-    on.text(0, line.of, cells[Kind.TEXT])
-    on.text(1, yes(line.is_custom), cells[Kind.TEXT])
+    on.text(0, line.of, cells[SheetColumnKind.TEXT])
+    on.text(1, yes(line.is_custom), cells[SheetColumnKind.TEXT])
     value = number(total)[0]
     numbers = numbers_of(figures.source, (line.of, line.is_custom), LONGEST_NUMBER)
     if value and None not in numbers:
-        must(on.paper.write_number(on.row, 2, float(value), cells[Kind.NUMBER]))
+        must(on.paper.write_number(on.row, 2, float(value), cells[SheetColumnKind.NUMBER]))
         formula = live_sum(figures.sheets[EXHIBITS[0].title], row)
         found = math.fsum(one for one in numbers if one is not None)
-        on.formula(3, formula, cells[Kind.NUMBER], found)
+        on.formula(3, formula, cells[SheetColumnKind.NUMBER], found)
     else:
-        on.text(2, Digits.TEXT_ONLY.words, cells[Kind.EXACT])
-        on.text(3, Digits.TEXT_ONLY.words, cells[Kind.EXACT])
-    on.text(4, total, cells[Kind.EXACT])
-    on.text(5, line.places[0] or "not stated", cells[Kind.EXACT])
+        on.text(2, Digits.TEXT_ONLY.words, cells[SheetColumnKind.EXACT])
+        on.text(3, Digits.TEXT_ONLY.words, cells[SheetColumnKind.EXACT])
+    on.text(4, total, cells[SheetColumnKind.EXACT])
+    on.text(5, line.places[0] or "not stated", cells[SheetColumnKind.EXACT])
     on.text(6, "yes" if line.ties else "NO")
     on.row += 1
 
@@ -219,9 +219,9 @@ def live_sum(sheets: Sequence[Sheet], row: int) -> str:
     SUMIFS would take `btc` for `BTC`, `1e5` for `100000` and `*` for everything; EXACT does not.
     """
     parts = [
-        f"SUMPRODUCT(EXACT({sheet.cells('asset_id', Kind.TEXT)},A{row})"
-        f"*EXACT({sheet.cells('is_custom_asset', Kind.TEXT)},B{row}),"
-        f"{sheet.cells(TOTAL, Kind.NUMBER)})"
+        f"SUMPRODUCT(EXACT({sheet.cells('asset_id', SheetColumnKind.TEXT)},A{row})"
+        f"*EXACT({sheet.cells('is_custom_asset', SheetColumnKind.TEXT)},B{row}),"
+        f"{sheet.cells(TOTAL, SheetColumnKind.NUMBER)})"
         for sheet in sheets
     ]
     return "=" + "+".join(parts)

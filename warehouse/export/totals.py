@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any
 
-from warehouse.export.staged_tables import rows_rounded
-from warehouse.query.book import EXHIBITS, Exhibit, NotExported, Source, records
+from warehouse.export.staged_tables import count_rounded_rows
+from warehouse.query.book import EXHIBITS, Exhibit, NotExported, OpenBook, records
 from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, SIGNIFICANT
 
 # Room for any amount that the API may state: 200 places either way and any number of digits.
@@ -22,7 +22,7 @@ _WITNESSES = ("in_json", "in_lake", "in_warehouse")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TotalLine:
     """One figure as each place has it, in plain digits; None where a place does not state it."""
 
     kind: str
@@ -39,7 +39,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class ExpectedTotals:
     """What the sheets of one exhibit must come to: rows, rows with rounded numbers, totals."""
 
     exhibit: Exhibit
@@ -48,15 +48,15 @@ class Promise:
     sums: Mapping[Asset, str]
 
 
-def promise(source: Source, exhibit: Exhibit) -> Promise:
+def promise(source: OpenBook, exhibit: Exhibit) -> ExpectedTotals:
     """Count and add up an exhibit in DuckDB, before anything of it is written."""
     summed = "exact_sums([exact_part(total, total_text)])[1].text"
-    query = f"select asset_id, is_custom_asset, {summed} from {exhibit.staged} group by all"
+    query = f"select asset_id, is_custom_asset, {summed} from {exhibit.staged_name} group by all"
     found = source.connection.execute(query).fetchall()
-    return Promise(
+    return ExpectedTotals(
         exhibit,
         source.rows[exhibit.title],
-        rows_rounded(source, exhibit, SIGNIFICANT, LONGEST_NUMBER),
+        count_rounded_rows(source, exhibit, SIGNIFICANT, LONGEST_NUMBER),
         {(asset, custom): total for asset, custom, total in found},
     )
 
@@ -69,7 +69,7 @@ def plain(amount: Decimal) -> str:
     return "0" if text in {"-0", ""} else text
 
 
-def totals(source: Source, promises: Sequence[Promise]) -> tuple[Line, ...]:
+def totals(source: OpenBook, promises: Sequence[ExpectedTotals]) -> tuple[TotalLine, ...]:
     """Rows of the counted tables, then the total of every asset, by name."""
     told = records(
         source.connection,
@@ -79,10 +79,10 @@ def totals(source: Source, promises: Sequence[Promise]) -> tuple[Line, ...]:
     return (*_counts(source, told), *_sums(promises, told))
 
 
-def _counts(source: Source, told: Sequence[Mapping[str, Any]]) -> list[Line]:
+def _counts(source: OpenBook, told: Sequence[Mapping[str, Any]]) -> list[TotalLine]:
     shown = {"accounts": ACCOUNTS, "positions": HOLDINGS}
     return [
-        Line(
+        TotalLine(
             "rows",
             row["table_name"],
             False,
@@ -94,18 +94,18 @@ def _counts(source: Source, told: Sequence[Mapping[str, Any]]) -> list[Line]:
     ]
 
 
-def _sums(promises: Sequence[Promise], told: Sequence[Mapping[str, Any]]) -> list[Line]:
+def _sums(promises: Sequence[ExpectedTotals], told: Sequence[Mapping[str, Any]]) -> list[TotalLine]:
     places: dict[Asset, list[Decimal | None]] = {}
     for row in told:
         if row["measure"] == "sum":
             asset = (row["asset_id"], row["is_custom_asset"])
             sums = places.setdefault(asset, [Decimal(0)] * len(_WITNESSES))
             for place, name in enumerate(_WITNESSES):
-                sums[place] = _added(sums[place], row[name])
+                sums[place] = _add(sums[place], row[name])
     sheets = [promised.sums for promised in promises]
     none: list[Decimal | None] = [None] * len(_WITNESSES)
     return [
-        Line(
+        TotalLine(
             "total",
             asset[0],
             asset[1],
@@ -116,13 +116,13 @@ def _sums(promises: Sequence[Promise], told: Sequence[Mapping[str, Any]]) -> lis
     ]
 
 
-def _added(total: Decimal | None, text: str | None) -> Decimal | None:
+def _add(total: Decimal | None, text: str | None) -> Decimal | None:
     if total is None or text is None:
         return None
     return EXACT.add(total, EXACT.create_decimal(text))
 
 
-class Tally:
+class WrittenTotals:
     """Adds up, per asset, what was really written, to be held against what was promised."""
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class Tally:
             sums[key] = EXACT.add(sums.get(key, Decimal(0)), Decimal(total))
         self.rows += len(values["total_text"])
 
-    def compare(self, promised: Promise) -> None:
+    def compare(self, promised: ExpectedTotals) -> None:
         """Raise `NotExported` where a row or a digit is missing from what was written."""
         written = {asset: plain(total) for asset, total in self._sums.items()}
         counts = (self.rows, self.rounded)
@@ -153,9 +153,9 @@ class Tally:
             )
 
 
-def numbers_of(source: Source, asset: Asset, longest: int) -> list[float | None]:
+def numbers_of(source: OpenBook, asset: Asset, longest: int) -> list[float | None]:
     """The total of every account of an asset as the number its cell holds; None for text only."""
     wanted = "asset_id = ? and is_custom_asset = ?"
-    query = f"select total_text from {EXHIBITS[0].staged} where {wanted}"
+    query = f"select total_text from {EXHIBITS[0].staged_name} where {wanted}"
     found = source.connection.execute(query, [*asset]).fetchall()
     return [float(text) if len(text) <= longest else None for (text,) in found]

@@ -9,19 +9,19 @@ from typing import IO
 
 from warehouse.export.proof import prove
 from warehouse.export.sheets import (
-    Texts,
-    Written,
+    TextTable,
+    SheetProgress,
     evidence,
-    filled,
+    fill_sheet,
     filled_texts,
     long_texts,
     shown_columns,
 )
 from warehouse.export.staged_tables import texts_over
 from warehouse.export.summary import Figures, summary
-from warehouse.export.totals import Promise, promise, totals
-from warehouse.query.book import EXHIBITS, Source
-from warehouse.spreadsheet.writing.cells import CELL_LIMIT, LONG_TEXTS, shortened
+from warehouse.export.totals import ExpectedTotals, promise, totals
+from warehouse.query.book import EXHIBITS, OpenBook
+from warehouse.spreadsheet.writing.cells import CELL_LIMIT, LONG_TEXTS, shorten_texts
 from warehouse.spreadsheet.writing.format import Draft, define_names, draft, long_table
 from warehouse.spreadsheet.writing.layout import ROWS_PER_SHEET, Sheet, parts
 from warehouse.spreadsheet.writing.rows import Styles
@@ -42,7 +42,7 @@ class _Planned:
 
 
 def write(
-    source: Source, path: Path, *, program_version: str, rows_per_sheet: int = ROWS_PER_SHEET
+    source: OpenBook, path: Path, *, program_version: str, rows_per_sheet: int = ROWS_PER_SHEET
 ) -> tuple[str, ...]:
     """Write the workbook whole or not at all; what its reader must know comes back in words.
 
@@ -51,7 +51,7 @@ def write(
     promises = tuple(promise(source, exhibit) for exhibit in EXHIBITS)
     lines = totals(source, promises)
     proof = evidence(source, lines, program_version)
-    shown = shortened(chain(*_long(source, proof)))
+    shown = shorten_texts(chain(*_long(source, proof)))
     plans = {
         exhibit.title: parts(
             exhibit.title,
@@ -79,7 +79,7 @@ def write(
     return notices
 
 
-def _long(source: Source, proof: Texts) -> Iterable[list[str]]:
+def _long(source: OpenBook, proof: TextTable) -> Iterable[list[str]]:
     for exhibit in EXHIBITS:
         yield texts_over(source, exhibit, CELL_LIMIT)
     for values in proof.values.values():
@@ -106,24 +106,24 @@ def _cut(shown: Mapping[str, str]) -> list[str]:
 
 
 def _tables(
-    source: Source,
+    source: OpenBook,
     plans: Mapping[str, tuple[Sheet, ...]],
-    promises: Iterable[Promise],
+    promises: Iterable[ExpectedTotals],
     shown: Mapping[str, str],
 ) -> Iterable[_Planned]:
     for promised in promises:
-        written = Written(promised, shown)
+        written = SheetProgress(promised, shown)
         for sheet in plans[promised.exhibit.title]:
-            yield _Planned(sheet, partial(filled, source, sheet, written))
+            yield _Planned(sheet, partial(fill_sheet, source, sheet, written))
 
 
-def _texts(given: Texts, sheet: Sheet, shown: Mapping[str, str]) -> _Planned:
+def _texts(given: TextTable, sheet: Sheet, shown: Mapping[str, str]) -> _Planned:
     return _Planned(sheet, partial(filled_texts, given, sheet, shown))
 
 
 def _prove(
     planned: Iterable[_Planned],
-    promises: Iterable[Promise],
+    promises: Iterable[ExpectedTotals],
     shown: Mapping[str, str],
     file: IO[bytes],
 ) -> None:

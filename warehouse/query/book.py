@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.model import literal, quoted
+from warehouse.contract.model import literal, quote_identifier
 
 Made = TypeVar("Made")
 SHOWN_DATES = 5
@@ -48,7 +48,7 @@ class Exhibit:
     key: tuple[str, ...]
 
     @property
-    def staged(self) -> str:
+    def staged_name(self) -> str:
         """The name of its copy for the time of the export."""
         return f"export_{self.view}"
 
@@ -64,7 +64,7 @@ EXHIBITS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class OpenBook:
     """One book, open for an export.
 
     `snapshot` and `build` are its rows of `ops.snapshots` and `ops.build`; `rows` counts the rows
@@ -89,7 +89,7 @@ class Source:
 @contextlib.contextmanager
 def book(
     database: Path, as_of: date | None, exhibits: Sequence[Exhibit] = EXHIBITS
-) -> Iterator[Source]:
+) -> Iterator[OpenBook]:
     """Open the newest book, or the newest one on or before `as_of`, with these tables of it.
 
     Raises `FileNotFoundError` where nothing is published, `NotExported` where there is no book of
@@ -97,7 +97,7 @@ def book(
     """
     with (
         tempfile.TemporaryDirectory(prefix="nightbook-export-") as scratch,
-        contextlib.closing(_opened(database, scratch)) as connection,
+        contextlib.closing(_open_database(database, scratch)) as connection,
     ):
         try:
             yield _source(connection, as_of, exhibits)
@@ -107,7 +107,7 @@ def book(
 
 def _source(
     connection: DuckDBPyConnection, as_of: date | None, exhibits: Sequence[Exhibit]
-) -> Source:
+) -> OpenBook:
     snapshot = _book(connection, as_of)
     day: date = snapshot["snapshot_date"]
     in_little_memory(
@@ -115,7 +115,7 @@ def _source(
         max(_LEAST_MEGABYTES, accounts(connection, day) // _ACCOUNTS_PER_MEGABYTE),
         lambda: _stage_each(connection, exhibits, day),
     )
-    return Source(
+    return OpenBook(
         connection,
         day,
         snapshot,
@@ -125,7 +125,7 @@ def _source(
     )
 
 
-def _opened(database: Path, scratch: str) -> DuckDBPyConnection:
+def _open_database(database: Path, scratch: str) -> DuckDBPyConnection:
     """The warehouse, read-only, with no way out but to spill what memory does not hold."""
     if not database.exists():
         raise FileNotFoundError(
@@ -213,15 +213,15 @@ def _stage(connection: DuckDBPyConnection, exhibit: Exhibit, day: date) -> None:
             f"left join history.portfolios as portfolios on portfolios.snapshot_date = {on_day} "
             "and portfolios.portfolio_id = given.portfolio_id"
         )
-    order = ", ".join(f"given.{quoted(name)}" for name in exhibit.key)
+    order = ", ".join(f"given.{quote_identifier(name)}" for name in exhibit.key)
     connection.execute(
-        f"create or replace temp table {exhibit.staged} as select {shown} "
+        f"create or replace temp table {exhibit.staged_name} as select {shown} "
         f"from {exhibit.view}_as_of({on_day}) as given {joined} order by {order}"
     )
 
 
 def _count(connection: DuckDBPyConnection, exhibit: Exhibit) -> int:
-    found = connection.execute(f"select count(*) from {exhibit.staged}").fetchone()
+    found = connection.execute(f"select count(*) from {exhibit.staged_name}").fetchone()
     return int(found[0]) if found else 0
 
 

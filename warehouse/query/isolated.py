@@ -104,7 +104,7 @@ def _value(told: Any) -> Any:
     return {key: _value(value) for key, value in held.items()}
 
 
-def _told(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Decimal):
@@ -112,13 +112,13 @@ def _told(value: Any) -> Any:
     if isinstance(value, datetime):
         return {_KIND: "moment", "value": value.isoformat()}
     if isinstance(value, list | tuple):
-        return [_told(one) for one in value]
+        return [_to_json(one) for one in value]
     if isinstance(value, dict):
-        return {_KIND: "struct", "value": {str(key): _told(one) for key, one in value.items()}}
+        return {_KIND: "struct", "value": {str(key): _to_json(one) for key, one in value.items()}}
     return read.text(value)
 
 
-def _limited(seconds: float, memory_bytes: int) -> None:
+def _limit_process(seconds: float, memory_bytes: int) -> None:
     """Bound this process: also where its parent is gone, it ends by itself."""
     cpu = int(seconds * THREADS) + 1
     for what, most in (
@@ -133,7 +133,7 @@ def _limited(seconds: float, memory_bytes: int) -> None:
     signal.setitimer(signal.ITIMER_REAL, seconds + 1)
 
 
-def _answered(question: dict[str, Any]) -> dict[str, Any]:
+def _answer(question: dict[str, Any]) -> dict[str, Any]:
     try:
         answer = read.run(Path(question["database"]), question["sql"], question["limit"])
     except FileNotFoundError as error:
@@ -142,15 +142,15 @@ def _answered(question: dict[str, Any]) -> dict[str, Any]:
         return {"failed": str(error), "is_bad": isinstance(error, NotAQuestion)}
     except OSError as error:
         return {"system": [error.errno, error.strerror, str(error.filename or "")]}
-    rows = [[_told(value) for value in row] for row in answer.rows]
+    rows = [[_to_json(value) for value in row] for row in answer.rows]
     return {"columns": answer.columns, "rows": rows, "is_cut": answer.is_cut}
 
 
 def main() -> None:
     """Answer the one question on standard input; no environment, no way to write."""
     question = json.load(sys.stdin.buffer)
-    _limited(question["seconds"], question["memory_bytes"])
-    sys.stdout.buffer.write(json.dumps(_answered(question)).encode())
+    _limit_process(question["seconds"], question["memory_bytes"])
+    sys.stdout.buffer.write(json.dumps(_answer(question)).encode())
 
 
 if __name__ == "__main__":

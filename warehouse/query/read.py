@@ -52,7 +52,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class Description:
     """A table, view or macro: where it is, what it is, its comment, and its columns.
 
     `columns` are name, type and comment; those of a macro are its parameters, without type.
@@ -65,7 +65,7 @@ class Described:
     columns: tuple[tuple[str, str, str], ...]
 
 
-def opened(database: Path) -> DuckDBPyConnection:
+def open_database(database: Path) -> DuckDBPyConnection:
     """The warehouse, read-only, with no way to files, network or extensions, and locked so.
 
     Raises `FileNotFoundError` where nothing has been published yet, `PermissionError` where it may
@@ -100,7 +100,7 @@ def _is_locked(connection: DuckDBPyConnection) -> bool:
 
 def run(database: Path, sql: str, limit: int | None = None) -> Answer:
     """Ask one question; at most `limit` rows come back. Raises `QueryFailed` with the reason."""
-    with opened(database) as connection:
+    with open_database(database) as connection:
         try:
             _require_one(connection, sql)
             connection.execute(sql)
@@ -218,16 +218,16 @@ def as_table(answer: Answer) -> str:
     return "\n".join([line(heads), rule, *map(line, cells)]) + "\n"
 
 
-def tables(database: Path) -> tuple[Described, ...]:
+def tables(database: Path) -> tuple[Description, ...]:
     """Every table, view and macro of the warehouse with its comment and columns."""
-    with opened(database) as connection:
+    with open_database(database) as connection:
         listed = connection.execute(_LISTED).fetchall()
         columns = connection.execute(_COLUMNS).fetchall()
     found: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
     for schema, name, column, kind, comment in columns:
         found.setdefault((schema, name), []).append((column, kind, comment or ""))
     return tuple(
-        Described(
+        Description(
             schema,
             name,
             kind,

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from duckdb import DuckDBPyConnection
 
-from warehouse.query.book import Source
+from warehouse.query.book import OpenBook
 from warehouse.reconcile.breaks.assemble import (
     MayOpen,
     Prior,
@@ -16,17 +16,17 @@ from warehouse.reconcile.breaks.assemble import (
     tonight,
     with_yesterday,
 )
-from warehouse.reconcile.breaks.causes import Case, suggested
-from warehouse.reconcile.breaks.identity import Break, identified, shown_names
+from warehouse.reconcile.breaks.causes import Case, suggest_causes
+from warehouse.reconcile.breaks.identity import Break, break_ids, shown_names
 from warehouse.reconcile.comments.annotations import State
 from warehouse.reconcile.config import Config
 from warehouse.reconcile.ledger.amounts import plain
-from warehouse.reconcile.ledger.model import Ledger, Notice, counted
+from warehouse.reconcile.ledger.model import Ledger, Notice, count_of
 from warehouse.reconcile.matching import join, key_resolution, levels, snapshot
-from warehouse.reconcile.matching.classify import OVER, Court, Judged, forgiven, judged
+from warehouse.reconcile.matching.classify import OVER, MatchRules, ClassifiedPair, forgiven, classify
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.key_resolution import Alias
-from warehouse.reconcile.matching.snapshot import Known, shown_asset
+from warehouse.reconcile.matching.snapshot import Reference, shown_asset
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class Outcome:
     forgiven: tuple[tuple[str, str, str, str], ...] = ()
 
 
-def reconciled(
-    source: Source, ledger: Ledger, config: Config, known: Known, past: tuple[Prior, State, MayOpen]
+def reconcile(
+    source: OpenBook, ledger: Ledger, config: Config, known: Reference, past: tuple[Prior, State, MayOpen]
 ) -> Outcome:
     """Hold a ledger against a book.
 
@@ -61,13 +61,13 @@ def reconciled(
     join.compare(connection, fields, taken.rejected)
     per_asset, unnamed = key_resolution.tolerances(known, config)
     rules = (replace(config, per_asset=per_asset), known.delivered, known.names["portfolio"])
-    court = Court(fields, *rules, taken.rejected, _totals(connection, rules[0]))
-    found = judged(join.odd(connection, fields), court)
+    court = MatchRules(fields, *rules, taken.rejected, _totals(connection, rules[0]))
+    found = classify(join.odd(connection, fields), court)
     join.settle(connection, {one.pair.no: one.result for one in found})
     broken = [one for one in found if one.result.is_break]
     prior, said = past[0], (*known.notices, *ledger.notices, *levels.notices(ledger))
     keys = [one.pair.key for one in broken]
-    ids = identified(config.name, fields, keys)
+    ids = break_ids(config.name, fields, keys)
     before, notices = known_before(prior, fields, dict(zip(ids, keys, strict=True)))
     cases = with_yesterday(
         source,
@@ -78,7 +78,7 @@ def reconciled(
         ],
     )
     episodes = {id_: (one[0], one[1]) for id_, one in (prior or {}).get("episodes", {}).items()}
-    causes = suggested(cases, fields)
+    causes = suggest_causes(cases, fields)
     then = (source.day, before, episodes, past)
     made = [tonight(case, causes, (ledger, known, config), then) for case in cases]
     episodes |= {one.id: (one.episode, one.ever_seen.isoformat()) for one in made}
@@ -92,13 +92,13 @@ def reconciled(
         episodes,
         {id_: one["id"] for id_, one in before.items() if one["id"] != id_},
         taken.aliases,
-        (*said, *taken.notices, *unnamed, *notices, *_unjudged(found, court, known)),
+        (*said, *taken.notices, *unnamed, *notices, *_unclassified_notices(found, court, known)),
         digest,
         tuple(_forgiven(found, court)),
     )
 
 
-def _unjudged(found: Sequence[Judged], court: Court, known: Known) -> list[Notice]:
+def _unclassified_notices(found: Sequence[ClassifiedPair], court: MatchRules, known: Reference) -> list[Notice]:
     """Return what is said of keys that no verdict of their own decided."""
     return [*_absent(found, known, court.fields), *_over(found, court)]
 
@@ -111,35 +111,35 @@ def _totals(connection: DuckDBPyConnection, config: Config) -> dict[str, Decimal
     return join.totals_of_book(connection)
 
 
-def _forgiven(found: Sequence[Judged], court: Court) -> Iterator[tuple[str, str, str, str]]:
+def _forgiven(found: Sequence[ClassifiedPair], court: MatchRules) -> Iterator[tuple[str, str, str, str]]:
     """Yield what tolerance forgave: the asset, how many keys, how much, and of how much."""
     for asset, one in sorted(forgiven(found, court).items()):
         share = f"{plain(one.total)} ({one.share:.2e} of it)"
-        yield shown_asset(asset), counted(one.keys, "key"), plain(one.amount), share
+        yield shown_asset(asset), count_of(one.keys, "key"), plain(one.amount), share
     sums = forgiven(found, court).values()
     if sums:
         mean = sum((one.share for one in sums), Decimal(0)) / max(len(court.totals), 1)
-        keys = counted(sum(one.keys for one in sums), "key")
+        keys = count_of(sum(one.keys for one in sums), "key")
         yield (
             "all",
             keys,
             f"{mean:.2e}",
-            f"each of {counted(len(court.totals), 'asset')}, as a mean",
+            f"each of {count_of(len(court.totals), 'asset')}, as a mean",
         )
 
 
-def _over(found: Sequence[Judged], court: Court) -> Iterator[Notice]:
+def _over(found: Sequence[ClassifiedPair], court: MatchRules) -> Iterator[Notice]:
     """Yield one notice where tolerance would have forgiven too much in sum."""
     over = [one for one in found if one.rule.endswith(OVER)]
     if over:
         assets = ", ".join(sorted({shown_asset(court.asset(one)) for one in over})[:10])
-        words = f"tolerance would forgive too much in sum: {counted(len(over), 'key')} of {assets} "
+        words = f"tolerance would forgive too much in sum: {count_of(len(over), 'key')} of {assets} "
         words += "are breaks. More than `limit` of an asset, or than `limit_in_all` of all, is no "
         words += "noise; other limits stand in recon.toml under [tolerance]"
         yield Notice("high", words)
 
 
-def _names(one: Judged, fields: tuple[str, ...], known: Known) -> dict[str, str]:
+def _names(one: ClassifiedPair, fields: tuple[str, ...], known: Reference) -> dict[str, str]:
     return shown_names(fields, one.pair.key, known.shown, is_unmapped=one.pair.is_unmapped)
 
 
@@ -153,7 +153,7 @@ def _descending(digits: str) -> str:
     return digits.translate(str.maketrans("0123456789", "9876543210"))
 
 
-def _absent(found: Sequence[Judged], known: Known, fields: tuple[str, ...]) -> Sequence[Notice]:
+def _absent(found: Sequence[ClassifiedPair], known: Reference, fields: tuple[str, ...]) -> Sequence[Notice]:
     """One notice for each portfolio that the API did not deliver, not one break for each key."""
     keys: dict[str, int] = {}
     for one in found:
@@ -164,7 +164,7 @@ def _absent(found: Sequence[Judged], known: Known, fields: tuple[str, ...]) -> S
         Notice(
             "high",
             f"portfolio {known.shown['portfolio'].get(one, one)} was not delivered by the API: "
-            f"{counted(number, 'key')} of the ledger could not be compared",
+            f"{count_of(number, 'key')} of the ledger could not be compared",
             "snapshot",
             one,
         )

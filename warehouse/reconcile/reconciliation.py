@@ -5,30 +5,30 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 
-from warehouse.query.book import Source, accounts, in_little_memory
+from warehouse.query.book import OpenBook, accounts, in_little_memory
 from warehouse.reconcile.comments import engine_entries, signoff
-from warehouse.reconcile.comments.annotations import Since, State, merged, state
-from warehouse.reconcile.comments.edits import Edited
+from warehouse.reconcile.comments.annotations import Since, State, merge_edits, state
+from warehouse.reconcile.comments.edits import WorkbookEdits
 from warehouse.reconcile.config import Config
-from warehouse.reconcile.engine import Outcome, reconciled
+from warehouse.reconcile.engine import Outcome, reconcile
 from warehouse.reconcile.ledger import dating, inbox
-from warehouse.reconcile.ledger.coverage import by_severity, ordered
+from warehouse.reconcile.ledger.coverage import by_severity, sort_unused
 from warehouse.reconcile.ledger.model import Ledger, Notice, Unused, stacked_twice
 from warehouse.reconcile.ledger.rows import read_ledger
 from warehouse.reconcile.matching import snapshot
-from warehouse.reconcile.matching.totals import rolled, tied
-from warehouse.reconcile.result import Given, evidence, kept, written
+from warehouse.reconcile.matching.totals import roll_forward, tie_totals
+from warehouse.reconcile.result import RunInputs, evidence, store_result, write_files
 from warehouse.reconcile.store import archive, day_settings
 from warehouse.reconcile.store.archive import Folder, Json
 from warehouse.reconcile.workbook import positions
-from warehouse.reconcile.workbook.content import UNMATCHED, Shown
+from warehouse.reconcile.workbook.content import UNMATCHED, WorkbookContent
 
 _TWICE = 20
 _LEAST_MEGABYTES, _KEYS_PER_MEGABYTE = 256, 1600
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class RunFiles:
     """What a run left: no result where no ledger was there."""
 
     result: Json | None
@@ -37,28 +37,28 @@ class Done:
     unused: tuple[Unused, ...] = ()
 
 
-def run(source: Source, folder: Folder, config: Config, given: Given) -> Done:
+def run(source: OpenBook, folder: Folder, config: Config, given: RunInputs) -> RunFiles:
     """Reconcile one book; nothing is written before everything is read."""
-    ours, paths = inbox.workbooks(folder, archive.seen(folder))
+    ours, paths = inbox.workbooks(folder, archive.read_digests(folder))
     settled = (config, archive.read_before(folder, source.day))
     found = inbox.ledgers(folder, source.day, paths, given.pause, settled)
     if not found.ledgers:
-        left = tuple(ordered(found.unused))
+        left = tuple(sort_unused(found.unused))
         late = _late(folder, source, left)
-        return Done(None, (), (late, *(one.notice for one in left)), left)
+        return RunFiles(None, (), (late, *(one.notice for one in left)), left)
     ledger = read_ledger(found.ledgers, config, archive.mappings(folder), source.day)
     dating.require_days(ledger, config, source.day)
-    _read_back(folder, ours, source.day)
-    unused = ordered([*found.unused, *ledger.unused])
-    said = [*found.notices, *_told(folder, source.day)]
+    _read_comments(folder, ours, source.day)
+    unused = sort_unused([*found.unused, *ledger.unused])
+    said = [*found.notices, *_workbook_notices(folder, source.day)]
     del found  # the cells of a large ledger, which are not needed any more
     prior = archive.before(folder, source.day)
-    known = snapshot.known(source, config.stale_hours)
-    past = (prior, *engine_entries.decided(folder, source.day))
+    known = snapshot.read_reference(source, config.stale_hours)
+    past = (prior, *engine_entries.human_state(folder, source.day))
     outcome = in_little_memory(
         source.connection,
         _megabytes(source, ledger),
-        lambda: reconciled(source, ledger, config, known, past),
+        lambda: reconcile(source, ledger, config, known, past),
     )
     archive.write(folder.mappings, ledger.remembered)
     engine_entries.keep(folder, outcome, given.now)
@@ -66,7 +66,7 @@ def run(source: Source, folder: Folder, config: Config, given: Given) -> Done:
     notices = by_severity(
         [
             *(one.notice for one in unused if one.severity != "low"),
-            *_unlisted(outcome, config),
+            *_unlisted_notices(outcome, config),
             *(Notice("medium", words) for words in source.notices),
             *said,
             *outcome.notices,
@@ -74,18 +74,18 @@ def run(source: Source, folder: Folder, config: Config, given: Given) -> Done:
             *day_settings.changes(folder, config, source.day),
         ]
     )
-    shown = _shown(source, folder, (ledger, outcome, known), (config, given), (notices, unused))
-    result = kept(folder, shown, config, given)
-    return Done(result, written(folder, shown), tuple(notices), tuple(unused))
+    shown = _workbook_content(source, folder, (ledger, outcome, known), (config, given), (notices, unused))
+    result = store_result(folder, shown, config, given)
+    return RunFiles(result, write_files(folder, shown), tuple(notices), tuple(unused))
 
 
-def _megabytes(source: Source, ledger: Ledger) -> int:
+def _megabytes(source: OpenBook, ledger: Ledger) -> int:
     """Let DuckDB spill early: the ledger of a large book stands in memory beside it."""
     larger = max(accounts(source.connection, source.day), len(ledger.lines))
     return max(_LEAST_MEGABYTES, larger // _KEYS_PER_MEGABYTE)
 
 
-def _late(folder: Folder, source: Source, unused: tuple[Unused, ...]) -> Notice:
+def _late(folder: Folder, source: OpenBook, unused: tuple[Unused, ...]) -> Notice:
     days = archive.days(folder)
     last = f"; the last one that was reconciled is of {days[-1]}" if days else ""
     words = f"no ledger for {source.day} lies in the inbox{last}"
@@ -94,7 +94,7 @@ def _late(folder: Folder, source: Source, unused: tuple[Unused, ...]) -> Notice:
     return Notice("medium", words)
 
 
-def _read_back(folder: Folder, ours: list[Edited], day: date) -> None:
+def _read_comments(folder: Folder, ours: list[WorkbookEdits], day: date) -> None:
     """Take in what people wrote, once for each version of each file, and what is to say of it."""
     for workbook in ours:
         told = archive.by_id(archive.result_of(folder, workbook.run_id))
@@ -103,8 +103,8 @@ def _read_back(folder: Folder, ours: list[Edited], day: date) -> None:
             state(folder, workbook.base_revision, without=day),
             state(folder, without=day),
         )
-        entries, notices = merged(workbook, since, told)
-        notices += signoff.taken(folder, workbook)
+        entries, notices = merge_edits(workbook, since, told)
+        notices += signoff.take_signatures(folder, workbook)
         if entries or notices:
             archive.add_annotations(
                 folder,
@@ -120,17 +120,17 @@ def _read_back(folder: Folder, ours: list[Edited], day: date) -> None:
                     "notices": [asdict(notice) for notice in notices],
                 },
             )
-    archive.add_seen(folder, [workbook.sha256 for workbook in ours])
+    archive.add_digests(folder, [workbook.sha256 for workbook in ours])
 
 
-def _told(folder: Folder, day: date) -> Iterator[Notice]:
+def _workbook_notices(folder: Folder, day: date) -> Iterator[Notice]:
     """Yield what there was to say of the workbooks read for a day, by this run or one before it."""
     for read in archive.annotations(folder):
         if read.get("read_for") == day.isoformat():
             yield from (Notice(**notice) for notice in read.get("notices", ()))
 
 
-def _unlisted(outcome: Outcome, config: Config) -> Iterator[Notice]:
+def _unlisted_notices(outcome: Outcome, config: Config) -> Iterator[Notice]:
     """What the workbook does not list is said, and where it is."""
     keys = sum(outcome.counts.values())
     if keys > config.listed:
@@ -142,7 +142,7 @@ def _unlisted(outcome: Outcome, config: Config) -> Iterator[Notice]:
         )
 
 
-def _about(ledger: Ledger, source: Source) -> Iterator[Notice]:
+def _about(ledger: Ledger, source: OpenBook) -> Iterator[Notice]:
     """What the ledgers themselves say against being used."""
     for one in ledger.sources:
         stated = dating.day_of(one)
@@ -158,18 +158,18 @@ def _about(ledger: Ledger, source: Source) -> Iterator[Notice]:
             yield Notice("medium", "two files have the same key: they were added up", words)
 
 
-def _shown(
-    source: Source,
+def _workbook_content(
+    source: OpenBook,
     folder: Folder,
-    found: tuple[Ledger, Outcome, snapshot.Known],
-    about: tuple[Config, Given],
+    found: tuple[Ledger, Outcome, snapshot.Reference],
+    about: tuple[Config, RunInputs],
     told: tuple[list[Notice], list[Unused]],
-) -> Shown:
+) -> WorkbookContent:
     ledger, outcome, known = found
     notices, unused = told
     config, given = about
     prior = archive.before(folder, source.day)
-    ties = tied(source.connection, outcome.fields)
+    ties = tie_totals(source.connection, outcome.fields)
     run_id = f"{source.day:%Y%m%d}-{outcome.digest[:12]}"
     said = state(folder)
     signed = signoff.valid(folder, outcome.digest)
@@ -179,14 +179,14 @@ def _shown(
         "breaks": [asdict(one) for one in outcome.breaks],
         "ties": [asdict(one) for one in ties],
     }
-    return Shown(
+    return WorkbookContent(
         config.name,
         source,
         ledger,
         outcome,
         ties,
-        rolled(ties, prior),
-        _resolved(prior, outcome, said),
+        roll_forward(ties, prior),
+        _resolved_breaks(prior, outcome, said),
         notices,
         evidence(source, (ledger, outcome), config, given, run_id),
         {
@@ -203,7 +203,7 @@ def _shown(
     )
 
 
-def _resolved(prior: Json | None, outcome: Outcome, said: State) -> list[Json]:
+def _resolved_breaks(prior: Json | None, outcome: Outcome, said: State) -> list[Json]:
     """Breaks of the run before that are gone, and how they went."""
     now = {one.id for one in outcome.breaks} | set(outcome.renamed.values())
     gone = [one for id_, one in archive.by_id(prior).items() if id_ not in now]

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from warehouse.query.book import Source
+from warehouse.query.book import OpenBook
 from warehouse.reconcile.comments.annotations import in_cell
 from warehouse.reconcile.config import Config
 from warehouse.reconcile.engine import Outcome
@@ -17,13 +17,13 @@ from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.store import archive, day_settings
 from warehouse.reconcile.store.archive import Folder, Json
 from warehouse.reconcile.workbook import positions, write
-from warehouse.reconcile.workbook.content import Shown
+from warehouse.reconcile.workbook.content import WorkbookContent
 from warehouse.reconcile.workbook.readback import imprint
 from warehouse.storage.layout import written_aside
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RunInputs:
     """What a run is given besides its data."""
 
     program_version: str
@@ -32,7 +32,7 @@ class Given:
 
 
 def evidence(
-    source: Source, found: tuple[Ledger, Outcome], config: Config, given: Given, run_id: str
+    source: OpenBook, found: tuple[Ledger, Outcome], config: Config, given: RunInputs, run_id: str
 ) -> dict[str, str]:
     """What stands behind the figures, in words."""
     ledger, outcome = found
@@ -55,7 +55,7 @@ def evidence(
     return told
 
 
-def kept(folder: Folder, shown: Shown, config: Config, given: Given) -> Json:
+def store_result(folder: Folder, shown: WorkbookContent, config: Config, given: RunInputs) -> Json:
     """Keep the result; what was kept is what `status` and `verify` say."""
     outcome = shown.outcome
     result: Json = {
@@ -71,7 +71,7 @@ def kept(folder: Folder, shown: Shown, config: Config, given: Given) -> Json:
         "resolved": list(shown.resolved),
         "episodes": dict(outcome.episodes),
         "ties": [asdict(one) for one in shown.ties],
-        "workbook": {"names": _names(shown), "rolled": _rolled(shown)},
+        "workbook": {"names": _names(shown), "rolled": _roll_forward_rows(shown)},
         "coverage": {
             "level": level_words(shown.ledger),
             "files": lines_of(shown.ledger),
@@ -91,7 +91,7 @@ def kept(folder: Folder, shown: Shown, config: Config, given: Given) -> Json:
     return archive.result(folder, shown.day) or result
 
 
-def _names(shown: Shown) -> dict[str, dict[str, str]]:
+def _names(shown: WorkbookContent) -> dict[str, dict[str, str]]:
     """The names that the workbook shows for ids, of those that are in it: every key is in a tie."""
     made: dict[str, dict[str, str]] = {}
     for one in shown.ties:
@@ -101,11 +101,11 @@ def _names(shown: Shown) -> dict[str, dict[str, str]]:
     return made
 
 
-def _rolled(shown: Shown) -> list[list[str]]:
+def _roll_forward_rows(shown: WorkbookContent) -> list[list[str]]:
     return [[in_cell(text) for text in one.line] for one in shown.rolled]
 
 
-def written(folder: Folder, shown: Shown) -> tuple[Path, ...]:
+def write_files(folder: Folder, shown: WorkbookContent) -> tuple[Path, ...]:
     """Write the workbook, and for machines the breaks and every key.
 
     What we wrote need not be read back.
@@ -123,5 +123,5 @@ def written(folder: Folder, shown: Shown) -> tuple[Path, ...]:
     csv_path = place / f"breaks_{shown.day}.machines.csv"
     with written_aside(csv_path) as file:
         file.write(table.getvalue().encode())
-    archive.add_seen(folder, [hashlib.sha256(content).hexdigest()])
+    archive.add_digests(folder, [hashlib.sha256(content).hexdigest()])
     return book_path, csv_path, positions_path

@@ -16,11 +16,11 @@ from warehouse.query.book import book
 from warehouse.reconcile import reconciliation, result
 from warehouse.reconcile.comments import signoff
 from warehouse.reconcile.comments.annotations import ACCEPTED
-from warehouse.reconcile.comments.edits import edited
+from warehouse.reconcile.comments.edits import read_edits
 from warehouse.reconcile.config import TEMPLATE, read_config
 from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.ledger.coverage import coverage_words, totals, unread
-from warehouse.reconcile.ledger.model import Notice, Unused, counted
+from warehouse.reconcile.ledger.model import Notice, Unused, count_of
 from warehouse.reconcile.store import archive
 from warehouse.reconcile.store import ops_rows as published
 from warehouse.reconcile.store.archive import Folder, Json
@@ -32,7 +32,7 @@ TIED, OPEN_BREAKS = 0, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class InitFiles:
     """What `init` wrote; files that were there are left as they are."""
 
     files: tuple[Path, ...]
@@ -40,7 +40,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class RunSummary:
     """What a run came to: `exit_code` is 0 where all ties or is accepted, 3 where breaks are open.
 
     A run without a ledger has no `run_id` and says so in `notices`.
@@ -66,9 +66,9 @@ class Ran:
         keys = sum(self.counts.values())
         rejected = sum(one.words.startswith("rejected") for one in self.notices)
         return (
-            f"{self.day}: {counted(keys, 'key')}, {self.counts['Matched']} exact, "
-            f"{self.counts['Within tolerance']} within tolerance, {counted(self.breaks, 'break')} "
-            f"({self.open_breaks} open), {counted(rejected, 'row')} rejected. Compared at "
+            f"{self.day}: {count_of(keys, 'key')}, {self.counts['Matched']} exact, "
+            f"{self.counts['Within tolerance']} within tolerance, {count_of(self.breaks, 'break')} "
+            f"({self.open_breaks} open), {count_of(rejected, 'row')} rejected. Compared at "
             f"{self.level}; not used: {totals(self.unused) or 'nothing'}."
         )
 
@@ -95,7 +95,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VerifyResult:
     """What differs between a workbook and the result it shows; nothing where it is whole.
 
     `compared` says which rows of which sheets were held against it, `uncompared` why others were
@@ -125,7 +125,7 @@ class Verified:
         )
 
 
-def init(database: Path, folder: Path) -> Begun:
+def init(database: Path, folder: Path) -> InitFiles:
     """Write recon.toml and a ledger template with the keys of the newest book.
 
     Raises `FileNotFoundError` where no warehouse is published.
@@ -141,7 +141,7 @@ def init(database: Path, folder: Path) -> Begun:
         with written_aside(kept.config) as file:
             file.write(TEMPLATE.encode())
         files.append(kept.config)
-    return Begun(tuple(files), keys)
+    return InitFiles(tuple(files), keys)
 
 
 def rehearse(database: Path, folder: Path) -> tuple[Path, tuple[str, ...]]:
@@ -161,7 +161,7 @@ def run(
     program_version: str,
     now: datetime,
     pause: Callable[[], None] = lambda: time.sleep(0.2),
-) -> Ran:
+) -> RunSummary:
     """Read what people wrote, hold the inbox's ledgers against the book, write the workbook.
 
     Raises `Ambiguous` (exit code 3) where a person must settle something, `NotReconciled` (2)
@@ -171,12 +171,12 @@ def run(
     kept.make()
     config = read_config(kept.config)
     with book(database, as_of, ()) as source:
-        done = reconciliation.run(source, kept, config, result.Given(program_version, now, pause))
+        done = reconciliation.run(source, kept, config, result.RunInputs(program_version, now, pause))
     if done.result is None:
         code = OPEN_BREAKS if any(one.severity != "low" for one in done.unused) else TIED
-        return Ran(source.day, "", "", {}, 0, 0, (), done.notices, code, done.unused)
+        return RunSummary(source.day, "", "", {}, 0, 0, (), done.notices, code, done.unused)
     found = done.result
-    return Ran(
+    return RunSummary(
         source.day,
         found["run_id"],
         found["digest"],
@@ -198,7 +198,7 @@ def _exit_code(found: Json) -> int:
     return OPEN_BREAKS if opened or lost or unread(found) else TIED
 
 
-def _found(kept: Folder, day: date | None) -> Json:
+def _result_of_day(kept: Folder, day: date | None) -> Json:
     days = archive.days(kept)
     wanted = day or (days[-1] if days else None)
     found = archive.result(kept, wanted) if wanted else None
@@ -216,7 +216,7 @@ def status(folder: Path, *, day: date | None = None) -> Standing:
     Raises `NotReconciled` where there is none.
     """
     kept = Folder(folder)
-    found = _found(kept, day)
+    found = _result_of_day(kept, day)
     return Standing(
         date.fromisoformat(found["day"]),
         found["run_id"],
@@ -268,10 +268,10 @@ def sign(
     Raises `NotReconciled` where both would be the same person or there is no result.
     """
     kept = Folder(folder)
-    return signoff.sign(kept, _found(kept, day), role=role, who=who, comment=comment, at=now)
+    return signoff.sign(kept, _result_of_day(kept, day), role=role, who=who, comment=comment, at=now)
 
 
-def verify(folder: Path, file: Path) -> Verified:
+def verify(folder: Path, file: Path) -> VerifyResult:
     """Hold names, results and exact figures of a workbook against the stored result.
 
     Raises `NotReconciled` where the file is no workbook of ours, its run is not known, or a sheet
@@ -279,21 +279,21 @@ def verify(folder: Path, file: Path) -> Verified:
     """
     kept = Folder(folder)
     content = file.read_bytes() if file.is_file() else b""
-    read = edited(file, content) if content else None
+    read = read_edits(file, content) if content else None
     found = archive.result_of(kept, read.run_id) if read else None
     if read is None or found is None:
         raise NotReconciled(
             f"{file.name} is no workbook of a run that this folder knows. Nothing was verified."
         )
     try:
-        held = verification.held(kept, content, found, read.written)
+        held = verification.compare_workbook(kept, content, found, read.written)
     except python_calamine.CalamineError as error:
         raise NotReconciled(
             f"A sheet of {file.name} cannot be read ({error}): it is damaged. Nothing was "
             "verified. Take the workbook from where it was written, or from the backup."
         ) from error
     signed = tuple(signoff.valid(kept, found["digest"]).values())
-    return Verified(file, read.run_id, held.differences, held.compared, held.uncompared, signed)
+    return VerifyResult(file, read.run_id, held.differences, held.compared, held.uncompared, signed)
 
 
 def ops_rows(folder: Path) -> dict[str, list[dict[str, Any]]]:

@@ -23,7 +23,7 @@ class ReportFailed(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class QueryRows:
     """A query, its first rows by column name, and how many rows there are in all."""
 
     sql: str
@@ -52,7 +52,7 @@ class Nights:
         return None if self.before is None else self.before["snapshot_date"]
 
 
-def ask(connection: DuckDBPyConnection, sql: str, most: int | None = None) -> Answered:
+def ask(connection: DuckDBPyConnection, sql: str, most: int | None = None) -> QueryRows:
     """Ask one query; with `most`, fetch so many rows and count the rest."""
     query = sql.strip()
     try:
@@ -66,7 +66,7 @@ def ask(connection: DuckDBPyConnection, sql: str, most: int | None = None) -> An
             f"The warehouse did not answer a query of the report: {error}. No report was written. "
             "Look with `nightbook doctor`, or make the warehouse anew: `nightbook rebuild`."
         ) from error
-    return Answered(query, rows, count)
+    return QueryRows(query, rows, count)
 
 
 def _count(connection: DuckDBPyConnection, query: str) -> int:

@@ -7,13 +7,13 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from warehouse.report import wording
-from warehouse.report.answers import Answered, Record
+from warehouse.report.answers import QueryRows, Record
 
 Cell = Callable[[Record], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column of a table: its head, what it shows of a row, and whether it is a number."""
 
     head: str
@@ -22,11 +22,11 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableBlock:
     """Heads, cells, the query, and `more`: what is said where rows are left out."""
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: tuple[tuple[Markup, ...], ...]
     more: str
     sql: str
@@ -51,7 +51,7 @@ class Section:
     figure: str
     notes: tuple[Markup, ...] = ()
     charts: tuple[Chart, ...] = ()
-    tables: tuple[Table, ...] = ()
+    tables: tuple[TableBlock, ...] = ()
 
     @property
     def queries(self) -> tuple[str, ...]:
@@ -60,44 +60,44 @@ class Section:
         return tuple(dict.fromkeys(chart.sql for chart in self.charts if chart.sql not in shown))
 
 
-def named(head: str, column: str) -> Column:
+def name_column(head: str, column: str) -> TableColumn:
     """A column of names or texts."""
-    return Column(head, lambda row: wording.name(row[column]))
+    return TableColumn(head, lambda row: wording.name(row[column]))
 
 
-def asset(head: str = "Asset") -> Column:
+def asset(head: str = "Asset") -> TableColumn:
     """The asset of a row; it takes both `asset_id` and `is_custom_asset` to tell one."""
-    return Column(
+    return TableColumn(
         head, lambda row: wording.custom(row["asset_id"], is_custom=row["is_custom_asset"])
     )
 
 
-def amount(head: str, column: str, *, signed: bool = False) -> Column:
+def amount(head: str, column: str, *, signed: bool = False) -> TableColumn:
     """A column of exact amounts."""
-    return Column(head, lambda row: wording.digits(row[column], signed=signed), is_number=True)
+    return TableColumn(head, lambda row: wording.digits(row[column], signed=signed), is_number=True)
 
 
-def count(head: str, column: str) -> Column:
+def count(head: str, column: str) -> TableColumn:
     """A column of whole numbers."""
     return amount(head, column)
 
 
-def date(head: str, column: str) -> Column:
+def date(head: str, column: str) -> TableColumn:
     """A column of dates."""
-    return Column(head, lambda row: wording.day(row[column]))
+    return TableColumn(head, lambda row: wording.day(row[column]))
 
 
-def moment(head: str, column: str) -> Column:
+def moment(head: str, column: str) -> TableColumn:
     """A column of times."""
-    return Column(head, lambda row: wording.moment(row[column]))
+    return TableColumn(head, lambda row: wording.moment(row[column]))
 
 
-def table(title: str, answered: Answered, columns: tuple[Column, ...]) -> Table:
+def table(title: str, answered: QueryRows, columns: tuple[TableColumn, ...]) -> TableBlock:
     """The rows of an answer as cells; a sentence says what was left out."""
     rows = tuple(tuple(escape(column.cell(row)) for column in columns) for row in answered.rows)
     left = answered.count - len(rows)
     more = f"{wording.many(left, 'more row')} not shown here: the query gives all." if left else ""
-    return Table(title, columns, rows, more, answered.sql)
+    return TableBlock(title, columns, rows, more, answered.sql)
 
 
 def note(text: str, *given: object) -> Markup:

@@ -16,21 +16,21 @@ from duckdb import DuckDBPyConnection
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from warehouse.query.read import opened
+from warehouse.query.read import open_database
 from warehouse.report.answers import BUILD, Nights, Record, ReportFailed, ask, nights
 from warehouse.report.blocks import Section
 from warehouse.report.markdown import markdown
 from warehouse.report.sections import changes, findings, holdings, night
 from warehouse.storage.layout import written_aside
 
-__all__ = ["LATEST", "Morning", "ReportFailed", "ask_all", "page", "report", "write"]
+__all__ = ["LATEST", "ReportData", "ReportFailed", "ask_all", "page", "report", "write"]
 
 LATEST = "latest.html"
 _HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
-class Morning:
+class ReportData:
     """All that a report tells, asked of one connection: one night, never two."""
 
     now: datetime
@@ -46,15 +46,15 @@ class Morning:
         return markdown(self.headline, self.warnings, self.sections)
 
 
-def ask_all(database: Path, now: datetime) -> Morning:
+def ask_all(database: Path, now: datetime) -> ReportData:
     """Ask the warehouse for everything; raises as `report` does."""
-    with contextlib.closing(opened(database)) as connection:
+    with contextlib.closing(open_database(database)) as connection:
         found = nights(connection)
         sections = tuple(_sections(connection, found))
         build = ask(connection, BUILD).rows
     state, headline = night.headline(found)
     warnings = tuple(night.warnings(found, now))
-    return Morning(now, state, headline, warnings, sections, build[0] if build else None)
+    return ReportData(now, state, headline, warnings, sections, build[0] if build else None)
 
 
 def report(database: Path, folder: Path, *, now: datetime, program_version: str) -> Path:
@@ -67,7 +67,7 @@ def report(database: Path, folder: Path, *, now: datetime, program_version: str)
     return write(ask_all(database, now), folder, program_version=program_version)
 
 
-def write(morning: Morning, folder: Path, *, program_version: str) -> Path:
+def write(morning: ReportData, folder: Path, *, program_version: str) -> Path:
     """Write what was asked as the page of its date, and as `latest.html`; gives the former."""
     made = _page(morning, program_version).encode()
     file = folder / f"{morning.now.date().isoformat()}.html"
@@ -82,7 +82,7 @@ def page(database: Path, *, now: datetime, program_version: str) -> str:
     return _page(ask_all(database, now), program_version)
 
 
-def _page(morning: Morning, program_version: str) -> str:
+def _page(morning: ReportData, program_version: str) -> str:
     style = Markup((_HERE / "page.css").read_text("utf-8"))  # noqa: S704 - our own file
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return _template().render(

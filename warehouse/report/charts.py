@@ -72,7 +72,7 @@ class Bar:
     figure: str
 
 
-def fitted(text: str, longest: int = _LONGEST) -> str:
+def fit_label(text: str, longest: int = _LONGEST) -> str:
     """A name cut to the room there is; wide letters take more of it.
 
     >>> fitted("a long name of an asset", 10)
@@ -94,7 +94,7 @@ def fitted(text: str, longest: int = _LONGEST) -> str:
 def _label(bar: Bar) -> str:
     """Two assets of one name are told apart, however little room there is."""
     mark = " (custom)" if bar.is_custom else ""
-    return fitted(bar.asset_id, _LONGEST - len(mark)) + mark
+    return fit_label(bar.asset_id, _LONGEST - len(mark)) + mark
 
 
 def _width(char: str) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from markupsafe import Markup
 
-from warehouse.report.blocks import Section, Table
+from warehouse.report.blocks import Section, TableBlock
 
 ROWS = 8
 _MARKUP = "\\`*_{}[]()<>#+!|~&"
@@ -16,7 +16,7 @@ _BAR = "\\|"
 _ADDRESS = re.compile(r"://|www\.|@", re.IGNORECASE)
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     r"""A text as Markdown that shows just it: what looks like an address becomes code, not a link.
 
     >>> print(escaped("a|b [c](d)"), escaped("www.x"))
@@ -40,16 +40,16 @@ def _lines(
     for warning in warnings:
         yield f"{_text(warning)}\n"
     for section in sections:
-        yield f"## {escaped(section.title)}: {escaped(section.figure)}\n"
+        yield f"## {escape(section.title)}: {escape(section.figure)}\n"
         for sentence in section.notes:
             yield f"{_text(sentence)}\n"
         for table in section.tables:
             yield from _table(table)
 
 
-def _table(table: Table) -> Iterator[str]:
-    yield f"**{escaped(table.title)}**\n"
-    yield f"| {' | '.join(escaped(column.head) for column in table.columns)} |"
+def _table(table: TableBlock) -> Iterator[str]:
+    yield f"**{escape(table.title)}**\n"
+    yield f"| {' | '.join(escape(column.head) for column in table.columns)} |"
     yield f"|{''.join('---:|' if column.is_number else '---|' for column in table.columns)}"
     for row in table.rows[:ROWS]:
         yield f"| {' | '.join(map(_text, row))} |"
@@ -59,4 +59,4 @@ def _table(table: Table) -> Iterator[str]:
 
 
 def _text(given: Markup) -> str:
-    return escaped(given.striptags())
+    return escape(given.striptags())

@@ -78,7 +78,7 @@ def svg(figure: Figure, words: str, labels: Sequence[str] = (), *, width: float 
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
     root = ET.fromstring(out.getvalue())  # noqa: S314 - our own drawing
     height = root.get("viewBox", "0").rpartition(" ")[2]
-    view = _rounded(f"0 0 {width} {height}")
+    view = _round_coordinates(f"0 0 {width} {height}")
     drawn = ET.Element("svg", {"viewBox": view, "role": "img", "aria-label": words})
     for element in root.iter():
         made = _element(element, labels)
@@ -97,7 +97,7 @@ def _element(element: ET.Element, labels: Sequence[str]) -> ET.Element | None:
         return None
     for key in ("d", "x", "y"):
         if element.get(key):
-            made.set(key, _rounded(" ".join(element.get(key, "").split())))
+            made.set(key, _round_coordinates(" ".join(element.get(key, "").split())))
     if tag == "text":
         made.text = _LABEL.sub(lambda found: labels[int(found[1])], element.text or "")
     return made
@@ -120,5 +120,5 @@ def _attributes(style: str) -> dict[str, str]:
     return kept | {"class": " ".join(classes)}
 
 
-def _rounded(text: str) -> str:
+def _round_coordinates(text: str) -> str:
     return _NUMBER.sub(lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), text)

@@ -62,9 +62,9 @@ def digits(value: object, *, signed: bool = False) -> Markup:
     size = len(whole) + len(part or "")
     kind = "long" if size > LONG_AMOUNT else "amount" if size > SHORT_AMOUNT else "amount brief"
     first = len(whole) % 3 or 3
-    shown = escape(sign) + _joined([whole[:first], *_threes(whole[first:])])
+    shown = escape(sign) + _join_groups([whole[:first], *_threes(whole[first:])])
     if part:
-        shown += Markup(".") + _joined(_threes(part))
+        shown += Markup(".") + _join_groups(_threes(part))
     return Markup('<span class="{}">{}</span>').format(kind, shown)
 
 
@@ -72,7 +72,7 @@ def _threes(text: str) -> list[str]:
     return [text[start : start + 3] for start in range(0, len(text), 3)]
 
 
-def _joined(groups: list[str]) -> Markup:
+def _join_groups(groups: list[str]) -> Markup:
     """The groups apart for the eye, each of them whole where a line must break."""
     return escape(groups[0]) + Markup().join(
         Markup("<i>{}</i>").format(group) for group in groups[1:]

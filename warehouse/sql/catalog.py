@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 
 from warehouse.contract.book import BALANCES, BOOK
-from warehouse.contract.model import quoted
-from warehouse.sql.header import Words, filled, read
+from warehouse.contract.model import quote_identifier
+from warehouse.sql.header import Words, fill_form, read
 
 HERE = Path(__file__).parent
 BEFORE = ("accounts", "balances", "instruments", "portfolios")
@@ -44,11 +44,11 @@ def _folder(name: str) -> tuple[Words, ...]:
 @cache
 def views() -> tuple[Words, ...]:
     """Every view, its form filled, in the order in which they can be made."""
-    waiting = [filled(words, HERE / "views" / "forms") for words in _folder("views")]
+    waiting = [fill_form(words, HERE / "views" / "forms") for words in _folder("views")]
     made: list[Words] = []
     while waiting:
         names = {words.name for words in waiting}
-        ready = [words for words in waiting if not used(words.sql, names - {words.name})]
+        ready = [words for words in waiting if not tables_in(words.sql, names - {words.name})]
         if not ready:
             raise ValueError(f"the views {sorted(names)} use each other in a circle")
         made += ready
@@ -56,7 +56,7 @@ def views() -> tuple[Words, ...]:
     return tuple(made)
 
 
-def used(sql: str, names: set[str]) -> tuple[str, ...]:
+def tables_in(sql: str, names: set[str]) -> tuple[str, ...]:
     """Which of these tables or views a query reads, by `from` and `join`."""
     found = re.findall(r"\b(?:from|join)\s+([a-z_][a-z0-9_]*)\b(?!\.)", sql)
     return tuple(sorted(names & set(found)))
@@ -126,15 +126,15 @@ def at_day(sql: str, day: str, before: str = "") -> str:
     if before:
         days |= {f"{name}_before": (name, before) for name in BEFORE}
     inner = _views_of(sql)
-    read_there = {name for text in (*inner.values(), sql) for name in used(text, set(days))}
+    read_there = {name for text in (*inner.values(), sql) for name in tables_in(text, set(days))}
     shadows = [
-        f"{quoted(name)} as (\n    select * from history.{quoted(days[name][0])}\n"
+        f"{quote_identifier(name)} as (\n    select * from history.{quote_identifier(days[name][0])}\n"
         f"    where snapshot_date = (\n"
         f"        select max(snapshot_date) from ops.snapshots\n"
         f"        where is_book and snapshot_date <= {days[name][1]}::date\n    )\n)"
         for name in sorted(read_there)
     ]
-    shadows += [f"{quoted(name)} as (\n{inner[name]}\n)" for name in inner]
+    shadows += [f"{quote_identifier(name)} as (\n{inner[name]}\n)" for name in inner]
     together = ",\n".join(shadows)
     return f"with {together}\n\nselect * from (\n{sql}\n)"
 
@@ -145,7 +145,7 @@ def _views_of(sql: str) -> dict[str, str]:
     found: set[str] = set()
     waiting = [sql]
     while waiting:
-        new = set(used(waiting.pop(), set(known))) - found
+        new = set(tables_in(waiting.pop(), set(known))) - found
         found |= new
         waiting += [known[name] for name in new]
     return {name: text for name, text in known.items() if name in found}

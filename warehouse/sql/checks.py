@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.book import BOOK
-from warehouse.contract.model import Table, quoted
+from warehouse.contract.model import Table, quote_identifier
 from warehouse.sql.catalog import checks as written
 
 ERROR = "error"
@@ -41,14 +41,14 @@ class CheckResult:
     example: str | None
 
     @property
-    def passed(self) -> bool:
+    def is_ok(self) -> bool:
         """Whether no row was wrong."""
         return self.wrong_rows == 0
 
     @property
     def stops(self) -> bool:
         """Whether nothing may be published with it."""
-        return self.severity == ERROR and not self.passed
+        return self.severity == ERROR and not self.is_ok
 
 
 def every_check() -> tuple[Check, ...]:
@@ -70,9 +70,9 @@ def _key_meaning(table: Table) -> str:
 
 
 def _key_query(table: Table) -> str:
-    names = ", ".join(map(quoted, table.key))
+    names = ", ".join(map(quote_identifier, table.key))
     return (
-        f"select {names}, count(*) as row_count from {quoted(table.name)} "
+        f"select {names}, count(*) as row_count from {quote_identifier(table.name)} "
         f"group by {names} having count(*) > 1"
     )
 

@@ -38,13 +38,13 @@ class Words:
 
 def read(path: Path) -> Words:
     """The words and the SQL of one file; `ValueError` names a file whose words are missing."""
-    words = _parsed(path)
+    words = _parse(path)
     if not words.meaning or not words.example:
         raise ValueError(f"{path.name} opens without its meaning or without `-- example:`")
     return words
 
 
-def _parsed(path: Path) -> Words:
+def _parse(path: Path) -> Words:
     lines = path.read_text("utf-8").splitlines()
     count = next((n for n, line in enumerate(lines) if not line.startswith("--")), len(lines))
     head = [line[2:].removeprefix(" ") for line in lines[:count]]
@@ -72,7 +72,7 @@ def _parsed(path: Path) -> Words:
     )
 
 
-def filled(words: Words, forms: Path) -> Words:
+def fill_form(words: Words, forms: Path) -> Words:
     """The view that a file and its form are together; the file's own words where it has no form.
 
     The columns are the file's, with those of the form where `form:` stands; the notes of the form
@@ -89,13 +89,13 @@ def filled(words: Words, forms: Path) -> Words:
             f"{words.name}.sql wants the form `{words.entries['form']}`; it is to be the name of a "
             f"file in {forms.name}/, ` by `, and columns that are told above"
         )
-    form = _parsed(path)
+    form = _parse(path)
     own = [name for name in words.entries if name not in (*key, "form", "snapshot_date")]
     return replace(
         words,
         notes=f"{form.notes} {words.notes}".strip(),
         entries=_together(words.entries, form.entries),
-        sql=_filled(form.sql, words.sql, key, own),
+        sql=_fill(form.sql, words.sql, key, own),
     )
 
 
@@ -106,7 +106,7 @@ def _together(entries: Mapping[str, str], of_form: Mapping[str, str]) -> dict[st
     return columns
 
 
-def _filled(form: str, query: str, key: Sequence[str], own: Sequence[str]) -> str:
+def _fill(form: str, query: str, key: Sequence[str], own: Sequence[str]) -> str:
     lists = {
         "key": key,
         "own": own,

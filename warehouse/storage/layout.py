@@ -97,13 +97,13 @@ class Layout:
         """What a snapshot is made of before it is accepted: engines skip dot folders."""
         return self.lake / ".staged" / snapshot_id
 
-    def staged(self, table: str, snapshot_id: str) -> Path:
+    def staged_file(self, table: str, snapshot_id: str) -> Path:
         """The Parquet file of one table and snapshot, as long as that is no book."""
         return self.staging(snapshot_id) / f"{table}.parquet"
 
     def part(self, part: str, snapshot_id: str) -> Path:
         """What was counted and noted while a part of a snapshot was flattened."""
-        return self.staged(part, snapshot_id).with_suffix(".json")
+        return self.staged_file(part, snapshot_id).with_suffix(".json")
 
     def manifest(self, snapshot_id: str) -> Path:
         """The lake's manifest of one snapshot."""

@@ -33,7 +33,7 @@ PLAIN = ("amount_text", "created_at", "updated_at", "value", "example")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFile:
     """One Parquet file: how many rows, how many bytes, and their SHA-256."""
 
     rows: int
@@ -113,7 +113,7 @@ class Writer:
             self._pending = gathered.slice(rows).to_batches()
             self._pending_rows -= rows
 
-    def close(self, error: BaseException | None = None) -> Written | None:
+    def close(self, error: BaseException | None = None) -> WrittenFile | None:
         """Finish the file, or on an error leave nothing."""
         if error is not None:
             self._drop(error)
@@ -124,7 +124,7 @@ class Writer:
             self._file.flush()
             self._file.seek(0)
             digest = hashlib.file_digest(self._file, "sha256").hexdigest()
-            written = Written(self.rows, self._file.tell(), digest)
+            written = WrittenFile(self.rows, self._file.tell(), digest)
         except BaseException as failure:
             self._drop(failure)
             raise
@@ -157,7 +157,7 @@ def _parquet_writer(table: Table, file: Any) -> Any:
     )
 
 
-def write(table: Table, batches: Iterable[pa.RecordBatch], path: Path) -> Written:
+def write(table: Table, batches: Iterable[pa.RecordBatch], path: Path) -> WrittenFile:
     """Write all batches of a table to one file, whole or not at all."""
     writer = Writer(table, path)
     try:

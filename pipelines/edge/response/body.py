@@ -33,7 +33,7 @@ class Body:
         return self._digest.hexdigest()
 
     @property
-    def spooled(self) -> bool:
+    def is_spooled(self) -> bool:
         """Whether the bytes are in a file."""
         return self._file is not None
 

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pipelines.edge.errors import Misread, TooLarge, shown
+from pipelines.edge.errors import Misread, TooLarge, quote_text
 
 _STEP = 1 << 16
 _GZIP = 31  # zlib's window size plus 16: gzip with header and trailer, both checked
@@ -38,7 +38,7 @@ def require_framing(headers: Mapping[str, str], version: str) -> None:
         raise Misread(f"the body has neither a length nor chunks ({version}): its end is a guess")
 
 
-def decoded(
+def decode_body(
     raw: Iterable[bytes],
     headers: Mapping[str, str],
     limits: Limits,
@@ -54,17 +54,17 @@ def decoded(
     """
     # A key in other letters, or cut short, would no longer be found.
     encoding = scrub(headers.get("content-encoding", "")).strip().lower()
-    counted = _bounded(raw, limits.wire, "on the wire")
+    counted = _bound(raw, limits.wire, "on the wire")
     if encoding in {"", "identity"}:
         pieces: Iterator[bytes] = counted
     elif encoding in {"gzip", "x-gzip"}:
         pieces = _gunzip(counted)
     else:
-        raise Misread(f"the content encoding is {shown(encoding, 60)}; gzip or none was asked for")
-    return _bounded(pieces, limits.decoded, "after decompression")
+        raise Misread(f"the content encoding is {quote_text(encoding, 60)}; gzip or none was asked for")
+    return _bound(pieces, limits.decoded, "after decompression")
 
 
-def _bounded(pieces: Iterable[bytes], limit: int, stage: str) -> Iterator[bytes]:
+def _bound(pieces: Iterable[bytes], limit: int, stage: str) -> Iterator[bytes]:
     size = 0
     for piece in pieces:
         size += len(piece)

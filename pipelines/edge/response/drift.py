@@ -17,7 +17,7 @@ _EXAMPLE = 120
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class Novelty:
     """One thing that is new: where (as a pattern, without positions), of what kind, an example."""
 
     path: str
@@ -30,7 +30,7 @@ def unknown(
     model: type[Struct],
     values: Mapping[str, frozenset[str]],
     balance: type[Struct],
-) -> Iterator[News]:
+) -> Iterator[Novelty]:
     """Everything in a record that its model does not have, each occurrence.
 
     `values` are the documented ones by path; what `balance` lacks is a kind of balance.
@@ -38,7 +38,7 @@ def unknown(
     be read at all has no news: it is the flattening that rejects it.
     """
     text = bytes(record)
-    tree: Any = _as_documented(text, model)
+    tree: Any = _documented_record(text, model)
     if tree is None:
         try:
             tree = msgspec.json.decode(text)
@@ -48,10 +48,10 @@ def unknown(
     for path, known in values.items():
         for value in _at(tree, path.split(".")):
             if isinstance(value, str) and value not in known:
-                yield News(path, UNKNOWN_VALUE, value[:_EXAMPLE])
+                yield Novelty(path, UNKNOWN_VALUE, value[:_EXAMPLE])
 
 
-def _as_documented(text: bytes, model: type[Struct]) -> Struct | None:
+def _documented_record(text: bytes, model: type[Struct]) -> Struct | None:
     """The typed record, if written again it holds every string the text holds; else None.
 
     A field the model lacks is two quotation marks fewer; with a backslash in the text the count
@@ -72,7 +72,7 @@ def _decoder(model: type[Struct]) -> msgspec.json.Decoder[Struct]:
 
 
 @cache
-def _known(model: type[Struct]) -> dict[str, tuple[str, type[Struct] | None]]:
+def _documented_keys(model: type[Struct]) -> dict[str, tuple[str, type[Struct] | None]]:
     """The documented keys of a model: the attribute and the model within, if there is one."""
     return {
         field.encode_name: (field.name, inside(field.type)[0])
@@ -80,20 +80,20 @@ def _known(model: type[Struct]) -> dict[str, tuple[str, type[Struct] | None]]:
     }
 
 
-def _fields(tree: Any, model: type[Struct], prefix: str, balance: type[Struct]) -> Iterator[News]:
+def _fields(tree: Any, model: type[Struct], prefix: str, balance: type[Struct]) -> Iterator[Novelty]:
     if not isinstance(tree, dict):
         return
-    known = _known(model)
+    known = _documented_keys(model)
     for key, value in tree.items():
         path = f"{prefix}{plain_key(key)}"
         if key not in known:
             kind = UNKNOWN_BALANCE if model is balance else UNKNOWN_FIELD
-            yield News(path, kind, shortened(value))
+            yield Novelty(path, kind, shorten(value))
         elif (inner := known[key][1]) is not None:
             yield from _inside(value, inner, path, balance)
 
 
-def _inside(value: Any, model: type[Struct], path: str, balance: type[Struct]) -> Iterator[News]:
+def _inside(value: Any, model: type[Struct], path: str, balance: type[Struct]) -> Iterator[Novelty]:
     if isinstance(value, list):
         for element in value:
             yield from _fields(element, model, f"{path}[].", balance)
@@ -117,7 +117,7 @@ def _at(node: Any, parts: list[str]) -> Iterator[Any]:
 
 def _member(node: Any, name: str) -> Any:
     if isinstance(node, Struct):
-        return getattr(node, _known(type(node))[name][0])
+        return getattr(node, _documented_keys(type(node))[name][0])
     return node.get(name) if isinstance(node, dict) else None
 
 
@@ -126,13 +126,13 @@ def plain_key(key: str) -> str:
     return key if re.fullmatch(r"[\w-]{1,64}", key) else msgspec.json.encode(key[:64]).decode()
 
 
-def shortened(value: Any) -> str:
+def shorten(value: Any) -> str:
     """Return a value as JSON text, cut to what an example may have."""
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= _EXAMPLE else text[:_EXAMPLE] + "…"
 
 
-def documented(model: Any, prefix: str = "") -> dict[str, bool]:
+def documented_fields(model: Any, prefix: str = "") -> dict[str, bool]:
     """Every documented field of a model by its JSON path, and whether it is required.
 
     The path is a pattern like `positions[].accounts[].balance.trading.free`.
@@ -145,7 +145,7 @@ def documented(model: Any, prefix: str = "") -> dict[str, bool]:
         if mark and inner is None:
             paths[f"{path}[]"] = True
         if inner is not None:
-            paths |= documented(inner, f"{path}{mark}.")
+            paths |= documented_fields(inner, f"{path}{mark}.")
     return paths
 
 

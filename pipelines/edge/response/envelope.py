@@ -16,7 +16,7 @@ import msgspec
 
 from pipelines.edge.errors import ApiError, Misread
 from pipelines.edge.response.body import give_back
-from pipelines.edge.response.scan import MEMBERS, RECORDS, Walk
+from pipelines.edge.response.scan import MEMBERS, RECORDS, Scan
 from pipelines.edge.response.strict import record_defect
 
 _CHUNK = 1 << 20
@@ -61,7 +61,7 @@ def read_envelope(
         Misread: the body is not strict JSON, or not the documented envelope.
     """
     commas = _require_text(body, is_ascii=is_ascii)
-    walk = Walk(body) if len(body) > _LARGE or commas > RECORDS else None
+    walk = Scan(body) if len(body) > _LARGE or commas > RECORDS else None
     members = walk.members if walk else _members(body)
     if "data" not in members:
         raise Misread(f"the envelope has no `data`, only {_names(members)}")

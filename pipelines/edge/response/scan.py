@@ -28,7 +28,7 @@ _NEXT = re.compile(r"trailing characters \(byte ([0-9]+)\)")
 _GIVE_BACK = 1 << 25
 
 
-class Walk:
+class Scan:
     """The members of the outermost object of a body, and where the records of `data` are.
 
     Raises:

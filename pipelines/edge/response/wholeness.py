@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from pipelines.edge.response.drift import plain_key, shortened
+from pipelines.edge.response.drift import plain_key, shorten
 from pipelines.edge.response.envelope import Envelope, records
 from pipelines.edge.response.hints import (
     BEFORE,
@@ -124,7 +124,7 @@ class _Reader:
                 yield _Seen(place, DEEP, "")
                 continue
             if _is_records(value):
-                yield _Seen(place, BESIDE, shortened(value))
+                yield _Seen(place, BESIDE, shorten(value))
             yield from self._members({name: value}, TOP, is_related=True, in_page=False)
         meta = self._envelope.meta
         if bytes(memoryview(meta)[:2]) != b"{}":
@@ -139,16 +139,16 @@ class _Reader:
         for name, text in headers.items():
             place, low = f"header {plain_key(name.lower())}", name.lower()
             if low == "link":
-                yield from (_Seen(place, hint, text[:120]) for hint in _linked(text))
+                yield from (_Seen(place, hint, text[:120]) for hint in _link_header(text))
             elif low == "content-range":
-                if hint := self._ranged(text):
+                if hint := self._content_range(text):
                     yield _Seen(place, hint, text[:120])
             elif low == "warning":
                 yield _Seen(place, LEFT_OUT, text[:120])
             elif not _USUAL.fullmatch(low):
                 words = words_of(low)
                 member = self._member(words, _plain_value(text), in_page=False)
-                if hint := self._judged(member, is_related=not is_unrelated(words)):
+                if hint := self._judge(member, is_related=not is_unrelated(words)):
                     yield _Seen(place, hint, text[:120])
 
     def _members(
@@ -162,7 +162,7 @@ class _Reader:
         if not isinstance(value, dict):
             return
         if any(isinstance(value.get(name), dict | list) for name in _OF_RECORDS & value.keys()):
-            yield _Seen(place, BESIDE, shortened(value))
+            yield _Seen(place, BESIDE, shorten(value))
         yield from _link_object(value, place)
         for name, inner in value.items():
             yield from self._one(name, inner, place, is_related=is_related, in_page=in_page)
@@ -172,14 +172,14 @@ class _Reader:
     ) -> Iterator[_Seen]:
         place, words = f"{above}.{plain_key(name)}", words_of(name)
         is_related = is_related and not is_unrelated(words)
-        hint = self._judged(self._member(words, value, in_page=in_page), is_related=is_related)
+        hint = self._judge(self._member(words, value, in_page=in_page), is_related=is_related)
         if hint is not None:
-            yield _Seen(place, hint, shortened(value))
+            yield _Seen(place, hint, shorten(value))
         elif isinstance(value, dict | list):
             in_page = in_page or bool(words & {"page", "pages", "paging", "pagination"})
             yield from self._members(value, place, is_related=is_related, in_page=in_page)
 
-    def _judged(self, member: Member, *, is_related: bool) -> Hint | None:
+    def _judge(self, member: Member, *, is_related: bool) -> Hint | None:
         return completeness(member) or (position(member) if is_related else None)
 
     def _member(self, words: frozenset[str], value: Any, *, in_page: bool) -> Member:
@@ -191,7 +191,7 @@ class _Reader:
             self._counted = len(records(self._envelope)) if spans is None else len(spans) // 2
         return self._counted
 
-    def _ranged(self, text: str) -> Hint | None:
+    def _content_range(self, text: str) -> Hint | None:
         """What a `Content-Range` says: nothing is left out where it is from 0 to the last."""
         found = _RANGE.fullmatch(text)
         if found is None or found[2] is None:
@@ -222,7 +222,7 @@ def _is_records(value: Any) -> bool:
     )
 
 
-def _linked(text: str) -> Iterator[Hint]:
+def _link_header(text: str) -> Iterator[Hint]:
     """What a `Link` header names (RFC 8288): a next page, or one before."""
     ends: dict[str, str] = {}
     for target, parameters in _LINK.findall(text):
@@ -238,12 +238,12 @@ def _linked(text: str) -> Iterator[Hint]:
 def _link_object(value: Mapping[str, Any], place: str) -> Iterator[_Seen]:
     """What an object of links says by its ends, or a single link by its relation."""
     if hint := _ends(value.get("first", value.get("self")), value.get("last")):
-        yield _Seen(f"{place}.last", hint, shortened(value.get("last")))
+        yield _Seen(f"{place}.last", hint, shorten(value.get("last")))
     relation = value.get("rel")
     if isinstance(relation, str) and relation.lower() in _RELATIONS:
         target = value.get("href", value.get("url", "?"))
         if not is_nothing(target):
-            yield _Seen(f"{place}.rel", _RELATIONS[relation.lower()], shortened(value))
+            yield _Seen(f"{place}.rel", _RELATIONS[relation.lower()], shorten(value))
 
 
 def _ends(first: Any, last: Any) -> Hint | None:

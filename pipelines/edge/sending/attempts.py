@@ -20,8 +20,8 @@ from pipelines.edge.response.envelope import Envelope, read_envelope, read_error
 from pipelines.edge.response.wholeness import Sign, signs
 from pipelines.edge.sending.backoff import Budget, Persistence, Tally, refusal
 from pipelines.edge.sending.clock import Skew, measured_skew, utc
-from pipelines.edge.sending.exchange import ERROR_BODY, Answer, Wire
-from pipelines.edge.sending.limiter import Gate
+from pipelines.edge.sending.exchange import ERROR_BODY, HttpAnswer, Sender
+from pipelines.edge.sending.limiter import Limiter
 from pipelines.edge.sending.pace import Pacer, told_wait
 from pipelines.edge.sending.setbacks import Event, Sequel, Setback
 
@@ -63,8 +63,8 @@ class Attempts:
 
     def __init__(
         self,
-        wire: Wire,
-        gate: Gate,
+        wire: Sender,
+        gate: Limiter,
         pacer: Pacer,
         budget: Budget,
         *,
@@ -91,7 +91,7 @@ class Attempts:
         """
         where = _where(call)
         tally = Tally(
-            persistence if self._gate.left() is not None else Persistence.BRIEF,
+            persistence if self._gate.seconds_until_deadline() is not None else Persistence.BRIEF,
             outages=self._gate.outages,
         )
         while True:
@@ -126,7 +126,7 @@ class Attempts:
             tally.attempt += 1
             return self._attempt(call, where, tally.attempt, slot.number)
 
-    def fault(self, call: Call, where: str, answer: Answer) -> EdgeError | None:
+    def fault(self, call: Call, where: str, answer: HttpAnswer) -> EdgeError | None:
         """What is wrong with an answer, or None where it is a success."""
         verdict = self._judge(call, where, answer)
         return verdict if isinstance(verdict, EdgeError) else None
@@ -134,15 +134,15 @@ class Attempts:
     def _attempt(self, call: Call, where: str, number: int, sent: int) -> Reply | Setback:
         """Make one attempt and let the gate know, while the slot is still held."""
         departure = self._depart(where)
-        answer = self._wire.attempt(call, where, self._gate.proved)
+        answer = self._wire.attempt(call, where, self._gate.note_key_accepted)
         if isinstance(answer, EdgeError):
             self._note(Setback(answer, departure), call.path, where, number, sent)
             return Setback(answer, departure)
         verdict = self._judge(call, where, answer)
         answer.body.give_back()
         if not isinstance(verdict, EdgeError):
-            self._gate.worked(sent, call.path)
-            self._pacer.worked(departure)
+            self._gate.note_success(sent, call.path)
+            self._pacer.note_success(departure)
             self._budget.earn()
             return _reply(call, answer, verdict, number)
         answer.body.close()
@@ -186,7 +186,7 @@ class Attempts:
             self._tell(Event("breaker", where, attempt, last, seconds))
         self._pause(where, seconds, last)
 
-    def _judge(self, call: Call, where: str, answer: Answer) -> Envelope | EdgeError:
+    def _judge(self, call: Call, where: str, answer: HttpAnswer) -> Envelope | EdgeError:
         """The envelope of a success, or what the answer means: code first, status second."""
         buffer = answer.body.buffer()
         if answer.status == 200:  # noqa: PLR2004 - the only success (4)
@@ -202,9 +202,9 @@ class Attempts:
             return Misread(f"the status is {answer.status} where only 200 is a success", where)
         else:
             errors = read_errors(buffer)
-        return refusal(where, answer.status, self._scrubbed(errors))
+        return refusal(where, answer.status, self._scrub(errors))
 
-    def _scrubbed(self, errors: tuple[ApiError, ...] | None) -> tuple[ApiError, ...] | None:
+    def _scrub(self, errors: tuple[ApiError, ...] | None) -> tuple[ApiError, ...] | None:
         scrub = self._wire.credentials.scrub
         return errors and tuple(ApiError(scrub(e.code), scrub(e.message)) for e in errors)
 
@@ -214,14 +214,14 @@ class Attempts:
         if isinstance(error, KeyRefused):
             self._gate.kill(error)
         elif setback.is_of_service:
-            if self._gate.failed(error, path):
+            if self._gate.note_failure(error, path):
                 self._tell(Event("breaker", where, number, str(error)))
         elif isinstance(error, Refused) and not setback.is_refused:
-            self._gate.worked(sent, path)
+            self._gate.note_success(sent, path)
 
     def _pause(self, where: str, seconds: float, last: str) -> None:
         """Wait; closing the client ends it."""
-        left = self._gate.left()
+        left = self._gate.seconds_until_deadline()
         if left is not None and seconds >= left:
             raise DeadlinePassed(where, last)
         if seconds > 0:
@@ -239,11 +239,11 @@ def _where(call: Call) -> str:
     return f"GET {target if len(target) <= 160 else target[:160] + '…'}"  # noqa: PLR2004 - a line
 
 
-def _skew(answer: Answer) -> Skew | None:
+def _skew(answer: HttpAnswer) -> Skew | None:
     return measured_skew(answer.headers, answer.sent, answer.received)
 
 
-def _reply(call: Call, answer: Answer, envelope: Envelope, attempts: int) -> Reply:
+def _reply(call: Call, answer: HttpAnswer, envelope: Envelope, attempts: int) -> Reply:
     offset = answer.signed_with or 0
     return Reply(
         call=call,

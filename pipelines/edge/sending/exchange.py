@@ -25,9 +25,9 @@ from pipelines.edge.errors import (
 )
 from pipelines.edge.requests import Call
 from pipelines.edge.response.body import Body
-from pipelines.edge.response.decode import Limits, decoded, require_framing
+from pipelines.edge.response.decode import Limits, decode_body, require_framing
 from pipelines.edge.sending.clock import Clock
-from pipelines.edge.sending.transport import Patience
+from pipelines.edge.sending.transport import AttemptTimeout
 from pipelines.edge.signing import Credentials, EdgeAuth
 
 ERROR_BODY = 1 << 20
@@ -48,7 +48,7 @@ _PASSING_TLS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """What the service sent: times are milliseconds, `headers` are the answer's, never ours."""
 
     status: int
@@ -60,7 +60,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class Sender:
     """What every attempt needs."""
 
     http: httpx.Client
@@ -73,7 +73,7 @@ class Wire:
     spool_dir: Path | None
     on_bytes: Callable[[int], None]
 
-    def attempt(self, call: Call, where: str, proved: Callable[[], None]) -> Answer | EdgeError:
+    def attempt(self, call: Call, where: str, proved: Callable[[], None]) -> HttpAnswer | EdgeError:
         """Send one signed request; `proved` is called once the service accepts it."""
         body = Body(self.spool_dir)
         try:
@@ -92,8 +92,8 @@ class Wire:
         body.close()
         return failure
 
-    def _exchange(self, call: Call, body: Body, proved: Callable[[], None]) -> Answer:
-        patience = Patience(self.limits, self.ends, self.monotonic, self.monotonic())
+    def _exchange(self, call: Call, body: Body, proved: Callable[[], None]) -> HttpAnswer:
+        patience = AttemptTimeout(self.limits, self.ends, self.monotonic, self.monotonic())
         target = call.target.encode("ascii")
         request = self.http.build_request(
             "GET", self.origin.copy_with(raw_path=target), extensions={"patience": patience}
@@ -112,11 +112,11 @@ class Wire:
                 body = self._read_error(response, body)
         finally:
             response.close()
-        return Answer(response.status_code, response.headers, offset, sent, received, body)
+        return HttpAnswer(response.status_code, response.headers, offset, sent, received, body)
 
     def _read(self, response: httpx.Response, body: Body) -> None:
         require_framing(response.headers, response.http_version)
-        for piece in decoded(*_raw(response), self.limits, self.credentials.scrub):
+        for piece in decode_body(*_raw(response), self.limits, self.credentials.scrub):
             _keep(body.write, piece)
             with contextlib.suppress(Exception):  # whoever cannot hear of it costs no request
                 self.on_bytes(len(piece))
@@ -126,7 +126,7 @@ class Wire:
         """Read an error answer as far as it is one; a torn or foreign one counts by its status."""
         small = Limits(wire=ERROR_BODY, decoded=ERROR_BODY)
         try:
-            for piece in decoded(*_raw(response), small, self.credentials.scrub):
+            for piece in decode_body(*_raw(response), small, self.credentials.scrub):
                 _keep(body.write, piece)
         except (Misread, TooLarge, *_BROKEN):
             body.close()

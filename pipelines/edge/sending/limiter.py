@@ -28,7 +28,7 @@ class Slot:
     is_probe: bool
 
 
-class Gate:
+class Limiter:
     """At most `concurrency` attempts at once; fewer while the service is unproved or failing.
 
     Until a first answer is good only one attempt is under way, so a wrong key is tried once.
@@ -56,7 +56,7 @@ class Gate:
         self._dead: KeyRefused | None = None
         self.stopped = threading.Event()
 
-    def left(self) -> float | None:
+    def seconds_until_deadline(self) -> float | None:
         """Seconds until the deadline; None without one."""
         return None if self._deadline is None else self._deadline - self._monotonic()
 
@@ -85,13 +85,13 @@ class Gate:
                 self._inside -= 1
                 self._changed.notify_all()
 
-    def proved(self) -> None:
+    def note_key_accepted(self) -> None:
         """Note that the service accepts our key: from now on many at once."""
         with self._changed:
             self._proved = True
             self._changed.notify_all()
 
-    def worked(self, number: int, path: str) -> None:
+    def note_success(self, number: int, path: str) -> None:
         """Note that the service answered a request as a service that is up does.
 
         One that was sent before the last failure was seen proves nothing about now.
@@ -119,7 +119,7 @@ class Gate:
         with self._changed:
             self._require_open(where)
 
-    def failed(self, error: EdgeError, path: str) -> bool:
+    def note_failure(self, error: EdgeError, path: str) -> bool:
         """Note a failure of the service; True where it is the one that trips the breaker."""
         with self._changed:
             self._failures += 1
@@ -164,7 +164,7 @@ class Gate:
         )
 
     def _patience(self) -> float:
-        left = self.left()
+        left = self.seconds_until_deadline()
         return 1.0 if left is None else max(0.0, min(1.0, left))
 
     def _probe(self) -> float:
@@ -181,7 +181,7 @@ class Gate:
             )
         if self.stopped.is_set():
             raise Stopped(where)
-        left = self.left()
+        left = self.seconds_until_deadline()
         if left is not None and left <= 0:
             raise DeadlinePassed(where, self._last)
         gives_up = self._deadline is None and self._probes >= PROBES

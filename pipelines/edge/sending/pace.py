@@ -70,7 +70,7 @@ class Pacer:
             self._sent += 1
             return self._sent
 
-    def worked(self, number: int) -> None:
+    def note_success(self, number: int) -> None:
         """Note a good answer to the request of that number."""
         with self._lock:
             self._answers.append(self._monotonic())
@@ -93,7 +93,7 @@ class Pacer:
             own = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(row - 1, 10))
             return own if asked is None else max(asked, own if row > 1 else 0.0)
 
-    def refused(self, number: int, wait: float, *, too_fast: bool) -> bool:
+    def note_refusal(self, number: int, wait: float, *, too_fast: bool) -> bool:
         """Let all requests wait, and slow down where they were `too_fast`.
 
         Return whether this is news: the refusals of requests that were under way together tell of

@@ -24,7 +24,7 @@ from pipelines.edge.sending.backoff import (
     may_pass,
 )
 from pipelines.edge.sending.clock import Clock, Skew
-from pipelines.edge.sending.limiter import Gate
+from pipelines.edge.sending.limiter import Limiter
 from pipelines.edge.sending.pace import Pacer
 
 
@@ -79,7 +79,7 @@ class Setback:
 class Sequel:
     """Decides what follows on a setback, for all calls of a client."""
 
-    gate: Gate
+    gate: Limiter
     pacer: Pacer
     budget: Budget
     clock: Clock
@@ -90,22 +90,22 @@ class Sequel:
         """Seconds until the next attempt, or the error with which the call ends."""
         error = setback.error
         if isinstance(error, ClockRefused):
-            return self._corrected(where, setback, tally)
+            return self._correct_clock(where, setback, tally)
         if setback.is_refused:
             return self._held_up(where, setback, tally)
         tally.count(error, self.gate.outages)
-        ended = self._ended(setback, tally)
+        ended = self._final_error(setback, tally)
         if ended is not None:
             return ended
         wait = backoff(tally.failures, self.rng())
-        left = self.gate.left()
+        left = self.gate.seconds_until_deadline()
         if left is not None and wait >= left:
             return DeadlinePassed(where, str(error))
         words = str(final(error, tally.attempt))
         self.tell(Event("retry", where, tally.attempt, words, wait))
         return wait
 
-    def _ended(self, setback: Setback, tally: Tally) -> EdgeError | None:
+    def _final_error(self, setback: Setback, tally: Tally) -> EdgeError | None:
         """The error with which a failed call ends here; None where it goes on."""
         ended = final(setback.error, tally.attempt)
         if not may_pass(setback.error):
@@ -124,7 +124,7 @@ class Sequel:
     def _held_up(self, where: str, setback: Setback, tally: Tally) -> float | EdgeError:
         """No wait of its own, for all requests wait; or the error, where that is for too long."""
         asked = setback.asked_wait
-        wait, left = self.pacer.wait_after(setback.number, asked), self.gate.left()
+        wait, left = self.pacer.wait_after(setback.number, asked), self.gate.seconds_until_deadline()
         note = "" if asked is None else f"It asks to wait {asked:.0f} seconds."
         tally.refusals += 1
         ended = final(setback.error, tally.attempt, note)
@@ -135,11 +135,11 @@ class Sequel:
         is_optional = tally.persistence is not Persistence.REQUIRED
         if is_optional and tally.refusals >= REFUSALS and self.gate.is_up_since(tally.sent):
             return ended
-        if self.pacer.refused(setback.number, wait, too_fast=setback.is_too_fast):
+        if self.pacer.note_refusal(setback.number, wait, too_fast=setback.is_too_fast):
             self.tell(Event("pace", where, tally.attempt, str(ended), wait))
         return 0.0
 
-    def _corrected(self, where: str, setback: Setback, tally: Tally) -> float | EdgeError:
+    def _correct_clock(self, where: str, setback: Setback, tally: Tally) -> float | EdgeError:
         """No wait, where the clock was corrected since the refused request was signed (5.3)."""
         again, made = self.clock.correct(setback.measured, setback.signed_with)
         skew = self.clock.offset

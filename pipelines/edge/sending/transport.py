@@ -31,7 +31,7 @@ def checked_origin(text: str) -> httpx.URL:
     Raises:
         OriginRefused: anything else; the address itself is not repeated, it may hold a password.
     """
-    url, host = _parsed(text)
+    url, host = _parse_address(text)
     if url.scheme not in {"http", "https"} or not host or (url.port or 1) > _LAST_PORT:
         raise OriginRefused("is not an http or https address")
     if url.userinfo:
@@ -45,7 +45,7 @@ def checked_origin(text: str) -> httpx.URL:
     return url
 
 
-def _parsed(text: str) -> tuple[httpx.URL, str]:
+def _parse_address(text: str) -> tuple[httpx.URL, str]:
     """An address and its host, which may be found broken only when it is asked for."""
     try:
         url = httpx.URL(text.strip())
@@ -58,7 +58,7 @@ def _parsed(text: str) -> tuple[httpx.URL, str]:
 
 
 @dataclass(slots=True)
-class Patience:
+class AttemptTimeout:
     """How long one attempt may still take, which grows with what it has brought."""
 
     limits: Limits
@@ -67,7 +67,7 @@ class Patience:
     started: float
     received: int = 0
 
-    def left(self, step: float | None) -> float:
+    def seconds_for_step(self, step: float | None) -> float:
         """Seconds for the next step on the wire.
 
         Raises:
@@ -96,13 +96,13 @@ class _Stream(httpcore.NetworkStream):
     """A network stream whose every step ends with the attempt."""
 
     def __init__(
-        self, inner: httpcore.NetworkStream, patience: Patience, *, is_tls: bool = False
+        self, inner: httpcore.NetworkStream, patience: AttemptTimeout, *, is_tls: bool = False
     ) -> None:
         self._inner, self._patience, self._is_tls = inner, patience, is_tls
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         # httpcore asks for 64 KiB; each read costs it and h11 as much as copying a quarter of that.
-        left = self._patience.left(timeout)
+        left = self._patience.seconds_for_step(timeout)
         size = _RECORD if self._is_tls else max(max_bytes, _READ)
         data = self._inner.read(size, left)
         if self._is_tls and data:
@@ -118,7 +118,7 @@ class _Stream(httpcore.NetworkStream):
         records, size = [data], len(data)
         with contextlib.suppress(httpcore.ReadError, httpcore.ReadTimeout):
             while size < _READ and self._inner.get_extra_info("is_readable"):
-                record = self._inner.read(_RECORD, self._patience.left(timeout))
+                record = self._inner.read(_RECORD, self._patience.seconds_for_step(timeout))
                 if not record:
                     break
                 records.append(record)
@@ -126,7 +126,7 @@ class _Stream(httpcore.NetworkStream):
         return b"".join(records)
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._inner.write(buffer, self._patience.left(timeout))
+        self._inner.write(buffer, self._patience.seconds_for_step(timeout))
 
     def close(self) -> None:
         self._inner.close()
@@ -137,7 +137,7 @@ class _Stream(httpcore.NetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,
     ) -> httpcore.NetworkStream:
-        left = self._patience.left(timeout)
+        left = self._patience.seconds_for_step(timeout)
         secured = self._inner.start_tls(ssl_context, server_hostname, left)
         return _Stream(secured, self._patience, is_tls=True)
 
@@ -148,7 +148,7 @@ class _Stream(httpcore.NetworkStream):
 class _Backend(httpcore.NetworkBackend):
     """Opens streams that end with the attempt."""
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: AttemptTimeout) -> None:
         self._patience = patience
         self._inner = httpcore.SyncBackend()
 
@@ -160,12 +160,12 @@ class _Backend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        left = self._patience.left(timeout)
+        left = self._patience.seconds_for_step(timeout)
         stream = self._inner.connect_tcp(host, port, left, local_address, socket_options)
         return _Stream(stream, self._patience)
 
 
-class _Answer(httpx.SyncByteStream):
+class _BodyStream(httpx.SyncByteStream):
     """The raw body of an answer; closing it closes the connection."""
 
     def __init__(self, stream: Iterable[bytes], connection: httpcore.HTTPConnection) -> None:
@@ -195,7 +195,7 @@ class OneShot(httpx.BaseTransport):
             httpcore exceptions: the connection failed.
             TooLarge: more came than is allowed on the wire.
         """
-        patience: Patience = request.extensions["patience"]
+        patience: AttemptTimeout = request.extensions["patience"]
         connection = httpcore.HTTPConnection(
             httpcore.Origin(
                 request.url.raw_scheme, request.url.raw_host, request.url.port or _port(request.url)
@@ -213,7 +213,7 @@ class OneShot(httpx.BaseTransport):
         return httpx.Response(
             response.status,
             headers=response.headers,
-            stream=_Answer(stream, connection),
+            stream=_BodyStream(stream, connection),
             extensions=response.extensions,
         )
 

@@ -3,25 +3,25 @@
 from collections.abc import Callable, Mapping
 from email.utils import formatdate
 
-from pipelines.sandbox.errors import Answer, RefusalError, error_answer
+from pipelines.sandbox.errors import SandboxResponse, RefusalError, error_answer
 from pipelines.sandbox.faults.scope import Fault
 
 # An answer, the fault, and the server's clock in milliseconds. A header whose value is empty is
 # left out of the response.
-Twist = Callable[[Answer, Fault, int], Answer]
+Twist = Callable[[SandboxResponse, Fault, int], SandboxResponse]
 
 _HTML = {"Content-Type": "text/html; charset=utf-8"}
 _ELSEWHERE = "http://elsewhere.invalid/edge/v1beta/portfolios"
 _AN_HOUR = 3600
 
 
-def _page(status: int, title: str, **headers: str) -> Answer:
+def _page(status: int, title: str, **headers: str) -> SandboxResponse:
     text = f"<!doctype html><html><head><title>{title}</title></head><body>{title}</body></html>"
-    return Answer(status, text.encode(), _HTML | headers)
+    return SandboxResponse(status, text.encode(), _HTML | headers)
 
 
-def _always(reply: Answer) -> Twist:
-    def act(_answer: Answer, _fault: Fault, _now: int) -> Answer:
+def _always(reply: SandboxResponse) -> Twist:
+    def act(_answer: SandboxResponse, _fault: Fault, _now: int) -> SandboxResponse:
         return reply
 
     return act
@@ -37,29 +37,29 @@ def _error(status: int, code: str, headers: Mapping[str, str] | None = None) -> 
 
 
 def _redirect(status: int) -> Twist:
-    return _always(Answer(status, b"", {"Location": _ELSEWHERE}))
+    return _always(SandboxResponse(status, b"", {"Location": _ELSEWHERE}))
 
 
 def _retry_after(text: str) -> Twist:
     return _always(_page(429, "Too Many Requests", **{"Retry-After": text}))
 
 
-def _throttled(_answer: Answer, fault: Fault, _now: int) -> Answer:
+def _throttle(_answer: SandboxResponse, fault: Fault, _now: int) -> SandboxResponse:
     seconds = "2" if fault.seconds is None else f"{fault.seconds:g}"
     return _page(429, "Too Many Requests", **{"Retry-After": seconds})
 
 
-def _throttled_date(_answer: Answer, fault: Fault, now: int) -> Answer:
+def _throttled_date(_answer: SandboxResponse, fault: Fault, now: int) -> SandboxResponse:
     until = now / 1000 + (5 if fault.seconds is None else fault.seconds)
     return _page(429, "Too Many Requests", **{"Retry-After": formatdate(until, usegmt=True)})
 
 
-def _unavailable_later(_answer: Answer, fault: Fault, _now: int) -> Answer:
+def _unavailable_later(_answer: SandboxResponse, fault: Fault, _now: int) -> SandboxResponse:
     seconds = "2" if fault.seconds is None else f"{fault.seconds:g}"
     return _page(503, "Service Unavailable", **{"Retry-After": seconds})
 
 
-def _timestamp_cached(_answer: Answer, _fault: Fault, now: int) -> Answer:
+def _cache_timestamp(_answer: SandboxResponse, _fault: Fault, now: int) -> SandboxResponse:
     old = formatdate(now / 1000 - _AN_HOUR, usegmt=True)
     headers = {"Date": old, "Age": str(_AN_HOUR)}
     error = ("TIMESTAMP_INVALID", "A rehearsed TIMESTAMP_INVALID.")
@@ -69,8 +69,8 @@ def _timestamp_cached(_answer: Answer, _fault: Fault, now: int) -> Answer:
 def _with_headers(**headers: str) -> Twist:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
 
-    def act(answer: Answer, _fault: Fault, _now: int) -> Answer:
-        return Answer(answer.status, answer.body, {**answer.headers, **named})
+    def act(answer: SandboxResponse, _fault: Fault, _now: int) -> SandboxResponse:
+        return SandboxResponse(answer.status, answer.body, {**answer.headers, **named})
 
     return act
 
@@ -80,8 +80,8 @@ def _two_errors() -> Twist:
     return _always(error_answer(RefusalError(400, *errors), {}))
 
 
-_EMPTY_ERRORS = Answer(400, b'{"errors":[],"meta":{}}')
-_NO_ENVELOPE = Answer(400, b'{"message":"bad request"}')
+_EMPTY_ERRORS = SandboxResponse(400, b'{"errors":[],"meta":{}}')
+_NO_ENVELOPE = SandboxResponse(400, b'{"message":"bad request"}')
 
 ANSWER_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "500": ("500 with an HTML page", _html(500, "Internal Server Error")),
@@ -90,7 +90,7 @@ ANSWER_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "503-retry-after": ("503 with Retry-After, 2 or `seconds`", _unavailable_later),
     "504": ("504 with an HTML page", _html(504, "Gateway Timeout")),
     "408": ("408 with an HTML page", _html(408, "Request Timeout")),
-    "429": ("429 with Retry-After in seconds, 2 or `seconds`", _throttled),
+    "429": ("429 with Retry-After in seconds, 2 or `seconds`", _throttle),
     "429-date": ("429 with Retry-After as a date, 5 s or `seconds` ahead", _throttled_date),
     "429-day": ("429 with Retry-After: 86400", _retry_after("86400")),
     "429-garbage": ("429 with Retry-After: soon", _retry_after("soon")),
@@ -133,8 +133,8 @@ ANSWER_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "redirect-302": ("302 to another host", _redirect(302)),
     "redirect-307": ("307 to another host", _redirect(307)),
     "redirect-308": ("308 to another host", _redirect(308)),
-    "no-content": ("204 without a body", _always(Answer(204, b""))),
-    "not-modified": ("304 without a body", _always(Answer(304, b""))),
+    "no-content": ("204 without a body", _always(SandboxResponse(204, b""))),
+    "not-modified": ("304 without a body", _always(SandboxResponse(304, b""))),
     "timestamp-invalid": ("TIMESTAMP_INVALID, whatever is sent", _error(400, "TIMESTAMP_INVALID")),
     "timestamp-invalid-no-date": (
         "TIMESTAMP_INVALID without a Date header",
@@ -142,7 +142,7 @@ ANSWER_FAULTS: Mapping[str, tuple[str, Twist]] = {
     ),
     "timestamp-invalid-cached": (
         "TIMESTAMP_INVALID with a Date from a cache, and its Age",
-        _timestamp_cached,
+        _cache_timestamp,
     ),
     "html-200": ("200 with an HTML page", _html(200, "Welcome")),
     "text-plain": ("good JSON as text/plain", _with_headers(Content_Type="text/plain")),

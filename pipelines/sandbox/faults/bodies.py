@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from pipelines.sandbox.errors import Answer, encode
+from pipelines.sandbox.errors import SandboxResponse, encode
 from pipelines.sandbox.faults.answers import Twist
 from pipelines.sandbox.faults.scope import Fault
 
@@ -18,8 +18,8 @@ def _body(change: Callable[[bytes], bytes], **headers: str) -> Twist:
     """Changes the bytes of a body, and sets headers."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
 
-    def act(answer: Answer, _fault: Fault, _now: int) -> Answer:
-        return Answer(answer.status, change(answer.body), {**answer.headers, **named})
+    def act(answer: SandboxResponse, _fault: Fault, _now: int) -> SandboxResponse:
+        return SandboxResponse(answer.status, change(answer.body), {**answer.headers, **named})
 
     return act
 
@@ -33,7 +33,7 @@ def _in_meta(literal: bytes) -> Twist:
     return _body(lambda body: body.replace(b'"meta":{', b'"meta":{"x":' + literal, 1))
 
 
-def _paged(body: bytes) -> bytes:
+def _page(body: bytes) -> bytes:
     document = json.loads(body)
     return encode({**document, "meta": {"nextCursor": "bmV4dA==", "total": 1000}})
 
@@ -58,12 +58,12 @@ def _first_ten(body: bytes) -> bytes:
     return encode({**document, "data": data[:10]}) if isinstance(data, list) else body
 
 
-def _packed(body: bytes) -> bytes:
+def _pack(body: bytes) -> bytes:
     return gzip.compress(body, mtime=0)
 
 
 def _bad_sum(body: bytes) -> bytes:
-    packed = _packed(body)
+    packed = _pack(body)
     return packed[:-8] + bytes([packed[-8] ^ 1]) + packed[-7:]
 
 
@@ -74,14 +74,14 @@ def _zeros(mib: int) -> bytes:
     return head + b"".join(packer.compress(b"0" * _MIB) for _ in range(mib)) + packer.flush()
 
 
-def _bomb(answer: Answer, fault: Fault, _now: int) -> Answer:
+def _bomb(answer: SandboxResponse, fault: Fault, _now: int) -> SandboxResponse:
     body = _zeros(300 if fault.mib is None else fault.mib)
-    return Answer(200, body, {**answer.headers, "Content-Encoding": "gzip"})
+    return SandboxResponse(200, body, {**answer.headers, "Content-Encoding": "gzip"})
 
 
-def _large(answer: Answer, fault: Fault, _now: int) -> Answer:
+def _large(answer: SandboxResponse, fault: Fault, _now: int) -> SandboxResponse:
     spaces = b" " * ((64 if fault.mib is None else fault.mib) * _MIB)
-    return Answer(answer.status, answer.body + spaces, answer.headers)
+    return SandboxResponse(answer.status, answer.body + spaces, answer.headers)
 
 
 BODY_FAULTS: Mapping[str, tuple[str, Twist]] = {
@@ -90,7 +90,7 @@ BODY_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "json-list": ("the document is a list", _just(b"[]")),
     "json-cut": ("the document ends in its middle", _body(lambda body: body[: len(body) // 2])),
     "meta-missing": ("there is no `meta`", _body(_without_meta)),
-    "meta-cursor": ("`meta` holds a cursor and a total", _body(_paged)),
+    "meta-cursor": ("`meta` holds a cursor and a total", _body(_page)),
     "data-and-errors": ("an answer with data has errors as well", _body(_both)),
     "data-ten": ("lists end after ten records, silently", _body(_first_ten)),
     "nan": ("a NaN stands in the document", _in_meta(b"NaN")),
@@ -105,27 +105,27 @@ BODY_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "utf-16": ("the document is UTF-16", _body(lambda body: body.decode().encode("utf-16"))),
     "nesting": ("lists 200,000 deep", _in_meta(b"[" * _DEPTH + b"]" * _DEPTH)),
     "two-documents": ("a second document follows the first", _body(lambda body: body + body)),
-    "gzip": ("good gzip, which is legal", _body(_packed, Content_Encoding="gzip")),
+    "gzip": ("good gzip, which is legal", _body(_pack, Content_Encoding="gzip")),
     "gzip-cut": (
         "gzip ends in its middle, and the length agrees",
-        _body(lambda body: _packed(body)[: len(_packed(body)) // 2], Content_Encoding="gzip"),
+        _body(lambda body: _pack(body)[: len(_pack(body)) // 2], Content_Encoding="gzip"),
     ),
     "gzip-no-trailer": (
         "gzip without its last eight bytes",
-        _body(lambda body: _packed(body)[:-8], Content_Encoding="gzip"),
+        _body(lambda body: _pack(body)[:-8], Content_Encoding="gzip"),
     ),
     "gzip-bad-sum": ("gzip with a wrong check sum", _body(_bad_sum, Content_Encoding="gzip")),
     "gzip-garbage": (
         "bytes that are none follow the gzip",
-        _body(lambda body: _packed(body) + b"garbage", Content_Encoding="gzip"),
+        _body(lambda body: _pack(body) + b"garbage", Content_Encoding="gzip"),
     ),
     "gzip-twice": (
         "gzip in gzip, said so",
-        _body(lambda body: _packed(_packed(body)), Content_Encoding="gzip, gzip"),
+        _body(lambda body: _pack(_pack(body)), Content_Encoding="gzip, gzip"),
     ),
-    "gzip-unsaid": ("gzip that no header tells", _body(_packed)),
+    "gzip-unsaid": ("gzip that no header tells", _body(_pack)),
     "gzip-not": ("plain JSON, called gzip", _body(lambda body: body, Content_Encoding="gzip")),
     "gzip-bomb": ("gzip of 300 MiB, or `mib`, of zeros", _bomb),
-    "brotli": ("called br, which nobody asked for", _body(_packed, Content_Encoding="br")),
+    "brotli": ("called br, which nobody asked for", _body(_pack, Content_Encoding="br")),
     "large": ("64 MiB, or `mib`, of spaces follow the document", _large),
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from pipelines.sandbox.authentication import Caller
-from pipelines.sandbox.errors import Answer, RefusalError
+from pipelines.sandbox.errors import SandboxResponse, RefusalError
 from pipelines.sandbox.faults.answers import ANSWER_FAULTS
 from pipelines.sandbox.faults.bodies import BODY_FAULTS
 from pipelines.sandbox.faults.records import RECORD_FAULTS
@@ -83,7 +83,7 @@ def of_wire(faults: Iterable[Fault]) -> tuple[Fault, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class DueFaults:
     """What the faults that are due do to one request."""
 
     due: tuple[Fault, ...] = ()
@@ -134,7 +134,7 @@ class Trouble:
         if venue in failing and any(one.name == "venues-fail" for one in self.due):
             raise RefusalError(500, ("INTERNAL_SERVER_ERROR", "A rehearsed failure of a venue."))
 
-    def answer(self, answer: Answer, now: int) -> Answer:
+    def answer(self, answer: SandboxResponse, now: int) -> SandboxResponse:
         """The answer as it goes out."""
         for fault in self.due:
             if fault.name in _TWISTS:

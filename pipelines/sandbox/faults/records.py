@@ -141,7 +141,7 @@ def _upper(record: Record) -> None:
         record["id"] = record["id"].upper()
 
 
-def _another_embedded(record: Record) -> None:
+def _embed_another(record: Record) -> None:
     if "instruments" in record:
         record["instruments"].append({"id": "NOWHERE", "type": "spot", "displayName": "Nowhere"})
 
@@ -178,7 +178,7 @@ RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
     ),
     "timestamp-number": ("one createdAt is a number", _top(_set("createdAt", 1700000000))),
     "instruments-untold": ("venues do not say which instruments they have", _all(_untold)),
-    "instruments-disagree": ("venues embed an instrument no list has", _all(_another_embedded)),
+    "instruments-disagree": ("venues embed an instrument no list has", _all(_embed_another)),
     "constraint-inexact": ("a constraint has 25 decimals, another an exponent", _constraint),
     "amount-number": ("one amount is a JSON number", _first_amount(1.5)),
     "amount-numbers": ("every amount is a JSON number", _every_amount(1.5)),

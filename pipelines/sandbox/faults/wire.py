@@ -21,7 +21,7 @@ _FOR_EVER = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class WireReply:
     """An answer as bytes: its status line, its header lines without the length, and its body."""
 
     status: bytes
@@ -40,10 +40,10 @@ class Reply:
         return b"\r\n".join(lines) + b"\r\n\r\n"
 
 
-Break = Callable[[asyncio.StreamWriter, Reply, Fault], Awaitable[None]]
+Break = Callable[[asyncio.StreamWriter, WireReply, Fault], Awaitable[None]]
 
 
-async def pass_on(request: "Request", upstream: tuple[str, int]) -> Reply:
+async def pass_on(request: "Request", upstream: tuple[str, int]) -> WireReply:
     """The application's answer to one request."""
     reader, writer = await asyncio.open_connection(*upstream, limit=_LONGEST_HEAD)
     try:
@@ -54,7 +54,7 @@ async def pass_on(request: "Request", upstream: tuple[str, int]) -> Reply:
     head, _, body = answered.partition(b"\r\n\r\n")
     status, *headers = head.split(b"\r\n")
     kept = (line for line in headers if _name(line) not in {b"content-length", b"connection"})
-    return Reply(status, tuple(kept), body)
+    return WireReply(status, tuple(kept), body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,10 @@ async def _send(writer: asyncio.StreamWriter, *parts: bytes) -> None:
     await writer.drain()
 
 
-def _sends(make: Callable[[Reply], bytes]) -> Break:
+def _sends(make: Callable[[WireReply], bytes]) -> Break:
     """Sends bytes made from the answer, and closes."""
 
-    async def act(writer: asyncio.StreamWriter, reply: Reply, _fault: Fault) -> None:
+    async def act(writer: asyncio.StreamWriter, reply: WireReply, _fault: Fault) -> None:
         await _send(writer, make(reply))
 
     return act
@@ -109,7 +109,7 @@ def _chunk(body: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(body), body)
 
 
-async def _reset(writer: asyncio.StreamWriter, reply: Reply, fault: Fault) -> None:
+async def _reset(writer: asyncio.StreamWriter, reply: WireReply, fault: Fault) -> None:
     if fault.name == "reset-mid-body":
         await _send(writer, reply.head(), _half(reply.body))
         await asyncio.sleep(0.05)
@@ -123,20 +123,20 @@ def _waiting(fault: Fault) -> float:
     return _FOR_EVER if fault.seconds is None else fault.seconds
 
 
-async def _hang(writer: asyncio.StreamWriter, reply: Reply, fault: Fault) -> None:
+async def _hang(writer: asyncio.StreamWriter, reply: WireReply, fault: Fault) -> None:
     if fault.name == "hang-mid-body":
         await _send(writer, reply.head(), _half(reply.body))
     await asyncio.sleep(_waiting(fault))
 
 
-async def _drip(writer: asyncio.StreamWriter, reply: Reply, fault: Fault) -> None:
+async def _drip(writer: asyncio.StreamWriter, reply: WireReply, fault: Fault) -> None:
     await _send(writer, reply.head())
     for position in range(len(reply.body)):
         await _send(writer, reply.body[position : position + 1])
         await asyncio.sleep(0.05 if fault.seconds is None else fault.seconds)
 
 
-async def _endless(writer: asyncio.StreamWriter, reply: Reply, _fault: Fault) -> None:
+async def _endless(writer: asyncio.StreamWriter, reply: WireReply, _fault: Fault) -> None:
     await _send(writer, reply.chunked_head(), _chunk(b'{"data":['))
     while not writer.is_closing():
         await _send(writer, _chunk(b'"more",' * 8192))

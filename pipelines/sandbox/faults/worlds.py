@@ -59,12 +59,12 @@ def _portfolios_empty(world: World, _fault: Fault) -> World:
     return replace(world, portfolios=())
 
 
-def _portfolio_vanished(world: World, fault: Fault) -> World:
+def _remove_portfolio(world: World, fault: Fault) -> World:
     gone = target(list(world.portfolios), "Portfolio", fault)
     return replace(world, portfolios=tuple(one for one in world.portfolios if one is not gone))
 
 
-def _accounts_halved(world: World, _fault: Fault) -> World:
+def _halve_accounts(world: World, _fault: Fault) -> World:
     portfolios = copy.deepcopy(world.portfolios)
     for number, (position, account) in enumerate(list(_accounts(portfolios))):
         if number % 2:
@@ -72,7 +72,7 @@ def _accounts_halved(world: World, _fault: Fault) -> World:
     return replace(world, portfolios=portfolios)
 
 
-def _bucket_gone(world: World, _fault: Fault) -> World:
+def _remove_bucket(world: World, _fault: Fault) -> World:
     portfolios = copy.deepcopy(world.portfolios)
     for _, account in _accounts(portfolios):
         account["balance"].pop("trading", None)
@@ -83,7 +83,7 @@ def _venues_empty(world: World, _fault: Fault) -> World:
     return replace(world, venues=(), instruments={})
 
 
-def _venues_dropped(world: World, _fault: Fault) -> World:
+def _drop_venues(world: World, _fault: Fault) -> World:
     kept = sorted(world.venues, key=lambda one: str(one["id"]))
     return replace(world, venues=tuple(kept[: len(kept) * _KEPT_OF_FIVE // 5]))
 
@@ -94,12 +94,12 @@ def _venue_instruments_empty(world: World, fault: Fault) -> World:
     return replace(world, instruments=listed | {fault.venue or largest: ()})
 
 
-def _instruments_halved(world: World, _fault: Fault) -> World:
+def _halve_instruments(world: World, _fault: Fault) -> World:
     listed = world.instruments or {}
     return replace(world, instruments={venue: each[::2] for venue, each in listed.items()})
 
 
-def _portfolio_repeated(world: World, fault: Fault) -> World:
+def _repeat_portfolio(world: World, fault: Fault) -> World:
     twice = target(list(world.portfolios), "Portfolio", fault)
     return replace(world, portfolios=(*world.portfolios, *([twice] if twice else [])))
 
@@ -110,7 +110,7 @@ def _portfolio_repeated_different(world: World, fault: Fault) -> World:
     return replace(world, portfolios=(*world.portfolios, *other))
 
 
-def _position_repeated(world: World, fault: Fault) -> World:
+def _repeat_position(world: World, fault: Fault) -> World:
     portfolios = copy.deepcopy(world.portfolios)
     portfolio = target(list(portfolios), "Portfolio", fault)
     if portfolio is not None and portfolio["positions"]:
@@ -118,7 +118,7 @@ def _position_repeated(world: World, fault: Fault) -> World:
     return replace(world, portfolios=portfolios)
 
 
-def _account_repeated(world: World, fault: Fault) -> World:
+def _repeat_account(world: World, fault: Fault) -> World:
     return _with_another_account(world, fault, {})
 
 
@@ -138,13 +138,13 @@ def _with_another_account(world: World, fault: Fault, difference: Record) -> Wor
     return replace(world, portfolios=portfolios)
 
 
-def _venue_repeated(world: World, fault: Fault) -> World:
+def _repeat_venue(world: World, fault: Fault) -> World:
     twice = target(list(world.venues), "Venue", fault)
     other = [{**twice, "displayName": "Another by the same id"}] if twice else []
     return replace(world, venues=(*world.venues, *other))
 
 
-def _instrument_repeated(world: World, fault: Fault) -> World:
+def _repeat_instrument(world: World, fault: Fault) -> World:
     listed = {
         venue: (*each, *({**one, "feedId": "another-feed"} for one in each[:1]))
         if fault.venue in {None, venue}
@@ -194,26 +194,26 @@ def _unknown_type(world: World, fault: Fault) -> World:
 
 WORLD_FAULTS: Mapping[str, tuple[str, Change]] = {
     "portfolios-empty": ("there are no portfolios at all", _portfolios_empty),
-    "portfolio-vanished": ("the largest portfolio, or the named one, is gone", _portfolio_vanished),
-    "accounts-halved": ("every second account is gone", _accounts_halved),
-    "bucket-gone": ("no balance has `trading` any more", _bucket_gone),
+    "portfolio-vanished": ("the largest portfolio, or the named one, is gone", _remove_portfolio),
+    "accounts-halved": ("every second account is gone", _halve_accounts),
+    "bucket-gone": ("no balance has `trading` any more", _remove_bucket),
     "venues-empty": ("there are no venues at all", _venues_empty),
-    "venues-dropped": ("three of five venues are gone", _venues_dropped),
+    "venues-dropped": ("three of five venues are gone", _drop_venues),
     "venue-instruments-empty": ("one venue lists no instruments", _venue_instruments_empty),
-    "instruments-halved": ("every second instrument is gone", _instruments_halved),
-    "portfolio-repeated": ("one portfolio comes twice, equal", _portfolio_repeated),
+    "instruments-halved": ("every second instrument is gone", _halve_instruments),
+    "portfolio-repeated": ("one portfolio comes twice, equal", _repeat_portfolio),
     "portfolio-repeated-different": (
         "one portfolio id comes twice, with different content",
         _portfolio_repeated_different,
     ),
-    "position-repeated": ("one asset comes twice in a portfolio", _position_repeated),
-    "account-repeated": ("one account comes twice in a position, equal", _account_repeated),
+    "position-repeated": ("one asset comes twice in a portfolio", _repeat_position),
+    "account-repeated": ("one account comes twice in a position, equal", _repeat_account),
     "account-repeated-different": (
         "one account comes twice in a position, with different money",
         _account_repeated_different,
     ),
-    "venue-repeated": ("one venue id comes twice, with different content", _venue_repeated),
-    "instrument-repeated": ("one instrument id comes twice at a venue", _instrument_repeated),
+    "venue-repeated": ("one venue id comes twice, with different content", _repeat_venue),
+    "instrument-repeated": ("one instrument id comes twice at a venue", _repeat_instrument),
     "instrument-type-unknown": (
         "venues list an `option`, which neither type filter returns",
         _unknown_type,

@@ -20,7 +20,7 @@ Size = Literal["core", "usual", "dust"]
 
 
 @dataclass(frozen=True, slots=True)
-class Mandate:
+class PortfolioPlan:
     """A portfolio as it is planned; its names take turns, night by night."""
 
     key: str
@@ -36,26 +36,26 @@ _SAFE = ("ironkeep", "vaultline", "bridgewell")
 _ALL = (*_TRADING, *_SAFE[:2], "harbour-otc", "north sea/otc desk", "lanternfish", "tidewater")
 
 MANDATES = (
-    Mandate("treasury", ("Treasury Reserve",), ASSETS[:300], 4, _ALL),
-    Mandate("halcyon", ("Halcyon Macro Fund LP",), ASSETS[:40], 3, _TRADING),
-    Mandate("vega", ('Blackthorn "Vega" Options, Class B',), ASSETS[:12], 3, _TRADING[:3]),
-    Mandate("stiftung", ("Müller & Söhne Familienstiftung",), ASSETS[:8], 2, _SAFE),
-    Mandate("alpha", ("=Alpha+Beta Arbitrage",), ASSETS[:16], 3, _TRADING),
-    Mandate("foxglove", ("🦊 Foxglove Market Making",), ASSETS[:10], 4, _ALL[-5:]),
-    Mandate("yield", ("Northlight\nYield Sleeve",), ASSETS[:6], 2, ("vaultline", "quillon")),
-    Mandate(
+    PortfolioPlan("treasury", ("Treasury Reserve",), ASSETS[:300], 4, _ALL),
+    PortfolioPlan("halcyon", ("Halcyon Macro Fund LP",), ASSETS[:40], 3, _TRADING),
+    PortfolioPlan("vega", ('Blackthorn "Vega" Options, Class B',), ASSETS[:12], 3, _TRADING[:3]),
+    PortfolioPlan("stiftung", ("Müller & Söhne Familienstiftung",), ASSETS[:8], 2, _SAFE),
+    PortfolioPlan("alpha", ("=Alpha+Beta Arbitrage",), ASSETS[:16], 3, _TRADING),
+    PortfolioPlan("foxglove", ("🦊 Foxglove Market Making",), ASSETS[:10], 4, _ALL[-5:]),
+    PortfolioPlan("yield", ("Northlight\nYield Sleeve",), ASSETS[:6], 2, ("vaultline", "quillon")),
+    PortfolioPlan(
         "renamed",
         ("Ostrava Growth", "Ostrava Growth", "Ostrava Growth (closed to new money)"),
         ASSETS[:5],
         2,
         _TRADING[1:4],
     ),
-    Mandate("plan", ("Employee Token Plan",), CUSTOM_ASSETS, 2, _SAFE[:1]),
-    Mandate("ladder", ("Operations Cash Ladder",), ASSETS[2:3], 16, (*_ALL, "old-granite")),
-    Mandate("wound-down", ("Wind-down 2023",), ASSETS[:3], 0, ("old-granite",)),
-    Mandate("onboarding", ("Onboarding, no positions yet",), (), 0, _TRADING[:4]),
-    Mandate("empty", ("Empty",)),
-    Mandate("pilot", ("Pilot Mandate",), passing=True),
+    PortfolioPlan("plan", ("Employee Token Plan",), CUSTOM_ASSETS, 2, _SAFE[:1]),
+    PortfolioPlan("ladder", ("Operations Cash Ladder",), ASSETS[2:3], 16, (*_ALL, "old-granite")),
+    PortfolioPlan("wound-down", ("Wind-down 2023",), ASSETS[:3], 0, ("old-granite",)),
+    PortfolioPlan("onboarding", ("Onboarding, no positions yet",), (), 0, _TRADING[:4]),
+    PortfolioPlan("empty", ("Empty",)),
+    PortfolioPlan("pilot", ("Pilot Mandate",), passing=True),
 )
 
 _BUCKETS: Mapping[str, tuple[str, ...]] = {
@@ -70,7 +70,7 @@ _COPY_OF_A_SHAPE = 16
 _CYCLE = 3
 
 
-def portfolio(mandate: Mandate, words: tuple[object, ...], mark: str, day: date) -> Record | None:
+def portfolio(mandate: PortfolioPlan, words: tuple[object, ...], mark: str, day: date) -> Record | None:
     """One portfolio with its integrations, or None on a day on which it does not exist."""
     round_, phase = divmod(day.toordinal(), _CYCLE)
     if mandate.passing and phase == _CYCLE - 1:
@@ -90,7 +90,7 @@ def portfolio(mandate: Mandate, words: tuple[object, ...], mark: str, day: date)
 
 
 def _integrations(
-    mandate: Mandate, words: tuple[object, ...], mark: str, day: date
+    mandate: PortfolioPlan, words: tuple[object, ...], mark: str, day: date
 ) -> Iterator[Record]:
     """One for each venue; every fifth is replaced now and then, and begins as requested."""
     for number, venue_id in enumerate(mandate.venues):
@@ -108,7 +108,7 @@ def _integrations(
 
 
 def _positions(
-    mandate: Mandate, words: tuple[object, ...], mark: str, day: date
+    mandate: PortfolioPlan, words: tuple[object, ...], mark: str, day: date
 ) -> Iterator[Record]:
     for number, asset in enumerate(mandate.assets):
         passing = mandate.key == "halcyon" and number == len(mandate.assets) - 1
@@ -131,7 +131,7 @@ def _positions(
 
 
 def _accounts(
-    mandate: Mandate, words: tuple[object, ...], number: int, mark: str, day: date
+    mandate: PortfolioPlan, words: tuple[object, ...], number: int, mark: str, day: date
 ) -> Iterator[tuple[str, tuple[object, ...], int, Size]]:
     """Name, words, shape and size of each account of a position on a day."""
     if mandate.accounts == _COPY_OF_A_SHAPE:
@@ -170,10 +170,10 @@ def _amount(asset: Asset, words: tuple[object, ...], size: Size, day: date) -> s
     units = (
         top // 10 + (draw("size", *words) << 64 | draw("more", *words)) % (top - top // 10)
     ) // grain
-    return amount(_moved(units, words, day) * grain, asset.decimals, padded=padded)
+    return amount(_amount_on_day(units, words, day) * grain, asset.decimals, padded=padded)
 
 
-def _moved(units: int, words: tuple[object, ...], day: date) -> int:
+def _amount_on_day(units: int, words: tuple[object, ...], day: date) -> int:
     """The amount on a day: up to two per cent around its middle, still for one to five nights."""
     period = 1 + draw("period", *words) % 5
     step = draw("step", *words, (day.toordinal() + draw("start", *words)) // period) % 41 - 20

@@ -15,7 +15,7 @@ Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class VenuePlan:
     """A venue as it is planned: its statuses and names take turns, night by night."""
 
     id: str
@@ -31,22 +31,22 @@ class House:
 _EXCHANGE, _OTC, _CUSTODIAN = ("exchange",), ("otc",), ("custodian",)
 
 HOUSES = (
-    House("kestrel", _EXCHANGE, ("Kestrel Exchange",), spots=40, perpetuals=8, dated=2),
-    House("meridian", _EXCHANGE, ("Meridian Spot",), spots=32, symbols="{base}/{term}"),
-    House("polaris", _EXCHANGE, ("Polaris Derivatives",), perpetuals=12, dated=3),
-    House("quillon", ("exchange", "custodian"), ("Quillon Markets",), spots=24, perpetuals=4),
-    House("harbour-otc", _OTC, ("Harbour OTC",), spots=10, symbols="{base}-{term}"),
-    House("north sea/otc desk", _OTC, ("North Sea, OTC Desk",), spots=6, symbols="{base} {term}"),
-    House("ironkeep", _CUSTODIAN, ("Ironkeep Trust Company",)),
-    House("vaultline", ("otc", "custodian"), ('Vaultline "Deep Cold"',), spots=4),
-    House(
+    VenuePlan("kestrel", _EXCHANGE, ("Kestrel Exchange",), spots=40, perpetuals=8, dated=2),
+    VenuePlan("meridian", _EXCHANGE, ("Meridian Spot",), spots=32, symbols="{base}/{term}"),
+    VenuePlan("polaris", _EXCHANGE, ("Polaris Derivatives",), perpetuals=12, dated=3),
+    VenuePlan("quillon", ("exchange", "custodian"), ("Quillon Markets",), spots=24, perpetuals=4),
+    VenuePlan("harbour-otc", _OTC, ("Harbour OTC",), spots=10, symbols="{base}-{term}"),
+    VenuePlan("north sea/otc desk", _OTC, ("North Sea, OTC Desk",), spots=6, symbols="{base} {term}"),
+    VenuePlan("ironkeep", _CUSTODIAN, ("Ironkeep Trust Company",)),
+    VenuePlan("vaultline", ("otc", "custodian"), ('Vaultline "Deep Cold"',), spots=4),
+    VenuePlan(
         "bridgewell",
         ("exchange", "otc", "custodian"),
         ("Bridgewell Prime", "Bridgewell Prime", "Bridgewell Prime (Europe)"),
         spots=20,
         dated=1,
     ),
-    House(
+    VenuePlan(
         "lanternfish",
         ("exchange", "otc"),
         ("Lanternfish",),
@@ -54,8 +54,8 @@ HOUSES = (
         spots=16,
         perpetuals=3,
     ),
-    House("tidewater", _EXCHANGE, ("Tidewater Futures",), ("suspended",), dated=2),
-    House("old-granite", _EXCHANGE, ("Old Granite Börse",), ("unsupported",), spots=3),
+    VenuePlan("tidewater", _EXCHANGE, ("Tidewater Futures",), ("suspended",), dated=2),
+    VenuePlan("old-granite", _EXCHANGE, ("Old Granite Börse",), ("unsupported",), spots=3),
 )
 
 _BASES = (
@@ -84,7 +84,7 @@ def turn(options: tuple[str, ...], day: date) -> str:
     return options[day.toordinal() % len(options)]
 
 
-def venue(house: House, mark: str, day: date) -> Record:
+def venue(house: VenuePlan, mark: str, day: date) -> Record:
     """One venue without its instruments; `mark` tells the copies of a scaled world apart."""
     changes = len(house.names) > 1 or len(house.statuses) > 1
     return {
@@ -98,7 +98,7 @@ def venue(house: House, mark: str, day: date) -> Record:
     }
 
 
-def instruments(house: House, mark: str, day: date) -> tuple[Record, ...]:
+def instruments(house: VenuePlan, mark: str, day: date) -> tuple[Record, ...]:
     """Everything listed at a venue on a day."""
     venue_id = house.id + mark
     listed = [
@@ -117,7 +117,7 @@ def instruments(house: House, mark: str, day: date) -> tuple[Record, ...]:
     return tuple(listed)
 
 
-def _pairs(house: House, day: date) -> Iterator[tuple[str, str]]:
+def _pairs(house: VenuePlan, day: date) -> Iterator[tuple[str, str]]:
     """The spot pairs of a venue; every eleventh is listed for two nights and gone for one."""
     pairs = [(base, term) for base in _BASES for term in _TERMS if base != term]
     for number, pair in enumerate(pairs[: house.spots]):
@@ -143,7 +143,7 @@ def _last_friday(year: int, months: int) -> date:
 
 
 def _instrument(
-    house: House,
+    house: VenuePlan,
     venue_id: str,
     what: tuple[str, str, str, str],
     expiry: date | None,

@@ -17,7 +17,7 @@ import pytest
 
 from assets.cli import COMMANDS, main
 from assets.commands import api
-from assets.console.terminal import Teller
+from assets.console.terminal import TerminalProgress
 from assets.graph.preview import cell, preview
 from pipelines.sandbox.server import DEMO_SECRET
 from tests.support.operator_home import KEY, SECRET, THIRD, Keeper, Sandbox
@@ -172,7 +172,7 @@ def test_api_to_a_terminal_is_the_body_itself(
 )
 def test_api_lets_no_body_steer_a_terminal(sent: str, shown: str | None) -> None:
     """What would move a cursor is written as JSON's own escape; all else is as it came."""
-    assert api._shown(sent.encode()).decode() == (shown or sent)
+    assert api._printable_body(sent.encode()).decode() == (shown or sent)
 
 
 def test_api_refuses_a_query_that_is_no_text(nights: Keeper) -> None:
@@ -200,12 +200,12 @@ def test_a_bar_in_a_terminal_lines_in_a_log(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In a terminal progress moves on one line; into a log it is plain lines without codes."""
-    log = Teller()
+    log = TerminalProgress()
     assert log.watch is None
     log("landed")
     assert capsys.readouterr().out == "  landed\n"
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    terminal = Teller()
+    terminal = TerminalProgress()
     assert terminal.watch is not None
     terminal.watch(Progress(13, 26, "requests", 2_500_000, BYTES))
     terminal("landed")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from assets.console.json_log import INFO, TOLD, Journal
+from assets.console.json_log import INFO, TOLD, JsonLog
 from assets.console.progress import saying
-from assets.console.terminal import Teller
+from assets.console.terminal import TerminalProgress
 from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines.flatten import flatten
@@ -50,7 +50,7 @@ def test_a_bar_moves_with_each_thing_done_and_ten_times_a_second_between(clock: 
 def test_a_log_has_a_line_every_ten_seconds(clock: Clock) -> None:
     """A night of seconds has none, and one of minutes shows that it goes on."""
     lines: list[str] = []
-    log = Journal(clock, {"night": "2026-03-03"}, lines.append)
+    log = JsonLog(clock, {"night": "2026-03-03"}, lines.append)
     rows = Tally(saying(_nightbook(clock), log, "flattening"), 300, "portfolios", ROWS)
     for _ in range(300):
         rows.add(1, 4_000)
@@ -91,7 +91,7 @@ def test_rebuilding_tells_the_nights_it_has_made_loaded_and_checked(
         started = START + timedelta(days=number)
         nights.take(layout, nights.of_world(LivingWorld().at(started.date())), started)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    teller = Teller()
+    teller = TerminalProgress()
     keeper = Nightbook(
         lambda: {"NIGHTBOOK_HOME": str(tmp_path)}, Clock(), tell=teller, watch=teller.watch
     )
@@ -111,7 +111,7 @@ def test_no_bar_stands_before_what_is_said_next(
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
 
     def fail() -> None:
-        with Teller() as teller:
+        with TerminalProgress() as teller:
             assert teller.watch is not None
             teller.watch(Progress(1, 2, "requests", 1_500_000, BYTES))
             raise ValueError("no more")

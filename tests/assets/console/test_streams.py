@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assets.cli import main
-from assets.console.streams import Steady
+from assets.console.streams import SafeStream
 from tests.support.operator_home import FIRST, Keeper
 
 ROOT = Path(__file__).parents[3]
@@ -34,7 +34,7 @@ class Failing(io.StringIO):
 def test_what_cannot_be_said_is_dropped_and_why_is_kept() -> None:
     """The first failure is the last: nothing more is tried."""
     full = Failing(OSError(28, "No space left on device"), takes=3)
-    steady = Steady(full)
+    steady = SafeStream(full)
     print("ab", file=steady)
     print("cd", file=steady)
     full.takes = 100
@@ -45,14 +45,14 @@ def test_what_cannot_be_said_is_dropped_and_why_is_kept() -> None:
 def test_a_letter_that_a_stream_cannot_show_is_shown_by_its_number() -> None:
     """A log in another alphabet is no reason to stop."""
     raw = io.BytesIO()
-    steady = Steady(io.TextIOWrapper(raw, encoding="ascii"))
+    steady = SafeStream(io.TextIOWrapper(raw, encoding="ascii"))
     print("\u2713 Z\u00fcrich", file=steady, flush=True)
     assert (raw.getvalue(), steady.error) == (b"\\u2713 Z\\xfcrich\n", None)
 
 
 def test_without_standard_output_there_is_nothing_to_fail() -> None:
     """A service may be started with it closed."""
-    steady = Steady(None)
+    steady = SafeStream(None)
     print("anything", file=steady, flush=True)
     assert (steady.error, steady.isatty()) == (None, False)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from assets.runs.instance import opened
+from assets.runs.instance import open_instance
 from tests.support.operator_home import THIRD, Keeper
 from warehouse.contract.book import BOOK
 
@@ -16,7 +16,7 @@ Shown = dict[str, dg.MetadataValue]
 @pytest.fixture
 def instance(nights: Keeper) -> Iterator[dg.DagsterInstance]:
     """What Dagster holds of the three nights."""
-    with opened(nights.layout) as instance:
+    with open_instance(nights.layout) as instance:
         yield instance
 
 

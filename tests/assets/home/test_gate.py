@@ -12,7 +12,7 @@ import pytest
 
 from assets.cli import COMMANDS
 from assets.home.gate import WITHOUT_HOME
-from assets.runs.instance import alive, opened
+from assets.runs.instance import alive, open_instance
 from tests.support.operator_home import THIRD, Keeper, Sandbox
 from warehouse.database import versions
 from warehouse.storage.layout import Layout, make_directory
@@ -251,7 +251,7 @@ def test_what_dagster_writes_is_for_nobody_else(umask: int, tmp_path: Path) -> N
     layout, before = Layout(tmp_path / "home"), os.umask(umask)
     try:
         make_directory(layout.dagster)
-        with opened(layout) as instance, alive(layout):
+        with open_instance(layout) as instance, alive(layout):
             assert instance.get_runs() == []
             found = [path for path in layout.dagster.rglob("*") if not path.is_symlink()]
             assert {path.stat().st_mode & 0o777 for path in found if path.is_file()} == {0o640}

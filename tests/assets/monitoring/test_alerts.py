@@ -11,7 +11,7 @@ import pytest
 
 from assets.graph.sensors import look
 from assets.monitoring.alerts import Alert, deliver, keep, tame, tell
-from assets.monitoring.night_conditions import troubled
+from assets.monitoring.night_conditions import night_alerts
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import ACCEPTED, HELD
 from tests.support.operator import Receiver, Watched, take
@@ -153,8 +153,8 @@ def test_a_look_reads_no_body_and_no_database_for_the_nights(watched: Make) -> N
     for path in large:
         path.chmod(0o640)
         path.write_bytes(b"")
-    known = snapshots.landed(keeper.layout)
-    assert list(troubled(keeper.nightbook, known, SECOND, timedelta())) == []
+    known = snapshots.landed_snapshots(keeper.layout)
+    assert list(night_alerts(keeper.nightbook, known, SECOND, timedelta())) == []
 
 
 def test_a_stale_venue_is_told_once(watched: Make, receiver: Receiver) -> None:

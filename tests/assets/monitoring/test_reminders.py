@@ -19,7 +19,7 @@ from dagster._core.scheduler.instigation import (
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from assets.monitoring.switches import LOCATION, MEANING, SCHEDULE
-from assets.runs.instance import make_instance, opened
+from assets.runs.instance import make_instance, open_instance
 from pipelines.landing import snapshots
 from pipelines.validation import cron
 from tests.support.operator import Receiver, Watched
@@ -36,7 +36,7 @@ def turned(layout: Layout, name: str, status: InstigatorStatus) -> None:
     data = ScheduleInstigatorData("15 2 * * *") if name == SCHEDULE else None
     state = InstigatorState(origin, kind, status, data)
     make_instance(layout)
-    with opened(layout) as instance:
+    with open_instance(layout) as instance:
         known = instance.get_instigator_state(origin.get_id(), state.selector_id)
         change = instance.update_instigator_state if known else instance.add_instigator_state
         change(state)
@@ -96,7 +96,7 @@ def test_a_record_that_cannot_be_read_is_told(watched: Callable[..., Watched]) -
 def held(here: Watched) -> str:
     """The third night, held; its snapshot."""
     assert here.night(THIRD, "portfolios-empty") == snapshots.HELD
-    return snapshots.landed(here.keeper.layout)[-1].snapshot_id
+    return snapshots.landed_snapshots(here.keeper.layout)[-1].snapshot_id
 
 
 def test_a_held_night_is_told_until_it_is_decided(

@@ -132,9 +132,9 @@ def test_a_night_is_read_whatever_else_is_done_in_its_home(copied: Keeper) -> No
     assert f"waiting for: backing up, process {os.getpid()}" in said.out
     assert f"of {FIRST_DAY} is landed, every byte of it" in said.err
     assert "wrote nothing" not in said.out + said.err
-    assert snapshots.landed(copied.layout)[-1].state == snapshots.COMPLETE
+    assert snapshots.landed_snapshots(copied.layout)[-1].state == snapshots.COMPLETE
     assert copied("rebuild").code == 0
-    assert snapshots.landed(copied.layout)[-1].state == snapshots.ACCEPTED
+    assert snapshots.landed_snapshots(copied.layout)[-1].state == snapshots.ACCEPTED
     rows = copied.ask(
         "select portfolio_id, asset_id, venue_id, account_name, bucket, state, amount_text "
         f"from history.balances where snapshot_date = '{FIRST_DAY}'"
@@ -182,10 +182,10 @@ def test_publishing_alone_can_be_tried_again(copied: Keeper, left: int) -> None:
     `left` tables were still staged. Nothing is flattened again and nothing is judged anew.
     """
     layout, before = copied.layout, copied.everything()
-    newest = snapshots.landed(layout)[-1]
+    newest = snapshots.landed_snapshots(layout)[-1]
     for table in BOOK[:left]:
         placed = layout.parquet(table.name, newest.snapshot_date, newest.snapshot_id)
-        placed.rename(layout.staged(table.name, newest.snapshot_id))
+        placed.rename(layout.staged_file(table.name, newest.snapshot_id))
     copied.sandbox.clock.night(newest.snapshot_date, hour=3)
     outcome = publish.judge_and_publish(copied.nightbook, zone.load(newest.folder))
     assert outcome.snapshot.state == snapshots.ACCEPTED

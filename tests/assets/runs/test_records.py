@@ -10,7 +10,7 @@ import pytest
 
 from assets.graph.warehouse import ACCEPTED, WAREHOUSE
 from assets.runs import dead_runs
-from assets.runs.instance import opened
+from assets.runs.instance import open_instance
 from tests.support.operator import Receiver, Watched
 from tests.support.operator_home import THIRD, Keeper, amounts_of
 
@@ -44,7 +44,7 @@ def test_a_night_is_taken_while_dagsters_database_is_away(
     assert AWAY in receiver.titles
     runs.unlink()
     assert keeper.run(NEXT).code == 0
-    with opened(keeper.layout) as instance:
+    with open_instance(keeper.layout) as instance:
         days = instance.get_materialized_partitions(WAREHOUSE)
         check = dg.AssetCheckKey(WAREHOUSE, ACCEPTED)
         told = instance.event_log_storage.get_asset_check_execution_history(check, 10)

@@ -20,4 +20,4 @@ def test_a_night_that_gives_up_waiting_is_told(
     assert str(THIRD) in words
     assert "backing up, process" in words
     assert "is landed, every byte of it" in words
-    assert snapshots.landed(keeper.layout)[-1].snapshot_date == THIRD
+    assert snapshots.landed_snapshots(keeper.layout)[-1].snapshot_date == THIRD

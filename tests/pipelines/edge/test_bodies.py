@@ -21,8 +21,8 @@ from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import Misread, SpoolFailed, TooLarge
 from pipelines.edge.protocol import list_venues, split
 from pipelines.edge.response.body import IN_MEMORY, Body
-from pipelines.edge.response.decode import Limits, decoded, require_framing
-from pipelines.edge.sending.transport import Patience
+from pipelines.edge.response.decode import Limits, decode_body, require_framing
+from pipelines.edge.sending.transport import AttemptTimeout
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Script, Server
@@ -40,7 +40,7 @@ def pieces(data: bytes, size: int) -> Iterator[bytes]:
 def test_gzip_comes_out_as_it_went_in(members: list[bytes], size: int) -> None:
     """Any members in any pieces unpack to exactly the bytes that were packed."""
     packed = b"".join(map(gzip.compress, members))
-    assert b"".join(decoded(pieces(packed, size), GZIP, ROOMY)) == b"".join(members)
+    assert b"".join(decode_body(pieces(packed, size), GZIP, ROOMY)) == b"".join(members)
 
 
 @given(st.binary(min_size=1, max_size=3000), st.data())
@@ -49,7 +49,7 @@ def test_gzip_cut_anywhere_is_refused(body: bytes, data: st.DataObject) -> None:
     packed = gzip.compress(body)
     cut = data.draw(st.integers(0, len(packed) - 1))
     with pytest.raises(Misread, match="cut short"):
-        b"".join(decoded([packed[:cut]], GZIP, ROOMY))
+        b"".join(decode_body([packed[:cut]], GZIP, ROOMY))
 
 
 @given(st.binary(min_size=20, max_size=3000), st.data())
@@ -59,20 +59,20 @@ def test_a_changed_bit_in_gzip_never_changes_the_body(body: bytes, data: st.Data
     bit = data.draw(st.integers(0, len(packed) * 8 - 1))
     packed[bit // 8] ^= 1 << bit % 8
     with contextlib.suppress(Misread):
-        assert b"".join(decoded([bytes(packed)], GZIP, ROOMY)) == body
+        assert b"".join(decode_body([bytes(packed)], GZIP, ROOMY)) == body
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "GZip", " gzip "])
 def test_gzip_is_known_by_both_its_names(encoding: str) -> None:
     """In any case, as HTTP has it, and with blanks around it."""
     packed = [gzip.compress(b"body")]
-    assert b"".join(decoded(packed, {"content-encoding": encoding}, ROOMY)) == b"body"
+    assert b"".join(decode_body(packed, {"content-encoding": encoding}, ROOMY)) == b"body"
 
 
 @pytest.mark.parametrize("encoding", ["", "identity", "Identity"])
 def test_a_plain_body_passes_as_it_is(encoding: str) -> None:
     """Without an encoding the pieces are handed on."""
-    assert list(decoded([b"a", b"b"], {"content-encoding": encoding}, ROOMY)) == [b"a", b"b"]
+    assert list(decode_body([b"a", b"b"], {"content-encoding": encoding}, ROOMY)) == [b"a", b"b"]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_plain_body_passes_as_it_is(encoding: str) -> None:
 def test_an_encoding_nobody_asked_for_is_refused(encoding: str) -> None:
     """Only gzip was offered; anything else, and anything nested, is Misread."""
     with pytest.raises(Misread, match="content encoding"):
-        list(decoded([b"a"], {"content-encoding": encoding}, ROOMY))
+        list(decode_body([b"a"], {"content-encoding": encoding}, ROOMY))
 
 
 def test_pieces_stay_small_whatever_is_packed() -> None:
@@ -89,7 +89,7 @@ def test_pieces_stay_small_whatever_is_packed() -> None:
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     packed = packer.compress(bytes(64 << 20)) + packer.flush()
     sizes = list[int]()
-    unpacked = decoded([packed], GZIP, Limits(decoded=1 << 22))
+    unpacked = decode_body([packed], GZIP, Limits(decoded=1 << 22))
     with pytest.raises(TooLarge, match="after decompression"):
         sizes.extend(len(piece) for piece in unpacked)
     assert max(sizes) <= 1 << 16
@@ -105,9 +105,9 @@ def test_pieces_stay_small_whatever_is_packed() -> None:
 )
 def test_a_limit_is_exact(size: int, limits: Limits, stage: str) -> None:
     """A body of exactly the limit passes, one byte more does not."""
-    assert sum(map(len, decoded([b"x" * (size - 1)], {}, limits))) == size - 1
+    assert sum(map(len, decode_body([b"x" * (size - 1)], {}, limits))) == size - 1
     with pytest.raises(TooLarge, match=stage):
-        list(decoded([b"x" * size], {}, limits))
+        list(decode_body([b"x" * size], {}, limits))
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_body_is_the_bytes_that_were_written(size: int, tmp_path: Path) -> Non
         body.write(piece)
     assert bytes(body.buffer()) == data
     assert (body.size, body.sha256) == (size, hashlib.sha256(data).hexdigest())
-    assert body.spooled is (size > IN_MEMORY)
+    assert body.is_spooled is (size > IN_MEMORY)
     assert list(tmp_path.iterdir()) == []
     assert memoryview(body.buffer()).readonly
     body.give_back()
@@ -156,7 +156,7 @@ def test_a_record_outlives_its_body(connect: Callable[..., EdgeClient]) -> None:
     edge = connect(transport=transport, limits=ROOMY)
     reply = edge.fetch(list_venues())
     elements = split(reply.envelope)
-    assert reply.body.spooled
+    assert reply.body.is_spooled
     reply.body.close()
     assert bytes(elements[0]) == record
     assert reply.sha256 == hashlib.sha256(content).hexdigest()
@@ -201,17 +201,17 @@ def test_a_large_honest_body_may_take_its_time() -> None:
     """What comes at the pace of 64 KiB a second is let through; a drip ends with the attempt."""
     now = [0.0]
     limits = Limits(attempt=30.0, pace=1 << 16, wire=1 << 24)
-    patience = Patience(limits, 100.0, lambda: now[0], 0.0)
+    patience = AttemptTimeout(limits, 100.0, lambda: now[0], 0.0)
     now[0] = 29.0
-    assert patience.left(20.0) == 1.0
+    assert patience.seconds_for_step(20.0) == 1.0
     patience.count(10 << 16)
-    assert patience.left(5.0) == 5.0
-    assert patience.left(None) == 11.0
+    assert patience.seconds_for_step(5.0) == 5.0
+    assert patience.seconds_for_step(None) == 11.0
     now[0] = 40.0
     with pytest.raises(httpcore.ReadTimeout):
-        patience.left(None)
+        patience.seconds_for_step(None)
     patience.count(100 << 16)
-    assert patience.left(None) == 60.0  # the pull's own deadline
+    assert patience.seconds_for_step(None) == 60.0  # the pull's own deadline
     with pytest.raises(TooLarge):
         patience.count(1 << 25)
 

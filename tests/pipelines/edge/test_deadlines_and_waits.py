@@ -34,7 +34,7 @@ from pipelines.edge.response.body import Body
 from pipelines.edge.response.decode import Limits
 from pipelines.edge.response.envelope import read_envelope, split
 from pipelines.edge.sending.attempts import Event
-from pipelines.edge.sending.transport import OneShot, Patience, _Stream
+from pipelines.edge.sending.transport import OneShot, AttemptTimeout, _Stream
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Script, Server
@@ -68,7 +68,7 @@ def test_every_step_on_the_wire_ends_with_the_attempt() -> None:
     now = [0.0]
     limits = Limits(attempt=30.0, pace=100)
     inner = Recorder()
-    stream = _Stream(inner, Patience(limits, 40.0, lambda: now[0], 0.0))
+    stream = _Stream(inner, AttemptTimeout(limits, 40.0, lambda: now[0], 0.0))
     stream.write(b"a", 5.0)
     stream.write(b"b")
     secured: Any = stream.start_tls("context", "host")  # type: ignore[arg-type]  # only handed on
@@ -88,7 +88,7 @@ def test_every_step_on_the_wire_ends_with_the_attempt() -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.77"])
 def test_a_connection_goes_to_the_machine_that_was_asked_for(host: str) -> None:
     """By address and port, with the target as it was written."""
-    patience = Patience(Limits(), None, time.monotonic, time.monotonic())
+    patience = AttemptTimeout(Limits(), None, time.monotonic, time.monotonic())
     with socket.create_server((host, 0)) as server, ThreadPoolExecutor(1) as pool:
         server.settimeout(5)
         place = f"{host}:{server.getsockname()[1]}"
@@ -114,7 +114,7 @@ def test_a_machine_that_takes_no_connection_is_left_after_its_time() -> None:
             waiting = held.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(full.getsockname())
-        patience = Patience(Limits(connect=0.1), None, time.monotonic, time.monotonic())
+        patience = AttemptTimeout(Limits(connect=0.1), None, time.monotonic, time.monotonic())
         url = f"http://127.0.0.1:{full.getsockname()[1]}/"
         with pytest.raises(httpcore.ConnectTimeout):
             OneShot(tls=False).handle_request(

@@ -28,9 +28,9 @@ from pipelines.edge.errors import (
     Stopped,
     TooLarge,
     Unreachable,
-    shown,
+    quote_text,
 )
-from pipelines.edge.models import Instrument, Portfolio, Venue, documented, news
+from pipelines.edge.models import Instrument, Portfolio, Venue, documented_fields, news
 from pipelines.edge.requests import (
     PREFIX,
     Call,
@@ -44,7 +44,7 @@ from pipelines.edge.requests import (
 from pipelines.edge.sending.attempts import Event
 from pipelines.edge.sending.backoff import refusal
 from pipelines.edge.sending.clock import LARGEST_CORRECTION, Clock, Skew, http_date
-from pipelines.edge.sending.limiter import Gate
+from pipelines.edge.sending.limiter import Limiter
 from pipelines.edge.sending.transport import _port
 
 NOW = 1_800_000_000_000
@@ -112,7 +112,7 @@ def test_an_error_without_more_facts_invents_none() -> None:
 )
 def test_text_from_outside_is_shown_on_one_line(text: str, length: int, words: str) -> None:
     """In quotes, cut at the length and not before it, and nothing a terminal would act on."""
-    assert shown(text, length) == words
+    assert quote_text(text, length) == words
 
 
 @pytest.mark.parametrize(
@@ -276,13 +276,13 @@ def test_an_error_after_a_correction_says_how_often_it_was_tried(
 def test_waiters_look_again_each_second_and_at_the_deadline() -> None:
     """Nobody sleeps past the deadline, nor longer than a second, nor a negative time."""
     now = [0.0]
-    gate = Gate(2, 10.0, lambda: now[0])
+    gate = Limiter(2, 10.0, lambda: now[0])
     assert gate._patience() == 1.0
     now[0] = 9.75
     assert gate._patience() == 0.25
     now[0] = 11.0
     assert gate._patience() == 0.0
-    assert Gate(2, None, lambda: 0.0)._patience() == 1.0
+    assert Limiter(2, None, lambda: 0.0)._patience() == 1.0
 
 
 @pytest.mark.parametrize(("address", "port"), [("https://a", 443), ("http://a", 80)])
@@ -293,11 +293,11 @@ def test_an_address_without_a_port_has_that_of_its_scheme(address: str, port: in
 
 def test_what_is_documented_is_a_pattern_to_each_field() -> None:
     """Lists of texts are marked like lists of records."""
-    assert documented(Venue)["type[]"] is True
-    assert documented(Venue)["instruments[].displayName"] is True
-    assert "id[]" not in documented(Venue)
-    assert documented(Portfolio)["positions[].accounts[].balance.trading.free"] is True
-    assert documented(Instrument)["tradingConstraints.minTick"] is False
+    assert documented_fields(Venue)["type[]"] is True
+    assert documented_fields(Venue)["instruments[].displayName"] is True
+    assert "id[]" not in documented_fields(Venue)
+    assert documented_fields(Portfolio)["positions[].accounts[].balance.trading.free"] is True
+    assert documented_fields(Instrument)["tradingConstraints.minTick"] is False
 
 
 @pytest.mark.parametrize(("size", "example"), [(118, f'"{"x" * 118}"'), (119, f'"{"x" * 119}…')])

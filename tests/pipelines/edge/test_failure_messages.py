@@ -31,7 +31,7 @@ from pipelines.edge.response.envelope import read_envelope
 from pipelines.edge.sending.attempts import Reply
 from pipelines.edge.sending.backoff import final
 from pipelines.edge.sending.exchange import _afresh
-from pipelines.edge.sending.transport import _HEAD, Patience
+from pipelines.edge.sending.transport import _HEAD, AttemptTimeout
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Script, Server
@@ -257,12 +257,12 @@ def test_limits_and_bodies_have_their_own_places(tmp_path: Path) -> None:
 def test_an_attempt_counts_all_that_it_has_received() -> None:
     """Pieces are added up, to the byte: the limit itself is let through."""
     limits = Limits(wire=1000, pace=100, attempt=30.0)
-    patience = Patience(limits, None, lambda: 5.0, 0.0)
+    patience = AttemptTimeout(limits, None, lambda: 5.0, 0.0)
     patience.count(1000)
     patience.count(_HEAD)
     assert patience.received == 1000 + _HEAD
-    assert patience.left(None) == 25.0 + (1000 + _HEAD) / 100
-    assert patience.left(1.0) == 1.0
+    assert patience.seconds_for_step(None) == 25.0 + (1000 + _HEAD) / 100
+    assert patience.seconds_for_step(1.0) == 1.0
     with pytest.raises(TooLarge) as refused:
         patience.count(1)
     assert refused.value.limit == 1000

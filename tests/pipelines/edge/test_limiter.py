@@ -21,7 +21,7 @@ from pipelines.edge.errors import (
 )
 from pipelines.edge.protocol import Call, list_instruments, list_venues
 from pipelines.edge.sending.attempts import Event
-from pipelines.edge.sending.limiter import Gate
+from pipelines.edge.sending.limiter import Limiter
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Script, Server
@@ -127,36 +127,36 @@ def test_a_service_that_goes_down_gets_ten_more(connect: Callable[..., EdgeClien
 
 def test_an_answer_from_before_an_outage_proves_nothing_about_now() -> None:
     """Only a request sent after the last failure was seen ends the count of failures."""
-    gate = Gate(8, None, time.monotonic)
+    gate = Limiter(8, None, time.monotonic)
     waited = list[float]()
 
     def send() -> int:
         with gate.slot("GET /x", "/x", lambda seconds, _: waited.append(seconds)) as slot:
             return slot.number
 
-    gate.proved()
+    gate.note_key_accepted()
     early = send()
     for _ in range(7):
         send()
-        assert not gate.failed(Unreachable("GET /x", "gone"), "/x")
-    gate.worked(early, "/y")
-    assert gate.failed(Unreachable("GET /x", "gone"), "/x")
+        assert not gate.note_failure(Unreachable("GET /x", "gone"), "/x")
+    gate.note_success(early, "/y")
+    assert gate.note_failure(Unreachable("GET /x", "gone"), "/x")
     late = send()
     assert waited == [5.0]
-    gate.worked(late, "/x")
+    gate.note_success(late, "/x")
     send()
     assert waited == [5.0]
 
 
 def test_while_requests_fail_whoever_has_not_failed_goes_first() -> None:
     """A venue that fails is asked again only when nobody else waits for the slot."""
-    gate, order = Gate(1, None, time.monotonic), list[str]()
+    gate, order = Limiter(1, None, time.monotonic), list[str]()
 
     def ask(path: str) -> None:
         with gate.slot("GET", path, lambda *_: None):
             order.append(path)
 
-    gate.failed(Unreachable("GET /bad", "gone"), "/bad")
+    gate.note_failure(Unreachable("GET /bad", "gone"), "/bad")
     threads = [threading.Thread(target=ask, args=(path,)) for path in ("/bad", "/a", "/b")]
     with gate.slot("GET", "/first", lambda *_: None):
         for waiting, thread in enumerate(threads, 1):

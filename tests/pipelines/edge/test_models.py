@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipelines.edge import models
 from pipelines.edge.errors import Misread
-from pipelines.edge.models import Instrument, Portfolio, Venue, decode, documented, news
+from pipelines.edge.models import Instrument, Portfolio, Venue, decode, documented_fields, news
 
 BALANCE = {
     "trading": {"free": "1.10", "locked": "0"},
@@ -93,7 +93,7 @@ def leaves(tree: Any, prefix: str = "") -> Iterator[str]:
 @pytest.mark.parametrize(("model", "record"), WHOLE)
 def test_the_model_is_section_2(model: type[msgspec.Struct], record: dict[str, Any]) -> None:
     """Every documented field is in the model, required where it is, and nothing else is."""
-    found = documented(model)
+    found = documented_fields(model)
     assert {path for path in found if not path.endswith("[]")} == set(leaves(record))
     assert {path for path, required in found.items() if not required} == OPTIONAL[model]
 
@@ -111,7 +111,7 @@ def test_each_required_field_is_required(
     model: type[msgspec.Struct], record: dict[str, Any]
 ) -> None:
     """A record without it, or with null in it, is refused with its JSON path."""
-    for name, required in documented(model).items():
+    for name, required in documented_fields(model).items():
         if "." in name or "[" in name:
             continue
         without = {key: value for key, value in record.items() if key != name}
@@ -151,7 +151,7 @@ def test_a_documented_record_is_no_news(
     model: type[msgspec.Struct], record: dict[str, Any]
 ) -> None:
     """Whole or bare, with nulls or with escapes, what is documented is not drift."""
-    bare = {key: value for key, value in record.items() if documented(model)[key]}
+    bare = {key: value for key, value in record.items() if documented_fields(model)[key]}
     for shape in (record, bare, bare | {"updatedAt": 'a "quoted" \\ text'}):
         assert list(news(encoded(shape), model)) == []
 

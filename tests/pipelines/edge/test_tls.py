@@ -14,7 +14,7 @@ from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import Unreachable
 from pipelines.edge.protocol import list_portfolios, list_venues
 from pipelines.edge.response.decode import Limits
-from pipelines.edge.sending.transport import _READ, _RECORD, OneShot, Patience, _Stream
+from pipelines.edge.sending.transport import _READ, _RECORD, OneShot, AttemptTimeout, _Stream
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Script, Server
@@ -153,7 +153,7 @@ class Records(httpcore.NetworkStream):
 
 
 def _secured(given: list[bytes | Exception | None]) -> httpcore.NetworkStream:
-    patience = Patience(Limits(), None, time.monotonic, time.monotonic())
+    patience = AttemptTimeout(Limits(), None, time.monotonic, time.monotonic())
     return _Stream(Records(given), patience).start_tls(ssl.create_default_context())
 
 

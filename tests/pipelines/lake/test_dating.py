@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 import pytest
 
 from pipelines import night
-from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots, zone
 from pipelines.landing.snapshots import ACCEPTED, HELD, REJECTED, Snapshot
-from pipelines.landing.zone import Manifest, Pulling
+from pipelines.landing.zone import Manifest, PendingSnapshot
 from tests.support import nights
 from warehouse.storage.layout import Layout
 
@@ -20,7 +20,7 @@ DAY = timedelta(days=1)
 def judged(layout: Layout, manifest: Manifest) -> Snapshot:
     """A landed night, finished."""
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-    return night.finish(Sealed(layout), folder, datetime.fromisoformat(manifest.finished_at))
+    return night.finish(LakeManifests(layout), folder, datetime.fromisoformat(manifest.finished_at))
 
 
 def reasons(snapshot: Snapshot) -> str:
@@ -32,15 +32,15 @@ def land(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, started: datetime, **more: object
 ) -> Manifest:
     """A night that a pull noted more of."""
-    finish = Pulling.finish
+    finish = PendingSnapshot.finish
 
-    def noted(self: Pulling, *given: object, **named: object) -> Manifest:
+    def noted(self: PendingSnapshot, *given: object, **named: object) -> Manifest:
         for name, value in more.items():
             setattr(self, name, value)
         return finish(self, *given, **named)  # type: ignore[arg-type]  # passed on as it is
 
     with monkeypatch.context() as patch:
-        patch.setattr(Pulling, "finish", noted)
+        patch.setattr(PendingSnapshot, "finish", noted)
         return nights.land(layout, nights.small(), started)
 
 
@@ -55,7 +55,7 @@ def test_a_night_whose_clocks_disagree_on_the_date_is_held(
     snapshot = judged(layout, manifest)
     assert snapshot.state == HELD
     assert "2026-11-20 by the server's clock and 2026-11-21 by this machine's" in reasons(snapshot)
-    assert snapshots.books(snapshots.landed(layout)) == {book.snapshot_date: book}
+    assert snapshots.books(snapshots.landed_snapshots(layout)) == {book.snapshot_date: book}
     near = land(layout, monkeypatch, START + DAY, machine_started_at=START + DAY + DAY / 24)
     assert judged(layout, near).state == ACCEPTED
 
@@ -83,7 +83,7 @@ def test_a_night_of_another_zone_takes_no_books_place(layout: Layout) -> None:
     snapshot = judged(layout, moved)
     assert snapshot.state == HELD
     assert "was dated in UTC, and this night is dated in America/New_York" in reasons(snapshot)
-    assert snapshots.books(snapshots.landed(layout)) == {book.snapshot_date: book}
+    assert snapshots.books(snapshots.landed_snapshots(layout)) == {book.snapshot_date: book}
     next_one = nights.land(layout, nights.small("2"), START + 2 * DAY, "America/New_York")
     assert judged(layout, next_one).state == ACCEPTED
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pipelines.lake import guards, measures
 from pipelines.lake.facts import Facts, Night, Shape
-from pipelines.lake.lake_manifest import sealed
+from pipelines.lake.lake_manifest import read_manifest
 from pipelines.lake.slices import Slice
 from pipelines.landing.snapshots import Snapshot
 from pipelines.pull import consistency
@@ -346,7 +346,7 @@ def test_dust_in_a_sum_hides_no_loss(layout: Layout) -> None:
         return replace(nights.of_world(rest), portfolios=[portfolio])
 
     def total_of(snapshot: Snapshot) -> Decimal:
-        return Decimal(sealed(layout, snapshot.snapshot_id)["facts"]["totals"]["BTC"])
+        return Decimal(read_manifest(layout, snapshot.snapshot_id)["facts"]["totals"]["BTC"])
 
     before = nights.take(layout, book("100"), nights.STARTED)
     assert total_of(before) == amounts.EXACT.add(Decimal(100), Decimal(dust))

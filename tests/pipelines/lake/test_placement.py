@@ -12,7 +12,7 @@ import pytest
 from pipelines import night
 from pipelines.flatten import record_batches
 from pipelines.lake import lake_manifest, placement
-from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import night_folders, snapshots, zone
 from pipelines.landing.snapshots import ACCEPTED, COMPLETE, HELD, REJECTED, NotToBeDecided, NoWhy
 from pipelines.sandbox.world.world import LivingWorld
@@ -66,12 +66,12 @@ def held(layout: Layout, started: datetime = START + DAY) -> snapshots.Snapshot:
 def test_a_landed_night_is_complete_until_it_is_judged(layout: Layout) -> None:
     """Then it is accepted by the guards, with nothing to say."""
     manifest = nights.land(layout, book())
-    assert [one.state for one in snapshots.landed(layout)] == [COMPLETE]
+    assert [one.state for one in snapshots.landed_snapshots(layout)] == [COMPLETE]
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-    snapshot = night.finish(Sealed(layout), folder, START)
+    snapshot = night.finish(LakeManifests(layout), folder, START)
     assert snapshot.state == ACCEPTED
     assert snapshot.decision == snapshots.Decision(ACCEPTED, "guards", START.isoformat(), ())
-    assert snapshots.landed(layout) == [snapshot]
+    assert snapshots.landed_snapshots(layout) == [snapshot]
 
 
 def test_a_judged_night_is_not_judged_again(layout: Layout) -> None:
@@ -80,7 +80,7 @@ def test_a_judged_night_is_not_judged_again(layout: Layout) -> None:
     decided = snapshots.decide_by_hand(
         layout, snapshot.snapshot_id, ACCEPTED, by=ME, at=START, why="sold all"
     )
-    assert night.finish(Sealed(layout), snapshot.folder, START + 2 * DAY) == decided
+    assert night.finish(LakeManifests(layout), snapshot.folder, START + 2 * DAY) == decided
 
 
 @pytest.mark.parametrize("state", [ACCEPTED, REJECTED])
@@ -151,7 +151,7 @@ def test_a_changed_decision_is_damaged(layout: Layout) -> None:
     path = held(layout).folder / snapshots.DECISION
     path.write_text(path.read_text().replace('"held"', '"accepted"'))
     with pytest.raises(zone.Damaged, match=r"decision\.json"):
-        snapshots.landed(layout)
+        snapshots.landed_snapshots(layout)
 
 
 def test_the_newest_accepted_night_of_a_date_is_its_book(layout: Layout) -> None:
@@ -161,12 +161,12 @@ def test_the_newest_accepted_night_of_a_date_is_its_book(layout: Layout) -> None
     second = nights.take(layout, book("2"), START + hour)
     third = nights.take(layout, nights.Book([], []), START + 2 * hour)
     assert (first.state, second.state, third.state) == (ACCEPTED, ACCEPTED, HELD)
-    assert snapshots.books(snapshots.landed(layout)) == {START.date(): second}
+    assert snapshots.books(snapshots.landed_snapshots(layout)) == {START.date(): second}
     placed = layout.parquet("balances", START.date(), second.snapshot_id)
     assert list(placed.parent.iterdir()) == [placed]
     assert [row["amount_text"] for row in nights.rows_of(placed)] == ["2"]
-    assert layout.staged("balances", first.snapshot_id).is_file()
-    shelf = placement.shelf(Sealed(layout))
+    assert layout.staged_file("balances", first.snapshot_id).is_file()
+    shelf = placement.shelf(LakeManifests(layout))
     assert [one for _, one, _ in shelf.books] == [second.snapshot_id]
     assert [(row["snapshot_id"], row["is_book"]) for row in shelf.snapshots] == [
         (first.snapshot_id, False),
@@ -203,7 +203,7 @@ def test_an_accepted_night_that_is_rejected_gives_its_date_back_to_the_one_befor
         )
         placement.settle(layout)
         assert sorted(path.name for path in folder.iterdir()) == left
-    assert snapshots.books(snapshots.landed(layout)) == {}
+    assert snapshots.books(snapshots.landed_snapshots(layout)) == {}
 
 
 def _tree(layout: Layout) -> dict[str, bytes]:
@@ -327,7 +327,7 @@ def test_a_rebuild_elsewhere_makes_the_same_lake_to_the_byte(
     lists = {key: one for key, one in last.instruments.items() if key not in kestrel}
     last = nights.Book(last.portfolios, last.venues, lists, frozenset({"kestrel"}))
     assert nights.take(layout, last, START + 4 * DAY).state == ACCEPTED
-    [waiting] = [one for one in snapshots.landed(layout) if one.state == HELD]
+    [waiting] = [one for one in snapshots.landed_snapshots(layout) if one.state == HELD]
     snapshots.decide_by_hand(
         layout, waiting.snapshot_id, ACCEPTED, by=ME, at=START + 9 * DAY, why="so it was"
     )
@@ -335,9 +335,9 @@ def test_a_rebuild_elsewhere_makes_the_same_lake_to_the_byte(
     again = Layout(tmp_path_factory.mktemp("again"))
     shutil.copytree(layout.landing, again.landing)
     for folder in night_folders.folders(again):
-        night.finish(Sealed(again), folder, START + 99 * DAY)
+        night.finish(LakeManifests(again), folder, START + 99 * DAY)
     assert _tree(again) == _tree(layout)
-    carried = [row for row in _stale(layout, snapshots.landed(layout)[-1]).items() if row[1][1]]
+    carried = [row for row in _stale(layout, snapshots.landed_snapshots(layout)[-1]).items() if row[1][1]]
     assert carried
     assert {since for _, (_, since) in carried} == {(START + 2 * DAY).date()}
 
@@ -350,7 +350,7 @@ def test_a_changed_manifest_of_the_lake_is_damaged_and_says_how_it_is_mended(
     path = layout.manifest(snapshot.snapshot_id)
     path.write_text(path.read_text().replace('"BTC": "1"', '"BTC": "2"'))
     with pytest.raises(zone.Damaged, match="rebuild --from-landing"):
-        lake_manifest.sealed(layout, snapshot.snapshot_id)
+        lake_manifest.read_manifest(layout, snapshot.snapshot_id)
 
 
 def test_control_totals_are_taken_from_the_json_and_not_from_the_rows(

@@ -42,7 +42,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_a_manifest_keeps_every_fact_of_a_pull(layout: Layout, elsewhere: None) -> None:
     """Where, when in UTC, by which program, how far off the clock was, and what was noticed."""
-    pulling = zone.Pulling(layout, STARTED, ZoneInfo("Europe/Zurich"))
+    pulling = zone.PendingSnapshot(layout, STARTED, ZoneInfo("Europe/Zurich"))
     pulling.land("0001-a", b'{"data":[]}')
     made = pulling.finish(
         STARTED + timedelta(seconds=5),
@@ -72,14 +72,14 @@ def test_a_manifest_keeps_every_fact_of_a_pull(layout: Layout, elsewhere: None) 
 
 def test_what_a_dead_pull_of_the_same_second_left_is_not_taken_over(layout: Layout) -> None:
     """A half-pulled folder of that name is emptied first."""
-    zone.Pulling(layout, STARTED, ZoneInfo("UTC")).land("0009-left", b"{}")
-    pulling = zone.Pulling(layout, STARTED, ZoneInfo("UTC"))
+    zone.PendingSnapshot(layout, STARTED, ZoneInfo("UTC")).land("0009-left", b"{}")
+    pulling = zone.PendingSnapshot(layout, STARTED, ZoneInfo("UTC"))
     assert list(pulling._aside.iterdir()) == []
 
 
 def test_to_abandon_what_is_finished_does_nothing(layout: Layout) -> None:
     """The snapshot stays, and no error is raised."""
-    pulling = zone.Pulling(layout, STARTED, ZoneInfo("UTC"))
+    pulling = zone.PendingSnapshot(layout, STARTED, ZoneInfo("UTC"))
     pulling.finish(STARTED, (), origin="", program_version="", clock_skew_ms=None)
     pulling.abandon()
     assert len(list(night_folders.folders(layout))) == 1
@@ -111,7 +111,7 @@ def test_nights_of_any_year_are_listed_and_nothing_else(layout: Layout) -> None:
 
 def test_a_body_is_unpacked_a_megabyte_at_a_time(layout: Layout) -> None:
     """However small it was packed."""
-    pulling = zone.Pulling(layout, STARTED, ZoneInfo("UTC"))
+    pulling = zone.PendingSnapshot(layout, STARTED, ZoneInfo("UTC"))
     name = pulling.land("0001-a", bytes(9 << 20))
     pulling.finish(STARTED, (), origin="", program_version="", clock_skew_ms=None)
     [folder] = night_folders.folders(layout)

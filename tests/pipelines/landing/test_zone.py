@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from pipelines import night
-from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import night_folders, sealed_json, snapshots
 from pipelines.landing import zone as landing
 from pipelines.maintenance.verify import SURPLUS, verify_landing
@@ -37,7 +37,7 @@ def _landed(layout: Layout) -> landing.Manifest:
 
 def test_nothing_is_to_be_seen_before_the_manifest_is_on_disk(layout: Layout) -> None:
     """While it is pulled a snapshot is in no list; finished, it is there with its manifest."""
-    pulling = landing.Pulling(layout, nights.STARTED, UTC_ZONE)
+    pulling = landing.PendingSnapshot(layout, nights.STARTED, UTC_ZONE)
     pulling.land("0001-portfolios", b"{}")
     assert list(night_folders.folders(layout)) == []
     assert not pulling.folder.exists()
@@ -47,7 +47,7 @@ def test_nothing_is_to_be_seen_before_the_manifest_is_on_disk(layout: Layout) ->
 
 def test_a_body_comes_back_byte_for_byte(layout: Layout) -> None:
     """What was landed is read again, whatever the bytes are."""
-    pulling = landing.Pulling(layout, nights.STARTED, UTC_ZONE)
+    pulling = landing.PendingSnapshot(layout, nights.STARTED, UTC_ZONE)
     for number, content in enumerate([b"", b"\x00\xff\n", os.urandom(3 * landing.CHUNK + 1)]):
         name = pulling.land(f"{number:04}", content)
         answer = _answer(name, content)
@@ -60,7 +60,7 @@ def test_a_body_comes_back_byte_for_byte(layout: Layout) -> None:
 
 def test_a_manifest_says_by_which_clock_its_night_is_dated(layout: Layout) -> None:
     """Where this machine's clock gave another business date, both dates are in the manifest."""
-    pulling = landing.Pulling(layout, nights.STARTED, UTC_ZONE)
+    pulling = landing.PendingSnapshot(layout, nights.STARTED, UTC_ZONE)
     manifest = dataclasses.replace(
         _landed(layout), machine_started_at=(nights.STARTED + timedelta(hours=22)).isoformat()
     )
@@ -85,11 +85,11 @@ def test_a_manifest_of_an_older_version_has_one_clock(layout: Layout) -> None:
     assert not older.is_date_doubtful
 
 
-def _answer(name: str, content: bytes) -> landing.Answer:
+def _answer(name: str, content: bytes) -> landing.RequestRecord:
     digest = hashlib.sha256(content).hexdigest()
     values = {"byte_count": len(content), "sha256": digest, "file": name, "request_no": 1}
-    fields = dict.fromkeys(field.name for field in dataclasses.fields(landing.Answer))
-    return landing.Answer(**{**fields, **values})  # type: ignore[arg-type]  # a test's short form
+    fields = dict.fromkeys(field.name for field in dataclasses.fields(landing.RequestRecord))
+    return landing.RequestRecord(**{**fields, **values})  # type: ignore[arg-type]  # a test's short form
 
 
 def _manifest() -> landing.Manifest:
@@ -224,14 +224,14 @@ def test_the_sweep_removes_what_a_dead_run_left_and_nothing_else(layout: Layout)
     """Half pulls, files aside and scratch go; landed nights and the lake stay."""
     _landed(layout)
     kept = {path for path in layout.home.rglob("*") if path.is_file()}
-    landing.Pulling(layout, nights.STARTED.replace(hour=5), UTC_ZONE).land("0001-x", b"{}")
+    landing.PendingSnapshot(layout, nights.STARTED.replace(hour=5), UTC_ZONE).land("0001-x", b"{}")
     [dead] = layout.landing.glob("*/.*.pulling")
     left = [
         dead / ".0002-x.json.zst.aside",
         layout.work / "scratch",
         layout.work / "folder" / "scratch",
         layout.parquet("requests", date(2026, 11, 20), "x").with_name(".x.parquet.aside"),
-        layout.staged("balances", "x").with_name(".balances.parquet.aside"),
+        layout.staged_file("balances", "x").with_name(".balances.parquet.aside"),
         next(night_folders.folders(layout)) / ".decision.json.aside",
     ]
     for path in left:
@@ -244,10 +244,10 @@ def test_the_sweep_removes_what_a_dead_run_left_and_nothing_else(layout: Layout)
 
 def test_an_abandoned_pull_leaves_nothing(layout: Layout) -> None:
     """Not even its date; where the date has another snapshot, that one stays."""
-    landing.Pulling(layout, nights.STARTED, UTC_ZONE).abandon()
+    landing.PendingSnapshot(layout, nights.STARTED, UTC_ZONE).abandon()
     assert list(layout.landing.iterdir()) == []
     _landed(layout)
-    landing.Pulling(layout, nights.STARTED, UTC_ZONE).abandon()
+    landing.PendingSnapshot(layout, nights.STARTED, UTC_ZONE).abandon()
     assert len(list(night_folders.folders(layout))) == 1
 
 
@@ -278,11 +278,11 @@ def test_a_clock_that_was_set_back_puts_no_snapshot_behind_an_older_one(
     assert night.landed_on(layout, day) == again
     assert (again.snapshot_id, again.snapshot_date) == (newest, day)
     assert again.started_at == (started - back).isoformat()
-    snapshot = night.finish(Sealed(layout), layout.snapshot(day, newest), started)
-    assert snapshots.books(snapshots.landed(layout)) == {day: snapshot}
+    snapshot = night.finish(LakeManifests(layout), layout.snapshot(day, newest), started)
+    assert snapshots.books(snapshots.landed_snapshots(layout)) == {day: snapshot}
     tomorrow = nights.take(layout, nights.small(), started + timedelta(hours=20))
     assert tomorrow.snapshot_id > newest
-    assert list(snapshots.books(snapshots.landed(layout))) == [day, day + timedelta(days=1)]
+    assert list(snapshots.books(snapshots.landed_snapshots(layout))) == [day, day + timedelta(days=1)]
 
 
 STRAYS = [
@@ -302,7 +302,7 @@ def test_a_copy_in_the_landing_zone_is_no_night(layout: Layout, name: str) -> No
     assert list(night_folders.folders(layout)) == [book.folder]
     assert night_folders.dates(layout) == [book.snapshot_date]
     later = nights.take(layout, nights.small(), nights.STARTED + timedelta(days=1))
-    assert snapshots.landed(layout) == [book, later]
+    assert snapshots.landed_snapshots(layout) == [book, later]
     surplus = {one.file for one in verify_landing(layout) if one.what == SURPLUS}
     assert surplus == files
     assert landing.sweep(layout) == []

@@ -13,7 +13,7 @@ from pipelines.lake import lake_manifest, placement
 from pipelines.landing import snapshots, zone
 from pipelines.landing.night_folders import MANIFEST
 from pipelines.landing.snapshots import ACCEPTED, DECISION, HELD, PRUNED, REJECTED
-from pipelines.maintenance.prune import NotPruned, Pruned, prune
+from pipelines.maintenance.prune import NotPruned, PruneResult, prune
 from pipelines.maintenance.verify import verify
 from tests.crash import nights
 from warehouse.storage.layout import Layout
@@ -48,14 +48,14 @@ def layout(seasons: Path, tmp_path: Path) -> Layout:
     return Layout(tmp_path / "home")
 
 
-def pruned(layout: Layout, days: int, *, month_ends: bool = False, dry: bool = False) -> Pruned:
+def pruned(layout: Layout, days: int, *, month_ends: bool = False, dry: bool = False) -> PruneResult:
     """Prune at a time long after the newest night."""
     return prune(layout, keep_days=days, keep_month_ends=month_ends, dry_run=dry, at=NOW)
 
 
 def states(layout: Layout) -> dict[str, str]:
     """The state of every landed snapshot, by its id."""
-    return {one.snapshot_id: one.state for one in snapshots.landed(layout)}
+    return {one.snapshot_id: one.state for one in snapshots.landed_snapshots(layout)}
 
 
 def dates(ids: Iterable[str]) -> list[str]:
@@ -130,7 +130,7 @@ def test_a_dry_run_says_the_same_and_removes_nothing(layout: Layout) -> None:
 def test_twice_is_once_and_a_dead_prune_is_finished(layout: Layout) -> None:
     """A second prune finds nothing; what a killed one left is removed by the next."""
     done = pruned(layout, 10)
-    assert pruned(layout, 10) == Pruned((), (), 0, done.left)
+    assert pruned(layout, 10) == PruneResult((), (), 0, done.left)
     done.files[-1].write_bytes(b"left")
     assert pruned(layout, 10).files == (done.files[-1],)
     assert not done.files[-1].exists()
@@ -271,6 +271,6 @@ def test_the_source_of_an_emptied_venue_stays(tmp_path: Path) -> None:
         snapshots.decide(last, ACCEPTED, by="ann", at=moment(DAYS[5], 3))
     placement.settle(layout)
     publish.refresh(nights.nightbook(layout.home, nights.Clock(NOW)))
-    assert lake_manifest.sealed(layout, last.snapshot_id)["carried"]
+    assert lake_manifest.read_manifest(layout, last.snapshot_id)["carried"]
     assert dates(pruned(layout, 1, dry=True).snapshots) == [DAYS[3]]
     assert dates(fitted(layout, 1)) == [DAYS[3]]

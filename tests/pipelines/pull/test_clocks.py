@@ -8,7 +8,7 @@ import pytest
 
 from pipelines import night
 from pipelines.flatten import flatten
-from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.pull import consistency
 from pipelines.sandbox.world.world import LivingWorld, World
 from tests.pipelines.pull.test_pull import DAY, Night
@@ -70,7 +70,7 @@ def test_a_clock_that_jumps_during_the_run_costs_no_night(by: timedelta, pulled:
     assert nights.differing(parts) == []
     assert {row["portfolio_id"] for row in rows["portfolios"]} == KNOWN.keys()
     folder = pulled.layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-    assert night.finish(Sealed(pulled.layout), folder, clock.now()).state == "accepted"
+    assert night.finish(LakeManifests(pulled.layout), folder, clock.now()).state == "accepted"
 
 
 @pytest.mark.parametrize("by", JUMPS)

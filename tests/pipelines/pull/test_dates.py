@@ -111,7 +111,7 @@ def test_ids_ascend_in_true_time_though_the_clock_is_mended(tmp_path: Path) -> N
     ids = [manifest.snapshot_id for manifest in taken_ids]
     assert ids == sorted(ids)
     assert [manifest.snapshot_date for manifest in taken_ids] == [one.date() for one in true]
-    assert [one.snapshot_id for one in snapshots.landed(layout)] == ids
+    assert [one.snapshot_id for one in snapshots.landed_snapshots(layout)] == ids
 
 
 @pytest.mark.parametrize("off", [22 * HOUR, -22 * HOUR])

@@ -74,7 +74,7 @@ class Night:
                 self.asked.append(scope["raw_path"].decode() + (f"?{query}" if query else ""))
             await app(scope, receive, send)
 
-        pulling = zone.Pulling(self.layout, nights.STARTED, ZoneInfo("UTC"))
+        pulling = zone.PendingSnapshot(self.layout, nights.STARTED, ZoneInfo("UTC"))
         requests = Tally(self.told.append, 0, "requests", BYTES)
         with (
             serve(watched, faults=chosen) as served,
@@ -201,7 +201,7 @@ def test_whatever_ends_a_pull_leaves_nothing_landed(
     def full(*_: object) -> str:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(zone.Pulling, "land", full)
+    monkeypatch.setattr(zone.PendingSnapshot, "land", full)
     with pytest.raises(OSError, match="No space"):
         night.take()
     assert list(night.layout.landing.iterdir()) == []
@@ -213,7 +213,7 @@ def test_a_type_that_no_list_holds_is_read_once_more_without_a_type(night: Night
     more = [answer for answer in manifest.answers if answer.venue_id and not answer.query]
     assert [answer.venue_id for answer in more] == ["kestrel"]
     part = flatten.flatten_venues(night.layout, manifest)
-    rows = nights.rows_of(night.layout.staged("instruments", manifest.snapshot_id))
+    rows = nights.rows_of(night.layout.staged_file("instruments", manifest.snapshot_id))
     options = [row for row in rows if row["type"] == "option"]
     assert [row["venue_id"] for row in options] == ["kestrel"]
     assert ["kestrel", options[0]["instrument_id"], "typed lists"] in part["listings"]

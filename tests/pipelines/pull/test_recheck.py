@@ -10,7 +10,7 @@ import pytest
 from pipelines import night, settings
 from pipelines.edge import errors
 from pipelines.lake import lake_manifest
-from pipelines.lake.lake_manifest import Sealed
+from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import night_folders, sealed_json
 from pipelines.landing import zone as landing
 from pipelines.landing.zone import Manifest
@@ -258,9 +258,9 @@ def test_what_the_second_read_said_is_the_same_offline(pulled: Night) -> None:
     assert known.keys() == KNOWN.keys()
     manifest = pulled.take("access-lost", known=known)
     folder = pulled.layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-    first = night.finish(Sealed(pulled.layout), folder, nights.STARTED)
+    first = night.finish(LakeManifests(pulled.layout), folder, nights.STARTED)
     (folder / "decision.json").unlink()
-    again = night.finish(Sealed(pulled.layout), folder, nights.STARTED)
+    again = night.finish(LakeManifests(pulled.layout), folder, nights.STARTED)
     assert first.decision == again.decision
     assert first.decision is not None
     assert "10 refused: access was taken away" in first.decision.reasons[0]
@@ -280,7 +280,7 @@ def test_a_night_is_of_the_date_on_which_it_began(
     """Seconds before midnight it is still that day, also where the id is one of a second later."""
     started, layout = datetime.fromisoformat(clock), Layout(tmp_path)
     for _ in range(3):
-        pulling = landing.Pulling(layout, started, ZoneInfo(zone))
+        pulling = landing.PendingSnapshot(layout, started, ZoneInfo(zone))
         pulling.land("0001-x", b"{}")
         manifest = pulling.finish(
             started + timedelta(minutes=5),

@@ -273,9 +273,9 @@ def test_a_null_in_a_list_harms_none_beside_it(
 def test_a_record_nested_too_deeply_is_told_with_its_text() -> None:
     """It has no row; its number, place and money are noted."""
     notes = Notes()
-    reader = tolerant_reader.Careful(7, notes, {}, "Portfolio")
+    reader = tolerant_reader.TolerantReader(7, notes, {}, "Portfolio")
     text = "[" * 200_000
-    with pytest.raises(tolerant_reader.Broken):
+    with pytest.raises(tolerant_reader.UnusableRecord):
         reader.whole(
             text.encode(), PORTFOLIO, tolerant_reader.Place("data[3]", "data[]"), money=True
         )
@@ -294,9 +294,9 @@ def test_how_deep_a_record_may_be_does_not_hang_on_who_reads_it(calls: int) -> N
             return read(depth, calls - 1)
         nested = "[" * (depth - 1) + "]" * (depth - 1)
         raw = json.dumps(portfolio())[:-1].encode() + f',"new":{nested}}}'.encode()
-        reader = tolerant_reader.Careful(7, Notes(), {}, "Portfolio")
+        reader = tolerant_reader.TolerantReader(7, Notes(), {}, "Portfolio")
         is_counted = reference.portfolio(msgspec.Raw(raw)) is not None
-        with contextlib.suppress(tolerant_reader.Broken):
+        with contextlib.suppress(tolerant_reader.UnusableRecord):
             reader.whole(raw, PORTFOLIO, tolerant_reader.Place("data[3]", "data[]"), money=True)
             return True, is_counted
         return False, is_counted

@@ -79,7 +79,7 @@ def test_an_unknown_amount_is_in_every_total(layout: Layout, name: str) -> None:
     assert [key for key in told if key in keys] == keys
     assert not nights.noted(parts, "rejects")
     with duckdb.connect() as connection:
-        path = str(layout.staged("balances", manifest.snapshot_id))
+        path = str(layout.staged_file("balances", manifest.snapshot_id))
         [(total,)] = connection.execute(
             "select sum(amount) from read_parquet(?)", [path]
         ).fetchall()

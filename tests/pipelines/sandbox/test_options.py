@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.sandbox.application import application
 from pipelines.sandbox.authentication import Caller
-from pipelines.sandbox.options import Choices, chosen
+from pipelines.sandbox.options import Choices, parse_choices
 from pipelines.sandbox.world.world import World
 
 Ask = Callable[..., Any]
@@ -170,7 +170,7 @@ def test_venues_may_embed_their_instruments_unasked(ask: Ask) -> None:
 
 def test_choices_are_made_from_texts() -> None:
     """Numbers, nothing, pairs, objects and words come from their texts; the rest stays."""
-    made = chosen(
+    made = parse_choices(
         [
             "missing_status=404",
             "future_window_ms=null",
@@ -190,7 +190,7 @@ def test_choices_are_made_from_texts() -> None:
         gateway="/gate",
         checks=("authentication", "timestamp"),
     )
-    assert chosen([]) == Choices()
+    assert parse_choices([]) == Choices()
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_choices_are_made_from_texts() -> None:
 def test_a_wrong_choice_is_told(text: str, words: str) -> None:
     """The message names the choice, and the names there are."""
     with pytest.raises(ValueError, match=words):
-        chosen([text])
+        parse_choices([text])
 
 
 def test_every_choice_is_tried_somewhere() -> None:

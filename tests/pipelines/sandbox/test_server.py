@@ -13,14 +13,14 @@ import pytest
 
 from pipelines.sandbox.application import application
 from pipelines.sandbox.options import Choices
-from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, Served, serve, unix_ms
+from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, RunningServer, serve, unix_ms
 from pipelines.sandbox.world.world import LivingWorld, World
 
 Sign = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
+def served() -> Iterator[RunningServer]:
     """The default world on a free port."""
     with serve(application(LivingWorld(), DEMO_KEYS, unix_ms)) as server:
         yield server
@@ -33,7 +33,7 @@ def headers(signed: Sign, path: str) -> dict[str, str]:
     return {"SVC-API-KEY": DEMO_KEY, "SVC-API-TIMESTAMP": at, "SVC-API-SIGNATURE": signature}
 
 
-def test_a_client_written_elsewhere_is_answered(served: Served, signed: Sign) -> None:
+def test_a_client_written_elsewhere_is_answered(served: RunningServer, signed: Sign) -> None:
     """Over a socket: the list of venues, then one with a slash and a space in its id."""
     with httpx.Client(base_url=served.origin, trust_env=False) as client:
         path = "/edge/v1beta/venues"
@@ -48,14 +48,14 @@ def test_a_client_written_elsewhere_is_answered(served: Served, signed: Sign) ->
         assert (refused.status_code, refused.json()["meta"]) == (400, {})
 
 
-def test_a_kept_connection_is_answered_at_once(served: Served) -> None:
+def test_a_kept_connection_is_answered_at_once(served: RunningServer) -> None:
     """No answer waits the 40 ms for which a socket gathers bytes unless it is told not to."""
     with httpx.Client(base_url=served.origin, trust_env=False) as client:
         took = [client.get("/openapi.json").elapsed.total_seconds() for _ in range(15)]
     assert min(took[1:]) < 0.03  # the first answer of a connection never waits
 
 
-def test_a_header_said_twice_is_refused(served: Served, signed: Sign) -> None:
+def test_a_header_said_twice_is_refused(served: RunningServer, signed: Sign) -> None:
     """Two keys, even equal ones, authenticate nobody (5.1)."""
     path = "/edge/v1beta/venues"
     pairs = [*headers(signed, path).items(), ("SVC-API-KEY", DEMO_KEY)]
@@ -66,7 +66,7 @@ def test_a_header_said_twice_is_refused(served: Served, signed: Sign) -> None:
 @pytest.mark.parametrize(
     "wire", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 70_000]
 )
-def test_even_what_is_not_http_gets_an_envelope(wire: bytes, served: Served) -> None:
+def test_even_what_is_not_http_gets_an_envelope(wire: bytes, served: RunningServer) -> None:
     """Bytes that are no request are refused in the form of section 7, never with a bare text."""
     with socket.create_connection((served.host, served.port), timeout=5) as connection:
         connection.sendall(wire)

@@ -11,7 +11,7 @@ from pipelines.sandbox.application import application
 from pipelines.sandbox.faults.catalog import parse
 from pipelines.sandbox.faults.wire import WIRE_FAULTS
 from pipelines.sandbox.options import Choices
-from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, Served, serve, unix_ms
+from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, RunningServer, serve, unix_ms
 from pipelines.sandbox.world.world import World
 
 Sign = Callable[..., str]
@@ -22,7 +22,7 @@ PATIENCE = 0.3
 
 
 @contextmanager
-def broken(*texts: str) -> Iterator[Served]:
+def broken(*texts: str) -> Iterator[RunningServer]:
     """An empty world behind faults."""
     faults = [parse(text) for text in texts]
     app = application(World(), DEMO_KEYS, unix_ms, Choices(), faults)
@@ -53,7 +53,7 @@ def receive(connection: socket.socket, *, most: int = 400_000) -> bytes:
     return came
 
 
-def fetch(served: Served, signed: Sign) -> bytes:
+def fetch(served: RunningServer, signed: Sign) -> bytes:
     """What comes for one request on a connection of its own."""
     with socket.create_connection((served.host, served.port), timeout=5) as connection:
         connection.sendall(request(signed))

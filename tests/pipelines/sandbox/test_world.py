@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.sandbox.specification import RESOURCES, Field
+from pipelines.sandbox.specification import RESOURCES, FieldSpec
 from pipelines.sandbox.world.randomness import amount
 from pipelines.sandbox.world.world import LivingWorld, World
 
@@ -23,7 +23,7 @@ NIGHTS = [FIRST + timedelta(days=number) for number in range(21)]
 DAYS = st.dates(date(2025, 1, 1), date(2035, 12, 31))
 
 
-def wrong(value: Any, field: Field, where: str) -> list[str]:
+def wrong(value: Any, field: FieldSpec, where: str) -> list[str]:
     """Where a value is not what the declaration says."""
     if field.many:
         if type(value) is not list:
@@ -33,7 +33,7 @@ def wrong(value: Any, field: Field, where: str) -> list[str]:
     return wrong_one(value, field, where)
 
 
-def wrong_one(value: Any, field: Field, where: str) -> list[str]:
+def wrong_one(value: Any, field: FieldSpec, where: str) -> list[str]:
     """Where one value is not what the declaration says."""
     if field.kind in RESOURCES:
         return wrong_record(value, field.kind, where)

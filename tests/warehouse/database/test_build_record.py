@@ -60,7 +60,7 @@ def test_the_checks_of_the_newest_book_are_told(tmp_path: Path) -> None:
         "from ops.checks order by check_name",
     )
     assert told == sorted(
-        (SECOND.day, one.name, one.meaning, one.severity, one.passed, one.wrong_rows, one.example)
+        (SECOND.day, one.name, one.meaning, one.severity, one.is_ok, one.wrong_rows, one.example)
         for one in done.checks
     )
     assert len(told) > 8

@@ -10,7 +10,7 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.dictionary.render import FILE, examples, render
-from warehouse.query.read import Described, opened, run, tables
+from warehouse.query.read import Description, open_database, run, tables
 from warehouse.sql.catalog import BEFORE, macros, views
 from warehouse.sql.header import Words
 from warehouse.storage.layout import Layout
@@ -32,7 +32,7 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 @pytest.fixture(scope="module")
 def connection(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
     """A reader of it."""
-    with opened(layout.database) as connection:
+    with open_database(layout.database) as connection:
         yield connection
 
 
@@ -95,5 +95,5 @@ def test_everything_in_the_file_is_in_the_dictionary(layout: Layout) -> None:
     assert [name for name in sorted(found) if f"### {name}" not in page] == []
 
 
-def _name(described: Described) -> str:
+def _name(described: Description) -> str:
     return f"ops.{described.name}" if described.schema == "ops" else described.name

@@ -17,7 +17,7 @@ from openpyxl.utils.escape import unescape
 from tests.support.books import Amount, exact, night, published
 from warehouse.export import workbook
 from warehouse.export.export import NotExported, export
-from warehouse.export.totals import Tally
+from warehouse.export.totals import WrittenTotals
 from warehouse.query.book import book
 from warehouse.spreadsheet.writing.cells import Digits, number, pieces, safe_xml, units
 from warehouse.storage.layout import Layout
@@ -269,12 +269,12 @@ def test_a_row_that_gets_lost_stops_the_export(
     layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was written is counted and added up again: one digit off and no file appears."""
-    add = Tally.add
+    add = WrittenTotals.add
 
-    def losing(self: Tally, values: Any) -> None:
+    def losing(self: WrittenTotals, values: Any) -> None:
         add(self, {name: column[1:] for name, column in values.items()})
 
-    monkeypatch.setattr(Tally, "add", losing)
+    monkeypatch.setattr(WrittenTotals, "add", losing)
     with (
         book(layout.database, None) as source,
         pytest.raises(NotExported, match="thrown away"),

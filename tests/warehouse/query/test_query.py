@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.books import Amount, night, published
-from warehouse.query.read import QueryFailed, as_csv, as_json, as_table, opened, run, tables
+from warehouse.query.read import QueryFailed, as_csv, as_json, as_table, open_database, run, tables
 from warehouse.storage.layout import Layout
 
 EXACT = "12345678901234567890.123456789012345678"
@@ -122,12 +122,12 @@ def test_a_mistake_is_told_in_duckdbs_words(database: Path) -> None:
 def test_no_warehouse_yet_says_what_to_do(tmp_path: Path) -> None:
     """Before the first night the reader is told how to take it."""
     with pytest.raises(FileNotFoundError, match="nightbook run"):
-        opened(Layout(tmp_path).database)
+        open_database(Layout(tmp_path).database)
 
 
 def test_two_readers_of_one_process_both_answer(database: Path) -> None:
     """A second reader in the same process is as hardened as the first."""
-    with opened(database) as first, opened(database) as second:
+    with open_database(database) as first, open_database(database) as second:
         for reader in (first, second):
             found = reader.execute(
                 "select current_setting('TimeZone'), current_setting('lock_configuration')"

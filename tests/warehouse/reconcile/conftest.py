@@ -8,10 +8,10 @@ import openpyxl
 import pytest
 
 from warehouse.reconcile.config import Config
-from warehouse.reconcile.ledger.header import recognised
+from warehouse.reconcile.ledger.header import count_fields
 from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.ledger.rows import read_ledger
-from warehouse.spreadsheet.reading.grid import opened
+from warehouse.spreadsheet.reading.grid import open_file
 
 DAY = date(2026, 11, 20)
 Write = Callable[..., Path]
@@ -48,7 +48,7 @@ def read() -> Read:
         remembered: dict[str, dict[str, str]] | None = None,
         day: date = DAY,
     ) -> Ledger:
-        files = [opened(path, recognised) for path in paths]
+        files = [open_file(path, count_fields) for path in paths]
         return read_ledger(files, config or Config(), remembered or {}, day)
 
     return ledger

@@ -15,7 +15,7 @@ from warehouse.reconcile.config import Config
 from warehouse.reconcile.errors import Late, NotReconciled
 from warehouse.reconcile.ledger.amounts import Amount as Read
 from warehouse.reconcile.ledger.amounts import exact
-from warehouse.reconcile.ledger.model import Ledger, Lines, Source
+from warehouse.reconcile.ledger.model import Ledger, LedgerRows, LedgerSource
 from warehouse.reconcile.matching import classify, join, key_resolution, snapshot
 from warehouse.reconcile.matching.join import Result
 from warehouse.sql.catalog import macros
@@ -373,26 +373,26 @@ def test_many_keys_are_matched_exactly_and_fast() -> None:
         "create table history.accounts as select *, 1 as balance_count from history.balances"
     )
     fields = ("portfolio", "asset", "venue", "account")
-    lines = Lines()
+    lines = LedgerRows()
     for i in range(count):
         if i % 2000 == 7:
             continue
         name = f"only-{i}" if i % 2000 == 1007 else f"account-{i}"
         amount = f"{i}.{i:017}{2 if i % 1000 == 3 else 1}"
         lines.add((f"p{i % 50}", f"A{i % 300}", f"v{i % 20}", name, ""), Read(amount, 18), 0, i)
-    read = Ledger(fields, lines, (), (Source("l", "", "", None, 0, 0, {}, 0, ""),), (), {})
+    read = Ledger(fields, lines, (), (LedgerSource("l", "", "", None, 0, 0, {}, 0, ""),), (), {})
     names = {
         "portfolio": {f"p{n}": () for n in range(50)},
         "asset": {f"A{n}": () for n in range(300)},
         "venue": {f"v{n}": () for n in range(20)},
     }
-    known = snapshot.Known(names, {}, frozenset(names["portfolio"]), {}, ())
+    known = snapshot.Reference(names, {}, frozenset(names["portfolio"]), {}, ())
     begun = time.process_time()
     snapshot.side_of(connection, date(2026, 11, 20), fields)
     taken = key_resolution.side(connection, read, known, Config())
     join.compare(connection, fields)
-    court = classify.Court(fields, Config(), known.delivered, names["portfolio"], taken.rejected)
-    found = classify.judged(join.odd(connection, fields), court)
+    court = classify.MatchRules(fields, Config(), known.delivered, names["portfolio"], taken.rejected)
+    found = classify.classify(join.odd(connection, fields), court)
     join.settle(connection, {one.pair.no: one.result for one in found})
     taken_time = time.process_time() - begun
     planted = count // 1000

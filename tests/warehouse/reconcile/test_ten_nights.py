@@ -10,7 +10,7 @@ import openpyxl
 from tests.support.books import Amount
 from tests.support.reconciliation_home import NOW, Desk
 from warehouse.reconcile import service as counter
-from warehouse.reconcile.service import Ran
+from warehouse.reconcile.service import RunSummary
 
 FIRST = date(2026, 11, 20)
 ASSETS = ("BTC", "ETH", "SOL", "DOT", "ADA", "XRP")
@@ -55,7 +55,7 @@ def put_ledger(desk: Desk, night: int, rng: random.Random) -> None:
     desk.put(head + "".join(lines), f"ledger {FIRST + timedelta(night)} ({night}).csv")
 
 
-def take(desk: Desk, night: int, rng: random.Random) -> Ran:
+def take(desk: Desk, night: int, rng: random.Random) -> RunSummary:
     """Publish the book of a night and run."""
     day = FIRST + timedelta(night)
     desk.publish([Amount("10", asset=asset) for asset in ASSETS], f"{day:%Y%m%d}T021500Z")

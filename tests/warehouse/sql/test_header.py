@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from warehouse.sql.catalog import views
-from warehouse.sql.header import Words, filled
+from warehouse.sql.header import Words, fill_form
 
 FORM = """-- A form.
 --
@@ -45,7 +45,7 @@ def forms(tmp_path: Path) -> Path:
 
 def test_a_form_is_told_of_the_key_and_the_query_of_a_file(forms: Path) -> None:
     """The query stands in the form; a line of names has one a line, and other lines have all."""
-    assert filled(WORDS, forms).sql == (
+    assert fill_form(WORDS, forms).sql == (
         "with told as (\n    select\n        1 as a\n)\n\n"
         "select\n    a,\n    b,\n    c,\n    d,\n    1 as total\nfrom told\ngroup by a, b"
     )
@@ -53,7 +53,7 @@ def test_a_form_is_told_of_the_key_and_the_query_of_a_file(forms: Path) -> None:
 
 def test_the_columns_of_a_form_stand_where_the_file_says(forms: Path) -> None:
     """Meanings and notes of both are told together, so that no column is without its words."""
-    both = filled(WORDS, forms)
+    both = fill_form(WORDS, forms)
     assert list(both.entries) == ["a", "b", "c", "total", "d"]
     assert both.comment == "One row a thing. Notes of the form. Notes of the file."
 
@@ -62,13 +62,13 @@ def test_the_columns_of_a_form_stand_where_the_file_says(forms: Path) -> None:
 def test_a_form_that_cannot_be_filled_is_named(forms: Path, wanted: str) -> None:
     """What was asked for is said, and what it should be."""
     with pytest.raises(ValueError, match=r"things\.sql wants the form `.*`; it is to be"):
-        filled(replace(WORDS, entries={**WORDS.entries, "form": wanted}), forms)
+        fill_form(replace(WORDS, entries={**WORDS.entries, "form": wanted}), forms)
 
 
 def test_a_file_without_a_form_is_as_it_is(forms: Path) -> None:
     """Most views share nothing: their SQL is the file's."""
     alone = replace(WORDS, entries={"a": "One."})
-    assert filled(alone, forms) == alone
+    assert fill_form(alone, forms) == alone
 
 
 def test_nothing_of_a_form_is_left_open() -> None:

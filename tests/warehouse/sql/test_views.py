@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.books import BUILT_AT, Amount, Night, exact, fits, night, published, row, written
 from warehouse.contract.ops import LISTINGS, REQUESTS
 from warehouse.database.publish import publish
-from warehouse.sql.catalog import at_day, used, views
+from warehouse.sql.catalog import at_day, tables_in, views
 from warehouse.sql.header import read
 from warehouse.storage.layout import Layout
 
@@ -385,7 +385,7 @@ def test_words_without_an_example_are_refused(tmp_path: Path) -> None:
 def test_as_of_is_the_same_query_over_another_day() -> None:
     """Only the tables that a view reads are replaced, whole words only."""
     query = "select * from balances join balances_before using (x), ops.snapshots"
-    assert used(query, {"balances", "snapshots", "accounts"}) == ("balances",)
+    assert tables_in(query, {"balances", "snapshots", "accounts"}) == ("balances",)
     assert "balances_before" not in at_day("select * from balances", "day")
     for view in views():
         assert at_day(view.sql, "day").endswith(f"{view.sql}\n)")

@@ -7,15 +7,15 @@ from datetime import date
 from typing import Any
 
 from warehouse.contract.model import literal
-from warehouse.query.book import Source
+from warehouse.query.book import OpenBook
 from warehouse.reconcile.breaks.causes import Case, Past
-from warehouse.reconcile.breaks.identity import Break, aged, moved
+from warehouse.reconcile.breaks.identity import Break, age_of, previous_ids
 from warehouse.reconcile.comments.annotations import State, status_now
 from warehouse.reconcile.config import Config
 from warehouse.reconcile.ledger.amounts import plain
 from warehouse.reconcile.ledger.model import Ledger, Notice
 from warehouse.reconcile.matching import snapshot
-from warehouse.reconcile.matching.snapshot import Known
+from warehouse.reconcile.matching.snapshot import Reference
 from warehouse.reconcile.store.archive import Json, by_id
 
 Prior = Json | None
@@ -30,7 +30,7 @@ def known_before(
     old = tuple((prior or {}).get("fields", fields))
     if old == fields:
         return before, []
-    same = moved(before, old, fields, keys)
+    same = previous_ids(before, old, fields, keys)
     words = (
         f"the level changed from {', '.join(old)} to {', '.join(fields)}: breaks have new ids; "
         f"{len(same)} of {len(before)} could only be the same ones and keep their history"
@@ -45,7 +45,7 @@ def past_of(known: Json | None) -> Past:
     return Past(None, known["ledger"], known["difference"], known["first_seen"])
 
 
-def with_yesterday(source: Source, fields: tuple[str, ...], cases: Sequence[Case]) -> list[Case]:
+def with_yesterday(source: OpenBook, fields: tuple[str, ...], cases: Sequence[Case]) -> list[Case]:
     """The cases with the amount that the book before had for their keys."""
     if not cases:
         return []
@@ -68,7 +68,7 @@ def with_yesterday(source: Source, fields: tuple[str, ...], cases: Sequence[Case
 
 
 def book_before(
-    source: Source, fields: tuple[str, ...], assets: Collection[str] | None = None
+    source: OpenBook, fields: tuple[str, ...], assets: Collection[str] | None = None
 ) -> dict[tuple[str, ...], str]:
     """The amounts of the book before by key, of some assets or all; none where there is no such."""
     day = literal(source.day.isoformat())
@@ -90,14 +90,14 @@ def book_before(
 def tonight(
     case: Case,
     causes: Mapping[str, str],
-    about: tuple[Ledger, Known, Config],
+    about: tuple[Ledger, Reference, Config],
     past: tuple[date, Mapping[str, Any], Mapping[str, Any], tuple[Prior, State, MayOpen]],
 ) -> Break:
     """A break as it is tonight: what was found, what was before, and what people say of it."""
     ledger, known, config = about
     day, before, episodes, (_, said, may_open) = past
     one, pair = case.judged, case.judged.pair
-    given = aged(one, case.id, day, before, episodes)
+    given = age_of(one, case.id, day, before, episodes)
     said_of = before[case.id]["id"] if case.id in before else case.id
     difference = plain(one.difference)
     status, note = said.of(said_of, "status"), ""
@@ -128,7 +128,7 @@ def tonight(
     )
 
 
-def _venue_note(key: tuple[str, ...], fields: tuple[str, ...], known: Known) -> str:
+def _venue_note(key: tuple[str, ...], fields: tuple[str, ...], known: Reference) -> str:
     if "venue" not in fields:
         return ""
     venue = key[fields.index("venue")]

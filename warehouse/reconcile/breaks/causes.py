@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 
 from warehouse.reconcile.config import setting
 from warehouse.reconcile.ledger.amounts import EXACT, exact, plain
-from warehouse.reconcile.matching.classify import Judged
+from warehouse.reconcile.matching.classify import ClassifiedPair
 from warehouse.reconcile.matching.join import Result
 
 _DIGITS = 3  # fewer significant digits are alike by chance
@@ -28,7 +28,7 @@ class Past:
 class Case:
     """One break, its id, what was before, and how people see its names."""
 
-    judged: Judged
+    judged: ClassifiedPair
     id: str
     past: Past
     shown: Mapping[str, str]
@@ -44,7 +44,7 @@ class Case:
         return exact(self.judged.pair.snapshot or "0")
 
 
-def suggested(cases: Sequence[Case], fields: tuple[str, ...]) -> dict[str, str]:
+def suggest_causes(cases: Sequence[Case], fields: tuple[str, ...]) -> dict[str, str]:
     """By break id the first cause that holds."""
     told = dict(_names(cases, fields))
     told |= {id_: words for id_, words in _opposites(cases, fields).items() if id_ not in told}
@@ -134,7 +134,7 @@ def _unit(case: Case) -> str:
     return f"Another unit: the ledger is 10^{power} times the snapshot"
 
 
-def _transposed(case: Case) -> str:
+def _transposition(case: Case) -> str:
     one, other = plain(case.ledger), plain(case.snapshot)
     if not _is_two_sided(case) or len(one) != len(other):
         return ""
@@ -151,7 +151,7 @@ def _transposed(case: Case) -> str:
     return "Two digits transposed" if swapped else ""
 
 
-def _rounded(case: Case) -> str:
+def _rounding(case: Case) -> str:
     if not _is_two_sided(case) or case.ledger == 0:
         return ""
     decimals = len(plain(case.ledger).partition(".")[2])
@@ -176,7 +176,7 @@ _ALONE: tuple[Callable[[Case], str], ...] = (
     _sign,
     _twice,
     _unit,
-    _transposed,
-    _rounded,
+    _transposition,
+    _rounding,
     _moving,
 )

@@ -11,7 +11,7 @@ from datetime import date
 from typing import Any
 
 from warehouse.reconcile.ledger.amounts import plain
-from warehouse.reconcile.matching.classify import Judged
+from warehouse.reconcile.matching.classify import ClassifiedPair
 from warehouse.reconcile.matching.key_resolution import UNMAPPED
 from warehouse.reconcile.matching.snapshot import shown_asset
 
@@ -51,7 +51,7 @@ class Break:
     accepted: str = ""
 
 
-def identified(name: str, fields: tuple[str, ...], keys: Iterable[tuple[str, ...]]) -> list[str]:
+def break_ids(name: str, fields: tuple[str, ...], keys: Iterable[tuple[str, ...]]) -> list[str]:
     """The ids of keys, in their order; where two begin alike, both grow until they do not."""
     digests = [
         hashlib.sha256("\x1f".join((name, *fields, "", *key)).encode()).hexdigest().upper()
@@ -88,8 +88,8 @@ def shown_names(
     return names
 
 
-def aged(
-    judged: Judged, id_: str, day: date, before: Mapping[str, Any], episodes: Mapping[str, Any]
+def age_of(
+    judged: ClassifiedPair, id_: str, day: date, before: Mapping[str, Any], episodes: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Episode, first day and change of a break: `before` are the breaks of the day before.
 
@@ -115,7 +115,7 @@ def aged(
     }
 
 
-def moved(
+def previous_ids(
     before: Mapping[str, Any], old: tuple[str, ...], new: tuple[str, ...], keys: Mapping[str, Any]
 ) -> dict[str, str]:
     """Where the level changed: ids of now and the one id before that can only be the same break.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
-from warehouse.reconcile.comments.edits import Edited
+from warehouse.reconcile.comments.edits import WorkbookEdits
 from warehouse.reconcile.ledger.model import Notice
 from warehouse.reconcile.store.archive import Folder, Json, annotations
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, units
@@ -92,8 +92,8 @@ def in_cell(text: str) -> str:
     return f"{text[: _CUT // 2]} ... (cut: the whole is in ops.annotations)"
 
 
-def merged(
-    edited: Edited, since: Since, told: Mapping[str, Json]
+def merge_edits(
+    edited: WorkbookEdits, since: Since, told: Mapping[str, Json]
 ) -> tuple[list[Json], list[Notice]]:
     """What a workbook says that was not known: entries, and what a reader must be told.
 
@@ -138,7 +138,7 @@ def _accepting(entry: Json, told: Mapping[str, Any]) -> Json:
     return entry | {"episode": told.get("episode", 1), "accepted": accepted}
 
 
-def _field(edited: Edited, cell: tuple[str, str], since: Since, also: list[str]) -> Iterable[Json]:
+def _field(edited: WorkbookEdits, cell: tuple[str, str], since: Since, also: list[str]) -> Iterable[Json]:
     break_id, field = cell
     shown, then, now = (
         tidy(in_cell(state.of(break_id, field))) for state in (since.shown, since.then, since.now)

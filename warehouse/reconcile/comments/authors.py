@@ -30,7 +30,7 @@ _NOBODY = re.compile(
 )
 
 
-def saved(path: Path, content: bytes) -> tuple[str, datetime]:
+def last_saved(path: Path, content: bytes) -> tuple[str, datetime]:
     """Return who saved a file last and when, as it says; else its name, and its time on disk."""
     told, who = "", re.compile("$^")
     try:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import python_calamine
 
-from warehouse.reconcile.comments.authors import saved
+from warehouse.reconcile.comments.authors import last_saved
 from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.ledger.conventions import as_text
-from warehouse.reconcile.matching.names import folded
+from warehouse.reconcile.matching.names import fold
 from warehouse.spreadsheet.reading.safety import archive, require_room, without_panic
 
 BREAK_ID = "Break ID"
@@ -29,7 +29,7 @@ _ID = re.compile(r"B-[0-9A-F]{8,64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
+class WorkbookEdits:
     """One workbook as it was found: what it was made from, and what is written in it.
 
     `rows` are fields by break id; `written` names what was kept of its cells.
@@ -51,7 +51,7 @@ class Edited:
         return self.path.name
 
 
-def edited(path: Path, content: bytes) -> Edited | None:
+def read_edits(path: Path, content: bytes) -> WorkbookEdits | None:
     """Read a workbook of ours, or None where a file is something else.
 
     Raises `NotReconciled` where one that may be ours cannot be read: its comments would be lost.
@@ -74,9 +74,9 @@ def edited(path: Path, content: bytes) -> Edited | None:
     found = [one for rows in sheets if (one := _table(rows)) is not None]
     if not found or "run_id" not in made_from:
         return None
-    who, at = saved(path, content)
+    who, at = last_saved(path, content)
     revision = made_from.get("base_revision", "0")
-    return Edited(
+    return WorkbookEdits(
         path,
         hashlib.sha256(content).hexdigest(),
         made_from["run_id"],
@@ -85,7 +85,7 @@ def edited(path: Path, content: bytes) -> Edited | None:
         at,
         found[0],
         made_from.get("written", ""),
-        dict(_signed(sheets)),
+        dict(_signatures(sheets)),
     )
 
 
@@ -116,9 +116,9 @@ def _beside(sheets: Sequence[Sequence[Sequence[object]]], labels: Sequence[str])
 def _table(rows: Sequence[Sequence[object]]) -> dict[str, dict[str, str]] | None:
     """The table of breaks on a sheet, by its header, which may stand anywhere near the top."""
     for number, row in enumerate(rows[:_LOOKED_AT]):
-        titles = [folded(as_text(cell)) for cell in row]
-        if folded(BREAK_ID) in titles and "comment" in titles and "last comment" not in titles:
-            place = titles.index(folded(BREAK_ID))
+        titles = [fold(as_text(cell)) for cell in row]
+        if fold(BREAK_ID) in titles and "comment" in titles and "last comment" not in titles:
+            place = titles.index(fold(BREAK_ID))
             below = [
                 one for one in rows[number + 1 :] if _ID.fullmatch(as_text(one[place]).strip())
             ]
@@ -142,11 +142,11 @@ def _cells(
     }
 
 
-def _signed(sheets: Sequence[Sequence[Sequence[object]]]) -> Iterator[tuple[str, tuple[str, str]]]:
+def _signatures(sheets: Sequence[Sequence[Sequence[object]]]) -> Iterator[tuple[str, tuple[str, str]]]:
     """By role the name and the comment beside its label."""
     for rows in sheets:
         for row in rows:
-            role = ROLES.get(folded(as_text(row[0]))) if row else None
+            role = ROLES.get(fold(as_text(row[0]))) if row else None
             if role and len(row) > 1 and as_text(row[1]).strip():
                 comment = as_text(row[2]).strip() if len(row) > 2 else ""  # noqa: PLR2004 - third cell
                 yield role, (as_text(row[1]).strip(), comment)

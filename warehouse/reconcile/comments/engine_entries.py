@@ -12,7 +12,7 @@ from warehouse.reconcile.engine import Outcome
 from warehouse.reconcile.store.archive import Folder, Json, add_annotations, annotations, is_newest
 
 
-def decided(folder: Folder, day: date) -> tuple[State, Callable[[str], bool]]:
+def human_state(folder: Folder, day: date) -> tuple[State, Callable[[str], bool]]:
     """Return what people decided, and of which breaks a run of the day may say anything.
 
     The newest day may open any break again; an earlier one only says anew what it had said.
@@ -28,10 +28,10 @@ def keep(folder: Folder, outcome: Outcome, at: datetime) -> None:
     old = [entry for file in before for entry in file["entries"] if not entry.get("is_restored")]
     now = state(folder, without=outcome.day)
     ids = None if is_newest(folder, outcome.day) else {entry["break_id"] for entry in old}
-    entries = [*_renamed(outcome, now, ids), *_opened(outcome, now)]
+    entries = [*_renames(outcome, now, ids), *_reopenings(outcome, now)]
     if entries == old:
         return
-    restored = list(_restored(old, entries, (state(folder), now)))
+    restored = list(_restorations(old, entries, (state(folder), now)))
     about: Json = {"who": ENGINE, "at": at.isoformat(), "source": "", "sha256": "", "run_id": ""}
     about |= {"base_revision": now.revision, "engine_day": outcome.day.isoformat()}
     about |= {"replaces": [file["no"] for file in before]}
@@ -49,7 +49,7 @@ def _standing(folder: Folder, day: date) -> list[Json]:
     ]
 
 
-def _renamed(outcome: Outcome, now: State, ids: set[str] | None) -> Iterator[Json]:
+def _renames(outcome: Outcome, now: State, ids: set[str] | None) -> Iterator[Json]:
     """Yield what was said under an id of before, where nobody said anything under that of now."""
     for new, old in outcome.renamed.items():
         if ids is None or new in ids:
@@ -66,7 +66,7 @@ def _about(now: State, id_: str) -> Json:
     return about | {"said_on": said["accepted_on"], "said_by": said["accepted_by"]}
 
 
-def _opened(outcome: Outcome, now: State) -> Iterator[Json]:
+def _reopenings(outcome: Outcome, now: State) -> Iterator[Json]:
     for broken in outcome.breaks:
         is_opened = broken.status == OPEN != now.of(broken.id, "status")
         if is_opened and broken.id not in outcome.renamed:
@@ -74,7 +74,7 @@ def _opened(outcome: Outcome, now: State) -> Iterator[Json]:
             yield entry | {"episode": broken.episode}
 
 
-def _restored(old: list[Json], new: list[Json], states: tuple[State, State]) -> Iterator[Json]:
+def _restorations(old: list[Json], new: list[Json], states: tuple[State, State]) -> Iterator[Json]:
     """Yield what holds again where a word of the engine is taken back, for readers of the list."""
     force, now = states
     again = {(entry["break_id"], entry["field"]) for entry in new}

@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import Any
 
 from warehouse.reconcile.comments.annotations import ACCEPTED
-from warehouse.reconcile.comments.edits import Edited
+from warehouse.reconcile.comments.edits import WorkbookEdits
 from warehouse.reconcile.errors import NotReconciled
-from warehouse.reconcile.ledger.model import Notice, counted
-from warehouse.reconcile.matching.names import folded
+from warehouse.reconcile.ledger.model import Notice, count_of
+from warehouse.reconcile.matching.names import fold
 from warehouse.reconcile.store.archive import Folder, Json, add_signoff, by_id, result_of, signoffs
 
 ROLES = ("preparer", "reviewer")
@@ -24,7 +24,7 @@ def with_open(signed: Mapping[str, Any]) -> str:
     number = signed.get("open_breaks")
     if number is None:
         return ""
-    return f"with {counted(number, 'open break')}" if number else "with no open break"
+    return f"with {count_of(number, 'open break')}" if number else "with no open break"
 
 
 def words(signed: Mapping[str, Any]) -> str:
@@ -44,13 +44,13 @@ def sign(folder: Folder, found: Json, *, role: str, who: str, comment: str, at: 
     Raises `NotReconciled` where the role is unknown, nobody signs, or preparer and reviewer are
     the same person, however they write their name.
     """
-    if role not in ROLES or not folded(who):
+    if role not in ROLES or not fold(who):
         raise NotReconciled(
             f"{role!r} by {who!r} is no signature: expected {' or '.join(ROLES)} and a name. "
             "Nothing was signed."
         )
     other = valid(folder, found["digest"]).get(ROLES[role == ROLES[0]])
-    if other and folded(other["who"]) == folded(who):
+    if other and fold(other["who"]) == fold(who):
         raise NotReconciled(
             f"{who} has already signed run {found['run_id']} as {other['role']}: the reviewer must "
             "differ from the preparer. Nothing was signed."
@@ -69,7 +69,7 @@ def sign(folder: Folder, found: Json, *, role: str, who: str, comment: str, at: 
     return signed
 
 
-def taken(folder: Folder, workbook: Edited) -> list[Notice]:
+def take_signatures(folder: Folder, workbook: WorkbookEdits) -> list[Notice]:
     """Take the signatures that were written into a workbook, for the result that it shows."""
     found = result_of(folder, workbook.run_id)
     notices = []
@@ -79,7 +79,7 @@ def taken(folder: Folder, workbook: Edited) -> list[Notice]:
             notices.append(Notice("high", words, workbook.name))
             continue
         known = valid(folder, found["digest"]).get(role)
-        if known and folded(known["who"]) == folded(who):
+        if known and fold(known["who"]) == fold(who):
             continue
         try:
             sign(folder, found, role=role, who=who, comment=comment, at=workbook.at)
@@ -96,10 +96,10 @@ def void(folder: Folder, now: Mapping[str, Any]) -> str:
     last = signed[-1]
     then = result_of(folder, last["run_id"])
     told = " ".join(filter(None, (f"signed run {last['run_id']}", with_open(last))))
-    return f"sign-off void: {last['who']} {told}, and since then {changed(then, now)}"
+    return f"sign-off void: {last['who']} {told}, and since then {count_changes(then, now)}"
 
 
-def changed(then: Json | None, now: Mapping[str, Any]) -> str:
+def count_changes(then: Json | None, now: Mapping[str, Any]) -> str:
     """How many totals of assets and breaks differ between two results of a day."""
     if then is None:
         return "the result is another one"

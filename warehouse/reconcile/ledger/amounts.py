@@ -140,13 +140,13 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
         return "CR and DR need the setting negative_word"
     if unit.casefold() in _MAGNITUDES:
         return f"{unit} is a magnitude, or a unit that cannot be told from one"
-    signed = _signed(found["number"].strip())
+    signed = _split_sign(found["number"].strip())
     if signed is None or (found["before"] and found["after"]):
         return "it is no amount"
     return Numeral(signed[0] != minus, signed[1], unit)
 
 
-def _signed(text: str) -> tuple[bool, str] | None:
+def _split_sign(text: str) -> tuple[bool, str] | None:
     """Whether it is negative, and the rest; None where two signs stand in it."""
     minus = text.startswith("(") and text.endswith(")")
     rest = text[1:-1].strip() if minus else text

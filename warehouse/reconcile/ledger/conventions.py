@@ -180,13 +180,13 @@ def _parts(text: str, order: str) -> tuple[int, int, int] | None:
         has_all = bool(year_first[2]) or len(text) == len("20261120")
         return (int(year_first[1]), int(year_first[3]), int(year_first[4])) if has_all else None
     if not numbers:
-        return _named(text)
+        return _date_with_month_name(text)
     first, second = int(numbers[1]), int(numbers[3])
     day, month = (second, first) if order == "month first" else (first, second)
     return int(numbers[4]), month, day
 
 
-def _named(text: str) -> tuple[int, int, int] | None:
+def _date_with_month_name(text: str) -> tuple[int, int, int] | None:
     """The parts of a date with its month in English, which needs no order."""
     day_month, month_day = _DAY_MONTH.fullmatch(text), _MONTH_DAY.fullmatch(text)
     if day_month:

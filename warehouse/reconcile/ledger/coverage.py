@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from warehouse.reconcile.ledger.model import Kind, Ledger, Notice, Source, Unused, counted
+from warehouse.reconcile.ledger.model import Kind, Ledger, Notice, LedgerSource, Unused, count_of
 
 SEVERITIES = ("high", "medium", "low")
 
@@ -18,7 +18,7 @@ def by_severity(notices: Iterable[Notice]) -> list[Notice]:
     )
 
 
-def ordered(unused: Iterable[Unused]) -> list[Unused]:
+def sort_unused(unused: Iterable[Unused]) -> list[Unused]:
     """Return what was not used with the worst first, otherwise in its order."""
     return sorted(unused, key=lambda item: SEVERITIES.index(item.severity))
 
@@ -26,7 +26,7 @@ def ordered(unused: Iterable[Unused]) -> list[Unused]:
 def totals(unused: Sequence[Unused]) -> str:
     """Return how much was not used, as `1 file, 2 columns`; nothing where all was."""
     numbers = {kind: sum(one.count for one in unused if one.kind is kind) for kind in Kind}
-    return ", ".join(counted(number, kind.value) for kind, number in numbers.items() if number)
+    return ", ".join(count_of(number, kind.value) for kind, number in numbers.items() if number)
 
 
 def level_words(ledger: Ledger) -> str:
@@ -49,16 +49,16 @@ def lines_of(ledger: Ledger) -> list[list[str]]:
     ]
 
 
-def _rows(source: Source) -> str:
+def _rows(source: LedgerSource) -> str:
     skipped = sum(source.skipped.values())
-    rows = f"{counted(source.rows, 'row')}: {source.used} used, {skipped} skipped"
+    rows = f"{count_of(source.rows, 'row')}: {source.used} used, {skipped} skipped"
     return f"{rows}, {source.rejected} rejected"
 
 
-def grouped(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
+def group_unused(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
     """Return severity, what, and reason: what one reason is given for in a file is one line."""
     groups: dict[tuple[str, str, Kind, str], list[Unused]] = {}
-    for one in ordered(unused):
+    for one in sort_unused(unused):
         groups.setdefault((one.severity, one.file, one.kind, one.reason), []).append(one)
     lines = []
     for (severity, file, kind, reason), same in groups.items():

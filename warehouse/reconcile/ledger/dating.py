@@ -12,7 +12,7 @@ from warehouse.reconcile.config import Config, setting
 from warehouse.reconcile.errors import Late
 from warehouse.reconcile.ledger.conventions import as_text, date_of
 from warehouse.reconcile.ledger.inbox import day_in
-from warehouse.reconcile.ledger.model import Ledger, Source
+from warehouse.reconcile.ledger.model import Ledger, LedgerSource
 from warehouse.spreadsheet.reading.delimited import Row
 
 _STATED, _MADE = "stated", "made"
@@ -53,11 +53,11 @@ def _days(cell: object, label: str, day: date) -> Iterator[tuple[str, date]]:
     Of 02/03/2026, which may be two days, that of the book is taken.
     """
     if isinstance(cell, date):
-        yield _said(label), cell.date() if isinstance(cell, datetime) else cell
+        yield _kind_of_words(label), cell.date() if isinstance(cell, datetime) else cell
     elif isinstance(cell, str):
-        end, about = 0, _said(label)
+        end, about = 0, _kind_of_words(label)
         for written in _DATE.finditer(cell):
-            about = _said(cell[end : written.start()]) or about
+            about = _kind_of_words(cell[end : written.start()]) or about
             end = written.end()
             read = [date_of(written[0], order) for order in ("day first", "month first")]
             days = [one for one in read if one is not None]
@@ -65,13 +65,13 @@ def _days(cell: object, label: str, day: date) -> Iterator[tuple[str, date]]:
                 yield about, day if day in days else days[0]
 
 
-def _said(words: str) -> str:
+def _kind_of_words(words: str) -> str:
     """Return which kind of words these are; the last ones before a date count."""
     found = [word.lastgroup or "" for word in _WORDS.finditer(words)]
     return found[-1] if found else ""
 
 
-def day_of(source: Source) -> date | None:
+def day_of(source: LedgerSource) -> date | None:
     """Return the day that a ledger says it is of: its rows and titles count before names."""
     return source.as_of or day_in(source.sheet) or day_in(source.name)
 
@@ -92,7 +92,7 @@ def used_late(config: Config, day: date) -> frozenset[str]:
     return config.late.get(day.isoformat(), frozenset())
 
 
-def _late(late: Sequence[Source], day: date) -> Late:
+def _late(late: Sequence[LedgerSource], day: date) -> Late:
     told = " and ".join(f"{source.name} is of {day_of(source)}" for source in late)
     lines = [setting(name, "used") for name in dict.fromkeys(source.name for source in late)]
     return Late(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from warehouse.reconcile.config import READ, Config, Shape, setting
 from warehouse.reconcile.errors import Ambiguous, NotReconciled
-from warehouse.reconcile.matching.names import folded
+from warehouse.reconcile.matching.names import fold
 from warehouse.spreadsheet.reading.delimited import Row
 from warehouse.spreadsheet.reading.grid import HEAD, Grid
 
@@ -82,7 +82,7 @@ class Header:
 
 def fingerprint(titles: Sequence[str]) -> str:
     """The name of a shape: the same for the same headers in any order."""
-    kept = sorted(folded(title) for title in titles if title)
+    kept = sorted(fold(title) for title in titles if title)
     return hashlib.sha256("\x1f".join(kept).encode()).hexdigest()[:8]
 
 
@@ -105,7 +105,7 @@ def spoken(title: str) -> Iterator[str]:
     `portfolioName` and `portfolio_name` are two words each.
     """
     for written in (title, _HUMP.sub(" ", title)):
-        name = folded(written.replace("_", " "))
+        name = fold(written.replace("_", " "))
         yield name
         yield _BESIDE.sub("", name)
 
@@ -120,7 +120,7 @@ def letters(place: int) -> str:
     return f"column {name}"
 
 
-def recognised(rows: Sequence[Row]) -> int:
+def count_fields(rows: Sequence[Row]) -> int:
     """The most fields that one of these rows names, both required ones among them counting more."""
     best = 0
     for row in rows[:HEAD]:
@@ -170,7 +170,7 @@ def _columns(
             found = [
                 place
                 for place, title in enumerate(titles)
-                if folded(title or letters(place)) == folded(wanted)
+                if fold(title or letters(place)) == fold(wanted)
             ]
             if not found:
                 raise NotReconciled(

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from warehouse.reconcile.comments.edits import Edited, edited
+from warehouse.reconcile.comments.edits import WorkbookEdits, read_edits
 from warehouse.reconcile.config import LEDGER, UNUSED, Config, setting
 from warehouse.reconcile.errors import Ambiguous
-from warehouse.reconcile.ledger.header import recognised
-from warehouse.reconcile.ledger.model import Kind, Notice, Unused, counted
+from warehouse.reconcile.ledger.header import count_fields
+from warehouse.reconcile.ledger.model import Kind, Notice, Unused, count_of
 from warehouse.reconcile.store.archive import Folder
-from warehouse.spreadsheet.reading.grid import Opened, is_ledger_name, opened
+from warehouse.spreadsheet.reading.grid import OpenedFile, is_ledger_name, open_file
 
 _DAY = re.compile(r"(20[0-9]{2})[-_.]?(0[1-9]|1[0-2])[-_.]?(0[1-9]|[12][0-9]|3[01])")
 _DAY_FIRST = re.compile(r"(0?[1-9]|[12][0-9]|3[01])\.(0?[1-9]|1[0-2])\.(20[0-9]{2})")
@@ -26,10 +26,10 @@ _PAPERS = (".pdf", ".png", ".jpg", ".jpeg", ".docx", ".doc", ".eml", ".msg", ".m
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class InboxContents:
     """What lies in the inbox for one day: ledgers to read, and what to say of the others."""
 
-    ledgers: tuple[Opened, ...]
+    ledgers: tuple[OpenedFile, ...]
     notices: tuple[Notice, ...]
     unused: tuple[Unused, ...] = ()
 
@@ -50,9 +50,9 @@ def family(name: str) -> str:
     return re.sub(r"[\W\d_]+", " ", _COPY.sub("", stem)).strip().casefold()
 
 
-def workbooks(folder: Folder, seen: Container[str]) -> tuple[list[Edited], list[Path]]:
+def workbooks(folder: Folder, seen: Container[str]) -> tuple[list[WorkbookEdits], list[Path]]:
     """Workbooks of ours that were not read yet, the oldest change first, and all of ours."""
-    found: list[Edited] = []
+    found: list[WorkbookEdits] = []
     ours: list[Path] = []
     for path in sorted([*folder.out.rglob("*"), *folder.inbox.glob("*")]):
         is_workbook = path.suffix.lower() in _WORKBOOKS and is_ledger_name(path)
@@ -62,7 +62,7 @@ def workbooks(folder: Folder, seen: Container[str]) -> tuple[list[Edited], list[
         if hashlib.sha256(content).hexdigest() in seen:
             ours.append(path)
             continue
-        read = edited(path, content)
+        read = read_edits(path, content)
         if read is not None:
             found.append(read)
             ours.append(path)
@@ -75,7 +75,7 @@ def ledgers(
     ours: Sequence[Path],
     pause: Callable[[], None],
     settled: tuple[Config, Collection[str]] = (Config(), ()),
-) -> Found:
+) -> InboxContents:
     """Return the ledgers of a day, and every other file of the inbox with why it is not used.
 
     Of each family the newest file that is not of a later day is read; the same bytes count once.
@@ -97,11 +97,11 @@ def ledgers(
         else:
             own = path.name if config.said_of(path.name) == LEDGER else family(path.name)
             families.setdefault(own, []).append(path)
-    chosen: list[Opened] = []
+    chosen: list[OpenedFile] = []
     older: list[tuple[Path, Path]] = []
     for paths in families.values():
         *others, newest = sorted(paths, key=lambda path: _age(path, day))
-        read = opened(newest, recognised, pause)
+        read = open_file(newest, count_fields, pause)
         rivals = _rivals(others, newest, (read.sha256, done))
         if rivals:
             raise _versions(rivals, newest)
@@ -112,7 +112,7 @@ def ledgers(
         else:
             chosen.append(read)
         older += [(path, newest) for path in others]
-    return Found(tuple(chosen), (), (*unused, *_older(older)))
+    return InboxContents(tuple(chosen), (), (*unused, *_older(older)))
 
 
 def _file(path: Path, reason: str, severity: str = "low", count: int = 1) -> Unused:
@@ -185,7 +185,7 @@ def _older(older: Sequence[tuple[Path, Path]]) -> Iterator[Unused]:
         yield _file(path, f"{newest.name} is newer")
     elif older:
         names = sorted(path.name for path, _ in older)
-        words = f"{counted(len(older), 'older file')}, of which newer ones were read"
+        words = f"{count_of(len(older), 'older file')}, of which newer ones were read"
         name = f"{names[0]} ... {names[-1]}"
         yield Unused(name, Kind.FILE, name, words, "low", len(older))
 

@@ -24,7 +24,7 @@ _TOGETHER = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LedgerRow:
     """One used row: its names as written by field, its amount, and where it stands."""
 
     names: tuple[str, ...]
@@ -33,7 +33,7 @@ class Line:
     line: int
 
 
-class Lines(Sequence[Line]):
+class LedgerRows(Sequence[LedgerRow]):
     """Used rows, column by column: a million of them as objects would take a gigabyte.
 
     They stand in the order of the files and of the rows in them, however they were added.
@@ -77,16 +77,16 @@ class Lines(Sequence[Line]):
         return int(self.table.num_rows)
 
     @overload
-    def __getitem__(self, place: int) -> Line: ...
+    def __getitem__(self, place: int) -> LedgerRow: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Line]: ...
-    def __getitem__(self, place: int | slice) -> Line | list[Line]:
+    def __getitem__(self, place: slice) -> list[LedgerRow]: ...
+    def __getitem__(self, place: int | slice) -> LedgerRow | list[LedgerRow]:
         if isinstance(place, slice):
             return [self[one] for one in range(*place.indices(len(self)))]
         row = [column[place].as_py() for column in self.table.itercolumns()]
         wide = len(FIELDS)
         text, decimals, is_number, unit, file, line = row[wide:]
-        return Line(tuple(row[:wide]), Amount(text, decimals, unit, is_number), file, line)
+        return LedgerRow(tuple(row[:wide]), Amount(text, decimals, unit, is_number), file, line)
 
 
 def _in_order(table: pa.Table) -> pa.Table:
@@ -98,7 +98,7 @@ def _in_order(table: pa.Table) -> pa.Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedRow:
     """One row that could not be read: where, what stood there, why; `names` as far as they go."""
 
     names: tuple[str, ...]
@@ -108,7 +108,7 @@ class Rejected:
     line: int
 
 
-def counted(number: int, thing: str) -> str:
+def count_of(number: int, thing: str) -> str:
     """A number of things, as one says it."""
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
@@ -161,7 +161,7 @@ class Unused:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LedgerSource:
     """One file or sheet that was read, and its count: `rows` = used + skipped + rejected."""
 
     name: str
@@ -198,9 +198,9 @@ class Ledger:
     """
 
     fields: tuple[str, ...]
-    lines: Lines
-    rejected: Sequence[Rejected]
-    sources: tuple[Source, ...]
+    lines: LedgerRows
+    rejected: Sequence[RejectedRow]
+    sources: tuple[LedgerSource, ...]
     notices: tuple[Notice, ...]
     remembered: Remembered
     unused: tuple[Unused, ...] = ()
@@ -219,7 +219,7 @@ class Ledger:
             if name not in (one.fields or self.fields)
         ]
 
-    def place(self, line: Line | Rejected) -> str:
+    def place(self, line: LedgerRow | RejectedRow) -> str:
         """Where a row stands."""
         return self.sources[line.file].place(line.line)
 
@@ -233,7 +233,7 @@ def stacked_twice(ledger: Ledger) -> Iterator[str]:
     several = counted.filter(pc.greater(counted["file_count_distinct"], 1)).select(FIELDS)
     numbered = table.append_column("row", pa.array(range(len(ledger.lines)), pa.int64()))
     found = numbered.join(several, list(FIELDS), join_type="left semi")["row"].combine_chunks()
-    seen: dict[tuple[str, ...], Line] = {}
+    seen: dict[tuple[str, ...], LedgerRow] = {}
     for row in found.sort():
         line = ledger.lines[row.as_py()]
         first = seen.setdefault(line.names, line)

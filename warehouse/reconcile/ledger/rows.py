@@ -17,19 +17,19 @@ from warehouse.reconcile.ledger.header import Header
 from warehouse.reconcile.ledger.model import (
     Kind,
     Ledger,
-    Lines,
+    LedgerRows,
     Notice,
-    Rejected,
+    RejectedRow,
     Remembered,
-    Source,
+    LedgerSource,
     Unused,
 )
 from warehouse.reconcile.ledger.rows_vectorised import plain_rows
 from warehouse.reconcile.ledger.tabs import chosen_tabs, level_of, other_tabs
 from warehouse.reconcile.ledger.unread import above, columns, other_dates
-from warehouse.reconcile.matching.names import folded
+from warehouse.reconcile.matching.names import fold
 from warehouse.spreadsheet.reading.delimited import Cells, Row
-from warehouse.spreadsheet.reading.grid import Grid, Opened
+from warehouse.spreadsheet.reading.grid import Grid, OpenedFile
 
 _TOTAL = re.compile(
     "(grand |sub|sub-)?(total|sum)s?|(end|gesamt|zwischen)?summe|gesamt|somme|sous-total"
@@ -56,16 +56,16 @@ class _Reading:
     book_day: date
     config: Config
     file: str
-    lines: Lines
+    lines: LedgerRows
     used: int = 0
-    rejected: list[Rejected] = field(default_factory=list)
+    rejected: list[RejectedRow] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     notices: list[Notice] = field(default_factory=list)
     unused: list[Unused] = field(default_factory=list)
 
 
 def read_ledger(
-    files: Sequence[Opened], config: Config, remembered: Remembered, day: date
+    files: Sequence[OpenedFile], config: Config, remembered: Remembered, day: date
 ) -> Ledger:
     """Read the chosen files for the book of a day; nothing is resolved or matched yet.
 
@@ -74,8 +74,8 @@ def read_ledger(
     """
     known = {name: dict(shape) for name, shape in remembered.items()}
     readings: list[_Reading] = []
-    sources: list[Source] = []
-    lines = Lines()
+    sources: list[LedgerSource] = []
+    lines = LedgerRows()
     unused: list[Unused] = []
     for file in files:
         chosen = chosen_tabs(file, config, known)
@@ -99,10 +99,10 @@ def read_ledger(
 
 def _read_sheet(
     number: int,
-    file: Opened,
+    file: OpenedFile,
     sheet: tuple[Grid, Header],
     settled: tuple[Config, Remembered],
-    into: tuple[date, Lines],
+    into: tuple[date, LedgerRows],
 ) -> _Reading:
     grid, head = sheet
     day, lines = into
@@ -169,7 +169,7 @@ def _others(on: _Reading) -> Iterable[int]:
 
 def _is_name(field: str, text: str) -> bool:
     """Whether a text is a name and nothing else: no blank, no word for a total."""
-    return bool(text.strip()) and not (field == "asset" and _TOTAL.fullmatch(folded(text)))
+    return bool(text.strip()) and not (field == "asset" and _TOTAL.fullmatch(fold(text)))
 
 
 def _read_row(on: _Reading, row: int) -> None:
@@ -186,13 +186,13 @@ def _read_row(on: _Reading, row: int) -> None:
                 on.skipped["blank amount"] += 1
                 return
             reason += ", or an error that this format does not show: save the ledger as xlsx"
-        on.rejected.append(Rejected(names, raw, reason, on.number, line))
+        on.rejected.append(RejectedRow(names, raw, reason, on.number, line))
         return
     amount = read(cells[on.head.columns["amount"]], on.rules)
     if isinstance(amount, str):
         raise TypeError(amount)
     asset = names[FIELDS.index("asset")]
-    if amount.unit and folded(amount.unit) != folded(asset):
+    if amount.unit and fold(amount.unit) != fold(asset):
         words = f"the amount is written in {amount.unit} in a row of {asset}; it was used"
         on.notices.append(Notice("medium", words, _place(on, line), raw))
     on.lines.add(names, amount, on.number, line)
@@ -208,7 +208,7 @@ def _names(on: _Reading, row: int, cells: Row) -> tuple[tuple[str, ...], str]:
         return (), "header repeated"
     names = tuple(_name(on, row, cells, on.head.columns.get(name)) for name in FIELDS)
     asset = names[FIELDS.index("asset")]
-    if (not asset or _TOTAL.fullmatch(folded(asset))) and _is_total(cells):
+    if (not asset or _TOTAL.fullmatch(fold(asset))) and _is_total(cells):
         return names, "total line"
     has_amount = (len(cells) > place and cells[place] != "") or (row, place) in on.grid.errors
     if not asset and not has_amount:
@@ -219,12 +219,12 @@ def _names(on: _Reading, row: int, cells: Row) -> tuple[tuple[str, ...], str]:
 
 
 def _is_header(on: _Reading, cells: Row) -> bool:
-    return [folded(as_text(cell)) for cell in cells] == [folded(one) for one in on.head.titles]
+    return [fold(as_text(cell)) for cell in cells] == [fold(one) for one in on.head.titles]
 
 
 def _is_total(cells: Row) -> bool:
     texts = (text for cell in cells if (text := as_text(cell).strip().rstrip(":").strip()))
-    return bool(_TOTAL.fullmatch(folded(next(texts, ""))))
+    return bool(_TOTAL.fullmatch(fold(next(texts, ""))))
 
 
 def _name(on: _Reading, row: int, cells: Row, place: int | None) -> str:
@@ -264,8 +264,8 @@ def _place(on: _Reading, line: int) -> str:
     return f"{on.file}!{on.grid.sheet}:{line}" if on.grid.sheet else f"{on.file}:{line}"
 
 
-def _source(file: Opened, on: _Reading) -> Source:
-    return Source(
+def _source(file: OpenedFile, on: _Reading) -> LedgerSource:
+    return LedgerSource(
         file.path.name,
         on.grid.sheet,
         file.sha256,

@@ -8,12 +8,12 @@ from warehouse.reconcile.ledger.conventions import as_text
 from warehouse.reconcile.ledger.header import Header, header, unknown
 from warehouse.reconcile.ledger.model import Kind, Remembered, Unused
 from warehouse.reconcile.ledger.unread import holds_amounts
-from warehouse.spreadsheet.reading.grid import Grid, Opened
+from warehouse.spreadsheet.reading.grid import Grid, OpenedFile
 
 ALL = "*"  # of the setting `sheet`: every tab that has the headers of a ledger
 
 
-def chosen_tabs(file: Opened, config: Config, known: Remembered) -> list[tuple[Grid, Header]]:
+def chosen_tabs(file: OpenedFile, config: Config, known: Remembered) -> list[tuple[Grid, Header]]:
     """Return the sheets that are the ledger, hidden ones among them; two are a question."""
     found = []
     for grid in file.grids:
@@ -63,7 +63,7 @@ def level_of(head: Header, config: Config, where: str) -> tuple[str, ...]:
     return config.level
 
 
-def other_tabs(file: Opened, chosen: Sequence[tuple[Grid, Header]]) -> Iterator[Unused]:
+def other_tabs(file: OpenedFile, chosen: Sequence[tuple[Grid, Header]]) -> Iterator[Unused]:
     """Yield the tabs that are not read; raise `Ambiguous` where one may hold amounts."""
     name = file.path.name
     head = chosen[0][1]

@@ -17,8 +17,8 @@ from warehouse.reconcile.config import FIELDS, UNUSED, Config, setting
 from warehouse.reconcile.errors import Ambiguous
 from warehouse.reconcile.ledger.conventions import as_text, is_date
 from warehouse.reconcile.ledger.header import Header, also_field_of, field_of, letters, spoken
-from warehouse.reconcile.ledger.model import Kind, Unused, counted
-from warehouse.reconcile.matching.names import folded
+from warehouse.reconcile.ledger.model import Kind, Unused, count_of
+from warehouse.reconcile.matching.names import fold
 from warehouse.spreadsheet.reading.delimited import Cells
 from warehouse.spreadsheet.reading.grid import Grid
 
@@ -125,7 +125,7 @@ def _question(
 def _reason(column: _Column, head: Header, lacking: Sequence[str]) -> str:
     """Return why a column is not needed; nothing where it may be."""
     known = field_of(column.title) or also_field_of(column.title)
-    if folded(column.title) in map(folded, head.shape.unused):
+    if fold(column.title) in map(fold, head.shape.unused):
         return "recon.toml says that it is unused"
     if known and head.shape.columns.get(known) == "":
         return f"recon.toml says {setting(known, '')}"
@@ -234,6 +234,6 @@ def other_dates(
         )
     words = f"another date than {day} in {title!r}"
     words += (
-        f"; {counted(gone, 'key')} {'has' if gone == 1 else 'have'} no other row" if gone else ""
+        f"; {count_of(gone, 'key')} {'has' if gone == 1 else 'have'} no other row" if gone else ""
     )
     yield Unused(where, Kind.ROW, f"({number})", words, "medium" if gone else "low", number)

@@ -19,7 +19,7 @@ _SHOWN = Context(prec=FLOAT_DIGITS, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ClassifiedPair:
     """An odd key with its result, the rule that decided, and where its break nets to zero.
 
     `difference` is ledger less snapshot, exact; a missing side counts as zero. `allowed` is what a
@@ -41,7 +41,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Court:
+class MatchRules:
     """What a verdict depends on besides the two amounts; `totals` are the book's by asset."""
 
     fields: tuple[str, ...]
@@ -51,18 +51,18 @@ class Court:
     rejected: frozenset[tuple[str, ...]]
     totals: Mapping[str, Decimal] = field(default_factory=dict)
 
-    def asset(self, one: Judged) -> str:
+    def asset(self, one: ClassifiedPair) -> str:
         """Return the asset of a key."""
         return one.pair.key[self.fields.index("asset")]
 
 
-def judged(pairs: Iterable[Pair], court: Court) -> list[Judged]:
+def classify(pairs: Iterable[Pair], court: MatchRules) -> list[ClassifiedPair]:
     """The verdict on every odd key, and then which breaks are only misplaced."""
-    given = limited([_judged(pair, court) for pair in pairs], court)
-    return list(_placed(given, court.fields))
+    given = apply_limits([_classify_pair(pair, court) for pair in pairs], court)
+    return list(_mark_misplacements(given, court.fields))
 
 
-def limited(given: Sequence[Judged], court: Court) -> list[Judged]:
+def apply_limits(given: Sequence[ClassifiedPair], court: MatchRules) -> list[ClassifiedPair]:
     """Return the verdicts, where what was forgiven in sum is too much as breaks.
 
     A tolerance is meant for noise, and of noise the sum is small: a thousandth that is missing in
@@ -101,7 +101,7 @@ class Forgiven:
         return self.amount > max(self.largest, EXACT.multiply(limit, self.total))
 
 
-def forgiven(given: Iterable[Judged], court: Court) -> dict[str, Forgiven]:
+def forgiven(given: Iterable[ClassifiedPair], court: MatchRules) -> dict[str, Forgiven]:
     """Return what was forgiven by asset."""
     sums: dict[str, Forgiven] = {}
     for one in given:
@@ -115,21 +115,21 @@ def forgiven(given: Iterable[Judged], court: Court) -> dict[str, Forgiven]:
     return sums
 
 
-def _judged(pair: Pair, court: Court) -> Judged:
+def _classify_pair(pair: Pair, court: MatchRules) -> ClassifiedPair:
     difference = EXACT.subtract(exact(pair.ledger or "0"), exact(pair.snapshot or "0"))
     early = _by_key(pair, court)
     if early is not None:
-        return Judged(pair, early, difference)
+        return ClassifiedPair(pair, early, difference)
     if pair.ledger is None or pair.snapshot is None:
         if difference == 0:
-            return Judged(pair, Result.MATCHED_ZERO, difference)
+            return ClassifiedPair(pair, Result.MATCHED_ZERO, difference)
         missing = Result.NOT_IN_LEDGER if pair.ledger is None else Result.NOT_IN_SNAPSHOT
-        return Judged(pair, missing, difference)
+        return ClassifiedPair(pair, missing, difference)
     result, rule, allowed = _by_amount(pair, court, difference)
-    return Judged(pair, result, difference, rule, "", allowed)
+    return ClassifiedPair(pair, result, difference, rule, "", allowed)
 
 
-def _by_key(pair: Pair, court: Court) -> Result | None:
+def _by_key(pair: Pair, court: MatchRules) -> Result | None:
     if pair.key in court.rejected:
         return Result.REJECTED
     if pair.is_unmapped:
@@ -141,7 +141,7 @@ def _by_key(pair: Pair, court: Court) -> Result | None:
     return None
 
 
-def _by_amount(pair: Pair, court: Court, difference: Decimal) -> tuple[Result, str, Decimal]:
+def _by_amount(pair: Pair, court: MatchRules, difference: Decimal) -> tuple[Result, str, Decimal]:
     precision = _precision(pair, court.config)
     if precision:
         return Result.PRECISION, precision, abs(difference)
@@ -181,7 +181,7 @@ def _as_number(amount: Decimal) -> tuple[Decimal, ...]:
     )
 
 
-def _tolerance(pair: Pair, court: Court) -> tuple[Decimal, str]:
+def _tolerance(pair: Pair, court: MatchRules) -> tuple[Decimal, str]:
     """The larger of the absolute and the relative tolerance, and its words."""
     config = court.config
     asset = pair.key[court.fields.index("asset")]
@@ -195,14 +195,14 @@ def _tolerance(pair: Pair, court: Court) -> tuple[Decimal, str]:
     return absolute, f"absolute {plain(absolute)}{whose}"
 
 
-def _placed(given: Sequence[Judged], fields: tuple[str, ...]) -> Iterator[Judged]:
+def _mark_misplacements(given: Sequence[ClassifiedPair], fields: tuple[str, ...]) -> Iterator[ClassifiedPair]:
     """Breaks that add up to nothing within an account, a venue or an asset are misplacements."""
     placement: dict[int, str] = {}
     for depth in range(len(fields) - 1, 0, -1):
         level = fields[:depth]
         if "asset" not in level:
             break
-        groups: defaultdict[tuple[str, ...], list[Judged]] = defaultdict(list)
+        groups: defaultdict[tuple[str, ...], list[ClassifiedPair]] = defaultdict(list)
         for one in given:
             if one.result.is_break and one.pair.no not in placement:
                 groups[one.pair.key[:depth]].append(one)
@@ -214,7 +214,7 @@ def _placed(given: Sequence[Judged], fields: tuple[str, ...]) -> Iterator[Judged
         yield replace(one, placement=where) if where else one
 
 
-def _nets(group: Sequence[Judged]) -> bool:
+def _nets(group: Sequence[ClassifiedPair]) -> bool:
     if any(one.result is Result.REJECTED for one in group):
         return False
     summed = Decimal(0)

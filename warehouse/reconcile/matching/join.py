@@ -16,7 +16,7 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from warehouse.reconcile.ledger.amounts import exact
-from warehouse.reconcile.matching.key_resolution import copied
+from warehouse.reconcile.matching.key_resolution import copy_table
 from warehouse.reconcile.matching.snapshot import columns
 
 _BATCH = 20_000
@@ -90,7 +90,7 @@ def compare(
     `rejected` are keys of rows that could not be read: they are odd, whatever else they hold.
     """
     columns_ = [pa.array([key[n] for key in rejected], pa.string()) for n in range(len(fields))]
-    copied(connection, "rejected_keys", pa.table(dict(zip(fields, columns_, strict=True))))
+    copy_table(connection, "rejected_keys", pa.table(dict(zip(fields, columns_, strict=True))))
     unread = f"({', '.join(fields)}) in (select ({', '.join(fields)}) from rejected_keys)"
     if not rejected:
         unread = "false"
@@ -153,7 +153,7 @@ def settle(connection: DuckDBPyConnection, results: Mapping[int, Result]) -> Non
             "result": pa.array([one.value for one in results.values()], pa.string()),
         }
     )
-    copied(connection, "results", table)
+    copy_table(connection, "results", table)
     connection.execute(
         "update compared set result = results.result from results where settled = no"
     )

@@ -12,9 +12,9 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.reconcile.config import FIELDS, Config, setting
 from warehouse.reconcile.ledger.amounts import total
-from warehouse.reconcile.ledger.model import WHOLE, Ledger, Notice, Rejected, counted
-from warehouse.reconcile.matching.names import Names, Resolved, folded
-from warehouse.reconcile.matching.snapshot import Known, columns, shown_asset
+from warehouse.reconcile.ledger.model import WHOLE, Ledger, Notice, RejectedRow, count_of
+from warehouse.reconcile.matching.names import Names, Resolution, fold
+from warehouse.reconcile.matching.snapshot import Reference, columns, shown_asset
 
 UNMAPPED = "?"
 
@@ -32,7 +32,7 @@ class Alias:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class KeyResolution:
     """What became of the names: those not as written, keys of rejected rows, and notices."""
 
     aliases: tuple[Alias, ...]
@@ -40,22 +40,22 @@ class Taken:
     notices: tuple[Notice, ...]
 
 
-def side(connection: DuckDBPyConnection, ledger: Ledger, known: Known, config: Config) -> Taken:
+def side(connection: DuckDBPyConnection, ledger: Ledger, known: Reference, config: Config) -> KeyResolution:
     """Make the table `ledger_side` from the lines of a ledger."""
     _rows(connection, ledger)
     aliases: list[Alias] = []
-    resolved: dict[str, dict[str, Resolved]] = {}
+    resolved: dict[str, dict[str, Resolution]] = {}
     for name in ledger.fields:
-        names = Names(name, _known(connection, name, known), config.aliases.get(name, {}))
-        resolved[name] = _resolved(connection, name, names, ledger)
+        names = Names(name, _names_of(connection, name, known), config.aliases.get(name, {}))
+        resolved[name] = _resolve_names(connection, name, names, ledger)
         aliases += _aliases(connection, name, resolved[name])
     _keys(connection, ledger.fields)
     _added_up(connection, ledger.fields)
-    rejected = frozenset(_rejected(ledger, resolved))
-    return Taken(tuple(aliases), rejected, tuple(_told(ledger, aliases)))
+    rejected = frozenset(_rejections(ledger, resolved))
+    return KeyResolution(tuple(aliases), rejected, tuple(_notices(ledger, aliases)))
 
 
-def tolerances(known: Known, config: Config) -> tuple[dict[str, Decimal], list[Notice]]:
+def tolerances(known: Reference, config: Config) -> tuple[dict[str, Decimal], list[Notice]]:
     """The tolerance of each asset by its id, written as people write names; notices of no asset.
 
     Where two names are of one asset the smaller one counts.
@@ -83,17 +83,17 @@ def _rows(connection: DuckDBPyConnection, ledger: Ledger) -> None:
             table = table.set_column(table.column_names.index(name), name, names)
     table = table.select([*ledger.fields, "amount", "decimals", "is_number"])
     table = table.append_column("line", pa.array(range(table.num_rows), pa.int64()))
-    copied(connection, "ledger_rows", table)
+    copy_table(connection, "ledger_rows", table)
 
 
-def copied(connection: DuckDBPyConnection, name: str, table: pa.Table) -> None:
+def copy_table(connection: DuckDBPyConnection, name: str, table: pa.Table) -> None:
     """An Arrow table as a temporary table of the connection."""
     connection.register("given_rows", table)
     connection.execute(f"create or replace temp table {name} as select * from given_rows")
     connection.unregister("given_rows")
 
 
-def _known(connection: DuckDBPyConnection, name: str, known: Known) -> Mapping[str, Iterable[str]]:
+def _names_of(connection: DuckDBPyConnection, name: str, known: Reference) -> Mapping[str, Iterable[str]]:
     """The names of a field; of accounts only those that one not found may be."""
     if name != "account":
         return known.names.get(name, {})
@@ -103,7 +103,7 @@ def _known(connection: DuckDBPyConnection, name: str, known: Known) -> Mapping[s
     found = connection.execute(
         "select distinct account from book_side where lower(trim(account)) in "
         "(select unnest(?)) or account not in (select account from ledger_rows)",
-        [[folded(one) for one in unfound]],
+        [[fold(one) for one in unfound]],
     ).fetchall()
     return {row[0]: () for row in found}
 
@@ -116,23 +116,23 @@ def _unfound(connection: DuckDBPyConnection, name: str) -> list[str]:
     return [row[0] for row in found]
 
 
-def _resolved(
+def _resolve_names(
     connection: DuckDBPyConnection, name: str, names: Names, ledger: Ledger
-) -> dict[str, Resolved]:
+) -> dict[str, Resolution]:
     """What every written name of a field stands for; an account of the book is itself."""
     if name == "account":
         written = _unfound(connection, name)
     else:
         found = connection.execute(f"select distinct {name} from ledger_rows").fetchall()
         written = [row[0] for row in found]
-    given = {*written, *(_written(ledger, row, name) for row in ledger.rejected if row.names)}
+    given = {*written, *(_written_name(ledger, row, name) for row in ledger.rejected if row.names)}
     resolved = {one: names.resolve(one) for one in sorted(given)}
     if ledger.lacks(name):
-        resolved[WHOLE] = Resolved(WHOLE, "as written")
+        resolved[WHOLE] = Resolution(WHOLE, "as written")
     if name == "account":
         # An account that only the ledger has, and that is like none of the book, is simply new.
         resolved = {
-            one: found if found.id or found.suggestion else Resolved(one, "as written")
+            one: found if found.id or found.suggestion else Resolution(one, "as written")
             for one, found in resolved.items()
         }
     table = pa.table(
@@ -145,20 +145,20 @@ def _resolved(
             "is_known": pa.array([one.id is not None for one in resolved.values()], pa.bool_()),
         }
     )
-    copied(connection, f"names_{name}", table)
+    copy_table(connection, f"names_{name}", table)
     return resolved
 
 
-def _written(ledger: Ledger, row: Rejected, name: str) -> str:
+def _written_name(ledger: Ledger, row: RejectedRow, name: str) -> str:
     return WHOLE if row.file in ledger.lacks(name) else row.names[FIELDS.index(name)]
 
 
-def _key(written: str, found: Resolved) -> str:
-    return found.id if found.id is not None else UNMAPPED + folded(written)
+def _key(written: str, found: Resolution) -> str:
+    return found.id if found.id is not None else UNMAPPED + fold(written)
 
 
 def _aliases(
-    connection: DuckDBPyConnection, name: str, resolved: Mapping[str, Resolved]
+    connection: DuckDBPyConnection, name: str, resolved: Mapping[str, Resolution]
 ) -> Iterable[Alias]:
     odd = {one: found for one, found in resolved.items() if found.how != "as written"}
     if not odd:
@@ -207,7 +207,7 @@ def _added_up(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
             "lines": pa.array([row[2] for row in several], pa.list_(pa.int64())),
         }
     )
-    copied(connection, "ledger_sums", table)
+    copy_table(connection, "ledger_sums", table)
     connection.execute(
         "create or replace temp table ledger_side as select g.* exclude (amount), lines, "
         "coalesce(summed, amount) as amount from ledger_groups as g "
@@ -216,30 +216,30 @@ def _added_up(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
     connection.execute("drop table ledger_groups; drop table ledger_named")
 
 
-def _rejected(
-    ledger: Ledger, resolved: Mapping[str, Mapping[str, Resolved]]
+def _rejections(
+    ledger: Ledger, resolved: Mapping[str, Mapping[str, Resolution]]
 ) -> Iterable[tuple[str, ...]]:
     for row in ledger.rejected:
         if row.names:
-            written = {name: _written(ledger, row, name) for name in ledger.fields}
+            written = {name: _written_name(ledger, row, name) for name in ledger.fields}
             yield tuple(
-                _key(text, resolved[name].get(text, Resolved(text, "as written")))
+                _key(text, resolved[name].get(text, Resolution(text, "as written")))
                 for name, text in written.items()
             )
 
 
-def _told(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
+def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
     for row in ledger.rejected:
         yield Notice("high", f"rejected: {row.reason}", ledger.place(row), row.raw[:1000])
     for one in aliases:
         if one.how == "unknown" and one.rows:
             meant = f'; perhaps "{one.suggestion}"' if one.suggestion else ""
             settle = setting(one.written[:60], one.suggestion or "...")
-            words = f"unknown {one.field} in {counted(one.rows, 'row')}{meant}: settle it in "
+            words = f"unknown {one.field} in {count_of(one.rows, 'row')}{meant}: settle it in "
             words += f"recon.toml under [alias.{one.field}] by {settle}"
             yield Notice("medium", words, "", one.written[:1000])
     for alias in aliases:
         if alias.how == "folded":
-            rows = counted(alias.rows, "row")
+            rows = count_of(alias.rows, "row")
             words = f"{alias.field} taken for {alias.id} by case and spaces in {rows}"
             yield Notice("low", words, "", alias.written[:1000])

@@ -28,7 +28,7 @@ _COMPARED = 50_000  # comparisons for suggestions, in all: they are hints, not a
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolution:
     """What a written name stands for: an id, or nothing and perhaps a suggestion.
 
     `how` is as written, folded, alias, or unknown.
@@ -47,7 +47,7 @@ def in_name_cell(text: str) -> str:
     return f"{text[:_CUT]} ... ({len(text)} letters, {digest[:_DIGEST]})"
 
 
-def _written(name: str) -> Iterator[str]:
+def _spellings(name: str) -> Iterator[str]:
     """A name, and what a cell makes of one that it cannot hold."""
     yield name
     if 2 * len(name) > CELL_LIMIT or _NON_CHARACTERS.search(name):
@@ -56,7 +56,7 @@ def _written(name: str) -> Iterator[str]:
         yield _NON_CHARACTERS.sub(lambda found: f"_x{ord(found[0]):04X}_", cut)
 
 
-def folded(text: str) -> str:
+def fold(text: str) -> str:
     """The name without what a reader does not see: case, outer and double spaces, zero widths."""
     if text.isascii() and text.isalnum():
         return text.lower()
@@ -66,7 +66,7 @@ def folded(text: str) -> str:
 
 def skeleton(text: str) -> str:
     """What names that look alike have in common: Latin letters and digits, no leading zero."""
-    bare = unicodedata.normalize("NFKD", folded(text)).translate(_LOOKALIKES)
+    bare = unicodedata.normalize("NFKD", fold(text)).translate(_LOOKALIKES)
     kept = "".join(letter for letter in bare if letter.isalnum())
     return kept.lstrip("0") or kept
 
@@ -80,33 +80,33 @@ class Names:
         self._field = field
         self._exact: dict[str, set[str]] = {}
         self._folded: dict[str, set[str]] = {}
-        self._aliases = {folded(name): target for name, target in aliases.items()}
+        self._aliases = {fold(name): target for name, target in aliases.items()}
         self._skeletons: dict[str, str] | None = None
         self._budget = _COMPARED
         for one, others in known.items():
-            for name in {form for given in (one, *others) for form in _written(given)}:
+            for name in {form for given in (one, *others) for form in _spellings(given)}:
                 self._exact.setdefault(name, set()).add(one)
-                self._folded.setdefault(folded(name), set()).add(one)
+                self._folded.setdefault(fold(name), set()).add(one)
 
-    def resolve(self, written: str) -> Resolved:
+    def resolve(self, written: str) -> Resolution:
         """The id that a written name stands for; two candidates are none."""
         found = self._exact.get(written)
         if found and len(found) == 1:
-            return Resolved(next(iter(found)), "as written")
-        name = folded(written)
+            return Resolution(next(iter(found)), "as written")
+        name = fold(written)
         if name in self._aliases:
-            return self._followed(name)
+            return self._follow_alias(name)
         found = self._folded.get(name, set())
         if len(found) == 1:
-            return Resolved(next(iter(found)), "folded")
+            return Resolution(next(iter(found)), "folded")
         if found:
-            return Resolved(None, "unknown", " or ".join(sorted(found)))
-        return Resolved(None, "unknown", self._suggested(name))
+            return Resolution(None, "unknown", " or ".join(sorted(found)))
+        return Resolution(None, "unknown", self._suggestion(name))
 
-    def _followed(self, name: str) -> Resolved:
+    def _follow_alias(self, name: str) -> Resolution:
         seen = [name]
         while seen[-1] in self._aliases:
-            target = folded(self._aliases[seen[-1]])
+            target = fold(self._aliases[seen[-1]])
             if target in seen:
                 raise NotReconciled(
                     f"The aliases of {self._field} go in a circle: "
@@ -117,21 +117,21 @@ class Names:
         target = self._aliases[seen[-2]]
         found = self._exact.get(target) or self._folded.get(seen[-1], set())
         if len(found) != 1:
-            return Resolved(None, "unknown", f"the alias {target} names nothing in the book")
-        return Resolved(next(iter(found)), "alias")
+            return Resolution(None, "unknown", f"the alias {target} names nothing in the book")
+        return Resolution(next(iter(found)), "alias")
 
-    def _suggested(self, name: str) -> str:
+    def _suggestion(self, name: str) -> str:
         if self._skeletons is None:
             self._skeletons = {skeleton(known): known for known in sorted(self._folded)}
         bare = skeleton(name)
         other = _OTHER_NAMES.get(bare, bare)
         if other in self._skeletons:
-            return self._shown(self._skeletons[other])
+            return self._display_name(self._skeletons[other])
         self._budget -= len(self._skeletons)
         if self._budget < 0:
             return ""
         near = difflib.get_close_matches(bare, self._skeletons, n=1, cutoff=_NEAR)
-        return self._shown(self._skeletons[near[0]]) if near else ""
+        return self._display_name(self._skeletons[near[0]]) if near else ""
 
-    def _shown(self, name: str) -> str:
+    def _display_name(self, name: str) -> str:
         return min(self._folded[name])

@@ -12,8 +12,8 @@ from datetime import date, datetime, timedelta
 
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.model import literal, quoted
-from warehouse.query.book import Source
+from warehouse.contract.model import literal, quote_identifier
+from warehouse.query.book import OpenBook
 from warehouse.reconcile.ledger.model import Notice
 
 CUSTOM = "\x1f"
@@ -36,7 +36,7 @@ _COLUMNS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Reference:
     """What the book and the nights before know by name: ids, and what else they are called.
 
     `delivered` are the portfolios of this book; others are known from earlier nights. `closed` are
@@ -50,7 +50,7 @@ class Known:
     notices: tuple[Notice, ...]
 
 
-def side(source: Source, fields: tuple[str, ...]) -> None:
+def side(source: OpenBook, fields: tuple[str, ...]) -> None:
     """Make the table `book_side`: the key columns of these fields, and the exact amount.
 
     What the API does not state is no row: an absent part of a balance is not a zero.
@@ -82,7 +82,7 @@ def _on(day: date) -> str:
     return f"snapshot_date = date {literal(day.isoformat())}"
 
 
-def known(source: Source, stale_hours: int) -> Known:
+def read_reference(source: OpenBook, stale_hours: int) -> Reference:
     """Who and what the book and its past know by name."""
     ask = source.connection.execute
     day = f"date {literal(source.day.isoformat())}"
@@ -102,7 +102,7 @@ def known(source: Source, stale_hours: int) -> Known:
     ).fetchall()
     delivered = frozenset(row[0] for row in portfolios if row[2] == source.day)
     clock = source.snapshot["started_at"]
-    return Known(
+    return Reference(
         {
             "portfolio": {row[0]: [row[1]] if row[1] else [] for row in portfolios},
             "asset": asset_names(row[0] for row in assets if row[0]),
@@ -119,7 +119,7 @@ def known(source: Source, stale_hours: int) -> Known:
     )
 
 
-def _buckets(source: Source, day: str) -> dict[str, list[str]]:
+def _buckets(source: OpenBook, day: str) -> dict[str, list[str]]:
     found = source.connection.execute(
         f"select distinct bucket, state from history.balances where snapshot_date = {day}"
     ).fetchall()
@@ -164,4 +164,4 @@ def _stale(
 
 def columns(fields: Iterable[str]) -> str:
     """The fields as a list of quoted columns."""
-    return ", ".join(map(quoted, fields))
+    return ", ".join(map(quote_identifier, fields))

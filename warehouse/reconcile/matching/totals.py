@@ -48,7 +48,7 @@ class Tie:
         return "equal" if self.difference == "0" == self.near else "within tolerance"
 
 
-def tied(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> list[Tie]:
+def tie_totals(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> list[Tie]:
     """Every asset, then every venue and portfolio that the level has, by asset."""
     join.add_up(connection, tuple(name for name in LEVELS if name in fields))
     return [tie for level in LEVELS if level in fields for tie in _level(connection, level)]
@@ -78,7 +78,7 @@ def less(one: str, other: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Rolled:
+class RollForwardLine:
     """One asset from the run before to this one: openings, movements and closings of three."""
 
     asset: str
@@ -101,7 +101,7 @@ class Rolled:
         return [shown_asset(self.asset), *steps, "yes" if self.adds_up else "NO"]
 
 
-def rolled(ties: Sequence[Tie], prior: Mapping[str, Any] | None) -> list[Rolled]:
+def roll_forward(ties: Sequence[Tie], prior: Mapping[str, Any] | None) -> list[RollForwardLine]:
     """Every asset that either run has."""
     now = {one.asset: one for one in ties if one.level == "asset"}
     then = {one["asset"]: one for one in (prior or {}).get("ties", []) if one["level"] == "asset"}
@@ -112,5 +112,5 @@ def rolled(ties: Sequence[Tie], prior: Mapping[str, Any] | None) -> list[Rolled]
             opening = str(then.get(asset, {}).get(name, "0"))
             closing = str(getattr(now[asset], name)) if asset in now else "0"
             steps.append((opening, less(closing, opening), closing))
-        made.append(Rolled(asset, *steps))
+        made.append(RollForwardLine(asset, *steps))
     return made

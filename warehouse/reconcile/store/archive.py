@@ -80,12 +80,12 @@ def mappings(folder: Folder) -> dict[str, dict[str, str]]:
     return dict(_read(folder.mappings)) if folder.mappings.exists() else {}
 
 
-def _numbered(place: Path) -> list[Path]:
+def _numbered_files(place: Path) -> list[Path]:
     return sorted(path for path in place.glob("[0-9]*.json")) if place.is_dir() else []
 
 
 def _add(place: Path, name: str, content: Json) -> int:
-    kept = _numbered(place)
+    kept = _numbered_files(place)
     number = int(kept[-1].name[:_DIGITS]) + 1 if kept else 1
     write(place / f"{number:0{_DIGITS}}{name}.json", content | {"no": number})
     return number
@@ -98,7 +98,7 @@ def add_annotations(folder: Folder, content: Json) -> int:
 
 def annotations(folder: Folder) -> Iterator[Json]:
     """All of it in the order in which it came."""
-    return (dict(_read(path)) for path in _numbered(folder.root / "annotations"))
+    return (dict(_read(path)) for path in _numbered_files(folder.root / "annotations"))
 
 
 def add_signoff(folder: Folder, content: Json) -> int:
@@ -108,13 +108,13 @@ def add_signoff(folder: Folder, content: Json) -> int:
 
 def signoffs(folder: Folder) -> Iterator[Json]:
     """All signatures in the order in which they came."""
-    return (dict(_read(path)) for path in _numbered(folder.root / "signoffs"))
+    return (dict(_read(path)) for path in _numbered_files(folder.root / "signoffs"))
 
 
 def add_result(folder: Folder, result: Json) -> None:
     """Keep the result of a run; the same result again is not kept twice."""
     place = folder.root / "results" / str(result["day"])
-    kept = _numbered(place)
+    kept = _numbered_files(place)
     if kept and kept[-1].stem.endswith(result["run_id"]):
         write(kept[-1], result | {"no": len(kept)})
         return
@@ -125,7 +125,7 @@ def days(folder: Folder) -> list[date]:
     """The days that have a result, oldest first."""
     place = folder.root / "results"
     names = sorted(path.name for path in place.iterdir()) if place.is_dir() else []
-    return [date.fromisoformat(name) for name in names if _numbered(place / name)]
+    return [date.fromisoformat(name) for name in names if _numbered_files(place / name)]
 
 
 def is_newest(folder: Folder, day: date) -> bool:
@@ -136,7 +136,7 @@ def is_newest(folder: Folder, day: date) -> bool:
 
 def newest(folder: Folder, day: date) -> Path | None:
     """The file of the newest result of a day."""
-    kept = _numbered(folder.root / "results" / day.isoformat())
+    kept = _numbered_files(folder.root / "results" / day.isoformat())
     return kept[-1] if kept else None
 
 
@@ -185,13 +185,13 @@ def add_read(folder: Folder, digests: Iterable[str], day: date) -> None:
     write(path, known)
 
 
-def seen(folder: Folder) -> frozenset[str]:
+def read_digests(folder: Folder) -> frozenset[str]:
     """Digests of workbooks that were read back, or written, already."""
     path = folder.root / "seen.json"
     known = _read(path) if path.exists() else []
     return frozenset([*known, *(one["sha256"] for one in annotations(folder))])
 
 
-def add_seen(folder: Folder, digests: Iterable[str]) -> None:
+def add_digests(folder: Folder, digests: Iterable[str]) -> None:
     """Remember them."""
-    write(folder.root / "seen.json", sorted({*seen(folder), *digests}))
+    write(folder.root / "seen.json", sorted({*read_digests(folder), *digests}))

@@ -63,7 +63,7 @@ def _facts(folder: Folder, day: date) -> Json:
     about = path.stat()
     of = [path.name, about.st_size, about.st_mtime_ns]
     beside = folder.root / ".published" / f"{day}.json"
-    known = _known(beside)
+    known = _stored_rows(beside)
     if known.get("of") == of:
         return known
     found = archive.result(folder, day) or {}
@@ -73,7 +73,7 @@ def _facts(folder: Folder, day: date) -> Json:
     return facts
 
 
-def _known(path: Path) -> Json:
+def _stored_rows(path: Path) -> Json:
     """What stands there already; nothing where it cannot be read, for it can be made again."""
     try:
         found = read_json(path)

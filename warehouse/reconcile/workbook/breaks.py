@@ -9,8 +9,8 @@ from warehouse.reconcile.breaks.identity import Break
 from warehouse.reconcile.comments.annotations import ACCEPTED, STATUSES
 from warehouse.reconcile.ledger.amounts import FLOAT_DIGITS
 from warehouse.reconcile.matching.names import in_name_cell
-from warehouse.reconcile.workbook.content import BREAKS, FIRST, HEADER, RESOLVED, Shown
-from warehouse.reconcile.workbook.sheet import Heading, Paper, can_be_live, difference, fixed
+from warehouse.reconcile.workbook.content import BREAKS, FIRST, HEADER, RESOLVED, WorkbookContent
+from warehouse.reconcile.workbook.sheet import Heading, SheetWriter, can_be_live, difference, fixed_point
 from warehouse.spreadsheet.writing.format import Draft, must
 
 LISTS = "Lists"
@@ -83,9 +83,9 @@ def _headings(fields: Sequence[str]) -> tuple[Heading, ...]:
     return tuple(replace(one, is_hidden=True) if one.title in absent else one for one in HEADINGS)
 
 
-def breaks(draft: Draft, shown: Shown) -> None:
+def breaks(draft: Draft, shown: WorkbookContent) -> None:
     """Write the sheet Breaks: what was found, and yellow cells for what people say."""
-    on = Paper(draft, BREAKS, _headings(shown.outcome.fields))
+    on = SheetWriter(draft, BREAKS, _headings(shown.outcome.fields))
     on.title(f"Breaks as of {shown.day}: write into the yellow cells and save anywhere in out")
     on.heads()
     is_live = len(shown.outcome.breaks) <= MOST_LIVE
@@ -98,9 +98,9 @@ def breaks(draft: Draft, shown: Shown) -> None:
     on.finish(HEADER - 1, shown.footer, frozen=4)
 
 
-def _break(on: Paper, one: Break, *, is_live: bool) -> None:
+def _break(on: SheetWriter, one: Break, *, is_live: bool) -> None:
     row = on.row + 1
-    ours, theirs = fixed(one.ledger), fixed(one.snapshot)
+    ours, theirs = fixed_point(one.ledger), fixed_point(one.snapshot)
     values: list[object] = [
         one.id,
         one.result,
@@ -151,7 +151,7 @@ def _digits(one: Break) -> str:
     return "rounded" if long else "exact"
 
 
-def _rules(draft: Draft, on: Paper, shown: Shown) -> None:
+def _rules(draft: Draft, on: SheetWriter, shown: WorkbookContent) -> None:
     """Choices for the yellow cells, and colours by age, status and size."""
     last = shown.last
     status: dict[str, Any] = {
@@ -180,9 +180,9 @@ def _rules(draft: Draft, on: Paper, shown: Shown) -> None:
         must(on.sheet.conditional_format(area, condition))
 
 
-def resolved(draft: Draft, shown: Shown) -> None:
+def write_closed(draft: Draft, shown: WorkbookContent) -> None:
     """Write the breaks of the run before that are gone, with what was last said of them."""
-    on = Paper(draft, RESOLVED, _RESOLVED)
+    on = SheetWriter(draft, RESOLVED, _RESOLVED)
     on.title(f"Breaks resolved by {shown.day}")
     rows = [
         [
@@ -202,7 +202,7 @@ def resolved(draft: Draft, shown: Shown) -> None:
     on.table(rows, shown.footer)
 
 
-def lists(draft: Draft, shown: Shown) -> None:
+def lists(draft: Draft, shown: WorkbookContent) -> None:
     """Write the hidden sheet: choices, and what the workbook was made from."""
     paper = draft.book.add_worksheet(LISTS)
     rows = [["run_id", shown.run_id, ""], ["base_revision", str(shown.revision), ""]]

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from warehouse.query.book import Source
+from warehouse.query.book import OpenBook
 from warehouse.reconcile.engine import Outcome
 from warehouse.reconcile.ledger.model import Ledger, Notice, Unused
 from warehouse.reconcile.matching.join import Result
-from warehouse.reconcile.matching.totals import Rolled, Tie
+from warehouse.reconcile.matching.totals import RollForwardLine, Tie
 
 BREAKS, RESOLVED, TIES = "Breaks", "Resolved", "Tie-out"
 POSITIONS, UNMATCHED = "All positions", "Not matched"
@@ -18,7 +18,7 @@ HEADER, FIRST = 2, 3  # of the sheet Breaks, as a spreadsheet counts
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class WorkbookContent:
     """Everything a workbook shows; `resolved` are breaks of the run before that are gone.
 
     `signatures` are by role: name, comment, and with how many open breaks. Of more than `listed`
@@ -26,11 +26,11 @@ class Shown:
     """
 
     name: str
-    source: Source
+    source: OpenBook
     ledger: Ledger
     outcome: Outcome
     ties: Sequence[Tie]
-    rolled: Sequence[Rolled]
+    rolled: Sequence[RollForwardLine]
     resolved: Sequence[Mapping[str, Any]]
     notices: Sequence[Notice]
     evidence: Mapping[str, str]

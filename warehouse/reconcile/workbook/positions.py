@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
-from warehouse.export.parquet_files import streamed
+from warehouse.export.parquet_files import stream_rows
 from warehouse.reconcile.errors import NotReconciled
-from warehouse.reconcile.matching.key_resolution import copied
+from warehouse.reconcile.matching.key_resolution import copy_table
 from warehouse.reconcile.matching.snapshot import CUSTOM
-from warehouse.reconcile.workbook.content import Shown
+from warehouse.reconcile.workbook.content import WorkbookContent
 
 _CUSTOM = f"ends_with(asset, {literal(CUSTOM)})"
 _WORDS = {
@@ -52,20 +52,20 @@ def name(day: date) -> str:
     return f"positions_{day}.parquet"
 
 
-def write(shown: Shown, path: Path) -> None:
+def write(shown: WorkbookContent, path: Path) -> None:
     """Write every key in order; the same run gives the same bytes."""
     connection = shown.source.connection
-    _named(connection, shown.outcome.ids)
+    _add_names(connection, shown.outcome.ids)
     found = connection.sql(
         f"select {', '.join(_KEY[name] for name in shown.outcome.fields)}, "
         "ledger as ledger_text, snapshot as snapshot_text, rows as ledger_rows, result, "
         "break_id from compared left join break_ids on break_no = no order by no"
     )
     about = {"nightbook.run": shown.run_id, "nightbook.snapshot": shown.source.snapshot_id}
-    streamed(found, path, _WORDS, about)
+    stream_rows(found, path, _WORDS, about)
 
 
-def kept(path: Path, run_id: str, fields: Sequence[str]) -> pa.Table:
+def read_positions(path: Path, run_id: str, fields: Sequence[str]) -> pa.Table:
     """Every key of a run again: its fields as their ids, then the amounts and what was said.
 
     Raises `NotReconciled` where the file is not there, not whole, or of another run.
@@ -90,6 +90,6 @@ def kept(path: Path, run_id: str, fields: Sequence[str]) -> pa.Table:
         raise NotReconciled(f"{path.name} {what} in {path.parent.name}. {then}") from error
 
 
-def _named(connection: DuckDBPyConnection, ids: Mapping[int, str]) -> None:
+def _add_names(connection: DuckDBPyConnection, ids: Mapping[int, str]) -> None:
     table = {"break_no": pa.array(list(ids), pa.int64()), "break_id": list(ids.values())}
-    copied(connection, "break_ids", pa.table(table))
+    copy_table(connection, "break_ids", pa.table(table))

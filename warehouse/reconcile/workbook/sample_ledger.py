@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
-from warehouse.query.book import Source
+from warehouse.query.book import OpenBook
 from warehouse.reconcile.breaks import assemble
 from warehouse.reconcile.ledger.amounts import EXACT, exact, plain
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.snapshot import columns
-from warehouse.reconcile.workbook.sheet import Heading, Paper
+from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import draft, print_set_up
 from warehouse.storage.layout import written_aside
 
@@ -31,14 +31,14 @@ _LEAST_DIGITS = 6
 Line = tuple[tuple[str, ...], str]
 
 
-def write(source: Source, path: Path) -> tuple[str, ...]:
+def write(source: OpenBook, path: Path) -> tuple[str, ...]:
     """Write the ledger; what was planted comes back, a sentence each."""
     rows = _rows(source)
     planted: list[str] = []
     lines = list(_with_errors(rows, assemble.book_before(source, FIELDS), planted))
-    names = snapshot.known(source, 0).shown
+    names = snapshot.read_reference(source, 0).shown
     made = draft(title="Ledger", made_at=source.snapshot["finished_at"], about={})
-    on = Paper(made, "Positions", _HEADINGS)
+    on = SheetWriter(made, "Positions", _HEADINGS)
     on.title(f"Position ledger as of {source.day}")
     on.heads()
     for key, text in lines:
@@ -55,7 +55,7 @@ def write(source: Source, path: Path) -> tuple[str, ...]:
     return tuple(planted)
 
 
-def _rows(source: Source) -> dict[tuple[str, ...], str]:
+def _rows(source: OpenBook) -> dict[tuple[str, ...], str]:
     snapshot.side(source, FIELDS)
     found = source.connection.execute(
         f"select {columns(FIELDS)}, amount from book_side order by all"  # noqa: S608 - names are ours
@@ -97,7 +97,7 @@ def _smallest(key: tuple[str, ...], text: str, then: str) -> list[Line] | None:
     return [(key, plain(EXACT.add(exact(text), _SMALLEST)))]
 
 
-def _flipped(key: tuple[str, ...], text: str, then: str) -> list[Line] | None:
+def _flip_sign(key: tuple[str, ...], text: str, then: str) -> list[Line] | None:
     del then
     return [(key, f"-{text}")] if _is_sizeable(text) else None
 
@@ -107,7 +107,7 @@ def _twice(key: tuple[str, ...], text: str, then: str) -> list[Line] | None:
     return [(key, text), (key, text)] if _is_sizeable(text) else None
 
 
-def _transposed(key: tuple[str, ...], text: str, then: str) -> list[Line] | None:
+def _transpose_digits(key: tuple[str, ...], text: str, then: str) -> list[Line] | None:
     del then
     if not _is_sizeable(text) or text[0] == text[1] or "." in text[:2] or text[1] == "0":
         return None
@@ -124,7 +124,7 @@ def _missing(key: tuple[str, ...], text: str, then: str) -> list[Line] | None:
     return [] if _is_sizeable(text) else None
 
 
-def _renamed(key: tuple[str, ...], text: str, then: str) -> list[Line] | None:
+def _rename_account(key: tuple[str, ...], text: str, then: str) -> list[Line] | None:
     del then
     return [((*key[:3], f"{key[3]} (old)"), text)] if _is_sizeable(text) else None
 
@@ -141,11 +141,11 @@ def _is_sizeable(text: str) -> bool:
 _KINDS = {
     "has the amount of the day before": _behind,
     "is 0.000000000000000001 off": _smallest,
-    "has the wrong sign": _flipped,
+    "has the wrong sign": _flip_sign,
     "stands there twice": _twice,
-    "has two digits transposed": _transposed,
+    "has two digits transposed": _transpose_digits,
     "is in thousandths": _unit,
     "is missing": _missing,
-    "stands under another account name": _renamed,
+    "stands under another account name": _rename_account,
     "cannot be read": _unreadable,
 }

@@ -10,7 +10,7 @@ from xlsxwriter.utility import xl_col_to_name
 from warehouse.reconcile.comments.annotations import in_cell
 from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, is_hostile
 from warehouse.spreadsheet.writing.format import LIGHT, Draft, must, print_set_up, sizes
-from warehouse.spreadsheet.writing.layout import Kind
+from warehouse.spreadsheet.writing.layout import SheetColumnKind
 
 PLACES = 18
 _WHOLE = 15
@@ -33,7 +33,7 @@ class Heading:
     is_hidden: bool = False
 
 
-class Paper:
+class SheetWriter:
     """One sheet, written from top to bottom."""
 
     def __init__(self, draft: Draft, name: str, headings: Sequence[Heading]) -> None:
@@ -82,7 +82,7 @@ class Paper:
         if shape is None:
             plain, quoted = {
                 "yellow": (self._yellow, self._quoted_yellow),
-                "exact": (self._formats.cells[Kind.EXACT], self._formats.hostile[Kind.EXACT]),
+                "exact": (self._formats.cells[SheetColumnKind.EXACT], self._formats.hostile[SheetColumnKind.EXACT]),
             }.get(kind, (self._wrapped, self._quoted))
             shape = quoted if is_hostile(text) else plain
         if kind == "exact":
@@ -98,12 +98,12 @@ class Paper:
             whole = len(text.partition(".")[0])
             if whole <= _WHOLE:  # beyond, it is shown in powers of ten
                 self._widen(place, whole + whole // 3 + _DECIMALS)
-            shape = shape or self._formats.cells[Kind.NUMBER]
+            shape = shape or self._formats.cells[SheetColumnKind.NUMBER]
             must(self.sheet.write_number(self.row, place, float(text), shape))
 
     def count(self, place: int, number: int) -> None:
         """A count."""
-        must(self.sheet.write_number(self.row, place, number, self._formats.cells[Kind.COUNT]))
+        must(self.sheet.write_number(self.row, place, number, self._formats.cells[SheetColumnKind.COUNT]))
 
     def day(self, place: int, day: date) -> None:
         """A date."""
@@ -112,8 +112,8 @@ class Paper:
     def formula(self, place: int, formula: str, value: object, kind: str = "text") -> None:
         """A formula of ours with what it comes to."""
         shape = {
-            "amount": self._formats.cells[Kind.NUMBER],
-            "count": self._formats.cells[Kind.COUNT],
+            "amount": self._formats.cells[SheetColumnKind.NUMBER],
+            "count": self._formats.cells[SheetColumnKind.COUNT],
             "good": self._formats.good,
             "bad": self._formats.bad,
             "warning": self._formats.label,
@@ -146,7 +146,7 @@ class Paper:
         """An empty cell, unless a formula stands there: the line below its row goes on."""
         if (self.row, place) in self._formulas:
             return
-        amount = self._formats.cells[Kind.NUMBER]
+        amount = self._formats.cells[SheetColumnKind.NUMBER]
         must(
             self.sheet.write_blank(
                 self.row, place, None, amount if kind == "amount" else self._calculated
@@ -194,7 +194,7 @@ def _lines(text: str, heading: Heading) -> int:
     return sum(-(-max(len(part), 1) // int(heading.width)) for part in text.split("\n")[:12])
 
 
-def fixed(text: str | None) -> str:
+def fixed_point(text: str | None) -> str:
     """An exact text with 18 decimals, as the difference formula takes it apart."""
     whole, _, part = (text or "0").partition(".")
     return f"{whole}.{part.ljust(PLACES, '0')}"

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from warehouse.reconcile.comments.annotations import ACCEPTED, STATUSES
-from warehouse.reconcile.ledger.coverage import grouped, level_words, lines_of, totals
-from warehouse.reconcile.ledger.model import counted
+from warehouse.reconcile.ledger.coverage import group_unused, level_words, lines_of, totals
+from warehouse.reconcile.ledger.model import count_of
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.snapshot import shown_asset
-from warehouse.reconcile.workbook.content import Shown
-from warehouse.reconcile.workbook.sheet import Heading, Paper
+from warehouse.reconcile.workbook.content import WorkbookContent
+from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up
 
 _COLUMNS = (
@@ -25,9 +25,9 @@ _SHOWN_ASSETS = 10
 _UNUSED = 40
 
 
-def summary(draft: Draft, shown: Shown) -> None:
+def summary(draft: Draft, shown: WorkbookContent) -> None:
     """Write the first sheet; it is protected without a password but for the sign-off."""
-    on = Paper(draft, "Summary", _COLUMNS)
+    on = SheetWriter(draft, "Summary", _COLUMNS)
     on.title(f"Reconciliation {shown.name}")
     on.text(0, "As of")
     must(on.sheet.write_datetime(on.row, 1, shown.day, draft.formats.day))
@@ -55,12 +55,12 @@ def summary(draft: Draft, shown: Shown) -> None:
     on.sheet.protect("", {"format_columns": True, "format_rows": True})
 
 
-def _not_used(shown: Shown) -> str:
+def _not_used(shown: WorkbookContent) -> str:
     in_all = totals(shown.unused)
     return f"{in_all}: see below" if in_all else "nothing: everything in the inbox was read"
 
 
-def _banner(draft: Draft, on: Paper, shown: Shown) -> None:
+def _banner(draft: Draft, on: SheetWriter, shown: WorkbookContent) -> None:
     breaks = shown.outcome.breaks
     total, accepted = len(breaks), sum(one.status == ACCEPTED for one in breaks)
     cells, status = shown.cells("A"), shown.cells("M")
@@ -73,15 +73,15 @@ def _banner(draft: Draft, on: Paper, shown: Shown) -> None:
     must(on.sheet.merge_range(on.row, 0, on.row, len(_COLUMNS) - 1, "", shape))
     on.formula(0, formula, words, kind)
     on.row += 1
-    _told(draft, on, shown)
+    _write_warnings(draft, on, shown)
     on.row += 1
 
 
-def _told(draft: Draft, on: Paper, shown: Shown) -> None:
+def _write_warnings(draft: Draft, on: SheetWriter, shown: WorkbookContent) -> None:
     """Write that something was not read, and the worst of what a reader must know."""
     unread = sum(one.count for one in shown.unused if one.severity == "high")
     if unread:
-        words = f"NOT EVERYTHING WAS READ: {counted(unread, 'file')} in the inbox, see below"
+        words = f"NOT EVERYTHING WAS READ: {count_of(unread, 'file')} in the inbox, see below"
         last = len(_COLUMNS) - 1
         must(on.sheet.merge_range(on.row, 0, on.row, last, words, draft.formats.bad))
         on.row += 1
@@ -102,14 +102,14 @@ def _told(draft: Draft, on: Paper, shown: Shown) -> None:
         on.row += 1
 
 
-def _coverage(on: Paper, shown: Shown) -> None:
+def _coverage(on: SheetWriter, shown: WorkbookContent) -> None:
     """Write what was read and at which level, and everything that was not used, the worst first."""
     on.heads(("What was read", "Level", "", "Rows", "", ""))
     for name, level, rows in lines_of(shown.ledger):
         _wide(on, name, level, rows)
     for asset, keys, amount, share in shown.outcome.forgiven:
         _wide(on, f"Forgiven of {asset}", f"{keys} by tolerance", f"{amount} of {share}")
-    lines = grouped(shown.unused)
+    lines = group_unused(shown.unused)
     for severity, where, reason in lines[:_UNUSED]:
         _wide(on, f"NOT USED ({severity})" if severity != "low" else "not used", where, reason)
     if len(lines) > _UNUSED:
@@ -118,12 +118,12 @@ def _coverage(on: Paper, shown: Shown) -> None:
     on.row += 1
 
 
-def _wide(on: Paper, name: str, middle: str, last: str) -> None:
+def _wide(on: SheetWriter, name: str, middle: str, last: str) -> None:
     """Write a line of three texts that may be long: the last ones take two and three columns."""
     _spread(on, ((0, 0, name), (1, 2, middle), (3, len(_COLUMNS) - 1, last)))
 
 
-def _spread(on: Paper, texts: Sequence[tuple[int, int, str]]) -> None:
+def _spread(on: SheetWriter, texts: Sequence[tuple[int, int, str]]) -> None:
     """Write a line of texts that each take the columns from one to another."""
     widths = [sum(one.width for one in _COLUMNS[first : end + 1]) for first, end, _ in texts]
     lines = max(
@@ -137,7 +137,7 @@ def _spread(on: Paper, texts: Sequence[tuple[int, int, str]]) -> None:
     on.row += 1
 
 
-def _counters(on: Paper, shown: Shown) -> None:
+def _counters(on: SheetWriter, shown: WorkbookContent) -> None:
     on.heads(("Result", "Keys", "", "Since the run before", "Breaks", ""), (1, 4))
     changes = {one: sum(b.change == one for b in shown.outcome.breaks) for one in _CHANGES}
     right = [*changes.items(), ("resolved", len(shown.resolved))]
@@ -156,11 +156,11 @@ def _counters(on: Paper, shown: Shown) -> None:
     on.row += 2
 
 
-def _all(shown: Shown) -> int:
+def _all(shown: WorkbookContent) -> int:
     return sum(shown.outcome.counts.values())
 
 
-def _grid(on: Paper, shown: Shown) -> None:
+def _grid(on: SheetWriter, shown: WorkbookContent) -> None:
     """Breaks by status and age, counted live."""
     on.heads(("Status", *(label for label, _, _ in _AGES), "In all"), range(1, 6))
     status, age = shown.cells("M"), shown.cells("K")
@@ -175,7 +175,7 @@ def _grid(on: Paper, shown: Shown) -> None:
     on.row += 1
 
 
-def _assets(on: Paper, shown: Shown) -> None:
+def _assets(on: SheetWriter, shown: WorkbookContent) -> None:
     on.heads(("Asset", "Result", "Ledger", "Snapshot", "Difference", "Breaks"), range(2, 6))
     assets = [one for one in shown.ties if one.level == "asset"]
     for one in sorted(assets, key=lambda tie: (-tie.breaks, tie.asset))[:_SHOWN_ASSETS]:
@@ -189,7 +189,7 @@ def _assets(on: Paper, shown: Shown) -> None:
     on.row += 1
 
 
-def _signatures(on: Paper, shown: Shown) -> None:
+def _signatures(on: SheetWriter, shown: WorkbookContent) -> None:
     on.heads(("Sign-off", "Name", "Comment", "", "", ""))
     rows = []
     for label, role in (("Prepared by", "preparer"), ("Reviewed by", "reviewer")):

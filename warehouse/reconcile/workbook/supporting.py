@@ -3,8 +3,8 @@
 from warehouse.reconcile.ledger.coverage import by_severity
 from warehouse.reconcile.matching.snapshot import shown_asset
 from warehouse.reconcile.matching.totals import STEPPED
-from warehouse.reconcile.workbook.content import EVIDENCE, MAPPING, NOTICES, ROLLED, TIES, Shown
-from warehouse.reconcile.workbook.sheet import Heading, Paper
+from warehouse.reconcile.workbook.content import EVIDENCE, MAPPING, NOTICES, ROLLED, TIES, WorkbookContent
+from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import Draft
 
 _TIES = (
@@ -74,9 +74,9 @@ A sign-off holds for this result only: it is void as soon as an amount changes.
 """.strip().splitlines()
 
 
-def ties(draft: Draft, shown: Shown) -> None:
+def ties(draft: Draft, shown: WorkbookContent) -> None:
     """Write the totals of both sides, and below them that every row of the ledger is counted."""
-    on = Paper(draft, TIES, _TIES)
+    on = SheetWriter(draft, TIES, _TIES)
     on.title(f"Totals of ledger and snapshot as of {shown.day}")
     on.heads()
     header = on.row - 1
@@ -106,7 +106,7 @@ def ties(draft: Draft, shown: Shown) -> None:
     _complete(on, shown)
 
 
-def _complete(on: Paper, shown: Shown) -> None:
+def _complete(on: SheetWriter, shown: WorkbookContent) -> None:
     on.row += 1
     on.heads(_COMPLETE, range(3, 7))
     for one in shown.ledger.sources:
@@ -123,16 +123,16 @@ def _complete(on: Paper, shown: Shown) -> None:
         on.row += 1
 
 
-def rolled(draft: Draft, shown: Shown) -> None:
+def write_roll_forward(draft: Draft, shown: WorkbookContent) -> None:
     """Write how both sides, and the breaks, came from the run before to this one."""
-    on = Paper(draft, ROLLED, _ROLLED)
+    on = SheetWriter(draft, ROLLED, _ROLLED)
     on.title(f"From the run before to {shown.day}, per asset, exact")
     on.table([one.line for one in shown.rolled], shown.footer)
 
 
-def notices(draft: Draft, shown: Shown) -> None:
+def notices(draft: Draft, shown: WorkbookContent) -> None:
     """Write everything that a reader must know, the worst first."""
-    on = Paper(draft, NOTICES, _NOTICES)
+    on = SheetWriter(draft, NOTICES, _NOTICES)
     on.title("What to know of this reconciliation")
     quiet = [one.notice for one in shown.unused if one.severity == "low"]
     given = by_severity([*shown.notices, *quiet])
@@ -140,9 +140,9 @@ def notices(draft: Draft, shown: Shown) -> None:
     on.table(rows, shown.footer)
 
 
-def mapping(draft: Draft, shown: Shown) -> None:
+def mapping(draft: Draft, shown: WorkbookContent) -> None:
     """Write every name that was not taken as it was written."""
-    on = Paper(draft, MAPPING, _MAPPING)
+    on = SheetWriter(draft, MAPPING, _MAPPING)
     on.title("Names that were not taken as written")
     rows = [
         [one.field, one.written, shown_asset(one.id), one.how, one.rows, one.suggestion]
@@ -151,15 +151,15 @@ def mapping(draft: Draft, shown: Shown) -> None:
     on.table(rows, shown.footer)
 
 
-def evidence(draft: Draft, shown: Shown) -> None:
+def evidence(draft: Draft, shown: WorkbookContent) -> None:
     """Write what stands behind the figures: versions, times, digests."""
-    on = Paper(draft, EVIDENCE, _EVIDENCE)
+    on = SheetWriter(draft, EVIDENCE, _EVIDENCE)
     on.title("What stands behind the figures")
     on.table([[what, value] for what, value in shown.evidence.items()], shown.footer)
 
 
-def explanations(draft: Draft, shown: Shown) -> None:
+def explanations(draft: Draft, shown: WorkbookContent) -> None:
     """Write one page of words."""
-    on = Paper(draft, "Help", (Heading("Help", 110),))
+    on = SheetWriter(draft, "Help", (Heading("Help", 110),))
     on.title("How to read this workbook")
     on.table([[text] for text in _HELP], shown.footer, frozen=0)

@@ -9,13 +9,13 @@ means something else, gives way to the id.
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from warehouse.query.book import Source
+from warehouse.query.book import OpenBook
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.names import Names, in_name_cell
-from warehouse.reconcile.matching.snapshot import Known, columns, shown_asset
-from warehouse.reconcile.workbook.sheet import Heading, Paper
+from warehouse.reconcile.matching.snapshot import Reference, columns, shown_asset
+from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import draft
-from warehouse.spreadsheet.writing.layout import Kind
+from warehouse.spreadsheet.writing.layout import SheetColumnKind
 from warehouse.storage.layout import written_aside
 
 _FIELDS = ("portfolio", "asset", "venue", "account")
@@ -34,18 +34,18 @@ name, like ledger-2026-11-20.xlsx, says which day it is for. Then: nightbook rec
 """.strip().splitlines()
 
 
-def write(source: Source, path: Path) -> int:
+def write(source: OpenBook, path: Path) -> int:
     """Write the template; returns how many keys it has."""
     keys = _keys(source)
-    rows = sorted(_written(keys, snapshot.known(source, 0)))
+    rows = sorted(_template_rows(keys, snapshot.read_reference(source, 0)))
     made = draft(title="Ledger", made_at=source.snapshot["finished_at"], about={})
     headings = [
         Heading(name.capitalize(), width) for name, width in zip(_FIELDS, _WIDTHS, strict=True)
     ]
-    on = Paper(made, "Ledger", [*headings, _AMOUNT])
-    on.sheet.set_column(_PLACE, _PLACE, _AMOUNT.width, made.formats.cells[Kind.NUMBER])
+    on = SheetWriter(made, "Ledger", [*headings, _AMOUNT])
+    on.sheet.set_column(_PLACE, _PLACE, _AMOUNT.width, made.formats.cells[SheetColumnKind.NUMBER])
     on.table([[*row, None] for row in rows], "Ledger template")
-    help_ = Paper(made, "Help", (Heading("How to fill in the ledger", 110),))
+    help_ = SheetWriter(made, "Help", (Heading("How to fill in the ledger", 110),))
     help_.table([[text] for text in _HELP], "Ledger template", frozen=0)
     made.book.close()
     with written_aside(path) as file:
@@ -53,12 +53,12 @@ def write(source: Source, path: Path) -> int:
     return len(rows)
 
 
-def _keys(source: Source) -> list[tuple[str, ...]]:
+def _keys(source: OpenBook) -> list[tuple[str, ...]]:
     snapshot.side(source, _FIELDS)
     return source.connection.execute(f"select {columns(_FIELDS)} from book_side").fetchall()
 
 
-def _written(keys: Sequence[tuple[str, ...]], known: Known) -> Iterator[tuple[str, ...]]:
+def _template_rows(keys: Sequence[tuple[str, ...]], known: Reference) -> Iterator[tuple[str, ...]]:
     """The keys as they are written: the name that people use, where it is found again."""
     words: list[dict[str, str]] = []
     for place, field in enumerate(_FIELDS):

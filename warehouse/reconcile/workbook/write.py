@@ -7,15 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from warehouse.contract.model import literal, quoted
+from warehouse.contract.model import literal, quote_identifier
 from warehouse.reconcile.breaks.identity import shown_names
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.names import in_name_cell
 from warehouse.reconcile.matching.snapshot import CUSTOM, columns
 from warehouse.reconcile.workbook import breaks, summary, supporting
-from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, Shown
+from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WorkbookContent
 from warehouse.spreadsheet.writing.format import define_names, draft, long_table
-from warehouse.spreadsheet.writing.layout import ROWS_PER_SHEET, Column, Kind, Sheet, fitting, parts
+from warehouse.spreadsheet.writing.layout import ROWS_PER_SHEET, SheetColumn, SheetColumnKind, Sheet, fitting, parts
 from warehouse.spreadsheet.writing.rows import Rows, Styles
 from warehouse.spreadsheet.writing.splice import splice
 from warehouse.storage.layout import written_aside
@@ -25,7 +25,7 @@ _CELL_BYTES = 130
 _BEFORE = 3  # sheets before the first part of All positions
 
 
-def write(shown: Shown, path: Path, *, rows_per_sheet: int = ROWS_PER_SHEET) -> None:
+def write(shown: WorkbookContent, path: Path, *, rows_per_sheet: int = ROWS_PER_SHEET) -> None:
     """Write the workbook; the same run gives the same bytes."""
     made = draft(
         title=f"Reconciliation {shown.name} as of {shown.day}",
@@ -36,12 +36,12 @@ def write(shown: Shown, path: Path, *, rows_per_sheet: int = ROWS_PER_SHEET) -> 
     sheets = parts(name, _columns(shown), shown.rows, rows_per_sheet)
     summary.summary(made, shown)
     breaks.breaks(made, shown)
-    breaks.resolved(made, shown)
+    breaks.write_closed(made, shown)
     for sheet in sheets:
         long_table(made, sheet, footer=shown.footer)
     define_names(made, sheets[0])
     supporting.ties(made, shown)
-    supporting.rolled(made, shown)
+    supporting.write_roll_forward(made, shown)
     supporting.notices(made, shown)
     supporting.mapping(made, shown)
     supporting.evidence(made, shown)
@@ -52,32 +52,32 @@ def write(shown: Shown, path: Path, *, rows_per_sheet: int = ROWS_PER_SHEET) -> 
     for number, sheet in enumerate(sheets, _BEFORE + 1):
         last = sheet.letter(sheet.columns[-1].source, sheet.columns[-1].kind)
         size = sheet.rows * len(sheet.columns) * _CELL_BYTES
-        fillings[number] = (f"A1:{last}{sheet.last_row}", size, partial(_filled, shown, sheet))
+        fillings[number] = (f"A1:{last}{sheet.last_row}", size, partial(_fill_sheet, shown, sheet))
     with written_aside(path) as file:
         splice(made.file, file, fillings)
 
 
-def _columns(shown: Shown) -> tuple[Column, ...]:
+def _columns(shown: WorkbookContent) -> tuple[SheetColumn, ...]:
     return (
         *(
-            Column(name, name.capitalize(), f"{name} of the key.", Kind.TEXT, _width(shown, name))
+            SheetColumn(name, name.capitalize(), f"{name} of the key.", SheetColumnKind.TEXT, _width(shown, name))
             for name in shown.outcome.fields
         ),
-        Column("ledger", "Ledger", "The ledger's amount.", Kind.NUMBER, 24),
-        Column("snapshot", "Snapshot", "The snapshot's amount.", Kind.NUMBER, 24),
-        Column("digits", "Digits", "Whether the numbers are their exact texts.", Kind.DIGITS, 10),
-        Column("result", "Result", "What is said of the key: see Help.", Kind.TEXT, 20),
-        Column("id", "Break ID", "Its break, where it is one.", Kind.TEXT, 14),
-        Column("ledger", "Ledger, exact", "The truth.", Kind.EXACT, 34),
-        Column("snapshot", "Snapshot, exact", "The truth.", Kind.EXACT, 34),
-        Column("rows", "Ledger rows", "Rows of the ledger of this key.", Kind.COUNT, 11),
+        SheetColumn("ledger", "Ledger", "The ledger's amount.", SheetColumnKind.NUMBER, 24),
+        SheetColumn("snapshot", "Snapshot", "The snapshot's amount.", SheetColumnKind.NUMBER, 24),
+        SheetColumn("digits", "Digits", "Whether the numbers are their exact texts.", SheetColumnKind.DIGITS, 10),
+        SheetColumn("result", "Result", "What is said of the key: see Help.", SheetColumnKind.TEXT, 20),
+        SheetColumn("id", "Break ID", "Its break, where it is one.", SheetColumnKind.TEXT, 14),
+        SheetColumn("ledger", "Ledger, exact", "The truth.", SheetColumnKind.EXACT, 34),
+        SheetColumn("snapshot", "Snapshot, exact", "The truth.", SheetColumnKind.EXACT, 34),
+        SheetColumn("rows", "Ledger rows", "Rows of the ledger of this key.", SheetColumnKind.COUNT, 11),
     )
 
 
-def _width(shown: Shown, field: str) -> float:
+def _width(shown: WorkbookContent, field: str) -> float:
     """Room for the longest name of a field, as people see it."""
     names = shown.shown.get(field)
-    name = quoted(field)
+    name = quote_identifier(field)
     if names is None:
         longest = f"max(length(replace({name}, {literal(CUSTOM)}, ' (custom)')))"
         found = shown.source.connection.execute(f"select {longest} from compared")
@@ -86,7 +86,7 @@ def _width(shown: Shown, field: str) -> float:
     return fitting(max((len(names.get(row[0], row[0])) for row in found.fetchall()), default=0))
 
 
-def _filled(shown: Shown, sheet: Sheet, styles: Styles) -> Iterator[bytes]:
+def _fill_sheet(shown: WorkbookContent, sheet: Sheet, styles: Styles) -> Iterator[bytes]:
     rows = Rows(sheet.columns, styles, {})
     first = 2
     for batch in positions(shown, sheet.start, sheet.rows):
@@ -95,7 +95,7 @@ def _filled(shown: Shown, sheet: Sheet, styles: Styles) -> Iterator[bytes]:
         first += len(batch)
 
 
-def positions(shown: Shown, start: int, count: int) -> Iterator[list[tuple[Any, ...]]]:
+def positions(shown: WorkbookContent, start: int, count: int) -> Iterator[list[tuple[Any, ...]]]:
     """The listed keys by number, both amounts, how many rows, the result, and whether unmapped."""
     is_listed = "true" if shown.rows == shown.keys else f"result <> '{Result.MATCHED.value}'"
     found = shown.source.connection.execute(
@@ -106,7 +106,7 @@ def positions(shown: Shown, start: int, count: int) -> Iterator[list[tuple[Any, 
         yield batch
 
 
-def _values(shown: Shown, batch: Sequence[tuple[Any, ...]]) -> dict[str, Sequence[object]]:
+def _values(shown: WorkbookContent, batch: Sequence[tuple[Any, ...]]) -> dict[str, Sequence[object]]:
     fields = shown.outcome.fields
     names = [
         shown_names(fields, row[1 : len(fields) + 1], shown.shown, is_unmapped=row[-1])
@@ -121,7 +121,7 @@ def _values(shown: Shown, batch: Sequence[tuple[Any, ...]]) -> dict[str, Sequenc
     return values
 
 
-def rows_of_breaks(shown: Shown) -> Iterable[list[str]]:
+def rows_of_breaks(shown: WorkbookContent) -> Iterable[list[str]]:
     """The breaks as a table for machines: every text as it is."""
     fields = shown.outcome.fields
     yield ["break_id", "result", *fields, "ledger", "snapshot", "difference", "first_seen", "cause"]

@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from warehouse.contract.model import literal
 from warehouse.report import blocks, charts, wording
-from warehouse.report.answers import Answered, Nights, Record, ask
-from warehouse.report.blocks import Chart, Column, Section, Table, note
+from warehouse.report.answers import QueryRows, Nights, Record, ask
+from warehouse.report.blocks import Chart, TableColumn, Section, TableBlock, note
 from warehouse.report.charts import Bar
 
 MOST = 15
@@ -145,10 +145,10 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
             wording.day(nights.book_day),
         )
         return Section("changes", title, "first night", (told,))
-    return _compared(connection, nights.before_day, nights.book_day)
+    return _comparison(connection, nights.before_day, nights.book_day)
 
 
-def _compared(connection: DuckDBPyConnection, before: date, book: date) -> Section:
+def _comparison(connection: DuckDBPyConnection, before: date, book: date) -> Section:
     day = f"date {literal(before.isoformat())}"
     assets = ask(connection, _ASSETS.format(before=day))
     told = note(
@@ -159,8 +159,8 @@ def _compared(connection: DuckDBPyConnection, before: date, book: date) -> Secti
     )
     tables = [
         _assets(assets),
-        _moved("By portfolio", "Portfolio", "portfolio", ask(connection, _PORTFOLIOS, MOST)),
-        _moved("By venue", "Venue", "venue", ask(connection, _VENUES, MOST)),
+        _moves_table("By portfolio", "Portfolio", "portfolio", ask(connection, _PORTFOLIOS, MOST)),
+        _moves_table("By venue", "Venue", "venue", ask(connection, _VENUES, MOST)),
         _accounts(
             "New accounts", ask(connection, _ACCOUNTS.format(before=day, change="new"), MOST)
         ),
@@ -178,8 +178,8 @@ def _compared(connection: DuckDBPyConnection, before: date, book: date) -> Secti
     return Section("changes", "What changed", figure, tuple(notes), tuple(_swings(assets)), found)
 
 
-def _assets(answered: Answered) -> Table:
-    cut = Answered(answered.sql, answered.rows[:MOST], answered.count)
+def _assets(answered: QueryRows) -> TableBlock:
+    cut = QueryRows(answered.sql, answered.rows[:MOST], answered.count)
     return blocks.table(
         "By asset",
         cut,
@@ -193,7 +193,7 @@ def _assets(answered: Answered) -> Table:
     )
 
 
-def _swings(answered: Answered) -> Iterator[Chart]:
+def _swings(answered: QueryRows) -> Iterator[Chart]:
     """The assets whose total moved most, each against its own total before."""
     drawn = []
     for row in answered.rows:
@@ -206,7 +206,7 @@ def _swings(answered: Answered) -> Iterator[Chart]:
     shown = drawn[:DRAWN]
     most = min(float(abs(shown[0][0])), FULL_SWING)
     bars = [
-        Bar(row["asset_id"], row["is_custom_asset"], (float(share),), _signed(share))
+        Bar(row["asset_id"], row["is_custom_asset"], (float(share),), _signed_share(share))
         for share, row in shown
     ]
     yield Chart(
@@ -227,14 +227,14 @@ def _percent(before: str, delta: str) -> Decimal | None:
         return Decimal(delta) * 100 / base if base else None
 
 
-def _signed(share: Decimal) -> str:
+def _signed_share(share: Decimal) -> str:
     size = abs(share)
     if size >= 1000:  # noqa: PLR2004 - where decimals tell nothing and room is short
         return f"{'+' if share > 0 else '-'}>1000 %"
     return f"{share:+.2f} %" if size >= Decimal("0.01") else f"{'+' if share > 0 else '-'}<0.01 %"
 
 
-def _moved(title: str, head: str, column: str, answered: Answered) -> Table:
+def _moves_table(title: str, head: str, column: str, answered: QueryRows) -> TableBlock:
     def shown(row: Record) -> Markup:
         return wording.name(row[f"{column}_id"] if row[column] is None else row[column])
 
@@ -242,7 +242,7 @@ def _moved(title: str, head: str, column: str, answered: Answered) -> Table:
         title,
         answered,
         (
-            Column(head, shown),
+            TableColumn(head, shown),
             blocks.asset(),
             blocks.amount("Delta", "delta", signed=True),
             blocks.count("Amounts changed", "amounts"),
@@ -250,33 +250,33 @@ def _moved(title: str, head: str, column: str, answered: Answered) -> Table:
     )
 
 
-def _accounts(title: str, answered: Answered) -> Table:
+def _accounts(title: str, answered: QueryRows) -> TableBlock:
     return blocks.table(
         title,
         answered,
         (
-            Column(
+            TableColumn(
                 "Portfolio",
                 lambda row: wording.name(
                     row["portfolio_id"] if row["portfolio"] is None else row["portfolio"]
                 ),
             ),
-            blocks.named("Venue", "venue_id"),
-            blocks.named("Account", "account_name"),
-            blocks.named("Of assets", "assets"),
+            blocks.name_column("Venue", "venue_id"),
+            blocks.name_column("Account", "account_name"),
+            blocks.name_column("Of assets", "assets"),
         ),
     )
 
 
-def _names(answered: Answered) -> Table:
+def _names(answered: QueryRows) -> TableBlock:
     return blocks.table(
         "Names and states",
         answered,
         (
-            Column("What", lambda row: f"{row['kind']} {row['what']}"),
-            blocks.named("Id", "id"),
-            blocks.named("Change", "change"),
-            blocks.named("Before", "before"),
-            blocks.named("Now", "now"),
+            TableColumn("What", lambda row: f"{row['kind']} {row['what']}"),
+            blocks.name_column("Id", "id"),
+            blocks.name_column("Change", "change"),
+            blocks.name_column("Before", "before"),
+            blocks.name_column("Now", "now"),
         ),
     )

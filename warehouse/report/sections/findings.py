@@ -7,8 +7,8 @@ from markupsafe import Markup
 
 from warehouse.contract.model import literal
 from warehouse.report import blocks, wording
-from warehouse.report.answers import Answered, Nights, Record, ask
-from warehouse.report.blocks import Column, Section, Table, note
+from warehouse.report.answers import QueryRows, Nights, Record, ask
+from warehouse.report.blocks import TableColumn, Section, TableBlock, note
 
 MOST = 25
 _LONG = 200
@@ -96,19 +96,19 @@ def findings(connection: DuckDBPyConnection, nights: Nights) -> Section:
         if counted[severity]
     )
     columns = (
-        Column("Severity", lambda row: light(_SEVERITIES, row["severity"])),
-        Column("Kind", lambda row: row["kind"].replace("_", " ")),
-        Column("Portfolio", lambda row: _called(row, "portfolio")),
-        Column("Venue", lambda row: _called(row, "venue")),
-        Column("Finding", lambda row: wording.printable(row["words"], _LONG)),
+        TableColumn("Severity", lambda row: light(_SEVERITIES, row["severity"])),
+        TableColumn("Kind", lambda row: row["kind"].replace("_", " ")),
+        TableColumn("Portfolio", lambda row: _display_name(row, "portfolio")),
+        TableColumn("Venue", lambda row: _display_name(row, "venue")),
+        TableColumn("Finding", lambda row: wording.printable(row["words"], _LONG)),
     )
-    cut = Answered(answered.sql, answered.rows[:MOST], answered.count)
+    cut = QueryRows(answered.sql, answered.rows[:MOST], answered.count)
     worst = next(severity for severity in _SEVERITIES if counted[severity])
     tables = (blocks.table("The worst first", cut, columns),)
     return Section("findings", "Findings", f"{counted[worst]:,} {worst}", (told,), (), tables)
 
 
-def _called(row: Record, column: str) -> Markup:
+def _display_name(row: Record, column: str) -> Markup:
     return wording.name(row[f"{column}_id"] if row[column] is None else row[column])
 
 
@@ -133,14 +133,14 @@ def freshness(connection: DuckDBPyConnection, nights: Nights) -> Section:
         ]
         notes.append(note("{}s: {}", kind.capitalize(), Markup(", ").join(told or ["none"])))
     columns = (
-        Column("Light", lambda row: light(_LIGHTS, row["light"])),
-        blocks.named("What", "kind"),
-        Column("Name", lambda row: wording.name(row["id"] if row["name"] is None else row["name"])),
+        TableColumn("Light", lambda row: light(_LIGHTS, row["light"])),
+        blocks.name_column("What", "kind"),
+        TableColumn("Name", lambda row: wording.name(row["id"] if row["name"] is None else row["name"])),
         blocks.count("Days", "days_unchanged"),
         blocks.moment("Changed", "updated_at"),
         blocks.date("Read last", "stale_since"),
     )
-    cut = Answered(answered.sql, answered.rows[:MOST], answered.count)
+    cut = QueryRows(answered.sql, answered.rows[:MOST], answered.count)
     return Section(
         "freshness",
         "Freshness",
@@ -169,10 +169,10 @@ def unknown(connection: DuckDBPyConnection, nights: Nights) -> Section:
         )
     last = None if nights.last is None else nights.last["snapshot_date"]
     columns = (
-        blocks.named("What", "kind"),
-        blocks.named("Name", "word"),
-        Column("Where", lambda row: wording.name(row["path"])),
-        Column(
+        blocks.name_column("What", "kind"),
+        blocks.name_column("Name", "word"),
+        TableColumn("Where", lambda row: wording.name(row["path"])),
+        TableColumn(
             "First seen",
             lambda row: (
                 wording.day(row["first_seen"])
@@ -185,7 +185,7 @@ def unknown(connection: DuckDBPyConnection, nights: Nights) -> Section:
         ),
         blocks.date("Last seen", "last_seen"),
         blocks.count("Times", "seen"),
-        blocks.named("Example", "example"),
+        blocks.name_column("Example", "example"),
     )
     told = note("Kept as they came. {} in all.", wording.many(answered.count, "thing"))
     return Section(
@@ -223,33 +223,33 @@ def rejects(connection: DuckDBPyConnection, nights: Nights) -> Section:
             wording.many(inexact.count, "value"),
         ),
     )
-    tables = (_refused(refused), _inexact(inexact))
+    tables = (_refusals_table(refused), _inexact(inexact))
     figure = f"{refused.count:,}" if refused.count else "none"
     shown = tuple(table for table in tables if table.rows)
     return Section("rejects", title, figure, notes, (), shown)
 
 
-def _refused(answered: Answered) -> Table:
+def _refusals_table(answered: QueryRows) -> TableBlock:
     return blocks.table(
         "What broke the contract",
         answered,
         (
-            blocks.named("Where", "path"),
-            blocks.named("Expected", "reason"),
-            blocks.named("Came", "value"),
-            Column("Money", lambda row: "yes" if row["carries_money"] else "no"),
+            blocks.name_column("Where", "path"),
+            blocks.name_column("Expected", "reason"),
+            blocks.name_column("Came", "value"),
+            TableColumn("Money", lambda row: "yes" if row["carries_money"] else "no"),
             blocks.count("Request", "request_no"),
         ),
     )
 
 
-def _inexact(answered: Answered) -> Table:
+def _inexact(answered: QueryRows) -> TableBlock:
     return blocks.table(
         "Kept as text only",
         answered,
         (
-            Column("Column", lambda row: f"{row['table_name']}.{row['column_name']}"),
-            blocks.named("Where", "path"),
-            blocks.named("Text", "value"),
+            TableColumn("Column", lambda row: f"{row['table_name']}.{row['column_name']}"),
+            blocks.name_column("Where", "path"),
+            blocks.name_column("Text", "value"),
         ),
     )

@@ -9,8 +9,8 @@ from duckdb import DuckDBPyConnection
 from markupsafe import Markup
 
 from warehouse.report import blocks, charts, wording
-from warehouse.report.answers import Answered, Nights, Record, ask
-from warehouse.report.blocks import Chart, Section, Table, note
+from warehouse.report.answers import QueryRows, Nights, Record, ask
+from warehouse.report.blocks import Chart, Section, TableBlock, note
 from warehouse.report.charts import Bar
 
 MOST = 25
@@ -71,15 +71,15 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
         wording.day(nights.book_day),
     )
     drawn = (*_accounts(assets), *_shares(assets)) if assets.rows else ()
-    tables = tuple(table for table in (_held(assets), _locked(locked)) if table.rows)
+    tables = tuple(table for table in (_holdings_table(assets), _locked_table(locked)) if table.rows)
     figure = wording.many(assets.count, "asset")
     return Section("holdings", "Holdings", figure, (told,), drawn, tables)
 
 
-def _held(answered: Answered) -> Table:
+def _holdings_table(answered: QueryRows) -> TableBlock:
     return blocks.table(
         "By asset",
-        Answered(answered.sql, answered.rows[:MOST], answered.count),
+        QueryRows(answered.sql, answered.rows[:MOST], answered.count),
         (
             blocks.asset(),
             blocks.amount("Free", "free_text"),
@@ -92,13 +92,13 @@ def _held(answered: Answered) -> Table:
     )
 
 
-def _locked(answered: Answered) -> Table:
+def _locked_table(answered: QueryRows) -> TableBlock:
     return blocks.table(
         "Locked funds",
         answered,
         (
             blocks.asset(),
-            blocks.named("Locked by", "bucket"),
+            blocks.name_column("Locked by", "bucket"),
             blocks.amount("Locked", "locked"),
             blocks.count("Portfolios", "portfolios"),
             blocks.count("Venues", "venues"),
@@ -107,7 +107,7 @@ def _locked(answered: Answered) -> Table:
     )
 
 
-def _accounts(answered: Answered) -> Iterator[Chart]:
+def _accounts(answered: QueryRows) -> Iterator[Chart]:
     rows = [row for row in answered.rows if row["accounts"]][:DRAWN]
     if not rows:
         return
@@ -123,7 +123,7 @@ def _accounts(answered: Answered) -> Iterator[Chart]:
     )
 
 
-def _shares(answered: Answered) -> Iterator[Chart]:
+def _shares(answered: QueryRows) -> Iterator[Chart]:
     """How much of each asset is free, locked and other, as shares of its own total."""
     bars = []
     for row in answered.rows:
@@ -164,7 +164,7 @@ def over_time(connection: DuckDBPyConnection, nights: Nights) -> Section:
     answered = ask(connection, _OVER_TIME)
     days = [row["snapshot_date"] for row in nights.all if row["is_book"]]
     drawn = tuple(
-        _followed(list(rows), min(days), max(days), answered.sql)
+        _line_chart(list(rows), min(days), max(days), answered.sql)
         for _, rows in groupby(
             answered.rows, key=lambda row: (row["asset_id"], row["is_custom_asset"])
         )
@@ -176,8 +176,8 @@ def over_time(connection: DuckDBPyConnection, nights: Nights) -> Section:
     return Section("time", title, wording.many(len(days), "night"), (told,), drawn)
 
 
-def _followed(rows: list[Record], first: date, last: date, sql: str) -> Chart:
-    points = {row["snapshot_date"]: _drawn(row["total"]) for row in rows}
+def _line_chart(rows: list[Record], first: date, last: date, sql: str) -> Chart:
+    points = {row["snapshot_date"]: _as_float(row["total"]) for row in rows}
     low = min(rows, key=lambda row: Decimal(row["total"]))
     high = max(rows, key=lambda row: Decimal(row["total"]))
     return Chart(
@@ -196,6 +196,6 @@ def _followed(rows: list[Record], first: date, last: date, sql: str) -> Chart:
     )
 
 
-def _drawn(total: str) -> float:
+def _as_float(total: str) -> float:
     """An amount as the chart needs it; what a float cannot reach is drawn at its end."""
     return float(max(-LARGEST_DRAWN, min(LARGEST_DRAWN, Decimal(total))))

@@ -11,8 +11,8 @@ from markupsafe import Markup
 
 from warehouse.contract.model import literal
 from warehouse.report import blocks, charts, wording
-from warehouse.report.answers import GAPS, SNAPSHOTS, Answered, Nights, Record, ask
-from warehouse.report.blocks import Chart, Column, Section, Table, note
+from warehouse.report.answers import GAPS, SNAPSHOTS, QueryRows, Nights, Record, ask
+from warehouse.report.blocks import Chart, TableColumn, Section, TableBlock, note
 
 LATE = timedelta(hours=26)
 MOST = 20
@@ -95,18 +95,18 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
         MOST,
     )
     if failed.count:
-        tables.append(_failed(failed))
+        tables.append(_failures_table(failed))
     notes = [_totals(connection, here)]
     checks = ask(connection, _CHECKS)
     wrong = [row for row in checks.rows if not row["passed"]]
     if nights.book is not None:
-        notes.append(_checked(len(checks.rows), len(wrong), nights.book_day))
+        notes.append(_check_words(len(checks.rows), len(wrong), nights.book_day))
     if wrong:
-        tables.append(_wrong(Answered(checks.sql, tuple(wrong), len(wrong))))
+        tables.append(_wrong(QueryRows(checks.sql, tuple(wrong), len(wrong))))
     return Section("night", "Last night", last["state"], tuple(notes), (), tuple(tables))
 
 
-def _facts(connection: DuckDBPyConnection, last: Record) -> Table:
+def _facts(connection: DuckDBPyConnection, last: Record) -> TableBlock:
     answered = ask(
         connection,
         f"select * from ops.snapshots\nwhere snapshot_id = {literal(last['snapshot_id'])}",
@@ -119,18 +119,18 @@ def _facts(connection: DuckDBPyConnection, last: Record) -> Table:
         ("Read", wording.moment(last["started_at"]) + note(", for {}", took)),
         ("Requests", f"{last['request_count']:,}, {failed:,} of them given up"),
         ("Received", wording.size(last["byte_count"])),
-        ("Decided", _decided(last)),
+        ("Decided", _decision_words(last)),
         ("Clock", _clock(last["clock_skew_ms"])),
     ]
     rows = tuple({"what": what, "value": value} for what, value in facts)
     columns = (
-        Column("What", lambda row: row["what"]),
-        Column("Last night", lambda row: row["value"]),
+        TableColumn("What", lambda row: row["what"]),
+        TableColumn("Last night", lambda row: row["value"]),
     )
-    return blocks.table("The read", Answered(answered.sql, rows, len(rows)), columns)
+    return blocks.table("The read", QueryRows(answered.sql, rows, len(rows)), columns)
 
 
-def _decided(last: Record) -> Markup:
+def _decision_words(last: Record) -> Markup:
     if last["decided_at"] is None:
         return note("by nobody yet")
     return note("by {}, {}", wording.name(last["decided_by"]), wording.moment(last["decided_at"]))
@@ -140,7 +140,7 @@ def _clock(skew: int | None) -> str:
     return f"{skew:,} ms off, corrected" if skew else "right"
 
 
-def _counts(connection: DuckDBPyConnection, nights: Nights, last: Record) -> Table:
+def _counts(connection: DuckDBPyConnection, nights: Nights, last: Record) -> TableBlock:
     """Last night's counts against the newest other book."""
     other = nights.before if last["is_book"] else nights.book
     ids = [literal(row["snapshot_id"]) for row in (last, other) if row is not None]
@@ -155,29 +155,29 @@ def _counts(connection: DuckDBPyConnection, nights: Nights, last: Record) -> Tab
         for key, title in COUNTED.items()
     )
     columns = (
-        Column("What", lambda row: row["what"]),
+        TableColumn("What", lambda row: row["what"]),
         blocks.count("Last night", "now"),
         blocks.count("Book before" if last["is_book"] else "Book", "then"),
         blocks.amount("Difference", "more", signed=True),
     )
-    return blocks.table("The counts", Answered(answered.sql, rows, len(rows)), columns)
+    return blocks.table("The counts", QueryRows(answered.sql, rows, len(rows)), columns)
 
 
 def _difference(now: int | None, then: int | None) -> int | None:
     return None if now is None or then is None else now - then
 
 
-def _failed(answered: Answered) -> Table:
+def _failures_table(answered: QueryRows) -> TableBlock:
     return blocks.table(
         "Requests that were given up",
         answered,
         (
-            blocks.named("Operation", "operation"),
-            blocks.named("Venue", "venue_id"),
-            blocks.named("Query", "query"),
+            blocks.name_column("Operation", "operation"),
+            blocks.name_column("Venue", "venue_id"),
+            blocks.name_column("Query", "query"),
             blocks.count("Status", "status"),
             blocks.count("Attempts", "attempts"),
-            blocks.named("Why", "error"),
+            blocks.name_column("Why", "error"),
         ),
     )
 
@@ -201,22 +201,22 @@ def _totals(connection: DuckDBPyConnection, here: str) -> Markup:
     return note("{} are the same in the API's answers, in the lake and here.", told)
 
 
-def _checked(count: int, wrong: int, day: date | None) -> Markup:
+def _check_words(count: int, wrong: int, day: date | None) -> Markup:
     if wrong:
         return note("<b>{} of {} checks</b> of the book of {} found something.", wrong, count, day)
     return note("All {} of the book of {} passed.", wording.many(count, "check"), wording.day(day))
 
 
-def _wrong(answered: Answered) -> Table:
+def _wrong(answered: QueryRows) -> TableBlock:
     return blocks.table(
         "Checks that found something",
         answered,
         (
-            blocks.named("Check", "check_name"),
-            blocks.named("Severity", "severity"),
+            blocks.name_column("Check", "check_name"),
+            blocks.name_column("Severity", "severity"),
             blocks.count("Rows", "wrong_rows"),
-            Column("What it holds", lambda row: _long(row["meaning"])),
-            blocks.named("First", "example"),
+            TableColumn("What it holds", lambda row: _long(row["meaning"])),
+            blocks.name_column("First", "example"),
         ),
     )
 
@@ -250,10 +250,10 @@ def calendar(nights: Nights) -> Section:
         legend,
         SNAPSHOTS,
     )
-    gaps = Answered(GAPS, nights.gaps[:MOST], len(nights.gaps))
+    gaps = QueryRows(GAPS, nights.gaps[:MOST], len(nights.gaps))
     columns = (
         blocks.date("Night", "snapshot_date"),
-        blocks.named("Why", "reason"),
+        blocks.name_column("Why", "reason"),
         blocks.date("Book before", "book_before"),
         blocks.date("Book after", "book_after"),
     )

@@ -39,7 +39,7 @@ _VALUE = re.compile(rb"\b(?:value-type|formula)\s*=")
 _ENDLESS = 2**63
 
 
-def spanned(names: zipfile.ZipFile) -> int:
+def count_cells(names: zipfile.ZipFile) -> int:
     """How many cells all sheets span together, never fewer; exactly, where they may be too many.
 
     Every part is looked at, since the reader decides which parts are sheets. Raises what `zipfile`

@@ -20,8 +20,8 @@ from warehouse.spreadsheet.reading.delimited import (
 from warehouse.spreadsheet.reading.extent import MOST_CELLS
 from warehouse.spreadsheet.reading.safety import (
     archive,
-    locked,
-    refused,
+    password_refusal,
+    refusal,
     require_room,
     too_wide,
     without_panic,
@@ -61,7 +61,7 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedFile:
     """One file: its name, digest, grids and what there is to say of it.
 
     `others` are tabs that are no sheets of cells, with what they are.
@@ -89,23 +89,23 @@ def whole(path: Path, pause: Callable[[], None]) -> bytes:
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(
         content
     ) != after.st_size:
-        raise refused(path, "is still being written", "Wait until it is whole and run again")
+        raise refusal(path, "is still being written", "Wait until it is whole and run again")
     if not content:
-        raise refused(path, "is empty (0 bytes)", "Save the ledger again")
+        raise refusal(path, "is empty (0 bytes)", "Save the ledger again")
     return content
 
 
-def opened(
+def open_file(
     path: Path,
     recognised: Callable[[Sequence[Row]], int],
     pause: Callable[[], None] = lambda: None,
-) -> Opened:
+) -> OpenedFile:
     """Read one file; `recognised` says how many fields of a ledger it sees in some rows.
 
     Raises `NotReconciled` with what the file really is.
     """
     if path.suffix.lower() in TEXTS and has_long_line(path):
-        raise refused(
+        raise refusal(
             path,
             f"has a line of more than {LONGEST_FIELD:,} bytes: a ledger has one line for each row",
             "Export it again with a line for each row, or save it as xlsx",
@@ -113,11 +113,11 @@ def opened(
     content = whole(path, pause)
     digest = hashlib.sha256(content).hexdigest()
     if path.suffix.lower() in TEXTS:
-        text, notices = decoded(path, content)
-        return Opened(path, digest, (_table(path, text, recognised),), notices)
+        text, notices = decode_text(path, content)
+        return OpenedFile(path, digest, (_table(path, text, recognised),), notices)
     others: list[tuple[str, str]] = []
     grids = tuple(_spreadsheet(path, content, others))
-    return Opened(path, digest, grids, (), tuple(others))
+    return OpenedFile(path, digest, grids, (), tuple(others))
 
 
 def _spreadsheet(path: Path, content: bytes, others: list[tuple[str, str]]) -> Iterator[Grid]:
@@ -148,9 +148,9 @@ def _spreadsheet(path: Path, content: bytes, others: list[tuple[str, str]]) -> I
                     is_blank_sure=is_sure,
                 )
     except python_calamine.PasswordError as error:
-        raise locked(path) from error
+        raise password_refusal(path) from error
     except python_calamine.CalamineError as error:
-        raise refused(
+        raise refusal(
             path, f"is no whole spreadsheet ({error})", "Save it again as xlsx, ods or CSV"
         ) from error
 
@@ -158,17 +158,17 @@ def _spreadsheet(path: Path, content: bytes, others: list[tuple[str, str]]) -> I
 def _looked_at(path: Path, content: bytes) -> dict[str, Findings]:
     """What can be said before a reader touches it."""
     if content[:512].lstrip()[:1] == b"<":
-        raise refused(path, "is a web page, whatever its name says", "Save it as xlsx or CSV")
+        raise refusal(path, "is a web page, whatever its name says", "Save it as xlsx or CSV")
     if content.startswith(_OLE):
         if "EncryptedPackage".encode("utf-16-le") in content or _LOCKED_XLS.search(content):
-            raise locked(path)
+            raise password_refusal(path)
         return {}
     with archive(path, content) as names:
         require_room(path, names)
         return findings(names)
 
 
-def decoded(path: Path, content: bytes) -> tuple[str, tuple[str, ...]]:
+def decode_text(path: Path, content: bytes) -> tuple[str, tuple[str, ...]]:
     """The text of a file by its mark, as UTF-8, else as cp1252, which is then told."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", "replace"), ()
@@ -177,7 +177,7 @@ def decoded(path: Path, content: bytes) -> tuple[str, tuple[str, ...]]:
         order = "le" if content[1:2] == b"\x00" else "be"
         return content.decode(f"utf-16-{order}", "replace"), ("read as UTF-16",)
     if content[:512].lstrip()[:5].lower() in {b"<html", b"<!doc"}:
-        raise refused(path, "is a web page, whatever its name says", "Save it as CSV")
+        raise refusal(path, "is a web page, whatever its name says", "Save it as CSV")
     try:
         return content.decode("utf-8-sig"), ()
     except UnicodeDecodeError:
@@ -216,4 +216,4 @@ def _rows(
     try:
         yield from rows_of(text, delimiter, is_whole=is_whole)
     except ValueError as error:
-        raise refused(path, str(error), "Mend its quotes or save it again") from error
+        raise refusal(path, str(error), "Mend its quotes or save it again") from error

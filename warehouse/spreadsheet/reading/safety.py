@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from warehouse.reconcile.errors import NotReconciled
-from warehouse.spreadsheet.reading.extent import MOST_CELLS, spanned
+from warehouse.spreadsheet.reading.extent import MOST_CELLS, count_cells
 from warehouse.spreadsheet.reading.xml_findings import is_bomb, is_locked
 
 UNREADABLE = (
@@ -23,19 +23,19 @@ UNREADABLE = (
 )
 
 
-def refused(path: Path, found: str, then: str) -> NotReconciled:
+def refusal(path: Path, found: str, then: str) -> NotReconciled:
     """The refusal of a file: what was found in it, and what to do."""
     return NotReconciled(f"{path.name} {found}. {then}. Nothing was reconciled.")
 
 
-def locked(path: Path) -> NotReconciled:
+def password_refusal(path: Path) -> NotReconciled:
     """The refusal of a file with a password."""
-    return refused(path, "is protected by a password", "Save a copy without one")
+    return refusal(path, "is protected by a password", "Save a copy without one")
 
 
 def too_wide(path: Path) -> NotReconciled:
     """The refusal of a file for which a reader would need more room than there may be."""
-    return refused(
+    return refusal(
         path,
         f"spans more cells than a ledger has: more than {MOST_CELLS:,} from A1 to the last one "
         "that is filled",
@@ -53,11 +53,11 @@ def archive(path: Path, content: bytes) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as names:
             if is_bomb(names, len(content)):
-                raise refused(path, "unpacks to more than a ledger can be", "Save it anew")
+                raise refusal(path, "unpacks to more than a ledger can be", "Save it anew")
             if is_locked(names):
-                raise locked(path)
+                raise password_refusal(path)
             if any(name.lower().endswith("workbook.bin") for name in names.namelist()):
-                raise refused(
+                raise refusal(
                     path,
                     "is a binary workbook (xlsb), in which error cells and formulas without a "
                     "value cannot be told from empty ones",
@@ -67,14 +67,14 @@ def archive(path: Path, content: bytes) -> Iterator[zipfile.ZipFile]:
     except NotReconciled:
         raise
     except UNREADABLE as error:
-        raise refused(
+        raise refusal(
             path, "is no whole spreadsheet: perhaps it was only half copied", "Copy it again"
         ) from error
 
 
 def require_room(path: Path, names: zipfile.ZipFile) -> None:
     """Raise `NotReconciled` where a reader would make room for more cells than a ledger has."""
-    if spanned(names) > MOST_CELLS:
+    if count_cells(names) > MOST_CELLS:
         raise too_wide(path)
 
 
@@ -86,7 +86,7 @@ def without_panic(path: Path) -> Iterator[None]:
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
-        raise refused(
+        raise refusal(
             path,
             f"broke the reader of spreadsheets ({error}): it is damaged, or was made by a program "
             "that writes them in a way of its own",

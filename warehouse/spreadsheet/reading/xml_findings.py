@@ -38,14 +38,14 @@ class Findings:
     hidden_columns: frozenset[int] = frozenset()
 
 
-def unpacked(names: zipfile.ZipFile) -> int:
+def unpacked_size(names: zipfile.ZipFile) -> int:
     """How many bytes the archive says that it unpacks to."""
     return sum(info.file_size for info in names.infolist())
 
 
 def is_bomb(names: zipfile.ZipFile, size: int) -> bool:
     """Whether it unpacks to more than a ledger can be."""
-    whole = unpacked(names)
+    whole = unpacked_size(names)
     return whole > LARGEST or (whole > 100 * 1024**2 and whole > PACKED * size)
 
 
@@ -77,7 +77,7 @@ def findings(names: zipfile.ZipFile) -> dict[str, Findings]:
         path = posixpath.normpath(posixpath.join("xl", target)) if target else ""
         path = target.lstrip("/") if target.startswith("/") else path
         if path in names.namelist():
-            told[unescape(_attribute(found, "name"))] = _scanned(names.read(path))
+            told[unescape(_attribute(found, "name"))] = _scan(names.read(path))
     return told
 
 
@@ -86,7 +86,7 @@ def _attribute(tag: str, name: str) -> str:
     return (found[1] or found[2] or "") if found else ""
 
 
-def _scanned(xml: bytes) -> Findings:
+def _scan(xml: bytes) -> Findings:
     hidden = len(_HIDDEN.findall(xml)) if b"hidden=" in xml else 0
     columns = frozenset(_hidden_columns(xml)) if b"hidden=" in xml else frozenset()
     if b't="e"' not in xml and b"<f" not in xml and b":f" not in xml:

@@ -47,7 +47,7 @@ def safe_xml(text: str) -> str:
     return escape(spoken, quote=False)
 
 
-def can_be_compared(text: str) -> bool:
+def is_portable(text: str) -> bool:
     """Whether other writers too can put the text into a cell as it is."""
     return not _NON_CHARACTERS.search(text) and units(text) <= CELL_LIMIT
 
@@ -98,7 +98,7 @@ def pieces(text: str) -> list[str]:
     return cut or [""]
 
 
-def shortened(texts: Iterable[str]) -> Mapping[str, str]:
+def shorten_texts(texts: Iterable[str]) -> Mapping[str, str]:
     """What stands in cells for texts that no cell holds: their beginning, and where the rest is.
 
     Texts are numbered in their own order, so that equal texts are equal cells on every sheet.

@@ -7,7 +7,7 @@ from typing import Any
 
 import xlsxwriter
 
-from warehouse.spreadsheet.writing.layout import Column, Kind, Sheet
+from warehouse.spreadsheet.writing.layout import SheetColumn, SheetColumnKind, Sheet
 
 AMOUNT = '#,##0.00????????_);[Red]-#,##0.00????????_);"-"??????????_)'
 TINY = "0.00#####E+00_)"
@@ -28,8 +28,8 @@ class Formats:
 
     header: Any
     header_right: Any
-    cells: dict[Kind, Any]
-    hostile: dict[Kind, Any]
+    cells: dict[SheetColumnKind, Any]
+    hostile: dict[SheetColumnKind, Any]
     tiny: Any
     huge: Any
     rounded: Any
@@ -66,12 +66,12 @@ def _formats(book: Any) -> Formats:
     line = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
     text: dict[str, object] = line | {"num_format": "@"}
     exact = text | {"align": "right", "indent": 1}
-    cells: dict[Kind, dict[str, object]] = {
-        Kind.TEXT: text,
-        Kind.DIGITS: text,
-        Kind.COUNT: line | {"num_format": "#,##0_)"},
-        Kind.NUMBER: line | {"num_format": AMOUNT},
-        Kind.EXACT: exact,
+    cells: dict[SheetColumnKind, dict[str, object]] = {
+        SheetColumnKind.TEXT: text,
+        SheetColumnKind.DIGITS: text,
+        SheetColumnKind.COUNT: line | {"num_format": "#,##0_)"},
+        SheetColumnKind.NUMBER: line | {"num_format": AMOUNT},
+        SheetColumnKind.EXACT: exact,
     }
     quoted = {kind: given | {"quote_prefix": True} for kind, given in cells.items()}
 
@@ -125,9 +125,9 @@ def long_table(made: Draft, sheet: Sheet, *, footer: str) -> None:
     print_set_up(paper, footer=f"{footer}, {sheet.name}")
 
 
-def heading(formats: Formats, column: Column) -> Any:
+def heading(formats: Formats, column: SheetColumn) -> Any:
     """The format of a header: above figures it stands to the right, as they do."""
-    is_left = column.kind in (Kind.TEXT, Kind.DIGITS)
+    is_left = column.kind in (SheetColumnKind.TEXT, SheetColumnKind.DIGITS)
     return formats.header if is_left else formats.header_right
 
 
@@ -140,23 +140,23 @@ def _columns(paper: Any, sheet: Sheet) -> None:
     paper.ignore_errors({"number_stored_as_text": " ".join(texts)})
 
 
-def _is_text(column: Column) -> bool:
-    return column.kind in (Kind.TEXT, Kind.EXACT)
+def _is_text(column: SheetColumn) -> bool:
+    return column.kind in (SheetColumnKind.TEXT, SheetColumnKind.EXACT)
 
 
-def _letters(sheet: Sheet, column: Column) -> str:
+def _letters(sheet: Sheet, column: SheetColumn) -> str:
     letter = sheet.letter(column.source, column.kind)
     return f"{letter}2:{letter}{sheet.last_row}"
 
 
 def _conditions(made: Draft, paper: Any, sheet: Sheet) -> None:
-    flags = [column for column in sheet.columns if column.kind is Kind.DIGITS]
-    numbers = [column for column in sheet.columns if column.kind is Kind.NUMBER]
+    flags = [column for column in sheet.columns if column.kind is SheetColumnKind.DIGITS]
+    numbers = [column for column in sheet.columns if column.kind is SheetColumnKind.NUMBER]
     areas = tuple(_letters(sheet, column) for column in numbers)
     if areas:
         sizes(made, paper, areas)
     if areas and flags:
-        flag = sheet.letter(flags[0].source, Kind.DIGITS)
+        flag = sheet.letter(flags[0].source, SheetColumnKind.DIGITS)
         _rule(paper, areas, f'=${flag}2<>"exact"', made.formats.rounded)
 
 
@@ -193,14 +193,14 @@ def define_names(made: Draft, sheet: Sheet) -> None:
         return
     table = sheet.table.lower().replace(" ", "_")
     last = sheet.letter(sheet.columns[-1].source, sheet.columns[-1].kind)
-    made.book.define_name(table, f"={sheet.quoted}!$A$1:${last}${sheet.last_row}")
+    made.book.define_name(table, f"={sheet.formula_name}!$A$1:${last}${sheet.last_row}")
     for column in sheet.columns:
         cells = sheet.cells(column.source, column.kind)
         made.book.define_name(f"{table}_{column_name(column)}", f"={cells}")
 
 
-def column_name(column: Column) -> str:
+def column_name(column: SheetColumn) -> str:
     """The name of a column in formulas: a number has its source's without `_text`."""
-    if column.kind is Kind.NUMBER:
+    if column.kind is SheetColumnKind.NUMBER:
         return column.source.removesuffix("_text")
     return column.source

@@ -13,7 +13,7 @@ WIDEST = 44
 ROWS_PER_SHEET = 1_048_575
 
 
-class Kind(Enum):
+class SheetColumnKind(Enum):
     """What a column shows of its source."""
 
     TEXT = "text"
@@ -24,7 +24,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SheetColumn:
     """One column: the source it shows, its title and meaning, and how it is laid out.
 
     `source` names a column of the data; that of a NUMBER is the exact text. `is_printed` columns
@@ -34,7 +34,7 @@ class Column:
     source: str
     title: str
     meaning: str
-    kind: Kind
+    kind: SheetColumnKind
     width: float = 12
     is_printed: bool = True
 
@@ -47,7 +47,7 @@ class Sheet:
     """
 
     table: str
-    columns: tuple[Column, ...]
+    columns: tuple[SheetColumn, ...]
     rows: int
     start: int = 0
     part: int = 1
@@ -60,7 +60,7 @@ class Sheet:
         return self.table if self.part == 1 else f"{self.table} {self.part}"
 
     @property
-    def quoted(self) -> str:
+    def formula_name(self) -> str:
         """The tab as formulas write it."""
         return f"'{self.name}'" if " " in self.name else self.name
 
@@ -69,21 +69,21 @@ class Sheet:
         """The last row of the data, as a spreadsheet counts; the header is row 1."""
         return max(self.rows, 1) + 1
 
-    def letter(self, source: str, kind: Kind) -> str:
+    def letter(self, source: str, kind: SheetColumnKind) -> str:
         """The column letter of a source; `KeyError` where the sheet does not show it."""
         for place, column in enumerate(self.columns):
             if (column.source, column.kind) == (source, kind):
                 return str(xl_col_to_name(place))
         raise KeyError(f"sheet {self.name} has no column {source} as {kind.value}")
 
-    def cells(self, source: str, kind: Kind) -> str:
+    def cells(self, source: str, kind: SheetColumnKind) -> str:
         """The data of a column as a reference that stays where it is, like `Accounts!$B$2:$B$9`."""
         letter = self.letter(source, kind)
-        return f"{self.quoted}!${letter}$2:${letter}${self.last_row}"
+        return f"{self.formula_name}!${letter}$2:${letter}${self.last_row}"
 
 
 def parts(
-    table: str, columns: tuple[Column, ...], rows: int, limit: int = ROWS_PER_SHEET
+    table: str, columns: tuple[SheetColumn, ...], rows: int, limit: int = ROWS_PER_SHEET
 ) -> tuple[Sheet, ...]:
     """A table as sheets of at most `limit` rows each: one, unless there are more."""
     count = max(1, -(-rows // limit))

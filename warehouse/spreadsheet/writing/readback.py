@@ -16,7 +16,7 @@ _ROW = b"</row>"
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class SumColumns:
     """Where a sheet shows what is added up: the letters of key, flag and exact amount."""
 
     member: str
@@ -26,14 +26,14 @@ class Cells:
 
 
 @dataclass(slots=True)
-class Found:
+class ReadBack:
     """Rows, and the sum of each key and flag, as their cells state them."""
 
     rows: int = 0
     sums: dict[tuple[str, str], Decimal] = field(default_factory=dict)
 
 
-def add_up(file: IO[bytes], cells: Cells, whole: Mapping[str, str], exact: Context) -> Found:
+def add_up(file: IO[bytes], cells: SumColumns, whole: Mapping[str, str], exact: Context) -> ReadBack:
     """Read one sheet; `whole` has the text behind each cell that is too long for one.
 
     Keys are as they stand in the file, with its escapes. Raises `ValueError` where a row lacks one
@@ -44,7 +44,7 @@ def add_up(file: IO[bytes], cells: Cells, whole: Mapping[str, str], exact: Conte
         r"<is><t[^>]*>([^<]*)</t></is></c>".encode()
     )
     order = {cells.key.encode(): 0, cells.flag.encode(): 1, cells.amount.encode(): 2}
-    found = Found()
+    found = ReadBack()
     for row in _rows(file, cells.member):
         texts = ["", "", ""]
         for letter, text in wanted.findall(row):

@@ -19,7 +19,7 @@ from warehouse.spreadsheet.writing.cells import (
     number,
     string,
 )
-from warehouse.spreadsheet.writing.layout import Column, Kind
+from warehouse.spreadsheet.writing.layout import SheetColumn, SheetColumnKind
 
 _REMEMBERED = 10_000
 _LINE, _HIGHEST = 15, 405  # points
@@ -50,7 +50,7 @@ class Rows:
     """Renders the rows of one sheet; `worst` counts the rows by how their numbers are shown."""
 
     def __init__(
-        self, columns: tuple[Column, ...], styles: Styles, shown: Mapping[str, str]
+        self, columns: tuple[SheetColumn, ...], styles: Styles, shown: Mapping[str, str]
     ) -> None:
         self._columns = columns
         self._styles = styles
@@ -69,17 +69,17 @@ class Rows:
         numbers = [str(row) for row in range(first, first + count)]
         ranks = [Digits.EXACT] * count
         # Amounts come first, for the flag that may stand left of them is made of them.
-        order = sorted(enumerate(self._columns), key=lambda given: given[1].kind is not Kind.NUMBER)
+        order = sorted(enumerate(self._columns), key=lambda given: given[1].kind is not SheetColumnKind.NUMBER)
         cells: dict[int, list[str]] = {}
         for place, column in order:
             letter = str(xl_col_to_name(place))
-            if column.kind is Kind.NUMBER:
+            if column.kind is SheetColumnKind.NUMBER:
                 cells[place] = self._numbers(letter, values[column.source], numbers, ranks)
-            elif column.kind is Kind.DIGITS:
+            elif column.kind is SheetColumnKind.DIGITS:
                 cells[place] = self._digits(letter, ranks, numbers)
-            elif column.kind is Kind.EXACT:
+            elif column.kind is SheetColumnKind.EXACT:
                 cells[place] = self._exacts(letter, values[column.source], numbers)
-            elif column.kind is Kind.COUNT:
+            elif column.kind is SheetColumnKind.COUNT:
                 cells[place] = self._counts(letter, values[column.source], numbers)
             else:
                 cells[place] = self._texts(letter, values[column.source], numbers)

@@ -13,9 +13,9 @@ import pytest
 
 from warehouse.reconcile.config import Config, Shape
 from warehouse.reconcile.errors import Ambiguous, NotReconciled
-from warehouse.reconcile.ledger.header import recognised
+from warehouse.reconcile.ledger.header import count_fields
 from warehouse.reconcile.ledger.model import Ledger
-from warehouse.spreadsheet.reading.grid import is_ledger_name, opened
+from warehouse.spreadsheet.reading.grid import is_ledger_name, open_file
 
 Write = Callable[..., Path]
 Read = Callable[..., Ledger]
@@ -196,7 +196,7 @@ def test_case_38_a_file_that_still_grows_is_not_read(write: Write) -> None:
             file.write("ETH;2\n")
 
     with pytest.raises(NotReconciled, match="still being written"):
-        opened(path, recognised, grow)
+        open_file(path, count_fields, grow)
 
 
 def test_case_38_lock_files_are_no_ledgers() -> None:

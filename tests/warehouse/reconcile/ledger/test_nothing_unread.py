@@ -17,7 +17,7 @@ from tests.support.reconciliation_home import NOW, Desk, ledger
 from warehouse.reconcile import service as desks
 from warehouse.reconcile.config import TEMPLATE
 from warehouse.reconcile.errors import Ambiguous, NotReconciled
-from warehouse.reconcile.service import Ran
+from warehouse.reconcile.service import RunSummary
 
 BOOK = [
     Amount("10"),
@@ -80,7 +80,7 @@ class Place:
         path.mkdir()
         return path
 
-    def run(self, day: date | None = None) -> Ran:
+    def run(self, day: date | None = None) -> RunSummary:
         """Run the reconciliation."""
         return desks.run(
             self.database,

@@ -16,7 +16,7 @@ from warehouse.reconcile.ledger.model import LINES as SCHEMA
 from warehouse.reconcile.ledger.rows import read_ledger
 from warehouse.reconcile.ledger.rows_vectorised import plain_rows
 from warehouse.spreadsheet.reading.delimited import Cells, cells_of, rows_of
-from warehouse.spreadsheet.reading.grid import Grid, Opened
+from warehouse.spreadsheet.reading.grid import Grid, OpenedFile
 
 DAY = date(2026, 11, 20)
 HEADER = "portfolio;asset;venue;account;amount;date;remark"
@@ -79,7 +79,7 @@ def test_plain_amounts_are_read_as_one_by_one(texts: list[str]) -> None:
 def told(grid: Grid) -> object:
     """All that a reading says, or why it stops."""
     try:
-        found = read_ledger([Opened(Path("l.csv"), "digest", (grid,))], Config(), {}, DAY)
+        found = read_ledger([OpenedFile(Path("l.csv"), "digest", (grid,))], Config(), {}, DAY)
     except (Ambiguous, NotReconciled) as error:
         return type(error), str(error)
     return (
@@ -116,7 +116,7 @@ def test_most_of_a_large_ledger_is_read_in_columns() -> None:
     assert head is not None
     taken, _ = plain_rows(cells, head, Rules(Decimals.POINT), None, lambda _, text: text != "")
     assert taken.to_pylist() == [row for row in range(1, 1001) if row != 501]
-    found = read_ledger([Opened(Path("l.csv"), "digest", (grid,))], Config(), {}, DAY)
+    found = read_ledger([OpenedFile(Path("l.csv"), "digest", (grid,))], Config(), {}, DAY)
     assert [line.line for line in found.lines] == list(range(2, 1002))
     assert found.lines[500].amount.text == "-7"
     assert found.lines[-1] == found.lines[999]

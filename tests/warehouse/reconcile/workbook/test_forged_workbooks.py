@@ -13,7 +13,7 @@ import pytest
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk
 from warehouse.reconcile import service as counter
-from warehouse.reconcile.service import Verified
+from warehouse.reconcile.service import VerifyResult
 from warehouse.reconcile.workbook.readback import imprint
 from warehouse.reconcile.workbook.readback.imprint import Sheet
 from warehouse.reconcile.workbook.readback.likeness import likeness
@@ -121,7 +121,7 @@ def _changed(book: Any, sheet: str, label: str, value: object) -> None:
     (chosen or live or others)[0].value = value
 
 
-def _verified(desk: Desk, book: Any) -> Verified:
+def _verified(desk: Desk, book: Any) -> VerifyResult:
     book.save(desk.home / "copy.xlsx")
     return counter.verify(desk.folder.root, desk.home / "copy.xlsx")
 

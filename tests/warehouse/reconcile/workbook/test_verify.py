@@ -13,7 +13,7 @@ from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
 from warehouse.reconcile import service as counter
 from warehouse.reconcile.errors import NotReconciled
-from warehouse.reconcile.service import Verified
+from warehouse.reconcile.service import VerifyResult
 from warehouse.reconcile.store import archive
 from warehouse.reconcile.workbook import write
 
@@ -73,7 +73,7 @@ def written(desk: Desk) -> Path:
     return book
 
 
-def changed(desk: Desk, change: Change) -> Verified:
+def changed(desk: Desk, change: Change) -> VerifyResult:
     """What is said of a copy of the workbook with something changed."""
     book = openpyxl.load_workbook(written(desk))
     book.written_to = written(desk)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
 from warehouse.reconcile.workbook import write
-from warehouse.reconcile.workbook.sheet import can_be_live, difference, fixed
+from warehouse.reconcile.workbook.sheet import can_be_live, difference, fixed_point
 
 OFFICE = shutil.which("soffice")
 ALWAYS = """<?xml version="1.0" encoding="UTF-8"?>
@@ -188,7 +188,7 @@ amounts = st.decimals(
 @settings(max_examples=200)
 def test_the_difference_formula_is_exact_enough(one: Decimal, other: Decimal) -> None:
     """Calculated as a spreadsheet does, in doubles, the formula is within 4e-15 of the truth."""
-    ours, theirs = fixed(format(one, "f")), fixed(format(other, "f"))
+    ours, theirs = fixed_point(format(one, "f")), fixed_point(format(other, "f"))
     assert can_be_live(ours, theirs)
     python = difference("a", "b").removeprefix("=")
     python = re.sub(r'IF\(LEFT\((\w)\)="-",-1,1\)', r"(-1.0 if \1[0]=='-' else 1.0)", python)

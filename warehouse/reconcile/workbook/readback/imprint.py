@@ -20,7 +20,7 @@ import python_calamine
 
 from warehouse.reconcile.ledger.conventions import as_text
 from warehouse.reconcile.store.archive import Folder
-from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, Shown
+from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WorkbookContent
 from warehouse.storage.layout import written_aside
 
 _RELATION = re.compile(r"<(?:\w+:)?Relationship\b[^>]*>")
@@ -62,7 +62,7 @@ class Sheet:
         return cells[column] if column < len(cells) else ""
 
 
-def identity(shown: Shown) -> str:
+def identity(shown: WorkbookContent) -> str:
     """Return the name of what a workbook shows: the same for the same cells."""
     left = {"source", "ledger", "outcome", "written"}
     given = {one.name: getattr(shown, one.name) for one in fields(shown) if one.name not in left}
@@ -117,7 +117,7 @@ def keep(folder: Folder, identity_: str, content: bytes) -> None:
         file.write(gzip.compress(written, mtime=0))
 
 
-def kept(folder: Folder, identity_: str) -> dict[str, Sheet] | None:
+def read_imprint(folder: Folder, identity_: str) -> dict[str, Sheet] | None:
     """Return the cells that were kept under a name, or None where there are none."""
     path = folder.root / "written" / f"{identity_}.json.gz"
     if not re.fullmatch("[0-9a-f]{32}", identity_) or not path.is_file():
@@ -148,17 +148,17 @@ def text(cell: object) -> str:
     return as_text(cell)
 
 
-def said(cell: str) -> str:
+def cell_text(cell: str) -> str:
     """Return a cell as it is read."""
     return cell.said if isinstance(cell, Cell) else cell
 
 
-def formed(formula: str) -> str:
+def normal_form(formula: str) -> str:
     """Return a formula without what moves with its cells, and with numbers written in one way."""
-    return _TOKEN.sub(_formed, formula)
+    return _TOKEN.sub(_normal_form, formula)
 
 
-def _formed(found: re.Match[str]) -> str:
+def _normal_form(found: re.Match[str]) -> str:
     token = found[0]
     if found[1] or not token.strip():
         return found[1] or ""
@@ -167,7 +167,7 @@ def _formed(found: re.Match[str]) -> str:
 
 def exactly(formula: str) -> str:
     """Return a formula with its cells, and with numbers written in one way."""
-    return _TOKEN.sub(lambda found: _formed(found) if _formed(found) != "@" else found[0], formula)
+    return _TOKEN.sub(lambda found: _normal_form(found) if _normal_form(found) != "@" else found[0], formula)
 
 
 def _formulas(content: bytes) -> dict[str, dict[tuple[int, int], str]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from xlsxwriter.utility import xl_col_to_name
 
 from warehouse.reconcile.comments.edits import ROLES
-from warehouse.reconcile.matching.names import folded
+from warehouse.reconcile.matching.names import fold
 from warehouse.reconcile.workbook.content import (
     BREAKS,
     EVIDENCE,
@@ -22,7 +22,7 @@ from warehouse.reconcile.workbook.content import (
     ROLLED,
     TIES,
 )
-from warehouse.reconcile.workbook.readback.imprint import Sheet, exactly, formed, said
+from warehouse.reconcile.workbook.readback.imprint import Sheet, exactly, normal_form, cell_text
 from warehouse.reconcile.workbook.readback.read_tables import Page
 from warehouse.reconcile.workbook.readback.recount import counted_again
 
@@ -63,8 +63,8 @@ def likeness(
         ours = [tuple(row) for row in sheet.rows]
         if name == SUMMARY:
             theirs = counted_again(ours, theirs, _breaks(written, given, pairs))
-            ours, theirs = _unsigned(ours), _unsigned(theirs)
-        differences += _compared(name, ours, theirs, left.get(name))
+            ours, theirs = _without_signatures(ours), _without_signatures(theirs)
+        differences += _compare(name, ours, theirs, left.get(name))
     known = set(pairs.values())
     return Likeness(tuple(differences), tuple(name for name in given if name not in known))
 
@@ -90,10 +90,10 @@ def _columns(name: str, ours: Sheet, theirs: Sheet) -> list[int | None]:
     width = max(map(len, ours.rows), default=0)
     if name not in _TABLES:
         return list(range(width))
-    titles = [folded(title) for title in ours.rows[_HEADER]]
+    titles = [fold(title) for title in ours.rows[_HEADER]]
     wanted = Counter(filter(None, titles))
     for row in theirs.rows:
-        heads = [folded(cell) for cell in row]
+        heads = [fold(cell) for cell in row]
         if sum((wanted & Counter(heads)).values()) > wanted.total() // 2:
             return [heads.index(title) if title in heads else None for title in titles]
     return list(range(width))
@@ -101,26 +101,26 @@ def _columns(name: str, ours: Sheet, theirs: Sheet) -> list[int | None]:
 
 def _rows(theirs: Sheet, columns: Sequence[int | None], ours: Sheet) -> list[Row]:
     """Return the rows of a copy in the order of our columns, formulas judged."""
-    known = {formed(formula) for formula in ours.formulas.values()}
+    known = {normal_form(formula) for formula in ours.formulas.values()}
     rows = []
     for number, row in enumerate(theirs.rows):
         cells = list(row)
         for place in range(len(cells)):
             formula = theirs.formulas.get((number, place))
             if formula is not None:
-                cells[place] = _judged((number, place), cells[place], formula, (ours, known))
+                cells[place] = _formula_result((number, place), cells[place], formula, (ours, known))
         rows.append(
             tuple(cells[at] if at is not None and at < len(cells) else "" for at in columns)
         )
     return rows
 
 
-def _judged(place: tuple[int, int], value: str, formula: str, about: tuple[Sheet, set[str]]) -> str:
+def _formula_result(place: tuple[int, int], value: str, formula: str, about: tuple[Sheet, set[str]]) -> str:
     """Return what a formula comes to; one that is not ours comes to something else."""
     ours, known = about
     if not formula:  # shares the one of another cell
         return value
-    if formed(formula) not in known:
+    if normal_form(formula) not in known:
         return f"={formula}"
     same = exactly(ours.formulas.get(place, "")) == exactly(formula)
     if value:
@@ -128,7 +128,7 @@ def _judged(place: tuple[int, int], value: str, formula: str, about: tuple[Sheet
     return ours.at(place) if same else f"={formula}"
 
 
-def _compared(
+def _compare(
     name: str, ours: Sequence[Row], theirs: Sequence[Row], page: Page | None
 ) -> Iterator[str]:
     titles = _titles(name, ours)
@@ -141,10 +141,10 @@ def _compared(
         if name not in _TABLES and mine != yours:
             yield f"{name}: its rows stand in another order"
         return
-    yield from _told(name, (missing, extra), titles, page)
+    yield from _difference_words(name, (missing, extra), titles, page)
 
 
-def _told(
+def _difference_words(
     name: str, odd: tuple[list[Row], list[Row]], titles: Sequence[str], page: Page | None
 ) -> Iterator[str]:
     missing, extra = odd
@@ -154,13 +154,13 @@ def _told(
             extra.remove(other)
             yield from _cells(name, (row, other), titles)
         elif not _is_elsewhere(row, titles, page):
-            yield f"{name}: the row {_shown(row)} is missing"
+            yield f"{name}: the row {_row_label(row)} is missing"
     if len(missing) > _MOST:
         yield f"{name}: {len(missing) - _MOST} more rows differ"
         return
     for row in extra[:_MOST]:
         if not _is_elsewhere(row, titles, page):
-            yield f"{name}: the row {_shown(row)} is in no such run"
+            yield f"{name}: the row {_row_label(row)} is in no such run"
 
 
 def _is_elsewhere(row: Row, titles: Sequence[str], page: Page | None) -> bool:
@@ -180,12 +180,12 @@ def _own(name: str, row: Row, titles: Sequence[str], page: Page | None) -> Row:
     values = frozenset(title.replace(" ", "") for title in page.values)
     hidden = values | (_PEOPLE if name == BREAKS else frozenset())
     return tuple(
-        "" if title in hidden else _rounded(cell) if title == _LIVE else cell
+        "" if title in hidden else _round(cell) if title == _LIVE else cell
         for title, cell in zip(titles, row, strict=True)
     )
 
 
-def _rounded(cell: str) -> str:
+def _round(cell: str) -> str:
     """Return a calculated number as far as all programs agree on it."""
     try:
         return format(float(cell), ".11g")
@@ -235,18 +235,18 @@ def _alike(row: Row, other: Row) -> int:
 
 def _cells(name: str, rows: tuple[Row, Row], titles: Sequence[str]) -> Iterator[str]:
     ours, theirs = rows
-    at = said(next(filter(None, ours), ""))[:_LONGEST]
+    at = cell_text(next(filter(None, ours), ""))[:_LONGEST]
     for title, was, now in zip(titles, ours, theirs, strict=True):
         if was != now:
-            told = f"was {said(was)[:_LONGEST]!r} and is now {said(now)[:_LONGEST]!r}"
-            yield f"{name}, {at}: {said(title)} {told}"
+            told = f"was {cell_text(was)[:_LONGEST]!r} and is now {cell_text(now)[:_LONGEST]!r}"
+            yield f"{name}, {at}: {cell_text(title)} {told}"
 
 
-def _shown(row: Row) -> str:
-    return " / ".join(said(cell)[:_LONGEST] for cell in row if cell)[:300]
+def _row_label(row: Row) -> str:
+    return " / ".join(cell_text(cell)[:_LONGEST] for cell in row if cell)[:300]
 
 
-def _unsigned(rows: Sequence[Row]) -> list[Row]:
+def _without_signatures(rows: Sequence[Row]) -> list[Row]:
     """Return the rows without the names and comments beside the sign-off, which are people's."""
     return [(row[0], "", "", *row[3:]) if row and _role(row[0]) else row for row in rows]
 
@@ -265,8 +265,8 @@ def _breaks(
     if theirs is None:
         return []
     columns = _columns(BREAKS, ours, theirs)
-    heads = [folded(title) for title in ours.rows[_HEADER]]
-    id_, status, age = (heads.index(folded(one)) for one in ("BreakID", "Status", "Agedays"))
+    heads = [fold(title) for title in ours.rows[_HEADER]]
+    id_, status, age = (heads.index(fold(one)) for one in ("BreakID", "Status", "Agedays"))
     now = {row[id_]: row[status] for row in _rows(theirs, columns, ours)}
     return [
         (now.get(row[id_], row[status]), int(float(row[age])))

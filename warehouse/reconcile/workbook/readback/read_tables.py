@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import python_calamine
 
 from warehouse.reconcile.ledger.conventions import as_text
-from warehouse.reconcile.matching.names import folded
+from warehouse.reconcile.matching.names import fold
 
 _LOOKED_AT = 60
 _BATCH = 16_384
@@ -56,7 +56,7 @@ class Found:
     odd: dict[str, int] = field(default_factory=dict)
 
 
-def found(content: bytes, pages: Sequence[Page]) -> dict[str, Found]:
+def read_pages(content: bytes, pages: Sequence[Page]) -> dict[str, Found]:
     """The tables of a workbook by the sheet they were written to.
 
     Raises `CalamineError` where a sheet cannot be read.
@@ -66,26 +66,26 @@ def found(content: bytes, pages: Sequence[Page]) -> dict[str, Found]:
         for name in book.sheet_names:
             rows = iter(book.get_sheet_by_name(name).iter_rows())
             for row in islice(rows, _LOOKED_AT):
-                titles = [folded(as_text(cell)) for cell in row]
+                titles = [fold(as_text(cell)) for cell in row]
                 page = next((one for one in pages if _has(titles, one.marks)), None)
                 if page is not None:
-                    _taken(made[page.sheet], name, page, titles, rows)
+                    _take_rows(made[page.sheet], name, page, titles, rows)
                     break
     return made
 
 
 def _has(titles: Sequence[str], marks: Sequence[str]) -> bool:
-    return all(folded(mark) in titles for mark in marks)
+    return all(fold(mark) in titles for mark in marks)
 
 
-def _taken(
+def _take_rows(
     into: Found, name: str, page: Page, titles: Sequence[str], rows: Iterator[Sequence[object]]
 ) -> None:
     """Take the rows below a header; a column that is not there is empty, and told."""
-    places = {title: titles.index(folded(title)) for title in page.titles if _has(titles, [title])}
+    places = {title: titles.index(fold(title)) for title in page.titles if _has(titles, [title])}
     for title in page.titles:
-        if titles.count(folded(title)) != 1:
-            into.odd[title] = titles.count(folded(title))
+        if titles.count(fold(title)) != 1:
+            into.odd[title] = titles.count(fold(title))
     into.sheets.append(name)
     while batch := list(islice(rows, _BATCH)):
         columns = {

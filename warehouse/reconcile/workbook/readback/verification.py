@@ -24,8 +24,8 @@ from warehouse.reconcile.workbook import positions
 from warehouse.reconcile.workbook.content import BREAKS, POSITIONS, ROLLED, TIES, UNMATCHED
 from warehouse.reconcile.workbook.readback import imprint
 from warehouse.reconcile.workbook.readback.likeness import likeness
-from warehouse.reconcile.workbook.readback.read_tables import Found, Page, found, plainly
-from warehouse.reconcile.workbook.sheet import fixed
+from warehouse.reconcile.workbook.readback.read_tables import Found, Page, read_pages, plainly
+from warehouse.reconcile.workbook.sheet import fixed_point
 from warehouse.spreadsheet.writing.cells import number
 
 TOLD = 200  # rows of one table: who finds more has lost the table, not a figure
@@ -64,7 +64,7 @@ class Held:
     uncompared: tuple[str, ...]
 
 
-def held(folder: Folder, content: bytes, result: Json, written: str = "") -> Held:
+def compare_workbook(folder: Folder, content: bytes, result: Json, written: str = "") -> Held:
     """Hold every table of a workbook against the stored result, and every cell that was written.
 
     `written` is what the workbook calls the writing that it shows.
@@ -72,21 +72,21 @@ def held(folder: Folder, content: bytes, result: Json, written: str = "") -> Hel
     Raises `CalamineError` where a sheet cannot be read.
     """
     pages = (_BREAKS, _TIES, _ROLLED, _positions(result["fields"]))
-    read = found(content, pages)
+    read = read_pages(content, pages)
     differences: list[str] = []
     compared: list[str] = []
     uncompared: list[str] = []
     for page in pages:
         one = read[page.sheet]
         try:
-            stored = _stored(folder, page, one, result)
+            stored = _stored_table(folder, page, one, result)
         except NotReconciled as error:
             uncompared.append(f"{_name(page, one)} was not compared: {error}")
             continue
         differences += _differences(page, one, stored)
         rows = "row" if stored.num_rows == 1 else "rows"
         compared.append(f"{stored.num_rows} {rows} of {_name(page, one)}")
-    kept = imprint.kept(folder, written) or imprint.kept(folder, result.get("written", ""))
+    kept = imprint.read_imprint(folder, written) or imprint.read_imprint(folder, result.get("written", ""))
     if kept is None:
         others = "number cells, Summary and the sheets of words"
         uncompared.append(f"{others} were not compared: {_OLDER}.")
@@ -122,7 +122,7 @@ def _lists_odd(page: Page, read: Found) -> bool:
     return page.sheet == POSITIONS and any(name.startswith(UNMATCHED) for name in read.sheets)
 
 
-def _stored(folder: Folder, page: Page, read: Found, result: Json) -> pa.Table:
+def _stored_table(folder: Folder, page: Page, read: Found, result: Json) -> pa.Table:
     """What the table must hold; raises `NotReconciled` where that is not known."""
     if page.sheet == BREAKS:
         return _table(page, map(_break, result["breaks"]))
@@ -134,10 +134,10 @@ def _stored(folder: Folder, page: Page, read: Found, result: Json) -> pa.Table:
     if page.sheet == ROLLED:
         return _table(page, written["rolled"])
     place = folder.out / result["day"] / positions.name(date.fromisoformat(result["day"]))
-    kept = positions.kept(place, result["run_id"], result["fields"])
+    kept = positions.read_positions(place, result["run_id"], result["fields"])
     if _lists_odd(page, read):
         kept = kept.filter(pc.not_equal(kept["result"], Result.MATCHED.value))
-    return _listed(page, kept, result["fields"], written["names"])
+    return _position_table(page, kept, result["fields"], written["names"])
 
 
 def _table(page: Page, rows: Iterator[Sequence[object]] | Sequence[Sequence[object]]) -> pa.Table:
@@ -152,7 +152,7 @@ def _table(page: Page, rows: Iterator[Sequence[object]] | Sequence[Sequence[obje
 
 def _break(one: Json) -> list[str]:
     names = [in_name_cell(one["names"].get(field, "")) for field in _FIELDS]
-    exact = [fixed(one["ledger"]), fixed(one["snapshot"]), one["difference"]]
+    exact = [fixed_point(one["ledger"]), fixed_point(one["snapshot"]), one["difference"]]
     return [one["id"], one["result"], *names, *exact]
 
 
@@ -164,7 +164,7 @@ def _tie(one: Tie, names: Mapping[str, Mapping[str, str]]) -> list[object]:
     return [one.level, in_cell(of), in_cell(shown_asset(one.asset)), *told, *figures]
 
 
-def _listed(
+def _position_table(
     page: Page, kept: pa.Table, fields: Sequence[str], names: Mapping[str, Mapping[str, str]]
 ) -> pa.Table:
     """The keys as their sheet shows them; each name is looked up once, not once a row."""
