@@ -228,8 +228,8 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for command in COMMANDS:
         sub = commands.add_parser(command.name, help=command.words, description=command.words)
-        for one in command.arguments:
-            sub.add_argument(*one.names, **one.options)
+        for argument_ in command.arguments:
+            sub.add_argument(*argument_.names, **argument_.options)
         sub.set_defaults(module=command.module or command.name)
     return top
 

@@ -122,9 +122,9 @@ def _previous_portfolios(layout: Layout, pulling: PendingSnapshot) -> dict[str, 
 def landed_on(layout: Layout, day: date) -> Manifest | None:
     """The newest landed snapshot of a date that nobody rejected."""
     found = [
-        one
-        for one in snapshots.landed_snapshots(layout)
-        if one.snapshot_date == day and one.state not in snapshots.GONE
+        snapshot
+        for snapshot in snapshots.landed_snapshots(layout)
+        if snapshot.snapshot_date == day and snapshot.state not in snapshots.GONE
     ]
     return zone.load(found[-1].folder) if found else None
 
@@ -150,7 +150,7 @@ def landed_for(settings: Settings, now: datetime, day: date) -> Manifest:
     is_today = day == business_date(settings, now)
     manifest = (taken_on(layout, day) if is_today else None) or landed_on(layout, day)
     if manifest is None:
-        dates = sorted({one.snapshot_date for one in snapshots.landed_snapshots(layout)})
+        dates = sorted({snapshot.snapshot_date for snapshot in snapshots.landed_snapshots(layout)})
         raise NeverLanded(day, business_date(settings, now), dates)
     return manifest
 
@@ -198,7 +198,8 @@ def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
     # Read past what the caller has read: where the night is made anew, that must be read again.
     written = lake_manifest.read_manifest(layout, snapshot_id)["tables"]
     return all(
-        digest_of(layout.staged_file(name, snapshot_id)) == written[name]["sha256"] for name in staged
+        digest_of(layout.staged_file(name, snapshot_id)) == written[name]["sha256"]
+        for name in staged
     )
 
 

@@ -181,9 +181,9 @@ def _number(variables: Mapping[str, str], complaints: list[str], name: str, most
 def _alerts(variables: Mapping[str, str], complaints: list[str]) -> tuple[str, ...]:
     """Addresses in their order; a comma inside one does not end it, the next `scheme://` does."""
     text = variables.get("NIGHTBOOK_ALERTS", "").strip()
-    found = tuple(filter(None, (one.strip(" ,") for one in _NEXT_ADDRESS.split(text))))
-    for number, one in enumerate(found, 1):
-        if not _ADDRESS.match(one):
+    found = tuple(filter(None, (address.strip(" ,") for address in _NEXT_ADDRESS.split(text))))
+    for number, address in enumerate(found, 1):
+        if not _ADDRESS.match(address):
             complaints.append(
                 f"NIGHTBOOK_ALERTS: address {number} of {len(found)} has no scheme, such as in "
                 "mailtos://user:password@example.com or json://127.0.0.1:8080/alerts."

@@ -8,7 +8,8 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
     )
 
 
@@ -25,4 +26,6 @@ def printable_json(text: str) -> str:
 def _escape(line: str) -> str:
     if line.isprintable():
         return line
-    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in line)
+    return "".join(
+        character if character.isprintable() else json.dumps(character)[1:-1] for character in line
+    )

@@ -5,7 +5,7 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
-from assets.console.terminal import TerminalProgress, count_of, program, command_for
+from assets.console.terminal import TerminalProgress, command_for, count_of, program
 from assets.home import backup
 from assets.home.restore import require_file, restore
 from assets.nightbook import Nightbook

@@ -4,7 +4,7 @@ import argparse
 import re
 from datetime import date
 
-from assets.console.terminal import count_of, command_for
+from assets.console.terminal import command_for, count_of
 from assets.console.user import me
 from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions, publish, withdrawal
@@ -28,7 +28,11 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     before = snapshots.find(layout, arguments.snapshot)
     if not snapshots.require_decidable(before, state, why=arguments.why):
         return _again(nightbook, before)
-    waiting = {one.snapshot_id for one in snapshots.landed_snapshots(layout) if one.state == snapshots.HELD}
+    waiting = {
+        snapshot_.snapshot_id
+        for snapshot_ in snapshots.landed_snapshots(layout)
+        if snapshot_.state == snapshots.HELD
+    }
     snapshot = _decide(arguments, nightbook)
     print(f"{snapshot.snapshot_id} is {snapshot.state}. {_book(layout, snapshot)}")
     held = snapshot.decision if snapshot.state == snapshots.HELD else None
@@ -92,7 +96,7 @@ def _book(layout: Layout, snapshot: Snapshot) -> str:
 
 def _tell_lessons(snapshot: Snapshot) -> None:
     """What accepting it has taught, and how each is taken back."""
-    taught = [one for one in lessons.all_lessons([snapshot]) if one.taken_back is None]
+    taught = [lesson_ for lesson_ in lessons.all_lessons([snapshot]) if lesson_.taken_back is None]
     if taught:
         print("Known to be harmless from now on; nightbook reject LESSON takes it back:")
     for lesson in taught:
@@ -108,13 +112,13 @@ def _tell_let_through(layout: Layout, waiting: set[str]) -> None:
 
 def _tell_withdrawn(layout: Layout, before: Snapshot, snapshot: Snapshot) -> None:
     """What was made of a night that is taken back, and what it had taught."""
-    gone = [one for one in lessons.all_lessons([before]) if one.taken_back is None]
+    gone = [lesson_ for lesson_ in lessons.all_lessons([before]) if lesson_.taken_back is None]
     for lesson in gone:
         print(f"No longer known to be harmless: {lesson.name} {printable(lesson.reason.words)}")
     files = snapshot.decision.withdrawn if snapshot.decision else ()
     if files:
-        one = count_of(len(files), "file")
-        print(f"{one} made of it, each marked by a note beside it (and in ops.withdrawn):")
+        files_words = count_of(len(files), "file")
+        print(f"{files_words} made of it, each marked by a note beside it (and in ops.withdrawn):")
     for file in files:
         print(f"  {printable(str(layout.home / file))}")
 

@@ -5,7 +5,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from assets.commands.run import take
-from assets.console.terminal import count_of, command_for
+from assets.console.terminal import command_for, count_of
 from assets.home.demo import the_demo
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots

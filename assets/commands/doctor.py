@@ -46,7 +46,9 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         findings.append(Finding("settings", is_well=True, words="all there"))
     except SettingsWrong as wrong:
         settings, code = None, BAD_SETTINGS
-        findings += [Finding("settings", is_well=False, words=one) for one in wrong.complaints]
+        findings += [
+            Finding("settings", is_well=False, words=complaint) for complaint in wrong.complaints
+        ]
     home = settings or _without_api(nightbook)
     if home is not None:
         findings += _findings("disk", lambda: [_disk(Layout(home.home))])
@@ -57,9 +59,9 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         findings += _findings("warehouse", lambda: [_warehouse(Layout(home.home), now)])
         findings += _findings("schedule", lambda: [_schedule(home, now)])
         findings += _channels(home) if arguments.alert else ()
-    for one in findings:
-        print(f"{'✓' if one.is_well else '✗'} {one.what:<10} {one.words}")
-    return code or (0 if all(one.is_well for one in findings) else FAILED)
+    for finding in findings:
+        print(f"{'✓' if finding.is_well else '✗'} {finding.what:<10} {finding.words}")
+    return code or (0 if all(finding.is_well for finding in findings) else FAILED)
 
 
 def _findings(what: str, look: Callable[[], list[Finding]]) -> list[Finding]:
@@ -148,7 +150,7 @@ def _warehouse(layout: Layout, now: datetime) -> Finding:
         return Finding("warehouse", is_well=True, words=words)
     ask(layout.database, "select 1")
     known = snapshots.landed_snapshots(layout)
-    held = [one.snapshot_id for one in known if one.state == snapshots.HELD]
+    held = [snapshot.snapshot_id for snapshot in known if snapshot.state == snapshots.HELD]
     if held:
         words = f"snapshot {held[-1]} is held and waits for you: nightbook snapshots"
         return Finding("warehouse", is_well=False, words=words)

@@ -15,7 +15,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         heard = replace(nightbook, tell=teller, watch=teller.watch)
         published = publish.rebuild(heard, from_landing=arguments.from_landing)
     source = "the landing zone" if arguments.from_landing else "the lake"
-    passed = sum(one.is_ok for one in published.checks)
+    passed = sum(check.is_ok for check in published.checks)
     nights = count_of(len(published.loaded), "night")
     print(
         f"Rebuilt from {source}: {nights}, {passed} of {len(published.checks)} checks passed."

@@ -71,23 +71,24 @@ def _status(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     if standing.coverage:
         print(printable(f"  {standing.coverage}"))
     _print_list(list(standing.unread), "file")
-    _print_list([_break(one) for one in standing.breaks], "break")
-    for one in standing.signatures:
-        print(printable(f"  {signoff.words(one)}"))
+    _print_list([_break(break_) for break_ in standing.breaks], "break")
+    for signature in standing.signatures:
+        print(printable(f"  {signoff.words(signature)}"))
     if standing.void:
         print(f"  {printable(standing.void)}")
     return standing.exit_code
 
 
-def _notice(one: Notice) -> str:
+def _notice(notice: Notice) -> str:
     """A notice on one line: where it is, where that is known, and its words."""
-    return f"{one.where}: {one.words}" if one.where else one.words
+    return f"{notice.where}: {notice.words}" if notice.where else notice.words
 
 
-def _break(one: dict[str, Any]) -> str:
+def _break(break_: dict[str, Any]) -> str:
     """A break on one line: its id, status, result, difference and where it is."""
-    where = " / ".join(str(name) for name in one["names"].values())
-    return f"{one['id']}  {one['status']}  {one['result']}  {one['difference'] or ''}  {where}"
+    where = " / ".join(str(name) for name in break_["names"].values())
+    difference = break_["difference"] or ""
+    return f"{break_['id']}  {break_['status']}  {break_['result']}  {difference}  {where}"
 
 
 def _print_list(lines: list[str], word: str) -> None:
@@ -99,9 +100,9 @@ def _print_list(lines: list[str], word: str) -> None:
 
 
 def _history(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
-    for one in service.history(_folder(nightbook), arguments.what or ""):
-        facts = [f"{name} {value}" for name, value in one.items() if value and name not in UNTOLD]
-        print(printable(f"{one['at']}  {', '.join(facts)}"))
+    for entry in service.history(_folder(nightbook), arguments.what or ""):
+        facts = [f"{name} {value}" for name, value in entry.items() if value and name not in UNTOLD]
+        print(printable(f"{entry['at']}  {', '.join(facts)}"))
     return 0
 
 

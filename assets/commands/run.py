@@ -10,7 +10,7 @@ from functools import partial
 
 from assets.commands.export import day
 from assets.console.json_log import ERROR, INFO, STARTED, WARNING, JsonLog, Tell
-from assets.console.terminal import TerminalProgress, is_terminal, command_for
+from assets.console.terminal import TerminalProgress, command_for, is_terminal
 from assets.graph.sensors import look
 from assets.home.demo import require_real
 from assets.monitoring.dates import night_of
@@ -47,7 +47,9 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     if chosen == today:
         nightbook.settings(api=True)
     elif night.landed_on(nightbook.layout, chosen) is None:
-        dates = sorted({one.snapshot_date for one in snapshots.landed_snapshots(nightbook.layout)})
+        dates = sorted(
+            {snapshot_.snapshot_date for snapshot_ in snapshots.landed_snapshots(nightbook.layout)}
+        )
         raise NeverLanded(chosen, today, dates)
     is_tick = arguments.unless_taken
     if is_tick and (snapshot := night_of(nightbook, chosen)) is not None:
@@ -112,10 +114,12 @@ def _newest(layout: Layout, chosen: date, *, is_today: bool) -> snapshots.Snapsh
     if is_today and (manifest := night.taken_on(layout, chosen)) is not None:
         return snapshots.find(layout, manifest.snapshot_id)
     landed = reversed(snapshots.landed_snapshots(layout))
-    return next((one for one in landed if one.snapshot_date == chosen), None)
+    return next((snapshot for snapshot in landed if snapshot.snapshot_date == chosen), None)
 
 
-def _ending(layout: Layout, newest: snapshots.Snapshot | None, chosen: date, ran: NightRun) -> RunEnding:
+def _ending(
+    layout: Layout, newest: snapshots.Snapshot | None, chosen: date, ran: NightRun
+) -> RunEnding:
     """How it ended: held, failed, or the book."""
     if ran.is_judged and newest is not None and newest.state == snapshots.HELD:
         words = _held_words(layout, newest)
@@ -135,5 +139,7 @@ def _held_words(layout: Layout, newest: snapshots.Snapshot) -> str:
     stays = f"the book of {book.snapshot_date} stays" if book else "there is no book yet"
     lines = [f"Held: snapshot {newest.snapshot_id}; {stays}."]
     lines += [f"  {reason}" for reason in (newest.decision.reasons if newest.decision else ())]
-    lines += [f"Decide: {command_for(layout)} accept {newest.snapshot_id} --why '...'   (or reject)"]
+    lines += [
+        f"Decide: {command_for(layout)} accept {newest.snapshot_id} --why '...'   (or reject)"
+    ]
     return "\n".join(lines)

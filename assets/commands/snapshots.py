@@ -4,7 +4,7 @@ import argparse
 import textwrap
 from collections.abc import Sequence
 
-from assets.console.terminal import count_of, command_for, width
+from assets.console.terminal import command_for, count_of, width
 from assets.nightbook import Nightbook
 from pipelines.lake import lessons
 from pipelines.landing import snapshots
@@ -25,18 +25,20 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         return 0
     if arguments.lessons:
         return _lessons(known)
-    books = {one.snapshot_id for one in snapshots.books(known).values()}
+    books = {snapshot.snapshot_id for snapshot in snapshots.books(known).values()}
     print(f"{nightbook.layout.home}\n")
     print(f"{'date':<12}{'snapshot':<18}{'state':<10}{'':<12}decided")
-    for one in known:
-        place = "book" if one.snapshot_id in books else _superseded_words(one)
+    for snapshot in known:
+        place = "book" if snapshot.snapshot_id in books else _superseded_words(snapshot)
         by = (
-            f"{one.decision.at[:16].replace('T', ' ')} by {one.decision.by}" if one.decision else ""
+            f"{snapshot.decision.at[:16].replace('T', ' ')} by {snapshot.decision.by}"
+            if snapshot.decision
+            else ""
         )
         print(
-            f"{one.snapshot_date!s:<12}{one.snapshot_id:<18}{one.state:<10}{place:<12}{printable(by)}"
+            f"{snapshot.snapshot_date!s:<12}{snapshot.snapshot_id:<18}{snapshot.state:<10}{place:<12}{printable(by)}"
         )
-        for reason in one.decision.reasons if one.decision else ():
+        for reason in snapshot.decision.reasons if snapshot.decision else ():
             print(
                 textwrap.fill(
                     printable(reason),
@@ -45,20 +47,23 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
                     subsequent_indent=" " * 14,
                 )
             )
-    in_force = [one for one in lessons.all_lessons(known) if one.taken_back is None]
+    in_force = [lesson for lesson in lessons.all_lessons(known) if lesson.taken_back is None]
     if in_force:
-        count = count_of(len({one.name for one in in_force}), "thing")
+        count = count_of(len({lesson.name for lesson in in_force}), "thing")
         print(
-            f"\nKnown to be harmless: {count}. List: {command_for(nightbook.layout)} snapshots --lessons"
+            f"\nKnown to be harmless: {count}. "
+            f"List: {command_for(nightbook.layout)} snapshots --lessons"
         )
-    held = [one.snapshot_id for one in known if one.state == snapshots.HELD]
+    held = [snapshot.snapshot_id for snapshot in known if snapshot.state == snapshots.HELD]
     if held:
-        print(f"\nDecide: {command_for(nightbook.layout)} accept {held[-1]} --why '...'   (or reject)")
+        print(
+            f"\nDecide: {command_for(nightbook.layout)} accept {held[-1]} --why '...'   (or reject)"
+        )
     return A_PERSON_MUST_DECIDE if held else 0
 
 
-def _superseded_words(one: snapshots.Snapshot) -> str:
-    return "superseded" if one.state == snapshots.ACCEPTED else ""
+def _superseded_words(snapshot: snapshots.Snapshot) -> str:
+    return "superseded" if snapshot.state == snapshots.ACCEPTED else ""
 
 
 def _lessons(known: Sequence[Snapshot]) -> int:

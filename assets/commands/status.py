@@ -39,10 +39,10 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     missing = "no dead-man's switch: set NIGHTBOOK_HEARTBEAT"
     switch = "and a dead-man's switch" if settings.heartbeat else missing
     print(f"alerts      {count_of(len(settings.alerts), 'channel')}; {switch}")
-    print(f"wrong       {printable('; '.join(one.title for one in found)) or 'nothing'}")
-    for one in found:
-        print(f"            {printable(f'{one.title}: {one.command}')}")
-    if any(one.cause.startswith(DECIDE) for one in found):
+    print(f"wrong       {printable('; '.join(alert.title for alert in found)) or 'nothing'}")
+    for alert in found:
+        print(f"            {printable(f'{alert.title}: {alert.command}')}")
+    if any(alert.cause.startswith(DECIDE) for alert in found):
         return A_PERSON_MUST_DECIDE
     return WRONG if found else 0
 
@@ -53,5 +53,5 @@ def _none(layout: Layout) -> str:
     return "none yet: nightbook run takes the first"
 
 
-def _line(one: Snapshot) -> str:
-    return f"{one.snapshot_date}, snapshot {one.snapshot_id}, {one.state}"
+def _line(snapshot: Snapshot) -> str:
+    return f"{snapshot.snapshot_date}, snapshot {snapshot.snapshot_id}, {snapshot.state}"

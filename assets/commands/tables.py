@@ -25,42 +25,44 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """List everything, or one thing with its columns."""
     found = tables(nightbook.layout.database)
     if arguments.name is None:
-        for schema in dict.fromkeys(one.schema for one in found):
+        for schema in dict.fromkeys(table.schema for table in found):
             print(f"\n{schema}")
-            for one in found:
-                if one.schema == schema:
-                    _line(one)
+            for table in found:
+                if table.schema == schema:
+                    _line(table)
         print(f"\nOne of them with its columns: {command_for(nightbook.layout)} tables NAME")
         return 0
-    chosen = [one for one in found if arguments.name in (one.name, f"{one.schema}.{one.name}")]
+    chosen = [
+        table for table in found if arguments.name in (table.name, f"{table.schema}.{table.name}")
+    ]
     if not chosen:
         raise NoSuchTable(arguments.name)
-    for one in chosen:
-        _whole(one)
+    for table in chosen:
+        _whole(table)
     return 0
 
 
-def _line(one: Description) -> None:
-    first = _comment(one).partition(". ")[0].rstrip(".")
+def _line(table: Description) -> None:
+    first = _comment(table).partition(". ")[0].rstrip(".")
     words = textwrap.shorten(first, width() - NAMES - 3, placeholder=" …")
-    print(f"  {_signature(one):<{NAMES}} {words}")
+    print(f"  {_signature(table):<{NAMES}} {words}")
 
 
-def _comment(one: Description) -> str:
+def _comment(table: Description) -> str:
     """The words without the call that a macro's comment begins with."""
-    return one.comment.removeprefix(f"{_signature(one)}: ")
+    return table.comment.removeprefix(f"{_signature(table)}: ")
 
 
-def _signature(one: Description) -> str:
-    if one.kind != "macro":
-        return one.name
-    return f"{one.name}({', '.join(name for name, _, _ in one.columns)})"
+def _signature(table: Description) -> str:
+    if table.kind != "macro":
+        return table.name
+    return f"{table.name}({', '.join(name for name, _, _ in table.columns)})"
 
 
-def _whole(one: Description) -> None:
-    print(f"\n{one.schema}.{_signature(one)}  ({one.kind})")
-    print(textwrap.fill(_comment(one), width(), initial_indent="  ", subsequent_indent="  "))
-    for name, kind, comment in one.columns:
+def _whole(table: Description) -> None:
+    print(f"\n{table.schema}.{_signature(table)}  ({table.kind})")
+    print(textwrap.fill(_comment(table), width(), initial_indent="  ", subsequent_indent="  "))
+    for name, kind, comment in table.columns:
         print(f"\n  {name}  {kind}")
         if comment:
             print(textwrap.fill(comment, width(), initial_indent="    ", subsequent_indent="    "))

@@ -17,8 +17,8 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     del arguments
     layout = nightbook.layout
     damage = list(verify(layout))
-    for one in damage:
-        print(f"✗ {printable(str(one))}", file=sys.stderr)
+    for damage_ in damage:
+        print(f"✗ {printable(str(damage_))}", file=sys.stderr)
     if damage:
         is_not = "is not as it was" if len(damage) == 1 else "are not as they were"
         print(f"{count_of(len(damage), 'file')} {is_not} written.", file=sys.stderr)

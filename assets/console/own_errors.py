@@ -24,10 +24,10 @@ def disk_words(error: BaseException, home: Path) -> str | None:
 
     Libraries write what the system said into their own errors, so their texts are looked at too.
     """
-    for one in _causes(error):
-        number = one.errno if isinstance(one, OSError) else _errno_of(str(one))
+    for cause in _causes(error):
+        number = cause.errno if isinstance(cause, OSError) else _errno_of(str(cause))
         if number in TROUBLES:
-            name = one.filename if isinstance(one, OSError) and one.filename else home
+            name = cause.filename if isinstance(cause, OSError) and cause.filename else home
             return _words(number, os.fsdecode(name) if isinstance(name, bytes) else str(name))
     return None
 

@@ -13,7 +13,7 @@ from warehouse.progress import Progress, Say
 from warehouse.storage.layout import Layout
 from warehouse.text import printable_lines
 
-__all__ = ["TerminalProgress", "count_of", "is_terminal", "program", "command_for", "width"]
+__all__ = ["TerminalProgress", "command_for", "count_of", "is_terminal", "program", "width"]
 
 CLEAR = "\r\x1b[K"
 BAR = 24

@@ -58,7 +58,9 @@ class JsonLines(logging.Formatter):
         event = happened.event_type_value.lower() if happened else getattr(record, "event", TOLD)
         words = about.get("orig_message") or record.getMessage()
         if happened is not None and happened.is_step_failure:
-            words = failure_message(happened) or words  # Dagster's own words only say that it failed
+            words = (
+                failure_message(happened) or words
+            )  # Dagster's own words only say that it failed
         at = datetime.fromtimestamp(record.created, UTC)
         return json_line(at, record.levelname.lower(), event, words, facts)
 

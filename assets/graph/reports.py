@@ -95,13 +95,17 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
                 # The ledger of the day is still to come, on most nights: no alert, no success.
                 return _reconciliation_result(passed=False, words=str(error))
             except (Ambiguous, NotReconciled) as error:
-                return _reconciliation_result(passed=False, words=str(error), severity=dg.AssetCheckSeverity.ERROR)
+                return _reconciliation_result(
+                    passed=False, words=str(error), severity=dg.AssetCheckSeverity.ERROR
+                )
         files = [str(file) for file in ran.files]
         passed = ran.exit_code == service.TIED
         # Files lie there and none could be read: that is no late ledger, it is one that is missed.
         is_unread = not passed and not ran.run_id
         severity = dg.AssetCheckSeverity.ERROR if is_unread else dg.AssetCheckSeverity.WARN
-        return _reconciliation_result(passed=passed, words=ran.words, files=files, severity=severity)
+        return _reconciliation_result(
+            passed=passed, words=ran.words, files=files, severity=severity
+        )
 
     return reconciliation
 

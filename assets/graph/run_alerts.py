@@ -42,11 +42,11 @@ def failure_alert(
     after = "It is tried again by itself." if again else "It is not tried again by itself."
     lines = dict.fromkeys(words or [message or "It does not say why."])
     if (tick := _tried_again(nightbook, run, day)) is not None:
-        return _trying(nightbook, day, tick, [one[:LONGEST] for one in lines])
+        return _trying(nightbook, day, tick, [line[:LONGEST] for line in lines])
     return Alert(
         f"failed:{run.run_id}",
         f"the run of {day or run.job_name} failed",
-        "\n".join([*(one[:LONGEST] for one in lines), after]),
+        "\n".join([*(line[:LONGEST] for line in lines), after]),
         f"run {run.run_id} in nightbook dev; {layout.home}",
         command(layout, "run"),
         happened=True,

@@ -63,7 +63,8 @@ def _step(
                 layout, manifest, saying(nightbook, tell, "flattening", manifest.snapshot_id)
             )
             shown = {
-                table: preview(layout.staged_file(table.name, manifest.snapshot_id)) for table in tables
+                table: preview(layout.staged_file(table.name, manifest.snapshot_id))
+                for table in tables
             }
         counts = ", ".join(
             f"{part['tables'][table.name]['rows']:,} {table.name}" for table in tables
@@ -127,7 +128,7 @@ def _lineage(table: Table) -> dg.TableColumnLineage:
 
 def _metadata(table: Table, manifest: Manifest, part: Part) -> dict[str, dg.MetadataValue]:
     written = part["tables"][table.name]
-    inexact = [one for one in part["inexact"] if one["table_name"] == table.name]
+    inexact = [inexact_ for inexact_ in part["inexact"] if inexact_["table_name"] == table.name]
     return {
         "dagster/row_count": dg.MetadataValue.int(written["rows"]),
         "dagster/partition_row_count": dg.MetadataValue.int(written["rows"]),

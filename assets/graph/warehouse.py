@@ -83,8 +83,8 @@ def _metadata(outcome: publish.PublishedSnapshot) -> dict[str, dg.MetadataValue]
         "snapshot_id": dg.MetadataValue.text(outcome.snapshot.snapshot_id),
         "state": dg.MetadataValue.text(outcome.snapshot.state),
         "dates loaded": dg.MetadataValue.int(len(published.loaded)),
-        "checks passed": dg.MetadataValue.int(sum(one.is_ok for one in published.checks)),
-        "checks failed": dg.MetadataValue.int(sum(not one.is_ok for one in published.checks)),
+        "checks passed": dg.MetadataValue.int(sum(check.is_ok for check in published.checks)),
+        "checks failed": dg.MetadataValue.int(sum(not check.is_ok for check in published.checks)),
         "bytes": dg.MetadataValue.int(published.database.stat().st_size),
     }
 

@@ -139,7 +139,7 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
 
 def _require_nights(layout: Layout) -> None:
     """See every night landed of which lake or warehouse tell, and one at least."""
-    gone = [str(one.night) for one in verify.missing_landings(layout)]
+    gone = [str(damage_.night) for damage_ in verify.missing_landings(layout)]
     if gone:
         more = f" and {len(gone) - NAMED} more" if len(gone) > NAMED else ""
         raise NotBackedUp(
@@ -168,7 +168,9 @@ def _files(place: Path) -> Iterator[Path]:
                     "not be in the backup",
                     "Move that folder to where the link is, or mount it there.",
                 )
-        yield from (_file(Path(folder, one)) for one in sorted(names) if not one.startswith("."))
+        yield from (
+            _file(Path(folder, name_)) for name_ in sorted(names) if not name_.startswith(".")
+        )
 
 
 def _file(path: Path) -> Path:
@@ -211,8 +213,10 @@ def check_backup(file: IO[bytes]) -> dict[str, str]:
     try:
         file.seek(0)
         with tarfile.open(fileobj=file) as tar:
-            members = {one.name: one for one in tar.getmembers()}
-            digests: dict[str, str] = json.loads(open_entry(tar, members[DIGESTS]).read(LONGEST_LIST))
+            members = {member.name: member for member in tar.getmembers()}
+            digests: dict[str, str] = json.loads(
+                open_entry(tar, members[DIGESTS]).read(LONGEST_LIST)
+            )
             if members.keys() != {*digests, DIGESTS}:
                 raise NotWhole("its list and its files differ")
             for name, digest in digests.items():
@@ -239,5 +243,7 @@ def open_entry(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
 def _is_ours(name: str) -> bool:
     """Whether a name is one of the kept files, or stays below a kept folder."""
     path = PurePosixPath(name)
-    is_below = any(path != PurePosixPath(one) and path.is_relative_to(one) for one in FOLDERS)
+    is_below = any(
+        path != PurePosixPath(folder) and path.is_relative_to(folder) for folder in FOLDERS
+    )
     return (name in FILES or is_below) and ".." not in path.parts

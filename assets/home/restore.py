@@ -12,8 +12,8 @@ from assets.home.backup import (
     FOLDERS,
     LANDING,
     TOLD,
-    HashingReader,
     BackupSummary,
+    HashingReader,
     NotWhole,
     check_backup,
     open_entry,
@@ -113,7 +113,9 @@ def _is_free(layout: Layout, name: str, digests: Mapping[str, str]) -> bool:
         return True
     if name == LANDING or not all(path.is_file() for path in found):
         return False
-    wanted = {one: digests[one] for one in digests if one == name or one.startswith(f"{name}/")}
+    wanted = {
+        name_: digests[name_] for name_ in digests if name_ == name or name_.startswith(f"{name}/")
+    }
     names = {path.relative_to(layout.home): path for path in found}
     seen = {at: path for at, path in names.items() if not any(p.startswith(".") for p in at.parts)}
     return {at.as_posix(): digest_of(path) for at, path in seen.items()} == wanted
@@ -124,7 +126,7 @@ def _unpack(file: IO[bytes], digests: Mapping[str, str], aside: Path) -> int:
     size = 0
     file.seek(0)
     with tarfile.open(fileobj=file) as tar:
-        members = {one.name: one for one in tar.getmembers()}
+        members = {member.name: member for member in tar.getmembers()}
         for name, digest in digests.items():
             hashed = HashingReader(open_entry(tar, members[name]))
             with written_aside(aside / name) as out:

@@ -81,7 +81,9 @@ Waiting = dict[str, tuple[str, Alert]]
 
 def tame(words: str) -> str:
     """Words that may hold names from the wire, as plain short text on printable lines."""
-    plain = "".join(one if one.isprintable() or one == "\n" else " " for one in words)
+    plain = "".join(
+        character if character.isprintable() or character == "\n" else " " for character in words
+    )
     return plain.translate(_TAME)[:LONGEST]
 
 
@@ -114,14 +116,14 @@ def tell(nightbook: Nightbook, alerts: Sequence[Alert], send: Send = by_apprise)
         return SentAlerts()
     with _memory(layout) as known:
         waiting, dropped = _waiting(layout, known, now)
-        fresh = {one.cause: one for one in alerts if one.cause not in {**known, **waiting}}
+        fresh = {alert.cause: alert for alert in alerts if alert.cause not in {**known, **waiting}}
         kept = waiting | _drop_old(fresh.values(), now)
         _keep(layout, kept)
-        found = (*(_late(*one) for one in waiting.values()), *fresh.values())
+        found = (*(_late(*alert) for alert in waiting.values()), *fresh.values())
         told = deliver(addresses, (*found, *_reminder(alerts, known, now)), send)
-        sent = {one.cause for one in told.sent}
+        sent = {alert.cause for alert in told.sent}
         known.update(dict.fromkeys(sent, now.isoformat()))
-        _keep(layout, {cause: one for cause, one in kept.items() if cause not in sent})
+        _keep(layout, {cause: entry for cause, entry in kept.items() if cause not in sent})
     return replace(told, dropped=dropped)
 
 
@@ -129,11 +131,11 @@ def _reminder(
     alerts: Iterable[Alert], known: Mapping[str, str], now: datetime
 ) -> tuple[Alert, ...]:
     """What was told a day ago or more and still waits, in one quiet message a day."""
-    due = [one for one in alerts if one.waits and _is_old(known.get(one.cause), now)]
+    due = [alert for alert in alerts if alert.waits and _is_old(known.get(alert.cause), now)]
     if not due or (REMINDER in known and not _is_old(known[REMINDER], now)):
         return ()
     things = "1 thing still waits" if len(due) == 1 else f"{len(due)} things still wait"
-    lines = [f"{one.title}: {one.command}" for one in due]
+    lines = [f"{alert.title}: {alert.command}" for alert in due]
     return (
         Alert(
             REMINDER, f"{things} for you", "\n".join(lines), due[0].see, due[0].command, kind=INFO
@@ -156,11 +158,13 @@ def keep(nightbook: Nightbook, alerts: Sequence[Alert]) -> None:
         return
     with _memory(layout) as known:
         waiting, _ = _waiting(layout, known, now)
-        new = [one for one in alerts if one.cause not in known]
+        new = [alert for alert in alerts if alert.cause not in known]
         _keep(layout, _drop_old(new, now) | waiting)
 
 
-def deliver(addresses: Sequence[str], alerts: Sequence[Alert], send: Send = by_apprise) -> SentAlerts:
+def deliver(
+    addresses: Sequence[str], alerts: Sequence[Alert], send: Send = by_apprise
+) -> SentAlerts:
     """Each alert by the first channel that takes it; one that failed is not asked again."""
     living, sent = list(enumerate(addresses, 1)), list[Alert]()
     dead: list[str] = []
@@ -206,7 +210,7 @@ def _memory(layout: Layout) -> Iterator[dict[str, str]]:
 
 
 def _drop_old(alerts: Iterable[Alert], now: datetime) -> Waiting:
-    return {one.cause: (now.isoformat(), one) for one in alerts if one.happened}
+    return {alert.cause: (now.isoformat(), alert) for alert in alerts if alert.happened}
 
 
 def _late(since: str, alert: Alert) -> Alert:
@@ -227,19 +231,21 @@ def _waiting(
     A file that cannot be read keeps nothing: it must not stop what is found today.
     """
     try:
-        entries = [(str(one.pop("since")), Alert(**one)) for one in read_json(_unsent(layout))]
+        entries = [
+            (str(entry.pop("since")), Alert(**entry)) for entry in read_json(_unsent(layout))
+        ]
         young = {since for since, _ in entries if now - datetime.fromisoformat(since) < OF_INTEREST}
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return {}, ()
-    untold = [(since, one) for since, one in entries if one.cause not in known]
-    waiting = {one.cause: (since, one) for since, one in untold if since in young}
-    return waiting, tuple(one for since, one in untold if since not in young)
+    untold = [(since, entry) for since, entry in entries if entry.cause not in known]
+    waiting = {alert.cause: (since, alert) for since, alert in untold if since in young}
+    return waiting, tuple(alert for since, alert in untold if since not in young)
 
 
 def _keep(layout: Layout, waiting: Waiting) -> None:
     """Write what waits, whole or not at all; the file is there only while something does."""
     path = _unsent(layout)
-    newest = sorted(waiting.values(), key=lambda one: one[0])[-MOST_KEPT:]
+    newest = sorted(waiting.values(), key=lambda entry: entry[0])[-MOST_KEPT:]
     with contextlib.suppress(OSError):  # a full disk must not keep an alert from going out
         if newest:
             write_json(path, [{"since": since, **asdict(alert)} for since, alert in newest])

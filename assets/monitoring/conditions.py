@@ -183,12 +183,12 @@ def _unread(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]
 def _breaks(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]:
     """Open breaks: told when new ones came, and once more when those of a day have grown old."""
     by_day: dict[str, list[dict[str, Any]]] = {}
-    for one in standing.breaks:
-        if one["status"] != ACCEPTED:
-            by_day.setdefault(one["first_seen"], []).append(one)
+    for break_ in standing.breaks:
+        if break_["status"] != ACCEPTED:
+            by_day.setdefault(break_["first_seen"], []).append(break_)
     if not by_day:
         return
-    told = [(max(by_day), "breaks", [one for day in sorted(by_day) for one in by_day[day]])]
+    told = [(max(by_day), "breaks", [break_ for day in sorted(by_day) for break_ in by_day[day]])]
     old = (standing.day - AGED).isoformat()
     told += [(day, "breaks-old", by_day[day]) for day in sorted(by_day) if day <= old]
     for day, kind, breaks in told:
@@ -202,9 +202,9 @@ def _breaks(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]
         )
 
 
-def _broken(one: dict[str, Any]) -> str:
-    where = " / ".join(map(str, one["names"].values()))
-    return f"{one['id']}: {one['result']}, {one['difference'] or 'no amount'}, {where}"
+def _broken(break_: dict[str, Any]) -> str:
+    where = " / ".join(map(str, break_["names"].values()))
+    return f"{break_['id']}: {break_['result']}, {break_['difference'] or 'no amount'}, {where}"
 
 
 def _count_of(number: int, thing: str) -> str:

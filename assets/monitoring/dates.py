@@ -19,10 +19,10 @@ def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
     layout = nightbook.layout
     known = snapshots.landed_snapshots(layout)
     unpublished = lost_decisions.untold(layout, known)
-    found = [one for one in known if one.snapshot_date == day]
+    found = [snapshot for snapshot in known if snapshot.snapshot_date == day]
     # By a clock that is off, this date's run may have taken the night of another.
     if (manifest := night.taken_on(layout, day)) is not None:
-        found += [one for one in known if one.snapshot_id == manifest.snapshot_id]
+        found += [snapshot for snapshot in known if snapshot.snapshot_id == manifest.snapshot_id]
     done = [
         snapshot
         for snapshot in found

@@ -56,7 +56,7 @@ def _all(nightbook: Nightbook) -> Iterator[tuple[str, str, Sequence[Sample]]]:
     yield "next_night_timestamp_seconds", "When the next night is due.", _one(tick)
     yield "free_bytes", "Room left where the home is.", _one(shutil.disk_usage(layout.home).free)
     for state in (snapshots.COMPLETE, snapshots.ACCEPTED, snapshots.HELD, snapshots.REJECTED):
-        found = sum(one.state == state for one in known)
+        found = sum(snapshot.state == state for snapshot in known)
         yield f"snapshots_{state}", f"Landed snapshots that are {state}.", _one(found)
     if layout.database.exists():
         yield from _warehouse_samples(layout)
@@ -91,7 +91,7 @@ def _newest(layout: Layout) -> Iterator[tuple[str, str, Sequence[Sample]]]:
     yield "received_bytes", "Bytes received for it, decoded.", _one(book["byte_count"])
     skew = (book["clock_skew_ms"] or 0) / 1000
     yield "clock_skew_seconds", "How far this clock was behind the API's.", _one(skew)
-    samples = [({"what": one}, book[f"{one}_count"] or 0) for one in COUNTS]
+    samples = [({"what": count}, book[f"{count}_count"] or 0) for count in COUNTS]
     yield "records", "Records of the newest book, by what they are.", samples
     stale = _rows(
         layout, "select count(distinct venue_id) from instruments where stale_since is not null"

@@ -40,7 +40,7 @@ def late(nightbook: Nightbook) -> Alert | None:
     settings, layout, now = nightbook.settings(), nightbook.layout, nightbook.now()
     today = now.astimezone(settings.timezone).date()
     tick = tick_of(settings, today)
-    known = [one.snapshot_date for one in snapshots.landed_snapshots(layout)]
+    known = [snapshot.snapshot_date for snapshot in snapshots.landed_snapshots(layout)]
     if tick is None or not known or today in known:
         return None
     if now < tick + timedelta(seconds=settings.deadline) + GRACE:
@@ -60,14 +60,14 @@ def published_books(layout: Layout, known: list[Snapshot]) -> tuple[list[Snapsho
     """The books that the warehouse shows, and those that were accepted and never published."""
     untold = lost_decisions.untold(layout, known)
     books = list(snapshots.books(known).values())
-    missing = [one for one in books if one.snapshot_id in untold]
-    shown = [one for one in known if one.snapshot_id not in untold]
+    missing = [snapshot for snapshot in books if snapshot.snapshot_id in untold]
+    shown = [snapshot for snapshot in known if snapshot.snapshot_id not in untold]
     return list(snapshots.books(shown).values()), missing
 
 
 def unread(nightbook: Nightbook, known: list[Snapshot], today: date) -> list[date]:
     """Planned dates after the first night that are over and were not read, oldest first."""
-    landed, settings = {one.snapshot_date for one in known}, nightbook.settings()
+    landed, settings = {snapshot.snapshot_date for snapshot in known}, nightbook.settings()
     first = min(landed, default=today)
     days = (first + timedelta(days=number) for number in range((today - first).days))
     return [day for day in days if day not in landed and is_due(settings.schedule, day)]
@@ -75,18 +75,18 @@ def unread(nightbook: Nightbook, known: list[Snapshot], today: date) -> list[dat
 
 def _held_alerts(layout: Layout, known: list[Snapshot]) -> Iterator[Alert]:
     books = snapshots.books(known)
-    for one in known:
-        if one.state != snapshots.HELD:
+    for snapshot in known:
+        if snapshot.state != snapshots.HELD:
             continue
-        before = [day for day in books if day <= one.snapshot_date]
+        before = [day for day in books if day <= snapshot.snapshot_date]
         stays = f"The book of {before[-1]} stays." if before else "There is no book yet."
-        reasons = one.decision.reasons if one.decision else ()
+        reasons = snapshot.decision.reasons if snapshot.decision else ()
         yield Alert(
-            f"held:{one.snapshot_id}",
-            f"the night of {one.snapshot_date} is held",
-            "\n".join((f"Snapshot {one.snapshot_id} waits for you. {stays}", *reasons)),
-            str(one.folder),
-            command(layout, "accept", one.snapshot_id) + "   (or reject)",
+            f"held:{snapshot.snapshot_id}",
+            f"the night of {snapshot.snapshot_date} is held",
+            "\n".join((f"Snapshot {snapshot.snapshot_id} waits for you. {stays}", *reasons)),
+            str(snapshot.folder),
+            command(layout, "accept", snapshot.snapshot_id) + "   (or reject)",
             waits=True,
         )
 
@@ -94,21 +94,21 @@ def _held_alerts(layout: Layout, known: list[Snapshot]) -> Iterator[Alert]:
 def _taken_back(layout: Layout, known: list[Snapshot], since: datetime) -> Iterator[Alert]:
     """Nights that were books and are none any more: whoever worked with one must hear of it."""
     books = snapshots.books(known)
-    for one in known:
-        states = [decision.state for decision in one.decisions]
-        was_book = one.decision and states[-2:] == [snapshots.ACCEPTED, snapshots.REJECTED]
-        if one.decision is None or not was_book or _at(one.decision.at) < since:
+    for snapshot in known:
+        states = [decision.state for decision in snapshot.decisions]
+        was_book = snapshot.decision and states[-2:] == [snapshots.ACCEPTED, snapshots.REJECTED]
+        if snapshot.decision is None or not was_book or _at(snapshot.decision.at) < since:
             continue
-        book = books.get(one.snapshot_date)
+        book = books.get(snapshot.snapshot_date)
         is_now = f"its book is {book.snapshot_id} again" if book else "it has no book: a gap"
-        files = "\n".join(one.decision.withdrawn)
+        files = "\n".join(snapshot.decision.withdrawn)
         yield Alert(
-            f"taken back:{one.snapshot_id}:{one.decision.at}",
-            f"the book of {one.snapshot_date} was taken back",
-            f"Snapshot {one.snapshot_id} was accepted, and was rejected by {one.decision.by}: "
-            f"{'; '.join(one.decision.reasons)}. Of that date, {is_now}. Made of it:"
-            f"\n{files or 'no file'}",
-            str(one.folder),
+            f"taken back:{snapshot.snapshot_id}:{snapshot.decision.at}",
+            f"the book of {snapshot.snapshot_date} was taken back",
+            f"Snapshot {snapshot.snapshot_id} was accepted, and was rejected by "
+            f"{snapshot.decision.by}: {'; '.join(snapshot.decision.reasons)}. "
+            f"Of that date, {is_now}. Made of it:\n{files or 'no file'}",
+            str(snapshot.folder),
             command(layout, "snapshots"),
         )
 
@@ -133,17 +133,18 @@ def _unjudged_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) 
     """Landed nights that nobody judged, when the run that landed them must be over."""
     layout, now = nightbook.layout, nightbook.now()
     patience = timedelta(seconds=nightbook.settings().deadline) + GRACE
-    for one in nights:
-        if one.state != snapshots.COMPLETE or now < _pull_start(one) + patience:
+    for snapshot in nights:
+        if snapshot.state != snapshots.COMPLETE or now < _pull_start(snapshot) + patience:
             continue
-        day = one.snapshot_date
+        day = snapshot.snapshot_date
         of = () if day == today else ("--date", str(day))
         yield Alert(
-            f"unfinished:{one.snapshot_id}",
+            f"unfinished:{snapshot.snapshot_id}",
             f"the night of {day} is landed and not judged",
-            f"Snapshot {one.snapshot_id} is no book: the run that landed it came to no end, or "
-            "what was decided is lost. Its bytes are here; the next run judges and publishes it.",
-            str(one.folder),
+            f"Snapshot {snapshot.snapshot_id} is no book: the run that landed it came to no end, "
+            "or what was decided is lost. Its bytes are here; the next run judges and publishes "
+            "it.",
+            str(snapshot.folder),
             command(layout, "run", *of),
             waits=True,
         )
@@ -152,11 +153,16 @@ def _unjudged_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) 
 def _unpublished_alerts(layout: Layout, known: list[Snapshot], before: datetime) -> Iterator[Alert]:
     """Books accepted before a moment that the warehouse does not show, in one message."""
     _, missing = published_books(layout, known)
-    old = [one for one in missing if one.decision and _at(one.decision.at) <= before]
+    old = [
+        snapshot
+        for snapshot in missing
+        if snapshot.decision and _at(snapshot.decision.at) <= before
+    ]
     if old:
         yield Alert(
             f"unpublished:{old[-1].snapshot_id}:{len(old)}",
-            f"{_days(one.snapshot_date for one in old)} accepted and not in the warehouse",
+            f"{_days(snapshot.snapshot_date for snapshot in old)} accepted and "
+            "not in the warehouse",
             "Whoever opens the warehouse sees an older book. The run that accepted "
             f"{old[-1].snapshot_id} did not get as far as publishing it; all is there to make it "
             "of.",
@@ -169,7 +175,7 @@ def _unpublished_alerts(layout: Layout, known: list[Snapshot], before: datetime)
 
 def _missing_alerts(layout: Layout) -> Iterator[Alert]:
     """Nights of which lake or warehouse tell and the landing zone does not, in one message."""
-    found = [one.night or "" for one in missing_landings(layout)]
+    found = [damage.night or "" for damage in missing_landings(layout)]
     if found:
         yield Alert(
             f"gone:{found[-1]}:{len(found)}",
@@ -183,9 +189,9 @@ def _missing_alerts(layout: Layout) -> Iterator[Alert]:
         )
 
 
-def _pull_start(one: Snapshot) -> datetime:
+def _pull_start(snapshot: Snapshot) -> datetime:
     """When a snapshot's pull began, as its id says."""
-    return datetime.strptime(one.snapshot_id, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    return datetime.strptime(snapshot.snapshot_id, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
 
 
 def _at(moment: str) -> datetime:

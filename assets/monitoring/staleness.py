@@ -28,13 +28,17 @@ def stale(nightbook: Nightbook) -> str:
         return ""
     known = snapshots.landed_snapshots(layout)
     untold = lost_decisions.untold(layout, known)
-    shown = snapshots.books([one for one in known if one.snapshot_id not in untold])
+    shown = snapshots.books([snapshot for snapshot in known if snapshot.snapshot_id not in untold])
     if not shown:
         return ""
     newest = max(shown)
     due = _due_since(settings, newest, nightbook.now())
-    later = [one for one in known if one.snapshot_date > newest and one.state in WAITING]
-    waiting = {one.snapshot_date for one in later}
+    later = [
+        snapshot
+        for snapshot in known
+        if snapshot.snapshot_date > newest and snapshot.state in WAITING
+    ]
+    waiting = {snapshot.snapshot_date for snapshot in later}
     missing = set(due) - waiting
     if not waiting and not missing:
         return ""

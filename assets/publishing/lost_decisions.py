@@ -26,13 +26,13 @@ def give_back(layout: Layout) -> tuple[str, ...]:
     """
     known = _published_decisions(layout)
     lost = [
-        one
-        for one in snapshots.landed_snapshots(layout)
-        if one.decision is None and known.get(one.snapshot_id) is not None
+        snapshot
+        for snapshot in snapshots.landed_snapshots(layout)
+        if snapshot.decision is None and known.get(snapshot.snapshot_id) is not None
     ]
     if not lost or not is_as_published(layout, layout.database):
         return ()
-    return tuple(filter(None, (_restore(layout, one) for one in lost)))
+    return tuple(filter(None, (_restore(layout, snapshot) for snapshot in lost)))
 
 
 def untold(layout: Layout, nights: list[Snapshot] | None = None) -> set[str]:
@@ -43,9 +43,9 @@ def untold(layout: Layout, nights: list[Snapshot] | None = None) -> set[str]:
     """
     known = _published_decisions(layout)
     return {
-        one.snapshot_id
-        for one in (snapshots.landed_snapshots(layout) if nights is None else nights)
-        if one.decision and known.get(one.snapshot_id) != _moment(one.decision)
+        snapshot.snapshot_id
+        for snapshot in (snapshots.landed_snapshots(layout) if nights is None else nights)
+        if snapshot.decision and known.get(snapshot.snapshot_id) != _moment(snapshot.decision)
     }
 
 

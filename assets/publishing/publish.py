@@ -39,7 +39,9 @@ class PublishedSnapshot:
     published: Published
 
 
-def refresh(nightbook: Nightbook, *, fresh: bool = False, known: LakeManifests | None = None) -> Published:
+def refresh(
+    nightbook: Nightbook, *, fresh: bool = False, known: LakeManifests | None = None
+) -> Published:
     """Publish what the lake holds; a book that fails its checks is held, and the others appear.
 
     The caller is the writer. With `fresh` the whole history is loaded again; `known` are the
@@ -81,8 +83,8 @@ def bring_up(nightbook: Nightbook, tell: Tell | None, known: LakeManifests) -> b
     `known` are the manifests as they are before; the caller is the writer. What was landed of a
     night and is not whole is told: that date is not in the warehouse, and the others are.
     """
-    nights = [one for one in unmade(known) if one.is_decided]
-    older = [one for one in nights if one.contract is not None]
+    nights = [unmade_night for unmade_night in unmade(known) if unmade_night.is_decided]
+    older = [unmade_night for unmade_night in nights if unmade_night.contract is not None]
     if older and tell is not None:
         words = (
             f"an older nightbook made the lake of {len(older)} night{'s' * (len(older) > 1)} "
@@ -116,9 +118,9 @@ def _version(layout: Layout, now: datetime) -> str:
 
 
 def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
-    known = {one.snapshot_id: one for one in snapshots.landed_snapshots(layout)}
-    books = {one.snapshot_id for one in snapshots.books(list(known.values())).values()}
-    to_hold = [known[one] for one in refusal.snapshots if one in books]
+    known = {snapshot_.snapshot_id: snapshot_ for snapshot_ in snapshots.landed_snapshots(layout)}
+    books = {snapshot_.snapshot_id for snapshot_ in snapshots.books(list(known.values())).values()}
+    to_hold = [known[snapshot_] for snapshot_ in refusal.snapshots if snapshot_ in books]
     if not to_hold:
         raise refusal
     for snapshot in to_hold:
@@ -128,7 +130,9 @@ def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
             by=snapshots.GUARDS,
             at=now,
             reasons=refusal.problems,
-            causes=tuple(Reason(f"check: {shape_of(one)}", one) for one in refusal.problems),
+            causes=tuple(
+                Reason(f"check: {shape_of(problem)}", problem) for problem in refusal.problems
+            ),
         )
     placement.settle(layout)
 

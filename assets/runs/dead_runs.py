@@ -52,7 +52,7 @@ def reap(nightbook: Nightbook) -> int:
     with reaching(layout), open_instance(layout) as instance:
         dead = close_dead_runs(layout, instance, launched=True)
         records.give(layout, instance)
-        alerts = [one for run in dead if (one := death(nightbook, instance, run))]
+        alerts = [alert for run in dead if (alert := death(nightbook, instance, run))]
     # Here and not by the sensor alone: a sensor that never ticked before sees only what is new.
     with contextlib.suppress(OSError):  # a full disk must not keep the daemon down
         tell(nightbook, alerts)

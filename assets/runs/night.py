@@ -68,7 +68,9 @@ def run_night(
         return _run_without_record(nightbook, day, away, tags)
 
 
-def _run_with_record(nightbook: Nightbook, day: date, run_id: str | None, tags: dict[str, str]) -> NightRun:
+def _run_with_record(
+    nightbook: Nightbook, day: date, run_id: str | None, tags: dict[str, str]
+) -> NightRun:
     layout = nightbook.layout
     with contextlib.ExitStack() as stack:
         with reaching(layout):
@@ -76,7 +78,7 @@ def _run_with_record(nightbook: Nightbook, day: date, run_id: str | None, tags: 
             dead = close_dead_runs(layout, instance, launched=False)
             records.give(layout, instance)
         name = stack.enter_context(alive(layout))
-        deaths = [one for run in dead if (one := death(nightbook, instance, run))]
+        deaths = [alert for run in dead if (alert := death(nightbook, instance, run))]
         keep(nightbook, deaths)  # they are closed now: if this run dies too, none finds them again
         try:
             result = _execute(nightbook, day, instance, run_id, tags | {PROCESS: name})
@@ -94,7 +96,9 @@ def _switches(instance: dg.DagsterInstance) -> Switches | None:
     return None
 
 
-def _run_without_record(nightbook: Nightbook, day: date, away: RecordAway, tags: dict[str, str]) -> NightRun:
+def _run_without_record(
+    nightbook: Nightbook, day: date, away: RecordAway, tags: dict[str, str]
+) -> NightRun:
     """The same job, with a record that is kept in memory; what it made is recorded later."""
     if nightbook.tell is not None:
         words = f"Dagster's record cannot be reached ({away.why}): the night is taken without it"

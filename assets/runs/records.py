@@ -93,13 +93,13 @@ def keep(layout: Layout, day: str, result: dg.ExecuteInProcessResult) -> None:
     made += [
         {
             "day": day,
-            "asset": list(one.asset_key.path),
-            "check": one.check_name,
-            "passed": one.passed,
-            "severity": one.severity.value,
-            "words": one.description or "",
+            "asset": list(evaluation.asset_key.path),
+            "check": evaluation.check_name,
+            "passed": evaluation.passed,
+            "severity": evaluation.severity.value,
+            "words": evaluation.description or "",
         }
-        for one in result.get_asset_check_evaluations()
+        for evaluation in result.get_asset_check_evaluations()
     ]
     write_json(layout.home / KEPT, [*_waiting(layout.home / KEPT), *made])
 

@@ -80,8 +80,8 @@ class Writing:
     @classmethod
     def end_all(cls) -> None:
         """Let go of what a run holds that was broken off: Dagster may not have ended it yet."""
-        for one in list(cls._living):
-            one.end()
+        for living in list(cls._living):
+            living.end()
 
 
 @dg.resource(description="The writer's lock of a run, held from its first writing step to its end.")

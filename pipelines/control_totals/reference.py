@@ -75,7 +75,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def portfolio(raw: Raw) -> PortfolioCount | None:
@@ -89,7 +89,9 @@ def portfolio(raw: Raw) -> PortfolioCount | None:
         if _is_text(position.get("assetId")) and isinstance(position.get("isCustomAsset"), bool)
     ]
     integrations = {
-        one["id"] for one in _objects(tree.get("integrations")) if _is_text(one.get("id"))
+        integration["id"]
+        for integration in _objects(tree.get("integrations"))
+        if _is_text(integration.get("id"))
     }
     accounts = 0
     texts: list[tuple[Sum, list[str]]] = []
@@ -99,7 +101,7 @@ def portfolio(raw: Raw) -> PortfolioCount | None:
             for bucket, stated in _balance(account):
                 key = Sum(position["assetId"], position["isCustomAsset"], bucket)
                 texts.append((key, stated))
-    assets = {(one["assetId"], one["isCustomAsset"]) for one in positions}
+    assets = {(position_["assetId"], position_["isCustomAsset"]) for position_ in positions}
     return PortfolioCount(tree["id"], len(integrations), len(assets), accounts, texts)
 
 
@@ -146,7 +148,7 @@ def embedded_instruments(raws: Iterable[Raw]) -> dict[str, set[str]]:
     for raw in raws:
         if (venue := _record(raw)) is not None:
             listed = _objects(venue.get("instruments"))
-            found[venue["id"]] = {one["id"] for one in listed if _is_text(one.get("id"))}
+            found[venue["id"]] = {item["id"] for item in listed if _is_text(item.get("id"))}
     return found
 
 

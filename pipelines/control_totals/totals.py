@@ -146,7 +146,7 @@ def _quickly(raw: Raw) -> PortfolioCount | None:
                 texts.append((key, stated))
     return PortfolioCount(
         portfolio.id,
-        len({one.id for one in portfolio.integrations or ()}),
+        len({integration.id for integration in portfolio.integrations or ()}),
         len({(p.assetId, p.isCustomAsset) for p in portfolio.positions}),
         sum(len(p.accounts) for p in portfolio.positions),
         texts,
@@ -206,7 +206,7 @@ def _key(row: dict[str, Any]) -> Sum:
 
 def differ(in_json: Totals, in_lake: Totals) -> bool:
     """Whether any measure is not the same on both sides."""
-    return any(one["in_json"] != one["in_lake"] for one in compare(in_json, in_lake))
+    return any(total["in_json"] != total["in_lake"] for total in compare(in_json, in_lake))
 
 
 def compare(in_json: Totals, in_lake: Totals) -> Iterator[dict[str, Any]]:

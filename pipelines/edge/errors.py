@@ -100,7 +100,9 @@ class Refused(EdgeError):
         return self.errors[0].message if self.errors else None
 
     def __str__(self) -> str:
-        said = "; ".join(f"{quote_text(e.code, 60)}: {quote_text(e.message)}" for e in self.errors[:3])
+        said = "; ".join(
+            f"{quote_text(e.code, 60)}: {quote_text(e.message)}" for e in self.errors[:3]
+        )
         rest = len(self.errors) - 3
         more = f" and {rest} more" if rest > 0 else ""
         answer = f"with {said}{more}" if said else "without an error code"
@@ -194,8 +196,8 @@ class RedirectRefused(EdgeError):
 
     def __str__(self) -> str:
         return (
-            f"{self.where}: the answer is {self.status}, a redirect to {quote_text(self.target)}. It "
-            "was not followed, because the key would go there. If the service has moved, set "
+            f"{self.where}: the answer is {self.status}, a redirect to {quote_text(self.target)}. "
+            "It was not followed, because the key would go there. If the service has moved, set "
             "NIGHTBOOK_API_URL to its new address."
         )
 
@@ -266,8 +268,8 @@ class IdRefused(EdgeError, ValueError):
 
     def __str__(self) -> str:
         return (
-            f"the id {quote_text(self.value, 60)} {self.reason}, so no request can name it exactly. "
-            "Nothing was sent."
+            f"the id {quote_text(self.value, 60)} {self.reason}, so no request can name it "
+            "exactly. Nothing was sent."
         )
 
 

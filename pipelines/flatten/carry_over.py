@@ -88,7 +88,9 @@ def _is_listed(rows: pa.Table) -> pa.ChunkedArray:
 def _last_file(layout: Layout, manifest: Manifest) -> Path | None:
     """Where it lies; None where it was pruned since: this is a rebuild, and nothing is left."""
     moment = datetime.fromisoformat(manifest.finished_at)
-    before = snapshots.accepted_before(snapshots.landed_snapshots(layout), manifest.snapshot_id, moment)
+    before = snapshots.accepted_before(
+        snapshots.landed_snapshots(layout), manifest.snapshot_id, moment
+    )
     if not before:
         return None
     last = before[-1]

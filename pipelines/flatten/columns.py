@@ -129,7 +129,9 @@ def _amounts_odd(table: str, column: str, texts: pa.Array, places: list[int]) ->
     ]
 
 
-def _odd_values(table: str, column: str, texts: pa.Array, places: list[int], *, legal: bool) -> list[UnfitValue]:
+def _odd_values(
+    table: str, column: str, texts: pa.Array, places: list[int], *, legal: bool
+) -> list[UnfitValue]:
     return [UnfitValue(table, column, place, texts[place].as_py(), legal) for place in places]
 
 

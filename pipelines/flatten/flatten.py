@@ -87,7 +87,9 @@ def flatten_venues(
     def counted(*, precise: bool) -> Totals:
         rows = reference.venues(element.raw for element in found)
         raws = [element.raw for element in kept]
-        count = instruments.count_records(precise=precise) + instruments.count_from_venues(raws, precise=precise)
+        count = instruments.count_records(precise=precise) + instruments.count_from_venues(
+            raws, precise=precise
+        )
         rows[INSTRUMENTS.name] = carried_rows + count
         return Totals(rows, {})
 
@@ -273,9 +275,9 @@ def _facts(
         in_json = counted(precise=True)
     taken.add(1)
     return {
-        "tables": {name: asdict(one) for name, one in written.items()},
+        "tables": {name: asdict(file) for name, file in written.items()},
         "rejects": [asdict(reject) for reject in notes.rejects],
-        "inexact": [asdict(one) for one in notes.inexact],
+        "inexact": [asdict(inexact) for inexact in notes.inexact],
         "drift": list(notes.drift_rows()),
         "totals": list(totals.compare(in_json, in_lake)),
     }

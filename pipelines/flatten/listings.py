@@ -73,11 +73,11 @@ def unequal(
 
     `more` are those that only the list without a type has; `listed` is what the lists say.
     """
-    rows = [[venue_id, one, TYPED] for one in more]
+    rows = [[venue_id, instrument_id, TYPED] for instrument_id in more]
     if embedded is not None:
-        known = {one for one in ids(embedded) if one is not None}
-        rows += [[venue_id, one, VENUES] for one in (typed | more) - known]
-        rows += [[venue_id, one, LISTS] for one in known - typed - more]
+        known = {instrument_id for instrument_id in ids(embedded) if instrument_id is not None}
+        rows += [[venue_id, instrument_id, VENUES] for instrument_id in (typed | more) - known]
+        rows += [[venue_id, instrument_id, LISTS] for instrument_id in known - typed - more]
         for batch in listed:
             rows += [[venue_id, *difference] for difference in _differing(embedded, batch)]
     return sorted(rows)
@@ -99,16 +99,16 @@ def rows_beyond(
 ) -> pa.RecordBatch | None:
     """Rows of instruments that only the venue has: their type and name, and nothing else."""
     places = {
-        one: place
-        for place, one in enumerate(ids(embedded))
-        if one is not None and one not in known
+        place_: place
+        for place, place_ in enumerate(ids(embedded))
+        if place_ is not None and place_ not in known
     }
     if not places:
         return None
     empty: dict[str, Any] = dict.fromkeys(INSTRUMENTS.names)
     rows = []
-    for one, place in sorted(places.items()):
+    for place_, place in sorted(places.items()):
         said = embedded[place].as_py()
-        own = {"instrument_id": one, "type": said[TYPE], "display_name": said[NAME]}
+        own = {"instrument_id": place_, "type": said[TYPE], "display_name": said[NAME]}
         rows.append(empty | {"snapshot_date": day, "venue_id": venue_id} | own)
     return rows_batch(INSTRUMENTS, rows)

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from pipelines.flatten import balances, columns
 from pipelines.flatten.columns import Level, UnfitValue
-from pipelines.flatten.record_batches import TableBatch, Resource, tail
+from pipelines.flatten.record_batches import Resource, TableBatch, tail
 from pipelines.records.json_text import Members, text_of
 from pipelines.records.schema import PORTFOLIO
-from pipelines.records.tolerant_reader import TolerantReader, Place
+from pipelines.records.tolerant_reader import Place, TolerantReader
 from warehouse.contract.book import ACCOUNTS, BALANCES, INTEGRATIONS, PORTFOLIOS, POSITIONS
 from warehouse.contract.model import Table
 

@@ -114,7 +114,9 @@ def _careful_records(
     batch: list[Element], resource: Resource, notes: Notes
 ) -> Iterator[dict[str, Any]]:
     for element in batch:
-        reader = tolerant_reader.TolerantReader(element.request_no, notes, COLUMNS, resource.shape.name)
+        reader = tolerant_reader.TolerantReader(
+            element.request_no, notes, COLUMNS, resource.shape.name
+        )
         place = tolerant_reader.Place(f"data[{element.number}]", "data[]")
         try:
             raw, money = bytes(element.raw), resource.carries_money

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from pipelines.flatten import columns
 from pipelines.flatten.columns import UnfitValue
 from pipelines.flatten.listings import Embedded
-from pipelines.flatten.record_batches import TableBatch, Resource, tail
+from pipelines.flatten.record_batches import Resource, TableBatch, tail
 from pipelines.records.schema import INSTRUMENT, VENUE
-from pipelines.records.tolerant_reader import TolerantReader, Place
+from pipelines.records.tolerant_reader import Place, TolerantReader
 from warehouse.contract.book import INSTRUMENTS, VENUE_TYPES, VENUES
 
 VENUE_TABLES = (VENUES, VENUE_TYPES, INSTRUMENTS)

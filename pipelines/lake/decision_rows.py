@@ -28,7 +28,7 @@ def _of(night: Snapshot) -> Row:
 
 def _reasons(night: Snapshot) -> Iterator[Row]:
     """The reasons of the last judgement that had some."""
-    judged = [one for one in night.decisions if one.causes]
+    judged = [decision for decision in night.decisions if decision.causes]
     for cause in {cause.key: cause for cause in judged[-1].causes}.values() if judged else ():
         yield _of(night) | {
             "reason_key": cause.key,

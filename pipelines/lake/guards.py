@@ -44,7 +44,8 @@ def judge(facts: Facts, past: Sequence[Facts], night: Night | None = None) -> tu
     """
     night, compared = night or Night(), bases(past)
     against = [
-        [*_missing_portfolios(facts, base, night.window), *_moves(facts, base, past)] for base in compared
+        [*_missing_portfolios(facts, base, night.window), *_moves(facts, base, past)]
+        for base in compared
     ]
     return (
         *_broken(night),

@@ -51,10 +51,12 @@ def seal(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> None:
         "facts": facts,
         "money_shapes": [asdict(shape) for shape in systemic_defects.money_shapes(manifest, parts)],
         "differing_totals": [
-            f"{one['table_name']} {one['measure']} {one['asset_id']} {one['bucket']}".strip()
+            " ".join(
+                str(total[key]) for key in ("table_name", "measure", "asset_id", "bucket")
+            ).strip()
             for part in parts.values()
-            for one in part["totals"]
-            if one["in_json"] != one["in_lake"]
+            for total in part["totals"]
+            if total["in_json"] != total["in_lake"]
         ],
         "carried": parts["venues"]["stale_venues"],
         "emptied": parts["venues"].get("emptied", []),
@@ -93,17 +95,19 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
     With `last` only back to so many that were not suspect, so that no more manifests are read.
     """
     layout, moment = known.layout, datetime.fromisoformat(manifest.finished_at)
-    before = snapshots.accepted_before(snapshots.landed_snapshots(layout), manifest.snapshot_id, moment)
-    here = [one for one in before if layout.manifest(one.snapshot_id).is_file()]
-    sure = [place for place, one in enumerate(here) if not one.is_suspect_at(moment)]
+    before = snapshots.accepted_before(
+        snapshots.landed_snapshots(layout), manifest.snapshot_id, moment
+    )
+    here = [snapshot for snapshot in before if layout.manifest(snapshot.snapshot_id).is_file()]
+    sure = [place for place, snapshot in enumerate(here) if not snapshot.is_suspect_at(moment)]
     first = sure[-last] if last and len(sure) >= last else 0
     return [
         Facts.of(
-            known.of(one.snapshot_id)["facts"],
-            one.snapshot_id,
-            is_suspect=one.is_suspect_at(moment),
+            known.of(snapshot.snapshot_id)["facts"],
+            snapshot.snapshot_id,
+            is_suspect=snapshot.is_suspect_at(moment),
         )
-        for one in here[first:]
+        for snapshot in here[first:]
     ]
 
 
@@ -120,7 +124,7 @@ def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[s
     for base in compared:
         before = _balances(layout, base.snapshot_id)
         if before is not None:  # pruned since: this is a rebuild, and it was judged long ago
-            found[base.snapshot_id] = [asdict(one) for one in slices.moves(before, now)]
+            found[base.snapshot_id] = [asdict(move) for move in slices.moves(before, now)]
     return found
 
 
@@ -145,18 +149,20 @@ def portfolios_before(layout: Layout, snapshot_id: str, moment: datetime) -> dic
 def _facts(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> Row:
     tables = parts["portfolios"]["tables"] | parts["venues"]["tables"]
     totals: dict[str, Decimal] = {}
-    for one in parts["portfolios"]["totals"]:
-        if one["measure"] == "sum":
-            asset = one["asset_id"] + (" (custom)" if one["is_custom_asset"] else "")
-            value = amounts.own(one["in_lake"])
+    for total in parts["portfolios"]["totals"]:
+        if total["measure"] == "sum":
+            asset = total["asset_id"] + (" (custom)" if total["is_custom_asset"] else "")
+            value = amounts.own(total["in_lake"])
             totals[asset] = amounts.EXACT.add(totals.get(asset, Decimal(0)), value)
     return {
-        "counts": {name: one["rows"] for name, one in tables.items()},
+        "counts": {name: table["rows"] for name, table in tables.items()},
         "totals": {asset: amounts.plain(total) for asset, total in totals.items()},
         "money": _money(layout, manifest.snapshot_id),
         "drops": {},
         "everywhere": systemic_defects.everywhere(manifest, parts),
-        "kinds": sorted({one["bucket"] for one in parts["portfolios"]["totals"] if one["bucket"]}),
+        "kinds": sorted(
+            {total["bucket"] for total in parts["portfolios"]["totals"] if total["bucket"]}
+        ),
         "accounts": _accounts(layout, manifest.snapshot_id),
         "unread": sorted({*flatten.failed_venues(manifest), *parts["venues"]["stale_venues"]}),
     }
@@ -167,12 +173,14 @@ def _accounts(layout: Layout, snapshot_id: str) -> dict[str, int]:
     path = layout.staged_file("accounts", snapshot_id)
     with pq.ParquetFile(path, read_dictionary=["asset_id"]) as file:
         counted = pc.value_counts(file.read(["asset_id"])["asset_id"].combine_chunks())
-    return {one["values"]: one["counts"] for one in counted.to_pylist()}
+    return {count["values"]: count["counts"] for count in counted.to_pylist()}
 
 
 def _money(layout: Layout, snapshot_id: str) -> dict[str, bool]:
     """Every portfolio, and whether any of its amounts is not zero."""
-    portfolios = pq.read_table(layout.staged_file("portfolios", snapshot_id), columns=["portfolio_id"])
+    portfolios = pq.read_table(
+        layout.staged_file("portfolios", snapshot_id), columns=["portfolio_id"]
+    )
     has = dict.fromkeys(portfolios["portfolio_id"].to_pylist(), False)
     zero = pa.scalar(Decimal(0), amounts.TYPE)
     with pq.ParquetFile(layout.staged_file("balances", snapshot_id)) as file:
@@ -185,14 +193,14 @@ def _money(layout: Layout, snapshot_id: str) -> dict[str, bool]:
 
 def _notes(parts: Mapping[str, Part]) -> dict[str, list[Any]]:
     names = ("rejects", "inexact", "drift")
-    return {name: [one for part in parts.values() for one in part[name]] for name in names}
+    return {name: [note for part in parts.values() for note in part[name]] for name in names}
 
 
 def _nightly_rows(manifest: Manifest, parts: Mapping[str, Part]) -> list[tuple[Table, list[Row]]]:
     noted = _notes(parts)
     keys = ("venue_id", "instrument_id", "missing_from")
     listings = [dict(zip(keys, row, strict=True)) for row in parts["venues"]["listings"]]
-    totals = [one | {"in_warehouse": None} for part in parts.values() for one in part["totals"]]
+    totals = [total | {"in_warehouse": None} for part in parts.values() for total in part["totals"]]
     requests = [_request(asdict(answer)) for answer in manifest.answers]
     return [
         (REQUESTS, requests),

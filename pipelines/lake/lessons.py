@@ -57,7 +57,7 @@ def _of(night: Snapshot) -> list[Lesson]:
             if lesson.taken_back is None and is_gone:
                 found[key] = Lesson(lesson.reason, night, lesson.taught, decision)
         if decision.state == ACCEPTED:
-            found |= {one.key: Lesson(one, night, decision) for one in decision.teaches}
+            found |= {lesson_.key: Lesson(lesson_, night, decision) for lesson_ in decision.teaches}
     return list(found.values())
 
 
@@ -74,7 +74,7 @@ def in_force(nights: Iterable[Snapshot]) -> dict[str, Decimal]:
 def apply_lessons(reasons: Iterable[Reason], nights: Iterable[Snapshot]) -> tuple[Reason, ...]:
     """Reasons with what is known of each: it was accepted once, and is not much more than then."""
     known = in_force(nights)
-    return tuple(replace(one, is_known=_is_known(one, known)) for one in reasons)
+    return tuple(replace(reason, is_known=_is_known(reason, known)) for reason in reasons)
 
 
 def _is_known(reason: Reason, known: dict[str, Decimal]) -> bool:
@@ -102,7 +102,11 @@ def let_through(layout: Layout, *, at: datetime) -> list[Snapshot]:
 def take_back(layout: Layout, name: str, *, by: str, at: datetime, why: str) -> list[Lesson]:
     """Take back the lesson of that name from every night that taught it; `NoSuchLesson`."""
     landed = snapshots.landed_snapshots(layout)
-    gone = [one for one in all_lessons(landed) if one.name == name and one.taken_back is None]
+    gone = [
+        lesson_
+        for lesson_ in all_lessons(landed)
+        if lesson_.name == name and lesson_.taken_back is None
+    ]
     if not gone:
         raise NoSuchLesson(name)
     for lesson in gone:

@@ -65,8 +65,8 @@ def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
     ]
     floor = YOUNG_FLOOR if len(seen) < YOUNG else FLOOR
     if things:  # one of few is a large share
-        one = Decimal(1) / things
-        floor = 1 - one if things <= FEW else floor + one
+        single = Decimal(1) / things
+        floor = 1 - single if things <= FEW else floor + single
     return min(MOST, max(floor, MARGIN * max(seen, default=Decimal(0))))
 
 

@@ -23,7 +23,7 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.ops import NIGHTLY
 from warehouse.storage.layout import Layout, make_directory, sync_directory
 
-__all__ = ["LakeManifests", "LakeContents", "judge", "seal", "settle", "shelf"]
+__all__ = ["LakeContents", "LakeManifests", "judge", "seal", "settle", "shelf"]
 
 Row = dict[str, Any]
 
@@ -87,8 +87,8 @@ def settle(layout: Layout) -> None:
     Files move by rename between staged and placed, so this can be killed and run again.
     """
     known = snapshots.landed_snapshots(layout)
-    books = {one.snapshot_id for one in snapshots.books(known).values()}
-    days = {one.snapshot_id: one.snapshot_date for one in known}
+    books = {snapshot.snapshot_id for snapshot in snapshots.books(known).values()}
+    days = {snapshot.snapshot_id: snapshot.snapshot_date for snapshot in known}
     for path in _manifests(layout):
         day = days.get(path.stem)
         is_book = path.stem in books
@@ -120,29 +120,32 @@ def shelf(manifests: LakeManifests) -> LakeContents:
     layout = manifests.layout
     known = snapshots.landed_snapshots(layout)
     books = snapshots.books(known)
-    pruned = {one.snapshot_id for one in known if one.state == snapshots.PRUNED}
+    pruned = {snapshot.snapshot_id for snapshot in known if snapshot.state == snapshots.PRUNED}
     sealed = {
         path.stem: manifests.of(path.stem) for path in _manifests(layout) if path.stem not in pruned
     }
-    _require_landing_folders(layout, sealed, {one.snapshot_id for one in known})
+    _require_landing_folders(layout, sealed, {snapshot.snapshot_id for snapshot in known})
     chosen = tuple(
-        (day, one.snapshot_id, _files(layout, day, one.snapshot_id))
-        for day, one in books.items()
-        if one.snapshot_id in sealed
+        (day, snapshot.snapshot_id, _files(layout, day, snapshot.snapshot_id))
+        for day, snapshot in books.items()
+        if snapshot.snapshot_id in sealed
     )
-    here = [one for one in known if one.snapshot_id in sealed]
+    here = [snapshot for snapshot in known if snapshot.snapshot_id in sealed]
     nightly = {
         table.name: tuple(
-            layout.parquet(table.name, one.snapshot_date, one.snapshot_id) for one in here
+            layout.parquet(table.name, snapshot.snapshot_date, snapshot.snapshot_id)
+            for snapshot in here
         )
         for table in NIGHTLY
     }
     is_book = {snapshot_id for _, snapshot_id, _ in chosen}
-    rows = tuple(_snapshot_row(one, sealed.get(one.snapshot_id), is_book) for one in known)
+    rows = tuple(
+        _snapshot_row(snapshot, sealed.get(snapshot.snapshot_id), is_book) for snapshot in known
+    )
     digests = {
-        layout.parquet(name, one.snapshot_date, one.snapshot_id): written["sha256"]
-        for one in here
-        for name, written in _files_of(sealed[one.snapshot_id]).items()
+        layout.parquet(name, snapshot.snapshot_date, snapshot.snapshot_id): written["sha256"]
+        for snapshot in here
+        for name, written in _files_of(sealed[snapshot.snapshot_id]).items()
     }
     return LakeContents(chosen, nightly, rows, digests, decision_rows.rows(known))
 
@@ -179,7 +182,7 @@ def _snapshot_row(snapshot: Snapshot, sealed: Row | None, is_book: set[str]) -> 
         "decided_at": datetime.fromisoformat(decision.at) if decision else None,
         "reason": "; ".join(decision.reasons) if decision else "",
         "request_count": len(manifest.answers),
-        "failed_request_count": sum(1 for one in manifest.answers if one.error is not None),
+        "failed_request_count": sum(1 for answer in manifest.answers if answer.error is not None),
         "byte_count": sum(answer.byte_count or 0 for answer in manifest.answers),
         "portfolio_count": counts.get("portfolios"),
         "account_count": counts.get("accounts"),

@@ -35,9 +35,11 @@ _LISTS = (
 def money_shapes(manifest: Manifest, parts: Mapping[str, Part]) -> list[Shape]:
     """Rejects that carry money, by where they stand and why, without indexes and numbers."""
     operations = {answer.request_no: answer.operation for answer in manifest.book}
-    counts = {name: one["rows"] for part in parts.values() for name, one in part["tables"].items()}
+    counts = {
+        name: table["rows"] for part in parts.values() for name, table in part["tables"].items()
+    }
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for reject in (one for part in parts.values() for one in part["rejects"]):
+    for reject in (table for part in parts.values() for table in part["rejects"]):
         if reject["carries_money"]:
             operation = operations.get(reject["request_no"], "")
             path = f"{operation} {shape_of(reject['path'])}"
@@ -62,7 +64,7 @@ def everywhere(manifest: Manifest, parts: Mapping[str, Part]) -> list[str]:
     """
     operations = {answer.request_no: answer.operation for answer in manifest.book}
     found: dict[tuple[str, str, str], set[tuple[int, str]]] = defaultdict(set)
-    for reject in (one for part in parts.values() for one in part["rejects"]):
+    for reject in (reject_ for part in parts.values() for reject_ in part["rejects"]):
         place = _PATH.fullmatch(reject["path"])
         operation = operations.get(reject["request_no"])
         if place is not None and operation is not None:

@@ -39,7 +39,9 @@ def free_id(layout: Layout, started_at: datetime, day: date) -> str:
     was set back between two runs. The date stays that of the start, whatever day the id then shows.
     """
     known = (_moment(name, ID) for name in _names(layout.landing / day.isoformat()))
-    moment = max([started_at, *(one + timedelta(seconds=1) for one in known if one)])
+    moment = max(
+        [started_at, *(snapshot_id + timedelta(seconds=1) for snapshot_id in known if snapshot_id)]
+    )
     while any(layout.landing.glob(f"*/{_id(moment)}")):
         moment += timedelta(seconds=1)
     return _id(moment)
@@ -53,7 +55,7 @@ def _names(folder: Path) -> list[str]:
     """What lies in a folder, without looking at it: years of nights are listed."""
     try:
         with os.scandir(folder) as entries:
-            return [one.name for one in entries]
+            return [entry.name for entry in entries]
     except (FileNotFoundError, NotADirectoryError):
         return []
 

@@ -129,9 +129,9 @@ class Snapshot:
 
     def _made_by(self, moment: datetime) -> list[Decision]:
         return [
-            one
-            for one in self.decisions
-            if one.by == GUARDS or datetime.fromisoformat(one.at) <= moment
+            decision
+            for decision in self.decisions
+            if decision.by == GUARDS or datetime.fromisoformat(decision.at) <= moment
         ]
 
     def is_suspect_at(self, moment: datetime) -> bool:
@@ -140,15 +140,16 @@ class Snapshot:
         Such a night may have been accepted although it was wrong, so it teaches no limit, and the
         night after it is compared with the one before it as well.
         """
-        held = [one for one in self._made_by(moment) if one.state == HELD]
+        held = [decision for decision in self._made_by(moment) if decision.state == HELD]
         return any(
-            not one.causes or not all(cause.is_teachable for cause in one.causes) for one in held
+            not decision.causes or not all(cause.is_teachable for cause in decision.causes)
+            for decision in held
         )
 
     @property
     def held_for(self) -> tuple[Reason, ...]:
         """What the guards held it for when they last did, as data."""
-        held = [one for one in self.decisions if one.state == HELD]
+        held = [decision for decision in self.decisions if decision.state == HELD]
         return held[-1].causes if held else ()
 
     @property
@@ -190,7 +191,7 @@ def newest(layout: Layout) -> str | None:
 def books(snapshots: list[Snapshot]) -> dict[date, Snapshot]:
     """The book of each date: its newest accepted snapshot."""
     chosen: dict[date, Snapshot] = {}
-    for snapshot in sorted(snapshots, key=lambda one: one.snapshot_id):
+    for snapshot in sorted(snapshots, key=lambda snapshot_: snapshot_.snapshot_id):
         if snapshot.state == ACCEPTED:
             chosen[snapshot.snapshot_date] = snapshot
     return dict(sorted(chosen.items()))
@@ -201,9 +202,9 @@ def accepted_before(
 ) -> list[Snapshot]:
     """The snapshots taken before another one that were accepted by a moment, oldest first."""
     return [
-        one
-        for one in sorted(snapshots, key=lambda one: one.snapshot_id)
-        if one.snapshot_id < snapshot_id and one.state_at(moment) == ACCEPTED
+        snapshot
+        for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.snapshot_id)
+        if snapshot.snapshot_id < snapshot_id and snapshot.state_at(moment) == ACCEPTED
     ]
 
 
@@ -223,7 +224,9 @@ def decide(
     moment = at.astimezone(UTC).isoformat()
     decision = Decision(state, by, moment, reasons, causes, teaches, takes_back, withdrawn)
     decisions = (*snapshot.decisions, decision)
-    sealed_json.write(snapshot.folder / DECISION, {"decisions": [one.to_json() for one in decisions]})
+    sealed_json.write(
+        snapshot.folder / DECISION, {"decisions": [decision_.to_json() for decision_ in decisions]}
+    )
     return Snapshot(snapshot.snapshot_id, snapshot.snapshot_date, snapshot.folder, decisions)
 
 
@@ -266,7 +269,9 @@ def decide_by_hand(
         by=by,
         at=at,
         reasons=(why,) if why else (),
-        teaches=tuple(one for one in snapshot.held_for if one.is_teachable and not one.is_known)
+        teaches=tuple(
+            reason for reason in snapshot.held_for if reason.is_teachable and not reason.is_known
+        )
         if state == ACCEPTED
         else (),
         withdrawn=withdrawn,

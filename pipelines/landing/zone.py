@@ -30,10 +30,10 @@ from pipelines.pull.consistency import Window
 from warehouse.storage.layout import Layout, make_directory, sync_directory, written_aside
 
 __all__ = [
-    "RequestRecord",
     "Damaged",
     "Manifest",
     "PendingSnapshot",
+    "RequestRecord",
     "body",
     "load",
     "sweep",
@@ -71,7 +71,7 @@ class RequestRecord:
     purpose: str = BOOK
 
 
-_FIELDS = {one.name for one in fields(RequestRecord)}
+_FIELDS = {field_.name for field_ in fields(RequestRecord)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Manifest:
     @property
     def book(self) -> list[RequestRecord]:
         """The requests that the tables are made of."""
-        return [one for one in self.answers if one.purpose == BOOK]
+        return [answer for answer in self.answers if answer.purpose == BOOK]
 
     def answers_of(self, operation: str) -> list[RequestRecord]:
         """Those of an operation that were answered."""
@@ -216,7 +216,7 @@ def load(folder: Path) -> Manifest:
         day = date.fromisoformat(content.pop("snapshot_date"))
         notices = tuple(content.pop("notices"))
         window = _window(content.pop("window", {}))
-        signs = tuple(Notice(**one) for one in content.pop("signs", ()))
+        signs = tuple(Notice(**sign) for sign in content.pop("signs", ()))
         manifest = Manifest(
             **content,
             snapshot_date=day,

@@ -93,30 +93,32 @@ def prune(
     damaged, `NoLimit` for a limit that is none.
     """
     require_limit(keep_days, most_bytes)
-    known = [one for one in snapshots.landed_snapshots(layout) if one.state != PRUNED]
+    known = [
+        snapshot for snapshot in snapshots.landed_snapshots(layout) if snapshot.state != PRUNED
+    ]
     plan = _plan(layout, known, keep_days, keep_month_ends=keep_month_ends)
-    sizes = {one.snapshot_id: _size(_files(layout, one)) for one in known}
+    sizes = {snapshot.snapshot_id: _size(_files(layout, snapshot)) for snapshot in known}
     too_much = set() if most_bytes is None else _too_much(layout, plan, sizes, most_bytes)
     kept = plan.kept - too_much
-    going = [one for one in known if one.snapshot_id not in kept]
-    gone = [one for one in snapshots.landed_snapshots(layout) if one.state == PRUNED]
-    _require_whole(layout, {one.snapshot_id for one in going + gone})
-    files = tuple(path for one in (*gone, *going) for path in _files(layout, one))
+    going = [snapshot for snapshot in known if snapshot.snapshot_id not in kept]
+    gone = [snapshot for snapshot in snapshots.landed_snapshots(layout) if snapshot.state == PRUNED]
+    _require_whole(layout, {snapshot.snapshot_id for snapshot in going + gone})
+    files = tuple(path for snapshot in (*gone, *going) for path in _files(layout, snapshot))
     done = PruneResult(
-        tuple(one.snapshot_id for one in going),
+        tuple(snapshot.snapshot_id for snapshot in going),
         files,
         _size(files),
-        sum(sizes[one] for one in kept),
+        sum(sizes[snapshot] for snapshot in kept),
     )
     if not dry_run:
         # What can be made again goes first: on a full disk there is no room for a decision before.
-        _remove(layout, tuple(path for one in going for path in _lake_files(layout, one)))
-        for one in going:
+        _remove(layout, tuple(path for snapshot in going for path in _lake_files(layout, snapshot)))
+        for snapshot in going:
             days = "1 day" if keep_days == 1 else f"{keep_days} days"
             why = f"older than {days} before the newest book"
-            if one.snapshot_id in too_much:
+            if snapshot.snapshot_id in too_much:
                 why = f"bodies and tables took more than {most_bytes} bytes"
-            snapshots.decide(one, PRUNED, by=BY, at=at, reasons=(why,))
+            snapshots.decide(snapshot, PRUNED, by=BY, at=at, reasons=(why,))
         _remove(layout, files)
     return done
 
@@ -135,17 +137,21 @@ def _plan(
     layout: Layout, known: list[Snapshot], keep_days: int | None, *, keep_month_ends: bool
 ) -> _Plan:
     books = snapshots.books(known)
-    every = {one.snapshot_id for one in known}
+    every = {snapshot.snapshot_id for snapshot in known}
     if not books:
         return _Plan(known, every, every, set())
     newest = max(books)
-    never = {one.snapshot_id for one in known if _waits(one, known)} | {books[newest].snapshot_id}
+    never = {snapshot.snapshot_id for snapshot in known if _waits(snapshot, known)} | {
+        books[newest].snapshot_id
+    }
     lasts = {(day.year, day.month): book for day, book in sorted(books.items())}
-    month_ends = {one.snapshot_id for one in lasts.values()} if keep_month_ends else set()
+    month_ends = {snapshot.snapshot_id for snapshot in lasts.values()} if keep_month_ends else set()
     if keep_days is None:
         return _Plan(known, every, never, month_ends)
     young = {
-        one.snapshot_id for one in known if one.snapshot_date > newest - timedelta(days=keep_days)
+        snapshot.snapshot_id
+        for snapshot in known
+        if snapshot.snapshot_date > newest - timedelta(days=keep_days)
     }
     kept = young | never | month_ends
     return _Plan(known, kept | set(_sources(layout, known, kept).values()), never, month_ends)
@@ -154,11 +160,15 @@ def _plan(
 def _too_much(layout: Layout, plan: _Plan, sizes: Mapping[str, int], most_bytes: int) -> set[str]:
     """What goes besides, until the rest fits or nothing more may go."""
     sources = _sources(layout, plan.known, plan.kept)
-    order = sorted(plan.kept - plan.never, key=lambda one: (one in plan.month_ends, one))
-    kept, size = set(plan.kept), sum(sizes[one] for one in plan.kept)
+    order = sorted(
+        plan.kept - plan.never, key=lambda snapshot: (snapshot in plan.month_ends, snapshot)
+    )
+    kept, size = set(plan.kept), sum(sizes[snapshot] for snapshot in plan.kept)
     while size > most_bytes:
-        needed = {source for one, source in sources.items() if one in kept}
-        going = next((one for one in order if one in kept and one not in needed), None)
+        needed = {source for snapshot, source in sources.items() if snapshot in kept}
+        going = next(
+            (snapshot for snapshot in order if snapshot in kept and snapshot not in needed), None
+        )
         if going is None:
             break
         kept.remove(going)
@@ -174,10 +184,10 @@ def _waits(snapshot: Snapshot, known: list[Snapshot]) -> bool:
     """Whether a person may still make it a book."""
     is_open = snapshot.state in (HELD, COMPLETE)
     return is_open and not any(
-        one.state == ACCEPTED
-        and one.snapshot_date == snapshot.snapshot_date
-        and one.snapshot_id > snapshot.snapshot_id
-        for one in known
+        snapshot_.state == ACCEPTED
+        and snapshot_.snapshot_date == snapshot.snapshot_date
+        and snapshot_.snapshot_id > snapshot.snapshot_id
+        for snapshot_ in known
     )
 
 
@@ -187,14 +197,14 @@ def _sources(layout: Layout, known: list[Snapshot], kept: set[str]) -> dict[str,
     A source counts as kept, so that its own source is found as well.
     """
     needed: dict[str, str] = {}
-    for one in sorted(known, key=lambda one: one.snapshot_id, reverse=True):
-        if one.snapshot_id in kept or one.snapshot_id in needed.values():
-            manifest = zone.load(one.folder)
-            if flatten.failed_venues(manifest) or _has_carried(layout, one):
+    for snapshot in sorted(known, key=lambda snapshot: snapshot.snapshot_id, reverse=True):
+        if snapshot.snapshot_id in kept or snapshot.snapshot_id in needed.values():
+            manifest = zone.load(snapshot.folder)
+            if flatten.failed_venues(manifest) or _has_carried(layout, snapshot):
                 moment = datetime.fromisoformat(manifest.finished_at)
-                before = snapshots.accepted_before(known, one.snapshot_id, moment)
+                before = snapshots.accepted_before(known, snapshot.snapshot_id, moment)
                 if before:
-                    needed[one.snapshot_id] = before[-1].snapshot_id
+                    needed[snapshot.snapshot_id] = before[-1].snapshot_id
     return needed
 
 
@@ -206,7 +216,11 @@ def _has_carried(layout: Layout, snapshot: Snapshot) -> bool:
 
 
 def _require_whole(layout: Layout, going: set[str]) -> None:
-    damage = [str(one) for one in verify(layout) if one.what != SURPLUS and one.night not in going]
+    damage = [
+        str(damage_)
+        for damage_ in verify(layout)
+        if damage_.what != SURPLUS and damage_.night not in going
+    ]
     if damage:
         raise NotPruned(damage)
 

@@ -110,9 +110,11 @@ def require_landing(layout: Layout, *, bodies: bool) -> None:
     Raises `Damaged`, which names every night that is gone and every file that is not whole.
     """
     damage = list(missing_landings(layout))
-    damage += [one for one in verify_landing(layout) if one.what != SURPLUS] if bodies else []
+    damage += (
+        [damage_ for damage_ in verify_landing(layout) if damage_.what != SURPLUS] if bodies else []
+    )
     if damage:
-        found = "; ".join(dict.fromkeys(f"{one.file} is {one.what}" for one in damage))
+        found = "; ".join(dict.fromkeys(f"{damage_.file} is {damage_.what}" for damage_ in damage))
         raise proved.Damaged(layout.landing, found, "every night as it was landed", RESTORE)
 
 
@@ -150,7 +152,7 @@ def _is_as_written(path: Path) -> bool:
 
 def _lake(layout: Layout, nights: Mapping[str, _Night]) -> Iterator[Damage]:
     known: set[Path] = {layout.lake / RECORD}
-    unsealed = {one for one in nights if not layout.manifest(one).exists()}
+    unsealed = {night_ for night_ in nights if not layout.manifest(night_).exists()}
     for path in sorted(layout.manifests.glob("[!.]*.json")):
         night = nights.get(path.stem)
         if night is not None and not night.is_kept:
@@ -170,7 +172,7 @@ def _lake(layout: Layout, nights: Mapping[str, _Night]) -> Iterator[Damage]:
     for snapshot_id, night in sorted(nights.items()):
         if night.is_decided and night.is_kept and not layout.manifest(snapshot_id).exists():
             yield Damage(layout.manifest(snapshot_id), MISSING, snapshot_id, LAKE)
-    yield from (one for one in _strange(layout.lake, known) if not _is_of(one.file, unsealed))
+    yield from (path_ for path_ in _strange(layout.lake, known) if not _is_of(path_.file, unsealed))
 
 
 def _read_lake_manifest(path: Path) -> dict[str, Any] | None:
@@ -261,7 +263,7 @@ def _forgotten(
         if night is None:
             yield Damage(layout.landing / snapshot_id, MISSING, snapshot_id, LANDED)
         elif night.snapshot is not None:
-            made = [one.at for one in night.snapshot.decisions]
+            made = [decision.at for decision in night.snapshot.decisions]
             if at is not None and at not in made:
                 yield _missing_file(night.folder / DECISION, snapshot_id, LANDED)
 

@@ -53,7 +53,7 @@ _MARK = msgspec.json.Decoder(_Fingerprint)
 
 def marks(raws: Iterable[msgspec.Raw]) -> Marks:
     """What can be compared of the records of a list; what breaks the contract is not in it."""
-    return {one: (mark.updatedAt, mark.tradingStatus) for one, mark in _readable(raws)}
+    return {id_: (mark.updatedAt, mark.tradingStatus) for id_, mark in _readable(raws)}
 
 
 def _readable(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Fingerprint]]:
@@ -69,7 +69,7 @@ def _readable(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Fingerprint]]
 
 def changed_ids(first: Marks, last: Marks) -> set[str]:
     """The ids that are new, gone or changed."""
-    return {one for one in first.keys() | last.keys() if first.get(one) != last.get(one)}
+    return {id_ for id_ in first.keys() | last.keys() if first.get(id_) != last.get(id_)}
 
 
 def difference(what: str, first: Marks, last: Marks) -> str:
@@ -84,7 +84,7 @@ def difference(what: str, first: Marks, last: Marks) -> str:
 def _some(ids: Iterable[str]) -> str:
     ordered = sorted(ids)
     more = f" and {len(ordered) - SHOWN} more" if len(ordered) > SHOWN else ""
-    return ", ".join(one[:60] for one in ordered[:SHOWN]) + more
+    return ", ".join(id_[:60] for id_ in ordered[:SHOWN]) + more
 
 
 def to_ask(known: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
@@ -92,8 +92,10 @@ def to_ask(known: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
 
     Where money is among what is gone, or nothing is left at all, it is worth asking.
     """
-    gone = sorted(known.keys() - set(listed), key=lambda one: (not known[one], one))
-    is_worth = any(known[one] for one in gone) or len(gone) == len(known)
+    gone = sorted(
+        known.keys() - set(listed), key=lambda portfolio_id: (not known[portfolio_id], portfolio_id)
+    )
+    is_worth = any(known[portfolio_id] for portfolio_id in gone) or len(gone) == len(known)
     return gone[:MOST_ASKED] if is_worth else []
 
 

@@ -63,7 +63,9 @@ class Recheck:
     def _is_in(self, asked: PlannedRequest) -> bool:
         return asked.number in self._asking.marks
 
-    def _compare(self, second: PlannedRequest, venues: PlannedRequest) -> tuple[str, tuple[str, ...]]:
+    def _compare(
+        self, second: PlannedRequest, venues: PlannedRequest
+    ) -> tuple[str, tuple[str, ...]]:
         """How still it stood, and what differed; what moved has been read again."""
         if not (self._is_in(second) and self._is_in(venues)):
             return UNKNOWN, ()
@@ -116,16 +118,16 @@ class Recheck:
         asking = self._asking
         asked: dict[str, PlannedRequest] = {}
         fates: dict[str, str] = {}
-        for one in consistency.to_ask(self._known, asking.marks[self._portfolios.number]):
+        for portfolio_id in consistency.to_ask(self._known, asking.marks[self._portfolios.number]):
             try:
-                call = protocol.get_portfolio(one)
+                call = protocol.get_portfolio(portfolio_id)
             except IdRefused:
-                fates[one] = UNTOLD
+                fates[portfolio_id] = UNTOLD
             else:
-                asked[one] = asking.next_request("portfolio", call, purpose=CONFIRMING)
+                asked[portfolio_id] = asking.next_request("portfolio", call, purpose=CONFIRMING)
         asking.ask(asked.values())
-        for one, request in asked.items():
+        for portfolio_id, request in asked.items():
             error = asking.errors.get(request.number)
-            is_another = error is None and one not in asking.marks.get(request.number, ())
-            fates[one] = UNTOLD if is_another else consistency.fate(error)
+            is_another = error is None and portfolio_id not in asking.marks.get(request.number, ())
+            fates[portfolio_id] = UNTOLD if is_another else consistency.fate(error)
         return dict(sorted(fates.items()))

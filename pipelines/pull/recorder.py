@@ -17,7 +17,7 @@ from pipelines.edge.sending.backoff import Persistence
 from pipelines.edge.sending.clock import Skew
 from pipelines.flatten import listings
 from pipelines.landing.notices import Noticing
-from pipelines.landing.zone import BOOK, CLOSING, REPLACED, RequestRecord, PendingSnapshot
+from pipelines.landing.zone import BOOK, CLOSING, REPLACED, PendingSnapshot, RequestRecord
 from pipelines.pull.consistency import Marks, marks
 from pipelines.records import split
 from warehouse.progress import Tally
@@ -83,17 +83,17 @@ class Recorder:
 
     def ask(self, asked: Iterable[PlannedRequest], *, required: bool = False) -> None:
         """Send requests and keep the answers; raises `EdgeError` where one is required."""
-        by_call = {id(one.call): one for one in asked}
+        by_call = {id(request.call): request for request in asked}
         persistence = Persistence.REQUIRED if required else Persistence.OPTIONAL
-        calls = [one.call for one in by_call.values()]
+        calls = [request.call for request in by_call.values()]
         for call, outcome in self._client.fetch_all(calls, persistence):
-            one = by_call[id(call)]
+            request = by_call[id(call)]
             if isinstance(outcome, EdgeError):
                 if required or isinstance(outcome, KeyRefused):
                     raise outcome
-                self._give_up(one, outcome)
+                self._give_up(request, outcome)
             else:
-                self._keep(one, outcome, required=required)
+                self._keep(request, outcome, required=required)
             self._requests.add(1)
 
     def dated(self, skew: timedelta | None) -> Iterator[RequestRecord]:
@@ -113,13 +113,13 @@ class Recorder:
         """Let what was read of an operation and these venues no longer be the book, but for one."""
         chosen = set(venues)
         self.answers = [
-            replace(one, purpose=REPLACED)
-            if one.purpose == BOOK
-            and one.operation == operation
-            and one.venue_id in chosen
-            and one.request_no != but
-            else one
-            for one in self.answers
+            replace(answer, purpose=REPLACED)
+            if answer.purpose == BOOK
+            and answer.operation == operation
+            and answer.venue_id in chosen
+            and answer.request_no != but
+            else answer
+            for answer in self.answers
         ]
 
     def _give_up(self, asked: PlannedRequest, error: EdgeError) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 DEEPEST = 500
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_BUT_BRACKETS = bytes(one for one in range(256) if one not in b"[{]}")
+_BUT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[{]}")
 _STEPS = np.zeros(256, np.int8)
 _STEPS[list(b"[{")], _STEPS[list(b"]}")] = 1, -1
 

@@ -71,7 +71,10 @@ def once(
 def _settle(
     several: list[Element], notes: Notes, shape: Shape | None, *, carries_money: bool
 ) -> list[Element]:
-    texts = sorted((_canonical(one.raw), one.request_no, one.number, one) for one in several)
+    texts = sorted(
+        (_canonical(element_.raw), element_.request_no, element_.number, element_)
+        for element_ in several
+    )
     first, rest = texts[0], texts[1:]
     differ = any(text != first[0] for text, *_ in rest) and _differ(several, shape)
     refused = texts if differ and carries_money else rest
@@ -107,7 +110,12 @@ def _documented_part(value: Any, shape: Shape) -> Any:
         return value
     return Members(
         [
-            (name, member if (inner := shape.fields[name].shape) is None else _documented_part(member, inner))
+            (
+                name,
+                member
+                if (inner := shape.fields[name].shape) is None
+                else _documented_part(member, inner),
+            )
             for name, member in value.pairs
             if name in shape.fields
         ]

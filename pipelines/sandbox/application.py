@@ -21,7 +21,7 @@ from pipelines.sandbox.errors import SandboxResponse, encode
 from pipelines.sandbox.faults.catalog import of_application
 from pipelines.sandbox.faults.scope import Fault
 from pipelines.sandbox.options import Choices
-from pipelines.sandbox.service import Service, answer, server_error, apply_faults
+from pipelines.sandbox.service import Service, answer, apply_faults, server_error
 from pipelines.sandbox.world.world import Calendar
 
 _LONGEST_BODY = 64 * 1024

@@ -48,8 +48,10 @@ def description(choices: Choices) -> Schema:
         },
         "security": [{"key": []}],
         "paths": {
-            f"{choices.gateway}{PREFIX}/" + "/".join(one.path): {"get": _operation(one, choices)}
-            for one in OPERATIONS
+            f"{choices.gateway}{PREFIX}/" + "/".join(operation.path): {
+                "get": _operation(operation, choices)
+            }
+            for operation in OPERATIONS
         },
         "components": {
             "schemas": {**schemas, "Error": _ERROR},

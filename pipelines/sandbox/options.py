@@ -80,11 +80,11 @@ class Choices:
 def describe_choices() -> Iterator[tuple[str, str, str]]:
     """Every choice by its name, with what it may be and what this server does, as JSON."""
     default = Choices()
-    for one in fields(Choices):
-        words = get_args(one.type) if get_origin(one.type) is Literal else ()
-        kind = _KINDS.get(str(one.type), "JSON")
-        value = json.dumps(getattr(default, one.name), default=dict)
-        yield one.name, " | ".join(words) or kind, value
+    for choice in fields(Choices):
+        words = get_args(choice.type) if get_origin(choice.type) is Literal else ()
+        kind = _KINDS.get(str(choice.type), "JSON")
+        value = json.dumps(getattr(default, choice.name), default=dict)
+        yield choice.name, " | ".join(words) or kind, value
 
 
 def parse_choices(texts: Iterable[str]) -> Choices:
@@ -93,7 +93,7 @@ def parse_choices(texts: Iterable[str]) -> Choices:
     A value is JSON or bare text. Raises ValueError with the names, or with what a value may be.
     """
     values = {}
-    names = [one.name for one in fields(Choices)]
+    names = [choice.name for choice in fields(Choices)]
     for text in texts:
         name, _, value = text.partition("=")
         if name not in names:

@@ -136,7 +136,7 @@ def _apply_form(record: Mapping[str, Any], resource: str, choices: Choices) -> R
             if choices.optional_as_null and not field.required:
                 made[field.name] = None
         elif field.kind in RESOURCES and field.many:
-            made[field.name] = [_apply_form(one, field.kind, choices) for one in made[field.name]]
+            made[field.name] = [_apply_form(item, field.kind, choices) for item in made[field.name]]
         elif field.kind in RESOURCES:
             made[field.name] = _apply_form(made[field.name], field.kind, choices)
         elif field.kind == "amount":

@@ -89,7 +89,9 @@ def _pairs(query: bytes, choices: Choices) -> list[tuple[str, str]]:
         raise RefusalError(400, (choices.invalid_value_code, message)) from error
 
 
-def _unsupported_parameters(operation: Operation, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def _unsupported_parameters(
+    operation: Operation, pairs: list[tuple[str, str]]
+) -> list[tuple[str, str]]:
     return [
         ("PARAMETER_UNSUPPORTED", f"The query parameter {shorten(name)} is unsupported here.")
         for name in dict(pairs)

@@ -48,7 +48,8 @@ def is_due(schedule: str, day: date) -> bool:
 def last_tick(schedule: str) -> time:
     """The latest time of a day on which a schedule ticks."""
     minutes, hours, *_ = (
-        _field_values(field, *kind) for field, kind in zip(schedule.lower().split(), CRON, strict=True)
+        _field_values(field, *kind)
+        for field, kind in zip(schedule.lower().split(), CRON, strict=True)
     )
     return time(max(hours), max(minutes))
 

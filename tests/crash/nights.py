@@ -57,7 +57,7 @@ class Prepared:
 
     answers: Answers
 
-    def left(self) -> None:
+    def seconds_until_deadline(self) -> None:
         """No deadline."""
 
     def fetch_all(
@@ -150,7 +150,9 @@ def run(home: Path, moment: datetime, given: Answers | None = None) -> Snapshot:
     manifest = land(layout, clock, answers(moment.date()) if given is None else given)
     publish.recover(keeper, _unheard, but=manifest.snapshot_id)
     night.finish(
-        LakeManifests(layout), layout.snapshot(manifest.snapshot_date, manifest.snapshot_id), clock()
+        LakeManifests(layout),
+        layout.snapshot(manifest.snapshot_date, manifest.snapshot_id),
+        clock(),
     )
     publish.refresh(keeper)
     return snapshots.find(layout, manifest.snapshot_id)

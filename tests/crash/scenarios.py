@@ -152,7 +152,9 @@ def _remake(home: Path, moment: datetime) -> None:
     zone.sweep(layout)
     manifest = zone.load(snapshots.landed_snapshots(layout)[-1].folder)
     night.finish(
-        LakeManifests(layout), layout.snapshot(manifest.snapshot_date, manifest.snapshot_id), clock()
+        LakeManifests(layout),
+        layout.snapshot(manifest.snapshot_date, manifest.snapshot_id),
+        clock(),
     )
     publish.refresh(nightbook(home, clock))
 

@@ -29,7 +29,7 @@ NIGHTS = """
 import shutil, sys
 from datetime import date
 from pathlib import Path
-from tests.support.operator_home import Keeper, sandbox
+from tests.keeper import Keeper, sandbox
 sys.path.append(sys.argv[2])
 from world import SmallWorld
 with sandbox() as shown:

@@ -61,7 +61,7 @@ ROOMS = {
             "tests/pipelines/lake/test_placement.py",
             "tests/pipelines/records/test_laws.py",
         ),
-        slow=("test_pipelines_laws",),
+        slow=("test_laws",),
     ),
     "database": Room(
         ("warehouse/database/publish.py", "warehouse/database/work_copy.py"),

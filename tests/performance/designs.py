@@ -60,7 +60,7 @@ class Landed:
         self.resources = importlib.import_module("assets.nightbook")
         self.layout = importlib.import_module("warehouse.storage.layout").Layout(folder)
         self._landing = importlib.import_module("pipelines.landing.zone")
-        self._pulling = self._landing.Pulling(self.layout, STAMP, ZoneInfo("UTC"))
+        self._pulling = self._landing.PendingSnapshot(self.layout, STAMP, ZoneInfo("UTC"))
         self._answers: list[Any] = []
         listed = sorted(body.iterdir()) if body.is_dir() else []
         if listed:
@@ -84,7 +84,7 @@ class Landed:
         digest = hashlib.sha256(body).hexdigest()
         stamp = STAMP.isoformat()
         self._answers.append(
-            self._landing.Answer(
+            self._landing.RequestRecord(
                 number,
                 operation,
                 venue,
@@ -107,7 +107,7 @@ class Landed:
         _, written = self.flatten.portfolio_tables(self.layout, self.manifest, notes)
         venues = self.flatten.flatten_venues(self.layout, self.manifest)
         names = [*written, *venues["tables"]]
-        return {name: self.layout.staged(name, self.manifest.snapshot_id) for name in names}
+        return {name: self.layout.staged_file(name, self.manifest.snapshot_id) for name in names}
 
     def database(self, files: dict[str, Path]) -> Path:
         """A new warehouse file with these tables in it, without the words about them."""
@@ -145,7 +145,7 @@ def whole_night(body: Path, folder: Path) -> Work:
     nightbook = landed.resources.Nightbook(lambda: variables, lambda: STAMP)
 
     def work() -> Path:
-        known = landed.night.Sealed(landed.layout)
+        known = landed.night.LakeManifests(landed.layout)
         landed.night.finish(known, landed.folder, STAMP)
         landed.publishing.refresh(nightbook, known=known)
         database: Path = landed.layout.database

@@ -111,7 +111,9 @@ def _published(layout: Layout, number: int, costs: list[Compared]) -> Iterator[L
 
 def _late(layout: Layout) -> Line:
     """Accept the night that was held: its day is put in behind all the others."""
-    snapshot = next(one for one in snapshots.landed_snapshots(layout) if one.state == snapshots.HELD)
+    snapshot = next(
+        one for one in snapshots.landed_snapshots(layout) if one.state == snapshots.HELD
+    )
     snapshots.decide(snapshot, snapshots.ACCEPTED, by="bench", at=FIRST + timedelta(days=999))
     placement.settle(layout)
     done = _one("refresh", layout)

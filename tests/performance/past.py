@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pipelines.lake import lake_manifest
 from pipelines.landing import sealed_json, snapshots, zone
-from pipelines.landing.zone import RequestRecord, Manifest
+from pipelines.landing.zone import Manifest, RequestRecord
 from pipelines.records import amounts
 from tests.performance.bodies import amount
 from warehouse.contract.book import BOOK
@@ -231,7 +231,9 @@ def _landed(layout: Layout, started: datetime) -> Manifest:
     return pulling.finish(started, answers, origin="", program_version="bench", clock_skew_ms=None)
 
 
-def _totals(columns: Mapping[str, Columns], made: Mapping[str, WrittenFile]) -> list[dict[str, Any]]:
+def _totals(
+    columns: Mapping[str, Columns], made: Mapping[str, WrittenFile]
+) -> list[dict[str, Any]]:
     plain = {"asset_id": "", "is_custom_asset": False, "bucket": ""}
     lines = [
         plain | {"table_name": name, "measure": "rows", "total": str(one.rows)}
@@ -252,7 +254,10 @@ def _totals(columns: Mapping[str, Columns], made: Mapping[str, WrittenFile]) -> 
 
 
 def _stage(
-    layout: Layout, manifest: Manifest, made: Mapping[str, WrittenFile], totals: list[dict[str, Any]]
+    layout: Layout,
+    manifest: Manifest,
+    made: Mapping[str, WrittenFile],
+    totals: list[dict[str, Any]],
 ) -> None:
     of_venues = ("venues", "venue_types", "instruments")
     for part in ("portfolios", "venues"):

@@ -162,7 +162,7 @@ def test_a_python_object_or_call_per_row_is_caught(
             texts = [str.strip(text) for text in texts]
         return amounts._replace(texts=pa.array(texts, pa.string()))
 
-    monkeypatch.setattr(balances, "stated", slow)
+    monkeypatch.setattr(balances, "read_amounts", slow)
     narrow, wide = (_flattening(scale, tmp_path, objects=True) for scale in (NARROW, WIDE))
     assert not is_free(narrow, wide, WIDE.rows - NARROW.rows)
 

@@ -17,7 +17,7 @@ from pipelines.flatten.flatten import Part
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import zone as landing
 from pipelines.landing.snapshots import Snapshot
-from pipelines.landing.zone import RequestRecord, Manifest
+from pipelines.landing.zone import Manifest, RequestRecord
 from pipelines.sandbox.world.world import World
 from warehouse.contract.book import BOOK
 from warehouse.storage.layout import Layout
@@ -119,7 +119,9 @@ def staged(layout: Layout, manifest: Manifest) -> tuple[Rows, dict[str, Part]]:
 
 def read(layout: Layout, manifest: Manifest) -> Rows:
     """The staged rows of all eight tables."""
-    return {table.name: rows_of(layout.staged_file(table.name, manifest.snapshot_id)) for table in BOOK}
+    return {
+        table.name: rows_of(layout.staged_file(table.name, manifest.snapshot_id)) for table in BOOK
+    }
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:

@@ -328,7 +328,9 @@ def months(days: set[date]) -> set[tuple[int, int]]:
 
 def kept(year: Year) -> set[date]:
     """The dates whose bodies are there."""
-    return {one.snapshot_date for one in snapshots.landed_snapshots(year.layout) if one.state != PRUNED}
+    return {
+        one.snapshot_date for one in snapshots.landed_snapshots(year.layout) if one.state != PRUNED
+    }
 
 
 def alive(year: Year) -> set[str]:

@@ -168,7 +168,7 @@ def test_the_image_has_what_its_packages_need() -> None:
     assert not added.keys() & kept.keys()
     text = (DEPLOY / "image.txt").read_text(encoding="utf-8")
     assert text.count("--hash=") > len(added)
-    tried = pins(ROOT / "tests" / "side" / "image.txt")
+    tried = pins(ROOT / "tests" / "environments" / "image.txt")
     assert added.items() <= tried.items(), "tests/environments/image.txt tries other versions"
     assert kept["dagster"].removeprefix("1.13.") == added["dagster-k8s"].removeprefix("0.29.")
     there = {name: Version(version) for name, version in (kept | added).items()}

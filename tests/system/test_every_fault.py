@@ -128,8 +128,9 @@ import json, re, sys
 from pathlib import Path
 from pipelines.edge.signing import Credentials
 from pipelines.edge.client import EdgeClient
-from pipelines import landing, pull
-from tests import nights
+from pipelines.landing import zone
+from pipelines.pull import pull
+from tests.support import nights
 from zoneinfo import ZoneInfo
 from datetime import UTC, datetime
 from warehouse.storage.layout import Layout
@@ -142,7 +143,7 @@ before = peak()
 origin, key, secret, home = json.loads(sys.argv[1])
 layout = Layout(Path(home))
 layout.work.mkdir(parents=True)
-pulling = landing.Pulling(layout, nights.STARTED, ZoneInfo("UTC"))
+pulling = zone.PendingSnapshot(layout, nights.STARTED, ZoneInfo("UTC"))
 try:
     with EdgeClient(
         origin, Credentials(key, secret), sleep=lambda _: None, spool_dir=layout.work, deadline=120

@@ -81,7 +81,9 @@ def newest_book(newest: date | None, before: date | None) -> Iterator[str]:
 def book_comments() -> Iterator[str]:
     """Statements that say what those names are; making a view anew forgets its comments."""
     for table in BOOK:
-        yield from _comments("view", f"main.{quote_identifier(table.name)}", table.meaning, _meanings(table))
+        yield from _comments(
+            "view", f"main.{quote_identifier(table.name)}", table.meaning, _meanings(table)
+        )
         if table.name in BEFORE:
             meaning = f"`{table.name}` of the book before the newest. {table.meaning}"
             name = f"main.{quote_identifier(f'{table.name}_before')}"

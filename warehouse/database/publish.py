@@ -35,11 +35,11 @@ from warehouse.database.versions import (
     clear,
     copy_current,
     is_as_published,
+    is_base_intact,
     prune,
     reaching_disk,
     seal,
     swap,
-    is_base_intact,
 )
 from warehouse.progress import Say, Tally, silent
 from warehouse.sql.checks import CheckResult, run_checks

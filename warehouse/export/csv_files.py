@@ -46,7 +46,7 @@ def for_people(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
 def _for_people(name: str, kind: str) -> Render:
     if kind != "VARCHAR" or name.endswith("_text"):
         return _bare
-    return lambda values: ["" if one is None else field(harmless(one)) for one in values]
+    return lambda values: ["" if value is None else field(harmless(value)) for value in values]
 
 
 def for_machines(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
@@ -64,12 +64,12 @@ def _is_exact(name: str) -> bool:
 
 
 def _quote(values: Sequence[Any]) -> list[str]:
-    return ["" if one is None else field(one) for one in values]
+    return ["" if value is None else field(value) for value in values]
 
 
 def _bare(values: Sequence[Any]) -> list[str]:
     """Digits, dates and flags: nothing in them needs a quote."""
-    return ["" if one is None else _word(one) for one in values]
+    return ["" if value is None else _word(value) for value in values]
 
 
 def _word(value: object) -> str:

@@ -12,7 +12,7 @@ from warehouse.export.sheets import FLAG, TOTAL, yes
 from warehouse.export.totals import EXACT, ExpectedTotals, plain
 from warehouse.query.book import NotExported
 from warehouse.spreadsheet.writing.cells import string
-from warehouse.spreadsheet.writing.layout import SheetColumnKind, Sheet
+from warehouse.spreadsheet.writing.layout import Sheet, SheetColumnKind
 from warehouse.spreadsheet.writing.readback import SumColumns, add_up
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warehouse.export.staged_tables import batches, columns_of, longest, longest_whole, meanings
-from warehouse.export.totals import TotalLine, ExpectedTotals, WrittenTotals
+from warehouse.export.totals import ExpectedTotals, TotalLine, WrittenTotals
 from warehouse.query.book import EXHIBITS, PORTFOLIO_NAME, Exhibit, OpenBook, records
 from warehouse.spreadsheet.writing.cells import LONG_TEXTS, Digits, pieces
-from warehouse.spreadsheet.writing.layout import SheetColumn, SheetColumnKind, Sheet, fitting, title
+from warehouse.spreadsheet.writing.layout import Sheet, SheetColumn, SheetColumnKind, fitting, title
 from warehouse.spreadsheet.writing.rows import Rows, Styles
 
 TOTAL = "total_text"
@@ -75,7 +75,9 @@ def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]
     whole = longest_whole(source, exhibit)
     words = meanings(exhibit)
 
-    def made(names: Iterable[str], kind: SheetColumnKind, *, printed: bool = True) -> list[SheetColumn]:
+    def made(
+        names: Iterable[str], kind: SheetColumnKind, *, printed: bool = True
+    ) -> list[SheetColumn]:
         widths = (
             _number_width(whole[name])
             if kind is SheetColumnKind.NUMBER
@@ -98,8 +100,14 @@ def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]
         *made([TOTAL], SheetColumnKind.EXACT),
         *made([name for name in _COUNTS if name in kinds], SheetColumnKind.COUNT),
         *made(parts, SheetColumnKind.NUMBER, printed=len(parts) <= _PRINTED_PARTS),
-        *made([name for name in exhibit.key if name == "portfolio_id"], SheetColumnKind.TEXT, printed=False),
-        *made([name for name in _OFF_PAPER[1:] if name in kinds], SheetColumnKind.COUNT, printed=False),
+        *made(
+            [name for name in exhibit.key if name == "portfolio_id"],
+            SheetColumnKind.TEXT,
+            printed=False,
+        ),
+        *made(
+            [name for name in _OFF_PAPER[1:] if name in kinds], SheetColumnKind.COUNT, printed=False
+        ),
         *made(parts, SheetColumnKind.EXACT, printed=False),
     )
 
@@ -117,10 +125,14 @@ def _number_width(whole: int) -> float:
     return max(12.0, whole + whole // 3 + _DECIMALS + 1.0)
 
 
-def fill_sheet(source: OpenBook, sheet: Sheet, written: SheetProgress, styles: Styles) -> Iterator[bytes]:
+def fill_sheet(
+    source: OpenBook, sheet: Sheet, written: SheetProgress, styles: Styles
+) -> Iterator[bytes]:
     """The rows of one sheet of an exhibit; after its last part all is held against the promise."""
     rows = Rows(sheet.columns, styles, written.shown)
-    names = tuple(dict.fromkeys(c.source for c in sheet.columns if c.kind is not SheetColumnKind.DIGITS))
+    names = tuple(
+        dict.fromkeys(c.source for c in sheet.columns if c.kind is not SheetColumnKind.DIGITS)
+    )
     first = 2
     exhibit = written.promised.exhibit
     for batch in batches(source, exhibit, names, start=sheet.start, rows=sheet.rows):
@@ -237,7 +249,9 @@ def long_texts(shown: Mapping[str, str]) -> TextTable:
     ]
     columns = (
         SheetColumn("Text no.", "Text no.", "The number its cells give.", SheetColumnKind.TEXT, 10),
-        SheetColumn("Piece", "Piece", "Pieces follow each other without a gap.", SheetColumnKind.TEXT, 8),
+        SheetColumn(
+            "Piece", "Piece", "Pieces follow each other without a gap.", SheetColumnKind.TEXT, 8
+        ),
         SheetColumn(
             "Text",
             "Text",

@@ -59,7 +59,8 @@ def longest_whole(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
     """The most digits before the point of each column of amounts, up to 15."""
     names = [name for name in columns_of(source, exhibit) if name.endswith("_text")]
     shown = ", ".join(
-        f"coalesce(max(least(15, length(split_part({quote_identifier(name)}, '.', 1)))), 0)" for name in names
+        f"coalesce(max(least(15, length(split_part({quote_identifier(name)}, '.', 1)))), 0)"
+        for name in names
     )
     found = source.connection.execute(f"select {shown} from {exhibit.staged_name}").fetchone()
     return dict(zip(names, found or (), strict=True))
@@ -67,7 +68,9 @@ def longest_whole(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
 
 def count_rounded_rows(source: OpenBook, exhibit: Exhibit, significant: int, longest: int) -> int:
     """How many rows have an amount of more digits than a number keeps, counted by DuckDB."""
-    names = [quote_identifier(name) for name in columns_of(source, exhibit) if name.endswith("_text")]
+    names = [
+        quote_identifier(name) for name in columns_of(source, exhibit) if name.endswith("_text")
+    ]
     tests = " or ".join(
         f"length({name}) > {longest} or (length({name}) > {significant} and "
         f"length(trim(replace({name}, '.', ''), '-0')) > {significant})"
@@ -84,6 +87,8 @@ def texts_over(source: OpenBook, exhibit: Exhibit, size: int) -> list[str]:
     for name, kind in columns_of(source, exhibit).items():
         if kind == "VARCHAR":
             column = quote_identifier(name)
-            query = f"select distinct {column} from {exhibit.staged_name} where strlen({column}) > ?"
+            query = (
+                f"select distinct {column} from {exhibit.staged_name} where strlen({column}) > ?"
+            )
             found.update(row[0] for row in source.connection.execute(query, [size]).fetchall())
     return sorted(found)

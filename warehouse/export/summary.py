@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from warehouse.export.sheets import TOTAL, yes
-from warehouse.export.totals import TotalLine, ExpectedTotals, numbers_of
+from warehouse.export.totals import ExpectedTotals, TotalLine, numbers_of
 from warehouse.query.book import EXHIBITS, OpenBook
 from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, Digits, is_portable, number
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up, sizes
-from warehouse.spreadsheet.writing.layout import SheetColumnKind, Sheet, fitting
+from warehouse.spreadsheet.writing.layout import Sheet, SheetColumnKind, fitting
 
 SHEET = "Summary"
 _FIGURES = range(2, 6)
@@ -202,7 +202,7 @@ def _asset(on: _SummaryWriter, figures: Figures, line: TotalLine) -> None:
     if value and None not in numbers:
         must(on.paper.write_number(on.row, 2, float(value), cells[SheetColumnKind.NUMBER]))
         formula = live_sum(figures.sheets[EXHIBITS[0].title], row)
-        found = math.fsum(one for one in numbers if one is not None)
+        found = math.fsum(number_ for number_ in numbers if number_ is not None)
         on.formula(3, formula, cells[SheetColumnKind.NUMBER], found)
     else:
         on.text(2, Digits.TEXT_ONLY.words, cells[SheetColumnKind.EXACT])

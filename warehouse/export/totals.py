@@ -109,7 +109,7 @@ def _sums(promises: Sequence[ExpectedTotals], told: Sequence[Mapping[str, Any]])
             "total",
             asset[0],
             asset[1],
-            tuple(None if one is None else plain(one) for one in places.get(asset, none)),
+            tuple(None if place_ is None else plain(place_) for place_ in places.get(asset, none)),
             tuple(sums.get(asset, "0") for sums in sheets),
         )
         for asset in sorted({*places, *(asset for sums in sheets for asset in sums)})

@@ -9,8 +9,8 @@ from typing import IO
 
 from warehouse.export.proof import prove
 from warehouse.export.sheets import (
-    TextTable,
     SheetProgress,
+    TextTable,
     evidence,
     fill_sheet,
     filled_texts,
@@ -128,9 +128,9 @@ def _prove(
     file: IO[bytes],
 ) -> None:
     """See that the finished file says what was promised, table by table."""
-    sheets = [(number, one.sheet) for number, one in enumerate(planned, FIRST)]
+    sheets = [(number, sheet.sheet) for number, sheet in enumerate(planned, FIRST)]
     for promised in promises:
-        own = [(number, one) for number, one in sheets if one.table == promised.exhibit.title]
+        own = [(number, sheet) for number, sheet in sheets if sheet.table == promised.exhibit.title]
         prove(file, promised, own, shown)
 
 
@@ -142,16 +142,16 @@ def _save(
     footer: str,
     proof: Callable[[IO[bytes]], None],
 ) -> None:
-    for one in planned:
-        long_table(made, one.sheet, footer=footer)
-        if one.sheet.table in {exhibit.title for exhibit in EXHIBITS}:
-            define_names(made, one.sheet)
+    for sheet in planned:
+        long_table(made, sheet.sheet, footer=footer)
+        if sheet.sheet.table in {exhibit.title for exhibit in EXHIBITS}:
+            define_names(made, sheet.sheet)
     made.book.close()
     fillings = {}
-    for number, one in enumerate(planned, FIRST):
-        last = one.sheet.letter(one.sheet.columns[-1].source, one.sheet.columns[-1].kind)
-        size = one.sheet.rows * len(one.sheet.columns) * _CELL_BYTES
-        fillings[number] = (f"A1:{last}{one.sheet.last_row}", size, one.fill)
+    for number, sheet in enumerate(planned, FIRST):
+        last = sheet.sheet.letter(sheet.sheet.columns[-1].source, sheet.sheet.columns[-1].kind)
+        size = sheet.sheet.rows * len(sheet.sheet.columns) * _CELL_BYTES
+        fillings[number] = (f"A1:{last}{sheet.sheet.last_row}", size, sheet.fill)
     with written_aside(path) as file:
         splice(made.file, file, fillings)
         proof(file)

@@ -93,7 +93,7 @@ def _read(told: dict[str, Any]) -> Answer:
 def _value(told: Any) -> Any:
     """A value as DuckDB gave it: JSON keeps some kinds, the others say which they are."""
     if isinstance(told, list):
-        return [_value(one) for one in told]
+        return [_value(value) for value in told]
     if not isinstance(told, dict):
         return told
     kind, held = told[_KIND], told["value"]
@@ -112,9 +112,9 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, datetime):
         return {_KIND: "moment", "value": value.isoformat()}
     if isinstance(value, list | tuple):
-        return [_to_json(one) for one in value]
+        return [_to_json(value_) for value_ in value]
     if isinstance(value, dict):
-        return {_KIND: "struct", "value": {str(key): _to_json(one) for key, one in value.items()}}
+        return {_KIND: "struct", "value": {str(key): _to_json(item) for key, item in value.items()}}
     return read.text(value)
 
 

@@ -114,7 +114,7 @@ class Config:
         """Return what a person said of a file: its own name counts before a pattern."""
         if name in self.inbox:
             return self.inbox[name]
-        patterns = (one for one in self.inbox if fnmatchcase(name, one))
+        patterns = (name_ for name_ in self.inbox if fnmatchcase(name, name_))
         return self.inbox.get(next(patterns, ""), "")
 
 
@@ -199,7 +199,9 @@ def _config(words: dict[str, Any], complaints: list[str], digest: str) -> Config
             for name in files
         },
         aliases={
-            name: {str(one): str(other) for one, other in _table(given, name, complaints).items()}
+            name: {
+                str(entry): str(other) for entry, other in _table(given, name, complaints).items()
+            }
             for given in [_table(words, "alias", complaints)]
             for name in FIELDS
         },
@@ -265,7 +267,7 @@ def _amount(name: str, given: object, complaints: list[str]) -> Decimal:
 def _level(given: object, complaints: list[str]) -> tuple[str, ...] | None:
     if given == "auto":
         return None
-    if isinstance(given, list) and all(one in FIELDS for one in given) and "asset" in given:
+    if isinstance(given, list) and all(field_ in FIELDS for field_ in given) and "asset" in given:
         return tuple(name for name in FIELDS if name in given)
     complaints.append(f'level is {given!r}, expected "auto" or a list of {", ".join(FIELDS)}')
     return None
@@ -281,15 +283,15 @@ def _shape(name: str, given: object, complaints: list[str]) -> Shape:
     if not isinstance(unused, list) or not all(isinstance(title, str) for title in unused):
         complaints.append(f"ledger.{name}.{UNUSED} is {unused!r}, expected a list of columns")
         return Shape()
-    complaints += [f"ledger.{name} has no {one}" for one in given.keys() - _LEDGER]
-    for one, allowed in _WORDS.items():
-        if given.get(one, allowed[0]) not in allowed:
+    complaints += [f"ledger.{name} has no {word}" for word in given.keys() - _LEDGER]
+    for entry, allowed in _WORDS.items():
+        if given.get(entry, allowed[0]) not in allowed:
             expected = " or ".join(f'"{word}"' for word in allowed)
-            complaints.append(f"ledger.{name}.{one} is {given[one]!r}, expected {expected}")
+            complaints.append(f"ledger.{name}.{entry} is {given[entry]!r}, expected {expected}")
             return Shape()
     decimals = given.get("decimal")
     return Shape(
-        {one: given[one] for one in READ if one in given},
+        {word: given[word] for word in READ if word in given},
         Decimals(decimals) if decimals else None,
         given.get("sheet", ""),
         given.get("negative_word", ""),

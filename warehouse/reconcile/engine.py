@@ -23,7 +23,13 @@ from warehouse.reconcile.config import Config
 from warehouse.reconcile.ledger.amounts import plain
 from warehouse.reconcile.ledger.model import Ledger, Notice, count_of
 from warehouse.reconcile.matching import join, key_resolution, levels, snapshot
-from warehouse.reconcile.matching.classify import OVER, MatchRules, ClassifiedPair, forgiven, classify
+from warehouse.reconcile.matching.classify import (
+    OVER,
+    ClassifiedPair,
+    MatchRules,
+    classify,
+    forgiven,
+)
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.key_resolution import Alias
 from warehouse.reconcile.matching.snapshot import Reference, shown_asset
@@ -47,7 +53,11 @@ class Outcome:
 
 
 def reconcile(
-    source: OpenBook, ledger: Ledger, config: Config, known: Reference, past: tuple[Prior, State, MayOpen]
+    source: OpenBook,
+    ledger: Ledger,
+    config: Config,
+    known: Reference,
+    past: tuple[Prior, State, MayOpen],
 ) -> Outcome:
     """Hold a ledger against a book.
 
@@ -63,34 +73,38 @@ def reconcile(
     rules = (replace(config, per_asset=per_asset), known.delivered, known.names["portfolio"])
     court = MatchRules(fields, *rules, taken.rejected, _totals(connection, rules[0]))
     found = classify(join.odd(connection, fields), court)
-    join.settle(connection, {one.pair.no: one.result for one in found})
-    broken = [one for one in found if one.result.is_break]
+    join.settle(connection, {pair.pair.no: pair.result for pair in found})
+    broken = [pair for pair in found if pair.result.is_break]
     prior, said = past[0], (*known.notices, *ledger.notices, *levels.notices(ledger))
-    keys = [one.pair.key for one in broken]
+    keys = [classified.pair.key for classified in broken]
     ids = break_ids(config.name, fields, keys)
     before, notices = known_before(prior, fields, dict(zip(ids, keys, strict=True)))
     cases = with_yesterday(
         source,
         fields,
         [
-            Case(one, id_, past_of(before.get(id_)), _names(one, fields, known))
-            for one, id_ in zip(broken, ids, strict=True)
+            Case(classified, id_, past_of(before.get(id_)), _names(classified, fields, known))
+            for classified, id_ in zip(broken, ids, strict=True)
         ],
     )
-    episodes = {id_: (one[0], one[1]) for id_, one in (prior or {}).get("episodes", {}).items()}
+    episodes = {
+        id_: (entry[0], entry[1]) for id_, entry in (prior or {}).get("episodes", {}).items()
+    }
     causes = suggest_causes(cases, fields)
     then = (source.day, before, episodes, past)
     made = [tonight(case, causes, (ledger, known, config), then) for case in cases]
-    episodes |= {one.id: (one.episode, one.ever_seen.isoformat()) for one in made}
+    episodes |= {
+        decision.id: (decision.episode, decision.ever_seen.isoformat()) for decision in made
+    }
     digest = join.digest(connection, fields, [config.name, str(source.day), source.snapshot_id])
     return Outcome(
         source.day,
         fields,
         join.counts(connection),
         tuple(sorted(made, key=_order)),
-        {one.pair.no: id_ for one, id_ in zip(broken, ids, strict=True)},
+        {classified.pair.no: id_ for classified, id_ in zip(broken, ids, strict=True)},
         episodes,
-        {id_: one["id"] for id_, one in before.items() if one["id"] != id_},
+        {id_: entry["id"] for id_, entry in before.items() if entry["id"] != id_},
         taken.aliases,
         (*said, *taken.notices, *unnamed, *notices, *_unclassified_notices(found, court, known)),
         digest,
@@ -98,7 +112,9 @@ def reconcile(
     )
 
 
-def _unclassified_notices(found: Sequence[ClassifiedPair], court: MatchRules, known: Reference) -> list[Notice]:
+def _unclassified_notices(
+    found: Sequence[ClassifiedPair], court: MatchRules, known: Reference
+) -> list[Notice]:
     """Return what is said of keys that no verdict of their own decided."""
     return [*_absent(found, known, court.fields), *_over(found, court)]
 
@@ -111,15 +127,17 @@ def _totals(connection: DuckDBPyConnection, config: Config) -> dict[str, Decimal
     return join.totals_of_book(connection)
 
 
-def _forgiven(found: Sequence[ClassifiedPair], court: MatchRules) -> Iterator[tuple[str, str, str, str]]:
+def _forgiven(
+    found: Sequence[ClassifiedPair], court: MatchRules
+) -> Iterator[tuple[str, str, str, str]]:
     """Yield what tolerance forgave: the asset, how many keys, how much, and of how much."""
-    for asset, one in sorted(forgiven(found, court).items()):
-        share = f"{plain(one.total)} ({one.share:.2e} of it)"
-        yield shown_asset(asset), count_of(one.keys, "key"), plain(one.amount), share
+    for asset, pair in sorted(forgiven(found, court).items()):
+        share = f"{plain(pair.total)} ({pair.share:.2e} of it)"
+        yield shown_asset(asset), count_of(pair.keys, "key"), plain(pair.amount), share
     sums = forgiven(found, court).values()
     if sums:
-        mean = sum((one.share for one in sums), Decimal(0)) / max(len(court.totals), 1)
-        keys = count_of(sum(one.keys for one in sums), "key")
+        mean = sum((amount.share for amount in sums), Decimal(0)) / max(len(court.totals), 1)
+        keys = count_of(sum(amount.keys for amount in sums), "key")
         yield (
             "all",
             keys,
@@ -130,22 +148,31 @@ def _forgiven(found: Sequence[ClassifiedPair], court: MatchRules) -> Iterator[tu
 
 def _over(found: Sequence[ClassifiedPair], court: MatchRules) -> Iterator[Notice]:
     """Yield one notice where tolerance would have forgiven too much in sum."""
-    over = [one for one in found if one.rule.endswith(OVER)]
+    over = [pair for pair in found if pair.rule.endswith(OVER)]
     if over:
-        assets = ", ".join(sorted({shown_asset(court.asset(one)) for one in over})[:10])
-        words = f"tolerance would forgive too much in sum: {count_of(len(over), 'key')} of {assets} "
+        assets = ", ".join(sorted({shown_asset(court.asset(asset)) for asset in over})[:10])
+        words = (
+            f"tolerance would forgive too much in sum: {count_of(len(over), 'key')} of {assets} "
+        )
         words += "are breaks. More than `limit` of an asset, or than `limit_in_all` of all, is no "
         words += "noise; other limits stand in recon.toml under [tolerance]"
         yield Notice("high", words)
 
 
-def _names(one: ClassifiedPair, fields: tuple[str, ...], known: Reference) -> dict[str, str]:
-    return shown_names(fields, one.pair.key, known.shown, is_unmapped=one.pair.is_unmapped)
+def _names(classified: ClassifiedPair, fields: tuple[str, ...], known: Reference) -> dict[str, str]:
+    return shown_names(
+        fields, classified.pair.key, known.shown, is_unmapped=classified.pair.is_unmapped
+    )
 
 
-def _order(one: Break) -> tuple[str, int, str, str]:
-    size = one.difference.lstrip("-")
-    return (one.names.get("asset", ""), -len(size.partition(".")[0]), _descending(size), one.id)
+def _order(break_: Break) -> tuple[str, int, str, str]:
+    size = break_.difference.lstrip("-")
+    return (
+        break_.names.get("asset", ""),
+        -len(size.partition(".")[0]),
+        _descending(size),
+        break_.id,
+    )
 
 
 def _descending(digits: str) -> str:
@@ -153,20 +180,22 @@ def _descending(digits: str) -> str:
     return digits.translate(str.maketrans("0123456789", "9876543210"))
 
 
-def _absent(found: Sequence[ClassifiedPair], known: Reference, fields: tuple[str, ...]) -> Sequence[Notice]:
+def _absent(
+    found: Sequence[ClassifiedPair], known: Reference, fields: tuple[str, ...]
+) -> Sequence[Notice]:
     """One notice for each portfolio that the API did not deliver, not one break for each key."""
     keys: dict[str, int] = {}
-    for one in found:
-        if one.result is Result.NOT_DELIVERED:
-            portfolio = one.pair.key[fields.index("portfolio")]
+    for pair in found:
+        if pair.result is Result.NOT_DELIVERED:
+            portfolio = pair.pair.key[fields.index("portfolio")]
             keys[portfolio] = keys.get(portfolio, 0) + 1
     return [
         Notice(
             "high",
-            f"portfolio {known.shown['portfolio'].get(one, one)} was not delivered by the API: "
+            f"portfolio {known.shown['portfolio'].get(entry, entry)} was not delivered by the API: "
             f"{count_of(number, 'key')} of the ledger could not be compared",
             "snapshot",
-            one,
+            entry,
         )
-        for one, number in sorted(keys.items())
+        for entry, number in sorted(keys.items())
     ]

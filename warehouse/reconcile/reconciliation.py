@@ -45,7 +45,7 @@ def run(source: OpenBook, folder: Folder, config: Config, given: RunInputs) -> R
     if not found.ledgers:
         left = tuple(sort_unused(found.unused))
         late = _late(folder, source, left)
-        return RunFiles(None, (), (late, *(one.notice for one in left)), left)
+        return RunFiles(None, (), (late, *(item.notice for item in left)), left)
     ledger = read_ledger(found.ledgers, config, archive.mappings(folder), source.day)
     dating.require_days(ledger, config, source.day)
     _read_comments(folder, ours, source.day)
@@ -62,10 +62,10 @@ def run(source: OpenBook, folder: Folder, config: Config, given: RunInputs) -> R
     )
     archive.write(folder.mappings, ledger.remembered)
     engine_entries.keep(folder, outcome, given.now)
-    archive.add_read(folder, [one.sha256 for one in ledger.sources], source.day)
+    archive.add_read(folder, [source_.sha256 for source_ in ledger.sources], source.day)
     notices = by_severity(
         [
-            *(one.notice for one in unused if one.severity != "low"),
+            *(item.notice for item in unused if item.severity != "low"),
             *_unlisted_notices(outcome, config),
             *(Notice("medium", words) for words in source.notices),
             *said,
@@ -74,7 +74,9 @@ def run(source: OpenBook, folder: Folder, config: Config, given: RunInputs) -> R
             *day_settings.changes(folder, config, source.day),
         ]
     )
-    shown = _workbook_content(source, folder, (ledger, outcome, known), (config, given), (notices, unused))
+    shown = _workbook_content(
+        source, folder, (ledger, outcome, known), (config, given), (notices, unused)
+    )
     result = store_result(folder, shown, config, given)
     return RunFiles(result, write_files(folder, shown), tuple(notices), tuple(unused))
 
@@ -89,7 +91,7 @@ def _late(folder: Folder, source: OpenBook, unused: tuple[Unused, ...]) -> Notic
     days = archive.days(folder)
     last = f"; the last one that was reconciled is of {days[-1]}" if days else ""
     words = f"no ledger for {source.day} lies in the inbox{last}"
-    if any(one.severity != "low" for one in unused):
+    if any(item.severity != "low" for item in unused):
         words = f"no file in the inbox could be read as the ledger of {source.day}{last}"
     return Notice("medium", words)
 
@@ -144,15 +146,17 @@ def _unlisted_notices(outcome: Outcome, config: Config) -> Iterator[Notice]:
 
 def _about(ledger: Ledger, source: OpenBook) -> Iterator[Notice]:
     """What the ledgers themselves say against being used."""
-    for one in ledger.sources:
-        stated = dating.day_of(one)
+    for source_ in ledger.sources:
+        stated = dating.day_of(source_)
         if stated not in (None, source.day):
             told = (
                 f"the ledger is as of {stated}, the snapshot as of {source.day}: it was used, for "
             )
-            yield Notice("high", f"{told}recon.toml says so under [late.{source.day}]", one.name)
-        if not one.used:
-            yield Notice("high", "the ledger has no row that could be used", one.name)
+            yield Notice(
+                "high", f"{told}recon.toml says so under [late.{source.day}]", source_.name
+            )
+        if not source_.used:
+            yield Notice("high", "the ledger has no row that could be used", source_.name)
     for place, words in zip(range(_TWICE), stacked_twice(ledger), strict=False):
         if place < _TWICE:
             yield Notice("medium", "two files have the same key: they were added up", words)
@@ -176,8 +180,8 @@ def _workbook_content(
     now = {
         "day": source.day.isoformat(),
         "digest": outcome.digest,
-        "breaks": [asdict(one) for one in outcome.breaks],
-        "ties": [asdict(one) for one in ties],
+        "breaks": [asdict(break_) for break_ in outcome.breaks],
+        "ties": [asdict(tie) for tie in ties],
     }
     return WorkbookContent(
         config.name,
@@ -190,8 +194,8 @@ def _workbook_content(
         notices,
         evidence(source, (ledger, outcome), config, given, run_id),
         {
-            role: (one["who"], one["comment"], signoff.with_open(one))
-            for role, one in signed.items()
+            role: (entry["who"], entry["comment"], signoff.with_open(entry))
+            for role, entry in signed.items()
         },
         signoff.void(folder, now),
         run_id,
@@ -205,16 +209,16 @@ def _workbook_content(
 
 def _resolved_breaks(prior: Json | None, outcome: Outcome, said: State) -> list[Json]:
     """Breaks of the run before that are gone, and how they went."""
-    now = {one.id for one in outcome.breaks} | set(outcome.renamed.values())
-    gone = [one for id_, one in archive.by_id(prior).items() if id_ not in now]
+    now = {break_.id for break_ in outcome.breaks} | set(outcome.renamed.values())
+    gone = [entry for id_, entry in archive.by_id(prior).items() if id_ not in now]
     return [
-        one
+        break_
         | {
             "closed_on": outcome.day.isoformat(),
             "closed_because": "matched, or its key is gone from both sides",
-            "status": said.of(one["id"], "status"),
-            "owner": said.of(one["id"], "owner"),
-            "comment": said.of(one["id"], "comment"),
+            "status": said.of(break_["id"], "status"),
+            "owner": said.of(break_["id"], "owner"),
+            "comment": said.of(break_["id"], "comment"),
         }
-        for one in gone
+        for break_ in gone
     ]

@@ -48,9 +48,9 @@ def evidence(
         "tolerance": f"absolute {config.absolute}, relative {config.relative}",
         "SHA-256 of recon.toml": config.digest,
     }
-    told |= {f"tolerance of {asset}": str(one) for asset, one in config.per_asset.items()}
-    for one in ledger.sources:
-        told[f"SHA-256 of {one.name} {one.sheet}".strip()] = one.sha256
+    told |= {f"tolerance of {asset}": str(entry) for asset, entry in config.per_asset.items()}
+    for source_ in ledger.sources:
+        told[f"SHA-256 of {source_.name} {source_.sheet}".strip()] = source_.sha256
     told |= {result.value: str(count) for result, count in outcome.counts.items()}
     return told
 
@@ -65,24 +65,24 @@ def store_result(folder: Folder, shown: WorkbookContent, config: Config, given: 
         "digest": outcome.digest,
         "snapshot_id": shown.source.snapshot_id,
         "fields": list(outcome.fields),
-        "counts": {one.value: count for one, count in outcome.counts.items()},
+        "counts": {entry.value: count for entry, count in outcome.counts.items()},
         "rejected": len(shown.ledger.rejected),
-        "breaks": [asdict(one) for one in outcome.breaks],
+        "breaks": [asdict(break_) for break_ in outcome.breaks],
         "resolved": list(shown.resolved),
         "episodes": dict(outcome.episodes),
-        "ties": [asdict(one) for one in shown.ties],
+        "ties": [asdict(tie) for tie in shown.ties],
         "workbook": {"names": _names(shown), "rolled": _roll_forward_rows(shown)},
         "coverage": {
             "level": level_words(shown.ledger),
             "files": lines_of(shown.ledger),
-            "unused": [asdict(one) | {"kind": one.kind.value} for one in shown.unused],
+            "unused": [asdict(item) | {"kind": item.kind.value} for item in shown.unused],
             "in_all": totals(shown.unused),
             "forgiven": [list(line) for line in outcome.forgiven],
         },
         "written": imprint.identity(shown),
         "day_settings": day_settings.own(folder, config, shown.day, shown.run_id),
-        "sources": [asdict(one) for one in shown.ledger.sources],
-        "notices": [asdict(one) for one in shown.notices],
+        "sources": [asdict(source_) for source_ in shown.ledger.sources],
+        "notices": [asdict(notice) for notice in shown.notices],
         "evidence": dict(shown.evidence),
         "revision": shown.revision,
         "made_at": given.now.isoformat(),
@@ -94,15 +94,15 @@ def store_result(folder: Folder, shown: WorkbookContent, config: Config, given: 
 def _names(shown: WorkbookContent) -> dict[str, dict[str, str]]:
     """The names that the workbook shows for ids, of those that are in it: every key is in a tie."""
     made: dict[str, dict[str, str]] = {}
-    for one in shown.ties:
-        name = shown.shown.get(one.level, {}).get(one.of, one.of)
-        if name != one.of:
-            made.setdefault(one.level, {})[one.of] = name
+    for tie in shown.ties:
+        name = shown.shown.get(tie.level, {}).get(tie.of, tie.of)
+        if name != tie.of:
+            made.setdefault(tie.level, {})[tie.of] = name
     return made
 
 
 def _roll_forward_rows(shown: WorkbookContent) -> list[list[str]]:
-    return [[in_cell(text) for text in one.line] for one in shown.rolled]
+    return [[in_cell(text) for text in line.line] for line in shown.rolled]
 
 
 def write_files(folder: Folder, shown: WorkbookContent) -> tuple[Path, ...]:

@@ -64,7 +64,7 @@ class RunSummary:
         if not self.run_id:
             return "; ".join(": ".join(filter(None, (n.where, n.words))) for n in self.notices)
         keys = sum(self.counts.values())
-        rejected = sum(one.words.startswith("rejected") for one in self.notices)
+        rejected = sum(notice.words.startswith("rejected") for notice in self.notices)
         return (
             f"{self.day}: {count_of(keys, 'key')}, {self.counts['Matched']} exact, "
             f"{self.counts['Within tolerance']} within tolerance, {count_of(self.breaks, 'break')} "
@@ -171,9 +171,11 @@ def run(
     kept.make()
     config = read_config(kept.config)
     with book(database, as_of, ()) as source:
-        done = reconciliation.run(source, kept, config, result.RunInputs(program_version, now, pause))
+        done = reconciliation.run(
+            source, kept, config, result.RunInputs(program_version, now, pause)
+        )
     if done.result is None:
-        code = OPEN_BREAKS if any(one.severity != "low" for one in done.unused) else TIED
+        code = OPEN_BREAKS if any(item.severity != "low" for item in done.unused) else TIED
         return RunSummary(source.day, "", "", {}, 0, 0, (), done.notices, code, done.unused)
     found = done.result
     return RunSummary(
@@ -181,7 +183,7 @@ def run(
         found["run_id"],
         found["digest"],
         found["counts"],
-        sum(one["status"] != ACCEPTED for one in found["breaks"]),
+        sum(break_["status"] != ACCEPTED for break_ in found["breaks"]),
         len(found["breaks"]),
         done.files,
         done.notices,
@@ -193,7 +195,7 @@ def run(
 
 def _exit_code(found: Json) -> int:
     """3 where a break is open, a row was rejected, or something was not delivered or not read."""
-    opened = any(one["status"] != ACCEPTED for one in found["breaks"])
+    opened = any(break_["status"] != ACCEPTED for break_ in found["breaks"])
     lost = found["counts"]["Portfolio not delivered"] or found["rejected"]
     return OPEN_BREAKS if opened or lost or unread(found) else TIED
 
@@ -227,7 +229,7 @@ def status(folder: Path, *, day: date | None = None) -> Standing:
         tuple(signoff.valid(kept, found["digest"]).values()),
         signoff.void(kept, found),
         _exit_code(found),
-        tuple(f"{one['name']}: {one['reason']}" for one in unread(found)),
+        tuple(f"{item['name']}: {item['reason']}" for item in unread(found)),
         coverage_words(found),
     )
 
@@ -243,10 +245,10 @@ def history(folder: Path, break_id: str) -> tuple[Json, ...]:
         found = archive.by_id(archive.result(kept, day)).get(break_id)
         if found:
             told.append({"at": day.isoformat(), "kind": "break", **found})
-    for one in archive.annotations(kept):
-        about = {"at": one["at"], "kind": "said", "who": one["who"]}
-        told += [about | entry for entry in one["entries"] if entry["break_id"] == break_id]
-    days = {one["at"] for one in told if one["kind"] == "break"}
+    for entry in archive.annotations(kept):
+        about = {"at": entry["at"], "kind": "said", "who": entry["who"]}
+        told += [about | entry for entry in entry["entries"] if entry["break_id"] == break_id]
+    days = {entry["at"] for entry in told if entry["kind"] == "break"}
     told += [
         {"kind": "signed", "at": signed["at"], "words": signoff.words(signed)}
         for signed in archive.signoffs(kept)
@@ -257,7 +259,7 @@ def history(folder: Path, break_id: str) -> tuple[Json, ...]:
             f"{break_id!r} is no break that was ever seen; `nightbook reconcile status` lists "
             "those of today. Nothing was changed."
         )
-    return tuple(sorted(told, key=lambda one: (one["at"], one["kind"])))
+    return tuple(sorted(told, key=lambda entry: (entry["at"], entry["kind"])))
 
 
 def sign(
@@ -268,7 +270,9 @@ def sign(
     Raises `NotReconciled` where both would be the same person or there is no result.
     """
     kept = Folder(folder)
-    return signoff.sign(kept, _result_of_day(kept, day), role=role, who=who, comment=comment, at=now)
+    return signoff.sign(
+        kept, _result_of_day(kept, day), role=role, who=who, comment=comment, at=now
+    )
 
 
 def verify(folder: Path, file: Path) -> VerifyResult:

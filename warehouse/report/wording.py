@@ -126,10 +126,10 @@ def size(value: int) -> str:
     return f"{shown:.1f} {_SIZES[unit]}"
 
 
-def many(count: int, one: str, more: str = "") -> str:
+def many(count: int, singular: str, more: str = "") -> str:
     """A count with its noun.
 
     >>> many(1, "night"), many(1200, "entry", "entries")
     ('1 night', '1,200 entries')
     """
-    return f"{count:,} {one if count == 1 else more or one + 's'}"
+    return f"{count:,} {singular if count == 1 else more or singular + 's'}"

@@ -128,7 +128,8 @@ def at_day(sql: str, day: str, before: str = "") -> str:
     inner = _views_of(sql)
     read_there = {name for text in (*inner.values(), sql) for name in tables_in(text, set(days))}
     shadows = [
-        f"{quote_identifier(name)} as (\n    select * from history.{quote_identifier(days[name][0])}\n"
+        f"{quote_identifier(name)} as (\n"
+        f"    select * from history.{quote_identifier(days[name][0])}\n"
         f"    where snapshot_date = (\n"
         f"        select max(snapshot_date) from ops.snapshots\n"
         f"        where is_book and snapshot_date <= {days[name][1]}::date\n    )\n)"

@@ -60,7 +60,9 @@ def decode_body(
     elif encoding in {"gzip", "x-gzip"}:
         pieces = _gunzip(counted)
     else:
-        raise Misread(f"the content encoding is {quote_text(encoding, 60)}; gzip or none was asked for")
+        raise Misread(
+            f"the content encoding is {quote_text(encoding, 60)}; gzip or none was asked for"
+        )
     return _bound(pieces, limits.decoded, "after decompression")
 
 

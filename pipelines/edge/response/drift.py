@@ -80,7 +80,9 @@ def _documented_keys(model: type[Struct]) -> dict[str, tuple[str, type[Struct] |
     }
 
 
-def _fields(tree: Any, model: type[Struct], prefix: str, balance: type[Struct]) -> Iterator[Novelty]:
+def _fields(
+    tree: Any, model: type[Struct], prefix: str, balance: type[Struct]
+) -> Iterator[Novelty]:
     if not isinstance(tree, dict):
         return
     known = _documented_keys(model)

@@ -80,13 +80,13 @@ def signs(envelope: Envelope, headers: Mapping[str, str], noun: str) -> tuple[Si
     """
     reader = _Reader(envelope, noun)
     seen = [*reader.body(), *reader.headers(headers)]
-    is_proved = any(one.hint.weight is Weight.PROOF for one in seen)
+    is_proved = any(sign.hint.weight is Weight.PROOF for sign in seen)
     against = {
-        Sign(one.place, one.hint.words, one.example)
-        for one in seen
-        if one.hint.weight is Weight.DENIAL or (one.hint.weight is Weight.PLACE and not is_proved)
+        Sign(sign.place, sign.hint.words, sign.example)
+        for sign in seen
+        if sign.hint.weight is Weight.DENIAL or (sign.hint.weight is Weight.PLACE and not is_proved)
     }
-    first = {(one.place, one.words): one for one in sorted(against, key=_order, reverse=True)}
+    first = {(sign.place, sign.words): sign for sign in sorted(against, key=_order, reverse=True)}
     return tuple(sorted(first.values(), key=_order)[:MOST])
 
 

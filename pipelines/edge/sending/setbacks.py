@@ -124,7 +124,10 @@ class Sequel:
     def _held_up(self, where: str, setback: Setback, tally: Tally) -> float | EdgeError:
         """No wait of its own, for all requests wait; or the error, where that is for too long."""
         asked = setback.asked_wait
-        wait, left = self.pacer.wait_after(setback.number, asked), self.gate.seconds_until_deadline()
+        wait, left = (
+            self.pacer.wait_after(setback.number, asked),
+            self.gate.seconds_until_deadline(),
+        )
         note = "" if asked is None else f"It asks to wait {asked:.0f} seconds."
         tally.refusals += 1
         ended = final(setback.error, tally.attempt, note)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from email.utils import formatdate
 
-from pipelines.sandbox.errors import SandboxResponse, RefusalError, error_answer
+from pipelines.sandbox.errors import RefusalError, SandboxResponse, error_answer
 from pipelines.sandbox.faults.scope import Fault
 
 # An answer, the fault, and the server's clock in milliseconds. A header whose value is empty is

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from pipelines.sandbox.authentication import Caller
-from pipelines.sandbox.errors import SandboxResponse, RefusalError
+from pipelines.sandbox.errors import RefusalError, SandboxResponse
 from pipelines.sandbox.faults.answers import ANSWER_FAULTS
 from pipelines.sandbox.faults.bodies import BODY_FAULTS
 from pipelines.sandbox.faults.records import RECORD_FAULTS
@@ -79,7 +79,7 @@ def of_application(faults: Iterable[Fault]) -> Rehearsal:
 
 def of_wire(faults: Iterable[Fault]) -> tuple[Fault, ...]:
     """Those faults that need the front before the socket."""
-    return tuple(one for one in faults if one.name in {*WIRE_FAULTS, *_CONNECTION_FAULTS})
+    return tuple(fault for fault in faults if fault.name in {*WIRE_FAULTS, *_CONNECTION_FAULTS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ class DueFaults:
     due: tuple[Fault, ...] = ()
 
     def _seconds(self, name: str, default: float) -> float:
-        struck = [one for one in self.due if one.name == name]
-        return sum(default if one.seconds is None else one.seconds for one in struck)
+        struck = [fault for fault in self.due if fault.name == name]
+        return sum(default if fault.seconds is None else fault.seconds for fault in struck)
 
     @property
     def delay(self) -> float:
@@ -104,11 +104,11 @@ class DueFaults:
 
     def day(self, day: date) -> date:
         """The day of the world that is served."""
-        return day + timedelta(days=sum(one.name == "next-day" for one in self.due))
+        return day + timedelta(days=sum(fault.name == "next-day" for fault in self.due))
 
     def caller(self, caller: Caller) -> Caller:
         """The caller, with or without access to portfolios."""
-        if any(one.name == "access-lost" for one in self.due):
+        if any(fault.name == "access-lost" for fault in self.due):
             return Caller(caller.secret, frozenset(), caller.resources)
         return caller
 
@@ -130,8 +130,8 @@ class DueFaults:
 
     def check_venue(self, venue: str | None, world: World) -> None:
         """Refuses the instruments of every fourth venue, where that is the fault."""
-        failing = set(sorted(str(one["id"]) for one in world.venues)[::4])
-        if venue in failing and any(one.name == "venues-fail" for one in self.due):
+        failing = set(sorted(str(venue_["id"]) for venue_ in world.venues)[::4])
+        if venue in failing and any(fault.name == "venues-fail" for fault in self.due):
             raise RefusalError(500, ("INTERNAL_SERVER_ERROR", "A rehearsed failure of a venue."))
 
     def answer(self, answer: SandboxResponse, now: int) -> SandboxResponse:

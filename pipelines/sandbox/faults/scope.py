@@ -80,7 +80,7 @@ def target(records: list[Record], resource: str, fault: Fault) -> Record | None:
     if other is not None and named is None:
         return None
     # Another fault may have struck before, so that a record is null or lacks its id.
-    fitting = [one for one in records if one and named in {None, one.get("id")}]
+    fitting = [record for record in records if record and named in {None, record.get("id")}]
     return min(fitting, key=_size_and_id, default=None)
 
 

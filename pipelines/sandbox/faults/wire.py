@@ -72,12 +72,14 @@ async def read_request(reader: asyncio.StreamReader) -> Request | None:
         head = await reader.readuntil(b"\r\n\r\n")
         line, *headers = head[:-4].split(b"\r\n")
         length = sum(
-            int(one.partition(b":")[2]) for one in headers if _name(one) == b"content-length"
+            int(header.partition(b":")[2])
+            for header in headers
+            if _name(header) == b"content-length"
         )
         body = await reader.readexactly(length)
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError, ConnectionError):
         return None
-    kept = [one for one in headers if _name(one) != b"connection"]
+    kept = [header for header in headers if _name(header) != b"connection"]
     raw = line.split(b" ")[1] if line.count(b" ") > 1 else b""
     path = raw.partition(b"?")[0].decode("latin-1").removeprefix(PREFIX)
     return Request(path, b"\r\n".join([line, *kept, b"Connection: close", b"", b""]), body)
@@ -225,7 +227,7 @@ async def start_front(
     It listens at once, or, where the port is to be refused, after that long.
     """
     rehearsal = Rehearsal(
-        [one for one in faults if one.name in WIRE_FAULTS], of_transport=WIRE_FAULTS
+        [fault_ for fault_ in faults if fault_.name in WIRE_FAULTS], of_transport=WIRE_FAULTS
     )
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -61,14 +61,19 @@ def _portfolios_empty(world: World, _fault: Fault) -> World:
 
 def _remove_portfolio(world: World, fault: Fault) -> World:
     gone = target(list(world.portfolios), "Portfolio", fault)
-    return replace(world, portfolios=tuple(one for one in world.portfolios if one is not gone))
+    return replace(
+        world,
+        portfolios=tuple(portfolio for portfolio in world.portfolios if portfolio is not gone),
+    )
 
 
 def _halve_accounts(world: World, _fault: Fault) -> World:
     portfolios = copy.deepcopy(world.portfolios)
     for number, (position, account) in enumerate(list(_accounts(portfolios))):
         if number % 2:
-            position["accounts"] = [one for one in position["accounts"] if one is not account]
+            position["accounts"] = [
+                account_ for account_ in position["accounts"] if account_ is not account
+            ]
     return replace(world, portfolios=portfolios)
 
 
@@ -84,7 +89,7 @@ def _venues_empty(world: World, _fault: Fault) -> World:
 
 
 def _drop_venues(world: World, _fault: Fault) -> World:
-    kept = sorted(world.venues, key=lambda one: str(one["id"]))
+    kept = sorted(world.venues, key=lambda venue: str(venue["id"]))
     return replace(world, venues=tuple(kept[: len(kept) * _KEPT_OF_FIVE // 5]))
 
 
@@ -134,7 +139,7 @@ def _with_another_account(world: World, fault: Fault, difference: Record) -> Wor
     portfolios = copy.deepcopy(world.portfolios)
     portfolio = target(list(portfolios), "Portfolio", fault)
     for position in (portfolio or {"positions": []})["positions"][:1]:
-        position["accounts"] += [{**one, **difference} for one in position["accounts"][:1]]
+        position["accounts"] += [{**account, **difference} for account in position["accounts"][:1]]
     return replace(world, portfolios=portfolios)
 
 
@@ -146,7 +151,7 @@ def _repeat_venue(world: World, fault: Fault) -> World:
 
 def _repeat_instrument(world: World, fault: Fault) -> World:
     listed = {
-        venue: (*each, *({**one, "feedId": "another-feed"} for one in each[:1]))
+        venue: (*each, *({**instrument, "feedId": "another-feed"} for instrument in each[:1]))
         if fault.venue in {None, venue}
         else each
         for venue, each in (world.instruments or {}).items()
@@ -167,7 +172,9 @@ def _orphan_venue(world: World, fault: Fault) -> World:
 
 def _hostile_names(world: World, _fault: Fault) -> World:
     portfolios, venues = copy.deepcopy(world.portfolios), copy.deepcopy(world.venues)
-    for number, record in enumerate((*portfolios, *(one for _, one in _accounts(portfolios)))):
+    for number, record in enumerate(
+        (*portfolios, *(account for _, account in _accounts(portfolios)))
+    ):
         record["name"] = HOSTILE_NAMES[number % len(HOSTILE_NAMES)]
     for number, venue in enumerate(venues):
         venue["displayName"] = HOSTILE_NAMES[number % len(HOSTILE_NAMES)]
@@ -184,7 +191,13 @@ def _hostile_ids(world: World, _fault: Fault) -> World:
 
 def _unknown_type(world: World, fault: Fault) -> World:
     listed = {
-        venue: (*each, *({**one, "id": f"{one['id']}-C", "type": "option"} for one in each[:1]))
+        venue: (
+            *each,
+            *(
+                {**instrument, "id": f"{instrument['id']}-C", "type": "option"}
+                for instrument in each[:1]
+            ),
+        )
         if fault.venue in {None, venue}
         else each
         for venue, each in (world.instruments or {}).items()

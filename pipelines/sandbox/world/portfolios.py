@@ -70,7 +70,9 @@ _COPY_OF_A_SHAPE = 16
 _CYCLE = 3
 
 
-def portfolio(mandate: PortfolioPlan, words: tuple[object, ...], mark: str, day: date) -> Record | None:
+def portfolio(
+    mandate: PortfolioPlan, words: tuple[object, ...], mark: str, day: date
+) -> Record | None:
     """One portfolio with its integrations, or None on a day on which it does not exist."""
     round_, phase = divmod(day.toordinal(), _CYCLE)
     if mandate.passing and phase == _CYCLE - 1:

@@ -36,7 +36,9 @@ HOUSES = (
     VenuePlan("polaris", _EXCHANGE, ("Polaris Derivatives",), perpetuals=12, dated=3),
     VenuePlan("quillon", ("exchange", "custodian"), ("Quillon Markets",), spots=24, perpetuals=4),
     VenuePlan("harbour-otc", _OTC, ("Harbour OTC",), spots=10, symbols="{base}-{term}"),
-    VenuePlan("north sea/otc desk", _OTC, ("North Sea, OTC Desk",), spots=6, symbols="{base} {term}"),
+    VenuePlan(
+        "north sea/otc desk", _OTC, ("North Sea, OTC Desk",), spots=6, symbols="{base} {term}"
+    ),
     VenuePlan("ironkeep", _CUSTODIAN, ("Ironkeep Trust Company",)),
     VenuePlan("vaultline", ("otc", "custodian"), ('Vaultline "Deep Cold"',), spots=4),
     VenuePlan(

@@ -46,10 +46,10 @@ if sys.argv[2] == "flattened":
 die()
 """
 WHOLE = f"""{START}
-from assets import publishing
+from assets.publishing import publish
 from assets.cli import main
 from assets.nightbook import Nightbook
-publishing.refresh = die
+publish.refresh = die
 main(["run"], Nightbook(lambda: variables, now))
 """
 
@@ -276,4 +276,4 @@ def test_what_nobody_expected_is_told_with_its_cause(
     assert said.code == 1
     assert "The step flatten_venues stopped" in said.err
     assert "ZeroDivisionError: a defect" in said.err
-    assert "test_assets_crashes.py" in said.err
+    assert "test_crashes.py" in said.err

@@ -34,7 +34,7 @@ from pipelines.edge.response.body import Body
 from pipelines.edge.response.decode import Limits
 from pipelines.edge.response.envelope import read_envelope, split
 from pipelines.edge.sending.attempts import Event
-from pipelines.edge.sending.transport import OneShot, AttemptTimeout, _Stream
+from pipelines.edge.sending.transport import AttemptTimeout, OneShot, _Stream
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Script, Server

@@ -14,7 +14,7 @@ from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import Unreachable
 from pipelines.edge.protocol import list_portfolios, list_venues
 from pipelines.edge.response.decode import Limits
-from pipelines.edge.sending.transport import _READ, _RECORD, OneShot, AttemptTimeout, _Stream
+from pipelines.edge.sending.transport import _READ, _RECORD, AttemptTimeout, OneShot, _Stream
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Script, Server

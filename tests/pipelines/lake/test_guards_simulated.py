@@ -119,7 +119,8 @@ class Past:
         facts, rows = night(held, name, instruments), table(held)
         compared = measures.bases(self.facts)
         moved = {
-            one.snapshot_id: slices.moves_between(self.tables[one.snapshot_id], rows) for one in compared
+            one.snapshot_id: slices.moves_between(self.tables[one.snapshot_id], rows)
+            for one in compared
         }
         facts = replace(facts, slices=moved)
         drops = [measures.drops(facts, one) for one in compared]

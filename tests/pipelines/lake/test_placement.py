@@ -337,7 +337,9 @@ def test_a_rebuild_elsewhere_makes_the_same_lake_to_the_byte(
     for folder in night_folders.folders(again):
         night.finish(LakeManifests(again), folder, START + 99 * DAY)
     assert _tree(again) == _tree(layout)
-    carried = [row for row in _stale(layout, snapshots.landed_snapshots(layout)[-1]).items() if row[1][1]]
+    carried = [
+        row for row in _stale(layout, snapshots.landed_snapshots(layout)[-1]).items() if row[1][1]
+    ]
     assert carried
     assert {since for _, (_, since) in carried} == {(START + 2 * DAY).date()}
 

@@ -282,7 +282,10 @@ def test_a_clock_that_was_set_back_puts_no_snapshot_behind_an_older_one(
     assert snapshots.books(snapshots.landed_snapshots(layout)) == {day: snapshot}
     tomorrow = nights.take(layout, nights.small(), started + timedelta(hours=20))
     assert tomorrow.snapshot_id > newest
-    assert list(snapshots.books(snapshots.landed_snapshots(layout))) == [day, day + timedelta(days=1)]
+    assert list(snapshots.books(snapshots.landed_snapshots(layout))) == [
+        day,
+        day + timedelta(days=1),
+    ]
 
 
 STRAYS = [

@@ -48,7 +48,9 @@ def layout(seasons: Path, tmp_path: Path) -> Layout:
     return Layout(tmp_path / "home")
 
 
-def pruned(layout: Layout, days: int, *, month_ends: bool = False, dry: bool = False) -> PruneResult:
+def pruned(
+    layout: Layout, days: int, *, month_ends: bool = False, dry: bool = False
+) -> PruneResult:
     """Prune at a time long after the newest night."""
     return prune(layout, keep_days=days, keep_month_ends=month_ends, dry_run=dry, at=NOW)
 

@@ -391,7 +391,9 @@ def test_many_keys_are_matched_exactly_and_fast() -> None:
     snapshot.side_of(connection, date(2026, 11, 20), fields)
     taken = key_resolution.side(connection, read, known, Config())
     join.compare(connection, fields)
-    court = classify.MatchRules(fields, Config(), known.delivered, names["portfolio"], taken.rejected)
+    court = classify.MatchRules(
+        fields, Config(), known.delivered, names["portfolio"], taken.rejected
+    )
     found = classify.classify(join.odd(connection, fields), court)
     join.settle(connection, {one.pair.no: one.result for one in found})
     taken_time = time.process_time() - begun

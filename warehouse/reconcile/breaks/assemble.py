@@ -50,20 +50,20 @@ def with_yesterday(source: OpenBook, fields: tuple[str, ...], cases: Sequence[Ca
     if not cases:
         return []
     place = fields.index("asset")
-    known = book_before(source, fields, {one.judged.pair.key[place] for one in cases})
+    known = book_before(source, fields, {case.judged.pair.key[place] for case in cases})
     return [
         Case(
-            one.judged,
-            one.id,
+            case.judged,
+            case.id,
             Past(
-                known.get(one.judged.pair.key),
-                one.past.ledger,
-                one.past.difference,
-                one.past.first_seen,
+                known.get(case.judged.pair.key),
+                case.past.ledger,
+                case.past.difference,
+                case.past.first_seen,
             ),
-            one.shown,
+            case.shown,
         )
-        for one in cases
+        for case in cases
     ]
 
 
@@ -96,10 +96,10 @@ def tonight(
     """A break as it is tonight: what was found, what was before, and what people say of it."""
     ledger, known, config = about
     day, before, episodes, (_, said, may_open) = past
-    one, pair = case.judged, case.judged.pair
-    given = age_of(one, case.id, day, before, episodes)
+    classified, pair = case.judged, case.judged.pair
+    given = age_of(classified, case.id, day, before, episodes)
     said_of = before[case.id]["id"] if case.id in before else case.id
-    difference = plain(one.difference)
+    difference = plain(classified.difference)
     status, note = said.of(said_of, "status"), ""
     if may_open(said_of):
         found = {"episode": given["episode"], "difference": difference}
@@ -109,14 +109,14 @@ def tonight(
         id=case.id,
         key=pair.key,
         names=case.shown,
-        result=one.result.value,
+        result=classified.result.value,
         ledger=pair.ledger,
         snapshot=pair.snapshot,
         difference=difference,
         rows=pair.rows,
         source=", ".join(ledger.place(ledger.lines[line]) for line in pair.lines[:5]),
-        rule=one.rule,
-        placement=one.placement,
+        rule=classified.rule,
+        placement=classified.placement,
         cause=causes.get(case.id, ""),
         note="; ".join(filter(None, notes)),
         status=status,

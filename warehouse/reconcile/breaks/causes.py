@@ -70,9 +70,9 @@ def _names(cases: Sequence[Case], fields: tuple[str, ...]) -> Iterator[tuple[str
                 groups[rest, amount][pair.snapshot is None].append(case)
         for ours, theirs in groups.values():
             if len(ours) == len(theirs) == 1:
-                one, other = theirs[0].shown[field], ours[0].shown[field]
+                ledger_value, other = theirs[0].shown[field], ours[0].shown[field]
                 words = f"{field} under two names? In recon.toml under [alias.{field}]: "
-                words += setting(one, other)
+                words += setting(ledger_value, other)
                 yield theirs[0].id, f"{words} ({ours[0].id})"
                 yield ours[0].id, f"{words} ({theirs[0].id})"
 
@@ -88,8 +88,8 @@ def _opposites(cases: Sequence[Case], fields: tuple[str, ...]) -> dict[str, str]
     told = {}
     for group in groups.values():
         if len(group) == 2 and group[0].judged.difference == -group[1].judged.difference:  # noqa: PLR2004 - a pair
-            for one, other in (group, group[::-1]):
-                told[one.id] = (
+            for side, other in (group, group[::-1]):
+                told[side.id] = (
                     f"Nets to zero with {other.id}: a transfer, or free and locked, not booked"
                 )
     for case in cases:
@@ -125,27 +125,31 @@ def _unit(case: Case) -> str:
     if not _is_two_sided(case) or case.ledger == 0 or case.snapshot == 0:
         return ""
     ours, theirs = EXACT.normalize(case.ledger), EXACT.normalize(case.snapshot)
-    one, other = ours.as_tuple(), theirs.as_tuple()
-    power = int(one.exponent) - int(other.exponent)
-    if (one.sign, one.digits) != (other.sign, other.digits) or abs(power) not in _POWERS:
+    ledger_value, other = ours.as_tuple(), theirs.as_tuple()
+    power = int(ledger_value.exponent) - int(other.exponent)
+    if (ledger_value.sign, ledger_value.digits) != (other.sign, other.digits) or abs(
+        power
+    ) not in _POWERS:
         return ""
-    if len(one.digits) < _DIGITS and abs(power) == min(_POWERS):
+    if len(ledger_value.digits) < _DIGITS and abs(power) == min(_POWERS):
         return ""
     return f"Another unit: the ledger is 10^{power} times the snapshot"
 
 
 def _transposition(case: Case) -> str:
-    one, other = plain(case.ledger), plain(case.snapshot)
-    if not _is_two_sided(case) or len(one) != len(other):
+    ledger_value, other = plain(case.ledger), plain(case.snapshot)
+    if not _is_two_sided(case) or len(ledger_value) != len(other):
         return ""
     places = [
-        place for place, pair in enumerate(zip(one, other, strict=True)) if len(set(pair)) > 1
+        place
+        for place, pair in enumerate(zip(ledger_value, other, strict=True))
+        if len(set(pair)) > 1
     ]
     swapped = (
         len(places) == 2  # noqa: PLR2004 - two digits change places
-        and one[places[0]] == other[places[1]]
-        and one[places[1]] == other[places[0]]
-        and "." not in one[places[0] : places[1] + 1]
+        and ledger_value[places[0]] == other[places[1]]
+        and ledger_value[places[1]] == other[places[0]]
+        and "." not in ledger_value[places[0] : places[1] + 1]
         and places[1] == places[0] + 1
     )
     return "Two digits transposed" if swapped else ""

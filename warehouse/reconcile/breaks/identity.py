@@ -89,7 +89,11 @@ def shown_names(
 
 
 def age_of(
-    judged: ClassifiedPair, id_: str, day: date, before: Mapping[str, Any], episodes: Mapping[str, Any]
+    judged: ClassifiedPair,
+    id_: str,
+    day: date,
+    before: Mapping[str, Any],
+    episodes: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Episode, first day and change of a break: `before` are the breaks of the day before.
 

@@ -59,21 +59,23 @@ def state(folder: Folder, revision: int | None = None, *, without: date | None =
     """
     breaks: dict[str, dict[str, str]] = {}
     last = 0
-    known = [one for one in annotations(folder) if revision is None or one["no"] <= revision]
-    undone = {number for one in known for number in one.get("replaces", ())}
-    for one in known:
-        last = one["no"]
-        if last in undone or (without and one.get("engine_day") == without.isoformat()):
+    known = [
+        entry_ for entry_ in annotations(folder) if revision is None or entry_["no"] <= revision
+    ]
+    undone = {number for entry_ in known for number in entry_.get("replaces", ())}
+    for entry_ in known:
+        last = entry_["no"]
+        if last in undone or (without and entry_.get("engine_day") == without.isoformat()):
             continue
-        for entry in one["entries"]:
+        for entry in entry_["entries"]:
             if entry.get("is_restored"):
                 continue
             said = breaks.setdefault(entry["break_id"], {})
             said[entry["field"]] = entry["value"]
             if entry["field"] == "status":
                 said["accepted"] = entry.get("accepted", "")
-                said["accepted_on"] = entry.get("said_on", one["at"][:10])
-                said["accepted_by"] = entry.get("said_by", one["who"])
+                said["accepted_on"] = entry.get("said_on", entry_["at"][:10])
+                said["accepted_by"] = entry.get("said_by", entry_["who"])
                 said["episode"] = str(entry.get("episode", 1))
                 said["note"] = entry.get("note", "")
     return State(last, breaks)
@@ -82,7 +84,7 @@ def state(folder: Folder, revision: int | None = None, *, without: date | None =
 def tidy(text: str) -> str:
     """A text as it is compared: one kind of line end, nothing that a cell cannot keep."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
-    return "".join(one for one in lines if one >= " " or one in "\n\t").strip()
+    return "".join(entry for entry in lines if entry >= " " or entry in "\n\t").strip()
 
 
 def in_cell(text: str) -> str:
@@ -122,11 +124,12 @@ def merge_edits(
 
 def _both(said: list[Json], break_id: str, now: State, also: Sequence[str]) -> list[Json]:
     """What two people said of one field: the later words go below the comment."""
-    others = [one for one in said if one["field"] != "comment"]
+    others = [entry for entry in said if entry["field"] != "comment"]
     comment = next(
-        (one["value"] for one in said if one["field"] == "comment"), now.of(break_id, "comment")
+        (entry["value"] for entry in said if entry["field"] == "comment"),
+        now.of(break_id, "comment"),
     )
-    value = (comment + "".join(_ALSO + one for one in also)).strip()
+    value = (comment + "".join(_ALSO + entry for entry in also)).strip()
     return [*others, {"break_id": break_id, "field": "comment", "value": value}]
 
 
@@ -138,7 +141,9 @@ def _accepting(entry: Json, told: Mapping[str, Any]) -> Json:
     return entry | {"episode": told.get("episode", 1), "accepted": accepted}
 
 
-def _field(edited: WorkbookEdits, cell: tuple[str, str], since: Since, also: list[str]) -> Iterable[Json]:
+def _field(
+    edited: WorkbookEdits, cell: tuple[str, str], since: Since, also: list[str]
+) -> Iterable[Json]:
     break_id, field = cell
     shown, then, now = (
         tidy(in_cell(state.of(break_id, field))) for state in (since.shown, since.then, since.now)
@@ -146,7 +151,7 @@ def _field(edited: WorkbookEdits, cell: tuple[str, str], since: Since, also: lis
     said = tidy(edited.rows[break_id][field])
     if field == "status":
         said = said or OPEN
-        chosen = next((one for one in STATUSES if one.casefold() == said.casefold()), "")
+        chosen = next((status for status in STATUSES if status.casefold() == said.casefold()), "")
         if not chosen:
             if said != shown and _ALSO + f"status {said}" not in since.now.of(break_id, "comment"):
                 also.append(f"status {said} (none of {', '.join(STATUSES)})")

@@ -71,7 +71,7 @@ def read_edits(path: Path, content: bytes) -> WorkbookEdits | None:
     except (python_calamine.CalamineError, python_calamine.ZipError, python_calamine.XmlError):
         return None
     made_from = _beside(sheets, ("run_id", "base_revision", "written"))
-    found = [one for rows in sheets if (one := _table(rows)) is not None]
+    found = [table for rows in sheets if (table := _table(rows)) is not None]
     if not found or "run_id" not in made_from:
         return None
     who, at = last_saved(path, content)
@@ -120,7 +120,7 @@ def _table(rows: Sequence[Sequence[object]]) -> dict[str, dict[str, str]] | None
         if fold(BREAK_ID) in titles and "comment" in titles and "last comment" not in titles:
             place = titles.index(fold(BREAK_ID))
             below = [
-                one for one in rows[number + 1 :] if _ID.fullmatch(as_text(one[place]).strip())
+                row_ for row_ in rows[number + 1 :] if _ID.fullmatch(as_text(row_[place]).strip())
             ]
             people = {
                 name.replace(" ", "_"): titles.index(name) for name in TITLES if name in titles
@@ -142,7 +142,9 @@ def _cells(
     }
 
 
-def _signatures(sheets: Sequence[Sequence[Sequence[object]]]) -> Iterator[tuple[str, tuple[str, str]]]:
+def _signatures(
+    sheets: Sequence[Sequence[Sequence[object]]],
+) -> Iterator[tuple[str, tuple[str, str]]]:
     """By role the name and the comment beside its label."""
     for rows in sheets:
         for row in rows:

@@ -35,7 +35,7 @@ def words(signed: Mapping[str, Any]) -> str:
 
 def valid(folder: Folder, digest: str) -> dict[str, Json]:
     """By role the last signature of exactly this result."""
-    return {one["role"]: one for one in signoffs(folder) if one["digest"] == digest}
+    return {signoff["role"]: signoff for signoff in signoffs(folder) if signoff["digest"] == digest}
 
 
 def sign(folder: Folder, found: Json, *, role: str, who: str, comment: str, at: datetime) -> Json:
@@ -90,7 +90,7 @@ def take_signatures(folder: Folder, workbook: WorkbookEdits) -> list[Notice]:
 
 def void(folder: Folder, now: Mapping[str, Any]) -> str:
     """Why the last signature of a day no longer holds, in words; nothing where it holds."""
-    signed = [one for one in signoffs(folder) if one["day"] == now["day"]]
+    signed = [signoff for signoff in signoffs(folder) if signoff["day"] == now["day"]]
     if not signed or signed[-1]["digest"] == now["digest"]:
         return ""
     last = signed[-1]
@@ -105,10 +105,10 @@ def count_changes(then: Json | None, now: Mapping[str, Any]) -> str:
         return "the result is another one"
     before, after = by_id(then), by_id(dict(now))
     moved = sum(
-        before[one]["difference"] != after[one]["difference"] for one in before.keys() & after
+        before[key]["difference"] != after[key]["difference"] for key in before.keys() & after
     )
     new, gone = len(after.keys() - before), len(before.keys() - after)
-    assets = {one[2] for one in _totals(now) ^ _totals(then)}
+    assets = {key[2] for key in _totals(now) ^ _totals(then)}
     return (
         f"{moved} amounts of breaks changed, {new} breaks came, {gone} went, and the totals of "
         f"{len(assets)} assets changed"
@@ -117,4 +117,4 @@ def count_changes(then: Json | None, now: Mapping[str, Any]) -> str:
 
 def _totals(found: Mapping[str, Any]) -> set[tuple[str, ...]]:
     names = ("level", "of", "asset", "ledger", "snapshot")
-    return {tuple(str(one[name]) for name in names) for one in found["ties"]}
+    return {tuple(str(tie[name]) for name in names) for tie in found["ties"]}

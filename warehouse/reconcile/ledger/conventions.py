@@ -50,7 +50,7 @@ def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], wh
         shown = " and ".join(repr(cell[:40]) for cell in sure.values())
         raise Ambiguous(
             f"{where}: the amounts are written in two ways, {shown}: one with a decimal "
-            f"{' and one with a decimal '.join(one.value for one in sure)}.",
+            f"{' and one with a decimal '.join(rule.value for rule in sure)}.",
             _line(head, 'decimal = "point"   # or "comma": the others are then rejected'),
         )
     if sure:
@@ -195,5 +195,5 @@ def _date_with_month_name(text: str) -> tuple[int, int, int] | None:
         name, day, year = month_day.groups()
     else:
         return None
-    month = [place for place, one in enumerate(_MONTHS, 1) if one.startswith(name.lower())]
+    month = [place for place, month_ in enumerate(_MONTHS, 1) if month_.startswith(name.lower())]
     return (int(year), month[0], int(day)) if len(month) == 1 else None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from warehouse.reconcile.ledger.model import Kind, Ledger, Notice, LedgerSource, Unused, count_of
+from warehouse.reconcile.ledger.model import Kind, Ledger, LedgerSource, Notice, Unused, count_of
 
 SEVERITIES = ("high", "medium", "low")
 
@@ -25,7 +25,7 @@ def sort_unused(unused: Iterable[Unused]) -> list[Unused]:
 
 def totals(unused: Sequence[Unused]) -> str:
     """Return how much was not used, as `1 file, 2 columns`; nothing where all was."""
-    numbers = {kind: sum(one.count for one in unused if one.kind is kind) for kind in Kind}
+    numbers = {kind: sum(item.count for item in unused if item.kind is kind) for kind in Kind}
     return ", ".join(count_of(number, kind.value) for kind, number in numbers.items() if number)
 
 
@@ -34,18 +34,18 @@ def level_words(ledger: Ledger) -> str:
     levels = {source.fields for source in ledger.sources}
     if len(levels) <= 1:
         return ", ".join(ledger.fields)
-    return "; ".join(f"{one.place_name} at {', '.join(one.fields)}" for one in ledger.sources)
+    return "; ".join(f"{item.place_name} at {', '.join(item.fields)}" for item in ledger.sources)
 
 
 def lines_of(ledger: Ledger) -> list[list[str]]:
     """Return a line for each tab that was read: its name, level, and what became of its rows."""
     return [
         [
-            one.place_name,
-            ", ".join(one.fields),
-            _rows(one),
+            item.place_name,
+            ", ".join(item.fields),
+            _rows(item),
         ]
-        for one in ledger.sources
+        for item in ledger.sources
     ]
 
 
@@ -58,12 +58,12 @@ def _rows(source: LedgerSource) -> str:
 def group_unused(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
     """Return severity, what, and reason: what one reason is given for in a file is one line."""
     groups: dict[tuple[str, str, Kind, str], list[Unused]] = {}
-    for one in sort_unused(unused):
-        groups.setdefault((one.severity, one.file, one.kind, one.reason), []).append(one)
+    for item in sort_unused(unused):
+        groups.setdefault((item.severity, item.file, item.kind, item.reason), []).append(item)
     lines = []
     for (severity, file, kind, reason), same in groups.items():
-        names = ", ".join(one.name for one in same)
-        what = kind.value if sum(one.count for one in same) == 1 else f"{kind.value}s"
+        names = ", ".join(item.name for item in same)
+        what = kind.value if sum(item.count for item in same) == 1 else f"{kind.value}s"
         where = f"file {names}" if kind is Kind.FILE else f"{file}: {what} {names}"
         lines.append((severity, where, reason))
     return lines
@@ -72,7 +72,7 @@ def group_unused(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
 def unread(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return what a kept result says was not used and nobody decided about, if it says so."""
     unused = found.get("coverage", {}).get("unused", [])
-    return [one for one in unused if one["severity"] == "high"]
+    return [item for item in unused if item["severity"] == "high"]
 
 
 def coverage_words(found: Mapping[str, Any]) -> str:

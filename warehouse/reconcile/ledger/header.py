@@ -196,7 +196,7 @@ def unknown(grids: Sequence[Grid], file: str) -> Ambiguous | NotReconciled:
             if len(titles) > 1 and len(grid.rows) > row + 1:
                 name = fingerprint(_titles(cells))
                 shown = "; ".join(_samples(grid, row))
-                lines = [f'[ledger."{name}"]'] + [f'{one} = "..."' for one in REQUIRED]
+                lines = [f'[ledger."{name}"]'] + [f'{field} = "..."' for field in REQUIRED]
                 return Ambiguous(
                     f"{file}: no row says which column is the asset and which the amount. Its "
                     f"columns and their first values: {shown[:1500]}. Columns that may be named "

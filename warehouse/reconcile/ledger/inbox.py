@@ -66,7 +66,7 @@ def workbooks(folder: Folder, seen: Container[str]) -> tuple[list[WorkbookEdits]
         if read is not None:
             found.append(read)
             ours.append(path)
-    return sorted(found, key=lambda one: (one.at, one.name, one.sha256)), ours
+    return sorted(found, key=lambda file: (file.at, file.name, file.sha256)), ours
 
 
 def ledgers(
@@ -105,7 +105,7 @@ def ledgers(
         rivals = _rivals(others, newest, (read.sha256, done))
         if rivals:
             raise _versions(rivals, newest)
-        twin = next((one for one in chosen if one.sha256 == read.sha256), None)
+        twin = next((file for file in chosen if file.sha256 == read.sha256), None)
         if twin is not None:
             words = f"it is the same file as {twin.path.name}, which was read once"
             unused.append(_file(newest, words, "medium"))
@@ -137,7 +137,7 @@ def _reasons(path: Path) -> Iterator[Unused]:
     if path.name.startswith("."):
         yield _file(path, "its name begins with a point, as those of hidden files do")
     if path.is_dir():
-        has_files = any(one.is_file() for one in path.rglob("*"))
+        has_files = any(file.is_file() for file in path.rglob("*"))
         words = "it is a folder, and what lies in it is not read: move it up"
         yield _file(path, f"{words}, {settle}", "high" if has_files else "low")
     if not path.is_file():

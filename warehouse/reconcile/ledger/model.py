@@ -82,7 +82,7 @@ class LedgerRows(Sequence[LedgerRow]):
     def __getitem__(self, place: slice) -> list[LedgerRow]: ...
     def __getitem__(self, place: int | slice) -> LedgerRow | list[LedgerRow]:
         if isinstance(place, slice):
-            return [self[one] for one in range(*place.indices(len(self)))]
+            return [self[index] for index in range(*place.indices(len(self)))]
         row = [column[place].as_py() for column in self.table.itercolumns()]
         wide = len(FIELDS)
         text, decimals, is_number, unit, file, line = row[wide:]
@@ -208,15 +208,15 @@ class Ledger:
     @property
     def levels(self) -> list[tuple[str, ...]]:
         """Return the levels of the files, the finest first."""
-        levels = {one.fields or self.fields for one in self.sources}
+        levels = {source_.fields or self.fields for source_ in self.sources}
         return sorted(levels, key=lambda level: (-len(level), [FIELDS.index(f) for f in level]))
 
     def lacks(self, name: str) -> list[int]:
         """Return the numbers of the sources that have no such field, of those that others have."""
         return [
             number
-            for number, one in enumerate(self.sources)
-            if name not in (one.fields or self.fields)
+            for number, source_ in enumerate(self.sources)
+            if name not in (source_.fields or self.fields)
         ]
 
     def place(self, line: LedgerRow | RejectedRow) -> str:

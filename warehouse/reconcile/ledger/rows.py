@@ -18,10 +18,10 @@ from warehouse.reconcile.ledger.model import (
     Kind,
     Ledger,
     LedgerRows,
+    LedgerSource,
     Notice,
     RejectedRow,
     Remembered,
-    LedgerSource,
     Unused,
 )
 from warehouse.reconcile.ledger.rows_vectorised import plain_rows
@@ -85,13 +85,13 @@ def read_ledger(
             readings.append(reading)
             sources.append(_source(file, reading))
             unused += reading.unused
-    fields = tuple(name for name in FIELDS if any(name in one.fields for one in sources))
+    fields = tuple(name for name in FIELDS if any(name in source_.fields for source_ in sources))
     return Ledger(
         fields,
         lines,
-        [row for one in readings for row in one.rejected],
+        [row for reading_ in readings for row in reading_.rejected],
         tuple(sources),
-        tuple(notice for one in readings for notice in one.notices),
+        tuple(notice for reading_ in readings for notice in reading_.notices),
         known,
         tuple(unused),
     )
@@ -113,7 +113,7 @@ def _read_sheet(
     unused = [*above(grid, head, place), *columns(grid, head, config, place)]
     rules = rules_of(grid, head, known, where)
     days, undated = dates_of(grid, head, known, where)
-    stated = sorted({one for one in days if one is not None})
+    stated = sorted({day_ for day_ in days if day_ is not None})
     chosen = day if day in stated else (stated[-1] if stated else None)
     unused += other_dates(grid, head, days, chosen, place)
     about = (day, config, file.path.name, lines)
@@ -142,7 +142,9 @@ def _hidden(grid: Grid, head: Header, where: str) -> Iterator[Notice]:
     if grid.hidden_rows:
         told = f"{grid.hidden_rows} hidden or filtered rows were read like the others"
         yield Notice("medium", told, where)
-    names = [head.titles[one] for one in head.columns.values() if one in grid.hidden_columns]
+    names = [
+        head.titles[column] for column in head.columns.values() if column in grid.hidden_columns
+    ]
     if names:
         told = f"the hidden column {' and '.join(map(repr, names))} was read like the others"
         yield Notice("medium", told, where)
@@ -156,7 +158,7 @@ def _others(on: _Reading) -> Iterable[int]:
     is_read = None
     if on.day is not None or on.undated:
         is_read = [
-            one in (None, on.day) and row not in on.undated for row, one in enumerate(on.days)
+            day in (None, on.day) and row not in on.undated for row, day in enumerate(on.days)
         ]
     rows, columns = plain_rows(on.grid.rows, on.head, on.rules, is_read, _is_name)
     places = pc.add(rows, on.grid.line(0))
@@ -219,7 +221,7 @@ def _names(on: _Reading, row: int, cells: Row) -> tuple[tuple[str, ...], str]:
 
 
 def _is_header(on: _Reading, cells: Row) -> bool:
-    return [fold(as_text(cell)) for cell in cells] == [fold(one) for one in on.head.titles]
+    return [fold(as_text(cell)) for cell in cells] == [fold(title) for title in on.head.titles]
 
 
 def _is_total(cells: Row) -> bool:

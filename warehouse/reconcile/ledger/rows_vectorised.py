@@ -53,5 +53,5 @@ def _title(head: Header) -> str:
 
 
 def _odd(column: pa.Array, field: str, is_name: Callable[[str, str], bool]) -> pa.Array:
-    odd = [one for one in pc.unique(column).to_pylist() if not is_name(field, one)]
+    odd = [text for text in pc.unique(column).to_pylist() if not is_name(field, text)]
     return pc.is_in(column, pa.array(odd, pa.string()))

@@ -24,7 +24,7 @@ def chosen_tabs(file: OpenedFile, config: Config, known: Remembered) -> list[tup
     if ALL in wanted:
         return found
     if wanted:
-        named = [one for one in found if one[0].sheet in wanted]
+        named = [tab for tab in found if tab[0].sheet in wanted]
         if not named:
             raise NotReconciled(
                 f"{file.path.name} has no sheet {', '.join(sorted(wanted))}; its sheets are "
@@ -69,7 +69,7 @@ def other_tabs(file: OpenedFile, chosen: Sequence[tuple[Grid, Header]]) -> Itera
     head = chosen[0][1]
     asked = []
     for grid in file.grids:
-        if any(grid is one for one, _ in chosen):
+        if any(grid is tab for tab, _ in chosen):
             continue
         hidden = "" if grid.is_visible else "it is hidden, and "
         if not any(as_text(cell).strip() for row in grid.rows for cell in row):
@@ -84,7 +84,9 @@ def other_tabs(file: OpenedFile, chosen: Sequence[tuple[Grid, Header]]) -> Itera
     for title, kind in file.others:
         yield Unused(name, Kind.TAB, title, f"it holds no cells ({kind})")
     if asked:
-        shown = ", ".join(f"{one.sheet!r}{'' if one.is_visible else ' (hidden)'}" for one in asked)
+        shown = ", ".join(
+            f"{question.sheet!r}{'' if question.is_visible else ' (hidden)'}" for question in asked
+        )
         raise Ambiguous(
             f"{name}: the ledger was found in {chosen[0][0].sheet!r}, and there are amounts in "
             f"{shown}, whose columns are not understood.",

@@ -107,12 +107,12 @@ def columns(grid: Grid, head: Header, config: Config, where: str) -> Iterator[Un
 def _question(
     asked: Sequence[_Column], head: Header, lacking: Sequence[str], where: str
 ) -> Ambiguous:
-    shown = "; ".join(f"{one.title!r} ({', '.join(one.examples)})" for one in asked)
+    shown = "; ".join(f"{column.title!r} ({', '.join(column.examples)})" for column in asked)
     needed = ""
     if lacking:
         needed = f" The ledger has no column for {', '.join(lacking)}: without it the comparison "
         needed += "is coarser, and what was moved between them is not seen."
-    titles = json.dumps([one.title for one in asked], ensure_ascii=False)
+    titles = json.dumps([column.title for column in asked], ensure_ascii=False)
     meant = " or ".join(f'{field} = "..."' for field in (*lacking, "amount"))
     amount = head.titles[head.columns["amount"]]
     return Ambiguous(
@@ -209,7 +209,7 @@ def other_dates(
     A ledger of many days repeats its keys day by day. The date of the last movement does not: its
     keys would have no row at all.
     """
-    stated = {one for one in days[head.row + 1 :] if one is not None}
+    stated = {day_ for day_ in days[head.row + 1 :] if day_ is not None}
     if day is None or not stated - {day}:
         return
     places = [head.columns[field] for field in FIELDS if field in head.columns]

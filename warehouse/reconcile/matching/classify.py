@@ -51,9 +51,9 @@ class MatchRules:
     rejected: frozenset[tuple[str, ...]]
     totals: Mapping[str, Decimal] = field(default_factory=dict)
 
-    def asset(self, one: ClassifiedPair) -> str:
+    def asset(self, classified: ClassifiedPair) -> str:
         """Return the asset of a key."""
-        return one.pair.key[self.fields.index("asset")]
+        return classified.pair.key[self.fields.index("asset")]
 
 
 def classify(pairs: Iterable[Pair], court: MatchRules) -> list[ClassifiedPair]:
@@ -69,16 +69,16 @@ def apply_limits(given: Sequence[ClassifiedPair], court: MatchRules) -> list[Cla
     every key is missing in the whole.
     """
     sums = forgiven(given, court)
-    over = {asset for asset, one in sums.items() if one.is_over(court.config.limit)}
-    keys = sum(one.keys for one in sums.values())
-    shares = sum((one.share for one in sums.values()), Decimal(0))
+    over = {asset for asset, classified in sums.items() if classified.is_over(court.config.limit)}
+    keys = sum(classified.keys for classified in sums.values())
+    shares = sum((classified.share for classified in sums.values()), Decimal(0))
     mean = shares / max(len(court.totals), 1)
     is_over = keys >= _SEVERAL and mean > court.config.limit_in_all
     return [
-        replace(one, result=Result.DIFFERS, rule=f"{one.rule}, {OVER}")
-        if one.is_forgiven and (is_over or court.asset(one) in over)
-        else one
-        for one in given
+        replace(classified, result=Result.DIFFERS, rule=f"{classified.rule}, {OVER}")
+        if classified.is_forgiven and (is_over or court.asset(classified) in over)
+        else classified
+        for classified in given
     ]
 
 
@@ -104,13 +104,13 @@ class Forgiven:
 def forgiven(given: Iterable[ClassifiedPair], court: MatchRules) -> dict[str, Forgiven]:
     """Return what was forgiven by asset."""
     sums: dict[str, Forgiven] = {}
-    for one in given:
-        if one.is_forgiven:
-            asset = court.asset(one)
+    for classified in given:
+        if classified.is_forgiven:
+            asset = court.asset(classified)
             total = court.totals.get(asset, Decimal(0))
             last = sums.get(asset, Forgiven(0, Decimal(0), total, Decimal(0)))
-            amount = EXACT.add(last.amount, abs(one.difference))
-            largest = max(last.largest, one.allowed, key=abs)
+            amount = EXACT.add(last.amount, abs(classified.difference))
+            largest = max(last.largest, classified.allowed, key=abs)
             sums[asset] = Forgiven(last.keys + 1, amount, total, largest)
     return sums
 
@@ -177,7 +177,7 @@ def _as_number(amount: Decimal) -> tuple[Decimal, ...]:
     doubles = (nearest, float(format(nearest, ".16g")))
     return (
         _SHOWN.plus(amount),
-        *(exact(format(one, f".{FLOAT_DIGITS}g")) for one in doubles),
+        *(exact(format(side, f".{FLOAT_DIGITS}g")) for side in doubles),
     )
 
 
@@ -195,7 +195,9 @@ def _tolerance(pair: Pair, court: MatchRules) -> tuple[Decimal, str]:
     return absolute, f"absolute {plain(absolute)}{whose}"
 
 
-def _mark_misplacements(given: Sequence[ClassifiedPair], fields: tuple[str, ...]) -> Iterator[ClassifiedPair]:
+def _mark_misplacements(
+    given: Sequence[ClassifiedPair], fields: tuple[str, ...]
+) -> Iterator[ClassifiedPair]:
     """Breaks that add up to nothing within an account, a venue or an asset are misplacements."""
     placement: dict[int, str] = {}
     for depth in range(len(fields) - 1, 0, -1):
@@ -203,21 +205,21 @@ def _mark_misplacements(given: Sequence[ClassifiedPair], fields: tuple[str, ...]
         if "asset" not in level:
             break
         groups: defaultdict[tuple[str, ...], list[ClassifiedPair]] = defaultdict(list)
-        for one in given:
-            if one.result.is_break and one.pair.no not in placement:
-                groups[one.pair.key[:depth]].append(one)
+        for classified in given:
+            if classified.result.is_break and classified.pair.no not in placement:
+                groups[classified.pair.key[:depth]].append(classified)
         for group in groups.values():
             if len(group) > 1 and _nets(group):
-                placement |= {one.pair.no: level[-1] for one in group}
-    for one in given:
-        where = placement.get(one.pair.no, "")
-        yield replace(one, placement=where) if where else one
+                placement |= {classified.pair.no: level[-1] for classified in group}
+    for classified in given:
+        where = placement.get(classified.pair.no, "")
+        yield replace(classified, placement=where) if where else classified
 
 
 def _nets(group: Sequence[ClassifiedPair]) -> bool:
-    if any(one.result is Result.REJECTED for one in group):
+    if any(classified.result is Result.REJECTED for classified in group):
         return False
     summed = Decimal(0)
-    for one in group:
-        summed = EXACT.add(summed, one.difference)
+    for classified in group:
+        summed = EXACT.add(summed, classified.difference)
     return summed == 0

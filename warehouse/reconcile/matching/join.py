@@ -53,7 +53,9 @@ _BREAKS = frozenset(
 )
 
 
-_BROKEN = ", ".join(f"'{one.value}'" for one in sorted(_BREAKS, key=lambda one: one.value))
+_BROKEN = ", ".join(
+    f"'{result.value}'" for result in sorted(_BREAKS, key=lambda result: result.value)
+)
 _SIDES = ("ledger", "snapshot")
 _PARTS = {
     "all": "true",
@@ -150,7 +152,7 @@ def settle(connection: DuckDBPyConnection, results: Mapping[int, Result]) -> Non
     table = pa.table(
         {
             "settled": pa.array(list(results), pa.int64()),
-            "result": pa.array([one.value for one in results.values()], pa.string()),
+            "result": pa.array([result.value for result in results.values()], pa.string()),
         }
     )
     copy_table(connection, "results", table)
@@ -162,7 +164,7 @@ def settle(connection: DuckDBPyConnection, results: Mapping[int, Result]) -> Non
 def counts(connection: DuckDBPyConnection) -> dict[Result, int]:
     """How many keys have each result, in the fixed order."""
     found = dict(connection.execute("select result, count(*) from compared group by 1").fetchall())
-    return {one: found.get(one.value, 0) for one in Result}
+    return {result: found.get(result.value, 0) for result in Result}
 
 
 def digest(connection: DuckDBPyConnection, fields: tuple[str, ...], also: Sequence[str]) -> str:

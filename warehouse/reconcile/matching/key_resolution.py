@@ -40,7 +40,9 @@ class KeyResolution:
     notices: tuple[Notice, ...]
 
 
-def side(connection: DuckDBPyConnection, ledger: Ledger, known: Reference, config: Config) -> KeyResolution:
+def side(
+    connection: DuckDBPyConnection, ledger: Ledger, known: Reference, config: Config
+) -> KeyResolution:
     """Make the table `ledger_side` from the lines of a ledger."""
     _rows(connection, ledger)
     aliases: list[Alias] = []
@@ -64,13 +66,15 @@ def tolerances(known: Reference, config: Config) -> tuple[dict[str, Decimal], li
     found: dict[str, Decimal] = {}
     notices = []
     for written, amount in config.per_asset.items():
-        one = names.resolve(written)
-        if one.id is None:
-            meant = f'; perhaps "{shown_asset(one.suggestion)}"' if one.suggestion else ""
+        resolution = names.resolve(written)
+        if resolution.id is None:
+            meant = (
+                f'; perhaps "{shown_asset(resolution.suggestion)}"' if resolution.suggestion else ""
+            )
             words = f"[tolerance.asset] in recon.toml names no asset of this book{meant}: unused"
             notices.append(Notice("low", words, "", written[:1000]))
         else:
-            found[one.id] = min(amount, found.get(one.id, amount))
+            found[resolution.id] = min(amount, found.get(resolution.id, amount))
     return found, notices
 
 
@@ -93,7 +97,9 @@ def copy_table(connection: DuckDBPyConnection, name: str, table: pa.Table) -> No
     connection.unregister("given_rows")
 
 
-def _names_of(connection: DuckDBPyConnection, name: str, known: Reference) -> Mapping[str, Iterable[str]]:
+def _names_of(
+    connection: DuckDBPyConnection, name: str, known: Reference
+) -> Mapping[str, Iterable[str]]:
     """The names of a field; of accounts only those that one not found may be."""
     if name != "account":
         return known.names.get(name, {})
@@ -103,7 +109,7 @@ def _names_of(connection: DuckDBPyConnection, name: str, known: Reference) -> Ma
     found = connection.execute(
         "select distinct account from book_side where lower(trim(account)) in "
         "(select unnest(?)) or account not in (select account from ledger_rows)",
-        [[fold(one) for one in unfound]],
+        [[fold(account) for account in unfound]],
     ).fetchall()
     return {row[0]: () for row in found}
 
@@ -126,23 +132,23 @@ def _resolve_names(
         found = connection.execute(f"select distinct {name} from ledger_rows").fetchall()
         written = [row[0] for row in found]
     given = {*written, *(_written_name(ledger, row, name) for row in ledger.rejected if row.names)}
-    resolved = {one: names.resolve(one) for one in sorted(given)}
+    resolved = {name_: names.resolve(name_) for name_ in sorted(given)}
     if ledger.lacks(name):
         resolved[WHOLE] = Resolution(WHOLE, "as written")
     if name == "account":
         # An account that only the ledger has, and that is like none of the book, is simply new.
         resolved = {
-            one: found if found.id or found.suggestion else Resolution(one, "as written")
-            for one, found in resolved.items()
+            entry: found if found.id or found.suggestion else Resolution(entry, "as written")
+            for entry, found in resolved.items()
         }
     table = pa.table(
         {
             "written": pa.array(list(resolved), pa.string()),
             "id": pa.array(
-                [_key(one, found) for one, found in resolved.items()],
+                [_key(entry, found) for entry, found in resolved.items()],
                 pa.string(),
             ),
-            "is_known": pa.array([one.id is not None for one in resolved.values()], pa.bool_()),
+            "is_known": pa.array([entry.id is not None for entry in resolved.values()], pa.bool_()),
         }
     )
     copy_table(connection, f"names_{name}", table)
@@ -160,7 +166,7 @@ def _key(written: str, found: Resolution) -> str:
 def _aliases(
     connection: DuckDBPyConnection, name: str, resolved: Mapping[str, Resolution]
 ) -> Iterable[Alias]:
-    odd = {one: found for one, found in resolved.items() if found.how != "as written"}
+    odd = {entry: found for entry, found in resolved.items() if found.how != "as written"}
     if not odd:
         return
     counted = dict(
@@ -169,8 +175,8 @@ def _aliases(
             [list(odd)],
         ).fetchall()
     )
-    for one, found in odd.items():
-        yield Alias(name, one, found.id or "", found.how, counted.get(one, 0), found.suggestion)
+    for entry, found in odd.items():
+        yield Alias(name, entry, found.id or "", found.how, counted.get(entry, 0), found.suggestion)
 
 
 def _keys(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
@@ -231,13 +237,15 @@ def _rejections(
 def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
     for row in ledger.rejected:
         yield Notice("high", f"rejected: {row.reason}", ledger.place(row), row.raw[:1000])
-    for one in aliases:
-        if one.how == "unknown" and one.rows:
-            meant = f'; perhaps "{one.suggestion}"' if one.suggestion else ""
-            settle = setting(one.written[:60], one.suggestion or "...")
-            words = f"unknown {one.field} in {count_of(one.rows, 'row')}{meant}: settle it in "
-            words += f"recon.toml under [alias.{one.field}] by {settle}"
-            yield Notice("medium", words, "", one.written[:1000])
+    for alias_ in aliases:
+        if alias_.how == "unknown" and alias_.rows:
+            meant = f'; perhaps "{alias_.suggestion}"' if alias_.suggestion else ""
+            settle = setting(alias_.written[:60], alias_.suggestion or "...")
+            words = (
+                f"unknown {alias_.field} in {count_of(alias_.rows, 'row')}{meant}: settle it in "
+            )
+            words += f"recon.toml under [alias.{alias_.field}] by {settle}"
+            yield Notice("medium", words, "", alias_.written[:1000])
     for alias in aliases:
         if alias.how == "folded":
             rows = count_of(alias.rows, "row")

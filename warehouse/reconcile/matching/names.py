@@ -83,10 +83,10 @@ class Names:
         self._aliases = {fold(name): target for name, target in aliases.items()}
         self._skeletons: dict[str, str] | None = None
         self._budget = _COMPARED
-        for one, others in known.items():
-            for name in {form for given in (one, *others) for form in _spellings(given)}:
-                self._exact.setdefault(name, set()).add(one)
-                self._folded.setdefault(fold(name), set()).add(one)
+        for entry, others in known.items():
+            for name in {form for given in (entry, *others) for form in _spellings(given)}:
+                self._exact.setdefault(name, set()).add(entry)
+                self._folded.setdefault(fold(name), set()).add(entry)
 
     def resolve(self, written: str) -> Resolution:
         """The id that a written name stands for; two candidates are none."""

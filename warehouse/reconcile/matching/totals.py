@@ -72,9 +72,9 @@ def _level(connection: DuckDBPyConnection, level: str) -> Iterator[Tie]:
         )
 
 
-def less(one: str, other: str) -> str:
+def less(minuend: str, other: str) -> str:
     """The exact difference of two amounts."""
-    return plain(EXACT.subtract(exact(one), exact(other)))
+    return plain(EXACT.subtract(exact(minuend), exact(other)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,8 @@ class RollForwardLine:
 
 def roll_forward(ties: Sequence[Tie], prior: Mapping[str, Any] | None) -> list[RollForwardLine]:
     """Every asset that either run has."""
-    now = {one.asset: one for one in ties if one.level == "asset"}
-    then = {one["asset"]: one for one in (prior or {}).get("ties", []) if one["level"] == "asset"}
+    now = {tie.asset: tie for tie in ties if tie.level == "asset"}
+    then = {tie["asset"]: tie for tie in (prior or {}).get("ties", []) if tie["level"] == "asset"}
     made = []
     for asset in sorted({*now, *then}):
         steps = []

@@ -156,13 +156,13 @@ def result_of(folder: Folder, run_id: str) -> Json | None:
 
 def before(folder: Folder, day: date) -> Json | None:
     """The newest result of an earlier day."""
-    earlier = [one for one in days(folder) if one < day]
+    earlier = [day_ for day_ in days(folder) if day_ < day]
     return result(folder, earlier[-1]) if earlier else None
 
 
 def by_id(result_: Mapping[str, Any] | None) -> dict[str, Json]:
     """The breaks of a result by their id."""
-    return {one["id"]: one for one in (result_ or {}).get("breaks", [])}
+    return {break_["id"]: break_ for break_ in (result_ or {}).get("breaks", [])}
 
 
 def read_before(folder: Folder, day: date) -> frozenset[str]:
@@ -172,7 +172,7 @@ def read_before(folder: Folder, day: date) -> frozenset[str]:
     last = before(folder, day) or {}
     return frozenset(
         [*(digest for digest, at in known.items() if at < day.isoformat())]
-        + [one["sha256"] for one in last.get("sources", [])]
+        + [source_["sha256"] for source_ in last.get("sources", [])]
     )
 
 
@@ -189,7 +189,7 @@ def read_digests(folder: Folder) -> frozenset[str]:
     """Digests of workbooks that were read back, or written, already."""
     path = folder.root / "seen.json"
     known = _read(path) if path.exists() else []
-    return frozenset([*known, *(one["sha256"] for one in annotations(folder))])
+    return frozenset([*known, *(entry["sha256"] for entry in annotations(folder))])
 
 
 def add_digests(folder: Folder, digests: Iterable[str]) -> None:

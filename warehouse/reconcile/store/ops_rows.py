@@ -85,28 +85,28 @@ def _stored_rows(path: Path) -> Json:
 def _breaks(folder: Folder) -> Iterator[Row]:
     for day in archive.days(folder):
         found = _facts(folder, day)
-        for one in found["breaks"]:
-            yield _break(day, found["run_id"], found["fields"], one)
+        for break_ in found["breaks"]:
+            yield _break(day, found["run_id"], found["fields"], break_)
 
 
-def _break(day: date, run_id: str, fields: list[str], one: Json) -> Row:
-    key = dict(zip(fields, one["key"], strict=True))
+def _break(day: date, run_id: str, fields: list[str], break_: Json) -> Row:
+    key = dict(zip(fields, break_["key"], strict=True))
     asset = key["asset"]
     row: Row = {column: key.get(name) for name, column in _COLUMN.items()}
-    row |= {name: one[name] for name in (*_SAME, *_SAID)}
+    row |= {name: break_[name] for name in (*_SAME, *_SAID)}
     return row | {
         "snapshot_date": day,
-        "break_id": one["id"],
+        "break_id": break_["id"],
         "run_id": run_id,
         "asset_id": asset.removesuffix(CUSTOM),
         "is_custom_asset": asset.endswith(CUSTOM),
-        "ledger_text": one["ledger"],
-        "snapshot_text": one["snapshot"],
-        "difference": fitting(one["difference"]),
-        "difference_text": one["difference"],
-        "ledger_rows": one["rows"],
-        "first_seen": date.fromisoformat(one["first_seen"]),
-        "ever_seen": date.fromisoformat(one["ever_seen"]),
+        "ledger_text": break_["ledger"],
+        "snapshot_text": break_["snapshot"],
+        "difference": fitting(break_["difference"]),
+        "difference_text": break_["difference"],
+        "ledger_rows": break_["rows"],
+        "first_seen": date.fromisoformat(break_["first_seen"]),
+        "ever_seen": date.fromisoformat(break_["ever_seen"]),
     }
 
 
@@ -117,34 +117,34 @@ def fitting(text: str) -> Decimal | None:
 
 
 def _annotations(folder: Folder) -> Iterator[Row]:
-    for one in archive.annotations(folder):
-        for number, entry in enumerate(one["entries"], 1):
+    for entry_ in archive.annotations(folder):
+        for number, entry in enumerate(entry_["entries"], 1):
             yield {
-                "revision": one["no"],
+                "revision": entry_["no"],
                 "entry_no": number,
                 "break_id": entry["break_id"],
                 "field": entry["field"],
                 "value": entry["value"],
                 "accepted_text": entry.get("accepted", ""),
-                "who": one["who"],
-                "said_at": datetime.fromisoformat(one["at"]),
-                "source": one["source"],
-                "sha256": one["sha256"],
+                "who": entry_["who"],
+                "said_at": datetime.fromisoformat(entry_["at"]),
+                "source": entry_["source"],
+                "sha256": entry_["sha256"],
             }
 
 
 def _signoffs(folder: Folder) -> Iterator[Row]:
-    for one in archive.signoffs(folder):
-        day = date.fromisoformat(one["day"])
+    for signoff in archive.signoffs(folder):
+        day = date.fromisoformat(signoff["day"])
         newest = _facts(folder, day)
         yield {
             "snapshot_date": day,
-            "signoff_no": one["no"],
-            "role": one["role"],
-            "who": one["who"],
-            "signed_at": datetime.fromisoformat(one["at"]),
-            "comment": one["comment"],
-            "run_id": one["run_id"],
-            "digest": one["digest"],
-            "is_valid": newest.get("digest") == one["digest"],
+            "signoff_no": signoff["no"],
+            "role": signoff["role"],
+            "who": signoff["who"],
+            "signed_at": datetime.fromisoformat(signoff["at"]),
+            "comment": signoff["comment"],
+            "run_id": signoff["run_id"],
+            "digest": signoff["digest"],
+            "is_valid": newest.get("digest") == signoff["digest"],
         }

@@ -10,7 +10,13 @@ from warehouse.reconcile.comments.annotations import ACCEPTED, STATUSES
 from warehouse.reconcile.ledger.amounts import FLOAT_DIGITS
 from warehouse.reconcile.matching.names import in_name_cell
 from warehouse.reconcile.workbook.content import BREAKS, FIRST, HEADER, RESOLVED, WorkbookContent
-from warehouse.reconcile.workbook.sheet import Heading, SheetWriter, can_be_live, difference, fixed_point
+from warehouse.reconcile.workbook.sheet import (
+    Heading,
+    SheetWriter,
+    can_be_live,
+    difference,
+    fixed_point,
+)
 from warehouse.spreadsheet.writing.format import Draft, must
 
 LISTS = "Lists"
@@ -80,7 +86,10 @@ _RESOLVED = (
 def _headings(fields: Sequence[str]) -> tuple[Heading, ...]:
     """The columns, always the same; those of names that this level does not have are hidden."""
     absent = {name.capitalize() for name in _KEY if name not in fields}
-    return tuple(replace(one, is_hidden=True) if one.title in absent else one for one in HEADINGS)
+    return tuple(
+        replace(heading, is_hidden=True) if heading.title in absent else heading
+        for heading in HEADINGS
+    )
 
 
 def breaks(draft: Draft, shown: WorkbookContent) -> None:
@@ -89,8 +98,8 @@ def breaks(draft: Draft, shown: WorkbookContent) -> None:
     on.title(f"Breaks as of {shown.day}: write into the yellow cells and save anywhere in out")
     on.heads()
     is_live = len(shown.outcome.breaks) <= MOST_LIVE
-    for one in shown.outcome.breaks:
-        _break(on, one, is_live=is_live)
+    for break_ in shown.outcome.breaks:
+        _break(on, break_, is_live=is_live)
     if not shown.outcome.breaks:
         on.row += 1
     _rules(draft, on, shown)
@@ -98,41 +107,41 @@ def breaks(draft: Draft, shown: WorkbookContent) -> None:
     on.finish(HEADER - 1, shown.footer, frozen=4)
 
 
-def _break(on: SheetWriter, one: Break, *, is_live: bool) -> None:
+def _break(on: SheetWriter, break_: Break, *, is_live: bool) -> None:
     row = on.row + 1
-    ours, theirs = fixed_point(one.ledger), fixed_point(one.snapshot)
+    ours, theirs = fixed_point(break_.ledger), fixed_point(break_.snapshot)
     values: list[object] = [
-        one.id,
-        one.result,
-        *_names(one.names),
-        one.ledger,
-        one.snapshot,
+        break_.id,
+        break_.result,
+        *_names(break_.names),
+        break_.ledger,
+        break_.snapshot,
         None,
         None,
-        "; ".join(filter(None, (one.note, one.cause))),
-        one.status,
-        one.owner,
-        one.root_cause,
-        one.comment,
-        one.first_seen,
-        one.change,
+        "; ".join(filter(None, (break_.note, break_.cause))),
+        break_.status,
+        break_.owner,
+        break_.root_cause,
+        break_.comment,
+        break_.first_seen,
+        break_.change,
         ours,
         theirs,
-        one.difference,
+        break_.difference,
         None,
-        _digits(one),
-        one.source,
-        one.rule,
-        one.accepted,
-        one.ever_seen,
-        one.episode,
+        _digits(break_),
+        break_.source,
+        break_.rule,
+        break_.accepted,
+        break_.ever_seen,
+        break_.episode,
     ]
     if is_live and can_be_live(ours, theirs):
-        shown_difference = float(Decimal(one.difference))
+        shown_difference = float(Decimal(break_.difference))
         on.formula(9, difference(f"S{row}", f"T{row}"), shown_difference, "amount")
     else:
-        on.number(9, one.difference)
-    on.formula(10, f"=as_of-Q{row}", one.age_days, "count")
+        on.number(9, break_.difference)
+    on.formula(10, f"=as_of-Q{row}", break_.age_days, "count")
     equal = "yes" if ours == theirs else "no"
     on.formula(21, f'=IF(EXACT(S{row},T{row}),"yes","no")', equal)
     on.line(values)
@@ -142,10 +151,10 @@ def _names(names: Mapping[str, str]) -> list[str | None]:
     return [in_name_cell(names[name]) if name in names else None for name in _KEY]
 
 
-def _digits(one: Break) -> str:
+def _digits(break_: Break) -> str:
     long = [
         text
-        for text in (one.ledger, one.snapshot)
+        for text in (break_.ledger, break_.snapshot)
         if text and len(text.replace(".", "").strip("-0")) > FLOAT_DIGITS
     ]
     return "rounded" if long else "exact"
@@ -186,18 +195,18 @@ def write_closed(draft: Draft, shown: WorkbookContent) -> None:
     on.title(f"Breaks resolved by {shown.day}")
     rows = [
         [
-            one["id"],
-            one["result"],
-            *_names(one["names"]),
-            one["difference"],
-            one["first_seen"],
-            one["closed_on"],
-            one["closed_because"],
-            one["status"],
-            one["owner"],
-            one["comment"],
+            break_["id"],
+            break_["result"],
+            *_names(break_["names"]),
+            break_["difference"],
+            break_["first_seen"],
+            break_["closed_on"],
+            break_["closed_because"],
+            break_["status"],
+            break_["owner"],
+            break_["comment"],
         ]
-        for one in shown.resolved
+        for break_ in shown.resolved
     ]
     on.table(rows, shown.footer)
 

@@ -54,10 +54,10 @@ class SheetWriter:
         self._quoted = draft.book.add_format(text | {"quote_prefix": True})
         self._date = draft.book.add_format(row | {"num_format": "yyyy-mm-dd", "align": "left"})
         self._calculated = draft.book.add_format(row)
-        for place, one in enumerate(headings):
-            options = {} if one.is_printed else {"level": 1}
-            options |= {"hidden": 1} if one.is_hidden else {}
-            self.sheet.set_column(place, place, one.width, None, options)
+        for place, heading in enumerate(headings):
+            options = {} if heading.is_printed else {"level": 1}
+            options |= {"hidden": 1} if heading.is_hidden else {}
+            self.sheet.set_column(place, place, heading.width, None, options)
         self.sheet.hide_gridlines(2)
 
     def title(self, text: str) -> None:
@@ -70,9 +70,9 @@ class SheetWriter:
         """The header, of all columns or of other ones; above figures it stands to the right."""
         self.sheet.set_row(self.row, 32)
         if not titles:
-            kinds = enumerate(one.kind for one in self.headings)
+            kinds = enumerate(heading.kind for heading in self.headings)
             figures = [place for place, kind in kinds if kind in ("amount", "exact")]
-        for place, text in enumerate(titles or [one.title for one in self.headings]):
+        for place, text in enumerate(titles or [heading.title for heading in self.headings]):
             shape = self._formats.header_right if place in figures else self._formats.header
             must(self.sheet.write_string(self.row, place, text, shape))
         self.row += 1
@@ -82,7 +82,10 @@ class SheetWriter:
         if shape is None:
             plain, quoted = {
                 "yellow": (self._yellow, self._quoted_yellow),
-                "exact": (self._formats.cells[SheetColumnKind.EXACT], self._formats.hostile[SheetColumnKind.EXACT]),
+                "exact": (
+                    self._formats.cells[SheetColumnKind.EXACT],
+                    self._formats.hostile[SheetColumnKind.EXACT],
+                ),
             }.get(kind, (self._wrapped, self._quoted))
             shape = quoted if is_hostile(text) else plain
         if kind == "exact":
@@ -103,7 +106,11 @@ class SheetWriter:
 
     def count(self, place: int, number: int) -> None:
         """A count."""
-        must(self.sheet.write_number(self.row, place, number, self._formats.cells[SheetColumnKind.COUNT]))
+        must(
+            self.sheet.write_number(
+                self.row, place, number, self._formats.cells[SheetColumnKind.COUNT]
+            )
+        )
 
     def day(self, place: int, day: date) -> None:
         """A date."""
@@ -167,7 +174,7 @@ class SheetWriter:
         self.fit(header + 1, last)
         self.sheet.freeze_panes(header + 1, frozen)
         self.sheet.autofilter(header, 0, last, len(self.headings) - 1)
-        printed = sum(one.is_printed for one in self.headings)
+        printed = sum(heading.is_printed for heading in self.headings)
         self.sheet.print_area(0, 0, last, printed - 1)
         self.sheet.repeat_rows(header)
         print_set_up(self.sheet, footer=f"{footer}, {self.name}")
@@ -179,7 +186,9 @@ class SheetWriter:
             if needed > heading.width:
                 options = {} if heading.is_printed else {"level": 1}
                 self.sheet.set_column(place, place, needed, None, options)
-        amounts = [place for place, one in enumerate(self.headings) if one.kind == "amount"]
+        amounts = [
+            place for place, heading_ in enumerate(self.headings) if heading_.kind == "amount"
+        ]
         areas = tuple(
             f"{xl_col_to_name(place)}{first + 1}:{xl_col_to_name(place)}{max(last, first) + 1}"
             for place in amounts

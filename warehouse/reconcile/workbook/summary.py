@@ -62,7 +62,7 @@ def _not_used(shown: WorkbookContent) -> str:
 
 def _banner(draft: Draft, on: SheetWriter, shown: WorkbookContent) -> None:
     breaks = shown.outcome.breaks
-    total, accepted = len(breaks), sum(one.status == ACCEPTED for one in breaks)
+    total, accepted = len(breaks), sum(break_.status == ACCEPTED for break_ in breaks)
     cells, status = shown.cells("A"), shown.cells("M")
     counted = f'COUNTA({cells})-COUNTIF({status},"{ACCEPTED}")'
     formula = f'={counted}&" OPEN BREAKS ("&COUNTA({cells})&" in total)"'
@@ -79,20 +79,22 @@ def _banner(draft: Draft, on: SheetWriter, shown: WorkbookContent) -> None:
 
 def _write_warnings(draft: Draft, on: SheetWriter, shown: WorkbookContent) -> None:
     """Write that something was not read, and the worst of what a reader must know."""
-    unread = sum(one.count for one in shown.unused if one.severity == "high")
+    unread = sum(item.count for item in shown.unused if item.severity == "high")
     if unread:
         words = f"NOT EVERYTHING WAS READ: {count_of(unread, 'file')} in the inbox, see below"
         last = len(_COLUMNS) - 1
         must(on.sheet.merge_range(on.row, 0, on.row, last, words, draft.formats.bad))
         on.row += 1
     # What was not used stands below in whole: here only what nobody decided about.
-    below = {one.notice for one in shown.unused if one.severity == "medium"}
+    below = {item.notice for item in shown.unused if item.severity == "medium"}
     urgent = [
-        one for one in shown.notices if one.severity in ("high", "medium") and one not in below
+        notice
+        for notice in shown.notices
+        if notice.severity in ("high", "medium") and notice not in below
     ]
-    for one in urgent[:6]:
+    for notice in urgent[:6]:
         on.sheet.set_row(on.row, 30)
-        words = ": ".join(filter(None, (one.where, one.words)))[:500]
+        words = ": ".join(filter(None, (notice.where, notice.words)))[:500]
         must(
             on.sheet.merge_range(on.row, 0, on.row, len(_COLUMNS) - 1, words, draft.formats.notice)
         )
@@ -125,7 +127,9 @@ def _wide(on: SheetWriter, name: str, middle: str, last: str) -> None:
 
 def _spread(on: SheetWriter, texts: Sequence[tuple[int, int, str]]) -> None:
     """Write a line of texts that each take the columns from one to another."""
-    widths = [sum(one.width for one in _COLUMNS[first : end + 1]) for first, end, _ in texts]
+    widths = [
+        sum(formula.width for formula in _COLUMNS[first : end + 1]) for first, end, _ in texts
+    ]
     lines = max(
         -(-len(text) // int(width)) for (_, _, text), width in zip(texts, widths, strict=True)
     )
@@ -139,10 +143,10 @@ def _spread(on: SheetWriter, texts: Sequence[tuple[int, int, str]]) -> None:
 
 def _counters(on: SheetWriter, shown: WorkbookContent) -> None:
     on.heads(("Result", "Keys", "", "Since the run before", "Breaks", ""), (1, 4))
-    changes = {one: sum(b.change == one for b in shown.outcome.breaks) for one in _CHANGES}
+    changes = {change: sum(b.change == change for b in shown.outcome.breaks) for change in _CHANGES}
     right = [*changes.items(), ("resolved", len(shown.resolved))]
-    assets = [one for one in shown.ties if one.level == "asset"]
-    ties = sum(one.result == "equal" for one in assets)
+    assets = [tie for tie in shown.ties if tie.level == "asset"]
+    ties = sum(tie.result == "equal" for tie in assets)
     right.append((f"assets that tie exactly, of {len(assets)}", ties))
     for place, result in enumerate(Result):
         on.text(0, result.value)
@@ -164,9 +168,9 @@ def _grid(on: SheetWriter, shown: WorkbookContent) -> None:
     """Breaks by status and age, counted live."""
     on.heads(("Status", *(label for label, _, _ in _AGES), "In all"), range(1, 6))
     status, age = shown.cells("M"), shown.cells("K")
-    for one in STATUSES:
-        on.text(0, one)
-        found = [b.age_days for b in shown.outcome.breaks if b.status == one]
+    for status_ in STATUSES:
+        on.text(0, status_)
+        found = [b.age_days for b in shown.outcome.breaks if b.status == status_]
         for place, (_, low, high) in enumerate(_AGES, 1):
             formula = f'=COUNTIFS({status},$A{on.row + 1},{age},">={low}",{age},"<={high}")'
             on.formula(place, formula, sum(low <= days <= high for days in found), "count")
@@ -177,14 +181,14 @@ def _grid(on: SheetWriter, shown: WorkbookContent) -> None:
 
 def _assets(on: SheetWriter, shown: WorkbookContent) -> None:
     on.heads(("Asset", "Result", "Ledger", "Snapshot", "Difference", "Breaks"), range(2, 6))
-    assets = [one for one in shown.ties if one.level == "asset"]
-    for one in sorted(assets, key=lambda tie: (-tie.breaks, tie.asset))[:_SHOWN_ASSETS]:
-        on.text(0, shown_asset(one.asset))
-        on.text(1, one.result)
-        on.number(2, one.ledger)
-        on.number(3, one.snapshot)
-        on.number(4, one.difference)
-        on.count(5, one.breaks)
+    assets = [tie for tie in shown.ties if tie.level == "asset"]
+    for break_ in sorted(assets, key=lambda tie: (-tie.breaks, tie.asset))[:_SHOWN_ASSETS]:
+        on.text(0, shown_asset(break_.asset))
+        on.text(1, break_.result)
+        on.number(2, break_.ledger)
+        on.number(3, break_.snapshot)
+        on.number(4, break_.difference)
+        on.count(5, break_.breaks)
         on.row += 1
     on.row += 1
 
@@ -200,9 +204,9 @@ def _signatures(on: SheetWriter, shown: WorkbookContent) -> None:
         on.text(3, opened)
         rows.append(on.row + 1)
         on.row += 1
-    one, other = (f"LOWER(TRIM(B{row}))" for row in rows)
+    formula, other = (f"LOWER(TRIM(B{row}))" for row in rows)
     words = "REVIEWER MUST DIFFER FROM PREPARER"
-    on.formula(0, f'=IF(AND({one}<>"",{one}={other}),"{words}","")', "", "warning")
+    on.formula(0, f'=IF(AND({formula}<>"",{formula}={other}),"{words}","")', "", "warning")
     on.row += 1
     if shown.void:
         on.text(0, shown.void)

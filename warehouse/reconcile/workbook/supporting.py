@@ -3,7 +3,14 @@
 from warehouse.reconcile.ledger.coverage import by_severity
 from warehouse.reconcile.matching.snapshot import shown_asset
 from warehouse.reconcile.matching.totals import STEPPED
-from warehouse.reconcile.workbook.content import EVIDENCE, MAPPING, NOTICES, ROLLED, TIES, WorkbookContent
+from warehouse.reconcile.workbook.content import (
+    EVIDENCE,
+    MAPPING,
+    NOTICES,
+    ROLLED,
+    TIES,
+    WorkbookContent,
+)
 from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import Draft
 
@@ -80,26 +87,26 @@ def ties(draft: Draft, shown: WorkbookContent) -> None:
     on.title(f"Totals of ledger and snapshot as of {shown.day}")
     on.heads()
     header = on.row - 1
-    for one in shown.ties:
-        name = shown.shown.get(one.level, {}).get(one.of, one.of)
-        agree = "yes" if one.adds_up else "NO"
+    for tie in shown.ties:
+        name = shown.shown.get(tie.level, {}).get(tie.of, tie.of)
+        agree = "yes" if tie.adds_up else "NO"
         on.line(
             [
-                one.level,
-                shown_asset(name) if one.level == "asset" else name,
-                shown_asset(one.asset),
-                one.ledger,
-                one.snapshot,
-                one.difference,
-                one.keys,
-                one.breaks,
-                one.result,
+                tie.level,
+                shown_asset(name) if tie.level == "asset" else name,
+                shown_asset(tie.asset),
+                tie.ledger,
+                tie.snapshot,
+                tie.difference,
+                tie.keys,
+                tie.breaks,
+                tie.result,
                 agree,
-                one.ledger,
-                one.snapshot,
-                one.difference,
-                one.broken,
-                one.near,
+                tie.ledger,
+                tie.snapshot,
+                tie.difference,
+                tie.broken,
+                tie.near,
             ]
         )
     on.finish(header, shown.footer, frozen=3)
@@ -109,17 +116,22 @@ def ties(draft: Draft, shown: WorkbookContent) -> None:
 def _complete(on: SheetWriter, shown: WorkbookContent) -> None:
     on.row += 1
     on.heads(_COMPLETE, range(3, 7))
-    for one in shown.ledger.sources:
+    for source_ in shown.ledger.sources:
         row = on.row + 1
-        skipped = sum(one.skipped.values())
-        on.text(0, one.name)
-        on.text(1, one.sheet)
-        on.text(2, one.as_of.isoformat() if one.as_of else "not stated")
-        for place, number in ((3, one.rows), (4, one.used), (5, skipped), (6, one.rejected)):
+        skipped = sum(source_.skipped.values())
+        on.text(0, source_.name)
+        on.text(1, source_.sheet)
+        on.text(2, source_.as_of.isoformat() if source_.as_of else "not stated")
+        for place, number in (
+            (3, source_.rows),
+            (4, source_.used),
+            (5, skipped),
+            (6, source_.rejected),
+        ):
             on.count(place, number)
         formula = f'=IF(D{row}=E{row}+F{row}+G{row},"yes","NO")'
-        on.formula(7, formula, "yes" if one.is_complete else "NO")
-        on.text(8, ", ".join(f"{reason}: {count}" for reason, count in one.skipped.items()))
+        on.formula(7, formula, "yes" if source_.is_complete else "NO")
+        on.text(8, ", ".join(f"{reason}: {count}" for reason, count in source_.skipped.items()))
         on.row += 1
 
 
@@ -127,16 +139,16 @@ def write_roll_forward(draft: Draft, shown: WorkbookContent) -> None:
     """Write how both sides, and the breaks, came from the run before to this one."""
     on = SheetWriter(draft, ROLLED, _ROLLED)
     on.title(f"From the run before to {shown.day}, per asset, exact")
-    on.table([one.line for one in shown.rolled], shown.footer)
+    on.table([line.line for line in shown.rolled], shown.footer)
 
 
 def notices(draft: Draft, shown: WorkbookContent) -> None:
     """Write everything that a reader must know, the worst first."""
     on = SheetWriter(draft, NOTICES, _NOTICES)
     on.title("What to know of this reconciliation")
-    quiet = [one.notice for one in shown.unused if one.severity == "low"]
+    quiet = [item.notice for item in shown.unused if item.severity == "low"]
     given = by_severity([*shown.notices, *quiet])
-    rows = [[one.severity, one.words, one.where, one.raw] for one in given]
+    rows = [[notice.severity, notice.words, notice.where, notice.raw] for notice in given]
     on.table(rows, shown.footer)
 
 
@@ -145,8 +157,8 @@ def mapping(draft: Draft, shown: WorkbookContent) -> None:
     on = SheetWriter(draft, MAPPING, _MAPPING)
     on.title("Names that were not taken as written")
     rows = [
-        [one.field, one.written, shown_asset(one.id), one.how, one.rows, one.suggestion]
-        for one in shown.outcome.aliases
+        [alias.field, alias.written, shown_asset(alias.id), alias.how, alias.rows, alias.suggestion]
+        for alias in shown.outcome.aliases
     ]
     on.table(rows, shown.footer)
 

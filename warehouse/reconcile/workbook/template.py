@@ -65,9 +65,9 @@ def _template_rows(keys: Sequence[tuple[str, ...]], known: Reference) -> Iterato
         names = Names(field, known.names.get(field, {}), {})
         ids = {key[place] for key in keys}
         shown = known.shown.get(field, {})
-        words.append({one: _word(field, one, shown.get(one, one), names) for one in ids})
+        words.append({id_: _word(field, id_, shown.get(id_, id_), names) for id_ in ids})
     for key in keys:
-        yield tuple(words[place][one] for place, one in enumerate(key))
+        yield tuple(words[place][field_] for place, field_ in enumerate(key))
 
 
 def _word(field: str, id_: str, shown: str, names: Names) -> str:

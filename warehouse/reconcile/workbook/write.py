@@ -15,7 +15,14 @@ from warehouse.reconcile.matching.snapshot import CUSTOM, columns
 from warehouse.reconcile.workbook import breaks, summary, supporting
 from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WorkbookContent
 from warehouse.spreadsheet.writing.format import define_names, draft, long_table
-from warehouse.spreadsheet.writing.layout import ROWS_PER_SHEET, SheetColumn, SheetColumnKind, Sheet, fitting, parts
+from warehouse.spreadsheet.writing.layout import (
+    ROWS_PER_SHEET,
+    Sheet,
+    SheetColumn,
+    SheetColumnKind,
+    fitting,
+    parts,
+)
 from warehouse.spreadsheet.writing.rows import Rows, Styles
 from warehouse.spreadsheet.writing.splice import splice
 from warehouse.storage.layout import written_aside
@@ -60,17 +67,33 @@ def write(shown: WorkbookContent, path: Path, *, rows_per_sheet: int = ROWS_PER_
 def _columns(shown: WorkbookContent) -> tuple[SheetColumn, ...]:
     return (
         *(
-            SheetColumn(name, name.capitalize(), f"{name} of the key.", SheetColumnKind.TEXT, _width(shown, name))
+            SheetColumn(
+                name,
+                name.capitalize(),
+                f"{name} of the key.",
+                SheetColumnKind.TEXT,
+                _width(shown, name),
+            )
             for name in shown.outcome.fields
         ),
         SheetColumn("ledger", "Ledger", "The ledger's amount.", SheetColumnKind.NUMBER, 24),
         SheetColumn("snapshot", "Snapshot", "The snapshot's amount.", SheetColumnKind.NUMBER, 24),
-        SheetColumn("digits", "Digits", "Whether the numbers are their exact texts.", SheetColumnKind.DIGITS, 10),
-        SheetColumn("result", "Result", "What is said of the key: see Help.", SheetColumnKind.TEXT, 20),
+        SheetColumn(
+            "digits",
+            "Digits",
+            "Whether the numbers are their exact texts.",
+            SheetColumnKind.DIGITS,
+            10,
+        ),
+        SheetColumn(
+            "result", "Result", "What is said of the key: see Help.", SheetColumnKind.TEXT, 20
+        ),
         SheetColumn("id", "Break ID", "Its break, where it is one.", SheetColumnKind.TEXT, 14),
         SheetColumn("ledger", "Ledger, exact", "The truth.", SheetColumnKind.EXACT, 34),
         SheetColumn("snapshot", "Snapshot, exact", "The truth.", SheetColumnKind.EXACT, 34),
-        SheetColumn("rows", "Ledger rows", "Rows of the ledger of this key.", SheetColumnKind.COUNT, 11),
+        SheetColumn(
+            "rows", "Ledger rows", "Rows of the ledger of this key.", SheetColumnKind.COUNT, 11
+        ),
     )
 
 
@@ -106,14 +129,16 @@ def positions(shown: WorkbookContent, start: int, count: int) -> Iterator[list[t
         yield batch
 
 
-def _values(shown: WorkbookContent, batch: Sequence[tuple[Any, ...]]) -> dict[str, Sequence[object]]:
+def _values(
+    shown: WorkbookContent, batch: Sequence[tuple[Any, ...]]
+) -> dict[str, Sequence[object]]:
     fields = shown.outcome.fields
     names = [
         shown_names(fields, row[1 : len(fields) + 1], shown.shown, is_unmapped=row[-1])
         for row in batch
     ]
     values: dict[str, Sequence[object]] = {
-        field: [in_name_cell(one[field]) for one in names] for field in fields
+        field: [in_name_cell(name_[field]) for name_ in names] for field in fields
     }
     for place, name in enumerate(("ledger", "snapshot", "rows", "result"), len(fields) + 1):
         values[name] = [row[place] for row in batch]
@@ -125,15 +150,15 @@ def rows_of_breaks(shown: WorkbookContent) -> Iterable[list[str]]:
     """The breaks as a table for machines: every text as it is."""
     fields = shown.outcome.fields
     yield ["break_id", "result", *fields, "ledger", "snapshot", "difference", "first_seen", "cause"]
-    for one in shown.outcome.breaks:
-        names = [one.names[name] for name in fields]
+    for break_ in shown.outcome.breaks:
+        names = [break_.names[name] for name in fields]
         yield [
-            one.id,
-            one.result,
+            break_.id,
+            break_.result,
             *names,
-            one.ledger or "",
-            one.snapshot or "",
-            one.difference,
-            one.first_seen.isoformat(),
-            one.cause,
+            break_.ledger or "",
+            break_.snapshot or "",
+            break_.difference,
+            break_.first_seen.isoformat(),
+            break_.cause,
         ]

@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from warehouse.contract.model import literal
 from warehouse.report import blocks, charts, wording
-from warehouse.report.answers import QueryRows, Nights, Record, ask
-from warehouse.report.blocks import Chart, TableColumn, Section, TableBlock, note
+from warehouse.report.answers import Nights, QueryRows, Record, ask
+from warehouse.report.blocks import Chart, Section, TableBlock, TableColumn, note
 from warehouse.report.charts import Bar
 
 MOST = 15
@@ -200,7 +200,9 @@ def _swings(answered: QueryRows) -> Iterator[Chart]:
         share = _percent(row["before"], row["delta"])
         if share:
             drawn.append((share, row))
-    drawn.sort(key=lambda one: (-abs(one[0]), str(one[1]["asset_id"]), one[1]["is_custom_asset"]))
+    drawn.sort(
+        key=lambda swing: (-abs(swing[0]), str(swing[1]["asset_id"]), swing[1]["is_custom_asset"])
+    )
     if not drawn:
         return
     shown = drawn[:DRAWN]

@@ -7,8 +7,8 @@ from markupsafe import Markup
 
 from warehouse.contract.model import literal
 from warehouse.report import blocks, wording
-from warehouse.report.answers import QueryRows, Nights, Record, ask
-from warehouse.report.blocks import TableColumn, Section, TableBlock, note
+from warehouse.report.answers import Nights, QueryRows, Record, ask
+from warehouse.report.blocks import Section, TableBlock, TableColumn, note
 
 MOST = 25
 _LONG = 200
@@ -29,7 +29,8 @@ order by
     case findings.severity when 'high' then 1 when 'medium' then 2 else 3 end,
     findings.kind,
     findings.portfolio_id,
-    findings.venue_id
+    findings.venue_id,
+    findings.words
 """
 _FRESHNESS = """
 select
@@ -135,7 +136,9 @@ def freshness(connection: DuckDBPyConnection, nights: Nights) -> Section:
     columns = (
         TableColumn("Light", lambda row: light(_LIGHTS, row["light"])),
         blocks.name_column("What", "kind"),
-        TableColumn("Name", lambda row: wording.name(row["id"] if row["name"] is None else row["name"])),
+        TableColumn(
+            "Name", lambda row: wording.name(row["id"] if row["name"] is None else row["name"])
+        ),
         blocks.count("Days", "days_unchanged"),
         blocks.moment("Changed", "updated_at"),
         blocks.date("Read last", "stale_since"),

@@ -9,7 +9,7 @@ from duckdb import DuckDBPyConnection
 from markupsafe import Markup
 
 from warehouse.report import blocks, charts, wording
-from warehouse.report.answers import QueryRows, Nights, Record, ask
+from warehouse.report.answers import Nights, QueryRows, Record, ask
 from warehouse.report.blocks import Chart, Section, TableBlock, note
 from warehouse.report.charts import Bar
 
@@ -71,7 +71,9 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
         wording.day(nights.book_day),
     )
     drawn = (*_accounts(assets), *_shares(assets)) if assets.rows else ()
-    tables = tuple(table for table in (_holdings_table(assets), _locked_table(locked)) if table.rows)
+    tables = tuple(
+        table for table in (_holdings_table(assets), _locked_table(locked)) if table.rows
+    )
     figure = wording.many(assets.count, "asset")
     return Section("holdings", "Holdings", figure, (told,), drawn, tables)
 

@@ -11,8 +11,8 @@ from markupsafe import Markup
 
 from warehouse.contract.model import literal
 from warehouse.report import blocks, charts, wording
-from warehouse.report.answers import GAPS, SNAPSHOTS, QueryRows, Nights, Record, ask
-from warehouse.report.blocks import Chart, TableColumn, Section, TableBlock, note
+from warehouse.report.answers import GAPS, SNAPSHOTS, Nights, QueryRows, Record, ask
+from warehouse.report.blocks import Chart, Section, TableBlock, TableColumn, note
 
 LATE = timedelta(hours=26)
 MOST = 20

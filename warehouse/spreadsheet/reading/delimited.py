@@ -36,7 +36,7 @@ class Cells(Sequence[Row]):
     def __getitem__(self, place: slice) -> Sequence[Row]: ...
     def __getitem__(self, place: int | slice) -> Row | Sequence[Row]:
         if isinstance(place, slice):
-            return [self[one] for one in range(*place.indices(len(self)))]
+            return [self[index] for index in range(*place.indices(len(self)))]
         row: list[object] = self._cells[place].as_py()
         return [] if row == [""] else row
 
@@ -89,8 +89,8 @@ def cells_of(text: str, delimiter: str) -> Cells | None:
         quoted = lines.filter(pc.match_substring(lines, '"'))
         letter = f'[^"\\x{{{ord(delimiter):x}}}]'
         cell = f'(?:{letter}*|"{letter}*")'
-        one = f"^{cell}(?:\\x{{{ord(delimiter):x}}}{cell})*$"
-        if not pc.all(pc.match_substring_regex(quoted, one)).as_py():
+        pattern = f"^{cell}(?:\\x{{{ord(delimiter):x}}}{cell})*$"
+        if not pc.all(pc.match_substring_regex(quoted, pattern)).as_py():
             return None
         lines = pc.replace_substring(lines, '"', "")
     return Cells(pc.split_pattern(lines, delimiter))

@@ -62,7 +62,7 @@ def _part(names: zipfile.ZipFile, info: zipfile.ZipInfo, *, is_quick: bool) -> i
 def _bound(xml: bytes) -> int | None:
     """The first bound that every cell keeps to, be it filled or not; None where none is kept."""
     for beyond, cells in _BEYOND:
-        if not any(one.search(xml) for one in beyond):
+        if not any(bound.search(xml) for bound in beyond):
             return cells
     return None
 

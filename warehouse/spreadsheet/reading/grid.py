@@ -122,7 +122,9 @@ def open_file(
 
 def _spreadsheet(path: Path, content: bytes, others: list[tuple[str, str]]) -> Iterator[Grid]:
     told = _looked_at(path, content)
-    is_sure = not content.startswith(_OLE) and not any(one.hides_errors for one in told.values())
+    is_sure = not content.startswith(_OLE) and not any(
+        finding.hides_errors for finding in told.values()
+    )
     try:
         with (
             without_panic(path),
@@ -196,7 +198,7 @@ def _table(path: Path, text: str, recognised: Callable[[Sequence[Row]], int]) ->
     for delimiter in delimiters:
         cells = [row for row, _ in islice(_rows(path, head, delimiter, is_whole=False), HEAD)]
         scores[delimiter] = (recognised(cells), max(map(len, cells), default=0))
-    best = max(delimiters, key=lambda one: scores[one])
+    best = max(delimiters, key=lambda delimiter_: scores[delimiter_])
     if text.count(best) > MOST_CELLS:
         raise too_wide(path)
     found = cells_of(text, best)

@@ -7,7 +7,7 @@ from typing import Any
 
 import xlsxwriter
 
-from warehouse.spreadsheet.writing.layout import SheetColumn, SheetColumnKind, Sheet
+from warehouse.spreadsheet.writing.layout import Sheet, SheetColumn, SheetColumnKind
 
 AMOUNT = '#,##0.00????????_);[Red]-#,##0.00????????_);"-"??????????_)'
 TINY = "0.00#####E+00_)"

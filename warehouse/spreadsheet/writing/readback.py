@@ -33,7 +33,9 @@ class ReadBack:
     sums: dict[tuple[str, str], Decimal] = field(default_factory=dict)
 
 
-def add_up(file: IO[bytes], cells: SumColumns, whole: Mapping[str, str], exact: Context) -> ReadBack:
+def add_up(
+    file: IO[bytes], cells: SumColumns, whole: Mapping[str, str], exact: Context
+) -> ReadBack:
     """Read one sheet; `whole` has the text behind each cell that is too long for one.
 
     Keys are as they stand in the file, with its escapes. Raises `ValueError` where a row lacks one

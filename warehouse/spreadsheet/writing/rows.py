@@ -69,7 +69,9 @@ class Rows:
         numbers = [str(row) for row in range(first, first + count)]
         ranks = [Digits.EXACT] * count
         # Amounts come first, for the flag that may stand left of them is made of them.
-        order = sorted(enumerate(self._columns), key=lambda given: given[1].kind is not SheetColumnKind.NUMBER)
+        order = sorted(
+            enumerate(self._columns), key=lambda given: given[1].kind is not SheetColumnKind.NUMBER
+        )
         cells: dict[int, list[str]] = {}
         for place, column in order:
             letter = str(xl_col_to_name(place))

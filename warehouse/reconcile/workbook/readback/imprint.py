@@ -65,7 +65,9 @@ class Sheet:
 def identity(shown: WorkbookContent) -> str:
     """Return the name of what a workbook shows: the same for the same cells."""
     left = {"source", "ledger", "outcome", "written"}
-    given = {one.name: getattr(shown, one.name) for one in fields(shown) if one.name not in left}
+    given = {
+        name.name: getattr(shown, name.name) for name in fields(shown) if name.name not in left
+    }
     outcome = shown.outcome
     given |= {"breaks": outcome.breaks, "aliases": outcome.aliases, "digest": outcome.digest}
     given |= {"sources": shown.ledger.sources, "fields": outcome.fields}
@@ -167,7 +169,9 @@ def _normal_form(found: re.Match[str]) -> str:
 
 def exactly(formula: str) -> str:
     """Return a formula with its cells, and with numbers written in one way."""
-    return _TOKEN.sub(lambda found: _normal_form(found) if _normal_form(found) != "@" else found[0], formula)
+    return _TOKEN.sub(
+        lambda found: _normal_form(found) if _normal_form(found) != "@" else found[0], formula
+    )
 
 
 def _formulas(content: bytes) -> dict[str, dict[tuple[int, int], str]]:

@@ -22,7 +22,7 @@ from warehouse.reconcile.workbook.content import (
     ROLLED,
     TIES,
 )
-from warehouse.reconcile.workbook.readback.imprint import Sheet, exactly, normal_form, cell_text
+from warehouse.reconcile.workbook.readback.imprint import Sheet, cell_text, exactly, normal_form
 from warehouse.reconcile.workbook.readback.read_tables import Page
 from warehouse.reconcile.workbook.readback.recount import counted_again
 
@@ -108,14 +108,18 @@ def _rows(theirs: Sheet, columns: Sequence[int | None], ours: Sheet) -> list[Row
         for place in range(len(cells)):
             formula = theirs.formulas.get((number, place))
             if formula is not None:
-                cells[place] = _formula_result((number, place), cells[place], formula, (ours, known))
+                cells[place] = _formula_result(
+                    (number, place), cells[place], formula, (ours, known)
+                )
         rows.append(
             tuple(cells[at] if at is not None and at < len(cells) else "" for at in columns)
         )
     return rows
 
 
-def _formula_result(place: tuple[int, int], value: str, formula: str, about: tuple[Sheet, set[str]]) -> str:
+def _formula_result(
+    place: tuple[int, int], value: str, formula: str, about: tuple[Sheet, set[str]]
+) -> str:
     """Return what a formula comes to; one that is not ours comes to something else."""
     ours, known = about
     if not formula:  # shares the one of another cell
@@ -266,7 +270,7 @@ def _breaks(
         return []
     columns = _columns(BREAKS, ours, theirs)
     heads = [fold(title) for title in ours.rows[_HEADER]]
-    id_, status, age = (heads.index(fold(one)) for one in ("BreakID", "Status", "Agedays"))
+    id_, status, age = (heads.index(fold(title)) for title in ("BreakID", "Status", "Agedays"))
     now = {row[id_]: row[status] for row in _rows(theirs, columns, ours)}
     return [
         (now.get(row[id_], row[status]), int(float(row[age])))

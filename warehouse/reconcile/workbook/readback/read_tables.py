@@ -67,7 +67,7 @@ def read_pages(content: bytes, pages: Sequence[Page]) -> dict[str, Found]:
             rows = iter(book.get_sheet_by_name(name).iter_rows())
             for row in islice(rows, _LOOKED_AT):
                 titles = [fold(as_text(cell)) for cell in row]
-                page = next((one for one in pages if _has(titles, one.marks)), None)
+                page = next((page_ for page_ in pages if _has(titles, page_.marks)), None)
                 if page is not None:
                     _take_rows(made[page.sheet], name, page, titles, rows)
                     break

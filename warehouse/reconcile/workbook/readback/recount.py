@@ -23,7 +23,7 @@ def _again(row: Row, breaks: Sequence[tuple[str, int]]) -> Row:
     if banner := _BANNER.fullmatch(label):
         accepted = sum(_same(status, ACCEPTED) for status, _ in breaks)
         return (f"{int(banner[1]) - accepted}OPENBREAKS({banner[1]}intotal)", *row[1:])
-    if any(_same(label, one) for one in STATUSES):
+    if any(_same(label, status) for status in STATUSES):
         ages = [age for status, age in breaks if _same(status, label)]
         bounds = ((0, 1), (2, 4), (5, 29), (30, 10**6))
         counts = [sum(low <= age <= high for age in ages) for low, high in bounds]
@@ -31,5 +31,5 @@ def _again(row: Row, breaks: Sequence[tuple[str, int]]) -> Row:
     return row
 
 
-def _same(one: str, other: str) -> bool:
-    return one.replace(" ", "").casefold() == other.replace(" ", "").casefold()
+def _same(written: str, other: str) -> bool:
+    return written.replace(" ", "").casefold() == other.replace(" ", "").casefold()

@@ -24,7 +24,7 @@ from warehouse.reconcile.workbook import positions
 from warehouse.reconcile.workbook.content import BREAKS, POSITIONS, ROLLED, TIES, UNMATCHED
 from warehouse.reconcile.workbook.readback import imprint
 from warehouse.reconcile.workbook.readback.likeness import likeness
-from warehouse.reconcile.workbook.readback.read_tables import Found, Page, read_pages, plainly
+from warehouse.reconcile.workbook.readback.read_tables import Found, Page, plainly, read_pages
 from warehouse.reconcile.workbook.sheet import fixed_point
 from warehouse.spreadsheet.writing.cells import number
 
@@ -77,16 +77,18 @@ def compare_workbook(folder: Folder, content: bytes, result: Json, written: str 
     compared: list[str] = []
     uncompared: list[str] = []
     for page in pages:
-        one = read[page.sheet]
+        table = read[page.sheet]
         try:
-            stored = _stored_table(folder, page, one, result)
+            stored = _stored_table(folder, page, table, result)
         except NotReconciled as error:
-            uncompared.append(f"{_name(page, one)} was not compared: {error}")
+            uncompared.append(f"{_name(page, table)} was not compared: {error}")
             continue
-        differences += _differences(page, one, stored)
+        differences += _differences(page, table, stored)
         rows = "row" if stored.num_rows == 1 else "rows"
-        compared.append(f"{stored.num_rows} {rows} of {_name(page, one)}")
-    kept = imprint.read_imprint(folder, written) or imprint.read_imprint(folder, result.get("written", ""))
+        compared.append(f"{stored.num_rows} {rows} of {_name(page, table)}")
+    kept = imprint.read_imprint(folder, written) or imprint.read_imprint(
+        folder, result.get("written", "")
+    )
     if kept is None:
         others = "number cells, Summary and the sheets of words"
         uncompared.append(f"{others} were not compared: {_OLDER}.")
@@ -130,7 +132,7 @@ def _stored_table(folder: Folder, page: Page, read: Found, result: Json) -> pa.T
     if written is None:
         raise NotReconciled(f"{_OLDER}. `nightbook reconcile run` keeps it.")
     if page.sheet == TIES:
-        return _table(page, (_tie(Tie(**one), written["names"]) for one in result["ties"]))
+        return _table(page, (_tie(Tie(**tie), written["names"]) for tie in result["ties"]))
     if page.sheet == ROLLED:
         return _table(page, written["rolled"])
     place = folder.out / result["day"] / positions.name(date.fromisoformat(result["day"]))
@@ -150,18 +152,18 @@ def _table(page: Page, rows: Iterator[Sequence[object]] | Sequence[Sequence[obje
     )
 
 
-def _break(one: Json) -> list[str]:
-    names = [in_name_cell(one["names"].get(field, "")) for field in _FIELDS]
-    exact = [fixed_point(one["ledger"]), fixed_point(one["snapshot"]), one["difference"]]
-    return [one["id"], one["result"], *names, *exact]
+def _break(break_: Json) -> list[str]:
+    names = [in_name_cell(break_["names"].get(field, "")) for field in _FIELDS]
+    exact = [fixed_point(break_["ledger"]), fixed_point(break_["snapshot"]), break_["difference"]]
+    return [break_["id"], break_["result"], *names, *exact]
 
 
-def _tie(one: Tie, names: Mapping[str, Mapping[str, str]]) -> list[object]:
-    of = names.get(one.level, {}).get(one.of, one.of)
-    of = shown_asset(of) if one.level == "asset" else of
-    figures = [one.ledger, one.snapshot, one.difference, one.broken, one.near]
-    told = [one.keys, one.breaks, one.result, "yes" if one.adds_up else "NO"]
-    return [one.level, in_cell(of), in_cell(shown_asset(one.asset)), *told, *figures]
+def _tie(table: Tie, names: Mapping[str, Mapping[str, str]]) -> list[object]:
+    of = names.get(table.level, {}).get(table.of, table.of)
+    of = shown_asset(of) if table.level == "asset" else of
+    figures = [table.ledger, table.snapshot, table.difference, table.broken, table.near]
+    told = [table.keys, table.breaks, table.result, "yes" if table.adds_up else "NO"]
+    return [table.level, in_cell(of), in_cell(shown_asset(table.asset)), *told, *figures]
 
 
 def _position_table(
@@ -192,7 +194,7 @@ def _position_table(
 def _numbers(*sides: Sequence[str | None]) -> list[pa.Array]:
     """The number cells of both amounts, and whether they are their texts."""
     shown = [[number(text or "") for text in side] for side in sides]
-    ranks = [max(one for _, one in pair) for pair in zip(*shown, strict=True)]
+    ranks = [max(table for _, table in pair) for pair in zip(*shown, strict=True)]
     numbers = [pa.array([_figure(cell) for cell, _ in side], pa.string()) for side in shown]
     return [*numbers, pa.array([rank.words for rank in ranks], pa.string())]
 
