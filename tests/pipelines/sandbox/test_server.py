@@ -113,7 +113,8 @@ def test_a_server_runs_until_it_is_interrupted() -> None:
     program = (
         # Who starts the tests in the background of a shell has Ctrl-C ignored, and passes it on.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from pipelines.sandbox import application, server\nfrom pipelines.sandbox.world import world\n"
+        "from pipelines.sandbox import application, server\n"
+        "from pipelines.sandbox.world import world\n"
         "app = application.application(world.LivingWorld(), server.DEMO_KEYS, server.unix_ms)\n"
         "say = lambda served: print(served.origin, flush=True)\n"
         "server.run_forever(app, '127.0.0.1', 0, say)\n"
