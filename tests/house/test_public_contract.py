@@ -104,7 +104,7 @@ def _options() -> Iterator[str]:
 def test_what_others_build_on_is_as_it_was(
     copied: Keeper, golden: Callable[[str, str], None]
 ) -> None:
-    """Tables, columns, files, keys, settings, commands, options and exit codes are the kept ones."""
+    """Tables, columns, files, keys, settings, commands, options and exit codes stay."""
     assert copied("export", "--as-of", str(SECOND)).code == 0
     assert copied("report").code == 0
     parts = {
