@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from pipelines.control_totals import reference
 from pipelines.control_totals.reference import PortfolioCount, Raw, Sum, Totals
 from pipelines.records import amounts
+from warehouse.exact import EXACT, plain
 
 COUNTED = ("portfolios", "integrations", "positions", "accounts", "balances")
 BUCKETS = ("trading", "margin", "staking", "custody")
@@ -92,7 +93,7 @@ class _Sums:
 
     def settle(self) -> None:
         """Sum up what waits."""
-        with localcontext(amounts.EXACT):
+        with localcontext(EXACT):
             for key, texts in self._texts.items():
                 values = _values(texts)
                 if values:
@@ -183,7 +184,7 @@ def _sums(path: Path) -> dict[Sum, Decimal]:
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(columns=names, batch_size=256 * 1024):
             for key, value in _batch_sums(pa.Table.from_batches([batch])):
-                sums[key] = amounts.EXACT.add(sums.get(key, Decimal(0)), value)
+                sums[key] = EXACT.add(sums.get(key, Decimal(0)), value)
     return sums
 
 
@@ -226,6 +227,6 @@ def compare(in_json: Totals, in_lake: Totals) -> Iterator[dict[str, Any]]:
             "table_name": "balances",
             "measure": "sum",
             **key._asdict(),
-            "in_json": amounts.plain(in_json.sums.get(key, Decimal(0))),
-            "in_lake": amounts.plain(in_lake.sums.get(key, Decimal(0))),
+            "in_json": plain(in_json.sums.get(key, Decimal(0))),
+            "in_lake": plain(in_lake.sums.get(key, Decimal(0))),
         }

@@ -22,7 +22,7 @@ from pipelines.lake.slices import FELL, GONE, KIND, PORTFOLIO, SCALE, Slice
 from pipelines.landing import notices
 from pipelines.pull import consistency
 from pipelines.pull.consistency import Window
-from pipelines.records import amounts
+from warehouse.exact import plain
 
 __all__ = ["Facts", "Night", "Shape", "drops", "judge", "limit"]
 
@@ -200,4 +200,4 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _percent(share: Decimal) -> str:
-    return f"{amounts.plain((share * 100).quantize(Decimal('0.1')))} %"
+    return f"{plain((share * 100).quantize(Decimal('0.1')))} %"

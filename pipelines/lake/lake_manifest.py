@@ -25,6 +25,7 @@ from pipelines.records import amounts
 from warehouse.contract.lake_contract import lake_contract
 from warehouse.contract.model import Table
 from warehouse.contract.ops import CONTROL_TOTALS, DRIFT, INEXACT, LISTINGS, REJECTS, REQUESTS
+from warehouse.exact import EXACT, exact, plain
 from warehouse.storage.layout import Layout, digest_of
 from warehouse.storage.parquet import rows_batch, write
 
@@ -152,11 +153,11 @@ def _facts(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> Row
     for total in parts["portfolios"]["totals"]:
         if total["measure"] == "sum":
             asset = total["asset_id"] + (" (custom)" if total["is_custom_asset"] else "")
-            value = amounts.own(total["in_lake"])
-            totals[asset] = amounts.EXACT.add(totals.get(asset, Decimal(0)), value)
+            value = exact(total["in_lake"])
+            totals[asset] = EXACT.add(totals.get(asset, Decimal(0)), value)
     return {
         "counts": {name: table["rows"] for name, table in tables.items()},
-        "totals": {asset: amounts.plain(total) for asset, total in totals.items()},
+        "totals": {asset: plain(total) for asset, total in totals.items()},
         "money": _money(layout, manifest.snapshot_id),
         "drops": {},
         "everywhere": systemic_defects.everywhere(manifest, parts),

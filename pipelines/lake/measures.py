@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from pipelines.lake.facts import Facts
-from pipelines.records import amounts
+from warehouse.exact import exact, plain
 
 COUNTS = ("accounts", "instruments", "venues")
 FALLEN, RISEN = "assets fallen", "assets risen"
@@ -100,9 +100,9 @@ def _but_one_asset(
 
 
 def _assets(facts: Facts, before: Facts) -> Iterator[Move]:
-    held = {asset: amounts.own(text) for asset, text in before.totals.items()}
+    held = {asset: exact(text) for asset, text in before.totals.items()}
     held = {asset: total for asset, total in held.items() if total}
-    left = {asset: amounts.own(facts.totals.get(asset, "0")) for asset in held}
+    left = {asset: exact(facts.totals.get(asset, "0")) for asset in held}
     fallen = {asset for asset in held if _drop(held[asset], left[asset]) > MOVED}
     risen = {asset for asset in held if _drop(left[asset], held[asset]) > MOVED} - fallen
     for measure, verb, moved in ((FALLEN, "fell", fallen), (RISEN, "rose", risen)):
@@ -127,5 +127,5 @@ def _drop(before: Decimal, now: Decimal) -> Decimal:
 
 
 def _short(amount: Decimal) -> str:
-    text = amounts.plain(amount)
+    text = plain(amount)
     return text if len(text) <= LONG else f"{text[:LONG]}..."

@@ -5,9 +5,7 @@ exponent within ±200. `.5`, `1e-8` and `-0` are amounts; `1_000`, ` 1`, `NaN`, 
 scripts, JSON numbers and texts of more than a thousand letters are not. Nothing here ever rounds.
 """
 
-import decimal
 import re
-from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -15,21 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from warehouse.exact import exact, fit_decimal
+
 TYPE = pa.decimal128(38, 18)
 EXPONENT_LIMIT = 200
 LONGEST = 1000
 # What Arrow casts exactly to DECIMAL(38,18): anything else it may wrap or refuse, so it is gated.
 GATE = r"^-?[0-9]{1,20}(?:\.[0-9]{1,18})?$"
 _GRAMMAR = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?", re.ASCII)
-_PLACES = Decimal("1e-18")
-_FITTING = decimal.Context(prec=38, traps=[decimal.Inexact, decimal.InvalidOperation])
-# Wide enough for any sum of legal amounts; the traps make a lost digit impossible to miss.
-EXACT = decimal.Context(
-    prec=1_000_000,
-    Emax=999_999,
-    Emin=-999_999,
-    traps=[decimal.Inexact, decimal.Overflow, decimal.InvalidOperation, decimal.Subnormal],
-)
 
 
 def parse(text: str) -> Decimal | None:
@@ -40,45 +31,12 @@ def parse(text: str) -> Decimal | None:
     exponent = match[3]
     if exponent is not None and _is_beyond_limit(exponent):
         return None
-    return EXACT.create_decimal(text)
+    return exact(text)
 
 
 def _is_beyond_limit(exponent: str) -> bool:
     digits = exponent.lstrip("+-").lstrip("0")
     return len(digits) > len(str(EXPONENT_LIMIT)) or int(digits or "0") > EXPONENT_LIMIT
-
-
-def fit_decimal(value: Decimal) -> Decimal | None:
-    """The value as DECIMAL(38,18), or None where that type cannot hold it exactly."""
-    try:
-        return value.quantize(_PLACES, context=_FITTING)
-    except (decimal.Inexact, decimal.InvalidOperation):
-        return None
-
-
-def exact_sum(values: Iterable[Decimal]) -> Decimal:
-    """The sum to the last digit, of any amounts."""
-    total = Decimal(0)
-    for value in values:
-        total = EXACT.add(total, value)
-    return total
-
-
-def own(text: str) -> Decimal:
-    """The exact value of a sum that we wrote ourselves, however long; a foreign text may raise."""
-    return EXACT.create_decimal(text)
-
-
-def plain(value: Decimal) -> str:
-    """A value as plain digits: no exponent, no trailing zeros after the point, `-0` is `0`."""
-    text = format(value, "f")
-    if "." in text:
-        text = text.rstrip("0").rstrip(".")
-    negative = text.startswith("-")
-    digits = text.lstrip("+-")
-    whole, point, fraction = digits.partition(".")
-    digits = (whole.lstrip("0") or "0") + point + fraction
-    return f"-{digits}" if negative and digits != "0" else digits
 
 
 def replace_at(values: pa.Array, filled: dict[int, Any]) -> pa.Array:

@@ -25,6 +25,7 @@ from pipelines.records.json_text import Members, is_text, read, text_of
 from pipelines.records.schema import BALANCE, DOCUMENTED, MONEY, Field, Form, Shape
 from pipelines.records.unknown_amounts import leaves
 from warehouse.contract.model import Kind
+from warehouse.exact import fit_decimal
 
 # Which table and column keep an amount or time, by its source: for ops.inexact.
 Columns = dict[str, tuple[str, str]]
@@ -158,7 +159,7 @@ class TolerantReader:
         value = amounts.parse(text)
         if value is None:
             raise ValueError("decimal text was expected")
-        if amounts.fit_decimal(value) is None:
+        if fit_decimal(value) is None:
             self._inexact(text, source, here)
 
     def _moment(self, text: str, source: str, here: Place) -> None:

@@ -17,6 +17,7 @@ ARROWS = {
     "pipelines": (
         "pipelines",
         "warehouse.contract",
+        "warehouse.exact",
         "warehouse.storage",
         "warehouse.progress",
     ),

@@ -25,6 +25,7 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.lake_contract import lake_contract
 from warehouse.contract.model import Kind, Table
 from warehouse.contract.ops import CONTROL_TOTALS, NIGHTLY, REQUESTS
+from warehouse.exact import plain
 from warehouse.storage.layout import Layout, write_json
 from warehouse.storage.parquet import TYPES, WrittenFile, conform, rows_batch, write
 
@@ -246,7 +247,7 @@ def _totals(
         | {
             "table_name": "balances",
             "measure": "sum",
-            "total": amounts.plain(one["amount_sum"]),
+            "total": plain(one["amount_sum"]),
         }
         for one in rows.group_by(list(keys)).aggregate([("amount", "sum")]).to_pylist()
     ]
@@ -306,7 +307,7 @@ def _seal(
         "nightly": nightly,
         "facts": {
             "counts": {name: one.rows for name, one in made.items()},
-            "totals": {asset: amounts.plain(total) for asset, total in sums.items()},
+            "totals": {asset: plain(total) for asset, total in sums.items()},
             "money": dict.fromkeys(portfolios, True),
             "drops": dict.fromkeys(("accounts", "instruments", "venues", "asset totals"), "0.9"),
         },

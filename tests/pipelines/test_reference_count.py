@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pipelines.control_totals import reference, totals
 from pipelines.control_totals.reference import Sum
 from pipelines.records import amounts
+from warehouse.exact import exact_sum
 
 WHOLE = {"trading": {"free": "1.5", "locked": "-2"}, "margin": {"locked": "1e-30"}}
 
@@ -169,4 +170,4 @@ def test_of_any_texts_those_that_are_amounts_are_summed(
     ]
     rows, sums = totals.of_portfolios([raw(holding(*map(account, stated)))], precise=precise)
     assert rows["balances"] == len(values)
-    assert sums == ({Sum(*BTC, "trading"): amounts.exact_sum(values)} if values else {})
+    assert sums == ({Sum(*BTC, "trading"): exact_sum(values)} if values else {})

@@ -21,13 +21,13 @@ from pipelines.edge.errors import EdgeError
 from pipelines.edge.response.decode import Limits
 from pipelines.lake import lake_manifest
 from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.records import amounts
 from pipelines.sandbox.faults.catalog import DESCRIPTIONS
 from pipelines.sandbox.server import DEMO_KEY, DEMO_SECRET
 from pipelines.sandbox.world.world import World
 from tests.pipelines.pull.test_pull import Night
 from tests.support import nights, oracle
 from tests.system.test_data_faults import WORLD
+from warehouse.exact import EXACT
 from warehouse.storage.layout import Layout
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +63,7 @@ def sums_of(world: World) -> dict[str, Decimal]:
             for account in position["accounts"]:
                 for _, _, text in oracle.balances(account["balance"]):
                     total = found.get(asset, Decimal(0))
-                    found[asset] = amounts.EXACT.add(total, Decimal(text))
+                    found[asset] = EXACT.add(total, Decimal(text))
     return found
 
 
@@ -72,7 +72,7 @@ def lake_sums(layout: Layout, snapshot_id: str) -> dict[str, Decimal]:
     found: dict[str, Decimal] = {}
     for asset, text in lake_manifest.read_manifest(layout, snapshot_id)["facts"]["totals"].items():
         name = asset.removesuffix(" (custom)")
-        found[name] = amounts.EXACT.add(found.get(name, Decimal(0)), Decimal(text))
+        found[name] = EXACT.add(found.get(name, Decimal(0)), Decimal(text))
     return found
 
 

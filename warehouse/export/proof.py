@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import IO
 
+from warehouse.exact import EXACT, plain
 from warehouse.export.sheets import FLAG, TOTAL, yes
-from warehouse.export.totals import EXACT, ExpectedTotals, plain
+from warehouse.export.totals import ExpectedTotals
 from warehouse.query.book import NotExported
 from warehouse.spreadsheet.writing.cells import string
 from warehouse.spreadsheet.writing.layout import Sheet, SheetColumnKind

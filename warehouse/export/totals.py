@@ -7,15 +7,14 @@ Totals are per asset, in exact decimals; different assets are never added up.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Any
 
+from warehouse.exact import EXACT, exact, plain
 from warehouse.export.staged_tables import count_rounded_rows
 from warehouse.query.book import EXHIBITS, Exhibit, NotExported, OpenBook, records
 from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, SIGNIFICANT
 
-# Room for any amount that the API may state: 200 places either way and any number of digits.
-EXACT = Context(prec=100_000, Emax=10**6, Emin=-(10**6))
 ACCOUNTS, HOLDINGS, ASSETS, VENUES = (exhibit.title for exhibit in EXHIBITS)
 Asset = tuple[str, bool]
 _WITNESSES = ("in_json", "in_lake", "in_warehouse")
@@ -59,14 +58,6 @@ def promise(source: OpenBook, exhibit: Exhibit) -> ExpectedTotals:
         count_rounded_rows(source, exhibit, SIGNIFICANT, LONGEST_NUMBER),
         {(asset, custom): total for asset, custom, total in found},
     )
-
-
-def plain(amount: Decimal) -> str:
-    """An exact decimal in plain digits: no exponent, no needless zero, no `-0`."""
-    text = format(amount, "f")
-    if "." in text:
-        text = text.rstrip("0").rstrip(".")
-    return "0" if text in {"-0", ""} else text
 
 
 def totals(source: OpenBook, promises: Sequence[ExpectedTotals]) -> tuple[TotalLine, ...]:
@@ -119,7 +110,7 @@ def _sums(promises: Sequence[ExpectedTotals], told: Sequence[Mapping[str, Any]])
 def _add(total: Decimal | None, text: str | None) -> Decimal | None:
     if total is None or text is None:
         return None
-    return EXACT.add(total, EXACT.create_decimal(text))
+    return EXACT.add(total, exact(text))
 
 
 class WrittenTotals:

@@ -17,6 +17,7 @@ from typing import Any
 import duckdb
 from duckdb import DuckDBPyConnection
 
+from warehouse.exact import plain
 from warehouse.text import printable, printable_json
 
 LARGEST_JSON_INTEGER = 2**53
@@ -133,19 +134,12 @@ def text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Decimal):
-        return _digits(value)
+        return plain(value)
     if isinstance(value, datetime):
         return _moment(value)
     if isinstance(value, list | tuple | dict):
         return json.dumps(_plain(value), ensure_ascii=False)
     return str(value)
-
-
-def _digits(value: Decimal) -> str:
-    shown = format(value, "f")
-    if "." in shown:
-        shown = shown.rstrip("0").rstrip(".")
-    return "0" if shown in {"-0", ""} else shown
 
 
 def _moment(value: datetime) -> str:

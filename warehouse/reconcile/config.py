@@ -6,13 +6,14 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from warehouse.exact import exact
 from warehouse.reconcile.errors import NotReconciled
-from warehouse.reconcile.ledger.amounts import EXACT, Decimals
+from warehouse.reconcile.ledger.amounts import Decimals
 
 FIELDS = ("portfolio", "asset", "venue", "account", "bucket")
 READ = (*FIELDS, "amount", "as_of")
@@ -255,8 +256,8 @@ def _amount(name: str, given: object, complaints: list[str]) -> Decimal:
     """A tolerance: text, since TOML's numbers are floats."""
     if isinstance(given, str):
         try:
-            value = EXACT.create_decimal(given)
-        except InvalidOperation:
+            value = exact(given)
+        except ArithmeticError:
             value = Decimal("NaN")
         if value.is_finite() and value >= 0:
             return value

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from duckdb import DuckDBPyConnection
 
+from warehouse.exact import plain
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.breaks.assemble import (
     MayOpen,
@@ -20,7 +21,6 @@ from warehouse.reconcile.breaks.causes import Case, suggest_causes
 from warehouse.reconcile.breaks.identity import Break, break_ids, shown_names
 from warehouse.reconcile.comments.annotations import State
 from warehouse.reconcile.config import Config
-from warehouse.reconcile.ledger.amounts import plain
 from warehouse.reconcile.ledger.model import Ledger, Notice, count_of
 from warehouse.reconcile.matching import join, key_resolution, levels, snapshot
 from warehouse.reconcile.matching.classify import (

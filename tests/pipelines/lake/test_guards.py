@@ -19,11 +19,11 @@ from pipelines.lake.slices import Slice
 from pipelines.landing.snapshots import Snapshot
 from pipelines.pull import consistency
 from pipelines.pull.consistency import Window
-from pipelines.records import amounts
 from pipelines.sandbox.faults.catalog import parse
 from pipelines.sandbox.faults.worlds import WORLD_FAULTS
 from pipelines.sandbox.world.world import LivingWorld, World
 from tests.support import nights, oracle
+from warehouse.exact import EXACT
 from warehouse.storage.layout import Layout
 
 COUNTS = {"accounts": 100, "instruments": 200, "venues": 10}
@@ -349,7 +349,7 @@ def test_dust_in_a_sum_hides_no_loss(layout: Layout) -> None:
         return Decimal(read_manifest(layout, snapshot.snapshot_id)["facts"]["totals"]["BTC"])
 
     before = nights.take(layout, book("100"), nights.STARTED)
-    assert total_of(before) == amounts.EXACT.add(Decimal(100), Decimal(dust))
+    assert total_of(before) == EXACT.add(Decimal(100), Decimal(dust))
     after = nights.take(layout, book("10"), nights.STARTED + timedelta(days=1))
     assert after.state == "held"
     assert after.decision

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pipelines.records import amounts, json_text, timestamps
 from pipelines.records.nesting import DEEPEST, is_too_deep
 from tests.support import oracle, strategies
+from warehouse.exact import exact_sum, plain
 
 MANY = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 NO_AMOUNTS = (
@@ -52,7 +53,7 @@ def test_an_amount_has_up_to_a_thousand_letters() -> None:
     assert len(text) == 1000
     value = amounts.parse(text)
     assert value is not None
-    assert amounts.plain(value) == text
+    assert plain(value) == text
     assert amounts.parse(f"{text}8") is None
 
 
@@ -83,7 +84,7 @@ def test_plain_digits_say_the_same_amount(text: str) -> None:
     """No exponent, no needless zero, no minus zero, and not a digit lost."""
     value = amounts.parse(text)
     assert value is not None
-    printed = amounts.plain(value)
+    printed = plain(value)
     with localcontext(prec=2000):
         assert Decimal(printed) == Decimal(text)
     assert not printed.startswith(("-0", "+")) or printed.startswith("-0.")
@@ -99,8 +100,8 @@ def test_a_sum_of_amounts_has_every_digit(several: list[str]) -> None:
     values = [value for text in several if (value := amounts.parse(text)) is not None]
     with localcontext(prec=2000):
         units = sum(int(Decimal(text).scaleb(300)) for text in several)
-        assert Decimal(units).scaleb(-300) == amounts.exact_sum(values)
-    assert amounts.exact_sum(values) == amounts.exact_sum(reversed(values))
+        assert Decimal(units).scaleb(-300) == exact_sum(values)
+    assert exact_sum(values) == exact_sum(reversed(values))
 
 
 @MANY

@@ -10,11 +10,11 @@ import pytest
 
 from tests.support.books import Amount, night
 from tests.support.reconciliation_home import HEAD, SNAPSHOT, Desk, ledger
+from warehouse.exact import exact
 from warehouse.query import book as export_source
 from warehouse.reconcile.config import Config
 from warehouse.reconcile.errors import Late, NotReconciled
 from warehouse.reconcile.ledger.amounts import Amount as Read
-from warehouse.reconcile.ledger.amounts import exact
 from warehouse.reconcile.ledger.model import Ledger, LedgerRows, LedgerSource
 from warehouse.reconcile.matching import classify, join, key_resolution, snapshot
 from warehouse.reconcile.matching.join import Result

@@ -7,12 +7,12 @@ from datetime import date
 from typing import Any
 
 from warehouse.contract.model import literal
+from warehouse.exact import plain
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.breaks.causes import Case, Past
 from warehouse.reconcile.breaks.identity import Break, age_of, previous_ids
 from warehouse.reconcile.comments.annotations import State, status_now
 from warehouse.reconcile.config import Config
-from warehouse.reconcile.ledger.amounts import plain
 from warehouse.reconcile.ledger.model import Ledger, Notice
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.snapshot import Reference

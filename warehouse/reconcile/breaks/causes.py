@@ -3,14 +3,15 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 
+from warehouse.exact import EXACT, exact, plain
 from warehouse.reconcile.config import setting
-from warehouse.reconcile.ledger.amounts import EXACT, exact, plain
 from warehouse.reconcile.matching.classify import ClassifiedPair
 from warehouse.reconcile.matching.join import Result
 
 _DIGITS = 3  # fewer significant digits are alike by chance
+_ROUNDING = Context(prec=EXACT.prec)
 _POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})
 
 
@@ -160,7 +161,7 @@ def _rounding(case: Case) -> str:
         return ""
     decimals = len(plain(case.ledger).partition(".")[2])
     unit = Decimal(1).scaleb(-decimals, EXACT)
-    near = case.snapshot.quantize(unit, ROUND_HALF_EVEN, EXACT) == case.ledger
+    near = case.snapshot.quantize(unit, ROUND_HALF_EVEN, _ROUNDING) == case.ledger
     return f"Rounded to {decimals} decimals" if near else ""
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from warehouse.reconcile.ledger.amounts import plain
+from warehouse.exact import plain
 from warehouse.reconcile.matching.classify import ClassifiedPair
 from warehouse.reconcile.matching.key_resolution import UNMAPPED
 from warehouse.reconcile.matching.snapshot import shown_asset

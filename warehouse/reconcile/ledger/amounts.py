@@ -5,14 +5,13 @@ or by a person, never by a guess. What is no amount has a reason; a blank is nev
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
-from decimal import Context, Decimal
 from enum import Enum
 
-# Room for any amount: 200 places either way and any number of digits.
-EXACT = Context(prec=100_000, Emax=10**6, Emin=-(10**6))
+from warehouse.exact import exact, plain
+
 FLOAT_DIGITS = 15  # what a number cell of a spreadsheet keeps and shows
 LONGEST = 1000
 LARGEST_EXPONENT = 200
@@ -99,27 +98,6 @@ class Amount:
     decimals: int
     unit: str = ""
     is_number: bool = False
-
-
-def plain(amount: Decimal) -> str:
-    """An exact decimal in plain digits: no exponent, no needless zero, no `-0`."""
-    text = format(amount, "f")
-    if "." in text:
-        text = text.rstrip("0").rstrip(".")
-    return "0" if text in {"-0", ""} else text
-
-
-def exact(text: str) -> Decimal:
-    """A plain amount text as a decimal of any length."""
-    return EXACT.create_decimal(text)
-
-
-def total(texts: Iterable[str]) -> str:
-    """The exact sum of plain amount texts."""
-    summed = Decimal(0)
-    for text in texts:
-        summed = EXACT.add(summed, EXACT.create_decimal(text))
-    return plain(summed)
 
 
 def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:

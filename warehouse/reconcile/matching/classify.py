@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 
+from warehouse.exact import EXACT, exact, plain
 from warehouse.reconcile.config import Config
-from warehouse.reconcile.ledger.amounts import EXACT, FLOAT_DIGITS, exact, plain
+from warehouse.reconcile.ledger.amounts import FLOAT_DIGITS
 from warehouse.reconcile.matching.join import Pair, Result
 from warehouse.reconcile.matching.snapshot import shown_asset
 

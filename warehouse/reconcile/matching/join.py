@@ -15,7 +15,7 @@ from enum import Enum
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from warehouse.reconcile.ledger.amounts import exact
+from warehouse.exact import exact
 from warehouse.reconcile.matching.key_resolution import copy_table
 from warehouse.reconcile.matching.snapshot import columns
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
+from warehouse.exact import total
 from warehouse.reconcile.config import FIELDS, Config, setting
-from warehouse.reconcile.ledger.amounts import total
 from warehouse.reconcile.ledger.model import WHOLE, Ledger, Notice, RejectedRow, count_of
 from warehouse.reconcile.matching.names import Names, Resolution, fold
 from warehouse.reconcile.matching.snapshot import Reference, columns, shown_asset

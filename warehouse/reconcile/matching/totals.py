@@ -6,7 +6,7 @@ from typing import Any
 
 from duckdb import DuckDBPyConnection
 
-from warehouse.reconcile.ledger.amounts import EXACT, exact, plain
+from warehouse.exact import EXACT, exact, subtract
 from warehouse.reconcile.matching import join
 from warehouse.reconcile.matching.snapshot import shown_asset
 
@@ -66,15 +66,10 @@ def _level(connection: DuckDBPyConnection, level: str) -> Iterator[Tie]:
             int(str(breaks)),
             str(ours),
             str(theirs),
-            less(str(ours), str(theirs)),
-            less(str(our_breaks), str(their_breaks)),
-            less(str(our_near), str(their_near)),
+            subtract(str(ours), str(theirs)),
+            subtract(str(our_breaks), str(their_breaks)),
+            subtract(str(our_near), str(their_near)),
         )
-
-
-def less(minuend: str, other: str) -> str:
-    """The exact difference of two amounts."""
-    return plain(EXACT.subtract(exact(minuend), exact(other)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +106,6 @@ def roll_forward(ties: Sequence[Tie], prior: Mapping[str, Any] | None) -> list[R
         for name in ("ledger", "snapshot", "broken"):
             opening = str(then.get(asset, {}).get(name, "0"))
             closing = str(getattr(now[asset], name)) if asset in now else "0"
-            steps.append((opening, less(closing, opening), closing))
+            steps.append((opening, subtract(closing, opening), closing))
         made.append(RollForwardLine(asset, *steps))
     return made

@@ -7,12 +7,11 @@ from there as long as the result is the same file. That folder may be removed at
 import json
 from collections.abc import Iterator
 from datetime import date, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from warehouse.exact import exact, fit_decimal
 from warehouse.reconcile.errors import NotReconciled
-from warehouse.reconcile.ledger.amounts import exact
 from warehouse.reconcile.matching.snapshot import CUSTOM
 from warehouse.reconcile.store import archive
 from warehouse.reconcile.store.archive import Folder, Json
@@ -28,7 +27,6 @@ _COLUMN = {
 _SAME = ("episode", "result", "source", "placement", "cause", "note", "age_days", "change")
 _SAID = ("status", "owner", "root_cause", "comment")
 _PUBLISHED = ("fields", "run_id", "digest", "breaks")
-_PLACES, _WHOLE = 18, 20
 Row = dict[str, Any]
 Rows = dict[str, list[Row]]
 
@@ -102,18 +100,12 @@ def _break(day: date, run_id: str, fields: list[str], break_: Json) -> Row:
         "is_custom_asset": asset.endswith(CUSTOM),
         "ledger_text": break_["ledger"],
         "snapshot_text": break_["snapshot"],
-        "difference": fitting(break_["difference"]),
+        "difference": fit_decimal(exact(break_["difference"])),
         "difference_text": break_["difference"],
         "ledger_rows": break_["rows"],
         "first_seen": date.fromisoformat(break_["first_seen"]),
         "ever_seen": date.fromisoformat(break_["ever_seen"]),
     }
-
-
-def fitting(text: str) -> Decimal | None:
-    """An amount where DECIMAL(38,18) holds it exactly."""
-    whole, _, part = text.lstrip("-").partition(".")
-    return exact(text) if len(whole) <= _WHOLE and len(part) <= _PLACES else None
 
 
 def _annotations(folder: Folder) -> Iterator[Row]:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
+from warehouse.exact import EXACT, exact, plain
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.breaks import assemble
-from warehouse.reconcile.ledger.amounts import EXACT, exact, plain
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.snapshot import columns
 from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
