@@ -14,7 +14,7 @@ from assets.publishing import publish
 from assets.runs.writer_lock import writing
 from warehouse.reconcile import service
 from warehouse.reconcile.comments import signoff
-from warehouse.reconcile.ledger.model import Notice, count_of
+from warehouse.reconcile.notices import Notice, count_of
 from warehouse.text import printable, printable_lines
 
 SHOWN = 12

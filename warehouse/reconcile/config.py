@@ -7,15 +7,15 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from warehouse.exact import exact
+from warehouse.reconcile.dimensions import FIELDS
 from warehouse.reconcile.errors import NotReconciled
-from warehouse.reconcile.ledger.amounts import Decimals
 
-FIELDS = ("portfolio", "asset", "venue", "account", "bucket")
 READ = (*FIELDS, "amount", "as_of")
 _BARE = re.compile("[a-z_]+")
 _ISO_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -64,6 +64,13 @@ relative = "0"
 
 [alias.portfolio]
 """
+
+
+class Decimals(Enum):
+    """Which letter stands before the decimals."""
+
+    POINT = "point"
+    COMMA = "comma"
 
 
 @dataclass(frozen=True, slots=True)

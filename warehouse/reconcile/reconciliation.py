@@ -6,17 +6,18 @@ from datetime import date
 from pathlib import Path
 
 from warehouse.query.book import OpenBook, accounts, in_little_memory
-from warehouse.reconcile.comments import engine_entries, signoff
+from warehouse.reconcile.breaks.engine import Outcome, reconcile
+from warehouse.reconcile.comments import engine_entries, intake, signoff
 from warehouse.reconcile.comments.annotations import Since, State, merge_edits, state
 from warehouse.reconcile.comments.edits import WorkbookEdits
 from warehouse.reconcile.config import Config
-from warehouse.reconcile.engine import Outcome, reconcile
 from warehouse.reconcile.ledger import dating, inbox
 from warehouse.reconcile.ledger.coverage import by_severity, sort_unused
-from warehouse.reconcile.ledger.model import Ledger, Notice, Unused, stacked_twice
+from warehouse.reconcile.ledger.model import Ledger, Unused, stacked_twice
 from warehouse.reconcile.ledger.rows import read_ledger
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.totals import roll_forward, tie_totals
+from warehouse.reconcile.notices import Notice
 from warehouse.reconcile.result import RunInputs, evidence, store_result, write_files
 from warehouse.reconcile.store import archive, day_settings
 from warehouse.reconcile.store.archive import Folder, Json
@@ -39,7 +40,7 @@ class RunFiles:
 
 def run(source: OpenBook, folder: Folder, config: Config, given: RunInputs) -> RunFiles:
     """Reconcile one book; nothing is written before everything is read."""
-    ours, paths = inbox.workbooks(folder, archive.read_digests(folder))
+    ours, paths = intake.workbooks(folder, archive.read_digests(folder))
     settled = (config, archive.read_before(folder, source.day))
     found = inbox.ledgers(folder, source.day, paths, given.pause, settled)
     if not found.ledgers:

@@ -9,9 +9,9 @@ from datetime import datetime
 from pathlib import Path
 
 from warehouse.query.book import OpenBook
+from warehouse.reconcile.breaks.engine import Outcome
 from warehouse.reconcile.comments.annotations import in_cell
 from warehouse.reconcile.config import Config
-from warehouse.reconcile.engine import Outcome
 from warehouse.reconcile.ledger.coverage import level_words, lines_of, totals
 from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.store import archive, day_settings

@@ -20,7 +20,8 @@ from warehouse.reconcile.comments.edits import read_edits
 from warehouse.reconcile.config import TEMPLATE, read_config
 from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.ledger.coverage import coverage_words, totals, unread
-from warehouse.reconcile.ledger.model import Notice, Unused, count_of
+from warehouse.reconcile.ledger.model import Unused
+from warehouse.reconcile.notices import Notice, count_of
 from warehouse.reconcile.store import archive
 from warehouse.reconcile.store import ops_rows as published
 from warehouse.reconcile.store.archive import Folder, Json

@@ -13,9 +13,10 @@ from warehouse.reconcile.breaks.causes import Case, Past
 from warehouse.reconcile.breaks.identity import Break, age_of, previous_ids
 from warehouse.reconcile.comments.annotations import State, status_now
 from warehouse.reconcile.config import Config
-from warehouse.reconcile.ledger.model import Ledger, Notice
+from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.snapshot import Reference
+from warehouse.reconcile.notices import Notice
 from warehouse.reconcile.store.archive import Json, by_id
 
 Prior = Json | None

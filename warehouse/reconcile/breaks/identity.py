@@ -11,9 +11,9 @@ from datetime import date
 from typing import Any
 
 from warehouse.exact import plain
+from warehouse.reconcile.dimensions import display_asset
 from warehouse.reconcile.matching.classify import ClassifiedPair
 from warehouse.reconcile.matching.key_resolution import UNMAPPED
-from warehouse.reconcile.matching.snapshot import shown_asset
 
 _SHORTEST = 8
 
@@ -83,7 +83,7 @@ def shown_names(
     names = {}
     for name, id_ in zip(fields, key, strict=True):
         text = shown.get(name, {}).get(id_, id_)
-        text = shown_asset(text) if name == "asset" else text
+        text = display_asset(text) if name == "asset" else text
         names[name] = text.removeprefix(UNMAPPED) if is_unmapped else text
     return names
 

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from warehouse.reconcile.comments.edits import WorkbookEdits
-from warehouse.reconcile.ledger.model import Notice
+from warehouse.reconcile.notices import Notice
 from warehouse.reconcile.store.archive import Folder, Json, annotations
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, units
 

@@ -16,9 +16,8 @@ import python_calamine
 
 from warehouse.reconcile.comments.authors import last_saved
 from warehouse.reconcile.errors import NotReconciled
-from warehouse.reconcile.ledger.conventions import as_text
-from warehouse.reconcile.matching.names import fold
 from warehouse.spreadsheet.reading.safety import archive, require_room, without_panic
+from warehouse.spreadsheet.reading.text import as_text, fold
 
 BREAK_ID = "Break ID"
 TITLES = ("status", "owner", "root cause", "comment")

@@ -7,9 +7,9 @@ from typing import Any
 from warehouse.reconcile.comments.annotations import ACCEPTED
 from warehouse.reconcile.comments.edits import WorkbookEdits
 from warehouse.reconcile.errors import NotReconciled
-from warehouse.reconcile.ledger.model import Notice, count_of
-from warehouse.reconcile.matching.names import fold
+from warehouse.reconcile.notices import Notice, count_of
 from warehouse.reconcile.store.archive import Folder, Json, add_signoff, by_id, result_of, signoffs
+from warehouse.spreadsheet.reading.text import fold
 
 ROLES = ("preparer", "reviewer")
 

@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
-from enum import Enum
 
 from warehouse.exact import exact, plain
+from warehouse.reconcile.config import Decimals
 
 FLOAT_DIGITS = 15  # what a number cell of a spreadsheet keeps and shows
 LONGEST = 1000
@@ -50,13 +50,6 @@ _MAGNITUDES = frozenset(
 _SCIENTIFIC = re.compile(r"([0-9]+)(?:([.,])([0-9]*))?[eE]([+-]?[0-9]{1,3})")
 _GROUPS = r"[1-9][0-9]{0,2}(?:%(g)s[0-9]{3})+|[1-9][0-9]?(?:%(g)s[0-9]{2})+%(g)s[0-9]{3}"
 _DEBIT = re.compile(r"(.*?) ?(CR|DR)\.?", re.IGNORECASE)
-
-
-class Decimals(Enum):
-    """Which letter stands before the decimals."""
-
-    POINT = "point"
-    COMMA = "comma"
 
 
 def _pattern(point: str, others: str) -> re.Pattern[str]:

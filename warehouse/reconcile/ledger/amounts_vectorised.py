@@ -6,7 +6,7 @@ Plain are a minus, digits without a needless zero, and decimals: nothing grouped
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warehouse.reconcile.ledger.amounts import Decimals
+from warehouse.reconcile.config import Decimals
 
 _LONGEST = 400
 _WHOLE = "-?(?:0|[1-9][0-9]*)"

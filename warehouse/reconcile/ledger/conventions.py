@@ -4,12 +4,14 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 
+from warehouse.reconcile.config import Decimals
 from warehouse.reconcile.errors import Ambiguous
-from warehouse.reconcile.ledger.amounts import Decimals, Rules, evidence
+from warehouse.reconcile.ledger.amounts import Rules, evidence
 from warehouse.reconcile.ledger.amounts_vectorised import telling
 from warehouse.reconcile.ledger.header import Header
 from warehouse.spreadsheet.reading.delimited import Cells
 from warehouse.spreadsheet.reading.grid import Grid
+from warehouse.spreadsheet.reading.text import as_text
 
 _YEAR_FIRST = re.compile(r"([0-9]{4})([-/.]?)([0-9]{1,2})\2([0-9]{1,2})(?:[T ].*)?")
 _DAY_MONTH = re.compile(r"([0-9]{1,2})[ -]([a-z]{3,9})\.?[ -]([0-9]{4})", re.IGNORECASE)
@@ -21,19 +23,6 @@ _MONTHS = (
 _NUMBERS = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})(?: .*)?")
 _DECIMAL, _DATES = "decimal", "dates"
 _LAST_MONTH = 12
-
-
-def as_text(cell: object) -> str:
-    """A cell as the text its reader sees: 123.0 is 123."""
-    if isinstance(cell, str):
-        return cell
-    if cell is None:
-        return ""
-    if isinstance(cell, bool):
-        return "TRUE" if cell else "FALSE"
-    if isinstance(cell, float):
-        return format(cell, ".15g")
-    return str(cell)
 
 
 def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], where: str) -> Rules:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from warehouse.reconcile.ledger.model import Kind, Ledger, LedgerSource, Notice, Unused, count_of
+from warehouse.reconcile.ledger.model import Kind, Ledger, LedgerSource, Unused
+from warehouse.reconcile.notices import Notice, count_of
 
 SEVERITIES = ("high", "medium", "low")
 

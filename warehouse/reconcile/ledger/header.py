@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from warehouse.reconcile.config import READ, Config, Shape, setting
 from warehouse.reconcile.errors import Ambiguous, NotReconciled
-from warehouse.reconcile.matching.names import fold
 from warehouse.spreadsheet.reading.delimited import Row
 from warehouse.spreadsheet.reading.grid import HEAD, Grid
+from warehouse.spreadsheet.reading.text import fold
 
 _WORDS = {
     "portfolio": "portfolio, portfolios, portfolio id, portfolio name, portefeuille, portafoglio, "

@@ -2,16 +2,16 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from warehouse.reconcile.comments.edits import WorkbookEdits, read_edits
 from warehouse.reconcile.config import LEDGER, UNUSED, Config, setting
 from warehouse.reconcile.errors import Ambiguous
 from warehouse.reconcile.ledger.header import count_fields
-from warehouse.reconcile.ledger.model import Kind, Notice, Unused, count_of
+from warehouse.reconcile.ledger.model import Kind, Unused
+from warehouse.reconcile.notices import Notice, count_of
 from warehouse.reconcile.store.archive import Folder
 from warehouse.spreadsheet.reading.grid import OpenedFile, is_ledger_name, open_file
 
@@ -20,7 +20,6 @@ _DAY_FIRST = re.compile(r"(0?[1-9]|[12][0-9]|3[01])\.(0?[1-9]|1[0-2])\.(20[0-9]{
 _COPY = re.compile(
     r"[\W_]*(copy|kopie|copie|copia|\([0-9]+\)|final|new|v[0-9]+)(?!\w)", re.IGNORECASE
 )
-_WORKBOOKS = (".xlsx", ".xlsm", ".ods")
 # Files that are read by people: what they say of amounts stands elsewhere as well.
 _PAPERS = (".pdf", ".png", ".jpg", ".jpeg", ".docx", ".doc", ".eml", ".msg", ".md", ".log", ".asc")
 
@@ -48,25 +47,6 @@ def family(name: str) -> str:
     """What the nightly files of one ledger have in common in their names."""
     stem = _DAY.sub("", Path(name).stem)
     return re.sub(r"[\W\d_]+", " ", _COPY.sub("", stem)).strip().casefold()
-
-
-def workbooks(folder: Folder, seen: Container[str]) -> tuple[list[WorkbookEdits], list[Path]]:
-    """Workbooks of ours that were not read yet, the oldest change first, and all of ours."""
-    found: list[WorkbookEdits] = []
-    ours: list[Path] = []
-    for path in sorted([*folder.out.rglob("*"), *folder.inbox.glob("*")]):
-        is_workbook = path.suffix.lower() in _WORKBOOKS and is_ledger_name(path)
-        if not is_workbook or path.is_symlink() or not path.is_file():
-            continue
-        content = path.read_bytes()
-        if hashlib.sha256(content).hexdigest() in seen:
-            ours.append(path)
-            continue
-        read = read_edits(path, content)
-        if read is not None:
-            found.append(read)
-            ours.append(path)
-    return sorted(found, key=lambda file: (file.at, file.name, file.sha256)), ours
 
 
 def ledgers(

@@ -9,8 +9,9 @@ from typing import overload
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warehouse.reconcile.config import FIELDS
+from warehouse.reconcile.dimensions import FIELDS
 from warehouse.reconcile.ledger.amounts import Amount
+from warehouse.reconcile.notices import Notice
 
 Remembered = dict[str, dict[str, str]]
 WHOLE = "(all)"  # in a key of a file that has no such field, beside files that have it
@@ -106,21 +107,6 @@ class RejectedRow:
     reason: str
     file: int
     line: int
-
-
-def count_of(number: int, thing: str) -> str:
-    """A number of things, as one says it."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Something a reader must know; severity is high, medium or low."""
-
-    severity: str
-    words: str
-    where: str = ""
-    raw: str = ""
 
 
 class Kind(Enum):

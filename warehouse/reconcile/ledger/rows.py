@@ -9,9 +9,10 @@ from datetime import date
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warehouse.reconcile.config import FIELDS, Config
+from warehouse.reconcile.config import Config
+from warehouse.reconcile.dimensions import FIELDS, REQUIRED_NAMES
 from warehouse.reconcile.ledger.amounts import Rules, read
-from warehouse.reconcile.ledger.conventions import as_text, dates_of, rules_of
+from warehouse.reconcile.ledger.conventions import dates_of, rules_of
 from warehouse.reconcile.ledger.dating import title_day
 from warehouse.reconcile.ledger.header import Header
 from warehouse.reconcile.ledger.model import (
@@ -19,7 +20,6 @@ from warehouse.reconcile.ledger.model import (
     Ledger,
     LedgerRows,
     LedgerSource,
-    Notice,
     RejectedRow,
     Remembered,
     Unused,
@@ -27,9 +27,10 @@ from warehouse.reconcile.ledger.model import (
 from warehouse.reconcile.ledger.rows_vectorised import plain_rows
 from warehouse.reconcile.ledger.tabs import chosen_tabs, level_of, other_tabs
 from warehouse.reconcile.ledger.unread import above, columns, other_dates
-from warehouse.reconcile.matching.names import fold
+from warehouse.reconcile.notices import Notice
 from warehouse.spreadsheet.reading.delimited import Cells, Row
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile
+from warehouse.spreadsheet.reading.text import as_text, fold
 
 _TOTAL = re.compile(
     "(grand |sub|sub-)?(total|sum)s?|(end|gesamt|zwischen)?summe|gesamt|somme|sous-total"
@@ -252,7 +253,7 @@ def _unreadable(on: _Reading, row: int, cells: Row, names: tuple[str, ...]) -> t
             return f"the {name} is an error cell: {on.grid.errors[row, where]}"[:200], raw
     if any(as_text(extra) for extra in cells[len(on.head.titles) :]):
         return "the row has more cells than the header", raw
-    for name in ("portfolio", "asset", "venue"):
+    for name in REQUIRED_NAMES:
         if name in columns and not names[FIELDS.index(name)].strip():
             return f"the {name} is blank", raw
     if row in on.undated:

@@ -9,13 +9,12 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warehouse.reconcile.config import FIELDS
-from warehouse.reconcile.ledger.amounts import Decimals, Rules
+from warehouse.reconcile.config import Decimals
+from warehouse.reconcile.dimensions import FIELDS, REQUIRED_NAMES
+from warehouse.reconcile.ledger.amounts import Rules
 from warehouse.reconcile.ledger.amounts_vectorised import amounts, is_plain
 from warehouse.reconcile.ledger.header import Header
 from warehouse.spreadsheet.reading.delimited import Cells
-
-_NAMED = ("portfolio", "asset", "venue")
 
 
 def plain_rows(
@@ -36,7 +35,7 @@ def plain_rows(
     kept = pc.and_(is_plain(columns[place], decimals), pc.not_equal(columns[place], _title(head)))
     if is_read is not None:
         kept = pc.and_(kept, pa.array(is_read, pa.bool_()).take(rows))
-    for field in _NAMED:
+    for field in REQUIRED_NAMES:
         if field in head.columns:
             kept = pc.and_not(kept, _odd(columns[head.columns[field]], field, is_name))
     chosen = {field: columns[where].filter(kept) for field, where in head.columns.items()}

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from warehouse.reconcile.config import FIELDS, Config, setting
+from warehouse.reconcile.config import Config, setting
+from warehouse.reconcile.dimensions import FIELDS
 from warehouse.reconcile.errors import Ambiguous, NotReconciled
-from warehouse.reconcile.ledger.conventions import as_text
 from warehouse.reconcile.ledger.header import Header, header, unknown
 from warehouse.reconcile.ledger.model import Kind, Remembered, Unused
 from warehouse.reconcile.ledger.unread import holds_amounts
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile
+from warehouse.spreadsheet.reading.text import as_text
 
 ALL = "*"  # of the setting `sheet`: every tab that has the headers of a ledger
 

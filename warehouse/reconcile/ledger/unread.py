@@ -13,16 +13,18 @@ from itertools import islice
 
 import pyarrow.compute as pc
 
-from warehouse.reconcile.config import FIELDS, UNUSED, Config, setting
+from warehouse.reconcile.config import UNUSED, Config, setting
+from warehouse.reconcile.dimensions import FIELDS, LEDGER_FIELDS
 from warehouse.reconcile.errors import Ambiguous
-from warehouse.reconcile.ledger.conventions import as_text, is_date
+from warehouse.reconcile.ledger.conventions import is_date
 from warehouse.reconcile.ledger.header import Header, also_field_of, field_of, letters, spoken
-from warehouse.reconcile.ledger.model import Kind, Unused, count_of
-from warehouse.reconcile.matching.names import fold
+from warehouse.reconcile.ledger.model import Kind, Unused
+from warehouse.reconcile.notices import count_of
 from warehouse.spreadsheet.reading.delimited import Cells
 from warehouse.spreadsheet.reading.grid import Grid
+from warehouse.spreadsheet.reading.text import as_text, fold
 
-_DIMENSIONS = ("portfolio", "venue", "account")
+_WANTED = tuple(name for name in LEDGER_FIELDS if name != "asset")
 _SAMPLE = 2000  # different values of a column that are looked at
 _FEW = 0.1  # the part of the keys that may stand under other dates only
 _NUMBER = re.compile(
@@ -85,7 +87,7 @@ def columns(grid: Grid, head: Header, config: Config, where: str) -> Iterator[Un
     It may where it is of words and the ledger has no column for a part of the key, and where it is
     of figures that may be amounts.
     """
-    wanted = _DIMENSIONS if config.level is None else config.level
+    wanted = _WANTED if config.level is None else config.level
     settled = head.columns.keys() | {name for name, at in head.shape.columns.items() if not at}
     lacking = [field for field in wanted if field not in settled]
     asked: list[_Column] = []

@@ -8,9 +8,9 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 from warehouse.exact import EXACT, exact, plain
 from warehouse.reconcile.config import Config
+from warehouse.reconcile.dimensions import display_asset
 from warehouse.reconcile.ledger.amounts import FLOAT_DIGITS
 from warehouse.reconcile.matching.join import Pair, Result
-from warehouse.reconcile.matching.snapshot import shown_asset
 
 OVER = "but in sum too much is forgiven"
 _WRITTEN = "decimals written"
@@ -192,7 +192,7 @@ def _tolerance(pair: Pair, court: MatchRules) -> tuple[Decimal, str]:
         return relative, f"relative {plain(config.relative)}"
     if absolute == 0:
         return Decimal(-1), "none"
-    whose = f" for {shown_asset(asset)}" if asset in config.per_asset else ""
+    whose = f" for {display_asset(asset)}" if asset in config.per_asset else ""
     return absolute, f"absolute {plain(absolute)}{whose}"
 
 

@@ -11,10 +11,13 @@ import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
 from warehouse.exact import total
-from warehouse.reconcile.config import FIELDS, Config, setting
-from warehouse.reconcile.ledger.model import WHOLE, Ledger, Notice, RejectedRow, count_of
-from warehouse.reconcile.matching.names import Names, Resolution, fold
-from warehouse.reconcile.matching.snapshot import Reference, columns, shown_asset
+from warehouse.reconcile.config import Config, setting
+from warehouse.reconcile.dimensions import FIELDS, display_asset
+from warehouse.reconcile.ledger.model import WHOLE, Ledger, RejectedRow
+from warehouse.reconcile.matching.names import Names, Resolution
+from warehouse.reconcile.matching.snapshot import Reference, columns
+from warehouse.reconcile.notices import Notice, count_of
+from warehouse.spreadsheet.reading.text import fold
 
 UNMAPPED = "?"
 
@@ -69,7 +72,9 @@ def tolerances(known: Reference, config: Config) -> tuple[dict[str, Decimal], li
         resolution = names.resolve(written)
         if resolution.id is None:
             meant = (
-                f'; perhaps "{shown_asset(resolution.suggestion)}"' if resolution.suggestion else ""
+                f'; perhaps "{display_asset(resolution.suggestion)}"'
+                if resolution.suggestion
+                else ""
             )
             words = f"[tolerance.asset] in recon.toml names no asset of this book{meant}: unused"
             notices.append(Notice("low", words, "", written[:1000]))

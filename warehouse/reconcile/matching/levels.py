@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
-from warehouse.reconcile.ledger.model import WHOLE, Ledger, Notice
+from warehouse.reconcile.ledger.model import WHOLE, Ledger
+from warehouse.reconcile.notices import Notice
 
 
 def assign(connection: DuckDBPyConnection, ledger: Ledger) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from warehouse.reconcile.errors import NotReconciled
+from warehouse.spreadsheet.reading.text import fold
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, units
 
-_UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _LOOKALIKES = str.maketrans(
     "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0456\u0455\u0458\u0501"
     "\u03b1\u03b2\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7",
@@ -54,14 +54,6 @@ def _spellings(name: str) -> Iterator[str]:
         cut = in_name_cell(name)
         yield cut
         yield _NON_CHARACTERS.sub(lambda found: f"_x{ord(found[0]):04X}_", cut)
-
-
-def fold(text: str) -> str:
-    """The name without what a reader does not see: case, outer and double spaces, zero widths."""
-    if text.isascii() and text.isalnum():
-        return text.lower()
-    seen = _UNSEEN.sub("", unicodedata.normalize("NFC", text))
-    return " ".join(seen.split()).casefold()
 
 
 def skeleton(text: str) -> str:

@@ -14,10 +14,9 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.query.book import OpenBook
-from warehouse.reconcile.ledger.model import Notice
+from warehouse.reconcile.dimensions import CUSTOM, display_asset, key_expression
+from warehouse.reconcile.notices import Notice
 
-CUSTOM = "\x1f"
-_ASSET = f"asset_id || case when is_custom_asset then {literal(CUSTOM)} else '' end"
 _DOCUMENTED = (
     ("trading", "free"),
     ("trading", "locked"),
@@ -26,13 +25,6 @@ _DOCUMENTED = (
     ("custody", "free"),
     ("custody", "locked"),
 )
-_COLUMNS = {
-    "portfolio": "portfolio_id",
-    "asset": _ASSET,
-    "venue": "venue_id",
-    "account": "account_name",
-    "bucket": "bucket || ' ' || state",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +55,7 @@ def side_of(connection: DuckDBPyConnection, day: date, fields: tuple[str, ...]) 
 
     It is made of the tables and not of a view, whose other columns cost twice as much (measured).
     """
-    keys = ", ".join(f"{_COLUMNS[name]} as {name}" for name in fields)
+    keys = ", ".join(f"{key_expression(name)} as {name}" for name in fields)
     given = f"select {keys}, amount, amount_text from history.balances where {_on(day)}"
     if "bucket" not in fields:
         # Of an account of which nothing is stated the total is zero.
@@ -96,7 +88,8 @@ def read_reference(source: OpenBook, stale_hours: int) -> Reference:
         f"where snapshot_date = {day} order by 1"
     ).fetchall()
     assets = ask(
-        f"select distinct {_ASSET} from history.positions where snapshot_date <= {day} union "
+        f"select distinct {key_expression('asset')} from history.positions "
+        f"where snapshot_date <= {day} union "
         f"select distinct unnest([base_asset, term_asset]) from history.instruments "
         f"where snapshot_date = {day}"
     ).fetchall()
@@ -136,14 +129,9 @@ def asset_names(keys: Iterable[str]) -> dict[str, list[str]]:
     return {
         key: []
         if key in listed
-        else [shown_asset(key)] + ([] if key[:-1] in listed else [key.removesuffix(CUSTOM)])
+        else [display_asset(key)] + ([] if key[:-1] in listed else [key.removesuffix(CUSTOM)])
         for key in given
     }
-
-
-def shown_asset(key: str) -> str:
-    """The key of an asset as people see it."""
-    return f"{key[:-1]} (custom)" if key.endswith(CUSTOM) else key
 
 
 def _stale(

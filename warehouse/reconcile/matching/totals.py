@@ -7,10 +7,9 @@ from typing import Any
 from duckdb import DuckDBPyConnection
 
 from warehouse.exact import EXACT, exact, subtract
+from warehouse.reconcile.dimensions import TOTALLED, display_asset
 from warehouse.reconcile.matching import join
-from warehouse.reconcile.matching.snapshot import shown_asset
 
-LEVELS = ("asset", "venue", "portfolio")
 _SIDES = ("Ledger", "Snapshot", "Breaks")
 _STEPS = ("opening", "movement", "closing")
 STEPPED = tuple(f"{side} {step}" for side in _SIDES for step in _STEPS)
@@ -50,8 +49,8 @@ class Tie:
 
 def tie_totals(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> list[Tie]:
     """Every asset, then every venue and portfolio that the level has, by asset."""
-    join.add_up(connection, tuple(name for name in LEVELS if name in fields))
-    return [tie for level in LEVELS if level in fields for tie in _level(connection, level)]
+    join.add_up(connection, tuple(name for name in TOTALLED if name in fields))
+    return [tie for level in TOTALLED if level in fields for tie in _level(connection, level)]
 
 
 def _level(connection: DuckDBPyConnection, level: str) -> Iterator[Tie]:
@@ -93,7 +92,7 @@ class RollForwardLine:
     def line(self) -> list[str]:
         """Its row of the workbook: the asset as people see it, `STEPPED`, whether it adds up."""
         steps = [*self.ledger, *self.snapshot, *self.breaks]
-        return [shown_asset(self.asset), *steps, "yes" if self.adds_up else "NO"]
+        return [display_asset(self.asset), *steps, "yes" if self.adds_up else "NO"]
 
 
 def roll_forward(ties: Sequence[Tie], prior: Mapping[str, Any] | None) -> list[RollForwardLine]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 
 from warehouse.reconcile.config import Config
-from warehouse.reconcile.ledger.model import Notice
+from warehouse.reconcile.notices import Notice
 from warehouse.reconcile.store import archive
 from warehouse.reconcile.store.archive import Folder, Json
 

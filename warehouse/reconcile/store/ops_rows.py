@@ -11,19 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from warehouse.exact import exact, fit_decimal
+from warehouse.reconcile.dimensions import CUSTOM, DIMENSIONS
 from warehouse.reconcile.errors import NotReconciled
-from warehouse.reconcile.matching.snapshot import CUSTOM
 from warehouse.reconcile.store import archive
 from warehouse.reconcile.store.archive import Folder, Json
 from warehouse.storage.layout import read_json, written_aside
 
-_COLUMN = {
-    "portfolio": "portfolio_id",
-    "asset": "asset_id",
-    "venue": "venue_id",
-    "account": "account_name",
-    "bucket": "bucket",
-}
 _SAME = ("episode", "result", "source", "placement", "cause", "note", "age_days", "change")
 _SAID = ("status", "owner", "root_cause", "comment")
 _PUBLISHED = ("fields", "run_id", "digest", "breaks")
@@ -90,7 +83,7 @@ def _breaks(folder: Folder) -> Iterator[Row]:
 def _break(day: date, run_id: str, fields: list[str], break_: Json) -> Row:
     key = dict(zip(fields, break_["key"], strict=True))
     asset = key["asset"]
-    row: Row = {column: key.get(name) for name, column in _COLUMN.items()}
+    row: Row = {known.column: key.get(name) for name, known in DIMENSIONS.items()}
     row |= {name: break_[name] for name in (*_SAME, *_SAID)}
     return row | {
         "snapshot_date": day,

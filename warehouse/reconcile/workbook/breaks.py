@@ -7,6 +7,7 @@ from typing import Any
 
 from warehouse.reconcile.breaks.identity import Break
 from warehouse.reconcile.comments.annotations import ACCEPTED, STATUSES
+from warehouse.reconcile.dimensions import DIMENSIONS, FIELDS
 from warehouse.reconcile.ledger.amounts import FLOAT_DIGITS
 from warehouse.reconcile.matching.names import in_name_cell
 from warehouse.reconcile.workbook.content import BREAKS, FIRST, HEADER, RESOLVED, WorkbookContent
@@ -34,15 +35,11 @@ ROOT_CAUSES = (
     "Rounding",
     "Other",
 )
-_KEY = ("portfolio", "asset", "venue", "account", "bucket")
+_NAMES = tuple(Heading(name.capitalize(), known.width) for name, known in DIMENSIONS.items())
 HEADINGS = (
     Heading("Break ID", 13),
     Heading("Result", 13),
-    Heading("Portfolio", 16),
-    Heading("Asset", 10),
-    Heading("Venue", 13),
-    Heading("Account", 16),
-    Heading("Bucket", 10),
+    *_NAMES,
     Heading("Ledger", 20, "amount"),
     Heading("Snapshot", 20, "amount"),
     Heading("Difference", 20, "amount"),
@@ -68,11 +65,7 @@ HEADINGS = (
 _RESOLVED = (
     Heading("Break ID", 13),
     Heading("Was", 15),
-    Heading("Portfolio", 16),
-    Heading("Asset", 10),
-    Heading("Venue", 13),
-    Heading("Account", 16),
-    Heading("Bucket", 10),
+    *_NAMES,
     Heading("Difference, exact", 28, "exact"),
     Heading("First seen", 11),
     Heading("Closed on", 11),
@@ -85,7 +78,7 @@ _RESOLVED = (
 
 def _headings(fields: Sequence[str]) -> tuple[Heading, ...]:
     """The columns, always the same; those of names that this level does not have are hidden."""
-    absent = {name.capitalize() for name in _KEY if name not in fields}
+    absent = {name.capitalize() for name in FIELDS if name not in fields}
     return tuple(
         replace(heading, is_hidden=True) if heading.title in absent else heading
         for heading in HEADINGS
@@ -148,7 +141,7 @@ def _break(on: SheetWriter, break_: Break, *, is_live: bool) -> None:
 
 
 def _names(names: Mapping[str, str]) -> list[str | None]:
-    return [in_name_cell(names[name]) if name in names else None for name in _KEY]
+    return [in_name_cell(names[name]) if name in names else None for name in FIELDS]
 
 
 def _digits(break_: Break) -> str:

@@ -6,10 +6,11 @@ from datetime import date, datetime
 from typing import Any
 
 from warehouse.query.book import OpenBook
-from warehouse.reconcile.engine import Outcome
-from warehouse.reconcile.ledger.model import Ledger, Notice, Unused
+from warehouse.reconcile.breaks.engine import Outcome
+from warehouse.reconcile.ledger.model import Ledger, Unused
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.totals import RollForwardLine, Tie
+from warehouse.reconcile.notices import Notice
 
 BREAKS, RESOLVED, TIES = "Breaks", "Resolved", "Tie-out"
 POSITIONS, UNMATCHED = "All positions", "Not matched"

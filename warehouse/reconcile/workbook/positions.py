@@ -16,9 +16,9 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
 from warehouse.export.parquet_files import stream_rows
+from warehouse.reconcile.dimensions import CUSTOM, DIMENSIONS
 from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.matching.key_resolution import copy_table
-from warehouse.reconcile.matching.snapshot import CUSTOM
 from warehouse.reconcile.workbook.content import WorkbookContent
 
 _CUSTOM = f"ends_with(asset, {literal(CUSTOM)})"
@@ -35,16 +35,7 @@ _WORDS = {
     "result": "What is said of the key.",
     "break_id": "Its break, NULL where it is none.",
 }
-_IDS = {"portfolio": "portfolio_id", "venue": "venue_id", "account": "account_name"}
 _SAID = ("ledger_text", "snapshot_text", "ledger_rows", "result", "break_id")
-_KEY = {
-    "portfolio": "portfolio as portfolio_id",
-    "asset": f"case when {_CUSTOM} then left(asset, length(asset) - 1) else asset end as asset_id, "
-    f"{_CUSTOM} as is_custom_asset",
-    "venue": "venue as venue_id",
-    "account": "account as account_name",
-    "bucket": "bucket",
-}
 
 
 def name(day: date) -> str:
@@ -57,7 +48,7 @@ def write(shown: WorkbookContent, path: Path) -> None:
     connection = shown.source.connection
     _add_names(connection, shown.outcome.ids)
     found = connection.sql(
-        f"select {', '.join(_KEY[name] for name in shown.outcome.fields)}, "
+        f"select {', '.join(map(_key, shown.outcome.fields))}, "
         "ledger as ledger_text, snapshot as snapshot_text, rows as ledger_rows, result, "
         "break_id from compared left join break_ids on break_no = no order by no"
     )
@@ -83,7 +74,9 @@ def read_positions(path: Path, run_id: str, fields: Sequence[str]) -> pa.Table:
             custom = pc.binary_join_element_wise(found["asset_id"], CUSTOM, "")
             asset = pc.if_else(found["is_custom_asset"], custom, found["asset_id"])
             found = found.append_column("asset", asset)
-        given = {name: found[_IDS.get(name, name)] for name in fields}
+        given = {
+            name: found[name if name == "asset" else DIMENSIONS[name].column] for name in fields
+        }
         return pa.table(given | {name: found[name] for name in _SAID})
     except (OSError, pa.ArrowException, KeyError) as error:
         what = "is not there" if isinstance(error, FileNotFoundError) else "cannot be read"
@@ -93,3 +86,10 @@ def read_positions(path: Path, run_id: str, fields: Sequence[str]) -> pa.Table:
 def _add_names(connection: DuckDBPyConnection, ids: Mapping[int, str]) -> None:
     table = {"break_no": pa.array(list(ids), pa.int64()), "break_id": list(ids.values())}
     copy_table(connection, "break_ids", pa.table(table))
+
+
+def _key(name: str) -> str:
+    if name == "asset":
+        bare = f"case when {_CUSTOM} then left(asset, length(asset) - 1) else asset end"
+        return f"{bare} as asset_id, {_CUSTOM} as is_custom_asset"
+    return f"{name} as {DIMENSIONS[name].column}"

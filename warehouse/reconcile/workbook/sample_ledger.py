@@ -10,14 +10,15 @@ from pathlib import Path
 
 from warehouse.exact import EXACT, exact, plain
 from warehouse.query.book import OpenBook
+from warehouse.reconcile import dimensions
 from warehouse.reconcile.breaks import assemble
+from warehouse.reconcile.dimensions import LEDGER_FIELDS
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.snapshot import columns
 from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import draft, print_set_up
 from warehouse.storage.layout import written_aside
 
-FIELDS = ("portfolio", "asset", "venue", "account")
 _HEADINGS = (
     Heading("Fund", 24),
     Heading("Custodian", 20),
@@ -35,7 +36,7 @@ def write(source: OpenBook, path: Path) -> tuple[str, ...]:
     """Write the ledger; what was planted comes back, a sentence each."""
     rows = _rows(source)
     planted: list[str] = []
-    lines = list(_with_errors(rows, assemble.book_before(source, FIELDS), planted))
+    lines = list(_with_errors(rows, assemble.book_before(source, LEDGER_FIELDS), planted))
     names = snapshot.read_reference(source, 0).shown
     made = draft(title="Ledger", made_at=source.snapshot["finished_at"], about={})
     on = SheetWriter(made, "Positions", _HEADINGS)
@@ -45,7 +46,7 @@ def write(source: OpenBook, path: Path) -> tuple[str, ...]:
         portfolio, asset, venue, account = key
         fund = names["portfolio"].get(portfolio, portfolio)
         at = names["venue"].get(venue, venue)
-        on.line([fund, at, account, snapshot.shown_asset(asset), text, "ops"])
+        on.line([fund, at, account, dimensions.display_asset(asset), text, "ops"])
     on.text(0, "Total")
     on.text(4, f"{len(lines)} lines")
     print_set_up(on.sheet, footer="Position ledger")
@@ -56,9 +57,9 @@ def write(source: OpenBook, path: Path) -> tuple[str, ...]:
 
 
 def _rows(source: OpenBook) -> dict[tuple[str, ...], str]:
-    snapshot.side(source, FIELDS)
+    snapshot.side(source, LEDGER_FIELDS)
     found = source.connection.execute(
-        f"select {columns(FIELDS)}, amount from book_side order by all"  # noqa: S608 - names are ours
+        f"select {columns(LEDGER_FIELDS)}, amount from book_side order by all"  # noqa: S608 - names are ours
     ).fetchall()
     return {row[:-1]: row[-1] for row in found}
 
@@ -82,7 +83,7 @@ def _with_errors(
             continue
         kind, lines = made
         kinds.remove(kind)
-        planted.append(f"{kind}: {snapshot.shown_asset(key[1])}, {key[3]}")
+        planted.append(f"{kind}: {dimensions.display_asset(key[1])}, {key[3]}")
         yield from lines
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from warehouse.reconcile.comments.annotations import ACCEPTED, STATUSES
+from warehouse.reconcile.dimensions import display_asset
 from warehouse.reconcile.ledger.coverage import group_unused, level_words, lines_of, totals
-from warehouse.reconcile.ledger.model import count_of
 from warehouse.reconcile.matching.join import Result
-from warehouse.reconcile.matching.snapshot import shown_asset
+from warehouse.reconcile.notices import count_of
 from warehouse.reconcile.workbook.content import WorkbookContent
 from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up
@@ -183,7 +183,7 @@ def _assets(on: SheetWriter, shown: WorkbookContent) -> None:
     on.heads(("Asset", "Result", "Ledger", "Snapshot", "Difference", "Breaks"), range(2, 6))
     assets = [tie for tie in shown.ties if tie.level == "asset"]
     for break_ in sorted(assets, key=lambda tie: (-tie.breaks, tie.asset))[:_SHOWN_ASSETS]:
-        on.text(0, shown_asset(break_.asset))
+        on.text(0, display_asset(break_.asset))
         on.text(1, break_.result)
         on.number(2, break_.ledger)
         on.number(3, break_.snapshot)

@@ -1,7 +1,7 @@
 """The sheets behind the figures: Tie-out, Roll-forward, Notices, Mapping, Evidence and Help."""
 
+from warehouse.reconcile.dimensions import display_asset
 from warehouse.reconcile.ledger.coverage import by_severity
-from warehouse.reconcile.matching.snapshot import shown_asset
 from warehouse.reconcile.matching.totals import STEPPED
 from warehouse.reconcile.workbook.content import (
     EVIDENCE,
@@ -93,8 +93,8 @@ def ties(draft: Draft, shown: WorkbookContent) -> None:
         on.line(
             [
                 tie.level,
-                shown_asset(name) if tie.level == "asset" else name,
-                shown_asset(tie.asset),
+                display_asset(name) if tie.level == "asset" else name,
+                display_asset(tie.asset),
                 tie.ledger,
                 tie.snapshot,
                 tie.difference,
@@ -157,7 +157,14 @@ def mapping(draft: Draft, shown: WorkbookContent) -> None:
     on = SheetWriter(draft, MAPPING, _MAPPING)
     on.title("Names that were not taken as written")
     rows = [
-        [alias.field, alias.written, shown_asset(alias.id), alias.how, alias.rows, alias.suggestion]
+        [
+            alias.field,
+            alias.written,
+            display_asset(alias.id),
+            alias.how,
+            alias.rows,
+            alias.suggestion,
+        ]
         for alias in shown.outcome.aliases
     ]
     on.table(rows, shown.footer)

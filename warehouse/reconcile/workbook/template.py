@@ -10,18 +10,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from warehouse.query.book import OpenBook
+from warehouse.reconcile.dimensions import DIMENSIONS, LEDGER_FIELDS, display_asset
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.names import Names, in_name_cell
-from warehouse.reconcile.matching.snapshot import Reference, columns, shown_asset
+from warehouse.reconcile.matching.snapshot import Reference, columns
 from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import draft
 from warehouse.spreadsheet.writing.layout import SheetColumnKind
 from warehouse.storage.layout import written_aside
 
-_FIELDS = ("portfolio", "asset", "venue", "account")
-_WIDTHS = (24, 14, 20, 28)
 _AMOUNT = Heading("Amount", 26, "amount")
-_PLACE = len(_FIELDS)
+_PLACE = len(LEDGER_FIELDS)
 _HELP = """
 Write what your ledger holds beside each key, as a number or as a text; add rows for what the book \
 does not have; columns of your own may stand beside these.
@@ -40,7 +39,7 @@ def write(source: OpenBook, path: Path) -> int:
     rows = sorted(_template_rows(keys, snapshot.read_reference(source, 0)))
     made = draft(title="Ledger", made_at=source.snapshot["finished_at"], about={})
     headings = [
-        Heading(name.capitalize(), width) for name, width in zip(_FIELDS, _WIDTHS, strict=True)
+        Heading(name.capitalize(), DIMENSIONS[name].template_width) for name in LEDGER_FIELDS
     ]
     on = SheetWriter(made, "Ledger", [*headings, _AMOUNT])
     on.sheet.set_column(_PLACE, _PLACE, _AMOUNT.width, made.formats.cells[SheetColumnKind.NUMBER])
@@ -54,14 +53,14 @@ def write(source: OpenBook, path: Path) -> int:
 
 
 def _keys(source: OpenBook) -> list[tuple[str, ...]]:
-    snapshot.side(source, _FIELDS)
-    return source.connection.execute(f"select {columns(_FIELDS)} from book_side").fetchall()
+    snapshot.side(source, LEDGER_FIELDS)
+    return source.connection.execute(f"select {columns(LEDGER_FIELDS)} from book_side").fetchall()
 
 
 def _template_rows(keys: Sequence[tuple[str, ...]], known: Reference) -> Iterator[tuple[str, ...]]:
     """The keys as they are written: the name that people use, where it is found again."""
     words: list[dict[str, str]] = []
-    for place, field in enumerate(_FIELDS):
+    for place, field in enumerate(LEDGER_FIELDS):
         names = Names(field, known.names.get(field, {}), {})
         ids = {key[place] for key in keys}
         shown = known.shown.get(field, {})
@@ -73,7 +72,7 @@ def _template_rows(keys: Sequence[tuple[str, ...]], known: Reference) -> Iterato
 def _word(field: str, id_: str, shown: str, names: Names) -> str:
     if field == "account":
         return in_name_cell(id_)
-    for word in (shown_asset(shown) if field == "asset" else shown, id_):
+    for word in (display_asset(shown) if field == "asset" else shown, id_):
         written = in_name_cell(word)
         if written.strip() and names.resolve(written).id == id_:
             return written

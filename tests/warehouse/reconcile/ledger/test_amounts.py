@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warehouse.exact import plain, total
-from warehouse.reconcile.config import Config, Shape
+from warehouse.reconcile.config import Config, Decimals, Shape
 from warehouse.reconcile.errors import Ambiguous
-from warehouse.reconcile.ledger.amounts import LONGEST, Amount, Decimals, Rules, taken_apart
+from warehouse.reconcile.ledger.amounts import LONGEST, Amount, Rules, taken_apart
 from warehouse.reconcile.ledger.amounts import read as read_amount
 from warehouse.reconcile.ledger.model import Ledger
 

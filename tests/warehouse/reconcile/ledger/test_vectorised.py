@@ -7,9 +7,9 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from warehouse.reconcile.config import Config
+from warehouse.reconcile.config import Config, Decimals
 from warehouse.reconcile.errors import Ambiguous, NotReconciled
-from warehouse.reconcile.ledger.amounts import Decimals, Rules, read
+from warehouse.reconcile.ledger.amounts import Rules, read
 from warehouse.reconcile.ledger.amounts_vectorised import amounts, is_plain
 from warehouse.reconcile.ledger.header import header
 from warehouse.reconcile.ledger.model import LINES as SCHEMA

@@ -18,9 +18,9 @@ from typing import Any, Self
 
 import python_calamine
 
-from warehouse.reconcile.ledger.conventions import as_text
 from warehouse.reconcile.store.archive import Folder
 from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WorkbookContent
+from warehouse.spreadsheet.reading.text import as_text
 from warehouse.storage.layout import written_aside
 
 _RELATION = re.compile(r"<(?:\w+:)?Relationship\b[^>]*>")

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from xlsxwriter.utility import xl_col_to_name
 
 from warehouse.reconcile.comments.edits import ROLES
-from warehouse.reconcile.matching.names import fold
 from warehouse.reconcile.workbook.content import (
     BREAKS,
     EVIDENCE,
@@ -25,6 +24,7 @@ from warehouse.reconcile.workbook.content import (
 from warehouse.reconcile.workbook.readback.imprint import Sheet, cell_text, exactly, normal_form
 from warehouse.reconcile.workbook.readback.read_tables import Page
 from warehouse.reconcile.workbook.readback.recount import counted_again
+from warehouse.spreadsheet.reading.text import fold
 
 SUMMARY = "Summary"
 _TABLES = (BREAKS, RESOLVED, TIES, ROLLED, NOTICES, MAPPING, EVIDENCE)

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import python_calamine
 
-from warehouse.reconcile.ledger.conventions import as_text
-from warehouse.reconcile.matching.names import fold
+from warehouse.spreadsheet.reading.text import as_text, fold
 
 _LOOKED_AT = 60
 _BATCH = 16_384

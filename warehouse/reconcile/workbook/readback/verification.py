@@ -13,12 +13,11 @@ import pyarrow.compute as pc
 
 from warehouse.reconcile.breaks.identity import shown_names
 from warehouse.reconcile.comments.annotations import in_cell
+from warehouse.reconcile.dimensions import FIELDS, TOTALLED, display_asset
 from warehouse.reconcile.errors import NotReconciled
-from warehouse.reconcile.ledger.conventions import as_text
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.names import in_name_cell
-from warehouse.reconcile.matching.snapshot import shown_asset
-from warehouse.reconcile.matching.totals import LEVELS, STEPPED, Tie
+from warehouse.reconcile.matching.totals import STEPPED, Tie
 from warehouse.reconcile.store.archive import Folder, Json
 from warehouse.reconcile.workbook import positions
 from warehouse.reconcile.workbook.content import BREAKS, POSITIONS, ROLLED, TIES, UNMATCHED
@@ -26,18 +25,18 @@ from warehouse.reconcile.workbook.readback import imprint
 from warehouse.reconcile.workbook.readback.likeness import likeness
 from warehouse.reconcile.workbook.readback.read_tables import Found, Page, plainly, read_pages
 from warehouse.reconcile.workbook.sheet import fixed_point
+from warehouse.spreadsheet.reading.text import as_text
 from warehouse.spreadsheet.writing.cells import number
 
 TOLD = 200  # rows of one table: who finds more has lost the table, not a figure
 _LONGEST = 60
-_FIELDS = ("portfolio", "asset", "venue", "account", "bucket")
 _EXACT = ("Ledger, exact", "Snapshot, exact", "Difference, exact")
 _PARTS = ("Of breaks, exact", "Within tolerance, exact")
 _BREAKS = Page(
     BREAKS,
     ("Break ID", "Comment"),
     ("Break ID",),
-    ("Result", *(name.capitalize() for name in _FIELDS), *_EXACT),
+    ("Result", *(name.capitalize() for name in FIELDS), *_EXACT),
     "Break ID",
     r"^\s*B-[0-9A-F]{8,64}\s*$",
 )
@@ -47,7 +46,7 @@ _TIES = Page(
     ("Per", "Of", "Asset"),
     ("Keys", "Breaks", "Result", "Sums agree", *_EXACT, *_PARTS),
     "Per",
-    rf"^\s*({'|'.join(LEVELS)})\s*$",
+    rf"^\s*({'|'.join(TOTALLED)})\s*$",
 )
 _ROLLED = Page(ROLLED, ("Asset", "Adds up"), ("Asset",), (*STEPPED, "Adds up"), "Adds up")
 WITH_KEYS = (_BREAKS, _TIES, _ROLLED)
@@ -153,17 +152,17 @@ def _table(page: Page, rows: Iterator[Sequence[object]] | Sequence[Sequence[obje
 
 
 def _break(break_: Json) -> list[str]:
-    names = [in_name_cell(break_["names"].get(field, "")) for field in _FIELDS]
+    names = [in_name_cell(break_["names"].get(field, "")) for field in FIELDS]
     exact = [fixed_point(break_["ledger"]), fixed_point(break_["snapshot"]), break_["difference"]]
     return [break_["id"], break_["result"], *names, *exact]
 
 
 def _tie(table: Tie, names: Mapping[str, Mapping[str, str]]) -> list[object]:
     of = names.get(table.level, {}).get(table.of, table.of)
-    of = shown_asset(of) if table.level == "asset" else of
+    of = display_asset(of) if table.level == "asset" else of
     figures = [table.ledger, table.snapshot, table.difference, table.broken, table.near]
     told = [table.keys, table.breaks, table.result, "yes" if table.adds_up else "NO"]
-    return [table.level, in_cell(of), in_cell(shown_asset(table.asset)), *told, *figures]
+    return [table.level, in_cell(of), in_cell(display_asset(table.asset)), *told, *figures]
 
 
 def _position_table(

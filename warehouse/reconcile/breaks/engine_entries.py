@@ -7,8 +7,8 @@ that day and decides anew; what people said stays.
 from collections.abc import Callable, Iterator
 from datetime import date, datetime
 
+from warehouse.reconcile.breaks.engine import Outcome
 from warehouse.reconcile.comments.annotations import ENGINE, FIELDS, OPEN, State, state
-from warehouse.reconcile.engine import Outcome
 from warehouse.reconcile.store.archive import Folder, Json, add_annotations, annotations, is_newest
 
 

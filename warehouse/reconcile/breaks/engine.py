@@ -21,7 +21,8 @@ from warehouse.reconcile.breaks.causes import Case, suggest_causes
 from warehouse.reconcile.breaks.identity import Break, break_ids, shown_names
 from warehouse.reconcile.comments.annotations import State
 from warehouse.reconcile.config import Config
-from warehouse.reconcile.ledger.model import Ledger, Notice, count_of
+from warehouse.reconcile.dimensions import display_asset
+from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.matching import join, key_resolution, levels, snapshot
 from warehouse.reconcile.matching.classify import (
     OVER,
@@ -32,7 +33,8 @@ from warehouse.reconcile.matching.classify import (
 )
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.key_resolution import Alias
-from warehouse.reconcile.matching.snapshot import Reference, shown_asset
+from warehouse.reconcile.matching.snapshot import Reference
+from warehouse.reconcile.notices import Notice, count_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ def _forgiven(
     """Yield what tolerance forgave: the asset, how many keys, how much, and of how much."""
     for asset, pair in sorted(forgiven(found, court).items()):
         share = f"{plain(pair.total)} ({pair.share:.2e} of it)"
-        yield shown_asset(asset), count_of(pair.keys, "key"), plain(pair.amount), share
+        yield display_asset(asset), count_of(pair.keys, "key"), plain(pair.amount), share
     sums = forgiven(found, court).values()
     if sums:
         mean = sum((amount.share for amount in sums), Decimal(0)) / max(len(court.totals), 1)
@@ -150,7 +152,7 @@ def _over(found: Sequence[ClassifiedPair], court: MatchRules) -> Iterator[Notice
     """Yield one notice where tolerance would have forgiven too much in sum."""
     over = [pair for pair in found if pair.rule.endswith(OVER)]
     if over:
-        assets = ", ".join(sorted({shown_asset(court.asset(asset)) for asset in over})[:10])
+        assets = ", ".join(sorted({display_asset(court.asset(asset)) for asset in over})[:10])
         words = (
             f"tolerance would forgive too much in sum: {count_of(len(over), 'key')} of {assets} "
         )
