@@ -235,9 +235,9 @@ def _landed(layout: Layout, started: datetime) -> Manifest:
 def _totals(
     columns: Mapping[str, Columns], made: Mapping[str, WrittenFile]
 ) -> list[dict[str, Any]]:
-    plain = {"asset_id": "", "is_custom_asset": False, "bucket": ""}
+    blank = {"asset_id": "", "is_custom_asset": False, "bucket": ""}
     lines = [
-        plain | {"table_name": name, "measure": "rows", "total": str(one.rows)}
+        blank | {"table_name": name, "measure": "rows", "total": str(one.rows)}
         for name, one in made.items()
     ]
     keys = ("asset_id", "is_custom_asset", "bucket")

@@ -6,8 +6,9 @@ from datetime import date
 from pathlib import Path
 
 from warehouse.query.book import OpenBook, accounts, in_little_memory
+from warehouse.reconcile.breaks import engine_entries
 from warehouse.reconcile.breaks.engine import Outcome, reconcile
-from warehouse.reconcile.comments import engine_entries, intake, signoff
+from warehouse.reconcile.comments import intake, signoff
 from warehouse.reconcile.comments.annotations import Since, State, merge_edits, state
 from warehouse.reconcile.comments.edits import WorkbookEdits
 from warehouse.reconcile.config import Config
