@@ -1,4 +1,4 @@
-"""The steps of a night (design part 3) as plain functions: take, stage, judge.
+"""The steps of a night as plain functions: take, stage, judge.
 
 Dagster calls them one by one; `nightbook rebuild` calls them for every landed snapshot. Each may
 be killed at any instant and called again.

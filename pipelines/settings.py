@@ -1,4 +1,4 @@
-"""The environment, read once (design part 5): every complaint in one message, no value of a secret.
+"""The environment, read once: every complaint in one message, no value of a secret.
 
 A `.env` beside the process is read first; what the environment says wins.
 """

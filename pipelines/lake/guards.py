@@ -1,4 +1,4 @@
-"""Guards (design part 6): whether a landed night may replace last night's book, or is held.
+"""Guards: whether a landed night may replace last night's book, or is held.
 
 A night is held when a whole slice of it is suspicious, never for one asset alone: an asset's move
 is a finding. Limits are learned from our own past nights (`pipelines.lake.measures`). A night is

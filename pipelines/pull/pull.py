@@ -1,4 +1,4 @@
-"""The calls that make one snapshot (design part 3): portfolios, venues, instruments per type.
+"""The calls that make one snapshot: portfolios, venues, instruments per type.
 
 Portfolios and venues must be read, or there is no snapshot. A venue whose instruments cannot be
 read does not stop the night: the failed request is in the manifest, and its last good rows are

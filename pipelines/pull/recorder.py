@@ -1,4 +1,4 @@
-"""Asking the API for the answers of one snapshot: sent, landed, remembered (design part 3).
+"""Asking the API for the answers of one snapshot: sent, landed, remembered.
 
 What is asked, and what comes of it, is in `pipelines.pull.pull` and `pipelines.pull.recheck`.
 """

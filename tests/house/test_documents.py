@@ -1,32 +1,37 @@
-"""What the documents say is so: commands run, settings and doors exist, nothing is left out."""
+"""What the pages say is so: commands run, settings and doors exist, nothing is left out."""
 
 import os
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from assets.cli import COMMANDS
+from assets.cli import COMMANDS, parser
 from pipelines import settings
+from tests.house.pages import EVERY_TEXT, ROOT, WRITTEN, blocks, queries
 
-ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-
-
-def blocks(language: str) -> list[str]:
-    """The fenced blocks of a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+LONGEST_README = 180
 
 
 def typed() -> list[str]:
-    """What the README tells people to type, and what works at once."""
+    """The commands of console blocks, which work at once where the demo was run."""
     lines = [line for block in blocks("console") for line in block.splitlines()]
     return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+
+
+def shown() -> Iterator[str]:
+    """Each nightbook command of a shell block, in any page."""
+    for block in blocks("sh"):
+        for line in block.splitlines():
+            if line.startswith("nightbook "):
+                yield line
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +60,50 @@ def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_readme_commands_work_after_the_demo(folder: Path) -> None:
+def test_readme_is_short() -> None:
+    """The README fits in a few screens: whatever is longer has a page of its own."""
+    assert README.count("\n") <= LONGEST_README
+
+
+def test_every_page_has_a_door() -> None:
+    """Each page that people wrote can be reached by links from the README."""
+    reached, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        reached.add(page)
+        links = re.findall(r"\]\(([^)#\s]+\.md)", page.read_text(encoding="utf-8"))
+        found = {(page.parent / link).resolve() for link in links if "://" not in link}
+        waiting += sorted(found - reached)
+    forms = {page for page in WRITTEN if "TEMPLATE" in str(page)}  # GitHub shows these itself
+    assert set(WRITTEN) - forms <= reached
+
+
+def test_the_layout_names_every_folder() -> None:
+    """README's tree of the rooms has each of their folders, and no other."""
+    for room in ("warehouse", "pipelines", "assets"):
+        [line] = re.findall(rf"^{room}/ .*\n +(.*)$", README, re.MULTILINE)
+        folders = {
+            path.name
+            for path in (ROOT / room).iterdir()
+            if path.is_dir() and not path.name.startswith((".", "__")) and any(path.iterdir())
+        }
+        assert {name.rstrip("/") for name in line.split()} == folders, room
+
+
+def test_console_commands_work_after_the_demo(folder: Path) -> None:
     """Every command of a console block ends well in a folder where the demo was run."""
     assert len(typed()) >= 5
     for line in typed():
         ran = _run(shlex.split(line), folder)
         assert ran.returncode == 0, f"{line}\n{ran.stdout}{ran.stderr}"
         assert ran.stdout.strip(), line
+
+
+@pytest.mark.parametrize("line", dict.fromkeys(shown()))
+def test_every_command_of_a_page_is_understood(line: str) -> None:
+    """The command line takes each command of a shell block as it stands, with its options."""
+    arguments = parser().parse_args(shlex.split(line, comments=True)[1:])
+    assert arguments.command in {command.name for command in COMMANDS}
 
 
 def test_what_the_demo_prints_can_be_pasted(folder: Path) -> None:
@@ -81,46 +123,45 @@ def test_what_the_demo_prints_can_be_pasted(folder: Path) -> None:
     assert all(Path(file).is_file() for file in files)
 
 
-def test_readme_queries_answer(folder: Path) -> None:
-    """Every statement of an SQL block answers on the demo's warehouse."""
+def test_queries_of_the_pages_answer(folder: Path) -> None:
+    """Every statement of an SQL block, and every typed query, answers on the demo's warehouse."""
     database = folder / "data" / "warehouse" / "current" / "nightbook.duckdb"
-    statements = [one for block in blocks("sql") for one in block.split(";") if one.strip()]
-    assert len(statements) >= 5
+    assert len(queries()) >= 10
     with duckdb.connect(str(database), read_only=True) as connection:
-        for statement in statements:
+        for statement in queries():
             connection.execute(statement).fetchall()
 
 
 @pytest.mark.parametrize("command", [one.name for one in COMMANDS])
-def test_every_command_is_in_the_readme(command: str) -> None:
+def test_every_command_is_in_a_page(command: str) -> None:
     """A command that is not in the table of commands is not there for anybody."""
-    assert re.search(rf"^\| .*`nightbook {command}\b", README, re.MULTILINE), command
+    assert re.search(rf"^\| .*`nightbook {command}\b", EVERY_TEXT, re.MULTILINE), command
 
 
-def test_every_option_is_in_the_readme_or_help() -> None:
-    """The README names no option that the command line does not have."""
+def test_every_option_of_a_page_exists() -> None:
+    """No page names an option that the command line does not have."""
     known = {name for one in COMMANDS for argument in one.arguments for name in argument.names}
-    named = set(re.findall(r"nightbook[^`\n]*?(--[a-z-]+)", README))
+    named = set(re.findall(r"nightbook[^`\n]*?(--[a-z-]+)", EVERY_TEXT))
     assert named <= known | {"--home", "--debug"}
 
 
-def test_every_setting_is_in_the_readme() -> None:
+def test_every_setting_is_in_a_page() -> None:
     """Each variable that is read stands in the table of settings and in .env.example, and back."""
     source = Path(settings.__file__).read_text(encoding="utf-8")
     read = set(re.findall(r"NIGHTBOOK_[A-Z_]*[A-Z]", source))
-    told = set(re.findall(r"^\| `(NIGHTBOOK_[A-Z_]+)`", README, re.MULTILINE))
+    told = set(re.findall(r"^\| `(NIGHTBOOK_[A-Z_]+)`", EVERY_TEXT, re.MULTILINE))
     assert read == told
     example = (ROOT / ".env.example").read_text(encoding="utf-8")
     assert set(re.findall(r"NIGHTBOOK_[A-Z_]+", example)) <= read
 
 
-def test_every_default_is_in_the_readme() -> None:
+def test_every_default_is_in_a_page() -> None:
     """The defaults in the table of settings are those that are used."""
     for name, value in settings.DEFAULTS.items():
-        assert re.search(rf"^\| `{name}` \|.*\| `{re.escape(value)}` \|$", README, re.MULTILINE)
+        assert re.search(rf"^\| `{name}` \|.*\| `{re.escape(value)}` \|$", EVERY_TEXT, re.MULTILINE)
 
 
-def test_every_door_is_in_the_readme() -> None:
-    """Each door of the Makefile that the README names is there, and the other way round."""
+def test_every_door_is_in_a_page() -> None:
+    """Each door of the Makefile that a page names is there, and the other way round."""
     doors = set(re.findall(r"^([a-z]+):.*?## ", MAKEFILE, re.MULTILINE)) - {"help", "lock", "clean"}
-    assert doors == set(re.findall(r"^\| `make ([a-z]+)`", README, re.MULTILINE))
+    assert doors == set(re.findall(r"^\| `make ([a-z]+)`", EVERY_TEXT, re.MULTILINE))

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from assets.commands.demo import HELD, OVER_TIME
+from tests.house.pages import EVERY_TEXT, blocks, queries
 from tests.support import environments
 from tests.support.books import Amount, exact, night, published
 from warehouse.dictionary.questions import QUESTIONS
@@ -25,7 +26,6 @@ from warehouse.dictionary.render import examples
 from warehouse.query.read import run, text
 from warehouse.storage.layout import Layout
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 HUGE = "90000000000000000000"
 LAST = [
     Amount(HUGE, venue="v1"),
@@ -64,11 +64,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def database(folder: Path) -> Path:
     """The published file."""
     return Layout(folder / "data").database
-
-
-def blocks(language: str) -> list[str]:
-    """The fenced blocks of a language in the README."""
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
 
 
 def sums(amounts: Iterable[Amount], *names: str) -> list[tuple[str, ...]]:
@@ -153,10 +148,8 @@ QUERIES: Mapping[str, tuple[str, str, Sequence[tuple[str, ...]]]] = {
 
 def _every_query() -> dict[str, str]:
     """Each query of the pages and of what the demo prints, by its words."""
-    typed = re.findall(r'nightbook query "([^".]+)"', README)
-    pasted = [one.strip() for block in blocks("sql") for one in block.split(";")]
     asked = {question.words: question.sql for question in QUESTIONS}
-    return asked | {sql: sql for sql in (HELD, OVER_TIME, *typed, *pasted) if sql}
+    return asked | {sql: sql for sql in (HELD, OVER_TIME, *queries())}
 
 
 @pytest.mark.parametrize("words", QUERIES)
@@ -191,7 +184,7 @@ def test_no_page_adds_up_numbers() -> None:
     assert not [sql for sql in told.values() if re.search(r"(?<!_)sum\((?!\w*_text)", sql)]
 
 
-# What the README's table says of each tool: the wrong number, or `raises`.
+# What the table of the analyst's page says of each tool: the wrong number, or `raises`.
 CLAIMS = """
 from decimal import Decimal
 import pandas as pd, polars as pl, pyarrow as pa, pyarrow.compute as pc
@@ -224,7 +217,7 @@ WRONG = "-160282366920938463463.374"
 
 
 def test_what_is_said_of_other_tools_is_so(folder: Path) -> None:
-    """Which tool gives a wrong number in silence and which raises is as the README's table says."""
+    """Which tool gives a wrong number in silence and which raises is as the analyst's page says."""
     said = dict(line.split(": ") for line in _ran(folder, CLAIMS).splitlines())
     raising = {"pandas share", "pandas describe", "polars sum", "polars lazy"}
     assert {name for name, words in said.items() if words == "raises"} == raising
@@ -250,9 +243,9 @@ for schema, name in book.sql(timed).fetchall():
 """
 
 
-def test_python_needs_what_the_readme_installs(folder: Path, tmp_path: Path) -> None:
+def test_python_needs_what_the_page_installs(folder: Path, tmp_path: Path) -> None:
     """With `pytz` beside `duckdb` every table can be fetched; without it, only as data frames."""
-    assert "pip install duckdb pytz" in README
+    assert "pip install duckdb pytz" in EVERY_TEXT
     assert "pytz" in _ran(folder, FETCH)
     (tmp_path / "pytz").symlink_to(environments.packages("duckdb14") / "pytz")
     assert _ran(folder, FETCH, {"PYTHONPATH": str(tmp_path)}) == ""

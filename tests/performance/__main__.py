@@ -1,9 +1,10 @@
 """`make bench`: our pipeline, its peers and the floor on the same bodies, in turn, sums checked.
 
-    python -m tests.performance [--scale S|M|L|instruments] [--runs N] [--only NAME] [--readme]
+    python -m tests.performance [--scale S|M|L|instruments] [--runs N] [--only NAME] [--page]
 
 Each design is a whole process. NAME is one, or a part (see `parts`): fetch, landing, quiet,
-history. `--readme` puts the tables into README.md; `--scale` can be given more than once.
+history. `--page` puts the tables into the page beside this file; `--scale` can be given more than
+once.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from tests.performance.cpu_profile import Spent, spent
 from tests.performance.designs import DESIGNS, FLOOR, HOME, OF_INSTRUMENTS, OURS
 from tests.performance.exactness import verdict
 from tests.performance.machine import machine
-from tests.performance.parts import PARTS, measure
+from tests.performance.parts import PAGE, PARTS, measure
 
 ROOT = Path(__file__).parents[2]
 PEERS = ROOT / ".side" / "peers"
@@ -60,10 +61,10 @@ def main() -> None:
     parser.add_argument("--scale", choices=scales, action="append")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", choices=[*DESIGNS, *PARTS], action="append")
-    parser.add_argument("--readme", action="store_true")
+    parser.add_argument("--page", action="store_true")
     arguments = parser.parse_args()
     parts = [name for name in arguments.only or () if name in PARTS]
-    measure(parts, arguments.runs, readme=arguments.readme)
+    measure(parts, arguments.runs, into_page=arguments.page)
     if parts and len(parts) == len(arguments.only):
         return
     tables = []
@@ -72,8 +73,8 @@ def main() -> None:
             tables.append(_measure(scale, arguments.only, arguments.runs, Path(folder)))
     text = "\n".join(_rendered(table) for table in tables)
     print(f"\n{text}")
-    if arguments.readme:
-        _into_readme(text)
+    if arguments.page:
+        _into_page(text)
     exact = [one for table in tables for one in table.exact.values()]
     sys.exit(any("differ" in one for one in exact))
 
@@ -165,11 +166,10 @@ def _told(cost: Spent, what: str) -> str:
     return next(lines)
 
 
-def _into_readme(text: str) -> None:
-    readme = ROOT / "README.md"
-    before, _, rest = readme.read_text(encoding="utf-8").partition(MARK[0])
+def _into_page(text: str) -> None:
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARK[0])
     _, _, after = rest.partition(MARK[1])
-    readme.write_text(f"{before}{MARK[0]}\n{text}{MARK[1]}{after}", encoding="utf-8")
+    PAGE.write_text(f"{before}{MARK[0]}\n{text}{MARK[1]}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

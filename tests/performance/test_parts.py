@@ -19,12 +19,12 @@ from tests.performance.past import Past, drifted
 
 def test_a_part_takes_its_place_and_no_other() -> None:
     """A table comes between its own marks, as often as it is measured; without marks it is told."""
-    readme = "a\n<!-- bench:x -->\nold\n<!-- /bench:x -->\nb <!-- bench:y --><!-- /bench:y -->\n"
-    once = placed(readme, "x", "new\n")
-    assert once == readme.replace("old", "new")
+    page = "a\n<!-- bench:x -->\nold\n<!-- /bench:x -->\nb <!-- bench:y --><!-- /bench:y -->\n"
+    once = placed(page, "x", "new\n")
+    assert once == page.replace("old", "new")
     assert placed(once, "x", "new\n") == once
     with pytest.raises(ValueError, match="bench:z"):
-        placed(readme, "z", "new\n")
+        placed(page, "z", "new\n")
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -30,7 +30,7 @@ def complaints(changes: dict[str, str], *, api: bool = True) -> tuple[str, ...]:
 
 
 def test_good_settings_are_taken_and_the_rest_has_defaults() -> None:
-    """Home, time zone, schedule, concurrency and deadline are those of the design."""
+    """Home, time zone, schedule, concurrency and deadline are those of the handbook."""
     read = settings.read(GOOD, api=True)
     assert read.home == Path("data").absolute()
     assert (str(read.timezone), read.schedule) == ("UTC", "15 2,4,6 * * *")

@@ -1,4 +1,4 @@
-"""What the tables must hold, worked out a second time from design part 4 with plain Python.
+"""What the tables must hold, worked out a second time with plain Python.
 
 It shares no code with the pipelines: `json`, `Decimal`, `re`, `datetime`. It is for documents that
 the specification allows; `duplicate_no` is left to the comparison, which looks at contents.

@@ -1,4 +1,4 @@
-"""The 40 faults of data, storage and operations, each by its number with its outcome (5.4).
+"""The 40 faults of data, storage and operations, each by its number with its outcome.
 
 Those of data are pulled from the sandbox over a socket after a good night, and judged. Those of
 storage and operations need processes that die, full disks or flipped bits: their tests stand where

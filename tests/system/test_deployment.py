@@ -197,8 +197,8 @@ def test_the_image_runs_what_the_unit_runs() -> None:
     assert [words for name, words in lines if name == "USER"] == ["10001:10001"]
 
 
-# What the chart's own schema (1.13) lets stand at these places; a name that is not there is refused
-# or, worse, left unread by Helm.
+# What the chart's own schema, version 1.13, lets stand at these places; a name that is not there is
+# refused or, worse, left unread by Helm.
 CHART = {
     "": {"telemetry", "dagster-user-deployments", "runLauncher", "dagsterDaemon"}
     | {"dagsterWebserver"},

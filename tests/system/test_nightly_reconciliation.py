@@ -1,4 +1,4 @@
-"""The reconciliation beside the nights: in the warehouse, by the nightly job, as README leads."""
+"""The reconciliation beside the nights: by the nightly job, and as finance's page leads."""
 
 import re
 import shlex
@@ -7,11 +7,12 @@ from pathlib import Path
 
 import openpyxl
 
+from tests.house.pages import ROOT, blocks
 from tests.support.operator_home import THIRD, Keeper, Said
 from warehouse.reconcile import service
 from warehouse.reconcile.store.archive import Folder
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+PAGE = ROOT / "warehouse" / "reconcile" / "README.md"
 OPEN = 3
 
 
@@ -109,14 +110,11 @@ def test_a_late_ledger_is_a_notice(copied: Keeper) -> None:
     assert copied.ask("select count(*) from ops.breaks") == [(0,)]
 
 
-def test_readme_leads_from_the_demo_to_a_signed_workbook(copied: Keeper) -> None:
-    """Every command of the finance part works in its order, and both signatures hold."""
+def test_the_page_leads_from_the_demo_to_a_signed_workbook(copied: Keeper) -> None:
+    """Every command of finance's page works in its order, and both signatures hold."""
     planted(copied)
-    part = README.split("## For finance")[1].split("\n## ")[0]
     lines = [
-        line.split("#")[0].strip()
-        for block in re.findall(r"^```sh\n(.*?)^```", part, re.DOTALL | re.MULTILINE)
-        for line in block.splitlines()
+        line.split("#")[0].strip() for block in blocks("sh", PAGE) for line in block.splitlines()
     ]
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("nightbook ")]
     assert {words[1] for words in commands} >= {"init", "run", "status", "history", "sign"}

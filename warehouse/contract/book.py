@@ -1,4 +1,4 @@
-"""Every table of the book, declared once (design part 4). The nights' own tables are in `ops`."""
+"""Every table of the book, declared once. The nights' own tables are in `ops`."""
 
 from functools import partial
 

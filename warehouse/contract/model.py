@@ -25,7 +25,7 @@ class Kind(Enum):
 class Column:
     """One column: its name, kind, meaning, where its value comes from, and whether it may be NULL.
 
-    `source` is the field of `api.md` section 2 (`Portfolio.name`), or words for what nightbook
+    `source` is the field of the API (section 2) (`Portfolio.name`), or words for what nightbook
     itself knows (`snapshot`). `nullable` columns say in `meaning` what NULL stands for.
     """
 

@@ -1,4 +1,4 @@
-"""What nightbook knows about its own nights: the tables of schema `ops` (design part 4).
+"""What nightbook knows about its own nights: the tables of schema `ops`.
 
 `NIGHTLY` tables have rows per snapshot and live in the lake beside the book; `BUILT` ones are
 made when the warehouse is built, from the manifests and from the checks.

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import Column, Table
-from warehouse.contract.ops import OPS
+from warehouse.contract.ops import OPS, REQUESTS, SNAPSHOTS
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.database.ddl import DRIFT, DRIFT_COLUMNS, DRIFT_MEANING, STORAGE_VERSION
+from warehouse.dictionary.diagram import diagram
 from warehouse.dictionary.questions import QUESTIONS
 from warehouse.sql.catalog import BEFORE, Macro, macros, views
 from warehouse.sql.checks import every_check
@@ -84,6 +85,12 @@ def _lines() -> Iterator[str]:
     yield _OPENING
     yield from _contents()
     yield from _questions()
+    yield "## The tables and their keys\n"
+    yield "`PK` is part of the key, `FK` of another table's. Every table has `snapshot_date`.\n"
+    yield from diagram(BOOK)
+    yield "In `ops`, what is known of a snapshot hangs on its `snapshot_id`:\n"
+    known = [table for table in OPS if set(SNAPSHOTS.key) <= set(table.key)]
+    yield from diagram(known, parents=(SNAPSHOTS, REQUESTS), direction="LR")
     yield "## Tables\n"
     yield "In `main` they show the newest book, in `history` every night.\n"
     for table in BOOK:

@@ -1,6 +1,6 @@
 """Where things lie under `NIGHTBOOK_HOME`, and how a file is put there so that no crash tears it.
 
-Directories are 0750 and files 0640, published database files 0440 (design part 5).
+Directories are 0750 and files 0640, published database files 0440.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Statements 113 to 128 and 132 of the conformance list: who may ask, and when (5, 9)."""
+"""Who may ask, and when (5, 9). Numbers are those of the 132 statements these tests check."""
 
 import hashlib
 import hmac

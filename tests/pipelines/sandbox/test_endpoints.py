@@ -1,4 +1,4 @@
-"""Statements 1, 8, 74, 75 and 79 to 112 and 129 to 131: what each operation answers (4, 7)."""
+"""What each operation answers (4, 7), as numbered statements about the document."""
 
 import ast
 import re
@@ -251,7 +251,7 @@ def test_several_errors_are_told_when_chosen(ask: Ask) -> None:
 
 
 def test_every_statement_has_a_test() -> None:
-    """The numbers 1 to 132 of the conformance list all stand in these test modules."""
+    """Each of the 132 numbered statements about the document is checked in these test modules."""
     numbers: set[int] = set()
     for path in Path(__file__).parent.glob("test_*.py"):
         nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))

@@ -1,4 +1,4 @@
-"""Statements 2 to 73 of the conformance list: what the bodies hold (1 to 3)."""
+"""What the bodies hold (1 to 3), as numbered statements about the document."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping

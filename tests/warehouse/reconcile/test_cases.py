@@ -1,4 +1,4 @@
-"""The 56 nasty cases of the design, by name, and that each of them has a test that runs."""
+"""The 56 nasty cases, by name, and that each of them has a test that runs."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Files that ledgers come in: cases 32 to 42 of the design."""
+"""Files that ledgers come in: cases 32 to 42 of `test_cases`."""
 
 import io
 import shutil

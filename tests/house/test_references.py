@@ -1,0 +1,155 @@
+"""What the tree refers to is in the tree: sections of the API's document, files, other pages."""
+
+import re
+import subprocess
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RULES = ROOT / "pipelines" / "edge" / "README.md"
+READ = {".py", ".sql", ".md", ".html", ".toml", ".yaml", ".service", ".txt", ""}
+_NUMBER = r"[1-9](?:\.\d+)*"
+# In parentheses, as in (5.2), (4.1 rule 2), (2.9, 7), (2.1 to 2.5); never the arguments of a call.
+_IN_PARENTHESES = re.compile(
+    rf"(?<![\w\])])\((?=[^()]*\.)({_NUMBER}(?: rules? [\d and]+)?"
+    rf"(?:(?:, | and | to )(?:rules? [\d and]+|{_NUMBER}(?: rules? \d)?))*)\)"
+)
+_IN_WORDS = re.compile(rf"\bsections? ({_NUMBER}(?:(?:, | and | to ){_NUMBER})*)")
+# Documents that were beside the tree while it was made, and are not in it.
+ABSENT = re.compile(
+    r"\bdesign\.md\b|\bapi\.md\b|\bhouse\.md\b|\bresearch/|\bbriefs?/|\bdesign,? part\b"
+    r"|\(part \d|\bpart \d of the design|\bof the design\b|\bstatement \d{2,}|\bconformance list"
+    r"|\bproject's research\b"
+)
+PROSE = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+# A path of the tree; `warehouse/current` and `warehouse/versions` are a home's.
+PATH = re.compile(
+    r"`((?:assets|pipelines|warehouse(?!/(?:current|versions))|tests|\.github|\.ci)/[\w./-]*\w)`"
+)
+
+
+@cache
+def tracked() -> tuple[Path, ...]:
+    """Every text file of the tree that is not this one."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    paths = (ROOT / name for name in listed.stdout.split("\0") if name)
+    return tuple(
+        path
+        for path in paths
+        if path.is_file() and path.suffix in READ and path != Path(__file__).resolve()
+    )
+
+
+def pages() -> list[Path]:
+    """Every page of the tree."""
+    return [path for path in tracked() if path.suffix == ".md"]
+
+
+def cited(text: str) -> Iterator[str]:
+    """Yield each section number that a text cites."""
+    for match in (*_IN_PARENTHESES.finditer(text), *_IN_WORDS.finditer(text)):
+        yield from re.findall(_NUMBER, re.sub(r"rules? [\d and]+", "", match[1]))
+
+
+def prose(path: Path) -> str:
+    """Return the comments and texts of a module, in which tuples of numbers are no citations."""
+    if path.suffix != ".py":
+        return path.read_text(encoding="utf-8")
+    with path.open("rb") as file:
+        tokens = [*tokenize.tokenize(file.readline)]
+    return "\n".join(token.string for token in tokens if token.type in PROSE)
+
+
+def rows() -> dict[str, list[str]]:
+    """The cells of the table of rules by their section."""
+    lines = RULES.read_text(encoding="utf-8").splitlines()
+    cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines if line.startswith("|")]
+    return {row[0].strip(): row for row in cells[2:]}
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize(
+    ("text", "sections"),
+    [
+        ("as sent (5.2).", ["5.2"]),
+        ("(4.1, rules 1 and 2)", ["4.1"]),
+        ("(4.1 rule 2, 4.2)", ["4.1", "4.2"]),
+        ("(2.1 to 2.5)", ["2.1", "2.5"]),
+        ("(2.9, 7)", ["2.9", "7"]),
+        ("what section 2 says", ["2"]),
+        ("sleep(1.5)", []),
+        ("one (2) and a half (0.5)", []),
+    ],
+)
+def test_a_citation_is_recognised(text: str, sections: list[str]) -> None:
+    """A section number in parentheses or in words is a citation; an argument is none."""
+    assert list(cited(text)) == sections
+
+
+def test_every_cited_section_has_a_row() -> None:
+    """Whoever reads "(5.2)" finds the rule on the page of rules."""
+    known = rows().keys()
+    lost = {
+        f"{path.relative_to(ROOT)} cites section {section}: give it a row in {RULES.name}"
+        for path in tracked()
+        if path.suffix in (".py", ".sql")
+        for section in set(cited(path.read_text(encoding="utf-8"))) - known
+        if section in cited(prose(path))
+    }
+    assert lost == set()
+
+
+def test_every_rule_has_its_module_and_its_test() -> None:
+    """A row names at least one module that keeps the rule and one test that holds it."""
+    for section, (_, rule, where, test) in rows().items():
+        assert rule.strip().endswith("."), section
+        assert PATH.findall(where), section
+        assert all(path.startswith("tests/") for path in PATH.findall(test)), section
+        assert PATH.findall(test), section
+
+
+def test_no_file_refers_to_a_document_that_is_not_here() -> None:
+    """Nobody is sent to a design, a survey or a list that is not in the tree."""
+    lost = [
+        f"{path.relative_to(ROOT)}: {match[0]}: say the thing itself"
+        for path in tracked()
+        for match in ABSENT.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert lost == []
+
+
+@pytest.mark.parametrize("text", ["(design part 6)", "see api.md", "case 7 of the design"])
+def test_a_reference_to_an_absent_document_is_recognised(text: str) -> None:
+    """The patterns of absent documents match the forms in which they were written."""
+    assert ABSENT.search(text)
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_and_path_of_a_page_leads_somewhere(page: Path) -> None:
+    """A link to a file, a folder or a heading, and a path in the text, is there."""
+    text = page.read_text(encoding="utf-8")
+    for target in LINK.findall(text):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name) if name else page
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file), target
+    for path in PATH.findall(text):
+        assert (ROOT / path).exists(), path
