@@ -1,5 +1,7 @@
 """Everything Dagster is to know, assembled; nothing else."""
 
+from collections.abc import Iterator
+
 import dagster as dg
 
 from assets.graph.checks import told_checks
@@ -11,9 +13,16 @@ from assets.graph.schedule import nightly_job, nightly_schedule
 from assets.graph.sensors import sensors
 from assets.graph.tables import table_assets
 from assets.graph.warehouse import warehouse_asset, workbook_asset
+from assets.home.writer_lock import Writing
 from assets.nightbook import Nightbook
-from assets.runs.writer_lock import writing_resource
 from warehouse.query.pandas_blocker import leave_pandas_out
+
+
+@dg.resource(description="The writer's lock of a run, held from its first writing step to its end.")
+def writing_resource(_context: dg.InitResourceContext) -> Iterator[Writing]:
+    """Give one lock to each run that goes on in one process."""
+    with Writing() as lock:
+        yield lock
 
 
 def assemble(nightbook: Nightbook) -> dg.Definitions:

@@ -10,17 +10,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from assets.console.json_log import Tell
 from pipelines import settings
 from pipelines.settings import Settings
 from warehouse.progress import Say
 from warehouse.storage.layout import Layout
 
+INFO, WARNING, ERROR = "info", "warning", "error"
+TOLD, STARTED = "told", "started"
+
 HOME = "NIGHTBOOK_HOME"
 # Read before `--home` takes its place, for what is typed next begins without that.
 HOME_BEFORE = os.environ.get(HOME)
+
+
+class Tell(Protocol):
+    """Whoever hears of progress: a sentence, what happened in one word, and facts by name."""
+
+    def __call__(
+        self, words: str, *, event: str = TOLD, level: str = INFO, snapshot: str = ""
+    ) -> None:
+        """Say one line."""
 
 
 def utc_now() -> datetime:

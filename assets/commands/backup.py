@@ -8,9 +8,9 @@ from pathlib import Path
 from assets.console.terminal import TerminalProgress, command_for, count_of, program
 from assets.home import backup
 from assets.home.restore import require_file, restore
+from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import publish
-from assets.runs.writer_lock import writing
 from pipelines.landing.lock import nobody_writes, the_puller
 
 

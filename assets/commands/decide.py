@@ -6,9 +6,9 @@ from datetime import date
 
 from assets.console.terminal import command_for, count_of
 from assets.console.user import me
+from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions, publish, withdrawal
-from assets.runs.writer_lock import writing
 from pipelines import night
 from pipelines.lake import lessons, placement
 from pipelines.landing import snapshots

@@ -8,9 +8,10 @@ import subprocess
 import sys
 import time
 
+from assets.home.dagster_internals import DAEMON_MODULE
+from assets.home.instance import UMASK
 from assets.nightbook import Nightbook
 from assets.runs.dead_runs import reap
-from assets.runs.instance import UMASK
 from warehouse.storage.layout import Layout
 
 LOOPBACK = "127.0.0.1"
@@ -32,7 +33,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         sys.stdout.flush()
         log = ["--log-format", "colored" if sys.stderr.isatty() else "json"]
         folder = ["-d", str(layout.dagster)]
-        daemon = ["dagster._daemon", "run", *log, "-m", "assets.definitions", *folder]
+        daemon = [DAEMON_MODULE, "run", *log, "-m", "assets.definitions", *folder]
         web = ["assets.runs.web", *log, *folder, "--port", str(arguments.port)]
         web += [word for name in arguments.host_name for word in ("--host-name", name)]
         return _stay([daemon, web], layout, lock.fileno())

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from dagster._utils.schedules import schedule_execution_time_iterator
-
 from assets.console.own_errors import disk_words, is_ours
 from assets.graph.step_errors import NOWHERE
 from assets.home.demo import is_demo
 from assets.monitoring.alerts import INFO, Alert, command, deliver
+from assets.monitoring.due import next_tick
 from assets.monitoring.switches import switches
 from assets.nightbook import Nightbook
 from pipelines.edge.client import Check, EdgeClient
@@ -170,11 +169,8 @@ def _warehouse(layout: Layout, now: datetime) -> Finding:
 
 
 def _schedule(settings: Settings, now: datetime) -> Finding:
-    ticks = schedule_execution_time_iterator(
-        now.timestamp(), settings.schedule, str(settings.timezone), ascending=True
-    )
     try:
-        tick = next(ticks)
+        tick = next_tick(settings, now)
     except Exception as error:  # noqa: BLE001 - whatever the cron library says of the setting
         words = f"NIGHTBOOK_SCHEDULE {settings.schedule!r} never ticks: {error}"
         return Finding("schedule", is_well=False, words=words)

@@ -5,9 +5,9 @@ import shutil
 from decimal import Decimal
 
 from assets.console.terminal import count_of
+from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import publish
-from assets.runs.writer_lock import writing
 from pipelines.lake import placement
 from pipelines.landing import zone
 from pipelines.maintenance.prune import MOST_BYTES, NoLimit, PruneResult, prune, require_limit

@@ -4,9 +4,9 @@ import argparse
 from dataclasses import replace
 
 from assets.console.terminal import TerminalProgress, count_of
+from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import publish
-from assets.runs.writer_lock import writing
 
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:

@@ -9,9 +9,9 @@ from assets.commands.export import day
 from assets.console.terminal import command_for
 from assets.console.user import me
 from assets.console.version import program_version
+from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import publish
-from assets.runs.writer_lock import writing
 from warehouse.reconcile import service
 from warehouse.reconcile.comments import signoff
 from warehouse.reconcile.notices import Notice, count_of

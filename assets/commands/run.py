@@ -9,12 +9,12 @@ from datetime import date
 from functools import partial
 
 from assets.commands.export import day
-from assets.console.json_log import ERROR, INFO, STARTED, WARNING, JsonLog, Tell
+from assets.console.json_log import JsonLog
 from assets.console.terminal import TerminalProgress, command_for, is_terminal
 from assets.graph.sensors import look
 from assets.home.demo import require_real
 from assets.monitoring.dates import night_of
-from assets.nightbook import Nightbook
+from assets.nightbook import ERROR, INFO, STARTED, WARNING, Nightbook, Tell
 from assets.runs.night import NightRun, run_night
 from pipelines import night
 from pipelines.landing import snapshots

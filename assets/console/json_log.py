@@ -9,21 +9,9 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Protocol
 
+from assets.nightbook import INFO, TOLD
 from warehouse.text import printable_json
-
-INFO, WARNING, ERROR = "info", "warning", "error"
-TOLD, STARTED = "told", "started"
-
-
-class Tell(Protocol):
-    """Who hears of progress: words, what happened in one word, and facts by name."""
-
-    def __call__(
-        self, words: str, *, event: str = TOLD, level: str = INFO, snapshot: str = ""
-    ) -> None:
-        """Say one line."""
 
 
 def json_line(at: datetime, level: str, event: str, words: str, facts: Mapping[str, str]) -> str:

@@ -7,8 +7,7 @@ to show that it goes on, while that of a short one has none.
 from collections.abc import Callable
 from datetime import timedelta
 
-from assets.console.json_log import Tell
-from assets.nightbook import Nightbook
+from assets.nightbook import Nightbook, Tell
 from warehouse.progress import Progress, Say, silent
 
 GLIMPSE = timedelta(seconds=0.1)

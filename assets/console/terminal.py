@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from assets.console.json_log import INFO, STARTED, TOLD
 from assets.console.own_errors import count_of
-from assets.nightbook import default_home
+from assets.nightbook import INFO, STARTED, TOLD, default_home
 from warehouse.progress import Progress, Say
 from warehouse.storage.layout import Layout
 from warehouse.text import printable_lines

@@ -10,16 +10,15 @@ from datetime import date, datetime
 
 import dagster as dg
 
-from assets.console.json_log import WARNING, Tell
 from assets.console.own_errors import count_of
 from assets.console.progress import saying
 from assets.console.version import program_version
 from assets.graph.log import telling
 from assets.graph.step_errors import failing_in_words
 from assets.home.demo import require_real
-from assets.nightbook import Nightbook
+from assets.home.writer_lock import Writing
+from assets.nightbook import WARNING, Nightbook, Tell
 from assets.publishing import publish
-from assets.runs.writer_lock import Writing
 from pipelines import night
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.sending.attempts import Event

@@ -11,9 +11,10 @@ from typing import Any
 
 import dagster as dg
 
-from assets.console.json_log import INFO, TOLD, Tell, json_line
+from assets.console.json_log import json_line
 from assets.graph.partitions import PARTITION
 from assets.graph.step_errors import failure_message
+from assets.nightbook import INFO, TOLD, Tell
 from warehouse.text import printable_lines
 
 CONSOLE = "console"

@@ -8,10 +8,10 @@ import dagster as dg
 from assets.graph.partitions import PARTITION
 from assets.graph.reports import TIES_OUT
 from assets.graph.step_errors import failure_message
+from assets.home.instance import DIED
 from assets.monitoring.alerts import FAILURE, INFO, WARNING, Alert, command
 from assets.monitoring.dates import next_try, night_of
 from assets.nightbook import Nightbook
-from assets.runs.instance import DIED
 from pipelines import night
 from pipelines.landing import snapshots
 

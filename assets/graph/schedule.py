@@ -1,9 +1,9 @@
 """When the book is taken: the nightly job, and the schedule that starts it."""
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from assets.graph.log import run_config
+from assets.home.dagster_internals import UnresolvedAssetJobDefinition
 from assets.home.demo import is_demo
 from assets.monitoring.dates import night_of
 from assets.nightbook import Nightbook

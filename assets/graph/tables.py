@@ -12,8 +12,8 @@ from assets.console.progress import saying
 from assets.graph.log import telling
 from assets.graph.preview import preview
 from assets.graph.step_errors import failing_in_words
+from assets.home.writer_lock import Writing
 from assets.nightbook import Nightbook
-from assets.runs.writer_lock import Writing
 from pipelines import night
 from pipelines.flatten.flatten import Part
 from pipelines.landing.zone import Manifest

@@ -11,9 +11,9 @@ from assets.console.version import program_version
 from assets.graph.log import telling
 from assets.graph.step_errors import failing_in_words
 from assets.graph.tables import key_of
+from assets.home.writer_lock import Writing
 from assets.nightbook import Nightbook
 from assets.publishing import publish
-from assets.runs.writer_lock import Writing
 from pipelines import night
 from pipelines.landing import snapshots
 from warehouse.contract.book import BOOK

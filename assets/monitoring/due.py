@@ -6,8 +6,7 @@ nights when clocks change.
 
 from datetime import date, datetime, time, timedelta
 
-from dagster._utils.schedules import schedule_execution_time_iterator
-
+from assets.home.dagster_internals import schedule_execution_time_iterator
 from pipelines.settings import Settings
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
-from dagster._core.scheduler.instigation import InstigatorState
 
+from assets.home.dagster_internals import InstigatorState
 from assets.home.demo import is_demo
+from assets.home.instance import open_instance
 from assets.monitoring.alerts import FAILURE, Alert, command
 from assets.nightbook import Nightbook
-from assets.runs.instance import open_instance
 from warehouse.storage.layout import Layout
 
 SCHEDULE = "nightly_schedule"

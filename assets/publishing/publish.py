@@ -8,10 +8,9 @@ import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from assets.console.json_log import WARNING, Tell
 from assets.console.progress import saying
 from assets.console.version import program_version
-from assets.nightbook import Nightbook
+from assets.nightbook import WARNING, Nightbook, Tell
 from assets.publishing import lost_decisions
 from pipelines import night
 from pipelines.lake import placement

@@ -15,11 +15,11 @@ from functools import partial
 from assets.console.endings import report_error
 from assets.graph.run_alerts import death
 from assets.graph.sensors import look
+from assets.home.instance import UMASK, close_dead_runs, open_instance
 from assets.monitoring.alerts import tell
 from assets.monitoring.night_conditions import late
 from assets.nightbook import Nightbook
 from assets.runs import records
-from assets.runs.instance import UMASK, close_dead_runs, open_instance
 from assets.runs.records import RecordAway, reaching
 from pipelines.landing.owner import require_owner
 from warehouse.storage.layout import FILE_MODE, Layout, make_directory

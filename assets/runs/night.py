@@ -6,32 +6,23 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 import dagster as dg
-from dagster._core.errors import DagsterExecutionInterruptedError
 
-from assets.console.json_log import WARNING
 from assets.definitions import assemble
 from assets.graph.log import run_config
 from assets.graph.run_alerts import TICK, death, failure_alert, reconciliation_alerts
 from assets.graph.schedule import NIGHTLY
 from assets.graph.step_errors import failure_message
 from assets.graph.warehouse import WAREHOUSE
+from assets.home.dagster_internals import NO_CAPTURED_OUTPUT, DagsterExecutionInterruptedError
+from assets.home.instance import PROCESS, alive, close_dead_runs, open_instance
+from assets.home.writer_lock import Writing
 from assets.monitoring.alerts import Alert, keep
 from assets.monitoring.switches import Switches, switches_of
-from assets.nightbook import Nightbook
+from assets.nightbook import WARNING, Nightbook
 from assets.runs import records
-from assets.runs.instance import PROCESS, alive, close_dead_runs, open_instance
 from assets.runs.records import RecordAway, in_memory, is_away, reaching
-from assets.runs.writer_lock import Writing
 
 SILENT = run_config("CRITICAL")
-# What the steps print goes to whoever typed the command. Dagster would copy it by four processes a
-# step, which shout when a person presses Ctrl-C.
-NOT_CAPTURED = {
-    "compute_logs": {
-        "module": "dagster._core.storage.noop_compute_log_manager",
-        "class": "NoOpComputeLogManager",
-    }
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +65,7 @@ def _run_with_record(
     layout = nightbook.layout
     with contextlib.ExitStack() as stack:
         with reaching(layout):
-            instance = stack.enter_context(open_instance(layout, NOT_CAPTURED))
+            instance = stack.enter_context(open_instance(layout, NO_CAPTURED_OUTPUT))
             dead = close_dead_runs(layout, instance, launched=False)
             records.give(layout, instance)
         name = stack.enter_context(alive(layout))

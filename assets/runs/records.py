@@ -12,9 +12,9 @@ from typing import Any
 import dagster as dg
 
 from assets.console.own_errors import is_ours
+from assets.home.instance import quiet
 from assets.monitoring.alerts import Alert, command
 from assets.nightbook import Nightbook
-from assets.runs.instance import quiet
 from warehouse.storage.layout import Layout, read_json, write_json
 
 KEPT = "unrecorded.json"

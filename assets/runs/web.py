@@ -12,11 +12,9 @@ from importlib.metadata import version
 
 import dagster as dg
 import uvicorn
-from dagster._core.workspace.context import WorkspaceProcessContext
-from dagster._core.workspace.load_target import ModuleTarget
-from dagster._utils.log import configure_loggers
 from dagster_webserver.app import create_app_from_workspace_process_context
 
+from assets.home.dagster_internals import ModuleTarget, WorkspaceProcessContext, configure_loggers
 from assets.runs.web_guard import Guard
 
 MODULE = "assets.definitions"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from assets.console.json_log import INFO, TOLD, JsonLog
+from assets.console.json_log import JsonLog
 from assets.console.progress import saying
 from assets.console.terminal import TerminalProgress
-from assets.nightbook import Nightbook
+from assets.nightbook import INFO, TOLD, Nightbook
 from assets.publishing import publish
 from pipelines.flatten import flatten
 from pipelines.sandbox.world.world import LivingWorld

@@ -12,7 +12,7 @@ import pytest
 
 from assets.cli import COMMANDS
 from assets.home.gate import WITHOUT_HOME
-from assets.runs.instance import alive, open_instance
+from assets.home.instance import alive, open_instance
 from tests.support.operator_home import THIRD, Keeper, Sandbox
 from warehouse.database import versions
 from warehouse.storage.layout import Layout, make_directory

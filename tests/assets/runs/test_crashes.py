@@ -12,8 +12,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from assets.home.instance import PROCESS, close_dead_runs
 from assets.publishing import publish
-from assets.runs.instance import PROCESS, close_dead_runs
 from pipelines.flatten.flatten import Part, flatten_portfolios
 from pipelines.landing import snapshots, zone
 from pipelines.landing.lock import WriterBusy, the_puller, the_writer
@@ -197,7 +197,7 @@ def test_publishing_alone_can_be_tried_again(copied: Keeper, left: int) -> None:
 HOLDING = """
 import sys
 from pathlib import Path
-from assets.runs.instance import alive
+from assets.home.instance import alive
 from warehouse.storage.layout import Layout
 from warehouse.progress import Say
 from warehouse.contract.book import BOOK

@@ -16,8 +16,8 @@ from importlib.resources import files
 from pathlib import Path
 
 import dagster as dg
-from dagster._core.instance.ref import InstanceRef
 
+from assets.home.dagster_internals import InstanceRef
 from warehouse.storage.layout import DIRECTORY_MODE, FILE_MODE, Layout, make_directory
 
 PROCESS = "nightbook/process"

@@ -5,10 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import ClassVar, Self
 
-import dagster as dg
-
-from assets.console.json_log import Tell
-from assets.nightbook import Nightbook
+from assets.nightbook import Nightbook, Tell
 from pipelines.landing.lock import Held, Patience, the_writer
 from warehouse.storage.layout import Layout
 from warehouse.text import printable_lines
@@ -82,10 +79,3 @@ class Writing:
         """Let go of what a run holds that was broken off: Dagster may not have ended it yet."""
         for living in list(cls._living):
             living.end()
-
-
-@dg.resource(description="The writer's lock of a run, held from its first writing step to its end.")
-def writing_resource(_context: dg.InitResourceContext) -> Iterator[Writing]:
-    """One for each run that goes on in one process."""
-    with Writing() as held:
-        yield held
