@@ -1,9 +1,10 @@
 """The one door to what Dagster keeps private: an upgrade of Dagster has this one place to look.
 
 Each name is here because the public API has nothing that does the same; the reason is beside it.
+Only `assets.runs.web`, which is Dagster's web process made by hand, has its own: they take a tenth
+of a second to import, and no other process needs them.
 """
 
-# The daemon's own ticks, also in nights when clocks change; the public API gives none.
 # The type of what `define_asset_job` returns, which has no public name.
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
@@ -16,10 +17,7 @@ from dagster._core.instance.ref import InstanceRef
 # Whether a schedule or a sensor is on: public only as a query to a web server that is up.
 from dagster._core.scheduler.instigation import InstigatorState
 
-# Dagster's own web command has no place for a guard, so its application is made by hand.
-from dagster._core.workspace.context import WorkspaceProcessContext
-from dagster._core.workspace.load_target import ModuleTarget
-from dagster._utils.log import configure_loggers
+# The daemon's own ticks, also in nights when clocks change; the public API gives none.
 from dagster._utils.schedules import schedule_execution_time_iterator
 
 # What the steps print goes to whoever typed the command. Dagster would copy it by four processes a
@@ -39,9 +37,6 @@ __all__ = [
     "DagsterExecutionInterruptedError",
     "InstanceRef",
     "InstigatorState",
-    "ModuleTarget",
     "UnresolvedAssetJobDefinition",
-    "WorkspaceProcessContext",
-    "configure_loggers",
     "schedule_execution_time_iterator",
 ]

@@ -12,9 +12,13 @@ from importlib.metadata import version
 
 import dagster as dg
 import uvicorn
+
+# Private: Dagster's own web command has no place for a guard, so its application is made by hand.
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import ModuleTarget
+from dagster._utils.log import configure_loggers
 from dagster_webserver.app import create_app_from_workspace_process_context
 
-from assets.home.dagster_internals import ModuleTarget, WorkspaceProcessContext, configure_loggers
 from assets.runs.web_guard import Guard
 
 MODULE = "assets.definitions"
