@@ -20,6 +20,7 @@ from pipelines import night
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
 from tests.support.operator_home import FIRST, SECOND, Keeper, Sandbox, sandbox
+from tests.support.shared import once
 
 DEAD = "json://127.0.0.1:9/canary-token"
 
@@ -103,11 +104,13 @@ def shown() -> Iterator[Sandbox]:
 @pytest.fixture(scope="session")
 def two(shown: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with two good nights; tests copy it."""
-    keeper = Keeper(tmp_path_factory.mktemp("operator") / "home", shown)
-    shown.show()
-    for day in (FIRST, SECOND):
-        assert take(keeper, day) == snapshots.ACCEPTED
-    return keeper.home
+
+    def make(folder: Path) -> None:
+        shown.show()
+        for day in (FIRST, SECOND):
+            assert take(Keeper(folder / "home", shown), day) == snapshots.ACCEPTED
+
+    return once(tmp_path_factory, "operator", make) / "home"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,14 @@
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper, Said, Sandbox, sandbox
+from tests.support.shared import once
 
 NIGHTS = (FIRST, SECOND, THIRD)
 
@@ -31,9 +34,20 @@ def taken(
     one_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Keeper, list[Said]]:
     """Three nights of a changing world, and what `nightbook run` said each time."""
-    keeper = Keeper(tmp_path_factory.mktemp("nights") / "home", one_sandbox)
-    one_sandbox.show()
-    return keeper, [keeper.run(day) for day in NIGHTS]
+
+    def make(folder: Path) -> None:
+        one_sandbox.show()
+        keeper = Keeper(folder / "home", one_sandbox)
+        answers = [asdict(keeper.run(day)) for day in NIGHTS]
+        (folder / "said.json").write_bytes(msgspec.json.encode(answers))
+
+    folder = once(tmp_path_factory, "three-nights", make)
+    # Looking takes the lock of a home, so each worker looks at its own.
+    own = tmp_path_factory.mktemp("nights")
+    shutil.copytree(folder / "home", own / "home", symlinks=True)
+    answers = (folder / "said.json").read_text("utf-8").replace(str(folder), str(own))
+    said = msgspec.json.decode(answers, type=list[Said])
+    return Keeper(own / "home", one_sandbox), said
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash import nights
+from tests.support.shared import once
 
 
 @pytest.fixture
@@ -18,7 +19,9 @@ def sized(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
 @pytest.fixture(scope="session")
 def two_nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with two published nights; tests work on copies of it."""
-    home = tmp_path_factory.mktemp("torture") / "home"
-    for number in range(2):
-        nights.run(home, nights.at(number))
-    return home
+
+    def make(folder: Path) -> None:
+        for number in range(2):
+            nights.run(folder / "home", nights.at(number))
+
+    return once(tmp_path_factory, "two-nights", make) / "home"

@@ -16,6 +16,7 @@ from pipelines.landing.snapshots import ACCEPTED, DECISION, HELD, PRUNED, REJECT
 from pipelines.maintenance.prune import NotPruned, PruneResult, prune
 from pipelines.maintenance.verify import verify
 from tests.crash import nights
+from tests.support.shared import once
 from warehouse.storage.layout import Layout
 
 DAYS = ("2026-09-30", "2026-10-30", "2026-10-31", "2026-11-01", "2026-11-17", "2026-11-18")
@@ -32,13 +33,16 @@ def moment(day: str, hour: int = 2) -> datetime:
 @pytest.fixture(scope="session")
 def seasons(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with six nights over three months, of which the oldest was taken twice."""
-    home = tmp_path_factory.mktemp("prune") / "home"
-    same = nights.answers(date(2026, 11, 18))
-    nights.judged(home, moment(DAYS[0], 1), same)
-    for day in DAYS:
-        assert nights.judged(home, moment(day), same).state == ACCEPTED
-    publish.refresh(nights.nightbook(home, nights.Clock(NOW)))
-    return home
+
+    def make(folder: Path) -> None:
+        home = folder / "home"
+        same = nights.answers(date(2026, 11, 18))
+        nights.judged(home, moment(DAYS[0], 1), same)
+        for day in DAYS:
+            assert nights.judged(home, moment(day), same).state == ACCEPTED
+        publish.refresh(nights.nightbook(home, nights.Clock(NOW)))
+
+    return once(tmp_path_factory, "seasons", make) / "home"
 
 
 @pytest.fixture
