@@ -14,7 +14,7 @@ from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Decision, Snapshot
 from warehouse.contract.model import literal
 from warehouse.database.versions import is_as_published
-from warehouse.query.read import QueryFailed
+from warehouse.query.connect import QueryFailed
 from warehouse.query.read import run as ask
 from warehouse.storage.layout import DIGESTS, Layout, read_json
 

@@ -30,7 +30,7 @@ from pipelines.landing import night_folders, snapshots, zone
 from tests.performance.cpu_profile import Spent, spent
 from tests.performance.past import FIRST, Past, add_night
 from warehouse.contract.book import BOOK
-from warehouse.query import read
+from warehouse.query.connect import open_database
 from warehouse.query.pandas_blocker import leave_pandas_out
 from warehouse.storage.layout import Layout
 
@@ -128,7 +128,7 @@ def _rebuilt(layout: Layout, nights: int) -> Line:
 
 
 def _questions(layout: Layout) -> Iterator[Line]:
-    with read.open_database(layout.database) as connection:
+    with open_database(layout.database) as connection:
         for asked in _asked(connection):
             costs, rows = [], 0
             for _ in range(RUNS):
@@ -188,7 +188,7 @@ def _size(layout: Layout, folder: Path) -> Iterator[Line]:
 
 def _require_sums(layout: Layout, nights: int) -> None:
     """Every night's rows and total are those that the generator made."""
-    with read.open_database(layout.database) as connection:
+    with open_database(layout.database) as connection:
         found = connection.execute(
             "select snapshot_date, count(*), sum(amount) from history.balances "
             "group by all order by all"

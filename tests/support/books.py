@@ -11,10 +11,13 @@ from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
+from duckdb import DuckDBPyConnection
+
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import Kind, Table
 from warehouse.contract.ops import CONTROL_TOTALS, NIGHTLY, SNAPSHOTS
 from warehouse.database.publish import Book, Contents, Published, publish
+from warehouse.sql.catalog import macros
 from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import rows_batch, write
 
@@ -214,3 +217,11 @@ def published(layout: Layout, nights: Iterable[Night], version: str, **more: Any
     return publish(
         layout, contents, version=version, built_at=BUILT_AT, program_version="0.0.0", **more
     )
+
+
+def make_macros(connection: DuckDBPyConnection) -> None:
+    """Make the macros that need no tables, as a warehouse has them."""
+    connection.execute("create schema internal")
+    for macro in macros():
+        if not macro.is_table:
+            connection.execute(macro.sql)

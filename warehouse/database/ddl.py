@@ -15,7 +15,7 @@ from warehouse.contract.lake_contract import lake_contract
 from warehouse.contract.model import Column, Kind, Table, literal, quote_identifier
 from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
-from warehouse.sql.catalog import BEFORE, Macro, checks, macros, views
+from warehouse.sql.catalog import BEFORE, Macro, checks, macros, ops_views, views
 from warehouse.sql.header import Words
 
 STORAGE_VERSION = "v1.2.0"
@@ -24,35 +24,6 @@ PRESSED = dict.fromkeys(
     ("portfolio_id", "asset_id", "venue_id", "account_name", "bucket", "state"), "dictionary"
 )
 PRESSED["amount_text"] = "fsst"
-DRIFT = "drift"
-DRIFT_MEANING = (
-    "One row per thing that is not as documented, over all nights: a field, a word or a balance "
-    "kind that is new, a required field that is missing, a type that changed."
-)
-DRIFT_COLUMNS = {
-    "path": "Where it stands, without indexes, like data[].positions[].note.",
-    "kind": "unknown field, unknown value, unknown balance, missing field or changed type.",
-    "word": "For an unknown value: the word; otherwise the name of the field.",
-    "first_seen": "Business date of the first night that had it.",
-    "last_seen": "Business date of the newest night that had it.",
-    "example": "One value of it on its first night, as JSON text, the first 200 letters.",
-    "seen": "How often it came, over all nights.",
-}
-_DRIFT_SQL = """
-select
-    path,
-    kind,
-    word,
-    min(snapshot_date) as first_seen,
-    max(snapshot_date) as last_seen,
-    arg_min(example, snapshot_id) as example,
-    sum(seen)::bigint as seen
-from ops.drift_by_night
-group by
-    path,
-    kind,
-    word
-"""
 
 
 def stored_as(table: Table) -> str:
@@ -65,6 +36,7 @@ def structure() -> Iterator[str]:
     """Statements that make an empty warehouse: schemas, tables and their comments."""
     yield "create schema history"
     yield "create schema ops"
+    yield "create schema internal"
     for table in (*BOOK, *OPS, *RECONCILED):
         yield _create(table)
         yield from _comments("table", stored_as(table), table.meaning, _meanings(table))
@@ -104,9 +76,9 @@ def surface() -> Iterator[str]:
     for macro in macros():
         yield from _macro(macro)
     for words in views():
-        yield from _view(words)
-    yield f"create or replace view ops.{DRIFT} as {_DRIFT_SQL}"
-    yield from _comments("view", f"ops.{DRIFT}", DRIFT_MEANING, DRIFT_COLUMNS)
+        yield from _view("main", words)
+    for words in ops_views():
+        yield from _view("ops", words)
 
 
 def schema_version() -> str:
@@ -149,13 +121,14 @@ def _column(table: Table, column: Column) -> str:
 def _macro(macro: Macro) -> Iterator[str]:
     yield macro.sql
     kind = "macro table" if macro.is_table else "macro"
-    told = " ".join(f"{name}: {text}" for name, text in macro.parameters.items())
-    comment = f"{macro.call}: {macro.comment} {told}"
-    yield f"comment on {kind} main.{quote_identifier(macro.name)} is {literal(comment)}"
+    parameters = " ".join(f"{name}: {text}" for name, text in macro.parameters.items())
+    comment = f"{macro.call}: {macro.comment} {parameters}"
+    name = f"{macro.schema}.{quote_identifier(macro.name)}"
+    yield f"comment on {kind} {name} is {literal(comment)}"
 
 
-def _view(words: Words) -> Iterator[str]:
-    name = f"main.{quote_identifier(words.name)}"
+def _view(schema: str, words: Words) -> Iterator[str]:
+    name = f"{schema}.{quote_identifier(words.name)}"
     yield f"create or replace view {name} as\n{words.sql}"
     yield from _comments("view", name, words.comment, words.entries)
 

@@ -260,7 +260,8 @@ def count_totals(connection: DuckDBPyConnection, book: Book) -> tuple[str, ...]:
         "told.in_json, told.in_lake, here.total "
         f"from (select * from {stored_as(CONTROL_TOTALS)} where snapshot_id = ?) told "
         "full join measured here using (table_name, measure, asset_id, is_custom_asset, bucket) "
-        "where plain(told.in_lake) is distinct from coalesce(here.total, '0') order by all",
+        "where internal.plain_digits(told.in_lake) is distinct from coalesce(here.total, '0') "
+        "order by all",
         [book.snapshot_id],
     ).fetchall()
     connection.execute(
@@ -286,7 +287,7 @@ def _measure(connection: DuckDBPyConnection, book: Book) -> None:
     connection.execute(
         f"create or replace temp table measured as {rows} union all "
         "select 'balances', 'sum', asset_id, is_custom_asset, bucket, "
-        "exact_sums([exact_part(amount, amount_text)])[1].text "
+        "internal.exact_sums([internal.exact_part(amount, amount_text)])[1].text "
         f"from history.balances where {day} group by asset_id, is_custom_asset, bucket"
     )
 

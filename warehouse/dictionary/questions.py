@@ -1,9 +1,15 @@
 """Twenty questions that people ask of the book, each with one short query that answers it.
 
-The dictionary shows them, and tests ask them of books whose answers are known.
+The dictionary shows them, and tests ask them of books whose answers are known. They stand in
+`questions.sql`: a comment says who asks what, and the query follows.
 """
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
+
+_FILE = Path(__file__).with_name("questions.sql")
+_ENTRY = re.compile(r"-- ([^:\n]+): ([^\n]+)\n(.+?);\n", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,141 +21,4 @@ class Question:
     sql: str
 
 
-def _one(asker: str, words: str, *lines: str) -> Question:
-    return Question(asker, words, "\n".join(lines))
-
-
-TREASURY, AUDITOR, ANALYST = "head of treasury", "auditor", "analyst"
-
-QUESTIONS = (
-    _one(
-        TREASURY,
-        "How much is there of each asset, free and locked?",
-        "select asset_id, is_custom_asset, free_text, locked_text, other_text, total_text",
-        "from holdings_by_asset order by all",
-    ),
-    _one(
-        TREASURY,
-        "Where is it: which venues keep the BTC?",
-        "select venue_id, free_text, locked_text, total_text from holdings_by_venue",
-        "where asset_id = 'BTC' and not is_custom_asset order by total desc nulls first, venue_id",
-    ),
-    _one(
-        TREASURY,
-        "Whose is it: which portfolios hold the BTC?",
-        "select name, portfolio_id, total_text",
-        "from holdings inner join portfolios using (portfolio_id)",
-        "where asset_id = 'BTC' and not is_custom_asset order by total desc nulls first, name",
-    ),
-    _one(
-        TREASURY,
-        "As of when are these figures?",
-        "select snapshot_date, started_at, finished_at, snapshot_id from ops.snapshots",
-        "where is_book order by snapshot_date desc limit 1",
-    ),
-    _one(
-        TREASURY,
-        "What is locked, and by what?",
-        "select asset_id, is_custom_asset, bucket, exact_sum(locked_text) as locked",
-        "from locked_funds group by all order by all",
-    ),
-    _one(
-        TREASURY,
-        "What moved in the last seven days, by asset?",
-        "select asset_id, is_custom_asset, exact_sum(delta_text) as delta from changes_between(",
-        "    (select min(snapshot_date) from history.portfolios",
-        "        where snapshot_date >= (select max(snapshot_date) from portfolios) - 7),",
-        "    (select max(snapshot_date) from portfolios)",
-        ") group by all order by all",
-    ),
-    _one(
-        TREASURY,
-        "What is at venues that are not trading?",
-        "select display_name, trading_status, asset_id, is_custom_asset, total_text",
-        "from holdings_by_venue inner join venues using (venue_id)",
-        "where trading_status is distinct from 'trading' and total_text <> '0' order by all",
-    ),
-    _one(
-        TREASURY,
-        "What lies where we have no verified integration?",
-        "select portfolio_id, venue_id, words from findings",
-        "where kind = 'money_without_integration' order by all",
-    ),
-    _one(
-        AUDITOR,
-        "How much was there of each asset on a day in the past?",
-        "select snapshot_date, asset_id, is_custom_asset, total_text",
-        "from holdings_by_asset_as_of('2026-11-20') order by all",
-    ),
-    _one(
-        AUDITOR,
-        "Which nights are missing, and why?",
-        "select snapshot_date, reason from ops.gaps order by all",
-    ),
-    _one(
-        AUDITOR,
-        "Which nights were held, rejected, or accepted by a person?",
-        "select snapshot_id, state, decided_by, reason from ops.snapshots",
-        "where state <> 'accepted' or decided_by <> 'guards' order by all",
-    ),
-    _one(
-        AUDITOR,
-        "Does every total tie out between the API's answer, the lake and this file?",
-        "select count(*) as totals, count(*) filter (",
-        "    in_json <> in_lake or in_json <> in_warehouse",
-        ") as different from ops.control_totals",
-    ),
-    _one(
-        AUDITOR,
-        "From which answer of the API are the figures of a night?",
-        "select snapshot_id, request_no, operation, file, sha256 from ops.requests",
-        "where snapshot_id = (select max(snapshot_id) from ops.snapshots where is_book)",
-        "order by request_no",
-    ),
-    _one(
-        AUDITOR,
-        "What was each portfolio called, and when?",
-        "select portfolio_id, name, valid_from, valid_to from portfolio_history",
-        "order by portfolio_id, valid_from",
-    ),
-    _one(
-        AUDITOR,
-        "What did the API send that does not fit or that its document does not know?",
-        "select 'inexact' as what, path, value as example from ops.inexact",
-        "union all select kind, path, example from ops.drift",
-        "union all select 'reject', path, value from ops.rejects order by all",
-    ),
-    _one(
-        ANALYST,
-        "Which accounts appeared last night that were never there before?",
-        "select portfolio_id, venue_id, account_name, asset_id, is_custom_asset from accounts",
-        "anti join (",
-        "    from history.accounts where snapshot_date < (select max(snapshot_date) from accounts)",
-        ") using (portfolio_id, venue_id, account_name, asset_id, is_custom_asset) order by all",
-    ),
-    _one(
-        ANALYST,
-        "Which venues changed their state, and when?",
-        "select venue_id, valid_from, what_changed from venue_history",
-        "where what_changed like '%trading_status: %' order by all",
-    ),
-    _one(
-        ANALYST,
-        "Which instruments were delisted, and when were they last seen?",
-        "select venue_id, instrument_id, max(valid_to) as last_seen from instrument_history",
-        "group by all having not bool_or(is_current) order by all",
-    ),
-    _one(
-        ANALYST,
-        "How much BTC was there on each night?",
-        "select snapshot_date, exact_sum(amount_text) as total from history.balances",
-        "where asset_id = 'BTC' and not is_custom_asset group by all order by all",
-    ),
-    _one(
-        ANALYST,
-        "How did each asset get from its opening to its closing amount between two days?",
-        "select asset_id, is_custom_asset, opening_text, new_accounts_text, gone_accounts_text,",
-        "    increased_text, decreased_text, closing_text",
-        "from roll_forward_between('2026-11-19', '2026-11-20') order by all",
-    ),
-)
+QUESTIONS = tuple(Question(*entry) for entry in _ENTRY.findall(_FILE.read_text("utf-8")))

@@ -6,7 +6,8 @@ from typing import Any
 
 from warehouse.export.staged_tables import batches, columns_of, longest, longest_whole, meanings
 from warehouse.export.totals import ExpectedTotals, TotalLine, WrittenTotals
-from warehouse.query.book import EXHIBITS, PORTFOLIO_NAME, Exhibit, OpenBook, records
+from warehouse.query.book import EXHIBITS, PORTFOLIO_NAME, Exhibit, OpenBook
+from warehouse.query.connect import records
 from warehouse.spreadsheet.writing.cells import LONG_TEXTS, Digits, pieces
 from warehouse.spreadsheet.writing.layout import Sheet, SheetColumn, SheetColumnKind, fitting, title
 from warehouse.spreadsheet.writing.rows import Rows, Styles

@@ -12,7 +12,8 @@ from typing import Any
 
 from warehouse.exact import EXACT, exact, plain
 from warehouse.export.staged_tables import count_rounded_rows
-from warehouse.query.book import EXHIBITS, Exhibit, NotExported, OpenBook, records
+from warehouse.query.book import EXHIBITS, Exhibit, NotExported, OpenBook
+from warehouse.query.connect import records
 from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, SIGNIFICANT
 
 ACCOUNTS, HOLDINGS, ASSETS, VENUES = (exhibit.title for exhibit in EXHIBITS)
@@ -49,7 +50,7 @@ class ExpectedTotals:
 
 def promise(source: OpenBook, exhibit: Exhibit) -> ExpectedTotals:
     """Count and add up an exhibit in DuckDB, before anything of it is written."""
-    summed = "exact_sums([exact_part(total, total_text)])[1].text"
+    summed = "internal.exact_sums([internal.exact_part(total, total_text)])[1].text"
     query = f"select asset_id, is_custom_asset, {summed} from {exhibit.staged_name} group by all"
     found = source.connection.execute(query).fetchall()
     return ExpectedTotals(

@@ -18,21 +18,15 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal, quote_identifier
+from warehouse.query.connect import QueryFailed, connect, records, scalar
 
 Made = TypeVar("Made")
 SHOWN_DATES = 5
 PORTFOLIO_NAME = "portfolio_name"
 _NAMED = "portfolio_id"
-# One thread and little memory, for an export runs beside other work and is bound by its writing.
 _ACCOUNTS_PER_MEGABYTE = 1100
 _LEAST_MEGABYTES = 90
 _MORE = (1, 1.25, 1.6, 2, 4, 16)  # small steps first: what is allowed is taken (measured)
-_HARDENED: dict[str, str | bool | int | float | list[str]] = {
-    "enable_external_access": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "threads": "1",
-}
 
 
 class NotExported(ValueError):
@@ -95,14 +89,18 @@ def book(
     Raises `FileNotFoundError` where nothing is published, `NotExported` where there is no book of
     that time or the file is no warehouse of ours.
     """
-    with (
-        tempfile.TemporaryDirectory(prefix="nightbook-export-") as scratch,
-        contextlib.closing(_open_database(database, scratch)) as connection,
-    ):
+    with tempfile.TemporaryDirectory(prefix="nightbook-export-") as scratch:
         try:
-            yield _source(connection, as_of, exhibits)
-        except duckdb.Error as error:
-            raise _unreadable(database, error) from error
+            # One thread, for an export runs beside other work and is bound by its writing; what
+            # memory does not hold is spilled.
+            with connect(database, threads="1", temp_directory=scratch) as connection:
+                connection.execute("set TimeZone = 'UTC'")
+                yield _source(connection, as_of, exhibits)
+        except (duckdb.Error, QueryFailed) as error:
+            raise NotExported(
+                f"{database.name} could not be read as a warehouse of nightbook: {error}. No file "
+                "was written. Look with `nightbook doctor`, or make it anew: `nightbook rebuild`."
+            ) from error
 
 
 def _source(
@@ -120,41 +118,19 @@ def _source(
         day,
         snapshot,
         records(connection, "select * from ops.build")[0],
-        {exhibit.title: _count(connection, exhibit) for exhibit in exhibits},
+        {
+            exhibit.title: scalar(connection, f"select count(*) from {exhibit.staged_name}")
+            for exhibit in exhibits
+        },
         tuple(_notices(connection, snapshot, as_of)),
-    )
-
-
-def _open_database(database: Path, scratch: str) -> DuckDBPyConnection:
-    """The warehouse, read-only, with no way out but to spill what memory does not hold."""
-    if not database.exists():
-        raise FileNotFoundError(
-            f"There is no warehouse at {database} yet. No file was written. Take a first night "
-            "with `nightbook run`, or try `nightbook demo`."
-        )
-    with database.open("rb"):
-        """What may not be read says so itself, and is not taken for damaged."""
-    config = _HARDENED | {"temp_directory": scratch}
-    try:
-        connection = duckdb.connect(str(database), read_only=True, config=config)
-    except duckdb.Error as error:
-        raise _unreadable(database, error) from error
-    connection.execute("set TimeZone = 'UTC'")
-    return connection
-
-
-def _unreadable(database: Path, error: duckdb.Error) -> NotExported:
-    return NotExported(
-        f"{database.name} could not be read as a warehouse of nightbook: {error}. No file was "
-        "written. Look with `nightbook doctor`, or make it anew: `nightbook rebuild`."
     )
 
 
 def accounts(connection: DuckDBPyConnection, day: date) -> int:
     """How many accounts a book has: what the memory that it takes goes by."""
-    query = "select count(*) from history.accounts where snapshot_date = ?"
-    found = connection.execute(query, [day]).fetchone()
-    return int(found[0]) if found else 0
+    return int(
+        scalar(connection, "select count(*) from history.accounts where snapshot_date = ?", day)
+    )
 
 
 def in_little_memory(
@@ -172,13 +148,6 @@ def in_little_memory(
 def _stage_each(connection: DuckDBPyConnection, exhibits: Sequence[Exhibit], day: date) -> None:
     for exhibit in exhibits:
         _stage(connection, exhibit, day)
-
-
-def records(connection: DuckDBPyConnection, query: str, *given: object) -> list[dict[str, Any]]:
-    """The rows of a small query, each by column name."""
-    found = connection.execute(query, list(given))
-    names = [column[0] for column in found.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
 def _book(connection: DuckDBPyConnection, as_of: date | None) -> dict[str, Any]:
@@ -218,11 +187,6 @@ def _stage(connection: DuckDBPyConnection, exhibit: Exhibit, day: date) -> None:
         f"create or replace temp table {exhibit.staged_name} as select {shown} "
         f"from {exhibit.view}_as_of({on_day}) as given {joined} order by {order}"
     )
-
-
-def _count(connection: DuckDBPyConnection, exhibit: Exhibit) -> int:
-    found = connection.execute(f"select count(*) from {exhibit.staged_name}").fetchone()
-    return int(found[0]) if found else 0
 
 
 def _notices(

@@ -18,23 +18,10 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.exact import plain
+from warehouse.query.connect import QueryFailed, open_database
 from warehouse.text import printable, printable_json
 
 LARGEST_JSON_INTEGER = 2**53
-_HARDENED = {
-    "enable_external_access": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "python_enable_replacements": "false",
-    "memory_limit": "2GB",
-    "max_temp_directory_size": "0B",
-    "threads": "2",
-}
-
-
-class QueryFailed(ValueError):
-    """The question could not be answered; the sentence is DuckDB's own, and nothing was changed."""
 
 
 class NotAQuestion(QueryFailed):
@@ -64,39 +51,6 @@ class Description:
     kind: str
     comment: str
     columns: tuple[tuple[str, str, str], ...]
-
-
-def open_database(database: Path) -> DuckDBPyConnection:
-    """The warehouse, read-only, with no way to files, network or extensions, and locked so.
-
-    Raises `FileNotFoundError` where nothing has been published yet, `PermissionError` where it may
-    not be read, `QueryFailed` where it is damaged.
-    """
-    if not database.exists():
-        raise FileNotFoundError(
-            f"There is no warehouse at {database} yet. Take a first night with `nightbook run`, or "
-            "try `nightbook demo`."
-        )
-    with database.open("rb"):
-        """What may not be read says so itself, and is not taken for damaged."""
-    try:
-        connection = duckdb.connect(str(database), read_only=True, config=dict(_HARDENED))
-    except duckdb.Error as error:
-        why = str(error).partition("\n")[0].rstrip(".!")
-        raise QueryFailed(
-            f"The warehouse {database} cannot be read: {why}. Nothing was changed. `nightbook "
-            "verify` tells what is damaged, and `nightbook rebuild` makes it anew from the lake."
-        ) from error
-    # Within one process DuckDB shares what is open: the second reader finds it locked already.
-    if not _is_locked(connection):
-        connection.execute("set global TimeZone = 'UTC'")
-        connection.execute("set global lock_configuration = true")
-    return connection
-
-
-def _is_locked(connection: DuckDBPyConnection) -> bool:
-    found = connection.execute("select current_setting('lock_configuration')").fetchone()
-    return found is not None and bool(found[0])
 
 
 def run(database: Path, sql: str, limit: int | None = None) -> Answer:
@@ -244,7 +198,7 @@ union all
 select schema_name, function_name, 'macro', comment, parameters
 from duckdb_functions()
 where database_name = current_database() and not internal
-    and function_type in ('macro', 'table_macro')
+    and function_type in ('macro', 'table_macro') and schema_name <> 'internal'
 order by schema_name = 'ops', schema_name = 'history', kind = 'macro', name
 """
 _COLUMNS = """

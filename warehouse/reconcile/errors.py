@@ -1,5 +1,10 @@
 """Why a reconciliation stops: what is ambiguous is asked, what cannot be read is said."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from warehouse.spreadsheet.reading.safety import UnreadableSpreadsheet
+
 
 class Ambiguous(Exception):
     """Two readings are possible and none is taken: `line` is what settles it in recon.toml."""
@@ -21,3 +26,12 @@ class NotReconciled(ValueError):
     """The input or the configuration cannot be used; nothing was written."""
 
     exit_code = 2
+
+
+@contextmanager
+def reading_files() -> Iterator[None]:
+    """Raise `NotReconciled` for a file that cannot be read."""
+    try:
+        yield
+    except UnreadableSpreadsheet as error:
+        raise NotReconciled(f"{error} Nothing was reconciled.") from error

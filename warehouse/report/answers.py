@@ -7,6 +7,8 @@ asked.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
+from string import Template
 from typing import Any
 
 import duckdb
@@ -16,6 +18,13 @@ SNAPSHOTS = "select * from ops.snapshots order by snapshot_id"
 GAPS = "select * from ops.gaps order by snapshot_date desc"
 BUILD = "select * from ops.build"
 Record = Mapping[str, Any]
+_QUERIES = Path(__file__).parent / "queries"
+
+
+def query(name: str, **values: object) -> str:
+    """Return the query of a file in `queries/`, with `$name` replaced by SQL of ours."""
+    text = (_QUERIES / f"{name}.sql").read_text("utf-8")
+    return Template(text).substitute(values).strip()
 
 
 class ReportFailed(ValueError):

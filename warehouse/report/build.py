@@ -16,7 +16,7 @@ from duckdb import DuckDBPyConnection
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from warehouse.query.read import open_database
+from warehouse.query.connect import open_database
 from warehouse.report.answers import BUILD, Nights, Record, ReportFailed, ask, nights
 from warehouse.report.blocks import Section
 from warehouse.report.markdown import markdown

@@ -10,23 +10,8 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from markupsafe import Markup
-from matplotlib.axes import Axes
-from matplotlib.patches import PathPatch
-from matplotlib.path import Path
 
-from warehouse.report.svg import (
-    BAD,
-    LINE,
-    MAIN,
-    MUTED,
-    SECOND,
-    THIRD,
-    WARN,
-    WIDTH,
-    canvas,
-    svg,
-    write,
-)
+from warehouse.report.svg import WIDTH, Drawing, Point
 from warehouse.report.wording import printable
 
 PITCH = 19.0
@@ -46,19 +31,19 @@ class Mark:
     """What stands for a night in the calendar: an outline around (0, 0), and its colour."""
 
     colour: str
-    outline: tuple[tuple[float, float], ...]
+    outline: tuple[Point, ...]
     is_hollow: bool = False
 
 
-_SQUARE = ((-1, -1), (1, -1), (1, 1), (-1, 1), (-1, -1))
-_PEAK = ((0, -1), (1, 1), (-1, 1), (0, -1))
-_DIAMOND = ((0, -1), (1, 0), (0, 1), (-1, 0), (0, -1))
+_SQUARE = ((-1, -1), (1, -1), (1, 1), (-1, 1))
+_PEAK = ((0, -1), (1, 1), (-1, 1))
+_DIAMOND = ((0, -1), (1, 0), (0, 1), (-1, 0))
 MARKS = {
-    "book": Mark(MAIN, _SQUARE),
-    "no snapshot": Mark(BAD, _SQUARE, is_hollow=True),
-    "held": Mark(WARN, _PEAK),
-    "rejected": Mark(BAD, _DIAMOND),
-    "complete": Mark(SECOND, _DIAMOND, is_hollow=True),
+    "book": Mark("main", _SQUARE),
+    "no snapshot": Mark("bad", _SQUARE, is_hollow=True),
+    "held": Mark("warn", _PEAK),
+    "rejected": Mark("bad", _DIAMOND),
+    "complete": Mark("second", _DIAMOND, is_hollow=True),
 }
 
 
@@ -75,7 +60,7 @@ class Bar:
 def fit_label(text: str, longest: int = _LONGEST) -> str:
     """A name cut to the room there is; wide letters take more of it.
 
-    >>> fitted("a long name of an asset", 10)
+    >>> fit_label("a long name of an asset", 10)
     'a long na…'
     """
     shown = printable(text) or '""'
@@ -106,111 +91,106 @@ def _width(char: str) -> float:
     return 1
 
 
-def bars(given: Sequence[Bar], words: str) -> Markup:
-    """Horizontal bars from zero; parts of one bar are stacked, and all bars share one scale."""
-    figure, axes = canvas(PITCH * len(given))
-    longest = max((sum(bar.parts) for bar in given), default=0.0) or 1.0
+def bars(assets: Sequence[Bar], label: str) -> Markup:
+    """Draw horizontal bars from zero; parts of a bar are stacked, and all bars share one scale."""
+    drawing = Drawing(PITCH * len(assets))
+    longest = max((sum(bar.parts) for bar in assets), default=0.0) or 1.0
     room = WIDTH - _NAMES - _VALUES
-    for number, bar in enumerate(given):
+    for number, bar in enumerate(assets):
         middle = PITCH * (number + 0.5)
-        write(axes, _NAMES - 6, middle, f"{{{number}}}", at="right")
-        start = _NAMES
-        for part, colour in zip(bar.parts, (MAIN, SECOND, THIRD), strict=False):
+        drawing.text(_NAMES - 6, middle, _label(bar), anchor="end")
+        left = _NAMES
+        for part, colour in zip(bar.parts, ("main", "second", "third"), strict=False):
             width = room * part / longest
-            axes.barh(middle, width, height=_BAR, left=start, color=colour, clip_on=False)
-            start += width
-        write(axes, WIDTH, middle, bar.figure, at="right", colour=MUTED)
-    return svg(figure, words, [_label(bar) for bar in given])
+            drawing.bar(left, middle - _BAR / 2, width, _BAR, colour)
+            left += width
+        drawing.text(WIDTH, middle, bar.figure, anchor="end", colour="muted")
+    return drawing.svg(label)
 
 
-def swings(given: Sequence[Bar], words: str, most: float) -> Markup:
-    """Bars to the left for less and to the right for more; beyond `most` a bar ends in an arrow."""
-    figure, axes = canvas(PITCH * len(given))
+def swings(assets: Sequence[Bar], label: str, most: float) -> Markup:
+    """Draw bars to the left for less, to the right for more; beyond `most` they end in an arrow."""
+    height = PITCH * len(assets)
+    drawing = Drawing(height)
     room = (WIDTH - _NAMES - _VALUES - 16) / 2
-    middle_x = _NAMES + 8 + room
-    for number, bar in enumerate(given):
+    zero = _NAMES + 8 + room
+    for number, bar in enumerate(assets):
         middle = PITCH * (number + 0.5)
+        drawing.text(_NAMES - 6, middle, _label(bar), anchor="end")
         value = max(-most, min(most, bar.parts[0]))
-        colour = SECOND if value < 0 else MAIN
-        write(axes, _NAMES - 6, middle, f"{{{number}}}", at="right")
-        axes.barh(middle, room * value / most, height=_BAR, left=middle_x, color=colour)
+        width = room * value / most
+        drawing.bar(zero, middle - _BAR / 2, width, _BAR, "second" if value < 0 else "main")
         if value != bar.parts[0]:
-            tip = middle_x + room * value / most
-            write(axes, tip, middle, "▸" if value > 0 else "◂", at="left" if value > 0 else "right")
-        write(axes, WIDTH, middle, bar.figure, at="right", colour=MUTED)
-    axes.plot([middle_x] * 2, [0, PITCH * len(given)], color=LINE, linewidth=1, clip_on=False)
-    return svg(figure, words, [_label(bar) for bar in given])
+            arrow, anchor = ("▸", "start") if value > 0 else ("◂", "end")
+            drawing.text(zero + width, middle, arrow, anchor=anchor)
+        drawing.text(WIDTH, middle, bar.figure, anchor="end", colour="muted")
+    drawing.line([(zero, 0), (zero, height)], "line", 1)
+    return drawing.svg(label)
 
 
-def over_time(points: Mapping[date, float], first: date, last: date, words: str) -> Markup:
-    """One asset from night to night; a date without a book is a gap in the line."""
-    figure, axes = canvas(_PLOT + 34)
-    low, high = min(points.values()), max(points.values())
-    places = {
-        day: (
-            4 + (WIDTH - 8) * (day - first).days / max((last - first).days, 1),
-            8 + _PLOT * (0.5 if high == low else 1 - (value - low) / (high - low)),
-        )
-        for day, value in points.items()
-    }
-    for line in sorted({places[day][1] for day in points if points[day] in (low, high)}):
-        axes.plot([0, WIDTH], [line] * 2, color=LINE, linewidth=0.8, clip_on=False)
-    for stretch in _stretches(sorted(points)):
-        xs, ys = zip(*(places[day] for day in stretch), strict=True)
-        if len(stretch) == 1:
-            axes.barh(ys[0], 4, height=4, left=xs[0] - 2, color=MAIN, clip_on=False)
+def over_time(amounts: Mapping[date, float], first: date, last: date, label: str) -> Markup:
+    """Draw one asset from night to night; a date without a book is a gap in the line."""
+    drawing = Drawing(_PLOT + 34)
+    low, high = min(amounts.values()), max(amounts.values())
+
+    def point(day: date) -> Point:
+        across = (day - first).days / max((last - first).days, 1)
+        # Halved before they are subtracted: the difference of two floats may be infinite.
+        down = 0.5 if high == low else 1 - (amounts[day] / 2 - low / 2) / (high / 2 - low / 2)
+        return 4 + (WIDTH - 8) * across, 8 + _PLOT * down
+
+    for height in sorted({point(day)[1] for day in amounts if amounts[day] in (low, high)}):
+        drawing.line([(0, height), (WIDTH, height)], "line", 0.8)
+    for days in _runs(sorted(amounts)):
+        points = [point(day) for day in days]
+        if len(points) == 1:
+            drawing.bar(points[0][0] - 2, points[0][1] - 2, 4, 4, "main")
         else:
-            axes.plot(xs, ys, color=MAIN, linewidth=1.8, clip_on=False, solid_joinstyle="round")
-    write(axes, 0, _PLOT + 26, first.isoformat(), colour=MUTED)
-    write(axes, WIDTH, _PLOT + 26, last.isoformat(), at="right", colour=MUTED)
-    return svg(figure, words)
+            drawing.line(points, "main", 1.8)
+    drawing.text(0, _PLOT + 26, first.isoformat(), colour="muted")
+    drawing.text(WIDTH, _PLOT + 26, last.isoformat(), anchor="end", colour="muted")
+    return drawing.svg(label)
 
 
-def _stretches(days: Sequence[date]) -> list[list[date]]:
-    """Runs of dates that follow each other."""
-    found: list[list[date]] = []
+def _runs(days: Sequence[date]) -> list[list[date]]:
+    """Return the dates in runs that follow each other."""
+    runs: list[list[date]] = []
     for day in days:
-        if found and day - found[-1][-1] == timedelta(days=1):
-            found[-1].append(day)
+        if runs and day - runs[-1][-1] == timedelta(days=1):
+            runs[-1].append(day)
         else:
-            found.append([day])
-    return found
+            runs.append([day])
+    return runs
 
 
-def nights(states: Mapping[date, str], words: str) -> Markup:
-    """A calendar, one line a month, the newest thirteen; each night has the mark of its state."""
+def nights(states: Mapping[date, str], label: str) -> Markup:
+    """Draw a calendar, one line a month, the newest thirteen; a night has the mark of its state."""
     months = sorted({(day.year, day.month) for day in states})[-_MONTHS:]
-    figure, axes = canvas(_CELL * (len(months) + 2))
+    drawing = Drawing(_CELL * (len(months) + 2))
     for number in (1, 5, 10, 15, 20, 25, 30):
         middle = _MONTH + _CELL * (number - 0.5)
-        write(axes, middle, _CELL / 2, str(number), at="center", colour=MUTED)
-    for line, (year, month) in enumerate(months, start=1):
-        write(axes, 0, _CELL * (line + 1), f"{year}-{month:02}", colour=MUTED)
-    lines = {month: number for number, month in enumerate(months, start=1)}
+        drawing.text(middle, _CELL / 2, str(number), anchor="middle", colour="muted")
+    heights = {month: _CELL * (line + 1) for line, month in enumerate(months, start=1)}
+    for (year, month), height in heights.items():
+        drawing.text(0, height, f"{year}-{month:02}", colour="muted")
     for state, mark in MARKS.items():
-        places = [
-            (_MONTH + _CELL * (day.day - 0.5), _CELL * (lines[day.year, day.month] + 1))
-            for day, found in states.items()
-            if found == state and (day.year, day.month) in lines
+        middles = [
+            (_MONTH + _CELL * (day.day - 0.5), heights[day.year, day.month])
+            for day, stated in states.items()
+            if stated == state and (day.year, day.month) in heights
         ]
-        _marks(axes, places, mark)
-    return svg(figure, words)
+        _draw_marks(drawing, middles, mark)
+    return drawing.svg(label)
 
 
 def legend_mark(state: str) -> Markup:
-    """The mark of a state, small enough to stand in a sentence."""
-    figure, axes = canvas(_CELL)
-    _marks(axes, [(_CELL / 2, _CELL / 2)], MARKS[state])
-    return svg(figure, state, width=_CELL)
+    """Draw the mark of a state, small enough to stand in a sentence."""
+    drawing = Drawing(_CELL, _CELL)
+    _draw_marks(drawing, [(_CELL / 2, _CELL / 2)], MARKS[state])
+    return drawing.svg(state)
 
 
-def _marks(axes: Axes, places: Sequence[tuple[float, float]], mark: Mark) -> None:
-    if not places:
-        return
-    outlines = [
-        Path([(x + _HALF * dx, y + _HALF * dy) for dx, dy in mark.outline], closed=True)
-        for x, y in places
-    ]
-    fill, edge = ("none", mark.colour) if mark.is_hollow else (mark.colour, "none")
-    whole = Path.make_compound_path(*outlines)
-    axes.add_patch(PathPatch(whole, facecolor=fill, edgecolor=edge, linewidth=1.3, clip_on=False))
+def _draw_marks(drawing: Drawing, middles: Sequence[Point], mark: Mark) -> None:
+    outlines = [[(x + _HALF * dx, y + _HALF * dy) for dx, dy in mark.outline] for x, y in middles]
+    if outlines:
+        drawing.shapes(outlines, mark.colour, is_hollow=mark.is_hollow)

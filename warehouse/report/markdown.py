@@ -19,7 +19,7 @@ _ADDRESS = re.compile(r"://|www\.|@", re.IGNORECASE)
 def escape(text: str) -> str:
     r"""A text as Markdown that shows just it: what looks like an address becomes code, not a link.
 
-    >>> print(escaped("a|b [c](d)"), escaped("www.x"))
+    >>> print(escape("a|b [c](d)"), escape("www.x"))
     a\|b \[c\]\(d\) ` www.x `
     """
     if _ADDRESS.search(text):

@@ -26,7 +26,10 @@ _DAY = "Any date: the newest book on or before it is used."
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """A macro as the database has it: call form, meaning, parameters, example, and its SQL."""
+    """A macro as the database has it: call form, meaning, parameters, example, and its SQL.
+
+    Those of schema `internal` only serve other macros and views: no analyst types them.
+    """
 
     name: str
     call: str
@@ -35,6 +38,7 @@ class Macro:
     example: str
     sql: str
     is_table: bool
+    schema: str = "main"
 
 
 def _folder(name: str) -> tuple[Words, ...]:
@@ -56,13 +60,19 @@ def views() -> tuple[Words, ...]:
     return tuple(made)
 
 
+@cache
+def ops_views() -> tuple[Words, ...]:
+    """Return the views of schema ops: they read only tables of that schema."""
+    return _folder("views/ops")
+
+
 def tables_in(sql: str, names: set[str]) -> tuple[str, ...]:
     """Which of these tables or views a query reads, by `from` and `join`."""
     found = re.findall(r"\b(?:from|join)\s+([a-z_][a-z0-9_]*)\b(?!\.)", sql)
     return tuple(sorted(names & set(found)))
 
 
-def _call(words: Words) -> Macro:
+def _macro(words: Words, schema: str) -> Macro:
     call, _, comment = words.comment.partition(": ")
     parameters = dict(words.entries)
     returns = parameters.pop("returns")
@@ -73,14 +83,21 @@ def _call(words: Words) -> Macro:
         parameters,
         words.example,
         words.sql,
-        False,
+        is_table=False,
+        schema=schema,
     )
 
 
 @cache
 def macros() -> tuple[Macro, ...]:
-    """Every macro: the files in `macros/` in order, then those made from tables and views."""
-    return (*map(_call, _folder("macros")), *_table_macros())
+    """Return every macro in the order in which they can be made.
+
+    First the files in `macros/internal`, numbered by who uses whom, then those in `macros`, and
+    last those made from tables and views.
+    """
+    internal = (_macro(words, "internal") for words in _folder("macros/internal"))
+    typed = (_macro(words, "main") for words in _folder("macros"))
+    return (*internal, *typed, *_table_macros())
 
 
 def _table_macros() -> tuple[Macro, ...]:

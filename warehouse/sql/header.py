@@ -48,25 +48,26 @@ def _parse(path: Path) -> Words:
     lines = path.read_text("utf-8").splitlines()
     count = next((n for n, line in enumerate(lines) if not line.startswith("--")), len(lines))
     head = [line[2:].removeprefix(" ") for line in lines[:count]]
-    entries: dict[str, str] = {}
+    entries: list[tuple[str, str]] = []
     prose: list[str] = []
-    last = ""
     for line in head:
         entry = _ENTRY.fullmatch(line)
         if entry:
-            last = entry[1]
-            entries[last] = entry[2]
-        elif line.startswith("    ") and last:
-            entries[last] += " " + line.strip()
+            entries.append((entry[1], entry[2]))
+        elif line.startswith("    ") and entries:
+            name, text = entries.pop()
+            entries.append((name, f"{text} {line.strip()}"))
         else:
             prose.append(line)
     meaning, _, notes = "\n".join(prose).strip().partition("\n\n")
-    example = entries.pop("example", "")
+    # The last example is the query to copy; one before it is a column of that name.
+    examples = [place for place, (name, _) in enumerate(entries) if name == "example"]
+    example = entries.pop(examples[-1])[1] if examples else ""
     return Words(
         path.stem.lstrip("0123456789_"),
         " ".join(meaning.split()),
         " ".join(notes.split()),
-        entries,
+        dict(entries),
         example,
         "\n".join(lines[count:]).strip(),
     )
@@ -111,7 +112,9 @@ def _fill(form: str, query: str, key: Sequence[str], own: Sequence[str]) -> str:
         "key": key,
         "own": own,
         "packed": [f"{name} := {name}" for name in own],
-        "compared": [f"in_words('{name}', before.{name}, state.{name})" for name in own],
+        "compared": [
+            f"internal.change_words('{name}', before.{name}, state.{name})" for name in own
+        ],
     }
     lines = []
     for line in form.splitlines():

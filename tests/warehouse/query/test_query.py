@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.books import Amount, night, published
-from warehouse.query.read import QueryFailed, as_csv, as_json, as_table, open_database, run, tables
+from warehouse.query.connect import QueryFailed, open_database
+from warehouse.query.read import as_csv, as_json, as_table, run, tables
 from warehouse.storage.layout import Layout
 
 EXACT = "12345678901234567890.123456789012345678"

@@ -8,6 +8,7 @@ import openpyxl
 import pytest
 
 from warehouse.reconcile.config import Config
+from warehouse.reconcile.errors import reading_files
 from warehouse.reconcile.ledger.header import count_fields
 from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.ledger.rows import read_ledger
@@ -48,7 +49,8 @@ def read() -> Read:
         remembered: dict[str, dict[str, str]] | None = None,
         day: date = DAY,
     ) -> Ledger:
-        files = [open_file(path, count_fields) for path in paths]
+        with reading_files():
+            files = [open_file(path, count_fields) for path in paths]
         return read_ledger(files, config or Config(), remembered or {}, day)
 
     return ledger

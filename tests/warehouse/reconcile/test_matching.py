@@ -8,7 +8,7 @@ import duckdb
 import openpyxl
 import pytest
 
-from tests.support.books import Amount, night
+from tests.support.books import Amount, make_macros, night
 from tests.support.reconciliation_home import HEAD, SNAPSHOT, Desk, ledger
 from warehouse.exact import exact
 from warehouse.query import book as export_source
@@ -18,7 +18,6 @@ from warehouse.reconcile.ledger.amounts import Amount as Read
 from warehouse.reconcile.ledger.model import Ledger, LedgerRows, LedgerSource
 from warehouse.reconcile.matching import classify, join, key_resolution, snapshot
 from warehouse.reconcile.matching.join import Result
-from warehouse.sql.catalog import macros
 
 STALE = datetime(2025, 12, 1, tzinfo=UTC)
 ONE = Amount("1523.123456789012345678")
@@ -361,9 +360,7 @@ def test_many_keys_are_matched_exactly_and_fast() -> None:
     """1,000 differences of 1e-18 and 1,000 one-sided keys in a million (a twentieth here)."""
     count = 50_000
     connection = duckdb.connect()
-    for macro in macros():
-        if not macro.is_table:
-            connection.execute(macro.sql)
+    make_macros(connection)
     connection.execute(
         "create schema history; create table history.balances as select date '2026-11-20' as "
         "snapshot_date, 'p' || i % 50 as portfolio_id, 'A' || i % 300 as asset_id, "

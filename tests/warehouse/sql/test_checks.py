@@ -5,9 +5,8 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from tests.support.books import Amount, night, published
+from tests.support.books import Amount, make_macros, night, published
 from warehouse.contract.book import BOOK
-from warehouse.sql.catalog import macros
 from warehouse.sql.checks import CheckResult, every_check, run_checks
 from warehouse.storage.layout import Layout
 
@@ -29,9 +28,7 @@ def connection(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
         connection.execute(f"attach '{layout.database}' as book (read_only)")
         for table in BOOK:
             connection.execute(f"create table {table.name} as from book.{table.name}")
-        for macro in macros():
-            if not macro.is_table:
-                connection.execute(macro.sql)
+        make_macros(connection)
         connection.execute("create schema ops")
         for name in ("snapshots", "drift"):
             connection.execute(f"create table ops.{name} as from book.ops.{name}")

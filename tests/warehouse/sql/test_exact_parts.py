@@ -7,8 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.books import exact, fits
-from warehouse.sql.catalog import macros
+from tests.support.books import exact, fits, make_macros
 
 SMALL = st.decimals(-(10**11), 10**11, places=18).map(lambda value: format(value, "f"))
 EDGES = st.sampled_from(
@@ -28,18 +27,18 @@ ROWS = st.lists(st.tuples(st.sampled_from("abc"), SMALL | EDGES), min_size=1, ma
 QUERY = """
 with parts as (
     select
-        exact_part_of(split, kind = 'a') as a,
-        exact_part_of(split, kind <> 'a') as b
+        internal.exact_part_where(split, kind = 'a') as a,
+        internal.exact_part_where(split, kind <> 'a') as b
     from (
-        select kind, exact_split(as_amount(amount_text), amount_text) as split
+        select kind, internal.exact_split(internal.as_amount(amount_text), amount_text) as split
         from (select unnest($1::varchar[]) as kind, unnest($2::varchar[]) as amount_text)
     )
 )
 
 select
-    coalesce(len(exact_both(a, b)['texts']), 0) > 0 as is_odd,
-    exact_both(a, b)['small'] as small,
-    exact_sums([a, b, exact_both(a, b)]) as sums
+    coalesce(len(internal.exact_merge(a, b)['texts']), 0) > 0 as is_odd,
+    internal.exact_merge(a, b)['small'] as small,
+    internal.exact_sums([a, b, internal.exact_merge(a, b)]) as sums
 from parts
 """
 
@@ -48,9 +47,7 @@ from parts
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     """A database with the macros of `warehouse/macros` and nothing else."""
     with duckdb.connect() as connection:
-        for macro in macros():
-            if not macro.is_table:
-                connection.execute(macro.sql)
+        make_macros(connection)
         yield connection
 
 
@@ -80,7 +77,7 @@ def test_only_small_amounts_go_the_short_way(
     connection: duckdb.DuckDBPyConnection, text: str, *, is_odd: bool
 ) -> None:
     """A hundred million amounts below 1e12 cannot overflow DECIMAL(38,18); larger ones are text."""
-    query = "select exact_split(as_amount($1), $1)"
+    query = "select internal.exact_split(internal.as_amount($1), $1)"
     found = connection.execute(query, [text]).fetchone()
     assert found == (
         {"small": None, "odd": text} if is_odd else {"small": fits(text), "odd": None},

@@ -12,9 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support import environments
-from tests.support.books import exact, fits
+from tests.support.books import exact, fits, make_macros
 from warehouse.database.ddl import STORAGE_VERSION
-from warehouse.sql.catalog import macros
 
 DIGITS = st.text("0123456789", min_size=1, max_size=60)
 EXPONENTS = st.integers(-200, 200).map(str) | st.sampled_from(["+5", "-0", "007", "+000000200"])
@@ -51,9 +50,7 @@ ILLEGAL_TOO = ("\u0661", "\uff11", "0x10", "1e+-5", "--1", "1.2.3", "1\x00", "\u
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     """A database with the macros of `warehouse/macros` and nothing else."""
     with duckdb.connect() as connection:
-        for macro in macros():
-            if not macro.is_table:
-                connection.execute(macro.sql)
+        make_macros(connection)
         yield connection
 
 
@@ -84,7 +81,9 @@ def test_plain_and_number_are_the_same_amount(
     connection: duckdb.DuckDBPyConnection, text: str
 ) -> None:
     """`plain` keeps every digit, and `as_amount` is NULL rather than rounded."""
-    found = connection.execute("select plain($1), as_amount($1)", [text]).fetchone()
+    found = connection.execute(
+        "select internal.plain_digits($1), internal.as_amount($1)", [text]
+    ).fetchone()
     assert found == (exact([text]), fits(text))
 
 
@@ -95,7 +94,9 @@ def test_what_is_no_amount_is_never_a_number(
     """An illegal text stops the sum with words, and is NULL as an amount."""
     with pytest.raises(duckdb.Error, match="is no amount; nothing was added up"):
         summed(connection, ["1", text])
-    found = connection.execute("select plain($1), as_amount($1)", [text]).fetchone()
+    found = connection.execute(
+        "select internal.plain_digits($1), internal.as_amount($1)", [text]
+    ).fetchone()
     assert found == (None, None)
 
 
@@ -125,7 +126,7 @@ def test_it_is_an_aggregate_like_any_other(connection: duckdb.DuckDBPyConnection
 def test_many_large_amounts_do_not_overflow(connection: duckdb.DuckDBPyConnection) -> None:
     """A hundred thousand of the largest decimals are far beyond DECIMAL(38,18), and exact."""
     query = """
-        select exact_sums([exact_part(x, x::varchar)])[1]
+        select internal.exact_sums([internal.exact_part(x, x::varchar)])[1]
         from (
             select 99999999999999999999.999999999999999999::decimal(38, 18) as x
             from range(100000)
@@ -140,7 +141,7 @@ def test_sums_are_given_as_number_where_it_holds_them(
 ) -> None:
     """A sum of texts that no decimal holds comes back as a decimal when it fits one."""
     query = """
-        select exact_sums([exact_part(null::decimal(38, 18), t)])[1]
+        select internal.exact_sums([internal.exact_part(null::decimal(38, 18), t)])[1]
         from (values ('1e30'), ('-999999999999999999999999999999.5')) as given(t)
     """
     assert connection.execute(query).fetchone() == ({"amount": Decimal("0.5"), "text": "0.5"},)
@@ -162,9 +163,7 @@ def test_older_clients_add_up_the_same(tmp_path: Path, older: str) -> None:
     with duckdb.connect(
         str(file), config={"storage_compatibility_version": STORAGE_VERSION}
     ) as connection:
-        for macro in macros():
-            if not macro.is_table:
-                connection.execute(macro.sql)
+        make_macros(connection)
         connection.execute("create table given (g integer, t varchar)")
         for number, texts in enumerate(groups):
             connection.executemany("insert into given values (?, ?)", [[number, t] for t in texts])

@@ -4,7 +4,6 @@ Only the fields for people and the sign-off are read; every number in it is igno
 """
 
 import hashlib
-import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +11,11 @@ from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
-import python_calamine
-
 from warehouse.reconcile.comments.authors import last_saved
-from warehouse.reconcile.errors import NotReconciled
-from warehouse.spreadsheet.reading.safety import archive, require_room, without_panic
+from warehouse.reconcile.errors import reading_files
+from warehouse.spreadsheet.reading.safety import NotASpreadsheet
 from warehouse.spreadsheet.reading.text import as_text, fold
+from warehouse.spreadsheet.reading.workbook import read_workbook
 
 BREAK_ID = "Break ID"
 TITLES = ("status", "owner", "root cause", "comment")
@@ -50,25 +48,21 @@ class WorkbookEdits:
         return self.path.name
 
 
+@reading_files()
 def read_edits(path: Path, content: bytes) -> WorkbookEdits | None:
     """Read a workbook of ours, or None where a file is something else.
 
     Raises `NotReconciled` where one that may be ours cannot be read: its comments would be lost.
     """
-    if not _may_be_ours(path, content):
-        return None
     try:
-        with (
-            without_panic(path),
-            python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book,
-        ):
-            sheets = [
-                book.get_sheet_by_name(name).to_python(skip_empty_area=False)
-                for name in book.sheet_names
-                if not name.startswith("All positions")
-            ]
-    except (python_calamine.CalamineError, python_calamine.ZipError, python_calamine.XmlError):
+        # A large ledger that names no run anywhere is not read a second time; "All positions" is
+        # opened, so that what breaks a reader is found, but nobody writes into it.
+        book = read_workbook(path, content, marker=_RUN, skipped="All positions")
+    except NotASpreadsheet:
         return None
+    if book is None:
+        return None
+    sheets = [sheet.rows for sheet in book.sheets if sheet.rows]
     made_from = _beside(sheets, ("run_id", "base_revision", "written"))
     found = [table for rows in sheets if (table := _table(rows)) is not None]
     if not found or "run_id" not in made_from:
@@ -86,19 +80,6 @@ def read_edits(path: Path, content: bytes) -> WorkbookEdits | None:
         made_from.get("written", ""),
         dict(_signatures(sheets)),
     )
-
-
-def _may_be_ours(path: Path, content: bytes) -> bool:
-    """Whether it names a run anywhere: a large ledger that does not is not read a second time."""
-    try:
-        with archive(path, content) as names:
-            if not any(_RUN in names.read(info) for info in names.infolist()):
-                return False
-    except NotReconciled:
-        return False
-    with archive(path, content) as names:
-        require_room(path, names)
-    return True
 
 
 def _beside(sheets: Sequence[Sequence[Sequence[object]]], labels: Sequence[str]) -> dict[str, str]:
@@ -126,10 +107,6 @@ def _table(rows: Sequence[Sequence[object]]) -> dict[str, dict[str, str]] | None
             }
             return _cells(below, place, people)
     return None
-
-
-def _is_id(cell: object) -> bool:
-    return bool(_ID.fullmatch(as_text(cell).strip()))
 
 
 def _cells(

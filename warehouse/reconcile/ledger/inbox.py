@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 
 from warehouse.reconcile.config import LEDGER, UNUSED, Config, setting
-from warehouse.reconcile.errors import Ambiguous
+from warehouse.reconcile.errors import Ambiguous, reading_files
 from warehouse.reconcile.ledger.header import count_fields
 from warehouse.reconcile.ledger.model import Kind, Unused
 from warehouse.reconcile.notices import Notice, count_of
@@ -81,7 +81,8 @@ def ledgers(
     older: list[tuple[Path, Path]] = []
     for paths in families.values():
         *others, newest = sorted(paths, key=lambda path: _age(path, day))
-        read = open_file(newest, count_fields, pause)
+        with reading_files():
+            read = open_file(newest, count_fields, pause)
         rivals = _rivals(others, newest, (read.sha256, done))
         if rivals:
             raise _versions(rivals, newest)

@@ -65,7 +65,8 @@ def side_of(connection: DuckDBPyConnection, day: date, fields: tuple[str, ...]) 
         )
     connection.execute(
         f"create or replace temp table book_side as select {', '.join(fields)}, "
-        "exact_sums([exact_part_of(exact_split(amount, amount_text), true)])[1]['text'] as amount "
+        "internal.exact_sums([internal.exact_part_where("
+        "internal.exact_split(amount, amount_text), true)])[1]['text'] as amount "
         f"from ({given}) group by all"
     )
 

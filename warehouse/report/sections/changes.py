@@ -9,129 +9,13 @@ from markupsafe import Markup
 
 from warehouse.contract.model import literal
 from warehouse.report import blocks, charts, wording
-from warehouse.report.answers import Nights, QueryRows, Record, ask
+from warehouse.report.answers import Nights, QueryRows, Record, ask, query
 from warehouse.report.blocks import Chart, Section, TableBlock, TableColumn, note
 from warehouse.report.charts import Bar
 
 MOST = 15
 DRAWN = 12
 FULL_SWING = 100.0
-_ASSETS = """
-with moved as (
-    select asset_id, is_custom_asset, count(*) as amounts, exact_sum(delta_text) as delta
-    from changes
-    group by all
-)
-
-select
-    asset_id,
-    is_custom_asset,
-    coalesce(earlier.total_text, '0') as before,
-    coalesce(later.total_text, '0') as now,
-    moved.delta,
-    moved.amounts
-from moved
-left join holdings_by_asset_as_of({before}) as earlier using (asset_id, is_custom_asset)
-left join holdings_by_asset as later using (asset_id, is_custom_asset)
-order by moved.amounts desc, asset_id, is_custom_asset
-"""
-_PORTFOLIOS = """
-select
-    coalesce(later.name, earlier.name) as portfolio,
-    changes.portfolio_id,
-    changes.asset_id,
-    changes.is_custom_asset,
-    exact_sum(changes.delta_text) as delta,
-    count(*) as amounts
-from changes
-left join portfolios as later using (portfolio_id)
-left join portfolios_before as earlier using (portfolio_id)
-group by all
-order by amounts desc, portfolio_id, asset_id, is_custom_asset
-"""
-_VENUES = """
-select
-    venues.display_name as venue,
-    changes.venue_id,
-    changes.asset_id,
-    changes.is_custom_asset,
-    exact_sum(changes.delta_text) as delta,
-    count(*) as amounts
-from changes
-left join venues using (venue_id)
-group by all
-order by amounts desc, venue_id, asset_id, is_custom_asset
-"""
-_ACCOUNTS = """
-with earlier as (
-    from history.accounts where snapshot_date = {before}
-),
-
-moved as (
-    select 'new' as change, later.*
-    from accounts as later
-    anti join earlier
-        using (portfolio_id, asset_id, is_custom_asset, venue_id, account_name, duplicate_no)
-    union all
-    select 'gone', earlier.*
-    from earlier
-    anti join accounts
-        using (portfolio_id, asset_id, is_custom_asset, venue_id, account_name, duplicate_no)
-)
-
-select
-    change,
-    coalesce(portfolios.name, portfolios_before.name) as portfolio,
-    moved.portfolio_id,
-    moved.venue_id,
-    moved.account_name,
-    left(string_agg(moved.asset_id, ', ' order by moved.asset_id), 200) as assets
-from moved
-left join portfolios using (portfolio_id)
-left join portfolios_before using (portfolio_id)
-where moved.change = '{change}'
-group by all
-order by moved.portfolio_id, moved.venue_id, moved.account_name
-"""
-_NAMES = """
-with earlier as (
-    select 'portfolio' as kind, portfolio_id as id, 'name' as what, name as value
-    from history.portfolios where snapshot_date = {before}
-    union all
-    select 'venue', venue_id, unnest(['name', 'status']), unnest([display_name, trading_status])
-    from history.venues where snapshot_date = {before}
-    union all
-    select 'integration', integration_id, 'status', status
-    from history.integrations where snapshot_date = {before}
-),
-
-later as (
-    select 'portfolio' as kind, portfolio_id as id, 'name' as what, name as value
-    from portfolios
-    union all
-    select 'venue', venue_id, unnest(['name', 'status']), unnest([display_name, trading_status])
-    from venues
-    union all
-    select 'integration', integration_id, 'status', status
-    from integrations
-)
-
-select
-    kind,
-    what,
-    id,
-    case
-        when earlier.id is null then 'new'
-        when later.id is null then 'gone'
-        else 'changed'
-    end as change,
-    earlier.value as before,
-    later.value as now
-from (select *, id as key from earlier) as earlier
-full join (select *, id as key from later) as later using (kind, what, id)
-where earlier.key is null or later.key is null or earlier.value is distinct from later.value
-order by kind desc, id, what
-"""
 
 
 def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
@@ -150,7 +34,7 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
 
 def _comparison(connection: DuckDBPyConnection, before: date, book: date) -> Section:
     day = f"date {literal(before.isoformat())}"
-    assets = ask(connection, _ASSETS.format(before=day))
+    assets = ask(connection, query("changes_by_asset", before=day))
     told = note(
         "The book of {} against the one before it, of {}. A delta is exact; 0 means that "
         "the amounts moved within.",
@@ -159,15 +43,24 @@ def _comparison(connection: DuckDBPyConnection, before: date, book: date) -> Sec
     )
     tables = [
         _assets(assets),
-        _moves_table("By portfolio", "Portfolio", "portfolio", ask(connection, _PORTFOLIOS, MOST)),
-        _moves_table("By venue", "Venue", "venue", ask(connection, _VENUES, MOST)),
-        _accounts(
-            "New accounts", ask(connection, _ACCOUNTS.format(before=day, change="new"), MOST)
+        _moves_table(
+            "By portfolio",
+            "Portfolio",
+            "portfolio",
+            ask(connection, query("changes_by_portfolio"), MOST),
+        ),
+        _moves_table(
+            "By venue", "Venue", "venue", ask(connection, query("changes_by_venue"), MOST)
         ),
         _accounts(
-            "Accounts gone", ask(connection, _ACCOUNTS.format(before=day, change="gone"), MOST)
+            "New accounts",
+            ask(connection, query("changed_accounts", before=day, change=literal("new")), MOST),
         ),
-        _names(ask(connection, _NAMES.format(before=day), MOST)),
+        _accounts(
+            "Accounts gone",
+            ask(connection, query("changed_accounts", before=day, change=literal("gone")), MOST),
+        ),
+        _names(ask(connection, query("changed_names", before=day), MOST)),
     ]
     found = tuple(table for table in tables if table.rows)
     notes = [told]

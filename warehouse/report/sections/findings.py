@@ -7,55 +7,11 @@ from markupsafe import Markup
 
 from warehouse.contract.model import literal
 from warehouse.report import blocks, wording
-from warehouse.report.answers import Nights, QueryRows, Record, ask
+from warehouse.report.answers import Nights, QueryRows, Record, ask, query
 from warehouse.report.blocks import Section, TableBlock, TableColumn, note
 
 MOST = 25
 _LONG = 200
-_FINDINGS = """
-select
-    findings.severity,
-    findings.kind,
-    findings.portfolio_id,
-    coalesce(later.name, earlier.name) as portfolio,
-    findings.venue_id,
-    venues.display_name as venue,
-    findings.words
-from findings
-left join portfolios as later using (portfolio_id)
-left join portfolios_before as earlier using (portfolio_id)
-left join venues using (venue_id)
-order by
-    case findings.severity when 'high' then 1 when 'medium' then 2 else 3 end,
-    findings.kind,
-    findings.portfolio_id,
-    findings.venue_id,
-    findings.words
-"""
-_FRESHNESS = """
-select
-    kind,
-    id,
-    name,
-    case
-        when stale_since is not null then 'not read'
-        when kind = 'venue' then 'read'
-        when updated_at is null then 'no time'
-        when days_unchanged <= 1 then 'fresh'
-        when days_unchanged <= 30 then 'ageing'
-        else 'old'
-    end as light,
-    days_unchanged,
-    updated_at,
-    stale_since
-from freshness
-order by
-    case light when 'not read' then 1 when 'old' then 2 when 'no time' then 3
-        when 'ageing' then 4 when 'fresh' then 5 else 6 end,
-    days_unchanged desc,
-    kind,
-    id
-"""
 _LIGHTS = {
     "read": ("good", "●"),
     "fresh": ("good", "●"),
@@ -65,11 +21,6 @@ _LIGHTS = {
     "no time": ("muted", "○"),
 }
 _SEVERITIES = {"high": ("bad", "■"), "medium": ("warn", "▲"), "low": ("muted", "●")}
-_DRIFT = """
-select kind, word, path, first_seen, last_seen, seen, left(example, 200) as example
-from ops.drift
-order by first_seen desc, path, kind, word
-"""
 
 
 def light(colours: dict[str, tuple[str, str]], value: str) -> Markup:
@@ -87,7 +38,7 @@ def findings(connection: DuckDBPyConnection, nights: Nights) -> Section:
     """What only this API can tell, the worst first."""
     if nights.book is None:
         return Section("findings", "Findings", "no book", (note("There is no book yet."),))
-    answered = ask(connection, _FINDINGS)
+    answered = ask(connection, query("findings"))
     if not answered.count:
         return Section("findings", "Findings", "none", (note("There are none."),))
     counted = Counter(row["severity"] for row in answered.rows)
@@ -117,7 +68,7 @@ def freshness(connection: DuckDBPyConnection, nights: Nights) -> Section:
     """How old each portfolio and venue was when it was read."""
     if nights.book is None:
         return Section("freshness", "Freshness", "no book", (note("There is no book yet."),))
-    answered = ask(connection, _FRESHNESS)
+    answered = ask(connection, query("freshness"))
     counted = Counter((row["kind"], row["light"]) for row in answered.rows)
     notes = [
         note(
@@ -164,7 +115,7 @@ def _oldest(counted: Counter[tuple[str, str]]) -> str:
 
 def unknown(connection: DuckDBPyConnection, nights: Nights) -> Section:
     """Fields, words and balance kinds that the API's document does not list."""
-    answered = ask(connection, _DRIFT, MOST)
+    answered = ask(connection, query("drift"), MOST)
     title = "Unknown fields and values"
     if not answered.count:
         return Section(

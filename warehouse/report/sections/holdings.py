@@ -9,7 +9,7 @@ from duckdb import DuckDBPyConnection
 from markupsafe import Markup
 
 from warehouse.report import blocks, charts, wording
-from warehouse.report.answers import Nights, QueryRows, Record, ask
+from warehouse.report.answers import Nights, QueryRows, Record, ask, query
 from warehouse.report.blocks import Chart, Section, TableBlock, note
 from warehouse.report.charts import Bar
 
@@ -17,54 +17,14 @@ MOST = 25
 DRAWN = 12
 FOLLOWED = 6
 LARGEST_DRAWN = Decimal("1e300")
-_ASSETS = """
-select
-    asset_id, is_custom_asset, free_text, locked_text, other_text, total_text, portfolios, accounts
-from holdings_by_asset
-order by accounts desc, asset_id, is_custom_asset
-"""
-_LOCKED = """
-select
-    asset_id,
-    is_custom_asset,
-    bucket,
-    exact_sum(locked_text) as locked,
-    count(distinct portfolio_id) as portfolios,
-    count(distinct venue_id) as venues,
-    sum(accounts)::bigint as accounts
-from locked_funds
-group by all
-order by accounts desc, asset_id, is_custom_asset, bucket
-"""
-_OVER_TIME = f"""
-with followed as (
-    select asset_id, is_custom_asset, accounts
-    from holdings_by_asset
-    order by accounts desc, asset_id, is_custom_asset
-    limit {FOLLOWED}
-)
-
-select
-    followed.accounts,
-    asset_id,
-    is_custom_asset,
-    totals.snapshot_date,
-    exact_sum(totals.in_lake) as total
-from followed
-inner join ops.control_totals as totals using (asset_id, is_custom_asset)
-inner join ops.snapshots as snapshots using (snapshot_id)
-where snapshots.is_book and totals.table_name = 'balances' and totals.measure = 'sum'
-group by all
-order by followed.accounts desc, asset_id, is_custom_asset, totals.snapshot_date
-"""  # noqa: S608 - a number of ours
 
 
 def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
     """Holdings and locked funds of the newest book."""
     if nights.book_day is None:
         return Section("holdings", "Holdings", "no book", (note("There is no book yet."),))
-    assets = ask(connection, _ASSETS)
-    locked = ask(connection, _LOCKED, MOST)
+    assets = ask(connection, query("holdings"))
+    locked = ask(connection, query("locked_funds"), MOST)
     told = note(
         "{} in the book of {}. Amounts of different assets are never added up.",
         wording.many(assets.count, "asset"),
@@ -163,7 +123,7 @@ def over_time(connection: DuckDBPyConnection, nights: Nights) -> Section:
     title = "Amounts over time"
     if nights.before_day is None:
         return Section("time", title, "too early", (note("It takes two nights to show a change."),))
-    answered = ask(connection, _OVER_TIME)
+    answered = ask(connection, query("totals_over_time", followed=FOLLOWED))
     days = [row["snapshot_date"] for row in nights.all if row["is_book"]]
     drawn = tuple(
         _line_chart(list(rows), min(days), max(days), answered.sql)

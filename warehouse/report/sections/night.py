@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from warehouse.contract.model import literal
 from warehouse.report import blocks, charts, wording
-from warehouse.report.answers import GAPS, SNAPSHOTS, Nights, QueryRows, Record, ask
+from warehouse.report.answers import GAPS, SNAPSHOTS, Nights, QueryRows, Record, ask, query
 from warehouse.report.blocks import Chart, Section, TableBlock, TableColumn, note
 
 LATE = timedelta(hours=26)
@@ -23,11 +23,6 @@ COUNTED = {
     "venue_count": "Venues",
     "instrument_count": "Instruments",
 }
-_CHECKS = """
-select check_name, severity, passed, wrong_rows, meaning, example
-from ops.checks
-order by passed, severity, check_name
-"""
 
 
 def headline(nights: Nights) -> tuple[str, Markup]:
@@ -97,7 +92,7 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
     if failed.count:
         tables.append(_failures_table(failed))
     notes = [_totals(connection, here)]
-    checks = ask(connection, _CHECKS)
+    checks = ask(connection, query("checks"))
     wrong = [row for row in checks.rows if not row["passed"]]
     if nights.book is not None:
         notes.append(_check_words(len(checks.rows), len(wrong), nights.book_day))

@@ -1,14 +1,10 @@
 """Files as grids of cells: xlsx, xlsm, xls and ods through calamine, and delimited text."""
 
 import hashlib
-import io
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-
-import python_calamine
 
 from warehouse.spreadsheet.reading.delimited import (
     LONGEST_FIELD,
@@ -17,24 +13,14 @@ from warehouse.spreadsheet.reading.delimited import (
     has_long_line,
     rows_of,
 )
-from warehouse.spreadsheet.reading.extent import MOST_CELLS
-from warehouse.spreadsheet.reading.safety import (
-    archive,
-    password_refusal,
-    refusal,
-    require_room,
-    too_wide,
-    without_panic,
-)
-from warehouse.spreadsheet.reading.xml_findings import Findings, findings
+from warehouse.spreadsheet.reading.safety import MOST_CELLS, is_compound, refusal, too_wide
+from warehouse.spreadsheet.reading.workbook import read_workbook
+from warehouse.spreadsheet.reading.xml_findings import SheetFindings
 
 SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 TEXTS = (".csv", ".tsv", ".txt")
 HEAD = 100  # rows in which a header is looked for
 DELIMITERS = ";\t,|"
-_OLE = b"\xd0\xcf\x11\xe0"
-# In a workbook of the old format the record after its first one says that it is encrypted.
-_LOCKED_XLS = re.compile(rb"\x09\x08\x10\x00\x00\x06.{14}\x2f\x00", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +88,7 @@ def open_file(
 ) -> OpenedFile:
     """Read one file; `recognised` says how many fields of a ledger it sees in some rows.
 
-    Raises `NotReconciled` with what the file really is.
+    Raises `UnreadableSpreadsheet` with what the file really is.
     """
     if path.suffix.lower() in TEXTS and has_long_line(path):
         raise refusal(
@@ -115,59 +101,38 @@ def open_file(
     if path.suffix.lower() in TEXTS:
         text, notices = decode_text(path, content)
         return OpenedFile(path, digest, (_table(path, text, recognised),), notices)
-    others: list[tuple[str, str]] = []
-    grids = tuple(_spreadsheet(path, content, others))
-    return OpenedFile(path, digest, grids, (), tuple(others))
+    grids, others = _spreadsheet(path, content)
+    return OpenedFile(path, digest, tuple(grids), (), tuple(others))
 
 
-def _spreadsheet(path: Path, content: bytes, others: list[tuple[str, str]]) -> Iterator[Grid]:
-    told = _looked_at(path, content)
-    is_sure = not content.startswith(_OLE) and not any(
-        finding.hides_errors for finding in told.values()
-    )
-    try:
-        with (
-            without_panic(path),
-            python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book,
-        ):
-            for about in book.sheets_metadata:
-                if about.typ is not python_calamine.SheetTypeEnum.WorkSheet:
-                    others.append((about.name, str(about.typ).rpartition(".")[2]))
-                    continue
-                found = told.get(about.name, Findings())
-                sheet = book.get_sheet_by_name(about.name)
-                height, width = sheet.end or (0, 0)
-                if (height + 1) * (width + 1) > MOST_CELLS:
-                    raise too_wide(path)
-                yield Grid(
-                    about.name,
-                    sheet.to_python(skip_empty_area=False),
-                    errors=found.errors,
-                    merged=tuple(sheet.merged_cell_ranges or ()),
-                    hidden_rows=found.hidden_rows,
-                    hidden_columns=found.hidden_columns,
-                    is_visible=about.visible is python_calamine.SheetVisibleEnum.Visible,
-                    is_blank_sure=is_sure,
-                )
-    except python_calamine.PasswordError as error:
-        raise password_refusal(path) from error
-    except python_calamine.CalamineError as error:
-        raise refusal(
-            path, f"is no whole spreadsheet ({error})", "Save it again as xlsx, ods or CSV"
-        ) from error
-
-
-def _looked_at(path: Path, content: bytes) -> dict[str, Findings]:
-    """What can be said before a reader touches it."""
+def _spreadsheet(path: Path, content: bytes) -> tuple[list[Grid], list[tuple[str, str]]]:
+    """Return the sheets of cells of a workbook, and its other tabs with what they are."""
     if content[:512].lstrip()[:1] == b"<":
         raise refusal(path, "is a web page, whatever its name says", "Save it as xlsx or CSV")
-    if content.startswith(_OLE):
-        if "EncryptedPackage".encode("utf-16-le") in content or _LOCKED_XLS.search(content):
-            raise password_refusal(path)
-        return {}
-    with archive(path, content) as names:
-        require_room(path, names)
-        return findings(names)
+    workbook = read_workbook(path, content)
+    grids: list[Grid] = []
+    others: list[tuple[str, str]] = []
+    if workbook is None:
+        return grids, others
+    hides_errors = any(findings.hides_errors for findings in workbook.findings.values())
+    for sheet in workbook.sheets:
+        if sheet.kind != "WorkSheet":
+            others.append((sheet.name, sheet.kind))
+            continue
+        findings = workbook.findings.get(sheet.name, SheetFindings())
+        grids.append(
+            Grid(
+                sheet.name,
+                sheet.rows,
+                errors=findings.errors,
+                merged=sheet.merged,
+                hidden_rows=findings.hidden_rows,
+                hidden_columns=findings.hidden_columns,
+                is_visible=sheet.is_visible,
+                is_blank_sure=not is_compound(content) and not hides_errors,
+            )
+        )
+    return grids, others
 
 
 def decode_text(path: Path, content: bytes) -> tuple[str, tuple[str, ...]]:

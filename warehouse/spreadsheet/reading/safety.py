@@ -1,17 +1,20 @@
-"""What is asked of a spreadsheet before a reader may unpack it, and what to do when one breaks."""
+"""Look at a spreadsheet before a reader may unpack it, and say in words why it is refused."""
 
 import io
 import lzma
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from warehouse.reconcile.errors import NotReconciled
-from warehouse.spreadsheet.reading.extent import MOST_CELLS, count_cells
-from warehouse.spreadsheet.reading.xml_findings import is_bomb, is_locked
-
+MOST_CELLS = 60_000_000
+LARGEST = 2 * 1024**3  # bytes that a workbook may unpack to
+PACKED = 250  # times: beyond, and above a few megabytes, it is a bomb
+_OLE = b"\xd0\xcf\x11\xe0"
+# In a workbook of the old format the record after its first one says that it is encrypted.
+_LOCKED_XLS = re.compile(rb"\x09\x08\x10\x00\x00\x06.{14}\x2f\x00", re.DOTALL)
 UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -23,18 +26,28 @@ UNREADABLE = (
 )
 
 
-def refusal(path: Path, found: str, then: str) -> NotReconciled:
-    """The refusal of a file: what was found in it, and what to do."""
-    return NotReconciled(f"{path.name} {found}. {then}. Nothing was reconciled.")
+class UnreadableSpreadsheet(ValueError):
+    """A file cannot be read as a spreadsheet or a table of text; nothing was made of it."""
+
+    exit_code = 2
 
 
-def password_refusal(path: Path) -> NotReconciled:
-    """The refusal of a file with a password."""
+class NotASpreadsheet(UnreadableSpreadsheet):
+    """The reader of spreadsheets does not take the file for one."""
+
+
+def refusal(path: Path, found: str, then: str) -> UnreadableSpreadsheet:
+    """Return the error for a file: what was found in it, and what to do."""
+    return UnreadableSpreadsheet(f"{path.name} {found}. {then}.")
+
+
+def password_refusal(path: Path) -> UnreadableSpreadsheet:
+    """Return the error for a file with a password."""
     return refusal(path, "is protected by a password", "Save a copy without one")
 
 
-def too_wide(path: Path) -> NotReconciled:
-    """The refusal of a file for which a reader would need more room than there may be."""
+def too_wide(path: Path) -> UnreadableSpreadsheet:
+    """Return the error for a file for which a reader would need more room than there may be."""
     return refusal(
         path,
         f"spans more cells than a ledger has: more than {MOST_CELLS:,} from A1 to the last one "
@@ -43,18 +56,29 @@ def too_wide(path: Path) -> NotReconciled:
     )
 
 
+def is_compound(content: bytes) -> bool:
+    """Return whether a file is of the format before OpenXML, or an encrypted workbook."""
+    return content.startswith(_OLE)
+
+
+def require_unlocked(path: Path, content: bytes) -> None:
+    """Raise `UnreadableSpreadsheet` for a compound file with a password."""
+    if "EncryptedPackage".encode("utf-16-le") in content or _LOCKED_XLS.search(content):
+        raise password_refusal(path)
+
+
 @contextmanager
 def archive(path: Path, content: bytes) -> Iterator[zipfile.ZipFile]:
-    """The parts of a workbook, which may be unpacked.
+    """Open the parts of a workbook that may be unpacked.
 
-    Raises `NotReconciled` where it is a bomb, has a password, is binary or is damaged, be that
-    found here or while its parts are read.
+    Raises `UnreadableSpreadsheet` where it is a bomb, has a password, is binary or is damaged, be
+    that found here or while its parts are read.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as names:
-            if is_bomb(names, len(content)):
+            if _is_bomb(names, len(content)):
                 raise refusal(path, "unpacks to more than a ledger can be", "Save it anew")
-            if is_locked(names):
+            if _is_locked(names):
                 raise password_refusal(path)
             if any(name.lower().endswith("workbook.bin") for name in names.namelist()):
                 raise refusal(
@@ -64,7 +88,7 @@ def archive(path: Path, content: bytes) -> Iterator[zipfile.ZipFile]:
                     "Save it as xlsx, ods or CSV",
                 )
             yield names
-    except NotReconciled:
+    except UnreadableSpreadsheet:
         raise
     except UNREADABLE as error:
         raise refusal(
@@ -72,23 +96,15 @@ def archive(path: Path, content: bytes) -> Iterator[zipfile.ZipFile]:
         ) from error
 
 
-def require_room(path: Path, names: zipfile.ZipFile) -> None:
-    """Raise `NotReconciled` where a reader would make room for more cells than a ledger has."""
-    if count_cells(names) > MOST_CELLS:
-        raise too_wide(path)
+def _is_bomb(names: zipfile.ZipFile, size: int) -> bool:
+    """Return whether the archive says that it unpacks to more than a ledger can be."""
+    whole = sum(info.file_size for info in names.infolist())
+    return whole > LARGEST or (whole > 100 * 1024**2 and whole > PACKED * size)
 
 
-@contextmanager
-def without_panic(path: Path) -> Iterator[None]:
-    """Raise `NotReconciled` where the reader panics, which no handler of an `Exception` sees."""
-    try:
-        yield
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":
-            raise
-        raise refusal(
-            path,
-            f"broke the reader of spreadsheets ({error}): it is damaged, or was made by a program "
-            "that writes them in a way of its own",
-            "Open it and save it again as xlsx, ods or CSV",
-        ) from error
+def _is_locked(names: zipfile.ZipFile) -> bool:
+    """Return whether parts are encrypted: a workbook of OpenDocument says so in its manifest."""
+    if any(info.flag_bits & 1 for info in names.infolist()):
+        return True
+    manifest = "META-INF/manifest.xml"
+    return manifest in names.namelist() and b"encryption-data" in names.read(manifest)

@@ -20,13 +20,11 @@ _COLUMNS = re.compile(_PREFIX + rb"col\b([^>]*)>")
 _SPAN = re.compile(rb'\b(min|max)="([0-9]{1,5})"')
 _SHEET = re.compile(r"<(?:\w+:)?sheet\b[^>]*>")
 _RELATION = re.compile(r"<(?:\w+:)?Relationship\b[^>]*>")
-LARGEST = 2 * 1024**3  # bytes that a workbook may unpack to
 _MOST_HIDDEN = 1000
-PACKED = 250  # times: beyond, and above a few megabytes, it is a bomb
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class SheetFindings:
     """Cells, by row and column from 0, that hold an error or no value; rows and columns hidden.
 
     Where it `hides_errors`, cells hold errors and it is not told which.
@@ -38,31 +36,12 @@ class Findings:
     hidden_columns: frozenset[int] = frozenset()
 
 
-def unpacked_size(names: zipfile.ZipFile) -> int:
-    """How many bytes the archive says that it unpacks to."""
-    return sum(info.file_size for info in names.infolist())
-
-
-def is_bomb(names: zipfile.ZipFile, size: int) -> bool:
-    """Whether it unpacks to more than a ledger can be."""
-    whole = unpacked_size(names)
-    return whole > LARGEST or (whole > 100 * 1024**2 and whole > PACKED * size)
-
-
-def is_locked(names: zipfile.ZipFile) -> bool:
-    """Whether its contents are encrypted: a workbook of OpenDocument says so in its manifest."""
-    if any(info.flag_bits & 1 for info in names.infolist()):
-        return True
-    manifest = "META-INF/manifest.xml"
-    return manifest in names.namelist() and b"encryption-data" in names.read(manifest)
-
-
-def findings(names: zipfile.ZipFile) -> dict[str, Findings]:
+def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
     """By sheet name; of OpenDocument, under no name, only whether there are error cells."""
     if "content.xml" in names.namelist():
         content = names.read("content.xml")
         is_told = b"calcext:" in content and b'value-type="error"' not in content
-        return {"": Findings(hides_errors=not is_told)}
+        return {"": SheetFindings(hides_errors=not is_told)}
     try:
         book = names.read("xl/workbook.xml").decode("utf-8", "replace")
         relations = names.read("xl/_rels/workbook.xml.rels").decode("utf-8", "replace")
@@ -86,11 +65,11 @@ def _attribute(tag: str, name: str) -> str:
     return (found[1] or found[2] or "") if found else ""
 
 
-def _scan(xml: bytes) -> Findings:
+def _scan(xml: bytes) -> SheetFindings:
     hidden = len(_HIDDEN.findall(xml)) if b"hidden=" in xml else 0
     columns = frozenset(_hidden_columns(xml)) if b"hidden=" in xml else frozenset()
     if b't="e"' not in xml and b"<f" not in xml and b":f" not in xml:
-        return Findings({}, hidden, hidden_columns=columns)
+        return SheetFindings({}, hidden, hidden_columns=columns)
     errors = {}
     for found in _CELL.finditer(xml):
         attributes, inside = found[1], found[2] or b""
@@ -105,7 +84,7 @@ def _scan(xml: bytes) -> Findings:
             errors[_at(place)] = text or "error"
         elif not text and not is_blank_text and _FORMULA.search(inside):
             errors[_at(place)] = "a formula without a value: open the file and save it once"
-    return Findings(errors, hidden, hidden_columns=columns)
+    return SheetFindings(errors, hidden, hidden_columns=columns)
 
 
 def _hidden_columns(xml: bytes) -> Iterator[int]:

@@ -9,7 +9,7 @@
 -- state: Its state.
 -- amount: The amount as a number.
 -- amount_text: The amount as text, which is the truth.
--- example: select amount, amount_text from balances where amount is distinct from as_amount(amount_text)
+-- example: select amount, amount_text from balances where amount is distinct from internal.as_amount(amount_text)
 
 select
     portfolio_id,
@@ -21,5 +21,5 @@ select
     amount,
     amount_text
 from balances
-where amount is distinct from as_amount(amount_text)
-    or (amount is null and plain(amount_text) is null)
+where amount is distinct from internal.as_amount(amount_text)
+    or (amount is null and internal.plain_digits(amount_text) is null)

@@ -39,10 +39,10 @@ with split as (
         account_name,
         duplicate_no,
         case
-            when is_known_balance(bucket, state) then bucket || '_' || state
+            when internal.is_known_balance(bucket, state) then bucket || '_' || state
             else 'other'
         end as kind,
-        exact_split(amount, amount_text) as split
+        internal.exact_split(amount, amount_text) as split
     from balances
 ),
 
@@ -54,14 +54,14 @@ parts as (
         venue_id,
         account_name,
         duplicate_no,
-        exact_part_of(split, kind = 'trading_free') as trading_free,
-        exact_part_of(split, kind = 'trading_locked') as trading_locked,
-        exact_part_of(split, kind = 'margin_locked') as margin_locked,
-        exact_part_of(split, kind = 'staking_locked') as staking_locked,
-        exact_part_of(split, kind = 'custody_free') as custody_free,
-        exact_part_of(split, kind = 'custody_locked') as custody_locked,
-        exact_part_of(split, kind = 'other') as other,
-        exact_part_of(split, true) as total
+        internal.exact_part_where(split, kind = 'trading_free') as trading_free,
+        internal.exact_part_where(split, kind = 'trading_locked') as trading_locked,
+        internal.exact_part_where(split, kind = 'margin_locked') as margin_locked,
+        internal.exact_part_where(split, kind = 'staking_locked') as staking_locked,
+        internal.exact_part_where(split, kind = 'custody_free') as custody_free,
+        internal.exact_part_where(split, kind = 'custody_locked') as custody_locked,
+        internal.exact_part_where(split, kind = 'other') as other,
+        internal.exact_part_where(split, true) as total
     from split
     group by
         portfolio_id,
@@ -91,7 +91,7 @@ sums as (
         -- The long way, for the few that are not sums of small decimals.
         case
             when total.texts is not null
-                then exact_sums(
+                then internal.exact_sums(
                     [
                         trading_free,
                         trading_locked,
@@ -117,21 +117,21 @@ select
     accounts.duplicate_no,
     accounts.balance_count,
     case when odd[1].text is null then sums.trading_free else odd[1].amount end as trading_free,
-    coalesce(odd[1].text, in_digits(sums.trading_free)) as trading_free_text,
+    coalesce(odd[1].text, internal.decimal_text(sums.trading_free)) as trading_free_text,
     case when odd[2].text is null then sums.trading_locked else odd[2].amount end as trading_locked,
-    coalesce(odd[2].text, in_digits(sums.trading_locked)) as trading_locked_text,
+    coalesce(odd[2].text, internal.decimal_text(sums.trading_locked)) as trading_locked_text,
     case when odd[3].text is null then sums.margin_locked else odd[3].amount end as margin_locked,
-    coalesce(odd[3].text, in_digits(sums.margin_locked)) as margin_locked_text,
+    coalesce(odd[3].text, internal.decimal_text(sums.margin_locked)) as margin_locked_text,
     case when odd[4].text is null then sums.staking_locked else odd[4].amount end as staking_locked,
-    coalesce(odd[4].text, in_digits(sums.staking_locked)) as staking_locked_text,
+    coalesce(odd[4].text, internal.decimal_text(sums.staking_locked)) as staking_locked_text,
     case when odd[5].text is null then sums.custody_free else odd[5].amount end as custody_free,
-    coalesce(odd[5].text, in_digits(sums.custody_free)) as custody_free_text,
+    coalesce(odd[5].text, internal.decimal_text(sums.custody_free)) as custody_free_text,
     case when odd[6].text is null then sums.custody_locked else odd[6].amount end as custody_locked,
-    coalesce(odd[6].text, in_digits(sums.custody_locked)) as custody_locked_text,
+    coalesce(odd[6].text, internal.decimal_text(sums.custody_locked)) as custody_locked_text,
     case when odd[7].text is null then sums.other else odd[7].amount end as other,
-    coalesce(odd[7].text, in_digits(sums.other)) as other_text,
+    coalesce(odd[7].text, internal.decimal_text(sums.other)) as other_text,
     case when odd[8].text is null then coalesce(sums.total, 0) else odd[8].amount end as total,
-    coalesce(odd[8].text, in_digits(coalesce(sums.total, 0))) as total_text
+    coalesce(odd[8].text, internal.decimal_text(coalesce(sums.total, 0))) as total_text
 from accounts
 left join sums
     on sums.portfolio_id = accounts.portfolio_id

@@ -74,9 +74,9 @@ select
         when times > 2 or times < 0.5 then 'medium'
         else 'low'
     end as severity,
-    as_amount(before_text) as before,
+    internal.as_amount(before_text) as before,
     before_text,
-    as_amount(after_text) as after,
+    internal.as_amount(after_text) as after,
     after_text
 from compared
 inner join books

@@ -48,17 +48,17 @@ with paired as (
     where case
         when old.amount is not null and new.amount is not null
             then old.amount <> new.amount
-        else plain(old.amount_text) is distinct from plain(new.amount_text)
+        else internal.plain_digits(old.amount_text) is distinct from internal.plain_digits(new.amount_text)
     end
 ),
 
 summed as (
     select
         *,
-        exact_sums(
+        internal.exact_sums(
             [
-                exact_one(old_amount, old_text),
-                exact_one(new_amount, new_text),
+                internal.exact_single(old_amount, old_text),
+                internal.exact_single(new_amount, new_text),
                 {
                     'small': case
                         when abs(coalesce(old_amount, 0)) < 10000000000

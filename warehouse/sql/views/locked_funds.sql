@@ -22,7 +22,7 @@ with sums as (
         asset_id,
         is_custom_asset,
         bucket,
-        exact_sums([exact_part(amount, amount_text)])[1] as total,
+        internal.exact_sums([internal.exact_part(amount, amount_text)])[1] as total,
         count(*) as accounts
     from balances
     where (state = 'locked' or state like '%.locked')

@@ -56,7 +56,7 @@ moved as (
         venue_id,
         account_name,
         duplicate_no,
-        exact_sums([exact_part(delta, delta_text)])[1] as delta
+        internal.exact_sums([internal.exact_part(delta, delta_text)])[1] as delta
     from changes
     group by
         portfolio_id,
@@ -95,21 +95,21 @@ caused as (
     select
         asset_id,
         is_custom_asset,
-        exact_sums(
+        internal.exact_sums(
             [
-                exact_part(
+                internal.exact_part(
                     case when cause = 'new' then amount end,
                     case when cause = 'new' then amount_text end
                 ),
-                exact_part(
+                internal.exact_part(
                     case when cause = 'gone' then amount end,
                     case when cause = 'gone' then amount_text end
                 ),
-                exact_part(
+                internal.exact_part(
                     case when cause = 'increased' then amount end,
                     case when cause = 'increased' then amount_text end
                 ),
-                exact_part(
+                internal.exact_part(
                     case when cause = 'decreased' then amount end,
                     case when cause = 'decreased' then amount_text end
                 )
@@ -129,7 +129,7 @@ opened as (
     select
         asset_id,
         is_custom_asset,
-        exact_sums([exact_part(amount, amount_text)])[1] as total
+        internal.exact_sums([internal.exact_part(amount, amount_text)])[1] as total
     from balances_before
     group by
         asset_id,
@@ -140,7 +140,7 @@ closed as (
     select
         asset_id,
         is_custom_asset,
-        exact_sums([exact_part(amount, amount_text)])[1] as total
+        internal.exact_sums([internal.exact_part(amount, amount_text)])[1] as total
     from balances
     group by
         asset_id,

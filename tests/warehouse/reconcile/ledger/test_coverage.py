@@ -224,10 +224,10 @@ def test_one_line_of_300_megabytes_takes_little_memory(tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "from warehouse.spreadsheet.reading.grid import open_file\n"
         "from warehouse.reconcile.ledger.header import count_fields\n"
-        "from warehouse.reconcile.errors import NotReconciled\n"
+        "from warehouse.spreadsheet.reading.safety import UnreadableSpreadsheet\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "try:\n    open_file(Path(sys.argv[1]), count_fields)\n"
-        "except NotReconciled as error:\n    print(error)\n"
+        "except UnreadableSpreadsheet as error:\n    print(error)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
     )
     ran = subprocess.run(

@@ -16,6 +16,7 @@ from warehouse.reconcile.errors import Ambiguous, NotReconciled
 from warehouse.reconcile.ledger.header import count_fields
 from warehouse.reconcile.ledger.model import Ledger
 from warehouse.spreadsheet.reading.grid import is_ledger_name, open_file
+from warehouse.spreadsheet.reading.safety import UnreadableSpreadsheet
 
 Write = Callable[..., Path]
 Read = Callable[..., Ledger]
@@ -195,7 +196,7 @@ def test_case_38_a_file_that_still_grows_is_not_read(write: Write) -> None:
         with path.open("a") as file:
             file.write("ETH;2\n")
 
-    with pytest.raises(NotReconciled, match="still being written"):
+    with pytest.raises(UnreadableSpreadsheet, match="still being written"):
         open_file(path, count_fields, grow)
 
 

@@ -18,17 +18,17 @@ with listed as (
 split as (
     select
         $key,
-        case when is_known_balance(bucket, state) then state else 'other' end as kind,
-        exact_split(amount, amount_text) as split
+        case when internal.is_known_balance(bucket, state) then state else 'other' end as kind,
+        internal.exact_split(amount, amount_text) as split
     from balances
 ),
 
 parts as (
     select
         $key,
-        exact_part_of(split, kind = 'free') as free,
-        exact_part_of(split, kind = 'locked') as locked,
-        exact_part_of(split, kind = 'other') as other
+        internal.exact_part_where(split, kind = 'free') as free,
+        internal.exact_part_where(split, kind = 'locked') as locked,
+        internal.exact_part_where(split, kind = 'other') as other
     from split
     group by $key
 ),
@@ -36,7 +36,7 @@ parts as (
 totals as (
     select
         *,
-        exact_both(exact_both(free, locked), other) as total
+        internal.exact_merge(internal.exact_merge(free, locked), other) as total
     from parts
 ),
 
@@ -48,7 +48,7 @@ sums as (
         other.small as other,
         total.small as total,
         -- The long way, for the few that are not sums of small decimals.
-        case when len(total.texts) > 0 then exact_sums([free, locked, other, total]) end as odd
+        case when len(total.texts) > 0 then internal.exact_sums([free, locked, other, total]) end as odd
     from totals
 )
 
@@ -56,13 +56,13 @@ select
     snapshot_date,
     $key,
     case when odd[1].text is null then coalesce(sums.free, 0) else odd[1].amount end as free,
-    coalesce(odd[1].text, in_digits(coalesce(sums.free, 0))) as free_text,
+    coalesce(odd[1].text, internal.decimal_text(coalesce(sums.free, 0))) as free_text,
     case when odd[2].text is null then coalesce(sums.locked, 0) else odd[2].amount end as locked,
-    coalesce(odd[2].text, in_digits(coalesce(sums.locked, 0))) as locked_text,
+    coalesce(odd[2].text, internal.decimal_text(coalesce(sums.locked, 0))) as locked_text,
     case when odd[3].text is null then coalesce(sums.other, 0) else odd[3].amount end as other,
-    coalesce(odd[3].text, in_digits(coalesce(sums.other, 0))) as other_text,
+    coalesce(odd[3].text, internal.decimal_text(coalesce(sums.other, 0))) as other_text,
     case when odd[4].text is null then coalesce(sums.total, 0) else odd[4].amount end as total,
-    coalesce(odd[4].text, in_digits(coalesce(sums.total, 0))) as total_text,
+    coalesce(odd[4].text, internal.decimal_text(coalesce(sums.total, 0))) as total_text,
     $own
 from listed
 left join sums using ($key)

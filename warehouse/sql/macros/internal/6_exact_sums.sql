@@ -3,10 +3,10 @@
 -- parts: A list of what `exact_part` returned.
 -- returns: A list of STRUCT: `text` in plain digits, NULL where there was no amount at all, and
 --     `amount`, the same as DECIMAL(38,18), NULL also where that type cannot hold it exactly.
--- example: select exact_sums([exact_part(amount, amount_text)])[1].text as total from balances
+-- example: select internal.exact_sums([internal.exact_part(amount, amount_text)])[1].text as total from balances
 --     where asset_id = 'BTC' and not is_custom_asset
 
-create or replace macro exact_sums(parts) as (
+create or replace macro internal.exact_sums(parts) as (
     list_transform(
         list_transform(
             parts,
@@ -17,7 +17,7 @@ create or replace macro exact_sums(parts) as (
                 'text': case
                     when sums['texts'] is null and sums['whole'] is null
                         then regexp_replace(sums['small']::varchar, '\.?0+$', '')
-                    else exact_total(
+                    else internal.exact_total(
                         list_concat(
                             coalesce(sums['texts'], []),
                             [sums['small']::varchar, sums['whole']::varchar, sums['part']::varchar]

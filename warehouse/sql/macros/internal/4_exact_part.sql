@@ -3,9 +3,9 @@
 -- amount: The amount as DECIMAL(38,18), or NULL where only its text is exact.
 -- amount_text: The same amount as text; read only where `amount` is NULL.
 -- returns: A STRUCT of three sums that cannot overflow, and of the texts that no decimal holds.
--- example: select asset_id, is_custom_asset, exact_part(amount, amount_text) from balances group by all
+-- example: select asset_id, is_custom_asset, internal.exact_part(amount, amount_text) from balances group by all
 
-create or replace macro exact_part(amount, amount_text) as (
+create or replace macro internal.exact_part(amount, amount_text) as (
     {
         -- 38 digits hold the sum of 1.7e10 rows of amounts below 1e10; of larger ones the whole and
         -- the broken parts are added apart.

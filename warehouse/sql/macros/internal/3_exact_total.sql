@@ -2,15 +2,15 @@
 --
 -- amount_texts: A list of amounts as the API sends them; NULLs are left out.
 -- returns: Text in plain digits; NULL for an empty list. A text that is no amount is an error.
--- example: select exact_total(['1e30', '-0.000000000000000000000001'])
+-- example: select internal.exact_total(['1e30', '-0.000000000000000000000001'])
 
-create or replace macro exact_total(amount_texts) as (
+create or replace macro internal.exact_total(amount_texts) as (
     -- School addition in columns of 15 digits, the lowest first, each step a list of one.
     [
         list_transform(
             list_filter(amount_texts, lambda given: given is not null),
             lambda given: coalesce(
-                plain(given),
+                internal.plain_digits(given),
                 -- A cast that fails with words; error() counts as a side effect and stops pruning.
                 cast(
                     cast(

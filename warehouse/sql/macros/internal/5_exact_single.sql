@@ -1,12 +1,12 @@
--- exact_one(amount, amount_text): What `exact_sums` needs to know of one amount: no aggregate.
+-- exact_single(amount, amount_text): What `exact_sums` needs to know of one amount: no aggregate.
 --
 -- amount: The amount as DECIMAL(38,18), or NULL where only its text is exact.
 -- amount_text: The same amount as text; read only where `amount` is NULL.
 -- returns: A STRUCT as of exact_part.
--- example: select exact_sums([exact_one(amount, amount_text)])[1].text from balances
+-- example: select internal.exact_sums([internal.exact_single(amount, amount_text)])[1].text from balances
 --     where asset_id = 'BTC' and not is_custom_asset
 
-create or replace macro exact_one(amount, amount_text) as (
+create or replace macro internal.exact_single(amount, amount_text) as (
     {
         'small': amount,
         'whole': null::decimal(38, 0),

@@ -1,10 +1,10 @@
--- plain(amount_text): The same amount in plain digits: no exponent, no needless zero, `-0` is `0`.
+-- plain_digits(amount_text): The same amount in plain digits: no exponent, no needless zero, `-0` is `0`.
 --
 -- amount_text: An amount as the API sends it, like `1.50`, `.5` or `-2e-8`; any number of digits.
 -- returns: Text, exact; NULL for NULL and for what is no amount (an exponent beyond 200 is none).
--- example: select plain('-001.50e3')
+-- example: select internal.plain_digits('-001.50e3')
 
-create or replace macro plain(amount_text) as (
+create or replace macro internal.plain_digits(amount_text) as (
     -- A list of one, transformed step by step: how a macro names what it uses twice.
     [
         case

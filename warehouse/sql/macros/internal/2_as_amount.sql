@@ -3,15 +3,15 @@
 -- amount_text: An amount as the API sends it.
 -- returns: DECIMAL(38,18); NULL where it does not fit exactly, and for what is no amount. A plain
 --     cast rounds the nineteenth decimal silently; this never rounds.
--- example: select as_amount('1e-8'), as_amount('0.1234567890123456789')
+-- example: select internal.as_amount('1e-8'), internal.as_amount('0.1234567890123456789')
 
-create or replace macro as_amount(amount_text) as (
+create or replace macro internal.as_amount(amount_text) as (
     list_transform(
         [
             case
                 when regexp_full_match(amount_text, '-?[0-9]{1,20}(\.[0-9]{1,18})?')
                     then amount_text
-                else plain(amount_text)
+                else internal.plain_digits(amount_text)
             end
         ],
         lambda text: case

@@ -9,9 +9,9 @@
 -- example: select asset_id, is_custom_asset, exact_sum(amount_text) from balances group by all
 
 create or replace macro exact_sum(amount_text) as (
-    exact_sums(
+    internal.exact_sums(
         [
-            exact_part(
+            internal.exact_part(
                 case
                     when regexp_full_match(amount_text, '-?0*[0-9]{1,20}(\.[0-9]{1,18})?')
                         then try_cast(amount_text as decimal(38, 18))

@@ -3,9 +3,9 @@
 -- bucket: As in `balances`.
 -- state: As in `balances`.
 -- returns: BOOLEAN.
--- example: select is_known_balance('lending', 'free')
+-- example: select internal.is_known_balance('lending', 'free')
 
-create or replace macro is_known_balance(bucket, state) as (
+create or replace macro internal.is_known_balance(bucket, state) as (
     (bucket in ('trading', 'custody') and state in ('free', 'locked'))
     or (bucket in ('margin', 'staking') and state = 'locked')
 );

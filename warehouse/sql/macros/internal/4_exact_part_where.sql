@@ -1,12 +1,12 @@
--- exact_part_of(split, chosen): `exact_part` of the chosen rows of one night: an aggregate.
+-- exact_part_where(split, chosen): `exact_part` of the chosen rows of one night: an aggregate.
 --
 -- split: What `exact_split` made of a row; made once in a subquery, it serves several sums.
 -- chosen: Whether the row is one of those to add up.
 -- returns: A STRUCT as of exact_part; where its `texts` are NULL, `small` is the whole sum.
--- example: select exact_part_of(exact_split(amount, amount_text), state = 'free') from balances
+-- example: select internal.exact_part_where(internal.exact_split(amount, amount_text), state = 'free') from balances
 --     where asset_id = 'BTC' and not is_custom_asset
 
-create or replace macro exact_part_of(split, chosen) as (
+create or replace macro internal.exact_part_where(split, chosen) as (
     {
         'small': sum(split['small']) filter (where chosen),
         'whole': null::decimal(38, 0),

@@ -1,0 +1,73 @@
+"""Open a published warehouse: read-only, with no way to files, network or extensions.
+
+Light to import: only DuckDB.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+_HARDENED = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+}
+
+
+class QueryFailed(ValueError):
+    """The question could not be answered; the sentence is DuckDB's own, and nothing was changed."""
+
+
+def connect(database: Path, **settings: str) -> DuckDBPyConnection:
+    """Open the warehouse with further settings of DuckDB.
+
+    Raises `FileNotFoundError` where nothing has been published yet, `PermissionError` where it may
+    not be read, `QueryFailed` where it is damaged.
+    """
+    if not database.exists():
+        raise FileNotFoundError(
+            f"There is no warehouse at {database} yet. Take a first night with `nightbook run`, or "
+            "try `nightbook demo`."
+        )
+    with database.open("rb"):
+        """What may not be read says so itself, and is not taken for damaged."""
+    try:
+        return duckdb.connect(str(database), read_only=True, config={**_HARDENED, **settings})
+    except duckdb.Error as error:
+        why = str(error).partition("\n")[0].rstrip(".!")
+        raise QueryFailed(
+            f"The warehouse {database} cannot be read: {why}. Nothing was changed. `nightbook "
+            "verify` tells what is damaged, and `nightbook rebuild` makes it anew from the lake."
+        ) from error
+
+
+def open_database(database: Path) -> DuckDBPyConnection:
+    """Open the warehouse for questions of strangers, bounded for good. Raises as `connect`."""
+    connection = connect(
+        database,
+        python_enable_replacements="false",
+        memory_limit="2GB",
+        max_temp_directory_size="0B",
+        threads="2",
+    )
+    # Within one process DuckDB shares what is open: the second reader finds it locked already.
+    if not scalar(connection, "select current_setting('lock_configuration')"):
+        connection.execute("set global TimeZone = 'UTC'")
+        connection.execute("set global lock_configuration = true")
+    return connection
+
+
+def records(connection: DuckDBPyConnection, query: str, *values: object) -> list[dict[str, Any]]:
+    """Return the rows of a small query, each by column name."""
+    result = connection.execute(query, list(values))
+    names = [column[0] for column in result.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+
+def scalar(connection: DuckDBPyConnection, query: str, *values: object) -> Any:
+    """Return the one value of a query."""
+    row = connection.execute(query, list(values)).fetchone()
+    return row[0] if row else None

@@ -1,0 +1,3 @@
+select check_name, severity, passed, wrong_rows, meaning, example
+from ops.checks
+order by passed, severity, check_name

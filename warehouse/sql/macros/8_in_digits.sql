@@ -1,9 +1,0 @@
--- in_digits(amount): A DECIMAL(38,18) in plain digits, without needless zeros.
---
--- amount: The amount, of that type.
--- returns: Text, exact; NULL for NULL.
--- example: select in_digits(min_price) from instruments limit 5
-
-create or replace macro in_digits(amount) as (
-    regexp_replace(amount::decimal(38, 18)::varchar, '\.?0+$', '')
-);
