@@ -18,11 +18,12 @@ from pipelines.flatten import carry_over, flatten
 from pipelines.flatten.flatten import Part
 from pipelines.lake import lake_manifest, placement
 from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.landing import snapshots, zone
+from pipelines.landing import leftovers, snapshots
 from pipelines.landing.lock import WriterBusy, the_puller, the_writer
+from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.sealed_json import Damaged
 from pipelines.landing.snapshots import Snapshot
-from pipelines.landing.zone import Manifest, PendingSnapshot
+from pipelines.landing.zone import PendingSnapshot
 from pipelines.pull.pull import Pull
 from pipelines.settings import Settings, SettingsWrong
 from warehouse.contract.book import BOOK
@@ -107,9 +108,9 @@ def take(
 def _sweep(layout: Layout, now: datetime) -> None:
     """Make room, before a night is read: what dead runs left goes, where no writer is at work."""
     make_directory(layout.work)
-    zone.sweep_pulls(layout)
+    leftovers.sweep_pulls(layout)
     with contextlib.suppress(WriterBusy), the_writer(layout, "clearing what dead runs left", now):
-        zone.sweep(layout)
+        leftovers.sweep(layout)
 
 
 def _previous_portfolios(layout: Layout, pulling: PendingSnapshot) -> dict[str, bool]:
@@ -126,7 +127,7 @@ def landed_on(layout: Layout, day: date) -> Manifest | None:
         for snapshot in snapshots.landed_snapshots(layout)
         if snapshot.snapshot_date == day and snapshot.state not in snapshots.GONE
     ]
-    return zone.load(found[-1].folder) if found else None
+    return load_manifest(found[-1].folder) if found else None
 
 
 def taken_on(layout: Layout, day: date) -> Manifest | None:
@@ -138,7 +139,7 @@ def taken_on(layout: Layout, day: date) -> Manifest | None:
         if snapshot.state in snapshots.GONE:
             continue
         with contextlib.suppress(Damaged):  # another night's damage must not cost this one
-            manifest = zone.load(snapshot.folder)
+            manifest = load_manifest(snapshot.folder)
             if day in (manifest.machine_date, manifest.snapshot_date):
                 return manifest
     return None
@@ -219,7 +220,7 @@ def _stage_missing(layout: Layout, manifest: Manifest) -> None:
 
 def finish(known: LakeManifests, folder: Path, now: datetime) -> Snapshot:
     """Everything after landing, for one snapshot."""
-    manifest = zone.load(folder)
+    manifest = load_manifest(folder)
     stage_portfolios(known.layout, manifest)
     stage_venues(known.layout, manifest)
     return judge(known, manifest, now)

@@ -1,13 +1,13 @@
-"""The environment, read once: every complaint in one message, no value of a secret.
+"""The environment, read once: every complaint in one message, and no value of a secret.
 
 A `.env` beside the process is read first; what the environment says wins.
 """
 
+import difflib
 import os
 import re
 import stat
-import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -16,9 +16,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dotenv import dotenv_values
 
-from pipelines.edge.letters import UNSEEN
-from pipelines.edge.origin import is_loopback
-from pipelines.validation import cron, misspelling
+from pipelines.edge.letters import has_unseen, is_visible_ascii
+from pipelines.edge.origin import problem_of_origin
+from pipelines.schedule import is_schedule
 
 DEFAULTS: Final = {
     "NIGHTBOOK_HOME": "./data",
@@ -33,10 +33,11 @@ MOST_CONCURRENT = 64
 UNCARRIED = "holds a space or a letter that is not visible ASCII: copy it again."
 INVISIBLE = "holds a line end, or a letter that cannot be seen: copy it again, alone."
 LONGEST_SECRET = 64 * 1024
-NO_ORIGIN = "is no origin: give scheme, host and perhaps a port, like https://api.example.com."
 NO_PATH = "[]?%\\"
 DIGITS = 9
 SHOWN = 80
+# How alike (difflib's ratio) a name of another prefix must be to count as a slip of ours.
+ALIKE = 0.85
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9.+-]*://")
 _NEXT_ADDRESS = re.compile(rf"[\s,]+(?={_ADDRESS.pattern})")
 
@@ -91,7 +92,22 @@ def environment(directory: Path, process: Mapping[str, str] | None = None) -> di
     """
     given = dict(os.environ if process is None else process)
     merged = _dotenv(directory / ".env") | {n: value for n, value in given.items() if value.strip()}
-    return {name: value for name, value in merged.items() if misspelling.is_meant(name, NAMES)}
+    return {name: value for name, value in merged.items() if _is_meant(name)}
+
+
+def _is_meant(name: str) -> bool:
+    """Return whether a variable is one of ours, or was to be: `NIGHTBOK_HOME`, `nightbook_home`."""
+    upper = name.upper()
+    if name.startswith("NIGHTBOOK_") or not ("NIGHT" in upper or "BOOK" in upper):
+        return name.startswith("NIGHTBOOK_")
+    return bool(difflib.get_close_matches(upper, NAMES, n=1, cutoff=ALIKE))
+
+
+def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
+    """Complain of each name that is no setting: left unread, it would look as if it held."""
+    for name in sorted(variables.keys() - set(NAMES)):
+        [nearest] = difflib.get_close_matches(name.upper(), NAMES, n=1, cutoff=0)
+        yield f"{name[:SHOWN]} is no setting: do you mean {nearest}?"
 
 
 def _dotenv(path: Path) -> dict[str, str]:
@@ -112,7 +128,7 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
     at once.
     """
     variables = DEFAULTS | {name: value for name, value in variables.items() if value.strip()}
-    complaints = list(misspelling.complaints(variables, NAMES))
+    complaints = list(_unknown_names(variables))
     settings = Settings(
         home=_home(variables, complaints),
         timezone=_timezone(variables, complaints),
@@ -157,7 +173,7 @@ def _timezone(variables: Mapping[str, str], complaints: list[str]) -> ZoneInfo:
 
 def _schedule(variables: Mapping[str, str], complaints: list[str]) -> str:
     schedule = variables["NIGHTBOOK_SCHEDULE"]
-    if not cron.is_schedule(schedule):
+    if not is_schedule(schedule):
         complaints.append(
             f"NIGHTBOOK_SCHEDULE is {schedule[:SHOWN]!r}: give five cron fields (minute, hour, "
             "day, month, weekday), such as 15 2,4,6 * * * for three tries every night."
@@ -165,15 +181,11 @@ def _schedule(variables: Mapping[str, str], complaints: list[str]) -> str:
     return " ".join(schedule.lower().split())
 
 
-def _small(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else None
-
-
 def _number(variables: Mapping[str, str], complaints: list[str], name: str, most: int) -> float:
     text = variables[name].strip()
-    number = _small(text)
-    if number is not None and 1 <= number <= most:
-        return number
+    is_number = text.isascii() and text.isdigit() and len(text) <= DIGITS
+    if is_number and 1 <= int(text) <= most:
+        return int(text)
     complaints.append(f"{name} is {text[:SHOWN]!r}: give a whole number from 1 to {most}.")
     return 1
 
@@ -198,7 +210,7 @@ def _heartbeat(variables: Mapping[str, str], complaints: list[str]) -> str | Non
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_url = False
-    if url and not (is_url and _is_printable(url)):
+    if url and not (is_url and is_visible_ascii(url)):
         complaints.append(
             "NIGHTBOOK_HEARTBEAT is no http or https URL: give the one that your monitor made for "
             "this check, whole."
@@ -209,39 +221,21 @@ def _heartbeat(variables: Mapping[str, str], complaints: list[str]) -> str | Non
 def _access(variables: Mapping[str, str], complaints: list[str]) -> Access:
     url = variables.get("NIGHTBOOK_API_URL", "").strip().rstrip("/")
     key = variables.get("NIGHTBOOK_API_KEY", "").strip()
-    if problem := _origin_problem(url):
+    if not url:
+        complaints.append(
+            "NIGHTBOOK_API_URL is not set: give the origin of the API, such as "
+            "https://api.example.com (or start `nightbook sandbox` and use what it prints)."
+        )
+    elif problem := problem_of_origin(url):
         complaints.append(f"NIGHTBOOK_API_URL {problem}")
     if not key:
         complaints.append(
             "NIGHTBOOK_API_KEY is not set: an API key is generated for your organization on the "
             "service's web platform (5)."
         )
-    elif not _is_printable(key):
+    elif not is_visible_ascii(key):
         complaints.append(f"NIGHTBOOK_API_KEY {UNCARRIED}")
     return Access(url, key, _secret(variables, complaints))
-
-
-def _origin_problem(url: str) -> str | None:
-    if not url:
-        return (
-            "is not set: give the origin of the API, such as https://api.example.com "
-            "(or start `nightbook sandbox` and use what it prints)."
-        )
-    if set(url.partition("://")[2]) & set("@/?#"):
-        return (
-            "holds more than an origin: give scheme, host and port alone, without user name, path "
-            "or query (paths are signed, 5.2)."
-        )
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname if parts.port != 0 else None
-    except ValueError:
-        return NO_ORIGIN
-    if not _is_printable(url) or parts.scheme not in ("http", "https") or not host:
-        return NO_ORIGIN
-    if parts.scheme == "http" and not is_loopback(host):
-        return f"is {url[:SHOWN]!r}: plain http is only for this machine itself; use https."
-    return None
 
 
 def _secret(variables: Mapping[str, str], complaints: list[str]) -> str:
@@ -253,7 +247,7 @@ def _secret(variables: Mapping[str, str], complaints: list[str]) -> str:
         )
     elif file:
         return _secret_from(Path(file), complaints)
-    elif not _is_text(plain):
+    elif has_unseen(plain):
         complaints.append(f"NIGHTBOOK_API_SECRET {INVISIBLE}")
     elif not plain:
         complaints.append(
@@ -280,15 +274,6 @@ def _secret_from(path: Path, complaints: list[str]) -> str:
         complaints.append(f"{name} can be read by others: chmod 600 it.")
     if not secret:
         complaints.append(f"{name} is empty.")
-    elif not _is_text(secret):
+    elif has_unseen(secret):
         complaints.append(f"{name} {INVISIBLE}")
     return secret
-
-
-def _is_text(secret: str) -> bool:
-    """Whether it is visible text of one line: a secret may have any letter (5.2.6)."""
-    return not any(unicodedata.category(letter) in UNSEEN for letter in secret)
-
-
-def _is_printable(text: str) -> bool:
-    return text.isascii() and text.isprintable() and " " not in text

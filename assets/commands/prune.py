@@ -9,7 +9,7 @@ from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines.lake import placement
-from pipelines.landing import zone
+from pipelines.landing import leftovers
 from pipelines.maintenance.prune import MOST_BYTES, NoLimit, PruneResult, prune, require_limit
 from warehouse.database import versions
 from warehouse.storage.layout import Layout
@@ -56,7 +56,7 @@ def _versions(layout: Layout, *, dry_run: bool) -> tuple[int, int]:
 
     They are all made again of the lake, and nights that are pruned publish a copy at the end.
     """
-    zone.sweep(layout)
+    leftovers.sweep(layout)
     needed = COPIES * layout.database.stat().st_size if layout.database.exists() else 0
     if shutil.disk_usage(layout.home).free >= needed:
         return 0, 0

@@ -23,7 +23,7 @@ from pipelines import night
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.sending.attempts import Event
 from pipelines.landing.lock import WriterBusy
-from pipelines.landing.zone import Manifest
+from pipelines.landing.manifest import Manifest
 from warehouse.storage.layout import Layout
 
 API = dg.AssetKey("api")

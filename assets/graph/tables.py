@@ -16,7 +16,7 @@ from assets.home.writer_lock import Writing
 from assets.nightbook import Nightbook
 from pipelines import night
 from pipelines.flatten.flatten import Part
-from pipelines.landing.zone import Manifest
+from pipelines.landing.manifest import Manifest
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import Table
 from warehouse.progress import Say

@@ -14,7 +14,7 @@ from assets.publishing import lost_decisions
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
 from pipelines.maintenance.verify import missing_landings
-from pipelines.validation.cron import is_due
+from pipelines.schedule import is_due
 from warehouse.storage.layout import Layout
 
 LOOK_BACK = timedelta(days=7)

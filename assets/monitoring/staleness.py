@@ -9,8 +9,8 @@ from assets.home.demo import is_demo
 from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions
 from pipelines.landing import snapshots
+from pipelines.schedule import is_due, last_tick
 from pipelines.settings import Settings
-from pipelines.validation.cron import is_due, last_tick
 
 # A run may take its deadline and has an hour to publish, as for the alert of a late night.
 GRACE = timedelta(hours=1)

@@ -9,8 +9,8 @@ Without it a rejected night would be judged again as if nobody had looked at it.
 from datetime import UTC, datetime
 from typing import Any
 
-from pipelines.lake.reasons import Reason
 from pipelines.landing import snapshots
+from pipelines.landing.reasons import Reason
 from pipelines.landing.snapshots import Decision, Snapshot
 from warehouse.contract.model import literal
 from warehouse.database.versions import is_as_published

@@ -15,8 +15,9 @@ from assets.publishing import lost_decisions
 from pipelines import night
 from pipelines.lake import placement
 from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.lake.reasons import Reason, shape_of
-from pipelines.landing import snapshots, zone
+from pipelines.landing import leftovers, snapshots
+from pipelines.landing.manifest import Manifest
+from pipelines.landing.reasons import Reason, shape_of
 from pipelines.landing.snapshots import Snapshot
 from pipelines.maintenance import verify
 from pipelines.maintenance.upgrade import is_behind, make, unmade, upgraded_from
@@ -136,7 +137,7 @@ def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
     placement.settle(layout)
 
 
-def judge_and_publish(nightbook: Nightbook, manifest: zone.Manifest) -> PublishedSnapshot:
+def judge_and_publish(nightbook: Nightbook, manifest: Manifest) -> PublishedSnapshot:
     """Judge a staged snapshot and publish, held or accepted: `ops` is brought up to date always."""
     layout = nightbook.layout
     lost_decisions.give_back(layout)
@@ -207,7 +208,7 @@ def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
     Older versions that are damaged go: what `verify` names is mended by this.
     """
     layout = nightbook.layout
-    zone.sweep(layout)
+    leftovers.sweep(layout)
     lost_decisions.give_back(layout)
     verify.require_landing(layout, bodies=from_landing)
     if from_landing and layout.lake.exists():

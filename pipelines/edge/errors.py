@@ -296,7 +296,4 @@ class OriginRefused(EdgeError, ValueError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return (
-            f"the address of the API {self.reason}. An origin like https://api.example.com was "
-            "expected (http only for this machine); nothing was sent. Set NIGHTBOOK_API_URL."
-        )
+        return f"the address of the API {self.reason} Nothing was sent. Set NIGHTBOOK_API_URL."

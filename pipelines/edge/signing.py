@@ -2,7 +2,6 @@
 
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Generator
 from itertools import takewhile
 from operator import eq
@@ -12,7 +11,7 @@ from urllib.parse import quote
 import httpx
 
 from pipelines.edge.errors import CredentialRefused
-from pipelines.edge.letters import UNSEEN
+from pipelines.edge.letters import has_unseen, is_visible_ascii
 from pipelines.edge.protocol import payload, signature
 
 _HIDDEN = "•••"
@@ -102,12 +101,12 @@ def _require_text(name: str, value: str) -> None:
     """Raise unless it is visible text of one line: a secret stands in no header (5.2.6)."""
     if not value.strip():
         raise CredentialRefused(name, "is empty")
-    if any(unicodedata.category(letter) in UNSEEN for letter in value):
+    if has_unseen(value):
         raise CredentialRefused(name, "holds a line end, or a letter that cannot be seen")
 
 
 def _require_visible(name: str, value: str) -> None:
     if not value:
         raise CredentialRefused(name, "is empty")
-    if not all("!" <= character <= "~" for character in value):
+    if not is_visible_ascii(value):
         raise CredentialRefused(name, "holds spaces, line ends or characters outside ASCII")

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.landing import snapshots
-from pipelines.landing.zone import Manifest
+from pipelines.landing.manifest import Manifest
 from warehouse.contract.book import INSTRUMENTS
 from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import arrow_schema

@@ -19,7 +19,7 @@ from pipelines.flatten import listings, portfolios, record_batches, venues
 from pipelines.flatten.carry_over import Carry, nothing
 from pipelines.flatten.landed_records import landed_elements
 from pipelines.flatten.listings import Embedded
-from pipelines.landing.zone import Manifest
+from pipelines.landing.manifest import Manifest
 from pipelines.records import schema
 from pipelines.records.issues import Notes
 from pipelines.records.split import Element, batches, id_of, once

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pipelines.edge import protocol
 from pipelines.edge.response import wholeness
 from pipelines.landing import zone
-from pipelines.landing.zone import Manifest, RequestRecord
+from pipelines.landing.manifest import Manifest, RequestRecord
 from pipelines.records.issues import UNKNOWN_FIELD, Notes
 from pipelines.records.split import Element, id_of
 from warehouse.storage.layout import Layout

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from pipelines.landing import snapshots
-from pipelines.landing import zone as landing
+from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.snapshots import Snapshot
-from pipelines.landing.zone import Manifest
 
 
 def doubts(manifest: Manifest, landed: Sequence[Snapshot]) -> list[str]:
@@ -31,7 +30,7 @@ def _backwards(manifest: Manifest, landed: Sequence[Snapshot]) -> Iterator[str]:
     for other in landed:
         if other.snapshot_id != manifest.follows or other.state == snapshots.REJECTED:
             continue
-        before = datetime.fromisoformat(landing.load(other.folder).started_at)
+        before = datetime.fromisoformat(load_manifest(other.folder).started_at)
         if before > datetime.fromisoformat(manifest.started_at):
             yield (
                 f"the date is not sure: this night begins at {manifest.started_at}, and "
@@ -46,7 +45,7 @@ def _by_zone(manifest: Manifest, landed: Sequence[Snapshot]) -> Iterator[str]:
         is_book = other.state == snapshots.ACCEPTED and other.snapshot_id != manifest.snapshot_id
         if other.snapshot_date != day or not is_book:
             continue
-        zone = landing.load(other.folder).timezone
+        zone = load_manifest(other.folder).timezone
         if zone != manifest.timezone:
             yield (
                 f"the date is not sure: {day} has the book {other.snapshot_id}, which was dated in "

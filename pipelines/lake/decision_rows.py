@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from pipelines.lake import lessons
-from pipelines.lake.reasons import most
 from pipelines.landing import snapshots
+from pipelines.landing.reasons import most
 from pipelines.landing.snapshots import Snapshot
 from warehouse.contract.decisions import LESSONS, REASONS, WITHDRAWN
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.lake.slices import Slice
+from pipelines.landing.manifest import Window
 from pipelines.landing.notices import Notice
-from pipelines.pull.consistency import Window
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,10 @@ from decimal import Decimal
 
 from pipelines.lake.facts import Facts, Night, Shape
 from pipelines.lake.measures import bases, drops, limit, moves
-from pipelines.lake.reasons import Reason, shape_of
 from pipelines.lake.slices import FELL, GONE, KIND, PORTFOLIO, SCALE, Slice
 from pipelines.landing import notices
-from pipelines.pull import consistency
-from pipelines.pull.consistency import Window
+from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Window
+from pipelines.landing.reasons import Reason, shape_of
 from warehouse.exact import plain
 
 __all__ = ["Facts", "Night", "Shape", "drops", "judge", "limit"]
@@ -30,10 +29,10 @@ MOST_VENUES_FAILED = Decimal("0.1")
 SHOWN = 5
 DOCUMENTED = frozenset({"trading", "margin", "staking", "custody"})
 FATES = {
-    consistency.REFUSED: "refused: access was taken away",
-    consistency.DELETED: "not found: it was deleted",
-    consistency.THERE: "still there: the list left it out",
-    consistency.UNTOLD: "without an answer that tells",
+    REFUSED: "refused: access was taken away",
+    DELETED: "not found: it was deleted",
+    THERE: "still there: the list left it out",
+    UNTOLD: "without an answer that tells",
 }
 
 

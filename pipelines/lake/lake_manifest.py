@@ -20,7 +20,7 @@ from pipelines.flatten.flatten import Part
 from pipelines.lake import measures, slices, systemic_defects
 from pipelines.lake.facts import Facts
 from pipelines.landing import sealed_json, snapshots
-from pipelines.landing.zone import Manifest
+from pipelines.landing.manifest import Manifest
 from pipelines.records import amounts
 from warehouse.contract.lake_contract import lake_contract
 from warehouse.contract.model import Table

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
-from pipelines.lake.reasons import Reason, lesson_id, most
 from pipelines.landing import snapshots
+from pipelines.landing.reasons import Reason, lesson_id, most
 from pipelines.landing.snapshots import ACCEPTED, HELD, REJECTED, Decision, Snapshot
 from warehouse.storage.layout import Layout
 

@@ -15,10 +15,10 @@ from pipelines.flatten import flatten
 from pipelines.lake import dating, decision_rows, guards, lake_manifest, lessons
 from pipelines.lake.facts import Facts, Night, Shape
 from pipelines.lake.lake_manifest import LakeManifests, seal
-from pipelines.landing import night_folders, snapshots, zone
+from pipelines.landing import night_folders, snapshots
+from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.sealed_json import Damaged
 from pipelines.landing.snapshots import Snapshot
-from pipelines.landing.zone import Manifest
 from warehouse.contract.book import BOOK
 from warehouse.contract.ops import NIGHTLY
 from warehouse.storage.layout import Layout, make_directory, sync_directory
@@ -167,7 +167,7 @@ def _files(layout: Layout, day: date, snapshot_id: str) -> dict[str, Path]:
 
 
 def _snapshot_row(snapshot: Snapshot, sealed: Row | None, is_book: set[str]) -> Row:
-    manifest = zone.load(snapshot.folder)
+    manifest = load_manifest(snapshot.folder)
     decision = snapshot.decision
     counts = {} if sealed is None else sealed["facts"]["counts"]
     noted = {} if sealed is None else sealed["counts"]

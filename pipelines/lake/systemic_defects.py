@@ -13,8 +13,8 @@ from typing import Any
 
 from pipelines.flatten.flatten import Part
 from pipelines.lake.facts import Shape
-from pipelines.lake.reasons import shape_of
-from pipelines.landing.zone import Manifest
+from pipelines.landing.manifest import Manifest
+from pipelines.landing.reasons import shape_of
 
 _PATH = re.compile(r"data\[(\d+)\](?:\.([^.\[]+))?")
 _TABLES = {

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pipelines.edge.response.wholeness import Sign
-from pipelines.lake.reasons import Reason, shape_of
+from pipelines.landing.reasons import Reason, shape_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from pipelines.lake.reasons import Reason
 from pipelines.landing import night_folders, sealed_json
+from pipelines.landing.reasons import Reason
 from warehouse.storage.layout import Layout
 
 DECISION = "decision.json"

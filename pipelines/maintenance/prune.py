@@ -13,7 +13,8 @@ from pathlib import Path
 
 from pipelines.flatten import flatten
 from pipelines.lake import lake_manifest
-from pipelines.landing import night_folders, snapshots, zone
+from pipelines.landing import night_folders, snapshots
+from pipelines.landing.manifest import load_manifest
 from pipelines.landing.snapshots import ACCEPTED, COMPLETE, DECISION, HELD, PRUNED, Snapshot
 from pipelines.maintenance.verify import SURPLUS, verify
 from warehouse.contract.book import BOOK
@@ -199,7 +200,7 @@ def _sources(layout: Layout, known: list[Snapshot], kept: set[str]) -> dict[str,
     needed: dict[str, str] = {}
     for snapshot in sorted(known, key=lambda snapshot: snapshot.snapshot_id, reverse=True):
         if snapshot.snapshot_id in kept or snapshot.snapshot_id in needed.values():
-            manifest = zone.load(snapshot.folder)
+            manifest = load_manifest(snapshot.folder)
             if flatten.failed_venues(manifest) or _has_carried(layout, snapshot):
                 moment = datetime.fromisoformat(manifest.finished_at)
                 before = snapshots.accepted_before(known, snapshot.snapshot_id, moment)

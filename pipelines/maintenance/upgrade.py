@@ -14,7 +14,8 @@ from typing import Any
 
 from pipelines import night
 from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.landing import night_folders, sealed_json, snapshots, zone
+from pipelines.landing import night_folders, sealed_json, snapshots
+from pipelines.landing.manifest import load_manifest
 from pipelines.landing.sealed_json import Damaged
 from pipelines.landing.snapshots import DECISION, PRUNED
 from warehouse.contract.book import BOOK
@@ -112,7 +113,7 @@ def upgraded_from(layout: Layout) -> str | None:
 def _note(layout: Layout, unmade_night: Unmade, now: datetime) -> None:
     content = {
         CONTRACT: unmade_night.contract,
-        "program_version": zone.load(unmade_night.folder).program_version,
+        "program_version": load_manifest(unmade_night.folder).program_version,
         "to": lake_contract(),
         "at": now.isoformat(),
     }

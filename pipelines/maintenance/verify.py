@@ -15,11 +15,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from pipelines.landing import night_folders, snapshots, zone
+from pipelines.landing import night_folders, snapshots
 from pipelines.landing import sealed_json as proved
+from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.night_folders import MANIFEST
 from pipelines.landing.snapshots import DECISION, Snapshot
-from pipelines.landing.zone import Manifest
 from pipelines.maintenance.upgrade import RECORD
 from warehouse.storage.layout import (
     DATABASE,
@@ -137,7 +137,7 @@ def _read(folder: Path) -> _Night:
     manifest, snapshot = None, None
     with contextlib.suppress(proved.Damaged):
         if _is_as_written(folder / MANIFEST):
-            manifest = zone.load(folder)
+            manifest = load_manifest(folder)
     with contextlib.suppress(proved.Damaged):
         if not (folder / DECISION).exists() or _is_as_written(folder / DECISION):
             snapshot = snapshots.read(folder)

@@ -6,15 +6,13 @@ is told: the ids, and by `updatedAt` what was changed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 
 from pipelines.edge.errors import AccessRefused, EdgeError, NotFound
+from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD
 from pipelines.records.split import id_of
 
-STILL, MOVED, MOVING, UNKNOWN = "still", "moved", "moving", "unknown"
-REFUSED, DELETED, THERE, UNTOLD = "access refused", "not found", "still there", "not told"
 CONFIRM_AFTER = 10.0
 """Seconds between a list that has lost portfolios and the second read that confirms it."""
 MOST_ASKED = 10
@@ -23,24 +21,6 @@ SHOWN = 3
 
 Marks = Mapping[str, tuple[str | None, ...]]
 """Of every record of a list, by its id, what changes when it is changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """What the end of a pull found out about its beginning.
-
-    `state` is `still`; `moved`: it was read again and then stood still; `moving`: it moved again;
-    or `unknown`: the end could not be read. `moved` says what differed. `missing` has, for
-    portfolios of the book before that are gone, what the API said when asked for them by id.
-    `second_count` and `second_after` are of the second read of a list that had lost some: how many
-    portfolios it had, and how many seconds after the first it was asked for.
-    """
-
-    state: str = UNKNOWN
-    moved: tuple[str, ...] = ()
-    missing: Mapping[str, str] = field(default_factory=dict)
-    second_count: int | None = None
-    second_after: int | None = None
 
 
 class _Fingerprint(msgspec.Struct):

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 
 from pipelines.edge import protocol
 from pipelines.edge.client import EdgeClient
-from pipelines.landing.zone import Manifest, PendingSnapshot
-from pipelines.pull.consistency import Window
+from pipelines.landing.manifest import Manifest, Window
+from pipelines.landing.zone import PendingSnapshot
 from pipelines.pull.recheck import Recheck
 from pipelines.pull.recorder import PlannedRequest, Recorder
 from warehouse.progress import Tally

@@ -9,9 +9,18 @@ from collections.abc import Callable, Mapping
 
 from pipelines.edge import protocol
 from pipelines.edge.errors import IdRefused
-from pipelines.landing.zone import CLOSING, CONFIRMING
+from pipelines.landing.manifest import (
+    CLOSING,
+    CONFIRMING,
+    MOVED,
+    MOVING,
+    STILL,
+    UNKNOWN,
+    UNTOLD,
+    Window,
+)
 from pipelines.pull import consistency
-from pipelines.pull.consistency import CONFIRM_AFTER, MOVED, MOVING, STILL, UNKNOWN, UNTOLD, Window
+from pipelines.pull.consistency import CONFIRM_AFTER
 from pipelines.pull.recorder import PlannedRequest, Recorder
 
 

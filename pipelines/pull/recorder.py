@@ -16,8 +16,9 @@ from pipelines.edge.sending.attempts import Reply
 from pipelines.edge.sending.backoff import Persistence
 from pipelines.edge.sending.clock import Skew
 from pipelines.flatten import listings
+from pipelines.landing.manifest import BOOK, CLOSING, REPLACED, RequestRecord
 from pipelines.landing.notices import Noticing
-from pipelines.landing.zone import BOOK, CLOSING, REPLACED, PendingSnapshot, RequestRecord
+from pipelines.landing.zone import PendingSnapshot
 from pipelines.pull.consistency import Marks, marks
 from pipelines.records import split
 from warehouse.progress import Tally

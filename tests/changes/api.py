@@ -18,9 +18,9 @@ from pipelines.edge import protocol
 from pipelines.edge.response.wholeness import signs
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import zone
+from pipelines.landing.manifest import RequestRecord
 from pipelines.landing.notices import Noticing
 from pipelines.landing.snapshots import Snapshot
-from pipelines.landing.zone import RequestRecord
 from warehouse.storage.layout import Layout
 
 Json = dict[str, Any]

@@ -24,9 +24,10 @@ from pipelines.edge.response.envelope import read_envelope
 from pipelines.edge.sending.attempts import Reply
 from pipelines.edge.sending.backoff import Persistence
 from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.landing import snapshots, zone
+from pipelines.landing import leftovers, snapshots
+from pipelines.landing.manifest import Manifest
 from pipelines.landing.snapshots import Snapshot
-from pipelines.landing.zone import Manifest, PendingSnapshot
+from pipelines.landing.zone import PendingSnapshot
 from pipelines.pull.pull import Pull
 from pipelines.sandbox.world.world import LivingWorld
 from warehouse.progress import Tally, silent
@@ -122,7 +123,7 @@ def nightbook(home: Path, now: Callable[[], datetime]) -> Nightbook:
 
 def land(layout: Layout, clock: Clock, given: Answers) -> Manifest:
     """Take one snapshot from prepared answers."""
-    zone.sweep(layout)
+    leftovers.sweep(layout)
     pulling = PendingSnapshot(layout, clock(), ZoneInfo("UTC"))
     client = cast("EdgeClient", Prepared(given))
     return Pull(client, pulling, Tally(silent, 0, "requests")).take(

@@ -18,7 +18,8 @@ from assets.commands import decide, prune, rebuild
 from assets.publishing import publish
 from pipelines import night
 from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.landing import snapshots, zone
+from pipelines.landing import leftovers, snapshots
+from pipelines.landing.manifest import load_manifest
 from pipelines.landing.snapshots import HELD, NotToBeDecided
 from pipelines.maintenance.verify import CHANGED, MISSING, verify
 from tests.crash.nights import Clock, answers, at, land, nightbook, run
@@ -149,8 +150,8 @@ def _prune(home: Path, moment: datetime) -> None:
 def _remake(home: Path, moment: datetime) -> None:
     """`nightbook run --date` of a night that is published already."""
     layout, clock = Layout(home), Clock(moment)
-    zone.sweep(layout)
-    manifest = zone.load(snapshots.landed_snapshots(layout)[-1].folder)
+    leftovers.sweep(layout)
+    manifest = load_manifest(snapshots.landed_snapshots(layout)[-1].folder)
     night.finish(
         LakeManifests(layout),
         layout.snapshot(manifest.snapshot_date, manifest.snapshot_id),

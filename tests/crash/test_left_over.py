@@ -8,7 +8,7 @@ import pytest
 from pipelines import night
 from pipelines.flatten.flatten import Part
 from pipelines.landing import snapshots
-from pipelines.landing.zone import Manifest
+from pipelines.landing.manifest import Manifest
 from pipelines.maintenance.verify import verify
 from tests.crash import nights
 from tests.crash.scenarios import books

@@ -33,7 +33,7 @@ from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines import night
 from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.landing import night_folders, snapshots, zone
+from pipelines.landing import leftovers, night_folders, snapshots
 from pipelines.maintenance.verify import CHANGED, LAKE, MISSING, verify
 from tests.crash import nights
 from tests.fuzz.dying import dies
@@ -297,7 +297,7 @@ class Keeping(RuleBasedStateMachine):
 
     def night(self, started: datetime) -> None:
         """The steps of a night, in the order of the nightly job."""
-        zone.sweep(self.layout)
+        leftovers.sweep(self.layout)
         manifest = landed.land(self.layout, landed.Book(listed(self.world), [VENUE]), started)
         publish.recover(self.keeper(), lambda *_, **__: None, but=manifest.snapshot_id)
         folder = self.layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)

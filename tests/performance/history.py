@@ -26,7 +26,8 @@ import pyarrow.compute as pc
 from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines.lake import placement
-from pipelines.landing import night_folders, snapshots, zone
+from pipelines.landing import night_folders, snapshots
+from pipelines.landing.manifest import load_manifest
 from tests.performance.cpu_profile import Spent, spent
 from tests.performance.past import FIRST, Past, add_night
 from warehouse.contract.book import BOOK
@@ -245,7 +246,7 @@ def one_copy(home: Path) -> None:
 def one_publish(home: Path) -> None:
     """Judge and publish the newest landed night, as the nightly job does."""
     layout = Layout(home)
-    manifest = zone.load(list(night_folders.folders(layout))[-1])
+    manifest = load_manifest(list(night_folders.folders(layout))[-1])
     leave_pandas_out()
     with _counted():
         outcome = publish.judge_and_publish(_nightbook(home), manifest)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pipelines.lake import lake_manifest
 from pipelines.landing import sealed_json, snapshots, zone
-from pipelines.landing.zone import Manifest, RequestRecord
+from pipelines.landing.manifest import Manifest, RequestRecord
 from pipelines.records import amounts
 from tests.performance.bodies import amount
 from warehouse.contract.book import BOOK

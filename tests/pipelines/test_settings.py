@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pipelines import settings
+from pipelines.schedule import is_schedule
 from pipelines.settings import SettingsWrong
-from pipelines.validation.cron import is_schedule
 
 SECRET = "canary-secret-9f31"
 GOOD = {

@@ -16,8 +16,8 @@ from pipelines.flatten import flatten
 from pipelines.flatten.flatten import Part
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import zone as landing
+from pipelines.landing.manifest import Manifest, RequestRecord
 from pipelines.landing.snapshots import Snapshot
-from pipelines.landing.zone import Manifest, RequestRecord
 from pipelines.sandbox.world.world import World
 from warehouse.contract.book import BOOK
 from warehouse.storage.layout import Layout

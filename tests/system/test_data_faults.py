@@ -21,8 +21,8 @@ from pipelines.flatten import flatten
 from pipelines.lake import guards, lake_manifest
 from pipelines.lake.guards import Facts
 from pipelines.lake.lake_manifest import LakeManifests
+from pipelines.landing.manifest import Manifest
 from pipelines.landing.snapshots import Snapshot
-from pipelines.landing.zone import Manifest
 from pipelines.records import amounts
 from pipelines.sandbox.world.world import LivingWorld, World
 from tests.pipelines.pull.test_pull import DAY, Night

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import dagster as dg
 import pytest
 
-from pipelines.lake.reasons import Reason
+from pipelines.landing.reasons import Reason
 from pipelines.landing.snapshots import DECISION
 from tests.support.operator_home import THIRD, Keeper, Said
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from pipelines.landing import snapshots, zone
+from pipelines.landing import snapshots
+from pipelines.landing.manifest import load_manifest
 from tests.support.operator_home import FIRST, SECOND, Keeper
 
 TWENTY_HOURS = 72_000_331
@@ -22,7 +23,7 @@ def test_a_run_by_a_wrong_clock_ends_in_words_and_moves_no_book(
     assert wrong.snapshot_id in said.out + said.err, said
     assert {one.snapshot_date for one in (first, wrong)} == {FIRST}
     assert (first.state, wrong.state) == (snapshots.ACCEPTED, snapshots.HELD)
-    manifest = zone.load(wrong.folder)
+    manifest = load_manifest(wrong.folder)
     assert manifest.is_date_doubtful
     assert (manifest.machine_date, manifest.snapshot_date) == (SECOND, FIRST)
     # The clock is mended: the night of the second is taken as any other.

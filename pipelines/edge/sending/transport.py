@@ -16,45 +16,26 @@ import httpcore
 import httpx
 
 from pipelines.edge.errors import OriginRefused, TooLarge
-from pipelines.edge.origin import is_loopback
+from pipelines.edge.origin import NO_ORIGIN, problem_of_origin
 from pipelines.edge.response.decode import Limits
 
-_LAST_PORT = 65535
 _HEAD = 1 << 20  # bytes on the wire that are not body
 _READ = 1 << 18  # bytes taken off the socket at once
 _RECORD = 1 << 14  # bytes that TLS gives at once, at most
 
 
 def checked_origin(text: str) -> httpx.URL:
-    """The address of the service: scheme, host and port, https unless it is this machine.
-
-    Raises:
-        OriginRefused: anything else; the address itself is not repeated, it may hold a password.
-    """
-    url, host = _parse_address(text)
-    if url.scheme not in {"http", "https"} or not host or (url.port or 1) > _LAST_PORT:
-        raise OriginRefused("is not an http or https address")
-    if url.userinfo:
-        raise OriginRefused("holds a user or a password")
-    if url.path not in {"", "/"} or "?" in text or "#" in text:
-        raise OriginRefused("has a path or a query, and it is not known whether that is signed")
-    if url.scheme == "http" and not is_loopback(host):
-        raise OriginRefused(
-            "is plain http to another machine, which would show the key to the network"
-        )
-    return url
-
-
-def _parse_address(text: str) -> tuple[httpx.URL, str]:
-    """An address and its host, which may be found broken only when it is asked for."""
+    """Return the address of the service; raise `OriginRefused` where it could leak the key."""
+    problem = problem_of_origin(text)
     try:
         url = httpx.URL(text.strip())
-        host = url.host
+        host = url.host  # some addresses are found broken only when this is asked for
     except (httpx.InvalidURL, ValueError, TypeError):
-        reason = "cannot be read"
+        problem = problem or NO_ORIGIN
     else:
-        return url, host
-    raise OriginRefused(reason)
+        if problem is None and host:
+            return url
+    raise OriginRefused(problem or NO_ORIGIN)
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from assets.home.instance import make_instance, open_instance
 from assets.monitoring.switches import LOCATION, MEANING, SCHEDULE
 from pipelines.landing import snapshots
-from pipelines.validation import cron
+from pipelines.schedule import is_due
 from tests.support.operator import Receiver, Watched
 from tests.support.operator_home import SECOND, THIRD, Keeper
 from warehouse.storage.layout import Layout
@@ -185,7 +185,7 @@ def test_a_stale_book_says_so(watched: Callable[..., Watched]) -> None:
 def test_the_dates_of_a_schedule(schedule: str, days: list[int]) -> None:
     """On which days of the week after Sunday the 1st of March 2026 a night is due."""
     week = [date(2026, 3, day) for day in range(1, 8)]
-    assert [day.day for day in week if cron.is_due(schedule, day)] == days
+    assert [day.day for day in week if is_due(schedule, day)] == days
 
 
 def test_a_mistyped_setting_is_named_by_all(watched: Callable[..., Watched]) -> None:

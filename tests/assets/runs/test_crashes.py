@@ -15,9 +15,9 @@ import pytest
 from assets.home.instance import PROCESS, close_dead_runs
 from assets.publishing import publish
 from pipelines.flatten.flatten import Part, flatten_portfolios
-from pipelines.landing import snapshots, zone
+from pipelines.landing import leftovers, snapshots
 from pipelines.landing.lock import WriterBusy, the_puller, the_writer
-from pipelines.landing.zone import Manifest
+from pipelines.landing.manifest import Manifest, load_manifest
 from tests.support.operator_home import THIRD, Keeper, amounts_of
 from warehouse.contract.book import BOOK
 from warehouse.progress import Say
@@ -171,7 +171,7 @@ def test_a_living_pull_is_not_cleared_away(copied: Keeper) -> None:
     with the_puller(layout, f"taking the snapshot of {FIRST_DAY}", now):
         assert copied("rebuild").code == 0
         assert half.is_dir()
-    zone.sweep(layout)
+    leftovers.sweep(layout)
     assert not half.exists()
 
 
@@ -187,7 +187,7 @@ def test_publishing_alone_can_be_tried_again(copied: Keeper, left: int) -> None:
         placed = layout.parquet(table.name, newest.snapshot_date, newest.snapshot_id)
         placed.rename(layout.staged_file(table.name, newest.snapshot_id))
     copied.sandbox.clock.night(newest.snapshot_date, hour=3)
-    outcome = publish.judge_and_publish(copied.nightbook, zone.load(newest.folder))
+    outcome = publish.judge_and_publish(copied.nightbook, load_manifest(newest.folder))
     assert outcome.snapshot.state == snapshots.ACCEPTED
     assert copied.everything().keys() == before.keys()
     assert copied.history() == {name: before[f"history.{name}"] for name in copied.history()}

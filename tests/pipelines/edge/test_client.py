@@ -168,9 +168,9 @@ def test_an_origin_that_could_leak_the_key_is_refused(
     origin: str, connect: Callable[..., EdgeClient]
 ) -> None:
     """Only https, or http to this machine, without path, query or password; never repeated."""
-    with pytest.raises(OriginRefused, match="nothing was sent") as caught:
+    with pytest.raises(OriginRefused, match="Nothing was sent") as caught:
         connect(origin)
-    assert "password" not in str(caught.value).replace("a user or a password", "")
+    assert "password" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

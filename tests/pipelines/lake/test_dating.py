@@ -7,9 +7,10 @@ import pytest
 
 from pipelines import night
 from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.landing import snapshots, zone
+from pipelines.landing import snapshots
+from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.snapshots import ACCEPTED, HELD, REJECTED, Snapshot
-from pipelines.landing.zone import Manifest, PendingSnapshot
+from pipelines.landing.zone import PendingSnapshot
 from tests.support import nights
 from warehouse.storage.layout import Layout
 
@@ -94,4 +95,4 @@ def test_what_an_older_manifest_does_not_say_is_no_doubt(layout: Layout) -> None
     assert manifest.follows is None
     assert not replace(manifest, machine_started_at=None).is_date_doubtful
     folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
-    assert zone.load(folder) == manifest
+    assert load_manifest(folder) == manifest

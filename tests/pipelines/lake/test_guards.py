@@ -16,9 +16,8 @@ from pipelines.lake import guards, measures
 from pipelines.lake.facts import Facts, Night, Shape
 from pipelines.lake.lake_manifest import read_manifest
 from pipelines.lake.slices import Slice
+from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Window
 from pipelines.landing.snapshots import Snapshot
-from pipelines.pull import consistency
-from pipelines.pull.consistency import Window
 from pipelines.sandbox.faults.catalog import parse
 from pipelines.sandbox.faults.worlds import WORLD_FAULTS
 from pipelines.sandbox.world.world import LivingWorld, World
@@ -405,10 +404,10 @@ def test_a_reason_says_what_the_second_read_found() -> None:
         second_count=1,
         second_after=10,
         missing={
-            "p1": consistency.REFUSED,
-            "p2": consistency.DELETED,
-            "p3": consistency.THERE,
-            "another": consistency.THERE,
+            "p1": REFUSED,
+            "p2": DELETED,
+            "p3": THERE,
+            "another": THERE,
         },
     )
     [empty] = judged(replace(GOOD, money={}), [GOOD], window=window)
@@ -422,7 +421,7 @@ def test_a_reason_says_what_the_second_read_found() -> None:
         "2 portfolios that held money are missing: p1, p2; a second read 10 s later had 1; asked "
         "for by id, 2 of 2: 1 not found: it was deleted (p2), 1 refused: access was taken away (p1)"
     )
-    untold = Window(missing={"p1": consistency.UNTOLD})
+    untold = Window(missing={"p1": UNTOLD})
     [reason] = judged(replace(GOOD, money={"p2": True, "p3": False}), [GOOD], window=untold)
     assert reason == (
         "1 portfolios that held money are missing: p1; it could not be read a second time; asked "

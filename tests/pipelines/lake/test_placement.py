@@ -13,7 +13,7 @@ from pipelines import night
 from pipelines.flatten import record_batches
 from pipelines.lake import lake_manifest, placement
 from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.landing import night_folders, snapshots, zone
+from pipelines.landing import night_folders, sealed_json, snapshots
 from pipelines.landing.snapshots import ACCEPTED, COMPLETE, HELD, REJECTED, NotToBeDecided, NoWhy
 from pipelines.sandbox.world.world import LivingWorld
 from tests.support import nights
@@ -150,7 +150,7 @@ def test_a_changed_decision_is_damaged(layout: Layout) -> None:
     """Held cannot become accepted by a changed byte."""
     path = held(layout).folder / snapshots.DECISION
     path.write_text(path.read_text().replace('"held"', '"accepted"'))
-    with pytest.raises(zone.Damaged, match=r"decision\.json"):
+    with pytest.raises(sealed_json.Damaged, match=r"decision\.json"):
         snapshots.landed_snapshots(layout)
 
 
@@ -351,7 +351,7 @@ def test_a_changed_manifest_of_the_lake_is_damaged_and_says_how_it_is_mended(
     snapshot = nights.take(layout, book())
     path = layout.manifest(snapshot.snapshot_id)
     path.write_text(path.read_text().replace('"BTC": "1"', '"BTC": "2"'))
-    with pytest.raises(zone.Damaged, match="rebuild --from-landing"):
+    with pytest.raises(sealed_json.Damaged, match="rebuild --from-landing"):
         lake_manifest.read_manifest(layout, snapshot.snapshot_id)
 
 

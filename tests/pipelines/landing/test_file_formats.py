@@ -12,7 +12,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from pipelines.landing import night_folders, sealed_json, snapshots, zone
+from pipelines.landing import leftovers, night_folders, sealed_json, snapshots, zone
+from pipelines.landing.manifest import load_manifest
 from pipelines.landing.notices import Notice
 from pipelines.landing.snapshots import (
     ACCEPTED,
@@ -53,7 +54,7 @@ def test_a_manifest_keeps_every_fact_of_a_pull(layout: Layout, elsewhere: None) 
         signs=(Notice("meta.next", "says that there is more", "list_venues", 2, '"x"'),),
     )
     [folder] = night_folders.folders(layout)
-    kept = zone.load(folder)
+    kept = load_manifest(folder)
     assert kept == made
     assert (kept.snapshot_id, kept.snapshot_date) == ("20261120T021500Z", date(2026, 11, 20))
     assert kept.started_at == "2026-11-20T02:15:00+00:00"
@@ -126,7 +127,7 @@ def test_the_sweep_leaves_the_lake_as_it_is(layout: Layout) -> None:
     kept.parent.mkdir(parents=True)
     kept.touch()
     left.touch()
-    assert zone.sweep(layout) == [left]
+    assert leftovers.sweep(layout) == [left]
     assert kept.is_file()
 
 
@@ -157,7 +158,7 @@ def test_an_unreadable_body_is_told_with_its_file_and_what_it_was(layout: Layout
     answer = manifest.answers[0]
     path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / str(answer.file)
     path.write_bytes(b"garbage")
-    with pytest.raises(zone.Damaged) as damaged:
+    with pytest.raises(sealed_json.Damaged) as damaged:
         zone.body(layout, manifest, answer)
     assert damaged.value.file == path
     assert f"SHA-256 {answer.sha256} was expected" in str(damaged.value)

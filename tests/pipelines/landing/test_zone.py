@@ -15,10 +15,10 @@ import pytest
 
 from pipelines import night
 from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.landing import night_folders, sealed_json, snapshots
+from pipelines.landing import leftovers, night_folders, sealed_json, snapshots
 from pipelines.landing import zone as landing
+from pipelines.landing.manifest import Manifest, RequestRecord, Window, load_manifest
 from pipelines.maintenance.verify import SURPLUS, verify_landing
-from pipelines.pull.consistency import Window
 from tests.support import nights
 from warehouse.storage.layout import Layout
 
@@ -31,7 +31,7 @@ def usual_umask() -> None:
     os.umask(0o022)
 
 
-def _landed(layout: Layout) -> landing.Manifest:
+def _landed(layout: Layout) -> Manifest:
     return nights.land(layout, nights.Book([{"id": "p"}], []))
 
 
@@ -42,7 +42,7 @@ def test_nothing_is_to_be_seen_before_the_manifest_is_on_disk(layout: Layout) ->
     assert list(night_folders.folders(layout)) == []
     assert not pulling.folder.exists()
     manifest = _landed(layout)
-    assert [landing.load(folder) for folder in night_folders.folders(layout)] == [manifest]
+    assert [load_manifest(folder) for folder in night_folders.folders(layout)] == [manifest]
 
 
 def test_a_body_comes_back_byte_for_byte(layout: Layout) -> None:
@@ -79,24 +79,22 @@ def test_a_manifest_of_an_older_version_has_one_clock(layout: Layout) -> None:
     content = sealed_json.read(path)
     assert content.pop("machine_started_at") == nights.STARTED.isoformat()
     sealed_json.write(path, content)
-    older = landing.load(path.parent)
+    older = load_manifest(path.parent)
     assert older.machine_started_at is None
     assert older.machine_date == older.snapshot_date
     assert not older.is_date_doubtful
 
 
-def _answer(name: str, content: bytes) -> landing.RequestRecord:
+def _answer(name: str, content: bytes) -> RequestRecord:
     digest = hashlib.sha256(content).hexdigest()
     values = {"byte_count": len(content), "sha256": digest, "file": name, "request_no": 1}
-    fields = dict.fromkeys(field.name for field in dataclasses.fields(landing.RequestRecord))
-    return landing.RequestRecord(**{**fields, **values})  # type: ignore[arg-type]  # a test's short form
+    fields = dict.fromkeys(field.name for field in dataclasses.fields(RequestRecord))
+    return RequestRecord(**{**fields, **values})  # type: ignore[arg-type]  # a test's short form
 
 
-def _manifest() -> landing.Manifest:
+def _manifest() -> Manifest:
     at = nights.STARTED.isoformat()
-    return landing.Manifest(
-        "20261120T021500Z", date(2026, 11, 20), "UTC", at, at, "", "", None, (), (), {}
-    )
+    return Manifest("20261120T021500Z", date(2026, 11, 20), "UTC", at, at, "", "", None, (), (), {})
 
 
 def test_a_large_body_is_a_map_of_a_file_without_a_name(layout: Layout) -> None:
@@ -124,15 +122,15 @@ def test_no_changed_byte_is_taken_for_what_was_landed(layout: Layout) -> None:
             path.write_bytes(changed)
             try:
                 assert _read_all(layout, folder) == before
-            except landing.Damaged as damage:
+            except sealed_json.Damaged as damage:
                 found += damage.file == path
         path.write_bytes(whole)
     assert found > 60
-    assert landing.load(folder) == manifest
+    assert load_manifest(folder) == manifest
 
 
 def _read_all(layout: Layout, folder: Path) -> list[object]:
-    manifest = landing.load(folder)
+    manifest = load_manifest(folder)
     bodies = [bytes(landing.body(layout, manifest, answer)) for answer in manifest.answers]
     return [manifest, *bodies]
 
@@ -149,7 +147,7 @@ def test_a_file_that_is_cut_gone_or_another_is_damaged(layout: Layout, spoil: st
     contents = {"cut": whole[:-4], "other": other.read_bytes(), "empty": b""}
     if spoil in contents:
         path.write_bytes(contents[spoil])
-    with pytest.raises(landing.Damaged, match="Nothing was made from it"):
+    with pytest.raises(sealed_json.Damaged, match="Nothing was made from it"):
         landing.body(layout, manifest, manifest.answers[0])
 
 
@@ -159,8 +157,8 @@ def test_a_manifest_in_another_folder_is_not_believed(layout: Layout) -> None:
     [folder] = night_folders.folders(layout)
     moved = folder.with_name("20261120T030000Z")
     folder.rename(moved)
-    with pytest.raises(landing.Damaged, match="20261120T021500Z") as damaged:
-        landing.load(moved)
+    with pytest.raises(sealed_json.Damaged, match="20261120T021500Z") as damaged:
+        load_manifest(moved)
     assert damaged.value.file == moved / night_folders.MANIFEST
 
 
@@ -171,8 +169,8 @@ def test_a_manifest_of_another_version_is_told_in_words(layout: Layout) -> None:
     content = sealed_json.read(folder / night_folders.MANIFEST)
     del content["stored"]
     sealed_json.write(folder / night_folders.MANIFEST, content)
-    with pytest.raises(landing.Damaged, match="other fields than this version") as damaged:
-        landing.load(folder)
+    with pytest.raises(sealed_json.Damaged, match="other fields than this version") as damaged:
+        load_manifest(folder)
     assert damaged.value.file == folder / night_folders.MANIFEST
 
 
@@ -186,8 +184,8 @@ def test_an_answer_of_another_version_is_told_in_words(
     content = sealed_json.read(folder / night_folders.MANIFEST)
     content["answers"][0] |= strange
     sealed_json.write(folder / night_folders.MANIFEST, content)
-    with pytest.raises(landing.Damaged, match="other fields than this version"):
-        landing.load(folder)
+    with pytest.raises(sealed_json.Damaged, match="other fields than this version"):
+        load_manifest(folder)
 
 
 @pytest.mark.parametrize("kept", [None, {}, {"state": "still"}, {"moved": ["a", "b"]}])
@@ -204,7 +202,7 @@ def test_a_manifest_of_an_older_version_is_read(
     )
     moved = ("a", "b") if kept and "moved" in kept else ()
     state = "still" if kept and "state" in kept else "unknown"
-    assert landing.load(folder) == dataclasses.replace(made, window=Window(state, moved))
+    assert load_manifest(folder) == dataclasses.replace(made, window=Window(state, moved))
 
 
 def test_a_full_disk_is_not_called_damage(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,9 +235,9 @@ def test_the_sweep_removes_what_a_dead_run_left_and_nothing_else(layout: Layout)
     for path in left:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"left")
-    landing.sweep(layout)
+    leftovers.sweep(layout)
     assert {path for path in layout.home.rglob("*") if path.is_file()} == kept
-    assert landing.sweep(layout) == []
+    assert leftovers.sweep(layout) == []
 
 
 def test_an_abandoned_pull_leaves_nothing(layout: Layout) -> None:
@@ -308,7 +306,7 @@ def test_a_copy_in_the_landing_zone_is_no_night(layout: Layout, name: str) -> No
     assert snapshots.landed_snapshots(layout) == [book, later]
     surplus = {one.file for one in verify_landing(layout) if one.what == SURPLUS}
     assert surplus == files
-    assert landing.sweep(layout) == []
+    assert leftovers.sweep(layout) == []
 
 
 def test_files_are_for_the_owner_and_the_group(layout: Layout) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from assets.publishing import publish
 from pipelines.lake import lake_manifest, placement
-from pipelines.landing import snapshots, zone
+from pipelines.landing import snapshots
+from pipelines.landing.manifest import load_manifest
 from pipelines.landing.night_folders import MANIFEST
 from pipelines.landing.snapshots import ACCEPTED, DECISION, HELD, PRUNED, REJECTED
 from pipelines.maintenance.prune import NotPruned, PruneResult, prune
@@ -253,7 +254,7 @@ def test_the_source_of_what_was_carried_over_stays(tmp_path: Path) -> None:
     spot = next(target for target in given if target.endswith(UNREAD))
     lacking = {target: body for target, body in given.items() if target != spot}
     last = nights.judged(layout.home, moment(DAYS[5]), lacking)
-    unread = [one for one in zone.load(last.folder).answers if one.file is None]
+    unread = [one for one in load_manifest(last.folder).answers if one.file is None]
     assert [one.query for one in unread if one.query] == ["type=spot"], unread
     if last.state == HELD:
         snapshots.decide(last, ACCEPTED, by="ann", at=moment(DAYS[5], 3))

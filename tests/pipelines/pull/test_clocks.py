@@ -63,7 +63,7 @@ def test_a_clock_that_jumps_during_the_run_costs_no_night(by: timedelta, pulled:
     manifest = pulled.take(world=clock, now=clock.now, known=KNOWN)
     assert 28 < len(pulled.asked) <= 28 + SLOTS
     assert [one.error for one in manifest.answers] == [None] * 28
-    assert manifest.window == consistency.Window(consistency.STILL)
+    assert manifest.window == manifest.Window(manifest.STILL)
     assert manifest.clock_skew_ms == pytest.approx(-by.total_seconds() * 1000, abs=1500)
     assert manifest.snapshot_date == DAY
     rows, parts = nights.staged(pulled.layout, manifest)

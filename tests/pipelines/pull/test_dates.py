@@ -9,7 +9,7 @@ import pytest
 
 from pipelines import night, settings
 from pipelines.landing import night_folders, snapshots
-from pipelines.landing.zone import Manifest
+from pipelines.landing.manifest import Manifest
 from pipelines.night import NeverLanded
 from pipelines.sandbox.options import Choices
 from pipelines.sandbox.server import DEMO_KEY, DEMO_SECRET

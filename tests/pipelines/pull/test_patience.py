@@ -10,7 +10,7 @@ import pytest
 from pipelines import night, settings
 from pipelines.edge.errors import DeadlinePassed, EdgeError, Misread, ServerFailed, Unreachable
 from pipelines.edge.sending.attempts import Event
-from pipelines.landing.zone import Manifest
+from pipelines.landing.manifest import Manifest
 from pipelines.sandbox.options import Choices
 from pipelines.sandbox.server import DEMO_KEY, DEMO_SECRET
 from tests.support.simulated_service import START, Simulation

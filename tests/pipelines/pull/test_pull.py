@@ -18,9 +18,8 @@ from pipelines.edge.response.envelope import Envelope
 from pipelines.edge.signing import Credentials
 from pipelines.flatten import flatten
 from pipelines.landing import zone
-from pipelines.landing.zone import Manifest
+from pipelines.landing.manifest import Manifest, Window
 from pipelines.pull import pull
-from pipelines.pull.consistency import Window
 from pipelines.sandbox.application import application
 from pipelines.sandbox.faults.catalog import parse
 from pipelines.sandbox.options import Choices

@@ -13,9 +13,20 @@ from pipelines.lake import lake_manifest
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import night_folders, sealed_json
 from pipelines.landing import zone as landing
-from pipelines.landing.zone import Manifest
+from pipelines.landing.manifest import (
+    DELETED,
+    MOVED,
+    MOVING,
+    REFUSED,
+    STILL,
+    THERE,
+    UNKNOWN,
+    UNTOLD,
+    Manifest,
+    Window,
+    load_manifest,
+)
 from pipelines.pull import consistency
-from pipelines.pull.consistency import Window
 from pipelines.sandbox.application import application
 from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve, unix_ms
 from pipelines.sandbox.world.world import LivingWorld, World
@@ -50,7 +61,7 @@ def ids(pulled: Night, manifest: Manifest) -> set[str]:
 def test_a_night_that_stood_still_costs_two_requests_more(pulled: Night) -> None:
     """Both lists again without what could be expanded; nothing of it is kept on disk."""
     manifest = pulled.take()
-    assert manifest.window == Window(consistency.STILL)
+    assert manifest.window == Window(STILL)
     assert purposes(manifest) == {"book": 26, "closing": 2}
     closing = [one for one in manifest.answers if one.purpose == "closing"]
     assert [(one.path, one.query, one.file) for one in closing] == [
@@ -63,7 +74,7 @@ def test_a_night_that_stood_still_costs_two_requests_more(pulled: Night) -> None
 def test_portfolios_that_moved_are_read_once_more_and_are_the_book(pulled: Night) -> None:
     """The second reading is the book where it stood still; the first one stays on disk."""
     manifest = pulled.take("next-day,path=/portfolios,after=1")
-    assert manifest.window.state == consistency.MOVED
+    assert manifest.window.state == MOVED
     assert manifest.window.moved[0].startswith("portfolios: ")
     assert purposes(manifest) == {"book": 26, "closing": 2, "replaced": 1}
     assert ids(pulled, manifest) == {str(one["id"]) for one in NEXT.portfolios}
@@ -74,7 +85,7 @@ def test_portfolios_that_moved_are_read_once_more_and_are_the_book(pulled: Night
 def test_a_book_that_moves_again_says_so(pulled: Night) -> None:
     """It is read again once, not for ever: the window says that it was still moving."""
     manifest = pulled.take("next-day,path=/portfolios,after=1,count=1")
-    assert manifest.window.state == consistency.MOVING
+    assert manifest.window.state == MOVING
     assert ids(pulled, manifest) == set(KNOWN)
 
 
@@ -88,9 +99,7 @@ def test_a_venue_that_is_new_at_the_end_has_its_instruments_read(pulled: Night) 
     )
     manifest = pulled.take(world=changing)
     new, gone = str(world.venues[-1]["id"]), str(world.venues[0]["id"])
-    assert manifest.window == Window(
-        consistency.MOVED, (f"venues: 1 new ({new}), 1 gone ({gone})",)
-    )
+    assert manifest.window == Window(MOVED, (f"venues: 1 new ({new}), 1 gone ({gone})",))
     assert purposes(manifest) == {"book": 26 - 2, "closing": 2, "replaced": 1 + 2}
     rows, parts = nights.staged(pulled.layout, manifest)
     assert nights.differing(parts) == []
@@ -137,7 +146,7 @@ def test_a_venue_with_two_ids_that_moves_costs_no_night(pulled: Night, again: ob
             after=2 + 2 * len(WORLD.venues),
         )
     )
-    assert manifest.window == Window(consistency.MOVED, (f"venues: 1 changed ({twice['id']})",))
+    assert manifest.window == Window(MOVED, (f"venues: 1 changed ({twice['id']})",))
     assert purposes(manifest) == {"book": 26, "closing": 2, "replaced": 1 + 2}
 
 
@@ -145,7 +154,7 @@ def test_a_venue_with_two_ids_that_moves_costs_no_night(pulled: Night, again: ob
 def test_an_end_that_cannot_be_read_costs_no_night(pulled: Night, path: str) -> None:
     """The book was read whole; that its end is not known is said, with the error."""
     manifest = pulled.take(f"access-denied-400,path={path},after=1")
-    assert manifest.window == Window(consistency.UNKNOWN)
+    assert manifest.window == Window(UNKNOWN)
     told = [one for one in manifest.answers if one.error is not None]
     assert [(one.purpose, one.path) for one in told] == [("closing", f"{PREFIX}{path}")]
     assert ids(pulled, manifest) == set(KNOWN)
@@ -158,7 +167,7 @@ def test_a_list_that_was_empty_for_a_moment_holds_nothing_up(pulled: Night) -> N
         "portfolios-empty,path=/portfolios,count=1", known=KNOWN, pause=waited.append
     )
     assert ids(pulled, manifest) == set(KNOWN)
-    assert manifest.window.state == consistency.MOVED
+    assert manifest.window.state == MOVED
     assert manifest.window.missing == {}
     assert manifest.window.second_count == len(KNOWN)
     [pause] = waited
@@ -166,11 +175,11 @@ def test_a_list_that_was_empty_for_a_moment_holds_nothing_up(pulled: Night) -> N
 
 
 FATES = {
-    "access-lost": dict.fromkeys(sorted(KNOWN)[: consistency.MOST_ASKED], consistency.REFUSED),
-    "portfolio-vanished": {LARGEST: consistency.DELETED},
+    "access-lost": dict.fromkeys(sorted(KNOWN)[: consistency.MOST_ASKED], REFUSED),
+    "portfolio-vanished": {LARGEST: DELETED},
     "data-ten,path=/portfolios": None,
     "portfolios-empty,path=/portfolios": dict.fromkeys(
-        sorted(KNOWN)[: consistency.MOST_ASKED], consistency.THERE
+        sorted(KNOWN)[: consistency.MOST_ASKED], THERE
     ),
 }
 
@@ -181,7 +190,7 @@ def test_what_has_gone_is_asked_for_by_its_id(pulled: Night, fault: str) -> None
     manifest = pulled.take(fault, known=KNOWN, order="sorted")
     expected = FATES[fault]
     if expected is None:
-        assert set(manifest.window.missing.values()) == {consistency.THERE}
+        assert set(manifest.window.missing.values()) == {THERE}
         assert len(manifest.window.missing) == len(KNOWN) - 10
     else:
         assert manifest.window.missing == expected
@@ -195,7 +204,7 @@ def test_one_that_answers_with_another_portfolio_tells_nothing(pulled: Night) ->
     manifest = pulled.take(
         "portfolio-vanished,path=/portfolios", "other-object,path=/portfolios/*", known=KNOWN
     )
-    assert manifest.window.missing == {LARGEST: consistency.UNTOLD}
+    assert manifest.window.missing == {LARGEST: UNTOLD}
 
 
 def test_what_held_no_money_is_not_asked_for() -> None:
@@ -211,11 +220,11 @@ def test_what_held_no_money_is_not_asked_for() -> None:
 @pytest.mark.parametrize(
     ("error", "fate"),
     [
-        (None, consistency.THERE),
-        (errors.AccessRefused("x", 401), consistency.REFUSED),
-        (errors.NotFound("x", 400), consistency.DELETED),
-        (errors.ServerFailed("x", 500), consistency.UNTOLD),
-        (errors.RequestRefused("x", 400), consistency.UNTOLD),
+        (None, THERE),
+        (errors.AccessRefused("x", 401), REFUSED),
+        (errors.NotFound("x", 400), DELETED),
+        (errors.ServerFailed("x", 500), UNTOLD),
+        (errors.RequestRefused("x", 400), UNTOLD),
     ],
 )
 def test_an_answer_tells_a_fate(error: errors.EdgeError | None, fate: str) -> None:
@@ -242,7 +251,7 @@ def test_a_manifest_of_before_has_no_window(layout: Layout) -> None:
     for answer in content["answers"]:
         del answer["purpose"]
     sealed_json.write(path, content)
-    loaded = landing.load(path.parent)
+    loaded = load_manifest(path.parent)
     assert loaded.window == Window()
     assert {one.purpose for one in loaded.answers} == {"book"}
 

@@ -13,7 +13,7 @@ import pytest
 
 from assets.nightbook import Nightbook
 from assets.publishing import publish
-from pipelines.landing.zone import Manifest
+from pipelines.landing.manifest import Manifest
 from tests.performance.past import Past, add_night
 from warehouse.database import work_copy
 from warehouse.storage.layout import DATABASE, Layout

@@ -1,1 +1,0 @@
-"""What a setting may be: cron expressions and known names."""
