@@ -6,8 +6,8 @@ import re
 import sys
 
 from assets.nightbook import Nightbook
-from pipelines.edge import protocol
 from pipelines.edge.client import EdgeClient
+from pipelines.edge.requests import raw_call
 from pipelines.edge.signing import Credentials
 
 # All controls but the white space of JSON, line separators, and what turns the direction of text.
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Print the body as it came; in a terminal but for letters that would move its cursor."""
     settings = nightbook.settings(api=True)
     access = settings.access
-    call = protocol.raw_call(arguments.path, [_pair(text) for text in arguments.query])
+    call = raw_call(arguments.path, [_pair(text) for text in arguments.query])
     if access is None:
         return 1
     with EdgeClient(

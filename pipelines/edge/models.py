@@ -5,36 +5,12 @@ was null: for integrations, absent and empty are different facts. Enum values st
 a value that is not documented yet is kept as it came. The API's camelCase ends here.
 """
 
-from collections.abc import Iterator
 from typing import TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from pipelines.edge.errors import Misread
-from pipelines.edge.response.drift import Novelty, documented_fields, unknown
-
-__all__ = [
-    "VALUES",
-    "Account",
-    "Balance",
-    "Custody",
-    "Instrument",
-    "Integration",
-    "Margin",
-    "Novelty",
-    "Portfolio",
-    "Position",
-    "Resource",
-    "Staking",
-    "Trading",
-    "TradingConstraints",
-    "Venue",
-    "VenueInstrument",
-    "decode",
-    "documented_fields",
-    "news",
-]
 
 Text = str | UnsetType | None
 
@@ -194,8 +170,3 @@ def decode(raw: bytes | msgspec.Raw, model: type[_Decoded]) -> _Decoded:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         found = str(error) or type(error).__name__
     raise Misread(f"a record breaks the document: {found}")
-
-
-def news(record: bytes | msgspec.Raw, model: type[Struct]) -> Iterator[Novelty]:
-    """Everything in a record that section 2 does not have: fields, values, kinds of balance."""
-    return unknown(record, model, VALUES.get(model, {}), Balance)

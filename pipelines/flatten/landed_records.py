@@ -3,8 +3,8 @@
 import mmap
 from concurrent.futures import ThreadPoolExecutor
 
-from pipelines.edge import protocol
 from pipelines.edge.response import wholeness
+from pipelines.edge.response.envelope import raw_records, read_envelope
 from pipelines.landing import zone
 from pipelines.landing.manifest import Manifest, RequestRecord
 from pipelines.records.issues import UNKNOWN_FIELD, Notes
@@ -27,9 +27,9 @@ def landed_elements(
 
 
 def _split(body: bytes | mmap.mmap, request_no: int, notes: Notes) -> list[Element]:
-    envelope = protocol.read_envelope(body, single=False)
+    envelope = read_envelope(body, single=False)
     for path, name, example in wholeness.unknown(envelope):
         notes.saw(path, UNKNOWN_FIELD, name, example)
     # What is no object is for the careful reader: such a record must not hide its siblings.
-    raws = protocol.records(envelope)
+    raws = raw_records(envelope)
     return [Element(raw, request_no, number, id_of(raw)) for number, raw in enumerate(raws)]

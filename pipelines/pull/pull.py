@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 
-from pipelines.edge import protocol
 from pipelines.edge.client import EdgeClient
+from pipelines.edge.requests import list_portfolios, list_venues
 from pipelines.landing.manifest import Manifest, Window
 from pipelines.landing.zone import PendingSnapshot
 from pipelines.pull.recheck import Recheck
@@ -65,8 +65,8 @@ class Pull:
 
     def _read(self) -> Window:
         asking = self._asking
-        portfolios = asking.next_request("portfolios", protocol.list_portfolios(integrations=True))
-        venues = asking.next_request("venues", protocol.list_venues(instruments=True))
+        portfolios = asking.next_request("portfolios", list_portfolios(integrations=True))
+        venues = asking.next_request("venues", list_venues(instruments=True))
         asking.ask([portfolios, venues], required=True)
         read = self._monotonic()
         # All that follows is by that clock: which book is the one before, too.

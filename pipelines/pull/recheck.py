@@ -7,8 +7,8 @@ was taken away from a portfolio that was deleted (4.1 rule 2, 4.2).
 
 from collections.abc import Callable, Mapping
 
-from pipelines.edge import protocol
 from pipelines.edge.errors import IdRefused
+from pipelines.edge.requests import get_portfolio, list_portfolios, list_venues
 from pipelines.landing.manifest import (
     CLOSING,
     CONFIRMING,
@@ -56,8 +56,8 @@ class Recheck:
         if has_lost:
             pause(self._wait())
         after = round(self._since())
-        second = asking.next_request("portfolios", protocol.list_portfolios(), purpose=CLOSING)
-        venues = asking.next_request("venues", protocol.list_venues(), purpose=CLOSING)
+        second = asking.next_request("portfolios", list_portfolios(), purpose=CLOSING)
+        venues = asking.next_request("venues", list_venues(), purpose=CLOSING)
         asking.ask([second, venues])
         state, moved = self._compare(second, venues)
         if not (has_lost and self._is_in(second)):
@@ -97,7 +97,7 @@ class Recheck:
     def _again(self, second: PlannedRequest) -> bool:
         """Read the portfolios again, as the book; whether they are as at the second read."""
         asking = self._asking
-        again = asking.next_request("portfolios", protocol.list_portfolios(integrations=True))
+        again = asking.next_request("portfolios", list_portfolios(integrations=True))
         asking.ask([again])
         if not self._is_in(again):
             return False
@@ -108,7 +108,7 @@ class Recheck:
     def _venues_again(self, second: PlannedRequest) -> bool:
         """Read the venues again, and the instruments of those that are new or were changed."""
         asking = self._asking
-        again = asking.next_request("venues", protocol.list_venues(instruments=True))
+        again = asking.next_request("venues", list_venues(instruments=True))
         asking.ask([again])
         if not self._is_in(again):
             return False
@@ -129,7 +129,7 @@ class Recheck:
         fates: dict[str, str] = {}
         for portfolio_id in consistency.to_ask(self._known, asking.marks[self._portfolios.number]):
             try:
-                call = protocol.get_portfolio(portfolio_id)
+                call = get_portfolio(portfolio_id)
             except IdRefused:
                 fates[portfolio_id] = UNTOLD
             else:

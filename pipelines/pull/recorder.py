@@ -9,9 +9,10 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from pipelines.edge import protocol
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import EdgeError, IdRefused, KeyRefused, Misread
+from pipelines.edge.requests import Call, list_instruments
+from pipelines.edge.response.envelope import raw_records
 from pipelines.edge.sending.attempts import Reply
 from pipelines.edge.sending.backoff import Persistence
 from pipelines.edge.sending.clock import Skew
@@ -32,7 +33,7 @@ class PlannedRequest:
 
     number: int
     name: str
-    call: protocol.Call
+    call: Call
     venue_id: str | None = None
     purpose: str = BOOK
 
@@ -61,7 +62,7 @@ class Recorder:
         self.failed: set[str] = set()
 
     def next_request(
-        self, name: str, call: protocol.Call, venue_id: str | None = None, purpose: str = BOOK
+        self, name: str, call: Call, venue_id: str | None = None, purpose: str = BOOK
     ) -> PlannedRequest:
         """A request with the next number."""
         self._known += 1
@@ -72,7 +73,7 @@ class Recorder:
         """The request for a list of instruments; None, and told, where no path can name it."""
         name = f"instruments-{kind or 'all'}"
         try:
-            return self.next_request(name, protocol.list_instruments(venue_id, kind), venue_id)
+            return self.next_request(name, list_instruments(venue_id, kind), venue_id)
         except IdRefused as error:
             self._known += 1
             self._requests.add(1, known=1)
@@ -180,14 +181,14 @@ class Recorder:
         operation = asked.call.operation
         self.notices.note(operation, reply.signs)
         if operation == "list_instruments":
-            ids = _ids(protocol.records(reply.envelope))
+            ids = _ids(raw_records(reply.envelope))
             self.listed.setdefault(str(asked.venue_id), set()).update(ids)
         elif not asked.call.single:
             self.marks[asked.number] = marks(_records(reply))
         else:
             self.marks[asked.number] = marks([reply.envelope.data])
         if operation == "list_venues" and asked.purpose == BOOK:
-            self.embedded = _embedded_by_venue(protocol.records(reply.envelope))
+            self.embedded = _embedded_by_venue(raw_records(reply.envelope))
 
 
 def _later(moment: str | None, by: timedelta) -> str | None:
@@ -208,7 +209,7 @@ def _records(reply: Reply) -> Iterator[msgspec.Raw]:
     """The records of a list, one at a time; of a large body the pages are given back on the way."""
     spans = reply.envelope.spans
     if spans is None:
-        yield from protocol.records(reply.envelope)
+        yield from raw_records(reply.envelope)
         return
     view, given_back = memoryview(reply.envelope.data), 0
     for first, end in zip(spans[::2], spans[1::2], strict=True):

@@ -8,7 +8,7 @@ import ipaddress
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -70,22 +70,6 @@ def serve(
             inner.listen(_BACKLOG)
             with _uvicorn(app, inner), _front(listener, inner.getsockname(), broken):
                 yield served
-
-
-def run_forever(
-    app: ASGIApp,
-    host: str,
-    port: int,
-    announce: Callable[[RunningServer], None],
-    faults: Iterable[Fault] = (),
-) -> None:
-    """Serves until Ctrl-C; `announce` is told the address once the socket listens."""
-    with serve(app, host, port, faults) as served:
-        announce(served)
-        try:
-            threading.Event().wait()
-        except KeyboardInterrupt:
-            return
 
 
 def _bound(host: str, port: int) -> socket.socket:

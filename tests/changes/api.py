@@ -14,7 +14,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from pipelines import night
-from pipelines.edge import protocol
+from pipelines.edge.response.envelope import read_envelope
 from pipelines.edge.response.wholeness import signs
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import zone
@@ -137,7 +137,7 @@ def taken(layout: Layout, answers: Answers, started: datetime) -> Snapshot:
         body = {"data": records, "meta": answers.meta if is_meant else {}}
         body |= answers.envelope if is_meant else {}
         content = json.dumps(body).encode()
-        envelope = protocol.read_envelope(content, single=False)
+        envelope = read_envelope(content, single=False)
         headers = answers.headers if is_meant else {}
         noticing.note(operation, signs(envelope, headers, operation.partition("_")[2]))
         landed.append(_answer(pulling, len(landed) + 1, operation, venue, query, content))

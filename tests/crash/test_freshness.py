@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import EdgeError
-from pipelines.edge.protocol import list_instruments, list_venues
+from pipelines.edge.requests import list_instruments, list_venues
 from pipelines.edge.sending.attempts import Event, Reply
 from pipelines.edge.signing import Credentials
 from pipelines.sandbox.application import application

@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from pipelines.edge import protocol
 from pipelines.edge.errors import Misread
 from pipelines.edge.response import envelope
+from pipelines.edge.response.envelope import raw_records, read_envelope
 from pipelines.flatten import portfolios, record_batches, venues
 from pipelines.flatten.record_batches import Resource
 from pipelines.records import fast_reader
@@ -68,8 +68,8 @@ def _cut_out(body: bytes, *, walked: bool) -> list[bytes] | None:
     """The records of an answer, walked as large ones are or not; None where it is refused."""
     envelope._LARGE, envelope._RECORD = (1, 0) if walked else (1 << 24, 1 << 12)
     try:
-        read = protocol.read_envelope(body, single=False)
-        return [bytes(raw) for raw in protocol.records(read)]
+        read = read_envelope(body, single=False)
+        return [bytes(raw) for raw in raw_records(read)]
     except (Misread, RecursionError):
         return None
 

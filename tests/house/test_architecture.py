@@ -154,7 +154,7 @@ def test_the_house_stands() -> None:
             "may import only pipelines",
         ),
         ("pipelines/edge", "from pipelines import settings", "may import only pipelines.edge"),
-        ("pipelines/sandbox", "from pipelines.edge import protocol", "may import only"),
+        ("pipelines/sandbox", "from pipelines.edge import requests", "may import only"),
         ("warehouse", "import dagster", "at home in assets"),
         ("assets", "def f():\n    import json", "inside a function"),
         ("assets", "from . import cli", "write the whole name"),

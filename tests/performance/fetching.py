@@ -18,9 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from pipelines.edge import protocol
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import EdgeError
+from pipelines.edge.requests import list_instruments, list_portfolios
+from pipelines.edge.response.envelope import raw_records
 from pipelines.edge.signing import Credentials
 from pipelines.landing.zone import PendingSnapshot
 from tests.performance.bodies import SCALES, portfolios
@@ -49,13 +50,13 @@ def server(*arguments: str) -> Iterator[str]:
 
 def fetch(origin: str) -> None:
     """Fetch the lists with the client as it is in production; print wall and check every answer."""
-    calls = [protocol.list_instruments(f"venue-{n}", "spot") for n in range(CALLS)]
+    calls = [list_instruments(f"venue-{n}", "spot") for n in range(CALLS)]
     begun = datetime.now(UTC)
     with EdgeClient(origin, Credentials("key", "secret"), concurrency=AT_ONCE) as edge:
         for call, outcome in edge.fetch_all(calls):
             if isinstance(outcome, EdgeError):
                 raise outcome
-            found = len(protocol.split(outcome.envelope))
+            found = len(raw_records(outcome.envelope))
             assert found == INSTRUMENTS, (call.path, found)
             outcome.body.close()
     print(f"wall {(datetime.now(UTC) - begun).total_seconds():.3f}")
@@ -70,7 +71,7 @@ def land(origin: str, home: str, *, proved: bool) -> None:
     layout = Layout(Path(home))
     pulling = PendingSnapshot(layout, datetime.now(UTC), ZoneInfo("UTC"))
     layout.work.mkdir(parents=True)
-    call = protocol.list_portfolios(integrations=True)
+    call = list_portfolios(integrations=True)
     with EdgeClient(origin, Credentials("key", "secret"), spool_dir=layout.work) as edge:
         got = edge.fetch(call) if proved else edge._wire.attempt(call, call.path, lambda: None)
         if isinstance(got, EdgeError):

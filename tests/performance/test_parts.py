@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.edge.response.envelope import read_envelope, split
+from pipelines.edge.response.envelope import raw_records, read_envelope
 from tests.performance import fetching
 from tests.performance.cpu_profile import Failed, spent
 from tests.performance.parts import placed
@@ -83,6 +83,6 @@ def test_a_large_body_is_one_document(tmp_path: Path) -> None:
     """Portfolios under ids that do not repeat, in the envelope, of the size asked for."""
     body = tmp_path / "body.json"
     fetching.large_body(body, 6_000_000)
-    raws = split(read_envelope(body.read_bytes(), single=False))
+    raws = raw_records(read_envelope(body.read_bytes(), single=False))
     assert 6_000_000 <= body.stat().st_size < 12_000_000
     assert len({bytes(raw)[:50] for raw in raws}) == len(raws)

@@ -32,11 +32,6 @@ class Body:
         """The lower-case hex SHA-256 of all bytes."""
         return self._digest.hexdigest()
 
-    @property
-    def is_spooled(self) -> bool:
-        """Whether the bytes are in a file."""
-        return self._file is not None
-
     def write(self, chunk: bytes) -> None:
         """Add bytes at the end.
 

@@ -79,26 +79,14 @@ def read_envelope(
     return Envelope(members["data"], members["meta"], not single, spans, others)
 
 
-def split(envelope: Envelope) -> list[msgspec.Raw]:
-    """The elements of `data`, each as the bytes that came; a single record is a list of one.
+def raw_records(envelope: Envelope) -> list[msgspec.Raw]:
+    """Return the elements of `data` as the bytes that came; a single record is a list of one.
 
-    Raises:
-        Misread: an element is not an object.
+    Raises `RecursionError` where one is nested too deeply.
     """
     if not envelope.is_list:
         return [envelope.data]
-    elements = records(envelope)
-    for position, element in enumerate(elements):
-        if _opening(element) != b"{":
-            raise Misread(f"element {position} of `data` is not an object")
-    return elements
-
-
-def records(envelope: Envelope) -> list[msgspec.Raw]:
-    """The elements of a list as the bytes that came, whatever they are; may raise `RecursionError`.
-
-    Where they are known already, the body is not scanned once more for them.
-    """
+    # Where the scan has found them already, large records are cut out and not scanned once more.
     view, spans = memoryview(envelope.data), envelope.spans
     if spans is not None and len(spans) // 2 * _RECORD < len(view):
         return [

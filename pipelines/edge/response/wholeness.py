@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from pipelines.edge.response.drift import plain_key, shorten
-from pipelines.edge.response.envelope import Envelope, records
+from pipelines.edge.response.envelope import Envelope, raw_records
+from pipelines.edge.response.excerpt import plain_key, shorten
 from pipelines.edge.response.hints import (
     BEFORE,
     IN_PAGE,
@@ -188,7 +188,7 @@ class _Reader:
     def _records(self) -> int | None:
         if self._counted is None and self._envelope.is_list:
             spans = self._envelope.spans
-            self._counted = len(records(self._envelope)) if spans is None else len(spans) // 2
+            self._counted = len(raw_records(self._envelope)) if spans is None else len(spans) // 2
         return self._counted
 
     def _content_range(self, text: str) -> Hint | None:

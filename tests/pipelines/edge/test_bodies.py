@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import Misread, SpoolFailed, TooLarge
-from pipelines.edge.protocol import list_venues, split
+from pipelines.edge.requests import list_venues
 from pipelines.edge.response.body import IN_MEMORY, Body
 from pipelines.edge.response.decode import Limits, decode_body, require_framing
+from pipelines.edge.response.envelope import raw_records
 from pipelines.edge.sending.transport import AttemptTimeout
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def test_a_body_is_the_bytes_that_were_written(size: int, tmp_path: Path) -> Non
         body.write(piece)
     assert bytes(body.buffer()) == data
     assert (body.size, body.sha256) == (size, hashlib.sha256(data).hexdigest())
-    assert body.is_spooled is (size > IN_MEMORY)
+    assert isinstance(body.buffer(), bytes) is (size <= IN_MEMORY)
     assert list(tmp_path.iterdir()) == []
     assert memoryview(body.buffer()).readonly
     body.give_back()
@@ -155,8 +156,8 @@ def test_a_record_outlives_its_body(connect: Callable[..., EdgeClient]) -> None:
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=content))
     edge = connect(transport=transport, limits=ROOMY)
     reply = edge.fetch(list_venues())
-    elements = split(reply.envelope)
-    assert reply.body.is_spooled
+    elements = raw_records(reply.envelope)
+    assert not isinstance(reply.body.buffer(), bytes)
     reply.body.close()
     assert bytes(elements[0]) == record
     assert reply.sha256 == hashlib.sha256(content).hexdigest()
@@ -220,7 +221,7 @@ MEASURE = """
 import resource, sys
 from pipelines.edge.signing import Credentials
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.protocol import list_venues
+from pipelines.edge.requests import list_venues
 with EdgeClient(sys.argv[1], Credentials("key", "secret")) as edge:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:

@@ -12,7 +12,7 @@ import pytest
 
 from pipelines.edge.client import EdgeClient, now_ms
 from pipelines.edge.errors import AccessRefused, Misread, OriginRefused
-from pipelines.edge.protocol import get_venue, list_instruments, list_venues
+from pipelines.edge.requests import get_venue, list_instruments, list_venues
 from pipelines.edge.sending.attempts import Reply
 from pipelines.edge.sending.transport import checked_origin
 

@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import ClockRefused, NotFound, ServerFailed
-from pipelines.edge.protocol import list_instruments, list_venues
+from pipelines.edge.requests import list_instruments, list_venues
 from pipelines.edge.sending.attempts import Event
 from pipelines.edge.sending.clock import Clock, Skew, http_date, measured_offset
 

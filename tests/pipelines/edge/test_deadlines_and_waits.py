@@ -26,13 +26,12 @@ from pipelines.edge.errors import (
     Stopped,
     Unreachable,
 )
-from pipelines.edge.models import Portfolio, news
-from pipelines.edge.protocol import list_instruments, list_venues
+from pipelines.edge.requests import list_instruments, list_venues
 from pipelines.edge.response import envelope as envelope_module
 from pipelines.edge.response import scan
 from pipelines.edge.response.body import Body
 from pipelines.edge.response.decode import Limits
-from pipelines.edge.response.envelope import read_envelope, split
+from pipelines.edge.response.envelope import raw_records, read_envelope
 from pipelines.edge.sending.attempts import Event
 from pipelines.edge.sending.transport import AttemptTimeout, OneShot, _Stream
 
@@ -238,7 +237,7 @@ def test_the_pages_of_a_walked_body_are_given_back_all_the_way(
     with mmap.mmap(-1, len(content)) as body:
         body[:] = content
         envelope = read_envelope(body, single=False)
-        assert [json.loads(bytes(one)) for one in split(envelope)] == records
+        assert [json.loads(bytes(one)) for one in raw_records(envelope)] == records
         assert 8 <= len(given) <= len(content) // (1 << 12)
         assert all(one is body for one in given)
         del envelope
@@ -263,25 +262,6 @@ def test_a_body_that_was_read_gives_its_memory_back(tmp_path: Path) -> None:
     assert bytes(view[:: mmap.PAGESIZE]).count(b"x") == size // mmap.PAGESIZE
     view.release()
     body.close()
-
-
-def test_a_documented_record_is_passed_over_at_the_speed_of_typed_decoding() -> None:
-    """Looking for news in a book that has none costs a small part of looking at all of it."""
-    state = {"free": "1", "locked": "2"}
-    account = {"venueId": "v", "name": "a", "balance": {"trading": state, "custody": state}}
-    position = {"assetId": "A", "isCustomAsset": False, "accounts": [account] * 20}
-    times = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
-    known = {"id": "p", "resource": "portfolio", "name": "n", "positions": [position] * 100}
-    known |= times
-    texts = [json.dumps(known).encode(), json.dumps(known | {"new": 1}).encode()]
-
-    def cost(text: bytes) -> float:
-        started = time.thread_time()
-        list(news(text, Portfolio))
-        return time.thread_time() - started
-
-    quick, slow = (min(cost(text) for _ in range(5)) for text in texts)
-    assert quick * 2 < slow
 
 
 def test_closing_ends_a_wait_at_once(connect: Connect) -> None:

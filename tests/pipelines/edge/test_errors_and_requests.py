@@ -30,7 +30,6 @@ from pipelines.edge.errors import (
     Unreachable,
     quote_text,
 )
-from pipelines.edge.models import Instrument, Portfolio, Venue, documented_fields, news
 from pipelines.edge.requests import (
     PREFIX,
     Call,
@@ -41,6 +40,7 @@ from pipelines.edge.requests import (
     list_venues,
     raw_call,
 )
+from pipelines.edge.response.excerpt import shorten
 from pipelines.edge.sending.attempts import Event
 from pipelines.edge.sending.backoff import refusal
 from pipelines.edge.sending.clock import LARGEST_CORRECTION, Clock, Skew, http_date
@@ -291,17 +291,7 @@ def test_an_address_without_a_port_has_that_of_its_scheme(address: str, port: in
     assert _port(httpx.URL(address)) == port
 
 
-def test_what_is_documented_is_a_pattern_to_each_field() -> None:
-    """Lists of texts are marked like lists of records."""
-    assert documented_fields(Venue)["type[]"] is True
-    assert documented_fields(Venue)["instruments[].displayName"] is True
-    assert "id[]" not in documented_fields(Venue)
-    assert documented_fields(Portfolio)["positions[].accounts[].balance.trading.free"] is True
-    assert documented_fields(Instrument)["tradingConstraints.minTick"] is False
-
-
 @pytest.mark.parametrize(("size", "example"), [(118, f'"{"x" * 118}"'), (119, f'"{"x" * 119}…')])
 def test_an_example_is_shown_whole_up_to_its_length(size: int, example: str) -> None:
     """120 characters, quotes counted; a longer one is cut there."""
-    [one] = news(b'{"new":"%s"}' % (b"x" * size), Venue)
-    assert one.example == example
+    assert shorten("x" * size) == example

@@ -24,7 +24,7 @@ from pipelines.edge.errors import (
     TooLarge,
     Unreachable,
 )
-from pipelines.edge.protocol import list_instruments, list_portfolios, list_venues
+from pipelines.edge.requests import list_instruments, list_portfolios, list_venues
 from pipelines.edge.response.body import Body
 from pipelines.edge.response.decode import Limits
 from pipelines.edge.response.envelope import read_envelope

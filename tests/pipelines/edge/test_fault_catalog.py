@@ -14,7 +14,8 @@ import pytest
 
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import ClockRefused, EdgeError, Misread
-from pipelines.edge.protocol import list_instruments, list_venues, split
+from pipelines.edge.requests import list_instruments, list_venues
+from pipelines.edge.response.envelope import raw_records
 from pipelines.edge.sending.attempts import Event
 from tests.pipelines.edge import test_http_faults, test_tls
 from tests.pipelines.edge.test_http_faults import FAULTS, VENUE, always, http, refused
@@ -109,7 +110,7 @@ def test_a_fault_of_time_has_its_outcome(
     )
     if fault.error is None:
         reply = edge.fetch(list_venues())
-        assert [bytes(element) for element in split(reply.envelope)] == [VENUE]
+        assert [bytes(element) for element in raw_records(reply.envelope)] == [VENUE]
         skewed = fault.requests == 2
         assert [event.kind for event in events].count("clock") == skewed
         assert (reply.skew_ms is not None) is skewed

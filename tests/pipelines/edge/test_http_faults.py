@@ -15,8 +15,9 @@ import pytest
 
 from pipelines.edge import errors
 from pipelines.edge.client import EdgeClient
-from pipelines.edge.protocol import list_venues, split
+from pipelines.edge.requests import list_venues
 from pipelines.edge.response.decode import Limits
+from pipelines.edge.response.envelope import raw_records
 
 if TYPE_CHECKING:
     from tests.pipelines.edge.conftest import Request, Script, Server
@@ -233,7 +234,7 @@ def test_a_fault_has_its_outcome(
     edge = connect(server.origin, limits=IMPATIENT.get(script, SMALL))
     if error is None:
         reply = edge.fetch(list_venues())
-        assert [bytes(element) for element in split(reply.envelope)] == [VENUE]
+        assert [bytes(element) for element in raw_records(reply.envelope)] == [VENUE]
         assert reply.attempts == count
     else:
         with pytest.raises(error) as caught:

@@ -19,7 +19,7 @@ from pipelines.edge.errors import (
     Stopped,
     Unreachable,
 )
-from pipelines.edge.protocol import Call, list_instruments, list_venues
+from pipelines.edge.requests import Call, list_instruments, list_venues
 from pipelines.edge.sending.attempts import Event
 from pipelines.edge.sending.limiter import Limiter
 

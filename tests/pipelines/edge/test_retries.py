@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pipelines.edge import errors
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import ApiError
-from pipelines.edge.protocol import list_venues
+from pipelines.edge.requests import list_venues
 from pipelines.edge.sending.attempts import Event
 from pipelines.edge.sending.backoff import backoff, refusal, retry_after
 

@@ -17,7 +17,7 @@ import pytest
 
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import CredentialRefused, EdgeError
-from pipelines.edge.protocol import list_venues
+from pipelines.edge.requests import list_venues
 from pipelines.edge.response.decode import Limits
 from pipelines.edge.sending.attempts import Event
 from pipelines.edge.signing import Credentials, EdgeAuth

@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.edge import protocol
 from pipelines.edge.errors import IdRefused
-from pipelines.edge.protocol import PREFIX, payload, signature
+from pipelines.edge.requests import (
+    PREFIX,
+    Call,
+    get_portfolio,
+    get_venue,
+    list_instruments,
+    list_portfolios,
+    list_venues,
+    raw_call,
+)
+from pipelines.edge.signing import payload, signature
 
 PORTFOLIO = "00000000-0000-4000-8000-000000000001"
 
@@ -81,37 +90,37 @@ def test_a_signature_is_96_lower_case_hex_digits(secret: str, path: str) -> None
 @pytest.mark.parametrize(
     ("call", "operation", "target", "single"),
     [
-        (protocol.list_portfolios(), "list_portfolios", "/portfolios", False),
+        (list_portfolios(), "list_portfolios", "/portfolios", False),
         (
-            protocol.list_portfolios(["a", "b"], integrations=True),
+            list_portfolios(["a", "b"], integrations=True),
             "list_portfolios",
             "/portfolios?id=a%2Cb&include=integrations",
             False,
         ),
-        (protocol.get_portfolio("x"), "get_portfolio", "/portfolios/x", True),
+        (get_portfolio("x"), "get_portfolio", "/portfolios/x", True),
         (
-            protocol.get_portfolio("x", integrations=True),
+            get_portfolio("x", integrations=True),
             "get_portfolio",
             "/portfolios/x?include=integrations",
             True,
         ),
-        (protocol.list_venues(), "list_venues", "/venues", False),
+        (list_venues(), "list_venues", "/venues", False),
         (
-            protocol.list_venues(["v w"], instruments=True),
+            list_venues(["v w"], instruments=True),
             "list_venues",
             "/venues?id=v%20w&include=instruments",
             False,
         ),
-        (protocol.get_venue("v"), "get_venue", "/venues/v", True),
+        (get_venue("v"), "get_venue", "/venues/v", True),
         (
-            protocol.get_venue("v", instruments=True),
+            get_venue("v", instruments=True),
             "get_venue",
             "/venues/v?include=instruments",
             True,
         ),
-        (protocol.list_instruments("v"), "list_instruments", "/venues/v/instruments", False),
+        (list_instruments("v"), "list_instruments", "/venues/v/instruments", False),
         (
-            protocol.list_instruments("v/1", "future"),
+            list_instruments("v/1", "future"),
             "list_instruments",
             "/venues/v%2F1/instruments?type=future",
             False,
@@ -119,7 +128,7 @@ def test_a_signature_is_96_lower_case_hex_digits(secret: str, path: str) -> None
     ],
 )
 def test_each_operation_asks_as_documented(
-    call: protocol.Call, operation: str, target: str, *, single: bool
+    call: Call, operation: str, target: str, *, single: bool
 ) -> None:
     """All five operations with all their parameters are the request lines of section 4."""
     assert (call.operation, call.target, call.single) == (operation, PREFIX + target, single)
@@ -128,7 +137,7 @@ def test_each_operation_asks_as_documented(
 @pytest.mark.parametrize("value", HOSTILE)
 def test_a_hostile_id_is_sent_as_one_segment(value: str) -> None:
     """An id stays one path segment, is encoded once, and httpx does not change it on its way."""
-    path = protocol.list_instruments(value).path
+    path = list_instruments(value).path
     sent = httpx.URL("https://api.example").copy_with(raw_path=path.encode()).raw_path.decode()
     assert sent == path
     assert path.count("/") == 5
@@ -138,10 +147,10 @@ def test_a_hostile_id_is_sent_as_one_segment(value: str) -> None:
 @pytest.mark.parametrize("value", UNSENDABLE)
 def test_an_id_that_cannot_be_sent_exactly_is_refused(value: str) -> None:
     """What would be normalised away or cut is refused in every place an id can stand."""
-    for make in (protocol.get_portfolio, protocol.get_venue, protocol.list_instruments):
+    for make in (get_portfolio, get_venue, list_instruments):
         with pytest.raises(IdRefused, match="Nothing was sent"):
             make(value)
-    for listing in (protocol.list_portfolios, protocol.list_venues):
+    for listing in (list_portfolios, list_venues):
         with pytest.raises(IdRefused):
             listing([value])
 
@@ -149,8 +158,8 @@ def test_an_id_that_cannot_be_sent_exactly_is_refused(value: str) -> None:
 def test_a_comma_is_refused_only_in_a_list_of_ids() -> None:
     """In a comma-separated list such an id would be two; in a path it is one."""
     with pytest.raises(IdRefused, match="comma"):
-        protocol.list_venues(["a,b"])
-    assert protocol.get_venue("a,b").path.endswith("/venues/a%2Cb")
+        list_venues(["a,b"])
+    assert get_venue("a,b").path.endswith("/venues/a%2Cb")
 
 
 @pytest.mark.parametrize(
@@ -166,34 +175,34 @@ def test_a_comma_is_refused_only_in_a_list_of_ids() -> None:
 )
 def test_a_typed_path_becomes_a_call(path: str, operation: str, wire: str, *, single: bool) -> None:
     """A path a person types works with and without the prefix, with ids already encoded."""
-    call = protocol.raw_call(path, [("k", "v")])
-    assert call == protocol.Call(operation, PREFIX + wire, (("k", "v"),), single)
+    call = raw_call(path, [("k", "v")])
+    assert call == Call(operation, PREFIX + wire, (("k", "v"),), single)
 
 
 @pytest.mark.parametrize("path", ["/../v2/x", "/venues//x", "/venues?x=1", "/venues#x", "/a\nb"])
 def test_a_typed_path_that_would_change_is_refused(path: str) -> None:
     """What leads out of the prefix or into the query is refused with words."""
     with pytest.raises(IdRefused):
-        protocol.raw_call(path)
+        raw_call(path)
 
 
 @pytest.mark.parametrize("pair", [("id", "\udcff"), ("\ud800", "x"), ("a", "b\udfff")])
 def test_a_typed_query_that_is_no_text_is_refused(pair: tuple[str, str]) -> None:
     """Bytes that are no UTF-8 come as halves of surrogate pairs, which no request can carry."""
     with pytest.raises(IdRefused, match="surrogate"):
-        protocol.raw_call("/portfolios", [("include", "x"), pair])
+        raw_call("/portfolios", [("include", "x"), pair])
 
 
 def test_a_type_that_is_no_text_is_refused() -> None:
     """The filter of a list of instruments goes into the query too."""
     with pytest.raises(IdRefused, match="surrogate"):
-        protocol.list_instruments("v", "\udcff")
+        list_instruments("v", "\udcff")
 
 
 @given(st.lists(st.tuples(st.text(), st.text()), min_size=1, max_size=3))
 def test_every_query_that_is_text_is_carried(pairs: list[tuple[str, str]]) -> None:
     """Also nothing, a line end or what belongs to the query itself."""
-    query = protocol.raw_call("/venues", pairs).target.partition("?")[2]
+    query = raw_call("/venues", pairs).target.partition("?")[2]
     assert parse_qsl(query, keep_blank_values=True) == pairs
 
 
@@ -201,7 +210,7 @@ def test_every_query_that_is_text_is_carried(pairs: list[tuple[str, str]]) -> No
 def test_every_sendable_id_is_signed_as_it_is_sent(value: str) -> None:
     """For any id, what is signed is the path on the wire, and it decodes to the id again."""
     try:
-        call = protocol.get_venue(value)
+        call = get_venue(value)
     except IdRefused:
         return
     request = httpx.Request("GET", httpx.URL("https://h").copy_with(raw_path=call.path.encode()))

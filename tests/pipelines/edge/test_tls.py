@@ -12,7 +12,7 @@ import pytest
 
 from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import Unreachable
-from pipelines.edge.protocol import list_portfolios, list_venues
+from pipelines.edge.requests import list_portfolios, list_venues
 from pipelines.edge.response.decode import Limits
 from pipelines.edge.sending.transport import _READ, _RECORD, AttemptTimeout, OneShot, _Stream
 

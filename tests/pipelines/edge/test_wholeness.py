@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pipelines.edge.errors import Misread
-from pipelines.edge.protocol import read_envelope
+from pipelines.edge.response.envelope import read_envelope
 from pipelines.edge.response.wholeness import signs, unknown
 
 Json = Any

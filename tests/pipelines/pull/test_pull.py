@@ -11,15 +11,14 @@ from zoneinfo import ZoneInfo
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from pipelines.edge import protocol
 from pipelines.edge.errors import EdgeError, KeyRefused, Misread
 from pipelines.edge.response.decode import Limits
-from pipelines.edge.response.envelope import Envelope
+from pipelines.edge.response.envelope import Envelope, raw_records
 from pipelines.edge.signing import Credentials
 from pipelines.flatten import flatten
 from pipelines.landing import zone
 from pipelines.landing.manifest import Manifest, Window
-from pipelines.pull import pull
+from pipelines.pull import pull, recorder
 from pipelines.sandbox.application import application
 from pipelines.sandbox.faults.catalog import parse
 from pipelines.sandbox.options import Choices
@@ -284,7 +283,7 @@ def test_nesting_beyond_reading_ends_the_night_where_a_list_is_required(
     night: Night, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Venues that cannot be taken apart are an error in words, and nothing stays landed."""
-    monkeypatch.setattr(protocol, "records", _too_deep_in(b'"resource":"venue"'))
+    monkeypatch.setattr(recorder, "raw_records", _too_deep_in(b'"resource":"venue"'))
     with pytest.raises(Misread, match="nested too deeply"):
         night.take()
     assert list(night.layout.landing.iterdir()) == []
@@ -294,7 +293,7 @@ def test_nesting_beyond_reading_fails_a_venue_and_not_the_night(
     night: Night, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Instruments that cannot be taken apart are an answer that could not be read."""
-    monkeypatch.setattr(protocol, "records", _too_deep_in(b'"feedId":"kestrel:'))
+    monkeypatch.setattr(recorder, "raw_records", _too_deep_in(b'"feedId":"kestrel:'))
     manifest = night.take()
     assert flatten.failed_venues(manifest) == {"kestrel"}
     told = [answer.error for answer in manifest.answers if answer.error is not None]
@@ -302,7 +301,7 @@ def test_nesting_beyond_reading_fails_a_venue_and_not_the_night(
 
 
 def _too_deep_in(mark: bytes) -> Callable[[Envelope], Any]:
-    split = protocol.records
+    split = raw_records
 
     def deep(envelope: Envelope) -> Any:
         if mark in bytes(envelope.data):

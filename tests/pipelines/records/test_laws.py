@@ -15,8 +15,8 @@ from unittest import mock
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-from pipelines.edge import protocol
 from pipelines.edge.errors import Misread
+from pipelines.edge.response.envelope import read_envelope
 from pipelines.flatten import record_batches
 from pipelines.records import fast_reader
 from tests.support import nights, oracle, strategies
@@ -207,7 +207,7 @@ def test_anything_at_all_is_told_and_never_stops_a_night(data: st.DataObject) ->
 def _assume_it_is_let_in(text: str) -> None:
     """Halves of surrogate pairs are mostly refused with their envelope."""
     try:
-        protocol.read_envelope(nights.body(text.encode()), single=False)
+        read_envelope(nights.body(text.encode()), single=False)
     except Misread:
         reject()
 

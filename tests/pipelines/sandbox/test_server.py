@@ -109,15 +109,19 @@ async def _nothing(_scope: object, _receive: object, _send: object) -> None:
 
 
 def test_a_server_runs_until_it_is_interrupted() -> None:
-    """The blocking form announces its address, answers, and ends well on Ctrl-C."""
+    """A process that serves until Ctrl-C answers, and ends well."""
     program = (
         # Who starts the tests in the background of a shell has Ctrl-C ignored, and passes it on.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from pipelines.sandbox import application, server\n"
         "from pipelines.sandbox.world import world\n"
         "app = application.application(world.LivingWorld(), server.DEMO_KEYS, server.unix_ms)\n"
-        "say = lambda served: print(served.origin, flush=True)\n"
-        "server.run_forever(app, '127.0.0.1', 0, say)\n"
+        "try:\n"
+        "    with server.serve(app) as served:\n"
+        "        print(served.origin, flush=True)\n"
+        "        signal.pause()\n"
+        "except KeyboardInterrupt:\n"
+        "    pass\n"
     )
     arguments = [sys.executable, "-c", program]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
