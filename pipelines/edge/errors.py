@@ -25,9 +25,8 @@ Every error is made from facts (they are its `args`, so it survives pickling) an
 sentence. None of them ever holds a key, a secret, a signature or a request's headers.
 """
 
-from dataclasses import dataclass
-
-_SHOWN = 200
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +37,8 @@ class ApiError:
     message: str
 
 
-def quote_text(text: str, length: int = _SHOWN) -> str:
-    """Text from outside in quotes, shortened, on one line, with nothing a terminal would act on."""
+def quote_text(text: str, length: int = 200) -> str:
+    """Quote a text from outside: short, on one line, with nothing a terminal would act on."""
     cut = text if len(text) <= length else text[:length] + "…"
     plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
     return f"'{plain}'"
@@ -49,20 +48,37 @@ def _times(attempts: int) -> str:
     return "after 1 attempt" if attempts == 1 else f"after {attempts} attempts"
 
 
+def _last(text: str) -> str:
+    return f" The last thing seen was: {text}" if text else ""
+
+
+@dataclass(eq=False, repr=False)
 class EdgeError(Exception):
-    """Anything that keeps an answer of the API from us."""
+    """Anything that keeps an answer of the API from us; the fields of each kind are its facts."""
+
+    def __post_init__(self) -> None:
+        self.args = tuple(getattr(self, fact.name) for fact in fields(self) if not fact.kw_only)
+
+    def anew(self, **facts: Any) -> Self:
+        """Return the same error with some facts changed, where it has them, and no traceback.
+
+        The frames of a traceback would hold the request, and with it the key.
+        """
+        known = {fact.name for fact in fields(self)}
+        return replace(self, **{name: fact for name, fact in facts.items() if name in known})
 
 
+@dataclass(eq=False, repr=False)
 class Unreachable(EdgeError):
-    """No answer came: connection refused or lost, time-out, name not found, TLS failure."""
+    """No answer came: connection refused or lost, time-out, name not found, TLS failure.
 
-    def __init__(
-        self, where: str, reason: str, attempts: int = 1, *, lasting: bool = False
-    ) -> None:
-        super().__init__(where, reason, attempts)
-        self.where, self.reason, self.attempts = where, reason, attempts
-        self.lasting = lasting
-        """True where trying again cannot help: a certificate that is not trusted."""
+    A `lasting` failure cannot be helped by trying again: a certificate that is not trusted.
+    """
+
+    where: str
+    reason: str
+    attempts: int = 1
+    lasting: bool = field(default=False, kw_only=True)
 
     def __str__(self) -> str:
         return (
@@ -72,40 +88,24 @@ class Unreachable(EdgeError):
         )
 
 
+@dataclass(eq=False, repr=False)
 class Refused(EdgeError):
     """The API answered with an error (7); the class below says which kind."""
 
     advice = "Nothing was read."
-
-    def __init__(
-        self,
-        where: str,
-        status: int,
-        errors: tuple[ApiError, ...] = (),
-        attempts: int = 1,
-        note: str = "",
-    ) -> None:
-        super().__init__(where, status, errors, attempts, note)
-        self.where, self.status, self.errors = where, status, errors
-        self.attempts, self.note = attempts, note
-
-    @property
-    def code(self) -> str | None:
-        """The API's code of the first entry, or None where the answer held none."""
-        return self.errors[0].code if self.errors else None
-
-    @property
-    def message(self) -> str | None:
-        """The API's message of the first entry, or None where the answer held none."""
-        return self.errors[0].message if self.errors else None
+    where: str
+    status: int
+    errors: tuple[ApiError, ...] = ()
+    attempts: int = 1
+    note: str = ""
 
     def __str__(self) -> str:
-        said = "; ".join(
+        told = "; ".join(
             f"{quote_text(e.code, 60)}: {quote_text(e.message)}" for e in self.errors[:3]
         )
         rest = len(self.errors) - 3
         more = f" and {rest} more" if rest > 0 else ""
-        answer = f"with {said}{more}" if said else "without an error code"
+        answer = f"with {told}{more}" if told else "without an error code"
         note = f" {self.note}" if self.note else ""
         return (
             f"{self.where}: the API answered {self.status} {answer} "
@@ -158,12 +158,13 @@ class UnknownRefusal(Refused):
     advice = "Nothing was read. The document has no such answer: ask the owner of the API."
 
 
+@dataclass(eq=False, repr=False)
 class Misread(EdgeError):
     """The answer came, but breaks the document: not strict JSON, not the envelope, not its kind."""
 
-    def __init__(self, found: str, where: str = "the body", attempts: int = 1) -> None:
-        super().__init__(found, where, attempts)
-        self.found, self.where, self.attempts = found, where, attempts
+    found: str
+    where: str = "the body"
+    attempts: int = 1
 
     def __str__(self) -> str:
         return (
@@ -173,12 +174,13 @@ class Misread(EdgeError):
         )
 
 
+@dataclass(eq=False, repr=False)
 class TooLarge(EdgeError):
     """The answer is larger than the limit, on the wire or after decompression (bytes)."""
 
-    def __init__(self, where: str, limit: int, stage: str) -> None:
-        super().__init__(where, limit, stage)
-        self.where, self.limit, self.stage = where, limit, stage
+    where: str
+    limit: int
+    stage: str
 
     def __str__(self) -> str:
         return (
@@ -187,12 +189,13 @@ class TooLarge(EdgeError):
         )
 
 
+@dataclass(eq=False, repr=False)
 class RedirectRefused(EdgeError):
     """The answer is a redirect: following it would hand the key to another address."""
 
-    def __init__(self, where: str, status: int, target: str) -> None:
-        super().__init__(where, status, target)
-        self.where, self.status, self.target = where, status, target
+    where: str
+    status: int
+    target: str
 
     def __str__(self) -> str:
         return (
@@ -202,53 +205,51 @@ class RedirectRefused(EdgeError):
         )
 
 
+@dataclass(eq=False, repr=False)
 class DeadlinePassed(EdgeError):
     """The time for the whole pull is used up."""
 
-    def __init__(self, where: str, last: str = "") -> None:
-        super().__init__(where, last)
-        self.where, self.last = where, last
+    where: str
+    last: str = ""
 
     def __str__(self) -> str:
-        last = f" The last thing seen was: {self.last}" if self.last else ""
         return (
             f"{self.where}: the time for the pull is used up, and no answer was in. Nothing was "
-            f"read. Give it more time (NIGHTBOOK_DEADLINE) or find what was slow.{last}"
+            f"read. Give it more time (NIGHTBOOK_DEADLINE) or find what was slow.{_last(self.last)}"
         )
 
 
+@dataclass(eq=False, repr=False)
 class BreakerOpen(EdgeError):
     """So many calls failed in a row that the service counts as down; no more are sent."""
 
-    def __init__(self, where: str, failures: int, last: str = "") -> None:
-        super().__init__(where, failures, last)
-        self.where, self.failures, self.last = where, failures, last
+    where: str
+    failures: int
+    last: str = ""
 
     def __str__(self) -> str:
-        last = f" The last thing seen was: {self.last}" if self.last else ""
         return (
             f"{self.where}: not sent, because the {self.failures} requests before it all failed. "
-            f"The service counts as down; run again when it is back.{last}"
+            f"The service counts as down; run again when it is back.{_last(self.last)}"
         )
 
 
+@dataclass(eq=False, repr=False)
 class Stopped(EdgeError):
     """The client was closed, or the reader of its answers went away."""
 
-    def __init__(self, where: str) -> None:
-        super().__init__(where)
-        self.where = where
+    where: str
 
     def __str__(self) -> str:
         return f"{self.where}: not sent, because the client was closed. Make a new one."
 
 
+@dataclass(eq=False, repr=False)
 class SpoolFailed(EdgeError):
     """The body could not be put on disk while it was read."""
 
-    def __init__(self, where: str, reason: str) -> None:
-        super().__init__(where, reason)
-        self.where, self.reason = where, reason
+    where: str
+    reason: str
 
     def __str__(self) -> str:
         return (
@@ -257,14 +258,14 @@ class SpoolFailed(EdgeError):
         )
 
 
+@dataclass(eq=False, repr=False)
 class IdRefused(EdgeError, ValueError):
     """An id that no request could carry exactly as it is; nothing was sent."""
 
     exit_code = 2
 
-    def __init__(self, value: str, reason: str) -> None:
-        super().__init__(value, reason)
-        self.value, self.reason = value, reason
+    value: str
+    reason: str
 
     def __str__(self) -> str:
         return (
@@ -273,12 +274,12 @@ class IdRefused(EdgeError, ValueError):
         )
 
 
+@dataclass(eq=False, repr=False)
 class CredentialRefused(EdgeError, ValueError):
     """A key or secret that cannot be used; its value is never shown."""
 
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(name, reason)
-        self.name, self.reason = name, reason
+    name: str
+    reason: str
 
     def __str__(self) -> str:
         return (
@@ -288,12 +289,11 @@ class CredentialRefused(EdgeError, ValueError):
         )
 
 
+@dataclass(eq=False, repr=False)
 class OriginRefused(EdgeError, ValueError):
     """An address of the service that must not be used, because it could leak the key."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    reason: str
 
     def __str__(self) -> str:
         return f"the address of the API {self.reason} Nothing was sent. Set NIGHTBOOK_API_URL."

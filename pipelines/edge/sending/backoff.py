@@ -76,17 +76,6 @@ def may_pass(error: EdgeError) -> bool:
     return isinstance(error, Misread | ServerFailed)
 
 
-def final(error: EdgeError, attempts: int, note: str = "") -> EdgeError:
-    """The error as the caller gets it: with the number of attempts, and no traceback of its own."""
-    if isinstance(error, Unreachable):
-        return Unreachable(error.where, error.reason, attempts, lasting=error.lasting)
-    if isinstance(error, Misread):
-        return Misread(error.found, error.where, attempts)
-    if isinstance(error, Refused):
-        return type(error)(error.where, error.status, error.errors, attempts, note)
-    return error
-
-
 def backoff(attempt: int, draw: float) -> float:
     """Seconds to wait after the given attempt (from 1), by full jitter with a draw from [0, 1)."""
     return draw * min(CAP, BASE * 2.0 ** min(attempt - 1, 10))

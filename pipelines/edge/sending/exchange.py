@@ -79,7 +79,7 @@ class Sender:
         try:
             answer = self._exchange(call, body, proved)
         except (Misread, TooLarge, SpoolFailed, IdRefused) as error:
-            failure = _afresh(error, where)
+            failure: EdgeError = error.anew(where=where)
         except httpx.InvalidURL:
             failure = IdRefused(call.target, "makes an address that cannot be sent")
         except _BROKEN as error:
@@ -138,17 +138,6 @@ class Sender:
         kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
         said = " ".join(self.credentials.scrub(str(error)).split())[:200]
         return f"{kind}: {said}" if said else kind
-
-
-def _afresh(error: Misread | TooLarge | SpoolFailed | IdRefused, where: str) -> EdgeError:
-    """The same error for the reader, without the traceback, whose frames hold the request."""
-    if isinstance(error, Misread):
-        return Misread(error.found, where)
-    if isinstance(error, TooLarge):
-        return TooLarge(where, error.limit, error.stage)
-    if isinstance(error, SpoolFailed):
-        return SpoolFailed(where, error.reason)
-    return IdRefused(error.value, error.reason)
 
 
 def _raw(response: httpx.Response) -> tuple[Iterable[bytes], Mapping[str, str]]:

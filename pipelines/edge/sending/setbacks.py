@@ -20,7 +20,6 @@ from pipelines.edge.sending.backoff import (
     Persistence,
     Tally,
     backoff,
-    final,
     may_pass,
 )
 from pipelines.edge.sending.clock import Clock, Skew
@@ -101,13 +100,13 @@ class Sequel:
         left = self.gate.seconds_until_deadline()
         if left is not None and wait >= left:
             return DeadlinePassed(where, str(error))
-        words = str(final(error, tally.attempt))
+        words = str(error.anew(attempts=tally.attempt))
         self.tell(Event("retry", where, tally.attempt, words, wait))
         return wait
 
     def _final_error(self, setback: Setback, tally: Tally) -> EdgeError | None:
         """The error with which a failed call ends here; None where it goes on."""
-        ended = final(setback.error, tally.attempt)
+        ended = setback.error.anew(attempts=tally.attempt)
         if not may_pass(setback.error):
             return ended
         if tally.persistence is Persistence.REQUIRED:
@@ -115,7 +114,9 @@ class Sequel:
         if not tally.is_exhausted:
             if self.budget.take():
                 return None
-            return final(setback.error, tally.attempt, "The retries of this run are used up.")
+            return setback.error.anew(
+                attempts=tally.attempt, note="The retries of this run are used up."
+            )
         if tally.persistence is Persistence.BRIEF or self.gate.is_up_since(tally.sent):
             return ended
         tally.doubted = tally.doubted or ended
@@ -130,7 +131,7 @@ class Sequel:
         )
         note = "" if asked is None else f"It asks to wait {asked:.0f} seconds."
         tally.refusals += 1
-        ended = final(setback.error, tally.attempt, note)
+        ended = setback.error.anew(attempts=tally.attempt, note=note)
         if left is not None and wait >= left:
             return DeadlinePassed(where, str(ended))
         if left is None and (wait > LONGEST_WAIT or tally.refusals >= ATTEMPTS):
@@ -155,7 +156,7 @@ class Sequel:
             self.tell(Event("clock", where, tally.attempt, words, 0.0, skew))
         if again:
             return 0.0
-        return final(setback.error, tally.attempt, _clock_note(setback))
+        return setback.error.anew(attempts=tally.attempt, note=_clock_note(setback))
 
 
 def _clock_note(setback: Setback) -> str:

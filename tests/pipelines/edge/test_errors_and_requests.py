@@ -93,7 +93,6 @@ def test_an_error_without_more_facts_invents_none() -> None:
     assert Unreachable("w", "r").args == ("w", "r", 1)
     assert Unreachable("w", "r").lasting is False
     assert Refused("w", 400).args == ("w", 400, (), 1, "")
-    assert (Refused("w", 400).code, Refused("w", 400).message) == (None, None)
     assert Misread("f").args == ("f", "the body", 1)
     assert DeadlinePassed("w").args == ("w", "")
     assert BreakerOpen("w", 8).args == ("w", 8, "")

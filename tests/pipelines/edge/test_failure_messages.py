@@ -29,8 +29,6 @@ from pipelines.edge.response.body import Body
 from pipelines.edge.response.decode import Limits
 from pipelines.edge.response.envelope import read_envelope
 from pipelines.edge.sending.attempts import Reply
-from pipelines.edge.sending.backoff import final
-from pipelines.edge.sending.exchange import _afresh
 from pipelines.edge.sending.transport import _HEAD, AttemptTimeout
 
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ def test_an_error_made_afresh_has_the_same_facts(
     make: Callable[[], Misread | TooLarge | SpoolFailed | IdRefused], expected: EdgeError
 ) -> None:
     """Only where it happened is put in."""
-    found = _afresh(make(), "GET /a")
+    found = make().anew(where="GET /a")
     assert (type(found), found.args) == (type(expected), expected.args)
 
 
@@ -71,10 +69,10 @@ def test_the_last_error_says_how_often_and_why_no_more(
 ) -> None:
     """Its kind and facts stay, the count and the note are put in."""
     error = make()
-    found = final(error, 4, "A note.")
+    found = error.anew(attempts=4, note="A note.")
     assert (type(found), found.args) == (type(error), args)
     assert getattr(found, "lasting", None) is getattr(error, "lasting", None)
-    assert final(ServerFailed("GET /a", 503), 2).args == ("GET /a", 503, (), 2, "")
+    assert ServerFailed("GET /a", 503).anew(attempts=2).args == ("GET /a", 503, (), 2, "")
 
 
 @pytest.mark.parametrize(
