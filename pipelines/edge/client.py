@@ -22,20 +22,13 @@ from typing import Self, TypeVar
 
 import httpx
 
+from pipelines.edge import requests
 from pipelines.edge.errors import EdgeError, Misread
 from pipelines.edge.models import Instrument, Portfolio, Venue, decode
-from pipelines.edge.requests import (
-    Call,
-    get_portfolio,
-    get_venue,
-    is_same_id,
-    list_instruments,
-    list_portfolios,
-    list_venues,
-)
+from pipelines.edge.requests import Call, is_same_id
 from pipelines.edge.response.decode import Limits
-from pipelines.edge.response.envelope import Envelope, raw_records
-from pipelines.edge.response.strict import record_defect
+from pipelines.edge.response.envelope import raw_records
+from pipelines.edge.response.strict import require_strict
 from pipelines.edge.sending.attempts import Attempts, Event, Reply
 from pipelines.edge.sending.backoff import Budget, Persistence
 from pipelines.edge.sending.clock import Clock, measured_offset
@@ -208,27 +201,27 @@ class EdgeClient:
 
     def portfolios(self, ids: Iterable[str] = (), *, integrations: bool = False) -> list[Portfolio]:
         """The portfolios the key may see, or those of `ids` among them (4.1)."""
-        return self._records(list_portfolios(ids, integrations=integrations), Portfolio)
+        return self._records(requests.list_portfolios(ids, integrations=integrations), Portfolio)
 
     def portfolio(self, id: str, *, integrations: bool = False) -> Portfolio:  # noqa: A002 - the API's word
         """One portfolio (4.2)."""
-        return self._record(get_portfolio(id, integrations=integrations), id, Portfolio)
+        return self._record(requests.get_portfolio(id, integrations=integrations), id, Portfolio)
 
     def venues(self, ids: Iterable[str] = (), *, instruments: bool = False) -> list[Venue]:
         """The venues, or those of `ids` (4.3)."""
-        return self._records(list_venues(ids, instruments=instruments), Venue)
+        return self._records(requests.list_venues(ids, instruments=instruments), Venue)
 
     def venue(self, id: str, *, instruments: bool = False) -> Venue:  # noqa: A002 - the API's word
         """One venue (4.4)."""
-        return self._record(get_venue(id, instruments=instruments), id, Venue)
+        return self._record(requests.get_venue(id, instruments=instruments), id, Venue)
 
     def instruments(self, venue_id: str, type: str | None = None) -> list[Instrument]:  # noqa: A002 - the API's word
         """The instruments of a venue, of one type or of both (4.5)."""
-        return self._records(list_instruments(venue_id, type), Instrument)
+        return self._records(requests.list_instruments(venue_id, type), Instrument)
 
     def check(self) -> Check:
         """Send one signed `GET /venues`, never twice, and say what it found out."""
-        call = list_venues()
+        call = requests.list_venues()
         where = f"GET {call.path}"
         answer = self._wire.attempt(call, where, self._gate.note_key_accepted)
         if isinstance(answer, EdgeError):
@@ -259,7 +252,7 @@ class EdgeClient:
     def _decode(self, reply: Reply, model: type[_Model]) -> _Model:
         try:
             decoded = decode(reply.envelope.data, model)
-            _require_strict(reply.envelope)
+            require_strict(raw_records(reply.envelope))
         except Misread as error:
             found = self._wire.credentials.scrub(error.found)
         else:
@@ -267,13 +260,6 @@ class EdgeClient:
         finally:
             reply.body.close()
         raise Misread(found, f"GET {reply.call.path}", reply.attempts)
-
-
-def _require_strict(envelope: Envelope) -> None:
-    """Raise Misread where a record has a key twice or a number that none can hold."""
-    for number, record in enumerate(raw_records(envelope)):
-        if defect := record_defect(record):
-            raise Misread(f"record {number} of `data` is not strict JSON: {defect}")
 
 
 class _WaitingCalls:

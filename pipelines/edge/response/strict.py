@@ -1,20 +1,29 @@
 """What JSON leaves open and money must not: repeated keys, numbers that no type holds."""
 
 import json
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import msgspec
 
+from pipelines.edge.errors import Misread
+
+
+def require_strict(records: Iterable[msgspec.Raw]) -> None:
+    """Raise Misread where a record has a key twice or a number that none can hold."""
+    for number, record in enumerate(records):
+        if defect := record_defect(record):
+            raise Misread(f"record {number} of `data` is not strict JSON: {defect}")
+
 
 def record_defect(record: bytes | msgspec.Raw) -> str | None:
-    """What makes the inside of a record ambiguous, or None: a repeated key, a number out of range.
-
-    Exact and slow (objects are built); for a record that is already suspected.
-    """
+    """Return what makes the inside of a record ambiguous: a repeated key, a number out of range."""
+    # Exact and slow, for objects are built: only for what is small, or about to be decoded anyway.
     try:
         json.loads(
             bytes(record).decode(),
-            object_pairs_hook=_pairs,
+            object_pairs_hook=_object,
             parse_constant=_constant,
             parse_float=_float,
         )
@@ -23,12 +32,11 @@ def record_defect(record: bytes | msgspec.Raw) -> str | None:
     return None
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) != len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]  # set.add in a condition
-        raise ValueError(f"the key `{twice[:40]}` is given twice")
+        [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key `{key[:40]}` is given twice")
     return record
 
 

@@ -39,7 +39,7 @@ def test_the_code_decides_whatever_the_status(
     """Each of the nine codes is one kind of error with every status (7)."""
     error = refusal("GET /x", status, (ApiError(code, "words"),))
     assert type(error) is kind
-    assert (error.code, error.message, error.status) == (code, "words", status)
+    assert (error.errors, error.status) == ((ApiError(code, "words"),), status)
     assert code in str(error)
     assert "words" in str(error)
 
@@ -80,7 +80,7 @@ def test_of_several_entries_the_most_severe_decides() -> None:
     for first in range(len(order)):
         entries = tuple(ApiError(code, "m") for code in reversed(order[first:]))
         error = refusal("GET /x", 400, entries)
-        assert error.code == order[first]
+        assert error.errors[0].code == order[first]
         assert len(error.errors) == len(entries)
 
 

@@ -9,6 +9,7 @@ import pytest
 from pipelines import night
 from pipelines.flatten import flatten
 from pipelines.lake.lake_manifest import LakeManifests
+from pipelines.landing.manifest import STILL, Window
 from pipelines.pull import consistency
 from pipelines.sandbox.world.world import LivingWorld, World
 from tests.pipelines.pull.test_pull import DAY, Night
@@ -63,7 +64,7 @@ def test_a_clock_that_jumps_during_the_run_costs_no_night(by: timedelta, pulled:
     manifest = pulled.take(world=clock, now=clock.now, known=KNOWN)
     assert 28 < len(pulled.asked) <= 28 + SLOTS
     assert [one.error for one in manifest.answers] == [None] * 28
-    assert manifest.window == manifest.Window(manifest.STILL)
+    assert manifest.window == Window(STILL)
     assert manifest.clock_skew_ms == pytest.approx(-by.total_seconds() * 1000, abs=1500)
     assert manifest.snapshot_date == DAY
     rows, parts = nights.staged(pulled.layout, manifest)
