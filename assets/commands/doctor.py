@@ -14,7 +14,7 @@ from assets.monitoring.alerts import INFO, Alert, command, deliver
 from assets.monitoring.due import next_tick
 from assets.monitoring.switches import switches
 from assets.nightbook import Nightbook
-from pipelines.edge.client import Check, EdgeClient
+from pipelines.edge.client import EdgeClient, ServiceCheck
 from pipelines.edge.errors import AccessRefused, ClockRefused, CredentialRefused, KeyRefused
 from pipelines.edge.signing import Credentials
 from pipelines.landing import snapshots
@@ -115,7 +115,7 @@ def _service(nightbook: Nightbook, settings: Settings) -> Iterator[Finding]:
     yield _clock(check)
 
 
-def _key(check: Check) -> Finding:
+def _key(check: ServiceCheck) -> Finding:
     error = check.error
     if isinstance(error, ClockRefused):
         words = "not known yet: the clock was refused before the key was looked at"
@@ -127,7 +127,7 @@ def _key(check: Check) -> Finding:
     return Finding("key", is_well=True, words="accepted")
 
 
-def _clock(check: Check) -> Finding:
+def _clock(check: ServiceCheck) -> Finding:
     skew = check.skew_ms
     if skew is None:
         words = "the answer told no time, so this machine's clock could not be compared"

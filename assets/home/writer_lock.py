@@ -5,8 +5,11 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import ClassVar, Self
 
-from assets.nightbook import Nightbook, Tell
-from pipelines.landing.lock import Held, Patience, the_writer
+import dagster as dg
+
+from assets.console.json_log import Tell
+from assets.nightbook import Nightbook
+from pipelines.landing.lock import HomeLock, Patience, the_writer
 from warehouse.storage.layout import Layout
 from warehouse.text import printable_lines
 
@@ -42,7 +45,7 @@ class Writing:
 
     def __init__(self) -> None:
         self._stack = contextlib.ExitStack()
-        self._held: dict[Layout, Held] = {}
+        self._held: dict[Layout, HomeLock] = {}
 
     def __enter__(self) -> Self:
         self._living.add(self)

@@ -52,7 +52,7 @@ _Model = TypeVar("_Model")
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ServiceCheck:
     """What a single request to the service found out, for a doctor.
 
     `skew_ms` is how far the server's clock is ahead of ours, where its answer told.
@@ -219,17 +219,17 @@ class EdgeClient:
         """The instruments of a venue, of one type or of both (4.5)."""
         return self._records(requests.list_instruments(venue_id, type), Instrument)
 
-    def check(self) -> Check:
+    def check(self) -> ServiceCheck:
         """Send one signed `GET /venues`, never twice, and say what it found out."""
         call = requests.list_venues()
         where = f"GET {call.path}"
-        answer = self._wire.attempt(call, where, self._gate.note_key_accepted)
+        answer = self._wire.attempt(call, where, self._gate.accept_key)
         if isinstance(answer, EdgeError):
-            return Check(reached=False, status=None, skew_ms=None, error=answer)
+            return ServiceCheck(reached=False, status=None, skew_ms=None, error=answer)
         skew = measured_offset(answer.headers, answer.sent, answer.received)
         error = self._attempts.fault(call, where, answer)
         answer.body.close()
-        return Check(reached=True, status=answer.status, skew_ms=skew, error=error)
+        return ServiceCheck(reached=True, status=answer.status, skew_ms=skew, error=error)
 
     def _outcome(
         self, call: Call, rests: Callable[[bool], None], persistence: Persistence

@@ -20,7 +20,7 @@ from pipelines.flatten.carry_over import Carry, nothing
 from pipelines.flatten.landed_records import landed_elements
 from pipelines.flatten.listings import Embedded
 from pipelines.landing.manifest import Manifest
-from pipelines.records import schema
+from pipelines.records import schema, split
 from pipelines.records.issues import Notes
 from pipelines.records.split import Element, batches, id_of, once
 from warehouse.contract.book import INSTRUMENTS
@@ -40,10 +40,10 @@ def flatten_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) ->
     notes = Notes()
     found, written = portfolio_tables(layout, manifest, notes, say)
 
-    def counted(*, precise: bool) -> Totals:
+    def count(*, precise: bool) -> Totals:
         return totals.of_portfolios((element.raw for element in found), precise=precise)
 
-    facts = _facts(_files(layout, manifest, written), written, notes, counted, say)
+    facts = _facts(_files(layout, manifest, written), written, notes, count, say)
     return _write_part(layout, manifest, "portfolios", facts)
 
 
@@ -84,16 +84,15 @@ def flatten_venues(
         instruments.fill_from_venues(embedded, carried.rows)
         written = _close_writers(tables)
 
-    def counted(*, precise: bool) -> Totals:
+    def count(*, precise: bool) -> Totals:
         rows = reference.venues(element.raw for element in found)
         raws = [element.raw for element in kept]
-        count = instruments.count_records(precise=precise) + instruments.count_from_venues(
-            raws, precise=precise
-        )
-        rows[INSTRUMENTS.name] = carried_rows + count
+        listed = instruments.count_records(precise=precise)
+        beyond = instruments.count_from_venues(raws, precise=precise)
+        rows[INSTRUMENTS.name] = carried_rows + listed + beyond
         return Totals(rows, {})
 
-    facts = _facts(_files(layout, manifest, written), written, notes, counted, say)
+    facts = _facts(_files(layout, manifest, written), written, notes, count, say)
     facts |= {"listings": unequal, "stale_venues": sorted(carried.rows)}
     facts |= {"emptied": list(carried.emptied)}
     return _write_part(layout, manifest, "venues", facts)
@@ -208,7 +207,7 @@ def _ids(elements: list[Element]) -> set[str]:
 
 
 def _instruments_of_venues(raws: list[msgspec.Raw]) -> dict[str, set[str]]:
-    found = ((id_of(raw), listings.embedded_ids(raw)) for raw in raws)
+    found = ((id_of(raw), split.embedded_ids(raw)) for raw in raws)
     return {venue_id: ids for venue_id, ids in found if venue_id is not None and ids}
 
 
@@ -264,15 +263,15 @@ def _facts(
     staged: dict[str, Path],
     written: dict[str, WrittenFile],
     notes: Notes,
-    counted: Callable[..., Totals],
+    count: Callable[..., Totals],
     say: Say,
 ) -> Part:
     taken = Tally(say, 2, "control totals")
     in_lake = totals.of_lake(staged)
     taken.add(1)
-    in_json = counted(precise=False)
+    in_json = count(precise=False)
     if totals.differ(in_json, in_lake):
-        in_json = counted(precise=True)
+        in_json = count(precise=True)
     taken.add(1)
     return {
         "tables": {name: asdict(file) for name, file in written.items()},

@@ -4,16 +4,13 @@ A venue embeds its instruments with type and name; its own lists have all the re
 not say the same, each difference is told; what only the venue has is kept with what it says.
 """
 
-import contextlib
 from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.records.split import id_of
 from warehouse.contract.book import INSTRUMENTS
 from warehouse.storage.parquet import rows_batch
 
@@ -25,35 +22,6 @@ FIELDS = ("id", TYPE, NAME)
 """What is said of an instrument both where a venue embeds it and where it is listed (2.7)."""
 Embedded = dict[str, pa.StructArray]
 """What venues embed, by venue, with these fields; a venue that does not say is not in it."""
-
-
-class _Id(msgspec.Struct):
-    id: str
-
-
-class _Plain(msgspec.Struct):
-    instruments: list[_Id] | None = None
-
-
-class _Venue(msgspec.Struct):
-    instruments: list[msgspec.Raw] | None = None
-
-
-_PLAIN, _VENUE = msgspec.json.Decoder(_Plain), msgspec.json.Decoder(_Venue)
-
-
-def embedded_ids(venue: msgspec.Raw) -> set[str] | None:
-    """The instruments that a venue embeds; None where it says nothing that can be read of them."""
-    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        plain = _PLAIN.decode(venue).instruments
-        return None if plain is None else {instrument.id for instrument in plain}
-    try:
-        listed = _VENUE.decode(venue).instruments
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    if listed is None:
-        return None
-    return {identity for raw in listed if (identity := id_of(raw)) is not None}
 
 
 def ids(instruments: pa.StructArray) -> list[str | None]:

@@ -53,7 +53,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class RejectGroup:
     """Rejects that carry money and stand at the same place for the same reason.
 
     `count` is how many, `share` of how much of the list they stand in, `first` where one stands.
@@ -67,7 +67,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
+class Findings:
     """What else was seen of a night.
 
     `venues` are how many were asked for their instruments; `date_doubts` say why its date is not
@@ -75,7 +75,7 @@ class Night:
     numbers; `window` has what a second read said.
     """
 
-    rejects: Sequence[Shape] = ()
+    rejects: Sequence[RejectGroup] = ()
     differing_totals: Sequence[str] = ()
     venues: int = 0
     failed: Sequence[str] = ()

@@ -15,7 +15,7 @@ night that was accepted by hand no good night is held.
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from pipelines.lake.facts import Facts, Night, Shape
+from pipelines.lake.facts import Facts, Findings, RejectGroup
 from pipelines.lake.measures import bases, drops, limit, moves
 from pipelines.lake.slices import FELL, GONE, KIND, PORTFOLIO, SCALE, Slice
 from pipelines.landing import notices
@@ -23,7 +23,7 @@ from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Window
 from pipelines.landing.reasons import Reason, shape_of
 from warehouse.exact import plain
 
-__all__ = ["Facts", "Night", "Shape", "drops", "judge", "limit"]
+__all__ = ["Facts", "Findings", "RejectGroup", "drops", "judge", "limit"]
 
 MOST_VENUES_FAILED = Decimal("0.1")
 SHOWN = 5
@@ -36,12 +36,12 @@ FATES = {
 }
 
 
-def judge(facts: Facts, past: Sequence[Facts], night: Night | None = None) -> tuple[Reason, ...]:
+def judge(facts: Facts, past: Sequence[Facts], night: Findings | None = None) -> tuple[Reason, ...]:
     """Why a night must be held; empty when it may be accepted.
 
     `past` are the accepted nights before it, oldest first.
     """
-    night, compared = night or Night(), bases(past)
+    night, compared = night or Findings(), bases(past)
     against = [
         [*_missing_portfolios(facts, base, night.window), *_moves(facts, base, past)]
         for base in compared
@@ -55,7 +55,7 @@ def judge(facts: Facts, past: Sequence[Facts], night: Night | None = None) -> tu
     )
 
 
-def _broken(night: Night) -> Iterator[Reason]:
+def _broken(night: Findings) -> Iterator[Reason]:
     for doubt in night.date_doubts:
         yield Reason(f"date: {shape_of(doubt)}", doubt)
     for shape in night.rejects:
@@ -75,7 +75,7 @@ def _broken(night: Night) -> Iterator[Reason]:
     yield from notices.reasons(night.notices, night.signs)
 
 
-def _unread(night: Night, compared: Sequence[Facts]) -> Iterator[Reason]:
+def _unread(night: Findings, compared: Sequence[Facts]) -> Iterator[Reason]:
     """Venues without instruments, but for those that had none in the book before either."""
     known = {venue for base in compared for venue in base.unread}
     failed = sorted(set(night.failed) - known)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pipelines.flatten import flatten
 from pipelines.lake import dating, decision_rows, guards, lake_manifest, lessons
-from pipelines.lake.facts import Facts, Night, Shape
+from pipelines.lake.facts import Facts, Findings, RejectGroup
 from pipelines.lake.lake_manifest import LakeManifests, seal
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.manifest import Manifest, load_manifest
@@ -66,10 +66,10 @@ def judge(known: LakeManifests, manifest: Manifest, *, at: datetime) -> Snapshot
     )
 
 
-def _night(content: Row, manifest: Manifest, date_doubts: Sequence[str]) -> Night:
+def _night(content: Row, manifest: Manifest, date_doubts: Sequence[str]) -> Findings:
     failed = flatten.failed_venues(manifest)
-    return Night(
-        rejects=tuple(Shape(**shape) for shape in content.get("money_shapes", ())),
+    return Findings(
+        rejects=tuple(RejectGroup(**shape) for shape in content.get("money_shapes", ())),
         differing_totals=content["differing_totals"],
         venues=len(flatten.whole_venues(manifest) | failed),
         failed=sorted(failed),

@@ -52,7 +52,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _Levels:
     """How much of an asset there is in a slice, in the book before and now: a place for each."""
 
     slices: Numbers
@@ -114,7 +114,7 @@ def _magnitudes(rows: pa.Table, path: Path) -> Numbers:
     return levels
 
 
-def _sums_by_slice(slices: Numbers, assets: Numbers, levels: Numbers, first: int) -> _Held:
+def _sums_by_slice(slices: Numbers, assets: Numbers, levels: Numbers, first: int) -> _Levels:
     """The sums of each asset in each slice; a book that is sparse is numbered before."""
     width = int(assets.max(initial=0)) + 1
     keys = slices * width + assets
@@ -125,15 +125,15 @@ def _sums_by_slice(slices: Numbers, assets: Numbers, levels: Numbers, first: int
         size = len(places)
     before = np.bincount(keys[:first], levels[:first], size)
     now = np.bincount(keys[first:], levels[first:], size)
-    return _Held(places // width, places % width, before, now)
+    return _Levels(places // width, places % width, before, now)
 
 
-def _changes(book: _Held, count: int) -> Numbers:
+def _changes(book: _Levels, count: int) -> Numbers:
     """By how much each asset of the whole book moved."""
     return np.bincount(book.assets, np.abs(book.now - book.before), count)
 
 
-def _moves(kind: str, names: pa.Array, held: _Held, lost: Numbers | None) -> Iterator[Slice]:
+def _moves(kind: str, names: pa.Array, held: _Levels, lost: Numbers | None) -> Iterator[Slice]:
     """The slices of a kind that moved; with `lost`, those whose assets the book lost as well.
 
     What is unlocked leaves one balance kind for another, and the book keeps it.

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from pipelines.flatten.flatten import Part
-from pipelines.lake.facts import Shape
+from pipelines.lake.facts import RejectGroup
 from pipelines.landing.manifest import Manifest
 from pipelines.landing.reasons import shape_of
 
@@ -32,7 +32,7 @@ _LISTS = (
 )
 
 
-def money_shapes(manifest: Manifest, parts: Mapping[str, Part]) -> list[Shape]:
+def money_shapes(manifest: Manifest, parts: Mapping[str, Part]) -> list[RejectGroup]:
     """Rejects that carry money, by where they stand and why, without indexes and numbers."""
     operations = {answer.request_no: answer.operation for answer in manifest.book}
     counts = {
@@ -45,7 +45,7 @@ def money_shapes(manifest: Manifest, parts: Mapping[str, Part]) -> list[Shape]:
             path = f"{operation} {shape_of(reject['path'])}"
             found[path, shape_of(reject["reason"])].append(reject["path"])
     return [
-        Shape(path, reason, len(paths), _share(path, len(paths), counts), paths[0])
+        RejectGroup(path, reason, len(paths), _share(path, len(paths), counts), paths[0])
         for (path, reason), paths in sorted(found.items())
     ]
 

@@ -58,7 +58,7 @@ NONE = Patience()
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HomeLock:
     """A lock that this process holds, in whose file stands for what."""
 
     descriptor: int
@@ -76,14 +76,14 @@ class Held:
 @contextlib.contextmanager
 def the_writer(
     layout: Layout, doing: str, now: datetime, patience: Patience = NONE
-) -> Iterator[Held]:
+) -> Iterator[HomeLock]:
     """Be the only writer of a home while the `with` lasts; raises as `only_one` does."""
     with only_one(layout, layout.lock, doing, now, patience) as held:
         yield held
 
 
 @contextlib.contextmanager
-def the_puller(layout: Layout, doing: str, now: datetime) -> Iterator[Held]:
+def the_puller(layout: Layout, doing: str, now: datetime) -> Iterator[HomeLock]:
     """Be the only pull of a home while the `with` lasts; raises as `only_one` does."""
     with only_one(layout, layout.pull_lock, doing, now) as held:
         yield held
@@ -92,7 +92,7 @@ def the_puller(layout: Layout, doing: str, now: datetime) -> Iterator[Held]:
 @contextlib.contextmanager
 def only_one(
     layout: Layout, lock: Path, doing: str, now: datetime, patience: Patience = NONE
-) -> Iterator[Held]:
+) -> Iterator[HomeLock]:
     """Hold one lock of a home while the `with` lasts.
 
     Raises `WriterBusy` when patience is at its end, `NotTheOwner` in somebody else's home, and
@@ -101,7 +101,7 @@ def only_one(
     descriptor = _open(layout, lock, doing)
     try:
         _wait(layout, descriptor, patience)
-        held = Held(descriptor, now)
+        held = HomeLock(descriptor, now)
         held.note(doing)
         yield held
         with contextlib.suppress(OSError):

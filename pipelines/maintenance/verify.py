@@ -61,7 +61,7 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
-class _Night:
+class _LandedNight:
     """What the landing zone proves of one snapshot; None where that is damaged."""
 
     folder: Path
@@ -133,7 +133,7 @@ def _folders(layout: Layout) -> list[Path]:
     return sorted(path for path in night_folders.nights(layout) if path.is_dir())
 
 
-def _read(folder: Path) -> _Night:
+def _read(folder: Path) -> _LandedNight:
     manifest, snapshot = None, None
     with contextlib.suppress(proved.Damaged):
         if _is_as_written(folder / MANIFEST):
@@ -141,7 +141,7 @@ def _read(folder: Path) -> _Night:
     with contextlib.suppress(proved.Damaged):
         if not (folder / DECISION).exists() or _is_as_written(folder / DECISION):
             snapshot = snapshots.read(folder)
-    return _Night(folder, manifest, snapshot)
+    return _LandedNight(folder, manifest, snapshot)
 
 
 def _is_as_written(path: Path) -> bool:
@@ -150,7 +150,7 @@ def _is_as_written(path: Path) -> bool:
     return path.read_bytes() == json_bytes(content | {proved.SEAL: proved.digest(content)})
 
 
-def _lake(layout: Layout, nights: Mapping[str, _Night]) -> Iterator[Damage]:
+def _lake(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[Damage]:
     known: set[Path] = {layout.lake / RECORD}
     unsealed = {night_ for night_ in nights if not layout.manifest(night_).exists()}
     for path in sorted(layout.manifests.glob("[!.]*.json")):
@@ -206,7 +206,7 @@ def _is_of(file: Path, snapshot_ids: set[str]) -> bool:
     return file.stem in snapshot_ids or file.parent.name in snapshot_ids
 
 
-def _warehouse(layout: Layout, nights: Mapping[str, _Night]) -> Iterator[Damage]:
+def _warehouse(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[Damage]:
     versions = layout.warehouse / "versions"
     current = layout.warehouse / "current"
     known = {current}
@@ -255,7 +255,7 @@ def _digests(path: Path) -> dict[str, Any] | None:
 
 
 def _forgotten(
-    layout: Layout, decided: Mapping[str, str | None], nights: Mapping[str, _Night]
+    layout: Layout, decided: Mapping[str, str | None], nights: Mapping[str, _LandedNight]
 ) -> Iterator[Damage]:
     """Decisions and whole nights that the warehouse tells of and the landing zone does not."""
     for snapshot_id, at in sorted(decided.items()):

@@ -52,7 +52,7 @@ class Pull:
             window = self._read()
             return self._pulling.finish(
                 now().astimezone(UTC),
-                tuple(asking.dated(self._pulling.skew)),
+                tuple(asking.answers_by_clock(self._pulling.skew)),
                 origin=origin,
                 program_version=program_version,
                 clock_skew_ms=self._skew(),

@@ -16,7 +16,6 @@ from pipelines.edge.response.envelope import raw_records
 from pipelines.edge.sending.attempts import Reply
 from pipelines.edge.sending.backoff import Persistence
 from pipelines.edge.sending.clock import Skew
-from pipelines.flatten import listings
 from pipelines.landing.manifest import BOOK, CLOSING, REPLACED, RequestRecord
 from pipelines.landing.notices import Noticing
 from pipelines.landing.zone import PendingSnapshot
@@ -98,7 +97,7 @@ class Recorder:
                 self._keep(request, outcome, required=required)
             self._requests.add(1)
 
-    def dated(self, skew: timedelta | None) -> Iterator[RequestRecord]:
+    def answers_by_clock(self, skew: timedelta | None) -> Iterator[RequestRecord]:
         """Yield the answers with their times by the clock of the night, which is `skew` ahead."""
         for answer in self.answers:
             if skew is None or answer.request_no not in self._by_machine:
@@ -181,7 +180,7 @@ class Recorder:
         operation = asked.call.operation
         self.notices.note(operation, reply.signs)
         if operation == "list_instruments":
-            ids = _ids(raw_records(reply.envelope))
+            ids = split.ids_of(raw_records(reply.envelope))
             self.listed.setdefault(str(asked.venue_id), set()).update(ids)
         elif not asked.call.single:
             self.marks[asked.number] = marks(_records(reply))
@@ -224,10 +223,6 @@ def _embedded_by_venue(raws: Iterable[msgspec.Raw]) -> dict[str, set[str] | None
     found: dict[str, set[str] | None] = {}
     for raw in raws:
         if (venue_id := split.id_of(raw)) is not None:
-            before, said = found.get(venue_id, set()), listings.embedded_ids(raw)
+            before, said = found.get(venue_id, set()), split.embedded_ids(raw)
             found[venue_id] = None if before is None or said is None else before | said
     return found
-
-
-def _ids(raws: Iterable[msgspec.Raw]) -> set[str]:
-    return {identity for raw in raws if (identity := split.id_of(raw)) is not None}

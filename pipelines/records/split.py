@@ -3,6 +3,7 @@
 The API promises no order (4.6), so records are ordered by id: the same book gives the same rows.
 """
 
+import contextlib
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -45,6 +46,35 @@ def id_of(raw: msgspec.Raw) -> str | None:
         return _ID.decode(raw).id
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
+
+
+class _PlainVenue(msgspec.Struct):
+    instruments: list[_Id] | None = None
+
+
+class _EmbeddingVenue(msgspec.Struct):
+    instruments: list[msgspec.Raw] | None = None
+
+
+_PLAIN, _VENUE = msgspec.json.Decoder(_PlainVenue), msgspec.json.Decoder(_EmbeddingVenue)
+
+
+def embedded_ids(venue: msgspec.Raw) -> set[str] | None:
+    """Return the ids of the instruments that a venue embeds; None where it does not say."""
+    # Nearly every venue is read in one go; only one with a broken instrument is read twice.
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        plain = _PLAIN.decode(venue).instruments
+        return None if plain is None else {instrument.id for instrument in plain}
+    try:
+        listed = _VENUE.decode(venue).instruments
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return None if listed is None else ids_of(listed)
+
+
+def ids_of(raws: Iterable[msgspec.Raw]) -> set[str]:
+    """Return the ids of records, of those that have one."""
+    return {identity for raw in raws if (identity := id_of(raw)) is not None}
 
 
 def once(

@@ -116,7 +116,7 @@ class TolerantReader:
         except TypeError:
             reason = f"{field.form.value} was expected"
             self.notes.saw(here.pattern, CHANGED_TYPE, field.name, text_of(value))
-            if rows := self._misplaced(value, field, here):
+            if rows := self._amounts_elsewhere(value, field, here):
                 clean.setdefault(OTHER, []).extend(rows)
                 return None
         except ValueError as error:
@@ -224,7 +224,7 @@ class TolerantReader:
             self.notes.saw(here.pattern, kind, name, text_of(member))
             clean.setdefault(OTHER, []).extend(rows)
 
-    def _misplaced(self, value: Any, field: Field, here: Place) -> list[Row]:
+    def _amounts_elsewhere(self, value: Any, field: Field, here: Place) -> list[Row]:
         """Rows of amounts that stand one step above or below where the document has them."""
         model = field.source.partition(".")[0]
         if model in MONEY and isinstance(value, Members):

@@ -59,20 +59,20 @@ def serve(
     OSError where the port is taken.
     """
     broken = of_wire(faults)
-    with _bound(host, port) as listener:
+    with _bind(host, port) as listener:
         served = RunningServer(*listener.getsockname()[:2])
         if not broken:
             listener.listen(_BACKLOG)
             with _uvicorn(app, listener):
                 yield served
             return
-        with _bound("127.0.0.1", 0) as inner:
+        with _bind("127.0.0.1", 0) as inner:
             inner.listen(_BACKLOG)
             with _uvicorn(app, inner), _front(listener, inner.getsockname(), broken):
                 yield served
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     """A socket with an address, which does not listen yet."""
     address = "127.0.0.1" if host == "localhost" else host
     try:

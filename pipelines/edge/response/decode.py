@@ -54,7 +54,7 @@ def decode_body(
     """
     # A key in other letters, or cut short, would no longer be found.
     encoding = scrub(headers.get("content-encoding", "")).strip().lower()
-    counted = _bound(raw, limits.wire, "on the wire")
+    counted = _limit_size(raw, limits.wire, "on the wire")
     if encoding in {"", "identity"}:
         pieces: Iterator[bytes] = counted
     elif encoding in {"gzip", "x-gzip"}:
@@ -63,10 +63,10 @@ def decode_body(
         raise Misread(
             f"the content encoding is {quote_text(encoding, 60)}; gzip or none was asked for"
         )
-    return _bound(pieces, limits.decoded, "after decompression")
+    return _limit_size(pieces, limits.decoded, "after decompression")
 
 
-def _bound(pieces: Iterable[bytes], limit: int, stage: str) -> Iterator[bytes]:
+def _limit_size(pieces: Iterable[bytes], limit: int, stage: str) -> Iterator[bytes]:
     size = 0
     for piece in pieces:
         size += len(piece)

@@ -18,7 +18,7 @@ from pipelines.edge.requests import Call, list_venues
 from pipelines.edge.response.body import Body
 from pipelines.edge.response.envelope import Envelope, read_envelope, read_errors
 from pipelines.edge.response.wholeness import Sign, signs
-from pipelines.edge.sending.backoff import Budget, Persistence, Tally, refusal
+from pipelines.edge.sending.backoff import Budget, CallProgress, Persistence, refusal
 from pipelines.edge.sending.clock import Skew, measured_skew, utc
 from pipelines.edge.sending.exchange import ERROR_BODY, HttpAnswer, Sender
 from pipelines.edge.sending.limiter import Limiter
@@ -90,7 +90,7 @@ class Attempts:
             EdgeError: there is none, and why.
         """
         where = _where(call)
-        tally = Tally(
+        tally = CallProgress(
             persistence if self._gate.seconds_until_deadline() is not None else Persistence.BRIEF,
             outages=self._gate.outages,
         )
@@ -109,7 +109,7 @@ class Attempts:
             finally:
                 rests(False)
 
-    def _in_slot(self, call: Call, where: str, tally: Tally) -> Reply | Setback | None:
+    def _in_slot(self, call: Call, where: str, tally: CallProgress) -> Reply | Setback | None:
         """Make an attempt, or a probe where one is due: None where it says to go on."""
         probing = partial(self._pause_before_probe, where, tally.attempt)
         with self._gate.slot(where, call.path, probing) as slot:
@@ -134,7 +134,7 @@ class Attempts:
     def _attempt(self, call: Call, where: str, number: int, sent: int) -> Reply | Setback:
         """Make one attempt and let the gate know, while the slot is still held."""
         departure = self._depart(where)
-        answer = self._wire.attempt(call, where, self._gate.note_key_accepted)
+        answer = self._wire.attempt(call, where, self._gate.accept_key)
         if isinstance(answer, EdgeError):
             self._note(Setback(answer, departure), call.path, where, number, sent)
             return Setback(answer, departure)

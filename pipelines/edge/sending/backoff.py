@@ -103,7 +103,7 @@ class Persistence(enum.Enum):
 
 
 @dataclass(slots=True)
-class Tally:
+class CallProgress:
     """How far one call has come.
 
     `failures` and `misreads` are those in a row while the service as a whole was up: `outages` are

@@ -85,7 +85,7 @@ class Limiter:
                 self._inside -= 1
                 self._changed.notify_all()
 
-    def note_key_accepted(self) -> None:
+    def accept_key(self) -> None:
         """Note that the service accepts our key: from now on many at once."""
         with self._changed:
             self._proved = True

@@ -17,8 +17,8 @@ from pipelines.edge.sending.backoff import (
     REFUSALS,
     TOO_MANY,
     Budget,
+    CallProgress,
     Persistence,
-    Tally,
     backoff,
     may_pass,
 )
@@ -85,7 +85,7 @@ class Sequel:
     rng: Callable[[], float]
     tell: Callable[[Event], None]
 
-    def wait(self, where: str, setback: Setback, tally: Tally) -> float | EdgeError:
+    def wait(self, where: str, setback: Setback, tally: CallProgress) -> float | EdgeError:
         """Seconds until the next attempt, or the error with which the call ends."""
         error = setback.error
         if isinstance(error, ClockRefused):
@@ -104,7 +104,7 @@ class Sequel:
         self.tell(Event("retry", where, tally.attempt, words, wait))
         return wait
 
-    def _final_error(self, setback: Setback, tally: Tally) -> EdgeError | None:
+    def _final_error(self, setback: Setback, tally: CallProgress) -> EdgeError | None:
         """The error with which a failed call ends here; None where it goes on."""
         ended = setback.error.anew(attempts=tally.attempt)
         if not may_pass(setback.error):
@@ -122,7 +122,7 @@ class Sequel:
         tally.doubted = tally.doubted or ended
         return None
 
-    def _held_up(self, where: str, setback: Setback, tally: Tally) -> float | EdgeError:
+    def _held_up(self, where: str, setback: Setback, tally: CallProgress) -> float | EdgeError:
         """No wait of its own, for all requests wait; or the error, where that is for too long."""
         asked = setback.asked_wait
         wait, left = (
@@ -143,7 +143,9 @@ class Sequel:
             self.tell(Event("pace", where, tally.attempt, str(ended), wait))
         return 0.0
 
-    def _correct_clock(self, where: str, setback: Setback, tally: Tally) -> float | EdgeError:
+    def _correct_clock(
+        self, where: str, setback: Setback, tally: CallProgress
+    ) -> float | EdgeError:
         """No wait, where the clock was corrected since the refused request was signed (5.3)."""
         again, made = self.clock.correct(setback.measured, setback.signed_with)
         skew = self.clock.offset

@@ -134,7 +134,7 @@ def test_an_answer_from_before_an_outage_proves_nothing_about_now() -> None:
         with gate.slot("GET /x", "/x", lambda seconds, _: waited.append(seconds)) as slot:
             return slot.number
 
-    gate.note_key_accepted()
+    gate.accept_key()
     early = send()
     for _ in range(7):
         send()

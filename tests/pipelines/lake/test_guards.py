@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.lake import guards, measures
-from pipelines.lake.facts import Facts, Night, Shape
+from pipelines.lake.facts import Facts, Findings, RejectGroup
 from pipelines.lake.lake_manifest import read_manifest
 from pipelines.lake.slices import Slice
 from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Window
@@ -31,7 +31,7 @@ GOOD = Facts(COUNTS, {"BTC": "100", "ETH": "0.5"}, {"p1": True, "p2": True, "p3"
 
 def judged(facts: Facts, past: list[Facts], **found: Any) -> tuple[str, ...]:
     """The reasons, in words, of a night in which nothing else is wrong."""
-    return tuple(reason.words for reason in guards.judge(facts, past, Night(**found)))
+    return tuple(reason.words for reason in guards.judge(facts, past, Findings(**found)))
 
 
 def accounts(count: int) -> Facts:
@@ -139,7 +139,7 @@ REASONS: dict[str, tuple[Facts, Mapping[str, Any], str]] = {
     ),
     "money among the rejects": (
         GOOD,
-        {"rejects": [Shape("data[]", "an object was expected", 2, "0.5", "data[1]")]},
+        {"rejects": [RejectGroup("data[]", "an object was expected", 2, "0.5", "data[1]")]},
         ("2 rejected records carry money, first data[1]: an object was expected; see ops.rejects"),
     ),
     "a doubtful date": (GOOD, {"date_doubts": ["the date is not sure"]}, "the date is not sure"),
@@ -220,7 +220,7 @@ def test_many_things_at_once_are_all_told_and_a_long_list_is_cut() -> None:
     """Nobody has to accept a night twice to see its second reason."""
     before = Facts(COUNTS, {f"A{n}": "1" for n in range(9)}, {f"p{n}": True for n in range(9)}, {})
     now = Facts({"accounts": 1, "instruments": 1, "venues": 1}, {}, {"p0": True}, {})
-    shape = Shape("data[]", "text was expected", 1, "1", "data[0]")
+    shape = RejectGroup("data[]", "text was expected", 1, "1", "data[0]")
     told = judged(now, [before], notices=("n",), rejects=[shape])
     assert len(told) == 2 + 1 + 3 + 1
     assert "8 portfolios that held money are missing: p1, p2, p3, p4, p5 and 3 more" in told
