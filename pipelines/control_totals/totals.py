@@ -25,33 +25,16 @@ from pipelines.records import amounts
 from warehouse.exact import EXACT, plain
 
 COUNTED = ("portfolios", "integrations", "positions", "accounts", "balances")
-BUCKETS = ("trading", "margin", "staking", "custody")
 # Texts wait to be summed together, but never so many that memory would grow with the body.
 MOST_WAITING = 200_000
 _PLAIN = b"0123456789.-"
 _SHORT = 200
 
 
-class _Free(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    free: str
-    locked: str
-
-
-class _Locked(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    locked: str
-
-
-class _BalanceAmounts(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    trading: _Free | None = None
-    margin: _Locked | None = None
-    staking: _Locked | None = None
-    custody: _Free | None = None
-
-
 class _AccountAmounts(msgspec.Struct, gc=False):
     venueId: str  # noqa: N815 - the document's spelling, so that nothing is renamed here
     name: str
-    balance: _BalanceAmounts
+    balance: dict[str, dict[str, str] | None]
 
 
 class _PositionAmounts(msgspec.Struct):
@@ -141,10 +124,8 @@ def _quickly(raw: Raw) -> PortfolioCount | None:
         return None
     texts: list[tuple[Sum, list[str]]] = []
     for position in portfolio.positions:
-        for bucket, stated in zip(BUCKETS, _amount_texts(position.accounts), strict=True):
-            if stated:
-                key = Sum(position.assetId, position.isCustomAsset, bucket)
-                texts.append((key, stated))
+        for bucket, stated in _amount_texts(position.accounts).items():
+            texts.append((Sum(position.assetId, position.isCustomAsset, bucket), stated))
     return PortfolioCount(
         portfolio.id,
         len({integration.id for integration in portfolio.integrations or ()}),
@@ -154,20 +135,13 @@ def _quickly(raw: Raw) -> PortfolioCount | None:
     )
 
 
-def _amount_texts(accounts: list[_AccountAmounts]) -> tuple[list[str], ...]:
-    """The amount texts of documented balances, a list for each of `BUCKETS`."""
-    found: tuple[list[str], ...] = ([], [], [], [])
-    trading, margin, staking, custody = found
+def _amount_texts(accounts: list[_AccountAmounts]) -> dict[str, list[str]]:
+    """Return the amount texts of balances by their kind, whatever kinds there are."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
     for account in accounts:
-        balance = account.balance
-        if balance.trading is not None:
-            trading += (balance.trading.free, balance.trading.locked)
-        if balance.margin is not None:
-            margin.append(balance.margin.locked)
-        if balance.staking is not None:
-            staking.append(balance.staking.locked)
-        if balance.custody is not None:
-            custody += (balance.custody.free, balance.custody.locked)
+        for bucket, part in account.balance.items():
+            if part is not None:
+                found[bucket] += part.values()
     return found
 
 

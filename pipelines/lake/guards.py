@@ -21,13 +21,13 @@ from pipelines.lake.slices import FELL, GONE, KIND, PORTFOLIO, SCALE, Slice
 from pipelines.landing import notices
 from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Window
 from pipelines.landing.reasons import Reason, shape_of
+from pipelines.records.schema import BALANCE_KINDS
 from warehouse.exact import plain
 
 __all__ = ["Facts", "Findings", "RejectGroup", "drops", "judge", "limit"]
 
 MOST_VENUES_FAILED = Decimal("0.1")
 SHOWN = 5
-DOCUMENTED = frozenset({"trading", "margin", "staking", "custody"})
 FATES = {
     REFUSED: "refused: access was taken away",
     DELETED: "not found: it was deleted",
@@ -178,7 +178,7 @@ def _moves(facts: Facts, before: Facts, past: Sequence[Facts]) -> Iterator[Reaso
 def _is_established(kind: str, past: Sequence[Facts]) -> bool:
     """Whether a balance kind is of the document, or was there for two nights in a row."""
     last = past[-2:]
-    return kind in DOCUMENTED or (len(last) > 1 and all(kind in facts.kinds for facts in last))
+    return kind in BALANCE_KINDS or (len(last) > 1 and all(kind in facts.kinds for facts in last))
 
 
 def _words(part: Slice) -> str:

@@ -71,12 +71,6 @@ KEYS = {
     for column in table.columns
     if column.name in table.key and "*" not in column.source and "." in column.source
 } - {"Account.balance", "Venue.type"}
-# The parts of a balance (2.5): every field of theirs is an amount.
-MONEY = {"Trading", "Margin", "Staking", "Custody"}
-BALANCE = models.Balance.__name__
-HOLDS_MONEY = {"Portfolio.positions", "Position.accounts", "Account.balance"} | {
-    f"Balance.{name.lower()}" for name in MONEY
-}
 
 
 def shape_of(model: type[msgspec.Struct]) -> Shape:
@@ -154,6 +148,15 @@ def _arrow_type(field: Field, *, careful: bool) -> pa.DataType:
     inner = pa.struct(arrow_fields(field.shape, careful=careful))
     return inner if field.form is Form.OBJECT else pa.list_(inner)
 
+
+# The kinds of a balance (2.5) are those of the model, and every field of theirs is an amount.
+_KINDS = shape_of(models.Balance).fields
+BALANCE = models.Balance.__name__
+BALANCE_KINDS = frozenset(_KINDS)
+MONEY = {field.shape.name for field in _KINDS.values() if field.shape is not None}
+HOLDS_MONEY = {"Portfolio.positions", "Position.accounts", "Account.balance"} | {
+    field.source for field in _KINDS.values()
+}
 
 PORTFOLIO = shape_of(models.Portfolio)
 VENUE = shape_of(models.Venue)
