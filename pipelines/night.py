@@ -31,8 +31,8 @@ from warehouse.progress import BYTES, Say, Tally, silent
 from warehouse.storage.layout import Layout, digest_of, make_directory, read_json
 
 PARTS = ("portfolios", "venues")
+# Snapshots among which that of a run under way is: their manifests are read.
 NEWEST = 8
-"""Snapshots among which that of a run under way is: their manifests are read."""
 
 
 class NeverLanded(Exception):
@@ -53,7 +53,7 @@ class NeverLanded(Exception):
 
 
 def business_date(settings: Settings, now: datetime) -> date:
-    """The date a snapshot taken now belongs to, in `NIGHTBOOK_TIMEZONE`."""
+    """Return the date a snapshot taken now belongs to, in `NIGHTBOOK_TIMEZONE`."""
     return now.astimezone(settings.timezone).date()
 
 
@@ -114,14 +114,14 @@ def _sweep(layout: Layout, now: datetime) -> None:
 
 
 def _previous_portfolios(layout: Layout, pulling: PendingSnapshot) -> dict[str, bool]:
-    """The portfolios of the book before; where it is damaged nothing is known of it."""
+    """Return the portfolios of the book before; where it is damaged nothing is known of it."""
     with contextlib.suppress(Damaged):
         return lake_manifest.portfolios_before(layout, pulling.snapshot_id, pulling.started_at)
     return {}
 
 
 def landed_on(layout: Layout, day: date) -> Manifest | None:
-    """The newest landed snapshot of a date that nobody rejected."""
+    """Return the newest landed snapshot of a date that nobody rejected."""
     found = [
         snapshot
         for snapshot in snapshots.landed_snapshots(layout)
@@ -131,7 +131,7 @@ def landed_on(layout: Layout, day: date) -> Manifest | None:
 
 
 def taken_on(layout: Layout, day: date) -> Manifest | None:
-    """The newest landed snapshot that was taken while this machine's clock showed a date.
+    """Return the newest landed snapshot that was taken while this machine's clock showed a date.
 
     It may lie under another date: where that clock was off, under that of the server's.
     """
@@ -146,7 +146,7 @@ def taken_on(layout: Layout, day: date) -> Manifest | None:
 
 
 def landed_for(settings: Settings, now: datetime, day: date) -> Manifest:
-    """The landed snapshot of a date, today that which was taken; raises `NeverLanded`."""
+    """Return the landed snapshot of a date, today that which was taken; raises `NeverLanded`."""
     layout = Layout(settings.home)
     is_today = day == business_date(settings, now)
     manifest = (taken_on(layout, day) if is_today else None) or landed_on(layout, day)
@@ -187,7 +187,7 @@ def judge(known: LakeManifests, manifest: Manifest, now: datetime) -> Snapshot:
 
 
 def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
-    """Whether a judged snapshot has left staging, whole or in part, and was not made anew since."""
+    """Return whether a judged snapshot left staging, in part at least, and not anew since."""
     snapshot_id = manifest.snapshot_id
     if not layout.manifest(snapshot_id).is_file():
         return False
@@ -205,7 +205,7 @@ def _is_on_its_way(layout: Layout, manifest: Manifest) -> bool:
 
 
 def _tables(part: str | None = None) -> Iterator[str]:
-    """The names of the tables of a part, or of both."""
+    """Yield the names of the tables of a part, or of both."""
     for table in BOOK:
         if part is None or (table.resource == "portfolios") == (part == "portfolios"):
             yield table.name
@@ -219,7 +219,7 @@ def _stage_missing(layout: Layout, manifest: Manifest) -> None:
 
 
 def finish(known: LakeManifests, folder: Path, now: datetime) -> Snapshot:
-    """Everything after landing, for one snapshot."""
+    """Return everything after landing, for one snapshot."""
     manifest = load_manifest(folder)
     stage_portfolios(known.layout, manifest)
     stage_venues(known.layout, manifest)
@@ -227,7 +227,7 @@ def finish(known: LakeManifests, folder: Path, now: datetime) -> Snapshot:
 
 
 def left_over(layout: Layout) -> list[Path]:
-    """Landed snapshots of which the lake knows nothing: of a run that died, or of a new home."""
+    """Return the landed snapshots that the lake does not know: a run died, or it is new."""
     return [
         snapshot.folder
         for snapshot in snapshots.landed_snapshots(layout)

@@ -19,7 +19,7 @@ CRON = (
 
 
 def is_schedule(text: str) -> bool:
-    """Whether a text is five cron fields of numbers, names, ranges, lists and steps.
+    """Return whether a text is five cron fields of numbers, names, ranges, lists and steps.
 
     One whose days are in none of its months is none, whatever its weekdays: Dagster finds no tick.
     """
@@ -34,7 +34,7 @@ def is_schedule(text: str) -> bool:
 
 
 def is_due(schedule: str, day: date) -> bool:
-    """Whether a schedule ticks on a date; of days and weekdays, where both are given, either."""
+    """Return whether a schedule ticks on a date; of days and weekdays, either will do."""
     fields = schedule.lower().split()
     _, _, days, months, weekdays = (
         _field_values(field, *kind) for field, kind in zip(fields, CRON, strict=True)
@@ -46,7 +46,7 @@ def is_due(schedule: str, day: date) -> bool:
 
 
 def last_tick(schedule: str) -> time:
-    """The latest time of a day on which a schedule ticks."""
+    """Return the latest time of a day on which a schedule ticks."""
     minutes, hours, *_ = (
         _field_values(field, *kind)
         for field, kind in zip(schedule.lower().split(), CRON, strict=True)
@@ -55,13 +55,13 @@ def last_tick(schedule: str) -> time:
 
 
 def _field_values(field: str, lowest: int, highest: int, names: str) -> set[int]:
-    """The numbers that a field lists; none where a part of it is wrong or beyond its bounds."""
+    """Return the numbers that a field lists; none where a part is wrong or out of bounds."""
     parts = [_part(part, lowest, highest, names) for part in field.split(",")]
     return set().union(*parts) if all(parts) else set()
 
 
 def _part(part: str, lowest: int, highest: int, names: str) -> set[int]:
-    """The numbers of a part: `*`, a number or a range, perhaps with a step."""
+    """Return the numbers of a part: `*`, a number or a range, perhaps with a step."""
     range_, has_step, step = part.partition("/")
     every = (_small(step) or 0) if has_step else 1
     if not 1 <= every <= highest:

@@ -85,7 +85,7 @@ class Settings:
 
 
 def environment(directory: Path, process: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables that count: those of the process, then those of `directory/.env`.
+    """Return the variables that count: those of the process, then those of `directory/.env`.
 
     An empty one of the process counts as not set. Raises `SettingsWrong` where `.env` cannot be
     read.
@@ -111,7 +111,7 @@ def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
 
 
 def _dotenv(path: Path) -> dict[str, str]:
-    """What a `.env` says, letter by letter: a `$` in a secret stands for itself."""
+    """Return what a `.env` says, letter by letter: a `$` in a secret stands for itself."""
     try:
         found = dotenv_values(path, interpolate=False)
     except (OSError, UnicodeDecodeError) as error:
@@ -122,7 +122,7 @@ def _dotenv(path: Path) -> dict[str, str]:
 
 
 def read(variables: Mapping[str, str], *, api: bool) -> Settings:
-    """Settings from variables; with `api`, those for the API must be there too.
+    """Return settings from variables; with `api`, those for the API must be there too.
 
     An empty variable counts as one that is not set. Raises `SettingsWrong` with every complaint
     at once.
@@ -191,7 +191,7 @@ def _number(variables: Mapping[str, str], complaints: list[str], name: str, most
 
 
 def _alerts(variables: Mapping[str, str], complaints: list[str]) -> tuple[str, ...]:
-    """Addresses in their order; a comma inside one does not end it, the next `scheme://` does."""
+    """Split addresses: a comma inside one does not end it, the next `scheme://` does."""
     text = variables.get("NIGHTBOOK_ALERTS", "").strip()
     found = tuple(filter(None, (address.strip(" ,") for address in _NEXT_ADDRESS.split(text))))
     for number, address in enumerate(found, 1):
@@ -258,7 +258,7 @@ def _secret(variables: Mapping[str, str], complaints: list[str]) -> str:
 
 
 def _secret_from(path: Path, complaints: list[str]) -> str:
-    """The secret in a file. Its name is not repeated: it may be the secret, put in by mistake."""
+    """Read the secret in a file, whose name may be the secret itself and is not repeated."""
     name = "The file that NIGHTBOOK_API_SECRET_FILE names"
     try:
         status = path.expanduser().stat()

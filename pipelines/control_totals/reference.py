@@ -59,7 +59,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _record(raw: Raw) -> dict[str, Any] | None:
-    """A record with an id, or None where there is nothing to count."""
+    """Return a record with an id, or None where there is nothing to count."""
     text = bytes(raw)
     if is_too_deep(text):
         return None
@@ -79,7 +79,7 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 
 def portfolio(raw: Raw) -> PortfolioCount | None:
-    """What of a portfolio becomes rows; None where not even the portfolio does."""
+    """Return what of a portfolio becomes rows; None where not even the portfolio does."""
     tree = _record(raw)
     if tree is None:
         return None
@@ -112,7 +112,7 @@ def _accounts(position: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _balance(account: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
-    """The texts under each part of a balance, however deep: an amount among them is a row."""
+    """Yield the texts under each part of a balance, however deep: an amount among them is a row."""
     balance = account.get("balance")
     for bucket, part in balance.items() if isinstance(balance, dict) else ():
         if texts := list(_texts(part)):
@@ -120,7 +120,7 @@ def _balance(account: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _texts(part: Any) -> Iterator[str]:
-    """Texts that stand by themselves or in objects; in a list they are no amounts (2.5)."""
+    """Yield texts that stand by themselves or in objects; in a list they are no amounts (2.5)."""
     waiting = [part]
     while waiting:
         inner = waiting.pop()
@@ -131,7 +131,7 @@ def _texts(part: Any) -> Iterator[str]:
 
 
 def venues(raws: Iterable[Raw]) -> dict[str, int]:
-    """How many venues and venue types were landed, each venue's id once."""
+    """Return how many venues and venue types were landed, each venue's id once."""
     types: dict[str, set[str]] = {}
     for raw in raws:
         venue = _record(raw)
@@ -143,7 +143,7 @@ def venues(raws: Iterable[Raw]) -> dict[str, int]:
 
 
 def embedded_instruments(raws: Iterable[Raw]) -> dict[str, set[str]]:
-    """The instruments that venues embed, by venue."""
+    """Return the instruments that venues embed, by venue."""
     found: dict[str, set[str]] = {}
     for raw in raws:
         if (venue := _record(raw)) is not None:
@@ -153,5 +153,5 @@ def embedded_instruments(raws: Iterable[Raw]) -> dict[str, set[str]]:
 
 
 def identities(raws: Iterable[Raw]) -> int:
-    """How many different ids records have that can be rows."""
+    """Return how many different ids records have that can be rows."""
     return len({record["id"] for raw in raws if (record := _record(raw)) is not None})

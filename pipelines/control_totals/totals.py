@@ -87,7 +87,7 @@ class _Sums:
 
 
 def _values(texts: list[str]) -> list[Decimal]:
-    """The amounts among texts; those in plain digits, which nearly all are, at once."""
+    """Return the amounts among texts; those in plain digits, which nearly all are, at once."""
     letters = "".join(texts).encode(errors="surrogatepass")
     if not letters.translate(None, _PLAIN) and max(map(len, texts), default=0) <= _SHORT:
         with contextlib.suppress(InvalidOperation):  # for a sign or a point where none may be
@@ -96,7 +96,7 @@ def _values(texts: list[str]) -> list[Decimal]:
 
 
 def of_portfolios(raws: Iterable[Raw], *, precise: bool = False) -> Totals:
-    """Totals of landed portfolios, each id once, for the five tables that come of them."""
+    """Return totals of landed portfolios, each id once, for the five tables that come of them."""
     rows = Counter(dict.fromkeys(COUNTED, 0))
     sums = _Sums()
     seen: set[str] = set()
@@ -117,7 +117,7 @@ def of_portfolios(raws: Iterable[Raw], *, precise: bool = False) -> Totals:
 
 
 def _quickly(raw: Raw) -> PortfolioCount | None:
-    """A portfolio as documented, or None where it is not."""
+    """Return a portfolio as documented, or None where it is not."""
     try:
         portfolio = _DECODER.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -146,7 +146,7 @@ def _amount_texts(accounts: list[_AccountAmounts]) -> dict[str, list[str]]:
 
 
 def of_lake(files: dict[str, Path]) -> Totals:
-    """The same totals of Parquet files, by table."""
+    """Return the same totals of Parquet files, by table."""
     rows = {table: pq.read_metadata(path).num_rows for table, path in files.items()}
     balances = files.get("balances")
     return Totals(rows, {} if balances is None else _sums(balances))
@@ -180,12 +180,12 @@ def _key(row: dict[str, Any]) -> Sum:
 
 
 def differ(in_json: Totals, in_lake: Totals) -> bool:
-    """Whether any measure is not the same on both sides."""
+    """Return whether any measure is not the same on both sides."""
     return any(total["in_json"] != total["in_lake"] for total in compare(in_json, in_lake))
 
 
 def compare(in_json: Totals, in_lake: Totals) -> Iterator[dict[str, Any]]:
-    """Both totals side by side, as rows of `ops.control_totals` without the snapshot."""
+    """Yield both totals side by side, as rows of `ops.control_totals` without the snapshot."""
     for table in sorted(in_json.rows.keys() | in_lake.rows.keys()):
         yield {
             "table_name": table,

@@ -44,8 +44,8 @@ _HEADERS = {
     "connection": "close",
     "user-agent": "nightbook",
 }
+# Calls that may go while others rest: enough to tell a venue that fails from a service.
 SPARE = TRIPS_AT
-"""Calls that may go while others rest: enough to tell a venue that fails from a service."""
 _Done = tuple[Call, Reply | EdgeError | BaseException]
 _One = TypeVar("_One", Portfolio, Venue)
 _Model = TypeVar("_Model")
@@ -65,7 +65,7 @@ class ServiceCheck:
 
 
 def now_ms() -> int:
-    """This machine's time in Unix milliseconds."""
+    """Return this machine's time in Unix milliseconds."""
     return time.time_ns() // 1_000_000
 
 
@@ -143,7 +143,7 @@ class EdgeClient:
         self.close()
 
     def seconds_until_deadline(self) -> float | None:
-        """Seconds until the deadline; None without one."""
+        """Return seconds until the deadline; None without one."""
         return self._gate.seconds_until_deadline()
 
     def close(self) -> None:
@@ -152,7 +152,7 @@ class EdgeClient:
         self._http.close()
 
     def fetch(self, call: Call) -> Reply:
-        """The checked answer to a call; its body is the caller's to close.
+        """Return the checked answer to a call; its body is the caller's to close.
 
         Raises:
             EdgeError: the answer could not be had; the class says what to do.
@@ -162,7 +162,7 @@ class EdgeClient:
     def fetch_all(
         self, calls: Iterable[Call], persistence: Persistence = Persistence.OPTIONAL
     ) -> Iterator[tuple[Call, Reply | EdgeError]]:
-        """Every call with its answer or its error, as they come, concurrently within the bound.
+        """Yield every call with its answer or its error, as they come, within the bound.
 
         After a refused key nothing more is sent: the remaining calls have that error too. Whoever
         stops reading early closes the client. At most `concurrency` answers wait to be read; while
@@ -200,23 +200,23 @@ class EdgeClient:
             _drop(done)
 
     def portfolios(self, ids: Iterable[str] = (), *, integrations: bool = False) -> list[Portfolio]:
-        """The portfolios the key may see, or those of `ids` among them (4.1)."""
+        """Return the portfolios the key may see, or those of `ids` among them (4.1)."""
         return self._records(requests.list_portfolios(ids, integrations=integrations), Portfolio)
 
     def portfolio(self, id: str, *, integrations: bool = False) -> Portfolio:  # noqa: A002 - the API's word
-        """One portfolio (4.2)."""
+        """Return one portfolio (4.2)."""
         return self._record(requests.get_portfolio(id, integrations=integrations), id, Portfolio)
 
     def venues(self, ids: Iterable[str] = (), *, instruments: bool = False) -> list[Venue]:
-        """The venues, or those of `ids` (4.3)."""
+        """Return the venues, or those of `ids` (4.3)."""
         return self._records(requests.list_venues(ids, instruments=instruments), Venue)
 
     def venue(self, id: str, *, instruments: bool = False) -> Venue:  # noqa: A002 - the API's word
-        """One venue (4.4)."""
+        """Return one venue (4.4)."""
         return self._record(requests.get_venue(id, instruments=instruments), id, Venue)
 
     def instruments(self, venue_id: str, type: str | None = None) -> list[Instrument]:  # noqa: A002 - the API's word
-        """The instruments of a venue, of one type or of both (4.5)."""
+        """Return the instruments of a venue, of one type or of both (4.5)."""
         return self._records(requests.list_instruments(venue_id, type), Instrument)
 
     def check(self) -> ServiceCheck:

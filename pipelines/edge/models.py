@@ -160,7 +160,7 @@ _Decoded = TypeVar("_Decoded")
 
 
 def decode(raw: bytes | msgspec.Raw, model: type[_Decoded]) -> _Decoded:
-    """A record or a list of records as models.
+    """Return a record or a list of records as models.
 
     Raises:
         Misread: a required field is missing or has another type; the message has the JSON path.

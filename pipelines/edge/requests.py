@@ -27,7 +27,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE
 
 
 def is_same_id(asked: str, other: str) -> bool:
-    """Whether both name one thing: the same text, or a uuid in whatever letters (2.1)."""
+    """Return whether both name one thing: the same text, or a uuid in whatever letters (2.1)."""
     return asked == other or (asked.lower() == other.lower() and bool(_UUID.fullmatch(asked)))
 
 
@@ -50,38 +50,38 @@ class Call:
 
 
 def list_portfolios(ids: Iterable[str] = (), *, integrations: bool = False) -> Call:
-    """`GET /portfolios` (4.1); an empty `ids` asks for all."""
+    """Return `GET /portfolios` (4.1); an empty `ids` asks for all."""
     query = (*_ids(ids), *_include("integrations", wanted=integrations))
     return Call("list_portfolios", f"{PREFIX}/portfolios", query, single=False)
 
 
 def get_portfolio(id: str, *, integrations: bool = False) -> Call:  # noqa: A002 - the API's word
-    """`GET /portfolios/{id}` (4.2)."""
+    """Return `GET /portfolios/{id}` (4.2)."""
     query = _include("integrations", wanted=integrations)
     return Call("get_portfolio", f"{PREFIX}/portfolios/{_segment(id)}", query, single=True)
 
 
 def list_venues(ids: Iterable[str] = (), *, instruments: bool = False) -> Call:
-    """`GET /venues` (4.3); an empty `ids` asks for all."""
+    """Return `GET /venues` (4.3); an empty `ids` asks for all."""
     query = (*_ids(ids), *_include("instruments", wanted=instruments))
     return Call("list_venues", f"{PREFIX}/venues", query, single=False)
 
 
 def get_venue(id: str, *, instruments: bool = False) -> Call:  # noqa: A002 - the API's word
-    """`GET /venues/{id}` (4.4)."""
+    """Return `GET /venues/{id}` (4.4)."""
     query = _include("instruments", wanted=instruments)
     return Call("get_venue", f"{PREFIX}/venues/{_segment(id)}", query, single=True)
 
 
 def list_instruments(venue_id: str, type: str | None = None) -> Call:  # noqa: A002 - the API's word
-    """`GET /venues/{id}/instruments` (4.5); without `type` both spot and future are asked for."""
+    """Return `GET /venues/{id}/instruments` (4.5); without `type` for spot and future."""
     query = () if type is None else _sendable((("type", type),))
     path = f"{PREFIX}/venues/{_segment(venue_id)}/instruments"
     return Call("list_instruments", path, query, single=False)
 
 
 def raw_call(path: str, query: Sequence[tuple[str, str]] = ()) -> Call:
-    """Any path a person types, with or without the prefix; ids in it may be encoded already.
+    """Return any path a person types, with or without the prefix; ids in it may be encoded already.
 
     The operation is `other` where the path is none of the five.
     """
@@ -111,7 +111,7 @@ def _ids(ids: Iterable[str]) -> tuple[tuple[str, str], ...]:
 
 
 def _sendable(query: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """The pairs of a query, which carry anything that is text, also nothing."""
+    """Return the pairs of a query, which carry anything that is text, also nothing."""
     for text in itertools.chain.from_iterable(query):
         _require_text(text)
     return tuple(query)

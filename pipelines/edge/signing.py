@@ -22,12 +22,12 @@ _TELLING = 6  # a shorter text is found by chance; no real key is so short
 
 
 def payload(method: str, path: str, body: str, timestamp: int) -> bytes:
-    """The bytes that are signed: method, path without query, body and milliseconds (5.2)."""
+    """Return the bytes that are signed: method, path without query, body and milliseconds (5.2)."""
     return f"{method}{path}{body}{timestamp}".encode()
 
 
 def signature(secret: str, payload: bytes) -> str:
-    """The lower-case hex HMAC-SHA-384 of a payload, keyed with the secret (5.2)."""
+    """Return the lower-case hex HMAC-SHA-384 of a payload, keyed with the secret (5.2)."""
     return hmac.new(secret.encode(), payload, hashlib.sha384).hexdigest()
 
 
@@ -50,7 +50,7 @@ class Credentials:
         )
 
     def headers(self, method: str, path: str, timestamp: int) -> dict[str, str]:
-        """The three headers of a request without a body (5.1); never log or keep them."""
+        """Return the three headers of a request without a body (5.1); never log or keep them."""
         return {
             "SVC-API-KEY": self._key,
             "SVC-API-TIMESTAMP": str(timestamp),
@@ -58,7 +58,7 @@ class Credentials:
         }
 
     def scrub(self, text: str) -> str:
-        """Text from outside without key, secret and signatures, should a server echo them.
+        """Return text from outside without key, secret and signatures, should a server echo them.
 
         Also where a long one was cut short, as names in an envelope are.
         """
@@ -96,7 +96,7 @@ def _without(value: str, text: str) -> str:
 
 
 def _forms(secret: str) -> dict[str, None]:
-    """A secret as it is, and as JSON, an address and a Latin-1 reader would show it."""
+    """Return a secret as it is, and as JSON, an address and a Latin-1 reader would show it."""
     forms = (
         secret,
         json.dumps(secret)[1:-1],

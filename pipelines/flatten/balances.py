@@ -46,7 +46,7 @@ class Amounts(NamedTuple):
 
 
 def read_amounts(accounts: Level) -> Amounts:
-    """All amounts of a batch's accounts, ordered by account and then as section 2.5 lists them."""
+    """Return all amounts of a batch, by account and then in the order of section 2.5."""
     texts = [accounts.columns[part.source] for part in PARTS]
     valid = np.column_stack([text.is_valid().to_numpy(zero_copy_only=False) for text in texts])
     flat = np.flatnonzero(valid.ravel())
@@ -74,7 +74,7 @@ def _with(known: Amounts, other: pa.ListArray) -> Amounts:
 
 
 def count_per_account(accounts: Level) -> pa.Array:
-    """How many amounts each account states; NULL where its balance is broken."""
+    """Return how many amounts each account states; NULL where its balance is broken."""
     listed = accounts.columns.get("Account.balance#")
     if listed is not None:
         return listed
@@ -86,6 +86,6 @@ def count_per_account(accounts: Level) -> pa.Array:
 
 
 def place_of(row: int, amounts: Amounts) -> tuple[int, str]:
-    """The account of an amount, and the rest of its path."""
+    """Return the account of an amount, and the rest of its path."""
     bucket, state = amounts.buckets[row].as_py(), amounts.states[row].as_py()
     return int(amounts.accounts[row]), f".balance.{bucket}.{state}"

@@ -22,8 +22,8 @@ from warehouse.contract.book import INSTRUMENTS
 from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import arrow_schema
 
+# How long empty lists are answered with the rows of the last good night.
 BELIEVED_AFTER = timedelta(days=7)
-"""How long empty lists are answered with the rows of the last good night."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +36,17 @@ class CarriedInstruments:
 
 _OF_LISTS = ("feed_id", "venue_symbol", "base_asset", "term_asset", "created_at", "updated_at")
 
+# Takes the venues that failed and those whose lists are empty; gives what is carried over.
 Carry = Callable[[set[str], set[str]], CarriedInstruments]
-"""Takes the venues that failed and those whose lists are empty; gives what is carried over."""
 
 
 def nothing(_failed: set[str], _empty: set[str]) -> CarriedInstruments:
-    """Where there is no night before."""
+    """Return where there is no night before."""
     return CarriedInstruments()
 
 
 def from_last(layout: Layout, manifest: Manifest) -> Carry:
-    """What the book before a snapshot has of such venues."""
+    """Return what the book before a snapshot has of such venues."""
 
     def carry(failed: set[str], empty: set[str]) -> CarriedInstruments:
         rows = _last_rows(layout, manifest, failed | empty)
@@ -63,7 +63,7 @@ def from_last(layout: Layout, manifest: Manifest) -> Carry:
 
 
 def _last_rows(layout: Layout, manifest: Manifest, venues: set[str]) -> dict[str, pa.Table]:
-    """The instruments of these venues in the book before, as they stand there."""
+    """Return the instruments of these venues in the book before, as they stand there."""
     path = _last_file(layout, manifest) if venues else None
     if path is None:
         return {}
@@ -80,13 +80,13 @@ def _last_rows(layout: Layout, manifest: Manifest, venues: set[str]) -> dict[str
 
 
 def _is_listed(rows: pa.Table) -> pa.ChunkedArray:
-    """Whether rows came of a list: what only a venue had says its type and name and no more."""
+    """Tell rows of a list from those that only a venue had: type and name, no more."""
     said = [pc.is_valid(rows[name]) for name in _OF_LISTS]
     return functools.reduce(pc.or_, said)
 
 
 def _last_file(layout: Layout, manifest: Manifest) -> Path | None:
-    """Where it lies; None where it was pruned since: this is a rebuild, and nothing is left."""
+    """Return where it lies; None where it was pruned before this rebuild."""
     moment = datetime.fromisoformat(manifest.finished_at)
     before = snapshots.accepted_before(
         snapshots.landed_snapshots(layout), manifest.snapshot_id, moment
@@ -100,7 +100,7 @@ def _last_file(layout: Layout, manifest: Manifest) -> Path | None:
 
 
 def _still_credible(rows: pa.Table, manifest: Manifest) -> pa.Table:
-    """What an empty list does not explain: neither expired, nor gone for long."""
+    """Return what an empty list does not explain: neither expired, nor gone for long."""
     started = pa.scalar(datetime.fromisoformat(manifest.started_at), rows["expiration"].type)
     oldest = pa.scalar(manifest.snapshot_date - BELIEVED_AFTER, pa.date32())
     expired = pc.fill_null(pc.less_equal(rows["expiration"], started), fill_value=False)

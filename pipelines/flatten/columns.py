@@ -40,7 +40,7 @@ class Level:
     parents: Any = None
 
     def path(self, place: int, numbers: list[int]) -> str:
-        """Where a record stands in its answer; `numbers` are those of the outermost records."""
+        """Return the path of a record; `numbers` are those of the outermost records."""
         if self.parent is None:
             return f"data[{numbers[place]}]"
         above = int(self.parents[place])
@@ -49,12 +49,12 @@ class Level:
 
 
 def top_level(records: pa.StructArray, shape: Shape) -> Level:
-    """The outermost records of a batch."""
+    """Return the outermost records of a batch."""
     return Level(len(records), _columns(records, shape), shape)
 
 
 def inner_level(above: Level, name: str) -> Level:
-    """The records of a list field: flattened, with the index of the record each came from."""
+    """Flatten the records of a list field, with the index of the record each came from."""
     field = above.shape.fields[name]
     if field.shape is None:
         raise TypeError(f"{field.source} is no list of records")
@@ -65,7 +65,7 @@ def inner_level(above: Level, name: str) -> Level:
 
 
 def _columns(records: pa.StructArray, shape: Shape) -> dict[str, Any]:
-    """The fields of struct records by source; those of a plain sub-object beside them."""
+    """Return the fields of struct records by source; those of a plain sub-object beside them."""
     columns: dict[str, Any] = {}
     for field in shape.fields.values():
         child = pc.struct_field(records, field.name)
@@ -80,7 +80,7 @@ def _columns(records: pa.StructArray, shape: Shape) -> dict[str, Any]:
 
 
 def inherit_columns(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
-    """Columns of a level and of the levels above it, one value per record of this level."""
+    """Return columns of a level and of the levels above it, one value per record of this level."""
     found = {source: level.columns[source] for source in sources if source in level.columns}
     missing = tuple(source for source in sources if source not in found)
     if missing and level.parent is not None:
@@ -91,7 +91,7 @@ def inherit_columns(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
 
 
 def list_lengths(level: Level, source: str) -> pa.Array:
-    """How many elements a list has: as the API listed them, broken ones too."""
+    """Return how many elements a list has: as the API listed them, broken ones too."""
     listed = level.columns.get(f"{source}#")
     if listed is not None:
         return listed
@@ -101,7 +101,7 @@ def list_lengths(level: Level, source: str) -> pa.Array:
 def pick_columns(
     table: Table, sources: dict[str, Any], rows: int, computed: dict[str, Any]
 ) -> tuple[pa.RecordBatch, list[UnfitValue]]:
-    """A batch of a table: each column by its source or as computed; and what could not be held."""
+    """Return a batch of a table, by source or as computed, and what its columns cannot hold."""
     columns: dict[str, Any] = {}
     odd: list[UnfitValue] = []
     for column in table.columns:
@@ -136,5 +136,5 @@ def _odd_values(
 
 
 def constant_column(value: Any, rows: int, kind: pa.DataType) -> pa.Array:
-    """A column of one value."""
+    """Return a column of one value."""
     return pa.repeat(pa.scalar(value, kind), rows)

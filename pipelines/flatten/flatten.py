@@ -153,7 +153,7 @@ class _Instruments:
                 self._tables[INSTRUMENTS.name].write(batch)
 
     def count_from_venues(self, raws: list[msgspec.Raw], *, precise: bool) -> int:
-        """How many instruments only their venues have."""
+        """Return how many instruments only their venues have."""
         said = reference.embedded_instruments(raws) if precise else _instruments_of_venues(raws)
         whole = whole_venues(self._manifest)
         return sum(
@@ -163,7 +163,7 @@ class _Instruments:
         )
 
     def count_records(self, *, precise: bool) -> int:
-        """How many instruments the answers hold."""
+        """Return how many instruments the answers hold."""
         if not precise:
             return self._count
         lists = (self._lists(venue_id, Notes()) for venue_id in whole_venues(self._manifest))
@@ -173,7 +173,7 @@ class _Instruments:
         )
 
     def _lists(self, venue_id: str, notes: Notes) -> tuple[list[Element], list[Element]]:
-        """The typed lists, and what the list without a type has beyond them."""
+        """Return the typed lists, and what the list without a type has beyond them."""
         typed: list[Element] = []
         untyped: list[Element] = []
         for answer in self._manifest.answers_of("list_instruments"):
@@ -185,12 +185,12 @@ class _Instruments:
 
 
 def whole_venues(manifest: Manifest) -> set[str]:
-    """Venues whose instruments were all read."""
+    """Return venues whose instruments were all read."""
     return _venues(manifest, failed=False) - failed_venues(manifest)
 
 
 def failed_venues(manifest: Manifest) -> set[str]:
-    """Venues of which a list of instruments could not be read."""
+    """Return venues of which a list of instruments could not be read."""
     return _venues(manifest, failed=True)
 
 

@@ -15,7 +15,7 @@ from warehouse.storage.layout import Layout
 def landed_elements(
     layout: Layout, manifest: Manifest, answers: list[RequestRecord], notes: Notes
 ) -> list[Element]:
-    """The records of answers; what their envelopes have beyond the document goes to `notes`."""
+    """Split answers into records; what only their envelopes have goes to `notes`."""
     found: list[Element] = []
     # How deep JSON may nest is counted from where its reader stands: a new thread stands at the
     # bottom, so what could be read when it was pulled can be read again from anywhere.

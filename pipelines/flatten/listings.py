@@ -18,14 +18,14 @@ VENUES, LISTS, TYPED = "venues", "instruments", "typed lists"
 TYPE, NAME = "type", "displayName"
 
 
+# What is said of an instrument both where a venue embeds it and where it is listed (2.7).
 FIELDS = ("id", TYPE, NAME)
-"""What is said of an instrument both where a venue embeds it and where it is listed (2.7)."""
+# What venues embed, by venue, with these fields; a venue that does not say is not in it.
 Embedded = dict[str, pa.StructArray]
-"""What venues embed, by venue, with these fields; a venue that does not say is not in it."""
 
 
 def ids(instruments: pa.StructArray) -> list[str | None]:
-    """Their ids, in their order; None where one has none."""
+    """Return their ids, in their order; None where one has none."""
     found: list[str | None] = pc.struct_field(instruments, "id").to_pylist()
     return found
 
@@ -37,7 +37,7 @@ def unequal(
     more: set[str],
     listed: list[pa.StructArray],
 ) -> list[list[str]]:
-    """Each difference as (venue, instrument, what lacks it or what of it differs), in order.
+    """Return each difference as (venue, instrument, what lacks it or what of it differs), in order.
 
     `more` are those that only the list without a type has; `listed` is what the lists say.
     """
@@ -52,7 +52,7 @@ def unequal(
 
 
 def _differing(embedded: pa.StructArray, listed: pa.StructArray) -> Iterator[tuple[str, str]]:
-    """What both say, and not alike; what breaks the contract is a reject elsewhere."""
+    """Yield what both say, and not alike; what breaks the contract is a reject elsewhere."""
     names = pc.struct_field(listed, "id")
     places = pc.index_in(names, value_set=pc.struct_field(embedded, "id"))
     for what in (TYPE, NAME):
@@ -65,7 +65,7 @@ def _differing(embedded: pa.StructArray, listed: pa.StructArray) -> Iterator[tup
 def rows_beyond(
     day: date, venue_id: str, embedded: pa.StructArray, known: set[str]
 ) -> pa.RecordBatch | None:
-    """Rows of instruments that only the venue has: their type and name, and nothing else."""
+    """Return rows of instruments that only the venue has: their type and name, and nothing else."""
     places = {
         place_: place
         for place, place_ in enumerate(ids(embedded))

@@ -25,7 +25,7 @@ _KEYS = (
 
 
 def resource(snapshot_date: date) -> Resource:
-    """How portfolios are read for a business date."""
+    """Return how portfolios are read for a business date."""
     return Resource(
         PORTFOLIO,
         carries_money=True,
@@ -116,7 +116,7 @@ def _balances(
 
 
 def _key(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
-    """What must not repeat: the fields that tell a record from the others of its parent."""
+    """Return what must not repeat: the fields that tell a record from the others of its parent."""
     return {"parent": pa.array(level.parents)} | {name: level.columns[name] for name in sources}
 
 
@@ -158,7 +158,7 @@ def _number(accounts: Iterable[dict[str, Any]]) -> None:
 
 
 def _content(value: dict[str, Any]) -> str:
-    """A careful record's content, whatever order it came in."""
+    """Return a careful record's content, whatever order it came in."""
     return text_of(_members(value), canonical=True)
 
 
@@ -171,7 +171,7 @@ def _members(value: Any) -> Any:
 def _integrations_once(
     integrations: list[dict[str, Any]], reader: TolerantReader, place: Place
 ) -> list[dict[str, Any]]:
-    """Each integration once, where its id stood first; of unequal ones the first by content."""
+    """Keep each integration once; of unequal ones the first by content."""
     found: dict[str, list[dict[str, Any]]] = {}
     for integration in integrations:
         found.setdefault(integration["id"], []).append(integration)

@@ -72,12 +72,12 @@ SOURCES = {place: source for source, place in COLUMNS.items()}
 
 
 def tail(odd: UnfitValue) -> str:
-    """The last part of a value's path: from its record to its field."""
+    """Return the last part of a value's path: from its record to its field."""
     return TAILS[SOURCES[odd.table, odd.column]]
 
 
 def rows(batch: list[Element], resource: Resource, notes: Notes) -> dict[str, pa.RecordBatch]:
-    """The rows of a batch by table; what is odd goes to `notes`."""
+    """Return the rows of a batch by table; what is odd goes to `notes`."""
     try:
         return _plain_rows(batch, resource, notes)
     except fast_reader.NotPlain:

@@ -20,13 +20,13 @@ VENUE_TABLES = (VENUES, VENUE_TYPES, INSTRUMENTS)
 
 
 def venues(snapshot_date: date, embedded: Embedded) -> Resource:
-    """How venues are read; the instruments they embed go to `embedded`, by venue."""
+    """Return how venues are read; the instruments they embed go to `embedded`, by venue."""
     fill = _fill_venues(snapshot_date, embedded)
     return Resource(VENUE, carries_money=False, fill=fill, settle=_settle_types)
 
 
 def instruments(snapshot_date: date, venue_id: str, listed: list[pa.StructArray]) -> Resource:
-    """How the instruments of one venue are read: an instrument does not name its venue (2.8).
+    """Return how instruments of a venue are read: they do not name it themselves (2.8).
 
     What the venue may say of them too goes to `listed`.
     """

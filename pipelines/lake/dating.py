@@ -12,7 +12,7 @@ from pipelines.landing.snapshots import Snapshot
 
 
 def doubts(manifest: Manifest, landed: Sequence[Snapshot]) -> list[str]:
-    """Why the date of a landed night is not sure, in sentences; empty where it is."""
+    """Return why the date of a landed night is not sure, in sentences; empty where it is."""
     return [*_by_clock(manifest), *_backwards(manifest, landed), *_by_zone(manifest, landed)]
 
 
@@ -26,7 +26,7 @@ def _by_clock(manifest: Manifest) -> Iterator[str]:
 
 
 def _backwards(manifest: Manifest, landed: Sequence[Snapshot]) -> Iterator[str]:
-    """A night that begins before the one that was taken before it: a clock was moved back."""
+    """Yield a night that begins before the one that was taken before it: a clock was moved back."""
     for other in landed:
         if other.snapshot_id != manifest.follows or other.state == snapshots.REJECTED:
             continue

@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 
 def rows(nights: Sequence[Snapshot]) -> dict[str, list[Row]]:
-    """The rows of each of those tables."""
+    """Return the rows of each of those tables."""
     return {
         REASONS.name: [row for night in nights for row in _reasons(night)],
         LESSONS.name: [_lesson(lesson) for lesson in lessons.all_lessons(nights)],
@@ -27,7 +27,7 @@ def _of(night: Snapshot) -> Row:
 
 
 def _reasons(night: Snapshot) -> Iterator[Row]:
-    """The reasons of the last judgement that had some."""
+    """Yield the reasons of the last judgement that had some."""
     judged = [decision for decision in night.decisions if decision.causes]
     for cause in {cause.key: cause for cause in judged[-1].causes}.values() if judged else ():
         yield _of(night) | {

@@ -36,7 +36,7 @@ class Facts:
     def of(
         cls, content: Mapping[str, Any], snapshot_id: str = "", *, is_suspect: bool = False
     ) -> "Facts":
-        """Facts as a manifest keeps them."""
+        """Return facts as a manifest keeps them."""
         return cls(
             content["counts"],
             content["totals"],

@@ -37,7 +37,7 @@ FATES = {
 
 
 def judge(facts: Facts, past: Sequence[Facts], night: Findings | None = None) -> tuple[Reason, ...]:
-    """Why a night must be held; empty when it may be accepted.
+    """Return why a night must be held; empty when it may be accepted.
 
     `past` are the accepted nights before it, oldest first.
     """
@@ -76,7 +76,7 @@ def _broken(night: Findings) -> Iterator[Reason]:
 
 
 def _unread(night: Findings, compared: Sequence[Facts]) -> Iterator[Reason]:
-    """Venues without instruments, but for those that had none in the book before either."""
+    """Yield venues without instruments, but for those that had none in the book before either."""
     known = {venue for base in compared for venue in base.unread}
     failed = sorted(set(night.failed) - known)
     emptied = sorted(set(night.emptied) - known)
@@ -95,7 +95,7 @@ def _unread(night: Findings, compared: Sequence[Facts]) -> Iterator[Reason]:
 
 
 def _empty(facts: Facts, compared: Sequence[Facts]) -> Iterator[Reason]:
-    """Lists that are empty where the book before had some: on the first night too.
+    """Yield lists that are empty where the book before had some: on the first night too.
 
     This is what the API answers to a key that sees nothing (4.1).
     """
@@ -143,7 +143,7 @@ def _missing_portfolios(facts: Facts, before: Facts, window: Window) -> Iterator
 
 
 def _confirmation(window: Window, gone: set[str]) -> str:
-    """What a second read, and asking for them by id, said of portfolios that are gone."""
+    """Return what a second read, and asking for them by id, said of portfolios that are gone."""
     words = ""
     if window.second_count is not None:
         words += f"; a second read {window.second_after} s later had {window.second_count}"
@@ -161,7 +161,7 @@ def _confirmation(window: Window, gone: set[str]) -> str:
 
 
 def _moves(facts: Facts, before: Facts, past: Sequence[Facts]) -> Iterator[Reason]:
-    """What moved by more than it may: slices, counts, and how many assets."""
+    """Yield what moved by more than it may: slices, counts, and how many assets."""
     for part in facts.slices.get(before.snapshot_id, ()):
         if part.kind == PORTFOLIO and part.identity not in facts.money:
             continue  # it is told as missing
@@ -176,7 +176,7 @@ def _moves(facts: Facts, before: Facts, past: Sequence[Facts]) -> Iterator[Reaso
 
 
 def _is_established(kind: str, past: Sequence[Facts]) -> bool:
-    """Whether a balance kind is of the document, or was there for two nights in a row."""
+    """Return whether a balance kind is of the document, or was there for two nights in a row."""
     last = past[-2:]
     return kind in BALANCE_KINDS or (len(last) > 1 and all(kind in facts.kinds for facts in last))
 

@@ -69,7 +69,7 @@ def seal(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> None:
 
 
 def read_manifest(layout: Layout, snapshot_id: str) -> Row:
-    """The lake's manifest of a snapshot; raises `landing.Damaged`."""
+    """Return the lake's manifest of a snapshot; raises `landing.Damaged`."""
     return sealed_json.read(layout.manifest(snapshot_id), REMEDY)
 
 
@@ -84,14 +84,14 @@ class LakeManifests:
     _read: dict[str, Row] = field(default_factory=dict)
 
     def of(self, snapshot_id: str) -> Row:
-        """That of a snapshot; raises `landing.Damaged`."""
+        """Return that of a snapshot; raises `landing.Damaged`."""
         if snapshot_id not in self._read:
             self._read[snapshot_id] = read_manifest(self.layout, snapshot_id)
         return self._read[snapshot_id]
 
 
 def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> list[Facts]:
-    """The facts of the nights before it, as they stood when it was taken, oldest first.
+    """Return the facts of the nights before it, as they stood when it was taken, oldest first.
 
     With `last` only back to so many that were not suspect, so that no more manifests are read.
     """
@@ -113,13 +113,13 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
 
 
 def _smallest_moves(facts: Facts, compared: list[Facts]) -> dict[str, str]:
-    """What a night teaches: its moves against the book that it is most like."""
+    """Return what a night teaches: its moves against the book that it is most like."""
     found = [measures.drops(facts, base) for base in compared]
     return min(found, key=lambda drops: max(map(Decimal, drops.values())), default={})
 
 
 def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[str, list[Row]]:
-    """The slices that moved as one against each book that it is compared with."""
+    """Return the slices that moved as one against each book that it is compared with."""
     now = layout.staged_file("balances", manifest.snapshot_id)
     found: dict[str, list[Row]] = {}
     for base in compared:
@@ -130,7 +130,7 @@ def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[s
 
 
 def _balances(layout: Layout, snapshot_id: str) -> Path | None:
-    """Where the balances of an accepted night lie."""
+    """Return where the balances of an accepted night lie."""
     day = snapshots.find(layout, snapshot_id).snapshot_date
     places = (
         layout.parquet("balances", day, snapshot_id),
@@ -140,7 +140,7 @@ def _balances(layout: Layout, snapshot_id: str) -> Path | None:
 
 
 def portfolios_before(layout: Layout, snapshot_id: str, moment: datetime) -> dict[str, bool]:
-    """The portfolios of the book before a snapshot that is being pulled, and whether with money."""
+    """Return the portfolios of the book before a new snapshot, and which held money."""
     before = snapshots.accepted_before(snapshots.landed_snapshots(layout), snapshot_id, moment)
     if not before or not layout.manifest(before[-1].snapshot_id).is_file():
         return {}
@@ -170,7 +170,7 @@ def _facts(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> Row
 
 
 def _accounts(layout: Layout, snapshot_id: str) -> dict[str, int]:
-    """How many accounts there are of every asset."""
+    """Return how many accounts there are of every asset."""
     path = layout.staged_file("accounts", snapshot_id)
     with pq.ParquetFile(path, read_dictionary=["asset_id"]) as file:
         counted = pc.value_counts(file.read(["asset_id"])["asset_id"].combine_chunks())
@@ -178,7 +178,7 @@ def _accounts(layout: Layout, snapshot_id: str) -> dict[str, int]:
 
 
 def _money(layout: Layout, snapshot_id: str) -> dict[str, bool]:
-    """Every portfolio, and whether any of its amounts is not zero."""
+    """Return every portfolio, and whether any of its amounts is not zero."""
     portfolios = pq.read_table(
         layout.staged_file("portfolios", snapshot_id), columns=["portfolio_id"]
     )

@@ -45,7 +45,7 @@ class Lesson:
 
 
 def all_lessons(nights: Iterable[Snapshot]) -> list[Lesson]:
-    """Every lesson of these nights, also those that were taken back, oldest first."""
+    """Return every lesson of these nights, also those that were taken back, oldest first."""
     return [lesson for night in nights for lesson in _of(night)]
 
 
@@ -62,7 +62,7 @@ def _of(night: Snapshot) -> list[Lesson]:
 
 
 def in_force(nights: Iterable[Snapshot]) -> dict[str, Decimal]:
-    """By the key of what is known to be harmless: up to which share of the book."""
+    """Return, by the key of what is known to be harmless: up to which share of the book."""
     known: dict[str, Decimal] = {}
     for lesson in all_lessons(nights):
         if lesson.taken_back is None:
@@ -72,7 +72,7 @@ def in_force(nights: Iterable[Snapshot]) -> dict[str, Decimal]:
 
 
 def apply_lessons(reasons: Iterable[Reason], nights: Iterable[Snapshot]) -> tuple[Reason, ...]:
-    """Reasons with what is known of each: it was accepted once, and is not much more than then."""
+    """Mark the reasons that were accepted once and are not much more than then."""
     known = in_force(nights)
     return tuple(replace(reason, is_known=_is_known(reason, known)) for reason in reasons)
 

@@ -18,8 +18,8 @@ MOST = Decimal("0.75")  # whatever was seen before: who loses more must be looke
 YOUNG_FLOOR = Decimal("0.4")  # so that half of anything gone is seen from the second night on
 FLOOR = Decimal("0.3")
 MARGIN = Decimal("1.5")
+# An asset has fallen when its total lost more than this, and risen when going back would.
 MOVED = Decimal("0.2")
-"""An asset has fallen when its total lost more than this, and risen when going back would."""
 FEWEST_ASSETS = 2  # one asset alone is a finding
 FEWEST_GONE, FEWEST_NEW = 2, 5  # of a count: fewer are no share of anything
 FEW = 4  # of so few assets all have to move
@@ -38,7 +38,7 @@ class Move:
 
 
 def bases(past: Sequence[Facts]) -> list[Facts]:
-    """The books to compare with: the last one, and where that is suspect the last that is not."""
+    """Return the last book, and where that is suspect also the last that is not."""
     found = list(past[-1:])
     if found and found[0].is_suspect:
         found += [facts for facts in past if not facts.is_suspect][-1:]
@@ -46,14 +46,14 @@ def bases(past: Sequence[Facts]) -> list[Facts]:
 
 
 def drops(facts: Facts, before: Facts | None) -> dict[str, str]:
-    """The share by which every measure moved against a book before: 0 to 1, as text."""
+    """Return the share by which every measure moved against a book before: 0 to 1, as text."""
     if before is None:
         return {}
     return {move.measure: str(move.share) for move in moves(facts, before)}
 
 
 def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
-    """The move of a measure above which a night is held, learned from past accepted nights.
+    """Return the move of a measure above which a night is held, learned from past accepted nights.
 
     It never exceeds `MOST`: a night that was accepted by hand after a collapse must not switch the
     guard off for the nights after it. Of few things it is more, and of four all but one.
@@ -71,7 +71,7 @@ def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
 
 
 def moves(facts: Facts, before: Facts) -> Iterator[Move]:
-    """By how much each measure moved against a book before."""
+    """Yield, by how much each measure moved against a book before."""
     for table in COUNTS:
         yield from _counts(table, facts, before)
     yield from _assets(facts, before)
@@ -118,7 +118,7 @@ def _assets(facts: Facts, before: Facts) -> Iterator[Move]:
 
 
 def _drop(before: Decimal, now: Decimal) -> Decimal:
-    """How much of `before` is gone: 1 is all of it, also where its sign has changed; 0 is none."""
+    """Return which share of `before` is gone: 1 also where the sign has changed."""
     if not before or ((now > 0) is (before > 0) and abs(now) >= abs(before)):
         return Decimal(0)
     if (now > 0) is not (before > 0):

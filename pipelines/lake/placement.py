@@ -116,7 +116,7 @@ def _manifests(layout: Layout) -> list[Path]:
 
 
 def shelf(manifests: LakeManifests) -> LakeContents:
-    """Everything the warehouse is to hold, from manifests and decisions alone."""
+    """Return everything the warehouse is to hold, from manifests and decisions alone."""
     layout = manifests.layout
     known = snapshots.landed_snapshots(layout)
     books = snapshots.books(known)

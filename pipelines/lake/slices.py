@@ -23,8 +23,8 @@ from pipelines.records import amounts
 GONE, FELL, ROSE = "gone", "fell", "rose"
 VENUE, PORTFOLIO, KIND = "venue", "portfolio", "balance kind"
 COLUMNS = {VENUE: "venue_id", PORTFOLIO: "portfolio_id", KIND: "bucket"}
+# What grew or shrank by more than this is no trade in every asset at once, but a scale.
 SCALE = 8.0
-"""What grew or shrank by more than this is no trade in every asset at once, but a scale."""
 NEARLY_ALL = 0.9
 FEWEST = 2
 _DENSE = 4
@@ -47,7 +47,7 @@ class Slice:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Slice":
-        """A slice as a manifest keeps it."""
+        """Return a slice as a manifest keeps it."""
         return cls(**content)
 
 
@@ -62,19 +62,19 @@ class _Levels:
 
 
 def moves(before: Path, now: Path) -> list[Slice]:
-    """The slices of which nearly all is gone, fell or rose between two files of balances."""
+    """Return the slices of which nearly all is gone, fell or rose between two files of balances."""
     return moves_between(read(before), read(now))
 
 
 def read(path: Path) -> pa.Table:
-    """What is compared of a file of balances: `level` is how much there is, roughly."""
+    """Return what is compared of a file of balances: `level` is how much there is, roughly."""
     with pq.ParquetFile(path, read_dictionary=_TEXTS) as file:
         rows = file.read([*_TEXTS, "is_custom_asset", "amount"])
     return rows.drop_columns("amount").append_column("level", pa.array(_magnitudes(rows, path)))
 
 
 def moves_between(before: pa.Table, now: pa.Table) -> list[Slice]:
-    """The same between what was read of two books."""
+    """Return the same between what was read of two books."""
     rows, first = pa.concat_tables([before, now]).unify_dictionaries(), len(before)
     levels = rows["level"].to_numpy()
     assets = _codes(rows, "asset_id") * 2 + rows["is_custom_asset"].to_numpy()
@@ -94,7 +94,7 @@ def _codes(rows: pa.Table, name: str) -> Numbers:
 
 
 def _magnitudes(rows: pa.Table, path: Path) -> Numbers:
-    """Amounts without their sign, roughly: a cast of the decimals would take ten times as long."""
+    """Return roughly how large each amount is, without its sign."""
     column = rows["amount"].combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
@@ -115,7 +115,7 @@ def _magnitudes(rows: pa.Table, path: Path) -> Numbers:
 
 
 def _sums_by_slice(slices: Numbers, assets: Numbers, levels: Numbers, first: int) -> _Levels:
-    """The sums of each asset in each slice; a book that is sparse is numbered before."""
+    """Return the sums of each asset in each slice; a book that is sparse is numbered before."""
     width = int(assets.max(initial=0)) + 1
     keys = slices * width + assets
     size = int(keys.max(initial=-1)) + 1
@@ -129,12 +129,12 @@ def _sums_by_slice(slices: Numbers, assets: Numbers, levels: Numbers, first: int
 
 
 def _changes(book: _Levels, count: int) -> Numbers:
-    """By how much each asset of the whole book moved."""
+    """Return, by how much each asset of the whole book moved."""
     return np.bincount(book.assets, np.abs(book.now - book.before), count)
 
 
 def _moves(kind: str, names: pa.Array, held: _Levels, lost: Numbers | None) -> Iterator[Slice]:
-    """The slices of a kind that moved; with `lost`, those whose assets the book lost as well.
+    """Yield the slices of a kind that moved; with `lost`, those whose assets the book lost as well.
 
     What is unlocked leaves one balance kind for another, and the book keeps it.
     """

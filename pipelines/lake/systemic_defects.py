@@ -33,7 +33,7 @@ _LISTS = (
 
 
 def money_shapes(manifest: Manifest, parts: Mapping[str, Part]) -> list[RejectGroup]:
-    """Rejects that carry money, by where they stand and why, without indexes and numbers."""
+    """Return rejects that carry money, by where they stand and why, without indexes and numbers."""
     operations = {answer.request_no: answer.operation for answer in manifest.book}
     counts = {
         name: table["rows"] for part in parts.values() for name, table in part["tables"].items()
@@ -51,14 +51,14 @@ def money_shapes(manifest: Manifest, parts: Mapping[str, Part]) -> list[RejectGr
 
 
 def _share(path: str, count: int, counts: Mapping[str, int]) -> str:
-    """How much of its list is so: of what was rejected whole, the list has no row left."""
+    """Return how much of its list is so: of what was rejected whole, the list has no row left."""
     table = next((name for mark, name in _LISTS if mark in path), "portfolios")
     whole = max(counts.get(table, 0), count)
     return str((Decimal(count) / whole).quantize(Decimal("0.0001")))
 
 
 def everywhere(manifest: Manifest, parts: Mapping[str, Part]) -> list[str]:
-    """What is wrong with every record of an operation, like `list_venues createdAt: ...`.
+    """Return what is wrong with every record of an operation, like `list_venues createdAt: ...`.
 
     One record alone proves nothing of the document.
     """
@@ -82,7 +82,7 @@ def _count(
     operation: str,
     found: Mapping[tuple[str, str, str], set[tuple[int, str]]],
 ) -> Any:
-    """How many records an operation gave: those with a row, and those that have none."""
+    """Return how many records an operation gave: those with a row, and those that have none."""
     part, table = _TABLES[operation]
     without = set[tuple[int, str]]()
     for (other, field, _), records in found.items():

@@ -116,12 +116,12 @@ class Manifest:
         return [answer for answer in self.answers if answer.purpose == BOOK]
 
     def answers_of(self, operation: str) -> list[RequestRecord]:
-        """Those of an operation that were answered."""
+        """Return those of an operation that were answered."""
         return [a for a in self.book if a.operation == operation and a.file is not None]
 
 
 def load_manifest(folder: Path) -> Manifest:
-    """The manifest of a landed snapshot; raises `Damaged` where it is not as it was landed."""
+    """Read the manifest of a landed snapshot; raises `Damaged` where it was changed."""
     content = sealed_json.read(folder / MANIFEST)
     try:
         answers = _answers(content.pop("answers"))
@@ -154,5 +154,5 @@ def _answers(content: list[dict[str, Any]]) -> tuple[RequestRecord, ...]:
 
 
 def _window(content: dict[str, Any]) -> Window:
-    """The window as a manifest keeps it; one of an older version has none."""
+    """Return the window as a manifest keeps it; one of an older version has none."""
     return Window(**content | {"moved": tuple(content.get("moved", ()))})

@@ -18,13 +18,13 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def dates(layout: Layout) -> list[date]:
-    """The dates that have a folder, oldest first."""
+    """Return the dates that have a folder, oldest first."""
     found = (_moment(name, _DATE) for name in _names(layout.landing))
     return sorted(moment.date() for moment in found if moment)
 
 
 def nights(layout: Layout) -> Iterator[Path]:
-    """The folders of snapshots, whatever is in them."""
+    """Yield the folders of snapshots, whatever is in them."""
     for day in dates(layout):
         folder = layout.landing / day.isoformat()
         for name in _names(folder):
@@ -33,7 +33,7 @@ def nights(layout: Layout) -> Iterator[Path]:
 
 
 def free_id(layout: Layout, started_at: datetime, day: date) -> str:
-    """The id of a snapshot of that date that starts now, in UTC; a later one where need be.
+    """Return the id of a snapshot of that date that starts now, in UTC; a later one where need be.
 
     The newest id of a date is its book, so it comes after those of that date, also where the clock
     was set back between two runs. The date stays that of the start, whatever day the id then shows.
@@ -52,7 +52,7 @@ def _id(moment: datetime) -> str:
 
 
 def _names(folder: Path) -> list[str]:
-    """What lies in a folder, without looking at it: years of nights are listed."""
+    """Return what lies in a folder, without looking at it: years of nights are listed."""
     try:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries]
@@ -61,7 +61,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _moment(name: str, form: re.Pattern[str]) -> datetime | None:
-    """What a folder is named for; None where its name is not of the form, or of no such moment."""
+    """Return the time that a folder is named for; None where its name is no such time."""
     with contextlib.suppress(ValueError):
         return datetime.fromisoformat(name) if form.fullmatch(name) else None
     return None
@@ -71,7 +71,7 @@ MANIFEST = "manifest.json"
 
 
 def folders(layout: Layout) -> Iterator[Path]:
-    """The folders of all landed snapshots, oldest first."""
+    """Yield the folders of all landed snapshots, oldest first."""
     for path in sorted(nights(layout), key=lambda night: night.name):
         if (path / MANIFEST).is_file():
             yield path

@@ -46,7 +46,7 @@ class Noticing:
             self._examples[key] = min(sign.example, self._examples.get(key, sign.example))
 
     def all(self) -> tuple[Notice, ...]:
-        """Every notice, in a fixed order."""
+        """Return every notice, in a fixed order."""
         return tuple(
             Notice(*key, count, self._examples[key]) for key, count in sorted(self._counts.items())
         )

@@ -34,7 +34,7 @@ def require_owner(layout: Layout, doing: str) -> None:
 
 
 def name_of(user: int) -> str:
-    """A user's name, or its number where it has none, as in a container."""
+    """Return a user's name, or its number where it has none, as in a container."""
     try:
         return pwd.getpwuid(user).pw_name
     except KeyError:
@@ -42,7 +42,7 @@ def name_of(user: int) -> str:
 
 
 def _owner(layout: Layout) -> int | None:
-    """Who wrote what is here; None where nothing is, or root made the folder for somebody."""
+    """Return who wrote here; None where nothing is, or root made it for somebody."""
     written = (layout.lock, layout.landing, layout.dagster, layout.warehouse, layout.lake)
     for path in written:
         if os.path.lexists(path):
@@ -53,7 +53,7 @@ def _owner(layout: Layout) -> int | None:
 
 
 def _owner_of_new(folder: Path) -> int | None:
-    """Whose a file is that this process makes there: a network's disk may give all to one user."""
+    """Return who owns a new file there: a network disk may give all to one user."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             return os.fstat(file.fileno()).st_uid

@@ -41,7 +41,7 @@ class Reason:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Reason":
-        """A reason as a decision keeps it."""
+        """Return a reason as a decision keeps it."""
         return cls(
             content["key"],
             content["words"],
@@ -52,17 +52,17 @@ class Reason:
 
 
 def shape_of(text: str) -> str:
-    """A path or a sentence without what changes from night to night: indexes, ids, numbers."""
+    """Strip a text of what changes from night to night: indexes, ids, numbers."""
     return _NUMBER.sub("#", _ID.sub("{id}", _INDEX.sub("[]", text)))
 
 
 def lesson_id(key: str) -> str:
-    """The short name of a lesson, by which a person takes it back."""
+    """Return the short name of a lesson, by which a person takes it back."""
     return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:8]
 
 
 def most(share: str) -> Decimal:
-    """The largest share of which a lesson still says that it is harmless.
+    """Return the largest share of which a lesson still says that it is harmless.
 
     What was seen in three accounts of a hundred must not let a night through in which it is in
     every account.

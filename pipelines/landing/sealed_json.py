@@ -55,7 +55,7 @@ def read(path: Path, advice: str = LANDED) -> dict[str, Any]:
 
 
 def _fast_read(text: bytes) -> dict[str, Any] | None:
-    """The content where a fast reader proves it, which is nearly always; None proves nothing.
+    """Return the content where a fast reader proves it; None proves nothing.
 
     Every publish reads the manifests of all nights, so this is what a long history costs.
     """
@@ -69,6 +69,6 @@ def _fast_read(text: bytes) -> dict[str, Any] | None:
 
 
 def digest(content: Any) -> str:
-    """The SHA-256 of a JSON value, however it is laid out."""
+    """Return the SHA-256 of a JSON value, however it is laid out."""
     text = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

@@ -81,7 +81,7 @@ class Decision:
 
     @classmethod
     def of(cls, content: dict[str, Any]) -> "Decision":
-        """A decision as it is kept; one of an older version has words alone."""
+        """Return a decision as it is kept; one of an older version has words alone."""
         return cls(
             content["state"],
             content["by"],
@@ -120,7 +120,7 @@ class Snapshot:
         return self.decisions[-1].state if self.decisions else COMPLETE
 
     def state_at(self, moment: datetime) -> str:
-        """The state it was in when a later night was taken, so that a rebuild sees what it saw.
+        """Return its state when a later night was taken, so that a rebuild sees the same.
 
         The guards judge a night before the next is taken; a person may decide at any time.
         """
@@ -135,7 +135,7 @@ class Snapshot:
         ]
 
     def is_suspect_at(self, moment: datetime) -> bool:
-        """Whether its own numbers were in doubt: it was held for more than what can be taught.
+        """Return whether its own numbers were in doubt: it was held for more than lessons.
 
         Such a night may have been accepted although it was wrong, so it teaches no limit, and the
         night after it is compared with the one before it as well.
@@ -159,12 +159,12 @@ class Snapshot:
 
 
 def landed_snapshots(layout: Layout) -> list[Snapshot]:
-    """All landed snapshots, oldest first."""
+    """Return all landed snapshots, oldest first."""
     return [read(folder) for folder in night_folders.folders(layout)]
 
 
 def read(folder: Path) -> Snapshot:
-    """The snapshot in a landed folder; raises `Damaged` where its decisions are not as written."""
+    """Read the snapshot in a folder; raises `Damaged` where its decisions were changed."""
     path = folder / DECISION
     made: list[dict[str, Any]] = sealed_json.read(path)["decisions"] if path.is_file() else []
     decisions = tuple(map(Decision.of, made))
@@ -172,7 +172,7 @@ def read(folder: Path) -> Snapshot:
 
 
 def find(layout: Layout, snapshot_id: str) -> Snapshot:
-    """The snapshot of that id; raises `NoSuchSnapshot`."""
+    """Return the snapshot of that id; raises `NoSuchSnapshot`."""
     known = list(night_folders.folders(layout))
     for folder in reversed(known):
         if folder.name == snapshot_id:
@@ -181,7 +181,7 @@ def find(layout: Layout, snapshot_id: str) -> Snapshot:
 
 
 def newest(layout: Layout) -> str | None:
-    """The newest landed snapshot that is a book or still may be: what the next one follows."""
+    """Return the newest snapshot that is or may become a book: the next follows it."""
     for folder in reversed(list(night_folders.folders(layout))):
         if read(folder).state in (ACCEPTED, COMPLETE, PRUNED):
             return folder.name
@@ -189,7 +189,7 @@ def newest(layout: Layout) -> str | None:
 
 
 def books(snapshots: list[Snapshot]) -> dict[date, Snapshot]:
-    """The book of each date: its newest accepted snapshot."""
+    """Return the book of each date: its newest accepted snapshot."""
     chosen: dict[date, Snapshot] = {}
     for snapshot in sorted(snapshots, key=lambda snapshot_: snapshot_.snapshot_id):
         if snapshot.state == ACCEPTED:
@@ -200,7 +200,7 @@ def books(snapshots: list[Snapshot]) -> dict[date, Snapshot]:
 def accepted_before(
     snapshots: list[Snapshot], snapshot_id: str, moment: datetime
 ) -> list[Snapshot]:
-    """The snapshots taken before another one that were accepted by a moment, oldest first."""
+    """Return the snapshots before another that were accepted by then, oldest first."""
     return [
         snapshot
         for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.snapshot_id)
@@ -231,7 +231,7 @@ def decide(
 
 
 def require_decidable(snapshot: Snapshot, state: str, *, why: str) -> bool:
-    """Whether there is anything to decide: what is so already is done.
+    """Return whether there is anything to decide: what is so already is done.
 
     Raises `NotToBeDecided`, and `NoWhy` where a reason is needed.
     """

@@ -115,7 +115,7 @@ class PendingSnapshot:
 
 
 def body(layout: Layout, manifest: Manifest, answer: RequestRecord) -> bytes | mmap.mmap:
-    """A landed body, checked against its SHA-256; a large one is a memory map of a nameless file.
+    """Read a landed body and check its SHA-256; a large one is a memory map.
 
     Raises `Damaged` where the bytes are not those that were landed.
     """

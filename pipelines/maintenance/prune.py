@@ -159,7 +159,7 @@ def _plan(
 
 
 def _too_much(layout: Layout, plan: _Plan, sizes: Mapping[str, int], most_bytes: int) -> set[str]:
-    """What goes besides, until the rest fits or nothing more may go."""
+    """Return what goes besides, until the rest fits or nothing more may go."""
     sources = _sources(layout, plan.known, plan.kept)
     order = sorted(
         plan.kept - plan.never, key=lambda snapshot: (snapshot in plan.month_ends, snapshot)
@@ -182,7 +182,7 @@ def _size(files: Iterable[Path]) -> int:
 
 
 def _waits(snapshot: Snapshot, known: list[Snapshot]) -> bool:
-    """Whether a person may still make it a book."""
+    """Return whether a person may still make it a book."""
     is_open = snapshot.state in (HELD, COMPLETE)
     return is_open and not any(
         snapshot_.state == ACCEPTED
@@ -193,7 +193,7 @@ def _waits(snapshot: Snapshot, known: list[Snapshot]) -> bool:
 
 
 def _sources(layout: Layout, known: list[Snapshot], kept: set[str]) -> dict[str, str]:
-    """Of each kept night, that from which it carried instruments over: it cannot be made without.
+    """Return, by kept night, the night from which it carried instruments over.
 
     A source counts as kept, so that its own source is found as well.
     """
@@ -210,7 +210,7 @@ def _sources(layout: Layout, known: list[Snapshot], kept: set[str]) -> dict[str,
 
 
 def _has_carried(layout: Layout, snapshot: Snapshot) -> bool:
-    """Whether rows of an earlier night are in it, whatever its answers were."""
+    """Return whether rows of an earlier night are in it, whatever its answers were."""
     if not layout.manifest(snapshot.snapshot_id).is_file():
         return False
     return bool(lake_manifest.read_manifest(layout, snapshot.snapshot_id).get("carried"))
@@ -227,7 +227,7 @@ def _require_whole(layout: Layout, going: set[str]) -> None:
 
 
 def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
-    """What goes of a night."""
+    """Yield what goes of a night."""
     own = {night_folders.MANIFEST, DECISION}
     bodies = [path for path in sorted(snapshot.folder.glob("[!.]*")) if path.name not in own]
     yield from _lake_files(layout, snapshot)
@@ -235,7 +235,7 @@ def _files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
 
 
 def _lake_files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
-    """What of it can be made again, the lake's manifest first: nobody then looks for its tables."""
+    """Yield what can be made again, the lake's manifest first, which names the rest."""
     day, snapshot_id = snapshot.snapshot_date, snapshot.snapshot_id
     places = [layout.manifest(snapshot_id)]
     places += [layout.parquet(table.name, day, snapshot_id) for table in (*BOOK, *NIGHTLY)]

@@ -43,7 +43,7 @@ class Unmade:
 
 
 def is_behind(layout: Layout) -> bool:
-    """Whether the newest night of the lake was made by another contract than the one that runs.
+    """Return whether the lake's newest night was made by another contract than today's.
 
     An upgrade goes from the oldest night to the newest, so one look is enough before a step.
     """
@@ -54,7 +54,7 @@ def is_behind(layout: Layout) -> bool:
 
 
 def unmade(known: LakeManifests) -> list[Unmade]:
-    """Landed nights that the lake does not have by this contract, oldest first.
+    """Return landed nights that the lake does not have by this contract, oldest first.
 
     Raises `Damaged` where a manifest of the lake is not as it was written.
     """
@@ -103,7 +103,7 @@ def _make(known: LakeManifests, unmade_night: Unmade, now: datetime) -> None:
 
 
 def upgraded_from(layout: Layout) -> str | None:
-    """The version and the contract by which the lake was made before; None where it never was."""
+    """Return the version and contract that made the lake before; None where none did."""
     with contextlib.suppress(Damaged, KeyError):
         record = sealed_json.read(layout.lake / RECORD)
         return f"{record['program_version']}, contract {record[CONTRACT]}"

@@ -78,7 +78,7 @@ class _LandedNight:
 
 
 def verify(layout: Layout) -> Iterator[Damage]:
-    """Every changed, missing or surplus file of landing, lake and warehouse."""
+    """Yield every changed, missing or surplus file of landing, lake and warehouse."""
     nights = {folder.name: _read(folder) for folder in _folders(layout)}
     yield from verify_landing(layout)
     yield from _lake(layout, nights)
@@ -86,7 +86,7 @@ def verify(layout: Layout) -> Iterator[Damage]:
 
 
 def verify_landing(layout: Layout) -> Iterator[Damage]:
-    """Every changed, missing or surplus file of the landing zone, from which all else is made."""
+    """Yield every changed, missing or surplus file of the landing zone."""
     known: set[Path] = set()
     for folder in _folders(layout):
         night = _read(folder)
@@ -119,7 +119,7 @@ def require_landing(layout: Layout, *, bodies: bool) -> None:
 
 
 def missing_landings(layout: Layout) -> Iterator[Damage]:
-    """Nights of which lake or warehouse tell and whose folders or manifests are gone."""
+    """Yield nights of which lake or warehouse tell and whose folders or manifests are gone."""
     current = _digests(layout.database.with_name(DIGESTS)) or {"decided": {}}
     told = {path.stem for path in layout.manifests.glob("[!.]*.json")} | set(current["decided"])
     folders = {folder.name: folder for folder in _folders(layout)}
@@ -145,7 +145,7 @@ def _read(folder: Path) -> _LandedNight:
 
 
 def _is_as_written(path: Path) -> bool:
-    """Whether a file that proves itself is ours to the last space."""
+    """Return whether a file that proves itself is ours to the last space."""
     content = proved.read(path)
     return path.read_bytes() == json_bytes(content | {proved.SEAL: proved.digest(content)})
 
@@ -183,7 +183,7 @@ def _read_lake_manifest(path: Path) -> dict[str, Any] | None:
 
 
 def _file_digests(layout: Layout, snapshot_id: str, sealed: Mapping[str, Any]) -> dict[Path, str]:
-    """Where the files of a sealed snapshot are, and their SHA-256.
+    """Return where the files of a sealed snapshot are, and their SHA-256.
 
     A table of the book lies staged or placed, or is both while a night is made again.
     """
@@ -227,7 +227,7 @@ def _warehouse(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[D
 
 
 def damaged_versions(layout: Layout) -> Iterator[Path]:
-    """The older versions of the warehouse that are not as they were published."""
+    """Yield the older versions of the warehouse that are not as they were published."""
     shown = (layout.warehouse / "current").resolve()
     for version in sorted((layout.warehouse / "versions").glob("[!.]*")):
         digests = _digests(version / DIGESTS)
@@ -237,14 +237,14 @@ def damaged_versions(layout: Layout) -> Iterator[Path]:
 
 
 def _is_whole(file: Path, digests: Mapping[str, Any]) -> bool:
-    """Whether a database is what its digests say; the first versions had one for the whole file."""
+    """Return whether a database has its digests: by block, or of the whole file at first."""
     if "blocks" in digests:
         return file.is_file() and list(block_digests(file)) == digests["blocks"]
     return file.is_file() and digest_of(file) == digests["files"].get(DATABASE)
 
 
 def _digests(path: Path) -> dict[str, Any] | None:
-    """What a version says of itself; None where it is not as it was written."""
+    """Return what a version says of itself; None where it is not as it was written."""
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
         content: dict[str, Any] = read_json(path)
         is_ours = path.read_bytes() == json_bytes(content)
@@ -257,7 +257,7 @@ def _digests(path: Path) -> dict[str, Any] | None:
 def _forgotten(
     layout: Layout, decided: Mapping[str, str | None], nights: Mapping[str, _LandedNight]
 ) -> Iterator[Damage]:
-    """Decisions and whole nights that the warehouse tells of and the landing zone does not."""
+    """Yield decisions and nights that the warehouse knows and the landing zone does not."""
     for snapshot_id, at in sorted(decided.items()):
         night = nights.get(snapshot_id)
         if night is None:
@@ -279,7 +279,7 @@ def _missing_file(path: Path, night: str | None, remedy: str) -> Damage:
 
 
 def _strange(root: Path, known: Iterable[Path]) -> Iterator[Damage]:
-    """Everything below a folder that is neither known nor left over."""
+    """Yield everything below a folder that is neither known nor left over."""
     known = set(known)
     for path in sorted(root.rglob("*")):
         parts = path.relative_to(root).parts
@@ -289,6 +289,6 @@ def _strange(root: Path, known: Iterable[Path]) -> Iterator[Damage]:
 
 
 def _night_of(path: Path) -> str | None:
-    """The snapshot that a path is of, by its name."""
+    """Return the snapshot that a path is of, by its name."""
     found = night_folders.ID.search(f"{path.parent.name}/{path.name}")
     return found.group() if found else None

@@ -13,14 +13,14 @@ from pipelines.edge.errors import AccessRefused, EdgeError, NotFound
 from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD
 from pipelines.records.split import id_of
 
+# Seconds between a list that has lost portfolios and the second read that confirms it.
 CONFIRM_AFTER = 10.0
-"""Seconds between a list that has lost portfolios and the second read that confirms it."""
+# Portfolios that are asked for by their id.
 MOST_ASKED = 10
-"""Portfolios that are asked for by their id."""
 SHOWN = 3
 
+# Of every record of a list, by its id, what changes when it is changed.
 Marks = Mapping[str, tuple[str | None, ...]]
-"""Of every record of a list, by its id, what changes when it is changed."""
 
 
 class _Fingerprint(msgspec.Struct):
@@ -32,7 +32,7 @@ _MARK = msgspec.json.Decoder(_Fingerprint)
 
 
 def marks(raws: Iterable[msgspec.Raw]) -> Marks:
-    """What can be compared of the records of a list; what breaks the contract is not in it."""
+    """Return what can be compared of a list; records that break the contract are left out."""
     return {id_: (mark.updatedAt, mark.tradingStatus) for id_, mark in _readable(raws)}
 
 
@@ -48,12 +48,12 @@ def _readable(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Fingerprint]]
 
 
 def changed_ids(first: Marks, last: Marks) -> set[str]:
-    """The ids that are new, gone or changed."""
+    """Return the ids that are new, gone or changed."""
     return {id_ for id_ in first.keys() | last.keys() if first.get(id_) != last.get(id_)}
 
 
 def difference(what: str, first: Marks, last: Marks) -> str:
-    """What differs between two reads of a list in one sentence; empty where nothing does."""
+    """Return what differs between two reads of a list in one sentence; empty where nothing does."""
     new, gone = last.keys() - first.keys(), first.keys() - last.keys()
     other = changed_ids(first, last) - new - gone
     parts = (("new", new), ("gone", gone), ("changed", other))
@@ -68,7 +68,7 @@ def _some(ids: Iterable[str]) -> str:
 
 
 def to_ask(known: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
-    """Portfolios of the book before that a list has not, those with money first; some of them.
+    """Return some portfolios that a list has lost, those with money first.
 
     Where money is among what is gone, or nothing is left at all, it is worth asking.
     """
@@ -80,7 +80,7 @@ def to_ask(known: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
 
 
 def fate(error: EdgeError | None) -> str:
-    """What an answer to `GET /portfolios/{id}` says of a portfolio that the list has not (4.2)."""
+    """Return what `GET /portfolios/{id}` said of a portfolio that the list lacks (4.2)."""
     if error is None:
         return THERE
     if isinstance(error, AccessRefused):

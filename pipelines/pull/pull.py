@@ -85,7 +85,7 @@ class Pull:
         return closing.window(self._pause)
 
     def _skew(self) -> int | None:
-        """How far the server is ahead in milliseconds; None where nothing had to be corrected."""
+        """Return how far the server is ahead in ms; None where nothing was corrected."""
         skew = self._pulling.skew
         return self._asking.skew if skew is None else round(skew.total_seconds() * 1000)
 
@@ -102,7 +102,7 @@ class Pull:
                     yield asked
 
     def _untyped_requests(self, venues: list[str]) -> Iterator[PlannedRequest]:
-        """Venues that embed what neither typed list holds, or do not say: read without a type."""
+        """Ask once more, without type, where a venue embeds more than its lists hold."""
         asking = self._asking
         for venue_id in venues:
             embedded = asking.embedded.get(venue_id)

@@ -65,7 +65,7 @@ class Recheck:
         return Window(state, moved, self._missing(), len(asking.marks[second.number]), after)
 
     def _wait(self) -> float:
-        """Seconds until a second read says more than the first; half of what is left at most."""
+        """Return the seconds until a second read says more, at most half of what is left."""
         wait, left = max(0.0, CONFIRM_AFTER - self._since()), self._left()
         return wait if left is None else min(wait, max(0.0, left / 2))
 
@@ -75,7 +75,7 @@ class Recheck:
     def _compare(
         self, second: PlannedRequest, venues: PlannedRequest
     ) -> tuple[str, tuple[str, ...]]:
-        """How still it stood, and what differed; what moved has been read again."""
+        """Return how still it stood, and what differed; what moved has been read again."""
         if not (self._is_in(second) and self._is_in(venues)):
             return UNKNOWN, ()
         marks = self._asking.marks
@@ -123,7 +123,7 @@ class Recheck:
         return after == asking.marks[second.number]
 
     def _missing(self) -> dict[str, str]:
-        """What the API says, by id, of portfolios of the book before that the list has not."""
+        """Ask the API by id for portfolios of the book before that the list lacks."""
         asking = self._asking
         asked: dict[str, PlannedRequest] = {}
         fates: dict[str, str] = {}

@@ -63,13 +63,13 @@ class Recorder:
     def next_request(
         self, name: str, call: Call, venue_id: str | None = None, purpose: str = BOOK
     ) -> PlannedRequest:
-        """A request with the next number."""
+        """Return a request with the next number."""
         self._known += 1
         self._requests.add(known=1)
         return PlannedRequest(self._known, f"{self._known:04}-{name}", call, venue_id, purpose)
 
     def instruments(self, venue_id: str, kind: str | None) -> PlannedRequest | None:
-        """The request for a list of instruments; None, and told, where no path can name it."""
+        """Plan to read a list of instruments; None, and recorded, where no path can name it."""
         name = f"instruments-{kind or 'all'}"
         try:
             return self.next_request(name, list_instruments(venue_id, kind), venue_id)
@@ -205,7 +205,7 @@ _NOTHING = (None, None, None, None, None)
 
 
 def _records(reply: Reply) -> Iterator[msgspec.Raw]:
-    """The records of a list, one at a time; of a large body the pages are given back on the way."""
+    """Yield the records of a list; of a large body, give pages back on the way."""
     spans = reply.envelope.spans
     if spans is None:
         yield from raw_records(reply.envelope)
@@ -219,7 +219,7 @@ def _records(reply: Reply) -> Iterator[msgspec.Raw]:
 
 
 def _embedded_by_venue(raws: Iterable[msgspec.Raw]) -> dict[str, set[str] | None]:
-    """What each venue embeds; one that stands twice says nothing where one of its copies does."""
+    """Return what each venue embeds; of a repeated venue only what both copies say."""
     found: dict[str, set[str] | None] = {}
     for raw in raws:
         if (venue_id := split.id_of(raw)) is not None:

@@ -24,7 +24,7 @@ _GRAMMAR = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]+
 
 
 def parse(text: str) -> Decimal | None:
-    """The exact value of an amount text, or None where the text is not an amount."""
+    """Return the exact value of an amount text, or None where the text is not an amount."""
     match = _GRAMMAR.fullmatch(text) if len(text) <= LONGEST else None
     if match is None:
         return None
@@ -40,7 +40,7 @@ def _is_beyond_limit(exponent: str) -> bool:
 
 
 def replace_at(values: pa.Array, filled: dict[int, Any]) -> pa.Array:
-    """A column with some of its values set by place."""
+    """Return a column with some of its values set by place."""
     places = sorted(filled)
     mask = np.zeros(len(values), dtype=bool)
     mask[places] = True
@@ -49,7 +49,7 @@ def replace_at(values: pa.Array, filled: dict[int, Any]) -> pa.Array:
 
 
 def column(texts: pa.Array) -> tuple[pa.Array, list[int]]:
-    """Texts as `DECIMAL(38,18)`, and the places of the texts that did not become a value.
+    """Return texts as `DECIMAL(38,18)`, and the places of the texts that did not become a value.
 
     A text that passes the gate is cast by Arrow, the few others by Python; a text that is no
     amount, or an amount that the type cannot hold exactly, is NULL and its place is returned.

@@ -40,7 +40,7 @@ class NotPlain(Exception):
 
 
 def read(raws: Sequence[bytes | memoryview], shape: Shape) -> pa.StructArray:
-    """Records as nested columns; raises `NotPlain`.
+    """Return records as nested columns; raises `NotPlain`.
 
     Arrow refuses unknown fields, wrong types, repeated keys and halves of surrogate pairs.
     """
@@ -68,7 +68,7 @@ def read(raws: Sequence[bytes | memoryview], shape: Shape) -> pa.StructArray:
 
 
 def _model(shape: Shape) -> type[msgspec.Struct]:
-    """A shape as a type that holds nothing else."""
+    """Return a shape as a type that holds nothing else."""
     fields: list[tuple[str, Any, Any]] = []
     for field in shape.fields.values():
         kind: Any = {Form.FLAG: bool, Form.TEXTS: list[str]}.get(field.form, str)
@@ -141,7 +141,7 @@ def require_distinct(columns: dict[str, pa.Array]) -> None:
 
 
 def _most_of_one(parents: pa.Array | None) -> float:
-    """How many records the parent of most has."""
+    """Return how many records the parent of most has."""
     if parents is None:
         return math.inf
     starts = np.flatnonzero(np.diff(parents.to_numpy(zero_copy_only=False), prepend=-1))
@@ -149,7 +149,7 @@ def _most_of_one(parents: pa.Array | None) -> float:
 
 
 def _has_twins(parents: Any, others: list[pa.Array]) -> bool:
-    """Whether a record has the key of one of the `FEW` before it."""
+    """Return whether a record has the key of one of the `FEW` before it."""
     for step in range(1, min(FEW, len(parents))):
         same = parents[step:] == parents[:-step]
         for column in others if same.any() else ():

@@ -56,6 +56,6 @@ class Notes:
             self.saw(path, kind, word, example, count)
 
     def drift_rows(self) -> Iterator[dict[str, Any]]:
-        """Drift as rows, in a fixed order."""
+        """Yield drift as rows, in a fixed order."""
         for (path, kind, word), (example, seen) in sorted(self.drift.items()):
             yield {"path": path, "kind": kind, "word": word, "example": example, "seen": seen}

@@ -23,7 +23,7 @@ class Members(dict[str, Any]):
         self.repeated = len(self) != len(pairs)
 
     def twice(self) -> str:
-        """The first key that stands more than once."""
+        """Return the first key that stands more than once."""
         seen: set[str] = set()
         for key, _ in self.pairs:
             if key in seen:
@@ -38,7 +38,7 @@ _DECODER = json.JSONDecoder(
 
 
 def read(raw: bytes) -> Any:
-    """One JSON value; raises `ValueError` or `RecursionError` where it cannot be read.
+    """Return one JSON value; raises `ValueError` or `RecursionError` where it cannot be read.
 
     No text in it has half of a surrogate pair: the envelope was refused with one.
     """
@@ -48,7 +48,7 @@ def read(raw: bytes) -> Any:
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is a JSON string."""
+    """Return whether a value is a JSON string."""
     return isinstance(value, str) and not isinstance(value, Number)
 
 
@@ -68,7 +68,7 @@ class _PrintedContainer(NamedTuple):
 
 
 def text_of(value: Any, *, canonical: bool = False) -> str:
-    """A value's JSON text, compact; `canonical` sorts keys and arrays too.
+    """Return a value's JSON text, compact; `canonical` sorts keys and arrays too.
 
     However deeply it is nested: it goes down by a list of its own, not by calls.
     """

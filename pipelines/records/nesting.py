@@ -16,7 +16,7 @@ _STEPS[list(b"[{")], _STEPS[list(b"]}")] = 1, -1
 
 
 def is_too_deep(raw: bytes) -> bool:
-    """Whether objects and lists of a JSON text stand in each other more than `DEEPEST` times."""
+    """Return whether a JSON text is nested more than `DEEPEST` times."""
     if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
         return False
     brackets = _STRING.sub(b"", raw).translate(None, _BUT_BRACKETS)

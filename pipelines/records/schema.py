@@ -74,7 +74,7 @@ KEYS = {
 
 
 def shape_of(model: type[msgspec.Struct]) -> Shape:
-    """The shape of a model and of all models below it."""
+    """Return the shape of a model and of all models below it."""
     info = inspect.type_info(model)
     if not isinstance(info, inspect.StructType):
         raise TypeError(f"{model} is no struct")
@@ -115,7 +115,7 @@ OTHER = pa.list_(
 
 
 def arrow_fields(shape: Shape, *, careful: bool) -> list[pa.Field]:
-    """The nested Arrow type of a shape.
+    """Return the nested Arrow type of a shape.
 
     With `careful`, also what only the careful reader knows: how many elements each list had
     before broken ones were taken out (`name#`), and for accounts the amounts of unknown balance
@@ -169,7 +169,7 @@ DOCUMENTED = {
 
 
 def every_field(shape: Shape) -> Iterator[Field]:
-    """All fields of a shape and of the shapes below it."""
+    """Yield all fields of a shape and of the shapes below it."""
     for field in shape.fields.values():
         yield field
         if field.shape is not None:

@@ -35,7 +35,7 @@ _FIRST = re.compile(rb'\{"id":"([ !#-\[\]-~]*)"[,}]')
 
 
 def id_of(raw: msgspec.Raw) -> str | None:
-    """The id of a record, or None where it has none that is text.
+    """Return the id of a record, or None where it has none that is text.
 
     Where it stands first in plain letters the rest is not looked at: a second `id` would be a key
     that stands twice, and such a record is taken by no reader.
@@ -80,7 +80,7 @@ def ids_of(raws: Iterable[msgspec.Raw]) -> set[str]:
 def once(
     elements: Iterable[Element], notes: Notes, *, carries_money: bool, shape: Shape | None = None
 ) -> list[Element]:
-    """Each id once, ordered; repeated records are told in `ops.rejects`.
+    """Return each id once, ordered; repeated records are told in `ops.rejects`.
 
     Records that repeat another one word for word are taken once, also where only fields differ
     that a `shape` does not have: those are in no row. Where they differ otherwise nobody knows
@@ -122,7 +122,7 @@ def _settle(
 
 
 def _differ(several: list[Element], shape: Shape | None) -> bool:
-    """Whether records of one id differ in what is read of them."""
+    """Return whether records of one id differ in what is read of them."""
     if shape is None:
         return True
     try:
@@ -133,7 +133,7 @@ def _differ(several: list[Element], shape: Shape | None) -> bool:
 
 
 def _documented_part(value: Any, shape: Shape) -> Any:
-    """A record without the fields that its shape does not have; a balance may have any."""
+    """Return a record without the fields that its shape does not have; a balance may have any."""
     if isinstance(value, list):
         return [_documented_part(element, shape) for element in value]
     if not isinstance(value, Members) or shape.name == "Balance":
@@ -160,7 +160,7 @@ def _canonical(raw: msgspec.Raw) -> str:
 
 
 def batches(elements: list[Element]) -> Iterator[list[Element]]:
-    """Consecutive elements of about `BATCH_BYTES` together: memory is set by this, not the body."""
+    """Yield consecutive elements of about `BATCH_BYTES`, which bounds the memory."""
     batch: list[Element] = []
     size = 0
     for element in elements:

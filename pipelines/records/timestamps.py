@@ -29,7 +29,7 @@ _ISO = re.compile(
 
 
 def parse(text: str) -> tuple[datetime, bool] | None:
-    """A time in UTC, and whether microseconds hold it exactly; None where it is not a time."""
+    """Read a time as UTC, and whether microseconds hold it; None where it is no time."""
     match = _ISO.fullmatch(text)
     if match is None:
         return None
@@ -44,7 +44,7 @@ def parse(text: str) -> tuple[datetime, bool] | None:
 
 
 def column(texts: pa.Array) -> tuple[pa.Array, list[int], list[int]]:
-    """Texts as UTC microseconds; the places that are no time; the places that were cut."""
+    """Return texts as UTC microseconds; the places that are no time; the places that were cut."""
     gated = pc.match_substring_regex(texts, GATE)
     candidates = pc.if_else(gated, texts, pa.NULL)
     cut = pc.indices_nonzero(pc.match_substring_regex(candidates, _LOST)).to_pylist()

@@ -49,12 +49,12 @@ class Place:
     pattern: str
 
     def member(self, name: str) -> "Place":
-        """The place of a member; a name that would read as path itself is put in quotes."""
+        """Return the place of a member; a name that would read as path itself is put in quotes."""
         name = name if _NAME.fullmatch(name) else text_of(name)
         return Place(f"{self.path}.{name}", f"{self.pattern}.{name}")
 
     def element(self, number: int) -> "Place":
-        """The place of an array element."""
+        """Return the place of an array element."""
         return Place(f"{self.path}[{number}]", f"{self.pattern}[]")
 
 
@@ -68,7 +68,7 @@ class TolerantReader:
     model: str
 
     def whole(self, raw: bytes, shape: Shape, place: Place, *, money: bool) -> dict[str, Any]:
-        """The parts of an outermost record that stand; `Broken` when it has no row at all."""
+        """Read what stands of an outermost record; raises `UnusableRecord` where it has no row."""
         try:
             value = read(raw)
         except (ValueError, RecursionError):
@@ -79,7 +79,7 @@ class TolerantReader:
         return self.record(value, shape, place, money=money)
 
     def record(self, value: Any, shape: Shape, place: Place, *, money: bool) -> dict[str, Any]:
-        """The parts of a record that stand; `Broken` when it has no row at all."""
+        """Return the parts of a record that stand; `UnusableRecord` when it has no row at all."""
         if not isinstance(value, Members):
             raise self._broken(place, "an object was expected", value, money=money)
         if value.repeated:
@@ -225,7 +225,7 @@ class TolerantReader:
             clean.setdefault(OTHER, []).extend(rows)
 
     def _amounts_elsewhere(self, value: Any, field: Field, here: Place) -> list[Row]:
-        """Rows of amounts that stand one step above or below where the document has them."""
+        """Return rows of amounts that stand one step above or below where the document has them."""
         model = field.source.partition(".")[0]
         if model in MONEY and isinstance(value, Members):
             return self._amounts(model.lower(), (field.name,), value, here)
@@ -234,7 +234,7 @@ class TolerantReader:
         return []
 
     def _amounts(self, bucket: str, above: tuple[str, ...], value: Any, here: Place) -> list[Row]:
-        """Rows of all amounts in something that the document does not know.
+        """Return rows of all amounts in something that the document does not know.
 
         What may be money and is no amount is rejected where it stands; its siblings are rows.
         """
@@ -256,7 +256,7 @@ def _is_filled(value: Any) -> bool:
 
 
 def _count_amounts(balance: Members, shape: Shape, rows: list[Row]) -> int:
-    """How many amounts a balance states, broken ones too."""
+    """Return how many amounts a balance states, broken ones too."""
     known = 0
     for field in shape.fields.values():
         inner = balance.get(field.name)

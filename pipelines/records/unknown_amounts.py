@@ -13,8 +13,8 @@ from typing import Any
 from pipelines.records import amounts, timestamps
 from pipelines.records.json_text import Members, Number, is_text, text_of
 
+# The state of an amount that stands where a part of a balance is expected.
 STATED = "stated"
-"""The state of an amount that stands where a part of a balance is expected."""
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 # An address or a hash: long, and letters among the digits.
@@ -60,7 +60,7 @@ class Leaf:
 
 
 def leaves(value: Any, names: tuple[str, ...] = ()) -> Iterator[Leaf]:
-    """Everything that stands in a value, in its order, down to what has no members."""
+    """Yield everything that stands in a value, in its order, down to what has no members."""
     waiting = [Leaf(names, value)]
     while waiting:
         leaf = waiting.pop()
@@ -72,7 +72,7 @@ def leaves(value: Any, names: tuple[str, ...] = ()) -> Iterator[Leaf]:
 
 
 def _holds_any(value: list[Any]) -> bool:
-    """Whether anything in a list, however deep, is or may be an amount."""
+    """Return whether anything in a list, however deep, is or may be an amount."""
     waiting: list[Any] = [value]
     while waiting:
         part = waiting.pop()
@@ -90,12 +90,12 @@ def _is_near_amount(text: str) -> bool:
 
 
 def _unmistakable(name: str) -> str:
-    """A name as part of a state: quoted where it could be taken for several, or for none."""
+    """Return a name as part of a state: quoted where it could be taken for several, or for none."""
     return text_of(name) if not name or "." in name or '"' in name else name
 
 
 def _may_be_amount(text: str) -> bool:
-    """Whether a text that is no amount may be meant as one: `1,000`, `5 BTC`, `NaN`, ` 1`."""
+    """Return whether a text may be meant as an amount: `1,000`, `5 BTC`, `NaN`, ` 1`."""
     if _LIKE_NAN.fullmatch(text):
         return True
     if _UUID.fullmatch(text) or _DATE.fullmatch(text) or timestamps.parse(text):

@@ -38,7 +38,7 @@ def application(
     rng: random.Random | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Starlette:
-    """The API over a world, for these callers.
+    """Return the API over a world, for these callers.
 
     `clock` is Unix time in milliseconds; `today` the day of the world that is served, by default
     the UTC date of the clock; `rng` decides the order of lists and nothing else; `sleep` is how
@@ -86,7 +86,7 @@ def _read_signature(request: Request, body: bytes) -> SignedParts:
 
 
 async def _body(request: Request) -> bytes:
-    """The body, which is signed like everything else; cut where no honest caller goes (5.2)."""
+    """Read the body, which is signed too (5.2), up to where no honest caller goes."""
     body = b""
     async for chunk in request.stream():
         body += chunk

@@ -43,19 +43,19 @@ class SignedParts:
 
 
 def payload(method: str, path: bytes, body: bytes, timestamp: str) -> bytes:
-    """The text that is signed: method, path, body and timestamp, without separators (5.2)."""
+    """Join what is signed, without separators: method, path, body and timestamp (5.2)."""
     return method.encode() + path + body + timestamp.encode()
 
 
 def digest(secret: str, text: bytes) -> str:
-    """HMAC with SHA-384 as lower-case hex: 96 characters (5.2)."""
+    """Return HMAC with SHA-384 as lower-case hex: 96 characters (5.2)."""
     return hmac.new(secret.encode(), text, hashlib.sha384).hexdigest()
 
 
 def authenticate(
     request: SignedParts, keys: Mapping[str, Caller], now_ms: int, choices: Choices
 ) -> Caller:
-    """The caller who signed this request; raises RefusalError in every other case (5.3)."""
+    """Return the caller who signed this request; raises RefusalError in every other case (5.3)."""
     key = _header(request, KEY_HEADER)
     timestamp = _header(request, TIMESTAMP_HEADER)
     signature = _header(request, SIGNATURE_HEADER)
@@ -72,7 +72,7 @@ def authenticate(
 
 
 def _header(request: SignedParts, name: str) -> str | None:
-    """The one value of a header; None when it is absent or said twice."""
+    """Return the one value of a header; None when it is absent or said twice."""
     values = [value for header, value in request.headers if header == name]
     return values[0] if len(values) == 1 else None
 

@@ -43,17 +43,17 @@ class RefusalError(Exception):
 
 
 def encode(document: object) -> bytes:
-    """The JSON text of a document, UTF-8, without spaces."""
+    """Return the JSON text of a document, UTF-8, without spaces."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def error_answer(refusal: RefusalError, meta: Mapping[str, object]) -> SandboxResponse:
-    """The error envelope of a refusal (2.9)."""
+    """Return the error envelope of a refusal (2.9)."""
     errors = [{"error": code, "message": message} for code, message in refusal.errors]
     body = encode({"errors": errors, "meta": dict(meta)})
     return SandboxResponse(refusal.status, body, refusal.headers)
 
 
 def shorten(text: str, limit: int = 80) -> str:
-    """A caller's text, quoted and cut, so that an error message stays one paragraph."""
+    """Return a caller's text, quoted and cut, so that an error message stays one paragraph."""
     return repr(text if len(text) <= limit else text[:limit] + "…")

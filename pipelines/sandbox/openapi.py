@@ -37,7 +37,7 @@ _ABOUT = (
 
 
 def description(choices: Choices) -> Schema:
-    """The OpenAPI document of the server that makes these choices."""
+    """Return the OpenAPI document of the server that makes these choices."""
     schemas = {name: _record(fields, choices) for name, fields in RESOURCES.items()}
     return {
         "openapi": "3.1.0",

@@ -78,7 +78,7 @@ class Choices:
 
 
 def describe_choices() -> Iterator[tuple[str, str, str]]:
-    """Every choice by its name, with what it may be and what this server does, as JSON."""
+    """Yield every choice by its name, with what it may be and what this server does, as JSON."""
     default = Choices()
     for choice in fields(Choices):
         words = get_args(choice.type) if get_origin(choice.type) is Literal else ()
@@ -88,7 +88,7 @@ def describe_choices() -> Iterator[tuple[str, str, str]]:
 
 
 def parse_choices(texts: Iterable[str]) -> Choices:
-    """The choices that texts like `missing_status=404` make, the others as they are.
+    """Return the choices that texts like `missing_status=404` make, the others as they are.
 
     A value is JSON or bare text. Raises ValueError with the names, or with what a value may be.
     """

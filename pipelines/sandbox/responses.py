@@ -16,7 +16,7 @@ _FRACTION_AND_ZONE = re.compile(r"(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$")
 
 
 def read(query: Query, world: World, caller: Caller, choices: Choices) -> list[Record]:
-    """The records that answer a query; one operation on one object gives one record.
+    """Return the records that answer a query; one operation on one object gives one record.
 
     Raises RefusalError where access is refused or a path id names nothing.
     """
@@ -87,7 +87,7 @@ def _one(query: Query, records: list[Record], what: str, choices: Choices) -> li
 
 
 def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list[Record]:
-    """The records that an `id` list names; no list names them all (4.1, rules 1 and 2)."""
+    """Return the records that an `id` list names; no list names them all (4.1, rules 1 and 2)."""
     ids = query.ids
     if ids is None or (ids == [""] and choices.empty_id == "all"):
         return records
@@ -109,7 +109,7 @@ def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list
 
 
 def shuffle_lists(value: Any, choices: Choices, rng: random.Random) -> Any:
-    """The same JSON with every list in another order, so that nobody leans on it (4.6)."""
+    """Return the same JSON with every list in another order, so that nobody leans on it (4.6)."""
     if isinstance(value, dict):
         return {name: shuffle_lists(item, choices, rng) for name, item in value.items()}
     if not isinstance(value, list):
@@ -123,7 +123,7 @@ def shuffle_lists(value: Any, choices: Choices, rng: random.Random) -> Any:
 
 
 def apply_forms(records: Iterable[Record], resource: str, choices: Choices) -> list[Record]:
-    """The records in the form that the choices ask for: nulls, amounts and date-times (2)."""
+    """Write nulls, amounts and date-times in the form that the choices ask for (2)."""
     if not choices.optional_as_null and choices.amounts == choices.datetimes == "as-made":
         return list(records)
     return [_apply_form(record, resource, choices) for record in records]

@@ -37,7 +37,7 @@ class Query:
 
 
 def find(path: bytes, choices: Choices) -> tuple[Operation, bytes | None]:
-    """The operation of a raw path and its id, still encoded; raises RefusalError for others."""
+    """Find the operation of a raw path, and its encoded id; raises RefusalError."""
     base = (choices.gateway + PREFIX).encode()
     if path.startswith(base + b"/"):
         segments = path[len(base) + 1 :].split(b"/")
@@ -65,7 +65,7 @@ def check_method(method: str, choices: Choices) -> None:
 
 
 def understand(operation: Operation, raw_id: bytes | None, query: bytes, choices: Choices) -> Query:
-    """The request's parameters, each known and with a value it may have (7)."""
+    """Return the request's parameters, each known and with a value it may have (7)."""
     pairs = _pairs(query, choices)
     errors = [*_unsupported_parameters(operation, pairs), *_repeated_parameters(pairs, choices)]
     if choices.repeated_parameter == "first":

@@ -44,7 +44,7 @@ class RunningServer:
 
 
 def unix_ms() -> int:
-    """This machine's clock, in milliseconds since 1970: the clock of a server outside tests."""
+    """Return this machine's time in Unix milliseconds: a server's clock outside tests."""
     return time.time_ns() // 1_000_000
 
 
@@ -73,7 +73,7 @@ def serve(
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """A socket with an address, which does not listen yet."""
+    """Return a socket with an address, which does not listen yet."""
     address = "127.0.0.1" if host == "localhost" else host
     try:
         loopback = ipaddress.ip_address(address).is_loopback

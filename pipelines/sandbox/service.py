@@ -39,7 +39,7 @@ class Service:
 
 
 def apply_faults(service: Service, path: bytes) -> Service:
-    """The service as one request meets it: with the faults that are due."""
+    """Return the service as one request meets it: with the faults that are due."""
     base = (service.choices.gateway + PREFIX).encode()
     below = path.removeprefix(base).decode("latin-1")
     trouble = DueFaults(service.rehearsal.due(below, service.today()))
@@ -49,7 +49,7 @@ def apply_faults(service: Service, path: bytes) -> Service:
 
 
 def answer(service: Service, request: SignedParts, query: bytes) -> SandboxResponse:
-    """The answer to one request; a refusal is an answer too."""
+    """Return the answer to one request; a refusal is an answer too."""
     try:
         reply = SandboxResponse(200, _respond(service, request, query))
     except RefusalError as refusal:
@@ -58,7 +58,7 @@ def answer(service: Service, request: SignedParts, query: bytes) -> SandboxRespo
 
 
 def server_error(choices: Choices) -> SandboxResponse:
-    """What is told of an exception inside: nothing but that it was one (7)."""
+    """Return what is told of an exception inside: nothing but that it was one (7)."""
     message = "The server failed. Nothing is wrong with the request."
     refusal = RefusalError(choices.server_error_status, ("INTERNAL_SERVER_ERROR", message))
     return error_answer(refusal, choices.meta)
@@ -94,14 +94,14 @@ def _envelope(service: Service, asked: Query, caller: Caller) -> bytes:
 
 
 def _signed_part(request: SignedParts, choices: Choices) -> SignedParts:
-    """The request as it is signed: a gateway's own prefix is not part of the path (5.2)."""
+    """Return the request as it is signed: a gateway's own prefix is not part of the path (5.2)."""
     if choices.gateway_is_signed or not choices.gateway:
         return request
     return replace(request, path=request.path.removeprefix(choices.gateway.encode()))
 
 
 def _check_rate(service: Service) -> None:
-    """Refuses what is more than the requests of a second, where there is such a limit (8)."""
+    """Refuse what is more than the requests of a second, where there is such a limit (8)."""
     limit, recent = service.choices.requests_per_second, service.recent
     if limit is None:
         return

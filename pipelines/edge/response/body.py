@@ -60,7 +60,7 @@ class Body:
             self._file.flush()
 
     def buffer(self) -> bytes | mmap.mmap:
-        """All bytes: as bytes while small, else as a read-only memory map that `close` gives up.
+        """Return all bytes; of a large body a read-only memory map, which `close` gives up.
 
         Raises:
             ValueError: the body was closed.

@@ -44,7 +44,7 @@ def decode_body(
     limits: Limits,
     scrub: Callable[[str], str] = lambda text: text,
 ) -> Iterator[bytes]:
-    """The body without its content encoding (none or gzip), in pieces of bounded size.
+    """Return the body without its content encoding (none or gzip), in pieces of bounded size.
 
     `scrub` takes out of a header what no error may show.
 

@@ -35,10 +35,10 @@ class Envelope:
     data: msgspec.Raw
     meta: msgspec.Raw
     is_list: bool
+    # Where the records are, for a body that was too large to be read in one pass.
     spans: "array[int] | None" = field(default=None, repr=False)
-    """Where the records are, for a body that was too large to be read in one pass."""
+    # The members that the document does not have, as they came (2.9).
     others: Mapping[str, msgspec.Raw] = field(default_factory=dict)
-    """The members that the document does not have, as they came (2.9)."""
 
 
 class _Key:
@@ -96,7 +96,7 @@ def raw_records(envelope: Envelope) -> list[msgspec.Raw]:
 
 
 def read_errors(body: bytes | mmap | memoryview) -> tuple[ApiError, ...] | None:
-    """The entries of an error body (7), or None where the body is no error body at all."""
+    """Return the entries of an error body (7), or None where the body is no error body at all."""
     try:
         members = _members(body)
         entries = msgspec.json.decode(members["errors"], type=list[dict[str, Any]])
@@ -108,7 +108,7 @@ def read_errors(body: bytes | mmap | memoryview) -> tuple[ApiError, ...] | None:
 
 
 def _members(body: bytes | mmap | memoryview) -> dict[str, msgspec.Raw]:
-    """The members of the outermost object, in one pass that also proves the whole is JSON."""
+    """Read the members of the outermost object in one pass, which proves the whole is JSON."""
     count = 0
 
     def key(_: type, text: Any) -> _Key:

@@ -100,7 +100,7 @@ _LONGEST = 2000
 
 @cache
 def words_of(name: str) -> frozenset[str]:
-    """The words of a name in lower case: `hasMore`, `has_more` and `hasmore` have the same."""
+    """Split a name into lower-case words: `hasMore`, `has_more` and `hasmore` are alike."""
     found: list[str] = []
     for word in (word.lower() for word in _WORD.findall(name[:_LONGEST])):
         found += _KNOWN_WORD.findall(word) if _JOINED.fullmatch(word) else [word]
@@ -108,12 +108,12 @@ def words_of(name: str) -> frozenset[str]:
 
 
 def is_unrelated(words: frozenset[str]) -> bool:
-    """Whether a name, and all below it, has nothing to do with pages."""
+    """Return whether a name, and all below it, has nothing to do with pages."""
     return bool(words & _UNRELATED)
 
 
 def is_nothing(value: Any) -> bool:
-    """Whether a value says no: null, false, zero, empty, or only such things within."""
+    """Return whether a value says no: null, false, zero, empty, or only such things within."""
     if isinstance(value, dict):
         return all(map(is_nothing, value.values()))
     if isinstance(value, list):
@@ -124,7 +124,7 @@ def is_nothing(value: Any) -> bool:
 
 
 def completeness(member: Member) -> Hint | None:
-    """What a member says of the answer being cut: `partial`, `warnings`, `complete`."""
+    """Return what a member says of the answer being cut: `partial`, `warnings`, `complete`."""
     words, value = member.words, member.value
     if words & _PARTIAL and not words & _NO_PART:
         if not is_nothing(value):
@@ -139,7 +139,7 @@ def completeness(member: Member) -> Hint | None:
 
 
 def position(member: Member) -> Hint | None:
-    """What a member says of pages and counts; None where it says nothing of them."""
+    """Return what a member says of pages and counts; None where it says nothing of them."""
     words, value = member.words, member.value
     if words & _MORE and not words & _ABOUT:
         return PROOF if is_nothing(value) else MORE
@@ -155,7 +155,7 @@ def position(member: Member) -> Hint | None:
 
 
 def _flag(words: frozenset[str], *, is_true: bool) -> Hint | None:
-    """The `first` and `last` of a page object."""
+    """Return the `first` and `last` of a page object."""
     if words - {"is", "page"} == {"last"}:
         return PROOF if is_true else MORE
     if words - {"is", "page"} == {"first"}:
@@ -196,6 +196,6 @@ def _count(member: Member, number: int | None) -> Hint | None:
 
 
 def _whole(value: Any) -> int | None:
-    """A number of things, also as text; None for anything else."""
+    """Return a number of things, also as text; None for anything else."""
     text = str(value).strip()
     return int(text.partition(".")[0]) if _WHOLE_NUMBER.fullmatch(text) else None

@@ -14,14 +14,14 @@ import msgspec
 from pipelines.edge.errors import Misread
 from pipelines.edge.response.body import give_back
 
+# Keys an envelope may have (the document has two): a body of keys must not fill the memory.
 MEMBERS = 64
-"""Keys an envelope may have (the document has two): a body of keys must not fill the memory."""
+# Records one list may have: nor must a body of `{}`.
 RECORDS = 250_000
-"""Records one list may have: nor must a body of `{}`."""
+# Bytes one record may have: what is checked in one step lies in memory at once.
 LARGEST = 1 << 27
-"""Bytes one record may have: what is checked in one step lies in memory at once."""
+# Bytes a member beside `data` may have before its end is looked for no more.
 OTHER = 1 << 21
-"""Bytes a member beside `data` may have before its end is looked for no more."""
 
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _NEXT = re.compile(r"trailing characters \(byte ([0-9]+)\)")
@@ -40,8 +40,8 @@ class Scan:
         self._view = memoryview(body)
         self._at = self._given_back = 0
         self.members: dict[str, msgspec.Raw] = {}
+        # First and last-but-one byte of each record, in turn, counted from the start of `data`.
         self.spans = array("Q")
-        """First and last-but-one byte of each record, in turn, counted from the start of `data`."""
         self._take(b"{")
         while self._peek() != b"}" or self.members:
             self._member()
@@ -83,7 +83,7 @@ class Scan:
         return start, self._at
 
     def _value(self, limit: int) -> tuple[int, int]:
-        """Where the value at hand begins and ends; what follows it is at hand afterwards."""
+        """Return where the value at hand begins and ends; what follows it is at hand afterwards."""
         self._peek()
         start = self._at
         self._at += _step(self._view[start : start + limit], limit)
@@ -111,7 +111,7 @@ class Scan:
 
 
 def _step(view: memoryview, limit: int) -> int:
-    """Bytes to the next thing after the value that begins here."""
+    """Return bytes to the next thing after the value that begins here."""
     try:
         msgspec.json.decode(view, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError) as error:

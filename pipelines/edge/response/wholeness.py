@@ -37,8 +37,8 @@ TOP, META = "$", "meta"
 BESIDE = Hint(Weight.DENIAL, "holds records beside `data`")
 DEEP = Hint(Weight.DENIAL, "is nested too deeply to be understood")
 DEEPEST = 64
+# Signs of one answer that are told: a body of a million keys must not fill the manifest.
 MOST = 40
-"""Signs of one answer that are told: a body of a million keys must not fill the manifest."""
 
 _EXAMPLE = 200
 # Members of records with money (2.1, 2.3, 2.4): where they stand elsewhere, money does.
@@ -95,7 +95,7 @@ def _order(sign: Sign) -> tuple[str, str, str]:
 
 
 def unknown(envelope: Envelope) -> Iterator[tuple[str, str, str]]:
-    """The members of the envelope and of `meta` that no document has: path, name, example."""
+    """Yield the members of the envelope and of `meta` that no document has: path, name, example."""
     for name, raw in envelope.others.items():
         yield f"{TOP}.{plain_key(name)}", name, _text(raw)
     if bytes(memoryview(envelope.meta)[:2]) != b"{}":
@@ -105,7 +105,7 @@ def unknown(envelope: Envelope) -> Iterator[tuple[str, str, str]]:
 
 
 def _text(raw: msgspec.Raw) -> str:
-    """The beginning of a value as it came; what is cut within a letter loses that letter."""
+    """Return the beginning of a value as it came; what is cut within a letter loses that letter."""
     return bytes(memoryview(raw)[:_EXAMPLE]).decode(errors="ignore")
 
 
@@ -117,7 +117,7 @@ class _Reader:
         self._counted: int | None = None
 
     def body(self) -> Iterator[_Seen]:
-        """What `meta` and the members beside `data` say."""
+        """Yield what `meta` and the members beside `data` say."""
         for name, raw in self._envelope.others.items():
             place, value = f"{TOP}.{plain_key(name)}", msgspec.json.decode(raw)
             if _is_deep(value):
@@ -135,7 +135,7 @@ class _Reader:
                 yield from self._members(value, META, is_related=True, in_page=False)
 
     def headers(self, headers: Mapping[str, str]) -> Iterator[_Seen]:
-        """What the headers say."""
+        """Yield what the headers say."""
         for name, text in headers.items():
             place, low = f"header {plain_key(name.lower())}", name.lower()
             if low == "link":
@@ -192,7 +192,7 @@ class _Reader:
         return self._counted
 
     def _content_range(self, text: str) -> Hint | None:
-        """What a `Content-Range` says: nothing is left out where it is from 0 to the last."""
+        """Judge a `Content-Range`: nothing is left out where it is from 0 to the last."""
         found = _RANGE.fullmatch(text)
         if found is None or found[2] is None:
             return LEFT_OUT
@@ -203,7 +203,7 @@ class _Reader:
 
 
 def _is_deep(value: Any) -> bool:
-    """Whether objects and lists stand in each other more than `DEEPEST` times."""
+    """Return whether objects and lists stand in each other more than `DEEPEST` times."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(DEEPEST):
         level = [
@@ -216,14 +216,14 @@ def _is_deep(value: Any) -> bool:
 
 
 def _is_records(value: Any) -> bool:
-    """Whether a member beside `data` is a list of objects, which are no links."""
+    """Return whether a member beside `data` is a list of objects, which are no links."""
     return isinstance(value, list) and any(
         isinstance(element, dict) and "href" not in element for element in value
     )
 
 
 def _link_header(text: str) -> Iterator[Hint]:
-    """What a `Link` header names (RFC 8288): a next page, or one before."""
+    """Yield what a `Link` header names (RFC 8288): a next page, or one before."""
     ends: dict[str, str] = {}
     for target, parameters in _LINK.findall(text):
         for relation in _REL.findall(parameters):
@@ -236,7 +236,7 @@ def _link_header(text: str) -> Iterator[Hint]:
 
 
 def _link_object(value: Mapping[str, Any], place: str) -> Iterator[_Seen]:
-    """What an object of links says by its ends, or a single link by its relation."""
+    """Yield what an object of links says by its ends, or a single link by its relation."""
     if hint := _ends(value.get("first", value.get("self")), value.get("last")):
         yield _Seen(f"{place}.last", hint, shorten(value.get("last")))
     relation = value.get("rel")
@@ -247,7 +247,7 @@ def _link_object(value: Mapping[str, Any], place: str) -> Iterator[_Seen]:
 
 
 def _ends(first: Any, last: Any) -> Hint | None:
-    """Where the last page stands: at the first one, elsewhere, or nobody says."""
+    """Return where the last page stands: at the first one, elsewhere, or nobody says."""
     if not last or isinstance(last, bool | int | float):
         return None
     if first is None:

@@ -27,10 +27,10 @@ from pipelines.edge.sending.setbacks import Event, Sequel, Setback
 
 __all__ = ["Attempts", "Event", "Reply"]
 
+# The cheapest request that every night makes anyway (4.3).
 PROBE = list_venues()
-"""The cheapest request that every night makes anyway (4.3)."""
+# Seconds; a longer pause before a probe is told, for until it is over nothing is to be seen.
 TOLD_FROM = 15.0
-"""Seconds; a longer pause before a probe is told, for until it is over nothing is to be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Attempts:
         rests: Callable[[bool], None] = lambda _: None,
         persistence: Persistence = Persistence.BRIEF,
     ) -> Reply:
-        """The answer to a call.
+        """Return the answer to a call.
 
         `rests` is told when the call begins to wait for its next attempt, and when that is over.
 
@@ -127,7 +127,7 @@ class Attempts:
             return self._attempt(call, where, tally.attempt, slot.number)
 
     def fault(self, call: Call, where: str, answer: HttpAnswer) -> EdgeError | None:
-        """What is wrong with an answer, or None where it is a success."""
+        """Return what is wrong with an answer, or None where it is a success."""
         verdict = self._judge(call, where, answer)
         return verdict if isinstance(verdict, EdgeError) else None
 
@@ -187,7 +187,7 @@ class Attempts:
         self._pause(where, seconds, last)
 
     def _judge(self, call: Call, where: str, answer: HttpAnswer) -> Envelope | EdgeError:
-        """The envelope of a success, or what the answer means: code first, status second."""
+        """Return the envelope of a success, or what the answer means: code first, status second."""
         buffer = answer.body.buffer()
         if answer.status == 200:  # noqa: PLR2004 - the only success (4)
             try:

@@ -28,13 +28,13 @@ from pipelines.edge.sending.clock import http_date
 
 ATTEMPTS = 5
 TOO_MANY = 429
+# Attempts at an answer that breaks the document: the second tells a torn one from a wrong one.
 MISREADS = 2
-"""Attempts at an answer that breaks the document: the second tells a torn one from a wrong one."""
 BASE, CAP = 0.5, 60.0
+# Seconds of `Retry-After` that are honoured where no deadline bounds the waiting.
 LONGEST_WAIT = 60.0
-"""Seconds of `Retry-After` that are honoured where no deadline bounds the waiting."""
+# Times that a list which the night can do without is told to wait while others are answered.
 REFUSALS = 30
-"""Times that a list which the night can do without is told to wait while others are answered."""
 
 # The most severe first: where several entries apply, the first of these decides.
 _CODES: dict[str, type[Refused]] = {
@@ -59,7 +59,7 @@ _STATUSES: dict[int, type[Refused]] = {
 def refusal(
     where: str, status: int, errors: tuple[ApiError, ...] | None, attempts: int = 1, note: str = ""
 ) -> Refused:
-    """The error of the tree that an error answer is (7); `errors` is None without an error body."""
+    """Return the error that an answer means (7); `errors` is None without an error body."""
     for code, kind in _CODES.items():
         named = [error for error in errors or () if error.code == code]
         if named:
@@ -70,19 +70,19 @@ def refusal(
 
 
 def may_pass(error: EdgeError) -> bool:
-    """Whether another attempt could end better."""
+    """Return whether another attempt could end better."""
     if isinstance(error, Unreachable):
         return not error.lasting
     return isinstance(error, Misread | ServerFailed)
 
 
 def backoff(attempt: int, draw: float) -> float:
-    """Seconds to wait after the given attempt (from 1), by full jitter with a draw from [0, 1)."""
+    """Return the seconds to wait after an attempt (from 1), by a draw from [0, 1)."""
     return draw * min(CAP, BASE * 2.0 ** min(attempt - 1, 10))
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:
-    """Seconds asked for by a `Retry-After` in either form; None where it says nothing usable."""
+    """Read the seconds of a `Retry-After` in either form; None where it is not usable."""
     if value is None:
         return None
     if re.fullmatch(r"[0-9]{1,12}", value.strip()):
@@ -94,12 +94,12 @@ def retry_after(value: str | None, now: datetime) -> float | None:
 class Persistence(enum.Enum):
     """How long an answer is tried for, where there is a deadline; without one all are brief."""
 
+    # A few attempts: a person waits for it.
     BRIEF = "brief"
-    """A few attempts: a person waits for it."""
+    # A few attempts while others are answered; while none is, the service is waited for.
     OPTIONAL = "optional"
-    """A few attempts while others are answered; while none is, the service is waited for."""
+    # Until the deadline: without it there is no night.
     REQUIRED = "required"
-    """Until the deadline: without it there is no night."""
 
 
 @dataclass(slots=True)
@@ -117,8 +117,8 @@ class CallProgress:
     refusals: int = 0
     outages: int = 0
     sent: int = 0
+    # With what it ends, if the service turns out to be up.
     doubted: EdgeError | None = None
-    """With what it ends, if the service turns out to be up."""
 
     def count(self, error: EdgeError, outages: int) -> None:
         """Count a failure; what failed during an outage was no fault of this call."""

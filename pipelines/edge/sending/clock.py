@@ -7,18 +7,18 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
+# Milliseconds; a clock further off than a day is not a matter of skew.
 LARGEST_CORRECTION = 24 * 3_600_000
-"""Milliseconds; a clock further off than a day is not a matter of skew."""
 
 
+# Milliseconds by which a corrected request is signed behind the server's clock, at least: a server
+# may refuse whatever is ahead of its own (of 12 runs aimed at the measured time, one refused 5).
 BEHIND = 2_000
-"""Milliseconds by which a corrected request is signed behind the server's clock, at least: a server
-may refuse whatever is ahead of its own (of 12 runs aimed at the measured time, one refused 5)."""
+# Milliseconds; a clock that was corrected and is further off again has jumped meanwhile.
 STEADY = 5_000
-"""Milliseconds; a clock that was corrected and is further off again has jumped meanwhile."""
 CORRECTIONS = 5
+# Milliseconds; a night is dated by the server's clock where this machine's is further off.
 TOLERATED = 10_000
-"""Milliseconds; a night is dated by the server's clock where this machine's is further off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +48,19 @@ class Clock:
         self._lock = threading.Lock()
         self._corrections = 0
         self._signing = 0
+        # Milliseconds that the server is ahead of this machine; None while none was needed.
         self.offset: int | None = None
-        """Milliseconds that the server is ahead of this machine; None while none was needed."""
 
     def now(self) -> int:
-        """The corrected time in Unix milliseconds."""
+        """Return the corrected time in Unix milliseconds."""
         return self._clock() + (self.offset or 0)
 
     def machine(self) -> int:
-        """This machine's own time in Unix milliseconds."""
+        """Return this machine's own time in Unix milliseconds."""
         return self._clock()
 
     def signing(self) -> tuple[int | None, int]:
-        """The offset in force, and what is added to this machine's time before it is signed."""
+        """Return the offset in force, and what is added to this machine's time to sign."""
         with self._lock:
             return self.offset, self._signing
 
@@ -86,7 +86,7 @@ class Clock:
 
 
 def measured_skew(headers: Mapping[str, str], sent: int, received: int) -> Skew | None:
-    """How far the server is ahead of us, good to half a second and half the trip.
+    """Return how far the server is ahead of us, good to half a second and half the trip.
 
     None where the answer has no usable `Date`, or an `Age`: then the date is of another time.
     """
@@ -99,14 +99,14 @@ def measured_skew(headers: Mapping[str, str], sent: int, received: int) -> Skew 
 
 
 def measured_offset(headers: Mapping[str, str], sent: int, received: int) -> int | None:
-    """How far the server is ahead of us in milliseconds, as `measured_skew` finds it."""
+    """Return how far the server is ahead of us in milliseconds, as `measured_skew` finds it."""
     skew = measured_skew(headers, sent, received)
     return None if skew is None else skew.ahead
 
 
 @lru_cache(maxsize=64)
 def http_date(text: str) -> datetime | None:
-    """An HTTP date as UTC, or None where it is none that UTC can have."""
+    """Return an HTTP date as UTC, or None where it is none that UTC can have."""
     try:
         moment = parsedate_to_datetime(text)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
@@ -115,5 +115,5 @@ def http_date(text: str) -> datetime | None:
 
 
 def utc(milliseconds: int) -> datetime:
-    """Unix milliseconds as a UTC datetime."""
+    """Return Unix milliseconds as a UTC datetime."""
     return datetime.fromtimestamp(milliseconds / 1000, tz=UTC)

@@ -30,8 +30,8 @@ from pipelines.edge.sending.clock import Clock
 from pipelines.edge.sending.transport import AttemptTimeout
 from pipelines.edge.signing import Credentials, EdgeAuth
 
+# Bytes of an error answer that are read; a longer one has no error body for us.
 ERROR_BODY = 1 << 20
-"""Bytes of an error answer that are read; a longer one has no error body for us."""
 
 _BROKEN = (
     httpx.HTTPError,
@@ -134,14 +134,14 @@ class Sender:
         return body
 
     def _words(self, error: Exception) -> str:
-        """The reason in a few words, on one line, without anything of ours."""
+        """Return the reason in a few words, on one line, without anything of ours."""
         kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
         said = " ".join(self.credentials.scrub(str(error)).split())[:200]
         return f"{kind}: {said}" if said else kind
 
 
 def _raw(response: httpx.Response) -> tuple[Iterable[bytes], Mapping[str, str]]:
-    """The body as it came, with its headers; an in-memory transport may have unpacked it."""
+    """Return the body as it came, with its headers; an in-memory transport may have unpacked it."""
     if response.is_stream_consumed:
         return [response.content], {}
     return response.iter_raw(), response.headers
@@ -158,7 +158,7 @@ def _keep(write: Callable[..., None], *piece: bytes) -> None:
 
 
 def _is_lasting(error: BaseException) -> bool:
-    """Whether TLS itself was refused: a certificate or a protocol, not a lost connection."""
+    """Return whether TLS itself was refused: a certificate or a protocol, not a lost connection."""
     return any(
         isinstance(cause, ssl.SSLError) and not isinstance(cause, _PASSING_TLS)
         for cause in _causes(error)

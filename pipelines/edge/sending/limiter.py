@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from pipelines.edge.errors import BreakerOpen, DeadlinePassed, EdgeError, KeyRefused, Stopped
 
+# Consecutive failures that count as an outage.
 TRIPS_AT = 8
-"""Consecutive failures that count as an outage."""
+# Single requests that are let through afterwards, each after a pause, before all is given up; where
+# there is a deadline, that ends it and not their number.
 PROBES = 2
-"""Single requests that are let through afterwards, each after a pause, before all is given up;
-where there is a deadline, that ends it and not their number."""
+# Seconds before the first probe; before each further one thrice as long, up to a minute.
 PAUSE, LONGEST_PAUSE = 5.0, 60.0
-"""Seconds before the first probe; before each further one thrice as long, up to a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Limiter:
         self._changed = threading.Condition()
         self._inside = self._failures = self._probes = 0
         self._sent = self._seen_failing = self._good = 0
+        # Probes that failed: what fails beside them is no fault of its own.
         self.outages = 0
-        """Probes that failed: what fails beside them is no fault of its own."""
         self._failing: set[str] = set()  # paths that failed since the last good answer
         self._waiting: list[str] = []  # paths for which a slot is waited for
         self._proved = False
@@ -57,7 +57,7 @@ class Limiter:
         self.stopped = threading.Event()
 
     def seconds_until_deadline(self) -> float | None:
-        """Seconds until the deadline; None without one."""
+        """Return seconds until the deadline; None without one."""
         return None if self._deadline is None else self._deadline - self._monotonic()
 
     @contextmanager
@@ -105,7 +105,7 @@ class Limiter:
             self._changed.notify_all()
 
     def is_up_since(self, number: int) -> bool:
-        """Whether a request that was sent after the one of that number was answered well."""
+        """Return whether a request that was sent after the one of that number was answered well."""
         with self._changed:
             return self._good > number
 

@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from pipelines.edge.sending.backoff import TOO_MANY, retry_after
 from pipelines.edge.sending.clock import http_date, utc
 
+# The part of the refused pace that is gone on with.
 SLOWER = 0.7
-"""The part of the refused pace that is gone on with."""
+# By what a good answer quickens the pace: far from the one that was refused, and near it.
 FASTER, CAREFULLY = 1.05, 1.005
-"""By what a good answer quickens the pace: far from the one that was refused, and near it."""
 NEAR = 0.9
+# Requests a second, at least: a service that refuses for ever is asked twice a minute.
 SLOWEST = 1 / 30
-"""Requests a second, at least: a service that refuses for ever is asked twice a minute."""
+# Requests a second that nobody reaches; from there on there is no pace to keep.
 UNBOUND = 500.0
-"""Requests a second that nobody reaches; from there on there is no pace to keep."""
+# Seconds after a refusal that tells no wait: doubled each time until one is answered.
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-"""Seconds after a refusal that tells no wait: doubled each time until one is answered."""
 _A_DAY = 86_400.0
 _RESETS = ("ratelimit-reset", "x-ratelimit-reset", "x-rate-limit-reset")
 

@@ -86,7 +86,7 @@ class Sequel:
     tell: Callable[[Event], None]
 
     def wait(self, where: str, setback: Setback, tally: CallProgress) -> float | EdgeError:
-        """Seconds until the next attempt, or the error with which the call ends."""
+        """Return seconds until the next attempt, or the error with which the call ends."""
         error = setback.error
         if isinstance(error, ClockRefused):
             return self._correct_clock(where, setback, tally)
@@ -105,7 +105,7 @@ class Sequel:
         return wait
 
     def _final_error(self, setback: Setback, tally: CallProgress) -> EdgeError | None:
-        """The error with which a failed call ends here; None where it goes on."""
+        """Return the error with which a failed call ends here; None where it goes on."""
         ended = setback.error.anew(attempts=tally.attempt)
         if not may_pass(setback.error):
             return ended

@@ -49,7 +49,7 @@ class AttemptTimeout:
     received: int = 0
 
     def seconds_for_step(self, step: float | None) -> float:
-        """Seconds for the next step on the wire.
+        """Return seconds for the next step on the wire.
 
         Raises:
             httpcore.ReadTimeout: there are none.
@@ -92,7 +92,7 @@ class _Stream(httpcore.NetworkStream):
         return data
 
     def _with_more(self, data: bytes, timeout: float | None) -> bytes:
-        """The bytes, and those of the records that are there already.
+        """Return the bytes, and those of the records that are there already.
 
         What fails here fails again at the next read: the bytes at hand may be all that was needed.
         """

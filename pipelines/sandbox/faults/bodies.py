@@ -15,7 +15,7 @@ _DEPTH = 200_000
 
 
 def _body(change: Callable[[bytes], bytes], **headers: str) -> Twist:
-    """Changes the bytes of a body, and sets headers."""
+    """Change the bytes of a body, and sets headers."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
 
     def act(answer: SandboxResponse, _fault: Fault, _now: int) -> SandboxResponse:
@@ -29,7 +29,7 @@ def _just(body: bytes) -> Twist:
 
 
 def _in_meta(literal: bytes) -> Twist:
-    """Puts a literal into `meta`, where no contract looks at it but the parser does."""
+    """Put a literal into `meta`, where no contract looks at it but the parser does."""
     return _body(lambda body: body.replace(b'"meta":{', b'"meta":{"x":' + literal, 1))
 
 

@@ -52,7 +52,7 @@ _OF_TRANSPORT = frozenset(DESCRIPTIONS) - WORLD_FAULTS.keys() - RECORD_FAULTS.ke
 
 
 def parse(text: str) -> Fault:
-    """The fault that a text asks for; raises ValueError with the names or scopes there are."""
+    """Read the fault that a text asks for; ValueError tells the names or scopes there are."""
     name, *scopes = text.split(",")
     if name not in DESCRIPTIONS:
         names = ", ".join(sorted(DESCRIPTIONS))
@@ -72,13 +72,13 @@ def parse(text: str) -> Fault:
 
 
 def of_application(faults: Iterable[Fault]) -> Rehearsal:
-    """Those faults that the application shows, ready to strike."""
+    """Return those faults that the application shows, ready to strike."""
     kept = [fault for fault in faults if fault.name not in {*WIRE_FAULTS, *_CONNECTION_FAULTS}]
     return Rehearsal(kept, of_transport=_OF_TRANSPORT)
 
 
 def of_wire(faults: Iterable[Fault]) -> tuple[Fault, ...]:
-    """Those faults that need the front before the socket."""
+    """Return those faults that need the front before the socket."""
     return tuple(fault for fault in faults if fault.name in {*WIRE_FAULTS, *_CONNECTION_FAULTS})
 
 
@@ -103,24 +103,24 @@ class DueFaults:
         return int(self._seconds("clock-skew", 45) * 1000)
 
     def day(self, day: date) -> date:
-        """The day of the world that is served."""
+        """Return the day of the world that is served."""
         return day + timedelta(days=sum(fault.name == "next-day" for fault in self.due))
 
     def caller(self, caller: Caller) -> Caller:
-        """The caller, with or without access to portfolios."""
+        """Return the caller, with or without access to portfolios."""
         if any(fault.name == "access-lost" for fault in self.due):
             return Caller(caller.secret, frozenset(), caller.resources)
         return caller
 
     def world(self, world: World) -> World:
-        """The world, less or more than it should be."""
+        """Return the world, less or more than it should be."""
         for fault in self.due:
             if fault.name in WORLD_FAULTS:
                 world = WORLD_FAULTS[fault.name][1](world, fault)
         return world
 
     def records(self, records: list[Record], resource: str) -> list[Record]:
-        """The records of an answer, not as they should be; the world keeps its own."""
+        """Return the records of an answer, not as they should be; the world keeps its own."""
         struck = [fault for fault in self.due if fault.name in RECORD_FAULTS]
         if struck:
             records = copy.deepcopy(records)
@@ -129,13 +129,13 @@ class DueFaults:
         return records
 
     def check_venue(self, venue: str | None, world: World) -> None:
-        """Refuses the instruments of every fourth venue, where that is the fault."""
+        """Refuse the instruments of every fourth venue, where that is the fault."""
         failing = set(sorted(str(venue_["id"]) for venue_ in world.venues)[::4])
         if venue in failing and any(fault.name == "venues-fail" for fault in self.due):
             raise RefusalError(500, ("INTERNAL_SERVER_ERROR", "A rehearsed failure of a venue."))
 
     def answer(self, answer: SandboxResponse, now: int) -> SandboxResponse:
-        """The answer as it goes out."""
+        """Return the answer as it goes out."""
         for fault in self.due:
             if fault.name in _TWISTS:
                 answer = _TWISTS[fault.name][1](answer, fault, now)

@@ -15,7 +15,7 @@ Spoil = Callable[[list[Record], str, Fault], None]
 
 
 def walk(records: list[Record], resource: str) -> Iterator[tuple[Record, str]]:
-    """Every record with the name of its resource, at every depth."""
+    """Yield every record with the name of its resource, at every depth."""
     for record in filter(None, records):
         yield record, resource
         for field in RESOURCES[resource]:
@@ -25,7 +25,7 @@ def walk(records: list[Record], resource: str) -> Iterator[tuple[Record, str]]:
 
 
 def _one(spoil: Callable[[Record, str], None]) -> Spoil:
-    """Spoils the target of a fault and everything in it."""
+    """Spoil the target of a fault and everything in it."""
 
     def act(records: list[Record], resource: str, fault: Fault) -> None:
         record = target(records, resource, fault)
@@ -36,7 +36,7 @@ def _one(spoil: Callable[[Record, str], None]) -> Spoil:
 
 
 def _top(spoil: Callable[[Record], None]) -> Spoil:
-    """Spoils the target of a fault itself."""
+    """Spoil the target of a fault itself."""
 
     def act(records: list[Record], resource: str, fault: Fault) -> None:
         record = target(records, resource, fault)
@@ -47,7 +47,7 @@ def _top(spoil: Callable[[Record], None]) -> Spoil:
 
 
 def _all(spoil: Callable[[Record], None]) -> Spoil:
-    """Spoils every record of the answer."""
+    """Spoil every record of the answer."""
 
     def act(records: list[Record], _resource: str, _fault: Fault) -> None:
         for record in filter(None, records):
@@ -57,7 +57,7 @@ def _all(spoil: Callable[[Record], None]) -> Spoil:
 
 
 def _first_amount(value: Any) -> Spoil:
-    """Puts a value where the first amount of the target's first trading balance stands."""
+    """Put a value where the first amount of the target's first trading balance stands."""
 
     def act(records: list[Record], resource: str, fault: Fault) -> None:
         record = target(records, resource, fault)

@@ -57,7 +57,7 @@ class Rehearsal:
         self._of_transport = frozenset(of_transport)
 
     def due(self, path: str, day: date | None = None) -> tuple[Fault, ...]:
-        """The faults that strike this request; asking counts as the request."""
+        """Return the faults that strike this request; asking counts as the request."""
         struck = []
         for number, fault in enumerate(self._faults):
             objects = fault.name in self._of_transport
@@ -71,7 +71,7 @@ class Rehearsal:
 
 
 def target(records: list[Record], resource: str, fault: Fault) -> Record | None:
-    """The record that a fault changes: the one it names, or the largest, or the first by id.
+    """Return the record that a fault changes: the one it names, or the largest, or the first by id.
 
     None where the fault names an object of another kind, or one that is not there.
     """

@@ -29,13 +29,13 @@ class WireReply:
     body: bytes
 
     def head(self, *more: bytes, length: int | None = None) -> bytes:
-        """Status line and headers, with the length of the body or another one, and others."""
+        """Return status line and headers, with the length of the body or another one."""
         size = len(self.body) if length is None else length
         lines = (self.status, *self.headers, b"Content-Length: %d" % size, *more)
         return b"\r\n".join(lines) + b"\r\n\r\n"
 
     def chunked_head(self, *more: bytes) -> bytes:
-        """Status line and headers of a body in chunks."""
+        """Return status line and headers of a body in chunks."""
         lines = (self.status, *self.headers, b"Transfer-Encoding: chunked", *more)
         return b"\r\n".join(lines) + b"\r\n\r\n"
 
@@ -44,7 +44,7 @@ Break = Callable[[asyncio.StreamWriter, WireReply, Fault], Awaitable[None]]
 
 
 async def pass_on(request: "Request", upstream: tuple[str, int]) -> WireReply:
-    """The application's answer to one request."""
+    """Return the application's answer to one request."""
     reader, writer = await asyncio.open_connection(*upstream, limit=_LONGEST_HEAD)
     try:
         writer.write(request.head + request.body)
@@ -67,7 +67,7 @@ class Request:
 
 
 async def read_request(reader: asyncio.StreamReader) -> Request | None:
-    """The next request of a connection, or None where there is none."""
+    """Return the next request of a connection, or None where there is none."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
         line, *headers = head[:-4].split(b"\r\n")
@@ -95,7 +95,7 @@ async def _send(writer: asyncio.StreamWriter, *parts: bytes) -> None:
 
 
 def _sends(make: Callable[[WireReply], bytes]) -> Break:
-    """Sends bytes made from the answer, and closes."""
+    """Send bytes made from the answer, and closes."""
 
     async def act(writer: asyncio.StreamWriter, reply: WireReply, _fault: Fault) -> None:
         await _send(writer, make(reply))
@@ -222,7 +222,7 @@ async def start_front(
     faults: Sequence[Fault],
     up: threading.Event,
 ) -> asyncio.Server:
-    """A front on a bound socket, for the application upstream; sets `up` when it is in place.
+    """Start a front on a bound socket, for the application upstream, and then set `up`.
 
     It listens at once, or, where the port is to be refused, after that long.
     """

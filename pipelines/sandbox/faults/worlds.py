@@ -48,7 +48,7 @@ HOSTILE_NAMES = (
 
 
 def _accounts(portfolios: tuple[Record, ...]) -> Iterator[tuple[Record, Record]]:
-    """Every account with its position."""
+    """Yield every account with its position."""
     for portfolio in portfolios:
         for position in portfolio["positions"]:
             for account in position["accounts"]:

@@ -73,7 +73,7 @@ _CYCLE = 3
 def portfolio(
     mandate: PortfolioPlan, words: tuple[object, ...], mark: str, day: date
 ) -> Record | None:
-    """One portfolio with its integrations, or None on a day on which it does not exist."""
+    """Return one portfolio with its integrations, or None on a day on which it does not exist."""
     round_, phase = divmod(day.toordinal(), _CYCLE)
     if mandate.passing and phase == _CYCLE - 1:
         return None
@@ -94,7 +94,7 @@ def portfolio(
 def _integrations(
     mandate: PortfolioPlan, words: tuple[object, ...], mark: str, day: date
 ) -> Iterator[Record]:
-    """One for each venue; every fifth is replaced now and then, and begins as requested."""
+    """Yield one for each venue; every fifth is replaced now and then, and begins as requested."""
     for number, venue_id in enumerate(mandate.venues):
         status, round_ = "verified", 0
         if number % 5 == 1:
@@ -135,7 +135,7 @@ def _positions(
 def _accounts(
     mandate: PortfolioPlan, words: tuple[object, ...], number: int, mark: str, day: date
 ) -> Iterator[tuple[str, tuple[object, ...], int, Size]]:
-    """Name, words, shape and size of each account of a position on a day."""
+    """Yield name, words, shape and size of each account of a position on a day."""
     if mandate.accounts == _COPY_OF_A_SHAPE:
         for shape in range(16):
             yield f"Rung {shape + 1}", (*words, shape), shape, "usual"
@@ -176,7 +176,7 @@ def _amount(asset: Asset, words: tuple[object, ...], size: Size, day: date) -> s
 
 
 def _amount_on_day(units: int, words: tuple[object, ...], day: date) -> int:
-    """The amount on a day: up to two per cent around its middle, still for one to five nights."""
+    """Move an amount by up to two per cent, and let it rest for one to five nights."""
     period = 1 + draw("period", *words) % 5
     step = draw("step", *words, (day.toordinal() + draw("start", *words)) // period) % 41 - 20
     return units * (1000 + step) // 1000

@@ -14,17 +14,17 @@ T = TypeVar("T")
 
 
 def draw(*words: object) -> int:
-    """A whole number from 0 to 2**64 - 1, always the same for the same words."""
+    """Return a whole number from 0 to 2**64 - 1, always the same for the same words."""
     return int.from_bytes(_hash(words, 8))
 
 
 def pick(options: Sequence[T], *words: object) -> T:
-    """One of the options, always the same for the same words."""
+    """Return one of the options, always the same for the same words."""
     return options[draw(*words) % len(options)]
 
 
 def identity(*words: object) -> str:
-    """A version 4 uuid, always the same for the same words."""
+    """Return a version 4 uuid, always the same for the same words."""
     return str(UUID(bytes=_hash(words, 16), version=4))
 
 
@@ -40,7 +40,7 @@ def amount(units: int, decimals: int, *, padded: bool = False) -> str:
 
 
 def instant(day: date, *words: object) -> str:
-    """An instant in the six hours before a day begins in UTC, in one of three legal forms (2).
+    """Draw an instant of the six hours before a day in UTC, in one of three legal forms (2).
 
     Before it begins: what a world says of a day has happened when that day is served.
     """

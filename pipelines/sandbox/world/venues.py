@@ -82,12 +82,12 @@ _OPENED = date(2021, 3, 1)
 
 
 def turn(options: tuple[str, ...], day: date) -> str:
-    """Whose turn it is on a day, one night each."""
+    """Return whose turn it is on a day, one night each."""
     return options[day.toordinal() % len(options)]
 
 
 def venue(house: VenuePlan, mark: str, day: date) -> Record:
-    """One venue without its instruments; `mark` tells the copies of a scaled world apart."""
+    """Return one venue without its instruments; `mark` tells the copies of a scaled world apart."""
     changes = len(house.names) > 1 or len(house.statuses) > 1
     return {
         "id": house.id + mark,
@@ -101,7 +101,7 @@ def venue(house: VenuePlan, mark: str, day: date) -> Record:
 
 
 def instruments(house: VenuePlan, mark: str, day: date) -> tuple[Record, ...]:
-    """Everything listed at a venue on a day."""
+    """Return everything listed at a venue on a day."""
     venue_id = house.id + mark
     listed = [
         _instrument(house, venue_id, ("spot", base, term, ""), None, day)
@@ -120,7 +120,7 @@ def instruments(house: VenuePlan, mark: str, day: date) -> tuple[Record, ...]:
 
 
 def _pairs(house: VenuePlan, day: date) -> Iterator[tuple[str, str]]:
-    """The spot pairs of a venue; every eleventh is listed for two nights and gone for one."""
+    """Yield the spot pairs of a venue; every eleventh is listed for two nights and gone for one."""
     pairs = [(base, term) for base in _BASES for term in _TERMS if base != term]
     for number, pair in enumerate(pairs[: house.spots]):
         if number and number % 11 == 0 and (day.toordinal() + number) % 3 == 0:
@@ -129,7 +129,7 @@ def _pairs(house: VenuePlan, day: date) -> Iterator[tuple[str, str]]:
 
 
 def _expiries(day: date) -> list[date]:
-    """Tomorrow, the next three Fridays, and the last Fridays of this and the next quarter."""
+    """Return tomorrow, three Fridays, and the last Fridays of this and the next quarter."""
     friday = day + timedelta(days=(_FRIDAY - day.weekday() - 1) % 7 + 1)
     weekly = [friday + timedelta(weeks=week) for week in range(3)]
     first_month = 3 * ((day.month - 1) // 3)
@@ -139,7 +139,7 @@ def _expiries(day: date) -> list[date]:
 
 
 def _last_friday(year: int, months: int) -> date:
-    """The last Friday of a month, counted from the January of a year (15 is March of the next)."""
+    """Return the last Friday of a month, counted from January (15 is March of the next year)."""
     first_after = date(year + months // 12, months % 12 + 1, 1)
     return first_after - timedelta(days=(first_after.weekday() - _FRIDAY - 1) % 7 + 1)
 
@@ -179,7 +179,7 @@ def _instrument(
 
 
 def _symbol(expiry: date) -> str:
-    """An expiry as venues write it, `25DEC26`, whatever the language of the machine."""
+    """Return an expiry as venues write it, `25DEC26`, whatever the language of the machine."""
     return (
         f"{expiry.day:02}{_MONTHS[3 * expiry.month - 3 : 3 * expiry.month]}{expiry.year % 100:02}"
     )

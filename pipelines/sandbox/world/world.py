@@ -30,7 +30,7 @@ class World:
     instruments: Mapping[str, tuple[Record, ...]] | None = None
 
     def at(self, _day: date) -> "World":
-        """This world: it stands still."""
+        """Return this world: it stands still."""
         return self
 
 
@@ -38,7 +38,7 @@ class Calendar(Protocol):
     """Whatever knows the world of a day."""
 
     def at(self, day: date, /) -> World:
-        """The world of a day."""
+        """Return the world of a day."""
         ...
 
 
@@ -50,7 +50,7 @@ class LivingWorld:
     scale: int = 1
 
     def at(self, day: date, /) -> World:
-        """The world of a day: the same records for the same seed, scale and day."""
+        """Return the world of a day: the same records for the same seed, scale and day."""
         return _world(self.seed, self.scale, day)
 
 
