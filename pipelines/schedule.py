@@ -30,6 +30,7 @@ def is_schedule(text: str) -> bool:
     if not all(listed):
         return False
     _, _, days, months, _ = listed
+    # The 31st of February is five correct fields and never comes.
     return min(days) <= max(SHORT.get(month, 31) for month in months)
 
 
@@ -41,6 +42,7 @@ def is_due(schedule: str, day: date) -> bool:
     )
     is_day = day.day in days
     is_weekday = bool({day.isoweekday(), day.isoweekday() % 7} & weekdays)
+    # Cron's own rule: where both days and weekdays are restricted, a date needs only one of them.
     either = not fields[2].startswith("*") and not fields[4].startswith("*")
     return day.month in months and (is_day or is_weekday if either else is_day and is_weekday)
 

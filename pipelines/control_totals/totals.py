@@ -77,6 +77,8 @@ class _Sums:
     def settle(self) -> None:
         """Sum up what waits."""
         with localcontext(EXACT):
+            # `sum` of Decimals is exact here: the context has room for any sum of legal amounts,
+            # and its traps turn a lost digit into an error.
             for key, texts in self._texts.items():
                 values = _values(texts)
                 if values:
@@ -88,6 +90,8 @@ class _Sums:
 
 def _values(texts: list[str]) -> list[Decimal]:
     """Return the amounts among texts; those in plain digits, which nearly all are, at once."""
+    # One look at all letters together: where there are only digits, points and minus signs, Decimal
+    # reads them all at once, and refuses a sign or a point in the wrong place by itself.
     letters = "".join(texts).encode(errors="surrogatepass")
     if not letters.translate(None, _PLAIN) and max(map(len, texts), default=0) <= _SHORT:
         with contextlib.suppress(InvalidOperation):  # for a sign or a point where none may be

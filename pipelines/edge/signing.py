@@ -89,6 +89,8 @@ class EdgeAuth(httpx.Auth):
 
 def _without(value: str, text: str) -> str:
     text = text.replace(value, _HIDDEN)
+    # A name that was cut to some letters shows only the beginning of the secret: whatever continues
+    # as the secret does is taken out.
     while (start := text.find(value[:_CUT])) >= 0:
         length = len(list(takewhile(bool, map(eq, value, text[start:]))))
         text = f"{text[:start]}{_HIDDEN}{text[start + length :]}"

@@ -48,6 +48,9 @@ class Amounts(NamedTuple):
 def read_amounts(accounts: Level) -> Amounts:
     """Return all amounts of a batch, by account and then in the order of section 2.5."""
     texts = [accounts.columns[part.source] for part in PARTS]
+    # A table of accounts by amount fields: true where an amount stands. Read row by row, the places
+    # of its true cells give account and field of every amount at once, in the order of accounts; no
+    # Python object is made for an amount.
     valid = np.column_stack([text.is_valid().to_numpy(zero_copy_only=False) for text in texts])
     flat = np.flatnonzero(valid.ravel())
     account, part = np.divmod(flat, len(PARTS))
@@ -55,6 +58,8 @@ def read_amounts(accounts: Level) -> Amounts:
         account,
         pa.array([p.bucket for p in PARTS], pa.string()).take(pa.array(part)),
         pa.array([p.state for p in PARTS], pa.string()).take(pa.array(part)),
+        # The columns one below the other: field `part` of an account lies `part` columns further
+        # on.
         pa.concat_arrays(texts).take(pa.array(part * accounts.rows + account)),
     )
     other = accounts.columns.get("Account.other")

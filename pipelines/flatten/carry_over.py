@@ -51,6 +51,8 @@ def from_last(layout: Layout, manifest: Manifest) -> Carry:
     def carry(failed: set[str], empty: set[str]) -> CarriedInstruments:
         rows = _last_rows(layout, manifest, failed | empty)
         emptied = []
+        # A venue that failed shows all it had; one that answered with nothing loses what expired,
+        # and after a week all the rest.
         for venue in sorted(empty & rows.keys()):
             kept = _still_credible(rows[venue], manifest)
             if len(kept) and kept["stale_since"].null_count:

@@ -43,6 +43,8 @@ class Level:
         """Return the path of a record; `numbers` are those of the outermost records."""
         if self.parent is None:
             return f"data[{numbers[place]}]"
+        # Parents ascend, so the first record with this parent is found by bisection, and the
+        # distance to it is the number in its list.
         above = int(self.parents[place])
         number = place - int(np.searchsorted(self.parents, above))
         return f"{self.parent.path(above, numbers)}.{self.list_name}[{number}]"

@@ -270,6 +270,8 @@ def _facts(
     in_lake = totals.of_lake(staged)
     taken.add(1)
     in_json = count(precise=False)
+    # Quick counting takes the document for granted; a difference is told only where the careful
+    # count differs as well.
     if totals.differ(in_json, in_lake):
         in_json = count(precise=True)
     taken.add(1)

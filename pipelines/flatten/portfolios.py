@@ -151,6 +151,8 @@ def _number(accounts: Iterable[dict[str, Any]]) -> None:
     same: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for account in accounts:
         same.setdefault((account["venueId"], account["name"]), []).append(account)
+    # Two accounts may have one venue and name. They are numbered by their content, which does not
+    # change with the order in which they came; their own numbers would.
     for several in same.values():
         ordered = sorted(several, key=_content) if len(several) > 1 else several
         for number, account in enumerate(ordered):

@@ -41,6 +41,8 @@ def judge(facts: Facts, past: Sequence[Facts], night: Findings | None = None) ->
 
     `past` are the accepted nights before it, oldest first.
     """
+    # Against the last book, and where that one is suspect also against the last that is not: to be
+    # well against one of them is enough, so the checks are made for each and all of them must fail.
     night, compared = night or Findings(), bases(past)
     against = [
         [*_missing_portfolios(facts, base, night.window), *_moves(facts, base, past)]

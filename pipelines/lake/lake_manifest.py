@@ -100,6 +100,8 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
         snapshots.landed_snapshots(layout), manifest.snapshot_id, moment
     )
     here = [snapshot for snapshot in before if layout.manifest(snapshot.snapshot_id).is_file()]
+    # Limits are learned from all nights; to compare with, the last ones that are not suspect are
+    # enough, and years of manifests need not be read.
     sure = [place for place, snapshot in enumerate(here) if not snapshot.is_suspect_at(moment)]
     first = sure[-last] if last and len(sure) >= last else 0
     return [

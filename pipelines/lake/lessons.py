@@ -53,6 +53,7 @@ def _of(night: Snapshot) -> list[Lesson]:
     found: dict[str, Lesson] = {}
     for decision in night.decisions:
         for key, lesson in found.items():
+            # Rejecting a night takes back all that it taught; `takes_back` names single lessons.
             is_gone = decision.state == REJECTED or key in decision.takes_back
             if lesson.taken_back is None and is_gone:
                 found[key] = Lesson(lesson.reason, night, lesson.taught, decision)

@@ -63,6 +63,7 @@ def limit(measure: str, past: Sequence[Facts], things: int = 0) -> Decimal:
         for facts in past
         if measure in facts.drops and not facts.is_suspect
     ]
+    # While few nights are known the floor is higher, for the largest move seen so far says little.
     floor = YOUNG_FLOOR if len(seen) < YOUNG else FLOOR
     if things:  # one of few is a large share
         single = Decimal(1) / things
@@ -80,6 +81,7 @@ def moves(facts: Facts, before: Facts) -> Iterator[Move]:
 def _counts(table: str, facts: Facts, before: Facts) -> Iterator[Move]:
     was, now = before.counts.get(table, 0), facts.counts.get(table, 0)
     words = f"from {was} to {now}"
+    # A fund that opens or closes one asset in all its accounts moves the count, and is no accident.
     if table == "accounts":
         was, now = _but_one_asset(was, now, before.accounts, facts.accounts)
     fell = _drop(Decimal(was), Decimal(now)) if was - now >= FEWEST_GONE else Decimal(0)

@@ -89,6 +89,8 @@ def settle(layout: Layout) -> None:
     known = snapshots.landed_snapshots(layout)
     books = {snapshot.snapshot_id for snapshot in snapshots.books(known).values()}
     days = {snapshot.snapshot_id: snapshot.snapshot_date for snapshot in known}
+    # A move is one rename, and each run moves whatever is not in its place: killed at any point,
+    # the next run goes on from there.
     for path in _manifests(layout):
         day = days.get(path.stem)
         is_book = path.stem in books

@@ -100,6 +100,8 @@ def _magnitudes(rows: pa.Table, path: Path) -> Numbers:
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     if not len(column):
         return np.zeros(0)
+    # A decimal is 16 bytes, two's complement, low half first: two columns of unsigned numbers. A
+    # negative one is turned round by hand, the low half's carry included.
     words = np.frombuffer(column.buffers()[1], np.uint64)
     words = words[2 * column.offset : 2 * (column.offset + len(column))]
     low, high = words[::2], words[1::2]
@@ -117,6 +119,9 @@ def _magnitudes(rows: pa.Table, path: Path) -> Numbers:
 def _sums_by_slice(slices: Numbers, assets: Numbers, levels: Numbers, first: int) -> _Levels:
     """Return the sums of each asset in each slice; a book that is sparse is numbered before."""
     width = int(assets.max(initial=0)) + 1
+    # One number for each pair of slice and asset, so that `bincount` adds up all of them in one
+    # pass; where most pairs do not occur they are numbered anew, or the table would be mostly
+    # empty.
     keys = slices * width + assets
     size = int(keys.max(initial=-1)) + 1
     places = np.arange(size)
@@ -143,6 +148,8 @@ def _moves(kind: str, names: pa.Array, held: _Levels, lost: Numbers | None) -> I
     rose = is_held & (held.now > held.before * SCALE)
     came = ~is_held & (held.now > 0)
     if lost is not None:
+        # Money that leaves trading for staking makes one kind fall and the other rise; the book as
+        # a whole still has it, and no slice is told.
         left = lost[held.assets] > held.before / 2
         fell, rose = fell & left, rose & left
 

@@ -104,6 +104,8 @@ def only_one(
         held = HomeLock(descriptor, now)
         held.note(doing)
         yield held
+        # The lock goes with the descriptor, also when the process dies; the note is only for
+        # people.
         with contextlib.suppress(OSError):
             os.ftruncate(descriptor, 0)
     finally:

@@ -42,6 +42,7 @@ def free_id(layout: Layout, started_at: datetime, day: date) -> str:
     moment = max(
         [started_at, *(snapshot_id + timedelta(seconds=1) for snapshot_id in known if snapshot_id)]
     )
+    # An id is unique in the home, not only in its date: it names files of the lake too.
     while any(layout.landing.glob(f"*/{_id(moment)}")):
         moment += timedelta(seconds=1)
     return _id(moment)

@@ -62,6 +62,9 @@ def _fast_read(text: bytes) -> dict[str, Any] | None:
     try:
         content = msgspec.json.decode(text, type=dict[str, Any])
         expected = content.pop(SEAL)
+        # The digest is over JSON with sorted keys and no spaces; msgspec writes the same bytes as
+        # `json.dumps` for all that manifests usually hold, and where it does not, the slow way
+        # decides.
         canonical = msgspec.json.encode(content, order="sorted")
     except (msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError):
         return None

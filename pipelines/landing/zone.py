@@ -63,6 +63,8 @@ class PendingSnapshot:
         digest = hashlib.sha256()
         codec = pa.Codec("zstd", compression_level=1)
         with written_aside(self._aside / file_name) as file, memoryview(body) as view:
+            # Frame by frame, and an empty body has one as well: zstd reads several frames as one
+            # stream, and no more than one of them is in memory.
             for start in range(0, max(len(view), 1), FRAME):
                 frame = codec.compress(view[start : start + FRAME])
                 digest.update(frame)
@@ -102,6 +104,7 @@ class PendingSnapshot:
         content = asdict(manifest) | {"snapshot_date": manifest.snapshot_date.isoformat()}
         sealed_json.write(self._aside / MANIFEST, content)
         make_directory(self.folder.parent)
+        # The rename is the moment at which the night is landed; before it nobody sees the folder.
         self._aside.rename(self.folder)
         sync_directory(self.folder.parent)
         self.abandon()  # the folder of the date that this machine's clock gave

@@ -165,6 +165,8 @@ def _too_much(layout: Layout, plan: _Plan, sizes: Mapping[str, int], most_bytes:
         plan.kept - plan.never, key=lambda snapshot: (snapshot in plan.month_ends, snapshot)
     )
     kept, size = set(plan.kept), sum(sizes[snapshot] for snapshot in plan.kept)
+    # Who needs whom changes as nights go: a night from which a kept one carried instruments over is
+    # free only when that one has gone. So the next to go is looked for anew each time.
     while size > most_bytes:
         needed = {source for snapshot, source in sources.items() if snapshot in kept}
         going = next(

@@ -1,8 +1,8 @@
 """Whether the book stood still while it was read, and what became of portfolios that are gone.
 
-The API gives no snapshot of itself: each list is true for the moment in which it was made (its
-document says nothing of consistency). So both lists are read once more at the end, and what differs
-is told: the ids, and by `updatedAt` what was changed.
+The API gives no snapshot of itself: each list is true for the moment in which it was made. So both
+lists are read once more at the end, and what differs is told: the ids, and by `updatedAt` what was
+changed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

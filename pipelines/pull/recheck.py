@@ -114,6 +114,8 @@ class Recheck:
             return False
         before, after = asking.marks[self._venues.number], asking.marks[again.number]
         asking.replace(again.call.operation, but=again.number)
+        # Only venues that are new or were changed are asked for their instruments again; the
+        # others' lists stay the book.
         changed = consistency.changed_ids(before, after)
         asking.replace("list_instruments", venues=changed)
         asking.failed -= changed

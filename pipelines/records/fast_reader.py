@@ -45,12 +45,15 @@ def read(raws: Sequence[bytes | memoryview], shape: Shape) -> pa.StructArray:
     Arrow refuses unknown fields, wrong types, repeated keys and halves of surrogate pairs.
     """
     body = b"\n".join(raws)
+    # Looking for four letters costs nothing; a record that merely has them in a name is proved as
+    # well, and then read fast all the same.
     if b"null" in body or any(raw[:1] != b"{" for raw in raws):
         _prove(raws, shape.name)
     schema = pa.schema(arrow_fields(shape, careful=False))
     try:
         table = pj.read_json(
             pa.BufferReader(body),
+            # One block for the whole batch: Arrow would cut a record in two at the end of a block.
             read_options=pj.ReadOptions(use_threads=False, block_size=len(body) + 1),
             parse_options=pj.ParseOptions(
                 explicit_schema=schema, unexpected_field_behavior="error"
@@ -130,6 +133,9 @@ def require_distinct(columns: dict[str, pa.Array]) -> None:
     Where a column `parent` numbers the records' parents, which ascend, each record is held against
     those of its own parent, one by one if they are few.
     """
+    # Positions and accounts of one parent are few, so each is compared with those just before it:
+    # column against itself, shifted. A group-by over all of them costs more, and is for parents
+    # with many.
     if _most_of_one(columns.get("parent")) <= FEW:
         parents, *others = columns.values()
         twice = _has_twins(parents.to_numpy(zero_copy_only=False), others)

@@ -63,6 +63,7 @@ class _PrintedContainer(NamedTuple):
             elements = [
                 f"{key}:{element}" for key, element in zip(self.keys, elements, strict=True)
             ]
+        # Sorting what was printed makes the order of keys and of lists count for nothing.
         body = ",".join(sorted(elements) if canonical else elements)
         return f"[{body}]" if self.keys is None else f"{{{body}}}"
 
@@ -74,6 +75,8 @@ def text_of(value: Any, *, canonical: bool = False) -> str:
     """
     waiting: list[Any] = [value]
     printed: list[str] = []
+    # A container is put back below its elements: when it comes up again they have been printed, and
+    # the last `size` texts are its own.
     while waiting:
         part = waiting.pop()
         if isinstance(part, _PrintedContainer):

@@ -40,6 +40,7 @@ def id_of(raw: msgspec.Raw) -> str | None:
     Where it stands first in plain letters the rest is not looked at: a second `id` would be a key
     that stands twice, and such a record is taken by no reader.
     """
+    # A pattern instead of a parser: the id stands first in nearly every record.
     if first := _FIRST.match(raw):
         return first[1].decode()
     try:
@@ -86,6 +87,8 @@ def once(
     that a `shape` does not have: those are in no row. Where they differ otherwise nobody knows
     which is right: with money in them none is taken, otherwise the first by content is.
     """
+    # The API promises no order (4.6). Sorting by id, and copies of an id by their content, gives
+    # the same rows for the same book on every night, and the same files when a night is made again.
     found: dict[str | None, list[Element]] = {}
     for element in elements:
         found.setdefault(element.identity, []).append(element)
@@ -106,6 +109,8 @@ def _settle(
         for element_ in several
     )
     first, rest = texts[0], texts[1:]
+    # Word for word the same is one record, in whatever order its keys and lists came. Only where
+    # that differs are the documented parts compared, which is slower.
     differ = any(text != first[0] for text, *_ in rest) and _differ(several, shape)
     refused = texts if differ and carries_money else rest
     for text, request_no, number, element in refused:

@@ -48,10 +48,13 @@ def column(texts: pa.Array) -> tuple[pa.Array, list[int], list[int]]:
     gated = pc.match_substring_regex(texts, GATE)
     candidates = pc.if_else(gated, texts, pa.NULL)
     cut = pc.indices_nonzero(pc.match_substring_regex(candidates, _LOST)).to_pylist()
+    # Arrow reads at most six digits of a second, so more are cut first; where something other than
+    # zeros was lost, the place is returned to be listed.
     try:
         values = pc.replace_substring_regex(candidates, _BELOW, r"\1").cast(TYPE)
         slow = pc.indices_nonzero(pc.fill_null(pc.invert(gated), fill_value=False)).to_pylist()
     except pa.ArrowInvalid:  # the 30th of February: right in form only
+        # One impossible date refuses the whole column: then every text is read by itself.
         values, cut = pa.nulls(len(texts), TYPE), []
         slow = pc.indices_nonzero(pc.is_valid(texts)).to_pylist()
     if not slow:

@@ -100,5 +100,7 @@ def _may_be_amount(text: str) -> bool:
         return True
     if _UUID.fullmatch(text) or _DATE.fullmatch(text) or timestamps.parse(text):
         return False
+    # `5 BTC`, `BTC:5` and `$5` have a word that begins with a digit. An address or a hash does too,
+    # and is long, with letters among its digits.
     words = (_BEFORE.sub("", word, count=1) for word in _APART.split(text))
     return any(word[:1].isnumeric() and not _ADDRESS.fullmatch(word) for word in words)

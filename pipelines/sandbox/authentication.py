@@ -109,6 +109,8 @@ def _check_signature(
     # An unknown key costs the same work as a wrong signature, and is told in the same words.
     secret = caller.secret if caller else "no such key"
     sent = _normal_case(signature, choices)
+    # All accepted paths are tried, and compared in constant time: how long a refusal takes tells
+    # nothing.
     agreed = [
         hmac.compare_digest(
             digest(secret, payload(request.method, path, request.body, timestamp)).encode(),

@@ -106,6 +106,7 @@ def _check_rate(service: Service) -> None:
     if limit is None:
         return
     now = service.clock()
+    # A sliding second: what came earlier than that counts no more.
     while recent and now - recent[0] >= _SECOND:
         recent.popleft()
     if len(recent) >= limit:

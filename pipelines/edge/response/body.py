@@ -84,6 +84,7 @@ class Body:
         self._closed = True
         self._head = bytearray()
         if self._map is not None:
+            # Closing a map under a live view raises BufferError, and the view must stay valid.
             # A record may still point into the map: it is freed with the last of them.
             with contextlib.suppress(BufferError):
                 self._map.close()

@@ -87,10 +87,14 @@ def _gunzip(raw: Iterable[bytes]) -> Iterator[bytes]:
                 if member.eof:
                     member = zlib.decompressobj(_GZIP)
                 started = True
+                # At most 64 KiB come out of a step: a bomb is stopped by the limit before it fills
+                # the memory.
                 yield member.decompress(rest, _STEP)
                 rest = member.unused_data if member.eof else member.unconsumed_tail
     except zlib.error as error:
         found = f"the gzip stream is damaged ({error})"
+    # The trailer of a member has its checksum and length, which zlib proves at its end: a body that
+    # ends before is cut short, even where what came happens to be whole JSON.
     if not found and not (started and member.eof):
         found = "the gzip stream is cut short"
     if found:

@@ -61,6 +61,9 @@ def read_envelope(
         Misread: the body is not strict JSON, or not the documented envelope.
     """
     commas = _require_text(body, is_ascii=is_ascii)
+    # Small bodies are read in one pass, which is quicker. Large ones, and those that may hold very
+    # many records, go step by step, so that pages can be given back and a body of `{}` cannot make
+    # millions of objects; each record has at least one comma behind it, but the last.
     walk = Scan(body) if len(body) > _LARGE or commas > RECORDS else None
     members = walk.members if walk else _members(body)
     if "data" not in members:
@@ -111,6 +114,8 @@ def _members(body: bytes | mmap | memoryview) -> dict[str, msgspec.Raw]:
     """Read the members of the outermost object in one pass, which proves the whole is JSON."""
     count = 0
 
+    # A dictionary would keep the last of two equal keys in silence. Keys that equal nothing keep
+    # both, so a repeated one is seen in the same pass.
     def key(_: type, text: Any) -> _Key:
         nonlocal count
         count += 1

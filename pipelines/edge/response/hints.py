@@ -102,6 +102,8 @@ _LONGEST = 2000
 def words_of(name: str) -> frozenset[str]:
     """Split a name into lower-case words: `hasMore`, `has_more` and `hasmore` are alike."""
     found: list[str] = []
+    # Names written as one word (`hasmore`) are taken apart by the words that are known, longest
+    # first; a word that is not wholly made of them stays as it is.
     for word in (word.lower() for word in _WORD.findall(name[:_LONGEST])):
         found += _KNOWN_WORD.findall(word) if _JOINED.fullmatch(word) else [word]
     return frozenset(found)
@@ -190,6 +192,8 @@ def _count(member: Member, number: int | None) -> Hint | None:
         return None
     if number is None:
         return IN_PAGE
+    # A total that differs from what came is the strongest sign there is; one that agrees is proof
+    # only where the word means all (`total`), not what was returned (`count` of `rows`).
     if number != came:
         return OTHER_COUNT
     return PROOF if words & _TOTAL else None

@@ -43,6 +43,7 @@ class Scan:
         # First and last-but-one byte of each record, in turn, counted from the start of `data`.
         self.spans = array("Q")
         self._take(b"{")
+        # An empty object ends at once; after a comma there must be another member.
         while self._peek() != b"}" or self.members:
             self._member()
             if self._peek() == b"}":
@@ -110,6 +111,8 @@ class Scan:
             give_back(self._body)
 
 
+# msgspec decodes one value and refuses what follows it, naming the byte at which that stands. Its
+# refusal is used as a step: it has checked the value, and says where the next thing begins.
 def _step(view: memoryview, limit: int) -> int:
     """Return bytes to the next thing after the value that begins here."""
     try:

@@ -80,6 +80,8 @@ def signs(envelope: Envelope, headers: Mapping[str, str], noun: str) -> tuple[Si
     """
     reader = _Reader(envelope, noun)
     seen = [*reader.body(), *reader.headers(headers)]
+    # A place among pages (`page: 1`) is no reason where something else proves the whole (`hasMore:
+    # false`); a denial always is.
     is_proved = any(sign.hint.weight is Weight.PROOF for sign in seen)
     against = {
         Sign(sign.place, sign.hint.words, sign.example)

@@ -116,6 +116,8 @@ class Attempts:
             if slot.is_probe:
                 self._probe(slot.number)
                 return None
+            # All attempts of this call are used up. If anything was answered since its last one,
+            # the service is up and the fault is the call's own; otherwise a probe finds out.
             if tally.doubted is not None and tally.outages == self._gate.outages:
                 is_up = self._gate.is_up_since(tally.sent)
                 probed = None if is_up else self._probe(slot.number)

@@ -71,10 +71,15 @@ class Clock:
         another attempt makes sense, and whether this call made the correction.
         """
         with self._lock:
+            # Another thread has corrected the clock since this request was signed: try again with
+            # that.
             if self.offset != signed_with:
                 return True, False
             if measured is None or abs(measured.ahead) > LARGEST_CORRECTION:
                 return False, False
+            # The same skew again means that the refusal is not about the clock: correcting it once
+            # more would ask for ever. Only one that is further off tells of a clock that has jumped
+            # since.
             is_known = self.offset is not None and abs(measured.ahead - self.offset) < STEADY
             if is_known or self._corrections == CORRECTIONS:
                 return False, False
@@ -93,6 +98,8 @@ def measured_skew(headers: Mapping[str, str], sent: int, received: int) -> Skew 
     moment = http_date(headers.get("date", ""))
     if moment is None or "age" in headers:
         return None
+    # The server wrote its date at some moment between `sent` and `received`; the middle of the two
+    # is wrong by half the trip at most.
     # The Date has whole seconds: on average it is half a second behind.
     ahead = int(moment.timestamp() * 1000) + 500 - (sent + received) // 2
     return Skew(ahead, 500 + (received - sent + 1) // 2)

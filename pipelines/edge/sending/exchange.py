@@ -98,8 +98,11 @@ class Sender:
         request = self.http.build_request(
             "GET", self.origin.copy_with(raw_path=target), extensions={"patience": patience}
         )
+        # httpx normalises some paths; one that leaves otherwise than it was signed names another
+        # thing.
         if request.url.raw_path != target:
             raise IdRefused(call.path, "would be changed on its way")
+        # Signed inside the slot and just before it leaves: a signature never ages in a queue (5.3).
         (offset, ahead), sent = self.clock.signing(), self.clock.machine()
         auth = EdgeAuth(self.credentials, lambda: sent + ahead)
         response = self.http.send(request, auth=auth, stream=True)

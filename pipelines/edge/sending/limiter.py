@@ -98,6 +98,7 @@ class Limiter:
         """
         with self._changed:
             self._good = max(self._good, number)
+            # An answer that was under way when a later request failed says nothing of the outage.
             if number > self._seen_failing:
                 self._failures = self._probes = 0
                 self._failing.clear()
@@ -154,6 +155,8 @@ class Limiter:
     def _is_tripped(self) -> bool:
         return self._failures >= TRIPS_AT
 
+    # How many may be under way: one until a first answer proves the key, one while the breaker is
+    # open (a probe), and while requests fail no more than would trip it if all of them failed too.
     def _limit(self) -> int:
         if not self._proved or self._is_tripped():
             return 1
@@ -171,6 +174,7 @@ class Limiter:
         """Count a probe, if this is one, and say how long it has to wait."""
         if not self._is_tripped():
             return 0.0
+        # 5, 15, 45, then 60 seconds. The count starts anew with the first good answer.
         self._probes += 1
         return min(LONGEST_PAUSE, PAUSE * 3.0 ** min(self._probes - 1, 10))
 

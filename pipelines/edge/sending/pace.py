@@ -54,6 +54,8 @@ class Pacer:
         with self._lock:
             now = self._monotonic()
             at = max(now, self._not_before)
+            # Tickets are given out ahead: each takes the next place in the row, `1 / rate` after
+            # the one before, so that waiting threads leave evenly and not all at once.
             if self._rate is not None:
                 at = max(at, self._next)
                 self._next = at + 1 / self._rate
@@ -78,6 +80,8 @@ class Pacer:
                 return
             self._in_a_row = 0
             if self._rate is not None:
+                # Quick growth far from the rate that was refused, slow growth around it: the limit
+                # is found again without running into it every few requests.
                 is_near = NEAR * self._refused_rate <= self._rate <= self._refused_rate / NEAR
                 self._rate *= CAREFULLY if is_near else FASTER
                 self._rate = self._rate if self._rate < UNBOUND else None
@@ -103,11 +107,15 @@ class Pacer:
             now = self._monotonic()
             self._not_before = self._next = max(self._not_before, now + wait)
             self._episode += 1
+            # This one left before the pace was given up: its refusal is about the old pace, not the
+            # new.
             if number <= self._slowed_at:
                 return False
             self._slowed_at = self._sent
             self._in_a_row += 1
             if too_fast:
+                # Without a pace so far, the refused one is what was answered during the last
+                # second.
                 lately = sum(now - moment <= 1.0 for moment in self._answers)
                 self._refused_rate = self._rate or float(lately)
                 self._rate = max(SLOWEST, SLOWER * (self._refused_rate or 1.0))

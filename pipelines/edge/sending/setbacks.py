@@ -119,6 +119,8 @@ class Sequel:
             )
         if tally.persistence is Persistence.BRIEF or self.gate.is_up_since(tally.sent):
             return ended
+        # It may be this path alone that fails, or the service. That is decided inside the next
+        # slot, where a probe is made if nothing else has been answered since.
         tally.doubted = tally.doubted or ended
         return None
 

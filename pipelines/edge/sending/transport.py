@@ -48,6 +48,9 @@ class AttemptTimeout:
     started: float
     received: int = 0
 
+    # A timeout of the library is for one step, so a server that drips a byte every few seconds
+    # would never meet it. Each step is given what is left of the attempt, and the attempt grows
+    # only with the bytes that came: `pace` bytes buy a second.
     def seconds_for_step(self, step: float | None) -> float:
         """Return seconds for the next step on the wire.
 

@@ -63,6 +63,7 @@ class Rehearsal:
             objects = fault.name in self._of_transport
             if not fault.strikes(path, day, objects=objects):
                 continue
+            # Requests are counted before `after` and `count` decide, also those that are let pass.
             seen = self._seen[number]
             self._seen[number] += 1
             if seen >= fault.after and (fault.count is None or seen < fault.after + fault.count):

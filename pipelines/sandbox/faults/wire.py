@@ -53,6 +53,8 @@ async def pass_on(request: "Request", upstream: tuple[str, int]) -> WireReply:
         writer.close()
     head, _, body = answered.partition(b"\r\n\r\n")
     status, *headers = head.split(b"\r\n")
+    # The front closes after each answer of the application, and tells the length itself: a fault
+    # may say another one.
     kept = (line for line in headers if _name(line) not in {b"content-length", b"connection"})
     return WireReply(status, tuple(kept), body)
 

@@ -74,6 +74,8 @@ def portfolio(
     mandate: PortfolioPlan, words: tuple[object, ...], mark: str, day: date
 ) -> Record | None:
     """Return one portfolio with its integrations, or None on a day on which it does not exist."""
+    # Days are counted from the year 1, so a night's phase is the same whichever night was made
+    # first.
     round_, phase = divmod(day.toordinal(), _CYCLE)
     if mandate.passing and phase == _CYCLE - 1:
         return None

@@ -58,4 +58,5 @@ def instant(day: date, *words: object) -> str:
 
 
 def _hash(words: tuple[object, ...], size: int) -> bytes:
+    # A separator that stands in no word keeps ("ab", "c") and ("a", "bc") apart.
     return blake2b("\x1f".join(map(str, words)).encode(), digest_size=size).digest()
