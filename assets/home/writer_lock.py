@@ -5,10 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import ClassVar, Self
 
-import dagster as dg
-
-from assets.console.json_log import Tell
-from assets.nightbook import Nightbook
+from assets.nightbook import Nightbook, Tell
 from pipelines.landing.lock import HomeLock, Patience, the_writer
 from warehouse.storage.layout import Layout
 from warehouse.text import printable_lines
