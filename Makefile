@@ -60,7 +60,7 @@ lint: setup  ## format, lint, types
 	@$(BIN)/mypy --no-error-summary
 
 dictionary: setup ## write warehouse/README.md from the contract
-	@$(BIN)/python -m warehouse.dictionary.render
+	@$(BIN)/python -m warehouse.sql.dictionary.render
 
 lock: setup  ## resolve constraints.txt anew (needs uv)
 	@{ sed "/^[^#]/Q" constraints.txt; uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --all-extras pyproject.toml; } > .constraints.aside && mv .constraints.aside constraints.txt

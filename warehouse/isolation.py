@@ -37,7 +37,7 @@ class ChildTimedOut(ChildStopped):
     """The child was stopped because its time was over."""
 
 
-def run_isolated(function: str, request: bytes, limits: Limits) -> bytes:
+def run_in_child(function: str, request: bytes, limits: Limits) -> bytes:
     """Call `module:function` with a request in a child process and return its result.
 
     The child can write no file and sees no environment variable. Raises `ChildTimedOut` where its

@@ -13,8 +13,8 @@ from pipelines import night
 from pipelines.lake import lessons, placement
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
+from warehouse.query.printable import printable
 from warehouse.storage.layout import Layout
-from warehouse.text import printable
 
 STATES = {"accept": snapshots.ACCEPTED, "reject": snapshots.REJECTED}
 _LESSON = re.compile(r"[0-9a-f]{8}")

@@ -11,7 +11,7 @@ from assets.console.version import program_version
 from assets.monitoring.staleness import stale
 from assets.nightbook import Nightbook
 from warehouse.export.export import export
-from warehouse.text import printable
+from warehouse.query.printable import printable
 
 
 class NotADate(Exception):

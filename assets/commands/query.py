@@ -5,14 +5,14 @@ import sys
 
 from assets.monitoring.staleness import stale
 from assets.nightbook import Nightbook
-from warehouse.query import isolated, read
+from warehouse.query import child, read
 
 FORMATS = {"table": read.as_table, "csv": read.as_csv, "json": read.as_json}
 
 
 def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     """Print the answer; a cut one says so on standard error."""
-    answer = isolated.ask(nightbook.layout.database, arguments.sql, arguments.limit)
+    answer = child.ask(nightbook.layout.database, arguments.sql, arguments.limit)
     if words := stale(nightbook):
         print(words, file=sys.stderr)
     sys.stdout.write(FORMATS[arguments.format](answer).rstrip("\n") + "\n")

@@ -12,10 +12,10 @@ from assets.console.version import program_version
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import publish
+from warehouse.query.printable import printable, printable_lines
 from warehouse.reconcile import service
 from warehouse.reconcile.comments import signoff
 from warehouse.reconcile.notices import Notice, count_of
-from warehouse.text import printable, printable_lines
 
 SHOWN = 12
 UNTOLD = {"at", "key", "names", "id", "break_id"}

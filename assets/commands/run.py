@@ -20,8 +20,8 @@ from pipelines import night
 from pipelines.landing import snapshots
 from pipelines.landing.lock import require_writable, the_puller
 from pipelines.night import NeverLanded
+from warehouse.query.printable import printable_lines
 from warehouse.storage.layout import Layout
-from warehouse.text import printable_lines
 
 FAILED, A_PERSON_MUST_DECIDE = 1, 3
 LEVELS = {0: INFO, FAILED: ERROR, A_PERSON_MUST_DECIDE: WARNING}

@@ -13,7 +13,7 @@ from pipelines.sandbox.application import application
 from pipelines.sandbox.faults import catalog
 from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve, unix_ms
 from pipelines.sandbox.world.world import LivingWorld
-from warehouse.text import printable
+from warehouse.query.printable import printable
 
 
 class NoSuchFault(Exception):

@@ -9,7 +9,7 @@ from assets.nightbook import Nightbook
 from pipelines.lake import lessons
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
-from warehouse.text import printable
+from warehouse.query.printable import printable
 
 A_PERSON_MUST_DECIDE = 3
 

@@ -11,8 +11,8 @@ from assets.monitoring.switches import SCHEDULE, switches
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
+from warehouse.query.printable import printable
 from warehouse.storage.layout import Layout
-from warehouse.text import printable
 
 WRONG, A_PERSON_MUST_DECIDE = 1, 3
 DECIDE = ("held:", "breaks:", "breaks-old:", "incomplete:")

@@ -7,7 +7,7 @@ from assets.console.terminal import count_of
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
 from pipelines.maintenance.verify import verify
-from warehouse.text import printable
+from warehouse.query.printable import printable
 
 DAMAGED = 1
 

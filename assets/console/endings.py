@@ -4,7 +4,7 @@ import sys
 
 from assets.console.own_errors import disk_words, is_ours
 from assets.nightbook import Nightbook
-from warehouse.text import printable_lines
+from warehouse.query.printable import printable_lines
 
 FAILED = 1
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from assets.nightbook import INFO, TOLD
-from warehouse.text import printable_json
+from warehouse.query.printable import printable_json
 
 
 def json_line(at: datetime, level: str, event: str, words: str, facts: Mapping[str, str]) -> str:

@@ -9,8 +9,8 @@ from typing import Self
 from assets.console.own_errors import count_of
 from assets.nightbook import INFO, STARTED, TOLD, default_home
 from warehouse.progress import Progress, Say
+from warehouse.query.printable import printable_lines
 from warehouse.storage.layout import Layout
-from warehouse.text import printable_lines
 
 __all__ = ["TerminalProgress", "command_for", "count_of", "is_terminal", "program", "width"]
 

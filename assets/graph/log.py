@@ -15,7 +15,7 @@ from assets.console.json_log import json_line
 from assets.graph.partitions import PARTITION
 from assets.graph.step_errors import failure_message
 from assets.nightbook import INFO, TOLD, Tell
-from warehouse.text import printable_lines
+from warehouse.query.printable import printable_lines
 
 CONSOLE = "console"
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}

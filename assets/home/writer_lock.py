@@ -8,7 +8,6 @@ from typing import ClassVar, Self
 from assets.nightbook import Nightbook, Tell
 from pipelines.landing.lock import HomeLock, Patience, the_writer
 from warehouse.storage.layout import Layout
-from warehouse.text import printable_lines
 
 A_LITTLE = 10.0
 

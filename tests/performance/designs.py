@@ -116,7 +116,9 @@ class Landed:
         schema = importlib.import_module("warehouse.database.ddl")
         path: Path = self.layout.home / "same.duckdb"
         settings = {
-            "storage_compatibility_version": schema.STORAGE_VERSION,
+            "storage_compatibility_version": importlib.import_module(
+                "warehouse.storage.layout"
+            ).STORAGE_VERSION,
             "threads": "2",
             "memory_limit": "400MB",
         }

@@ -9,10 +9,10 @@ import pytest
 
 from tests.support.browser import LOOKS, PRINTED, Browser, Look, chromium, require_sound
 from tests.support.demo import MORNING, take_demo
-from warehouse.dictionary.questions import QUESTIONS, Question
-from warehouse.dictionary.render import FILE
 from warehouse.query.read import Answer, as_table, run, text
 from warehouse.report.build import LATEST
+from warehouse.sql.dictionary.questions import QUESTIONS, Question
+from warehouse.sql.dictionary.render import FILE
 from warehouse.storage.layout import Layout
 
 SHOWN = 6

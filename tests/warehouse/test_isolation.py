@@ -4,14 +4,14 @@ import time
 
 import pytest
 
-from warehouse.isolation import ChildStopped, ChildTimedOut, Limits, run_isolated
+from warehouse.isolation import ChildStopped, ChildTimedOut, Limits, run_in_child
 
 LIMITS = Limits(seconds=20, memory_bytes=1024**3)
 
 
 def test_a_result_comes_back() -> None:
     """What the function returns for its request is what the caller gets."""
-    assert run_isolated("binascii:hexlify", b"abc", LIMITS) == b"616263"
+    assert run_in_child("binascii:hexlify", b"abc", LIMITS) == b"616263"
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_a_result_comes_back() -> None:
 def test_a_child_that_breaks_is_one_error(code: bytes) -> None:
     """No panic, no abort, no want of memory and no write of a file reaches the caller."""
     with pytest.raises(ChildStopped):
-        run_isolated("builtins:exec", code, LIMITS)
+        run_in_child("builtins:exec", code, LIMITS)
 
 
 def test_a_child_that_hangs_is_stopped() -> None:
@@ -35,5 +35,5 @@ def test_a_child_that_hangs_is_stopped() -> None:
     began = time.monotonic()
     limits = Limits(seconds=1, memory_bytes=1024**3)
     with pytest.raises(ChildTimedOut):
-        run_isolated("builtins:exec", b"import time; time.sleep(60)", limits)
+        run_in_child("builtins:exec", b"import time; time.sleep(60)", limits)
     assert time.monotonic() - began < 3

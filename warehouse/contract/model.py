@@ -1,8 +1,7 @@
 """What a table promises, as plain data: kinds of value, columns, tables.
 
-Nothing here renders: Arrow is in `warehouse.storage.parquet`, DDL in `warehouse.database.publish`,
-words in `warehouse.dictionary.render`. A column is written once, in `warehouse.contract.book`, and
-appears everywhere.
+Nothing here renders: Arrow is in `storage.parquet`, DDL in `database.ddl`, words in
+`sql.dictionary`. A column is written once, in `contract.book`, and appears everywhere.
 """
 
 from dataclasses import dataclass

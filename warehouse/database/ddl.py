@@ -17,8 +17,8 @@ from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.sql.catalog import BEFORE, Macro, checks, macros, ops_views, views
 from warehouse.sql.header import Words
+from warehouse.storage.layout import STORAGE_VERSION
 
-STORAGE_VERSION = "v1.2.0"
 # What suits columns of many rows: DuckDB need not try what else would, which costs as much again.
 PRESSED = dict.fromkeys(
     ("portfolio_id", "asset_id", "venue_id", "account_name", "bucket", "state"), "dictionary"

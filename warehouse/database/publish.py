@@ -16,7 +16,7 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.ops import BUILD, CHECKS
 from warehouse.database import work_copy
-from warehouse.database.ddl import STORAGE_VERSION, book_comments, newest_book, schema_version
+from warehouse.database.ddl import book_comments, newest_book, schema_version
 from warehouse.database.load import (
     Book,
     Contents,
@@ -43,7 +43,14 @@ from warehouse.database.versions import (
 )
 from warehouse.progress import Say, Tally, silent
 from warehouse.sql.checks import CheckResult, run_checks
-from warehouse.storage.layout import DATABASE, Layout, block_digests, make_directory, sync_directory
+from warehouse.storage.layout import (
+    DATABASE,
+    STORAGE_VERSION,
+    Layout,
+    block_digests,
+    make_directory,
+    sync_directory,
+)
 
 __all__ = ["Book", "Contents", "NotPublished", "Published", "publish"]
 

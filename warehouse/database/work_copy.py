@@ -15,8 +15,8 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
-from warehouse.database.ddl import STORAGE_VERSION, newest_book, schema_version, structure, surface
-from warehouse.storage.layout import Layout
+from warehouse.database.ddl import newest_book, schema_version, structure, surface
+from warehouse.storage.layout import STORAGE_VERSION, Layout
 from warehouse.storage.parquet import ROW_GROUP
 
 MEMORY = ("512MB", "2GB", "8GB")

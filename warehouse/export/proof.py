@@ -13,14 +13,14 @@ from warehouse.export.sheets import FLAG, TOTAL, yes
 from warehouse.export.totals import ExpectedTotals
 from warehouse.query.book import NotExported
 from warehouse.spreadsheet.writing.cells import string
-from warehouse.spreadsheet.writing.layout import Sheet, SheetColumnKind
+from warehouse.spreadsheet.writing.layout import SheetColumnKind, TableSheet
 from warehouse.spreadsheet.writing.readback import SumColumns, add_up
 
 
 def prove(
     file: IO[bytes],
     promised: ExpectedTotals,
-    sheets: Iterable[tuple[int, Sheet]],
+    sheets: Iterable[tuple[int, TableSheet]],
     shown: Mapping[str, str],
 ) -> None:
     """Add up the sheets of an exhibit, given with their numbers, as a reader will find them.

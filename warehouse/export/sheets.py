@@ -9,7 +9,13 @@ from warehouse.export.totals import ExpectedTotals, TotalLine, WrittenTotals
 from warehouse.query.book import EXHIBITS, PORTFOLIO_NAME, Exhibit, OpenBook
 from warehouse.query.connect import records
 from warehouse.spreadsheet.writing.cells import LONG_TEXTS, Digits, pieces
-from warehouse.spreadsheet.writing.layout import Sheet, SheetColumn, SheetColumnKind, fitting, title
+from warehouse.spreadsheet.writing.layout import (
+    SheetColumn,
+    SheetColumnKind,
+    TableSheet,
+    fitting,
+    title,
+)
 from warehouse.spreadsheet.writing.rows import Rows, Styles
 
 TOTAL = "total_text"
@@ -76,7 +82,7 @@ def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]
     whole = longest_whole(source, exhibit)
     words = meanings(exhibit)
 
-    def made(
+    def columns_of_kind(
         names: Iterable[str], kind: SheetColumnKind, *, printed: bool = True
     ) -> list[SheetColumn]:
         widths = (
@@ -95,21 +101,21 @@ def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]
     names = [PORTFOLIO_NAME] if PORTFOLIO_NAME in kinds else []
     names += [name for name in exhibit.key if name not in _OFF_PAPER]
     return (
-        *made(names, SheetColumnKind.TEXT),
-        *made([TOTAL], SheetColumnKind.NUMBER),
+        *columns_of_kind(names, SheetColumnKind.TEXT),
+        *columns_of_kind([TOTAL], SheetColumnKind.NUMBER),
         _DIGITS,
-        *made([TOTAL], SheetColumnKind.EXACT),
-        *made([name for name in _COUNTS if name in kinds], SheetColumnKind.COUNT),
-        *made(parts, SheetColumnKind.NUMBER, printed=len(parts) <= _PRINTED_PARTS),
-        *made(
+        *columns_of_kind([TOTAL], SheetColumnKind.EXACT),
+        *columns_of_kind([name for name in _COUNTS if name in kinds], SheetColumnKind.COUNT),
+        *columns_of_kind(parts, SheetColumnKind.NUMBER, printed=len(parts) <= _PRINTED_PARTS),
+        *columns_of_kind(
             [name for name in exhibit.key if name == "portfolio_id"],
             SheetColumnKind.TEXT,
             printed=False,
         ),
-        *made(
+        *columns_of_kind(
             [name for name in _OFF_PAPER[1:] if name in kinds], SheetColumnKind.COUNT, printed=False
         ),
-        *made(parts, SheetColumnKind.EXACT, printed=False),
+        *columns_of_kind(parts, SheetColumnKind.EXACT, printed=False),
     )
 
 
@@ -127,7 +133,7 @@ def _number_width(whole: int) -> float:
 
 
 def fill_sheet(
-    source: OpenBook, sheet: Sheet, written: SheetProgress, styles: Styles
+    source: OpenBook, sheet: TableSheet, written: SheetProgress, styles: Styles
 ) -> Iterator[bytes]:
     """The rows of one sheet of an exhibit; after its last part all is held against the promise."""
     rows = Rows(sheet.columns, styles, written.shown)
@@ -148,7 +154,7 @@ def fill_sheet(
 
 
 def filled_texts(
-    given: TextTable, sheet: Sheet, shown: Mapping[str, str], styles: Styles
+    given: TextTable, sheet: TableSheet, shown: Mapping[str, str], styles: Styles
 ) -> Iterator[bytes]:
     """The rows of one sheet of texts."""
     rows = Rows(sheet.columns, styles, shown)

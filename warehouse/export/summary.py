@@ -14,7 +14,7 @@ from warehouse.export.totals import ExpectedTotals, TotalLine, numbers_of
 from warehouse.query.book import EXHIBITS, OpenBook
 from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, Digits, is_portable, number
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up, sizes
-from warehouse.spreadsheet.writing.layout import Sheet, SheetColumnKind, fitting
+from warehouse.spreadsheet.writing.layout import SheetColumnKind, TableSheet, fitting
 
 SHEET = "Summary"
 _FIGURES = range(2, 6)
@@ -38,7 +38,7 @@ class Figures:
     """What the summary shows: the source, the sheets, the control totals."""
 
     source: OpenBook
-    sheets: Mapping[str, tuple[Sheet, ...]]
+    sheets: Mapping[str, tuple[TableSheet, ...]]
     promises: tuple[ExpectedTotals, ...]
     lines: tuple[TotalLine, ...]
     notices: tuple[str, ...]
@@ -213,7 +213,7 @@ def _asset(on: _SummaryWriter, figures: Figures, line: TotalLine) -> None:
     on.row += 1
 
 
-def live_sum(sheets: Sequence[Sheet], row: int) -> str:
+def live_sum(sheets: Sequence[TableSheet], row: int) -> str:
     """The formula that adds up the accounts of the asset in columns A and B of a row.
 
     SUMIFS would take `btc` for `BTC`, `1e5` for `100000` and `*` for everything; EXACT does not.

@@ -23,7 +23,7 @@ from warehouse.export.totals import ExpectedTotals, promise, totals
 from warehouse.query.book import EXHIBITS, OpenBook
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, LONG_TEXTS, shorten_texts
 from warehouse.spreadsheet.writing.format import Draft, define_names, draft, long_table
-from warehouse.spreadsheet.writing.layout import ROWS_PER_SHEET, Sheet, parts
+from warehouse.spreadsheet.writing.layout import ROWS_PER_SHEET, TableSheet, parts
 from warehouse.spreadsheet.writing.rows import Styles
 from warehouse.spreadsheet.writing.splice import splice
 from warehouse.storage.layout import written_aside
@@ -37,7 +37,7 @@ _CELL_BYTES = 130
 class _Planned:
     """One long sheet and what fills it."""
 
-    sheet: Sheet
+    sheet: TableSheet
     fill: Callable[[Styles], Iterable[bytes]]
 
 
@@ -86,7 +86,7 @@ def _long(source: OpenBook, proof: TextTable) -> Iterable[list[str]]:
         yield [text for text in values if text is not None]
 
 
-def _split(plans: dict[str, tuple[Sheet, ...]]) -> list[str]:
+def _split(plans: dict[str, tuple[TableSheet, ...]]) -> list[str]:
     return [
         f"{table} has more rows than one sheet holds: it goes on over {len(sheets)} sheets, "
         f"{sheets[0].name} to {sheets[-1].name}."
@@ -107,7 +107,7 @@ def _cut(shown: Mapping[str, str]) -> list[str]:
 
 def _tables(
     source: OpenBook,
-    plans: Mapping[str, tuple[Sheet, ...]],
+    plans: Mapping[str, tuple[TableSheet, ...]],
     promises: Iterable[ExpectedTotals],
     shown: Mapping[str, str],
 ) -> Iterable[_Planned]:
@@ -117,7 +117,7 @@ def _tables(
             yield _Planned(sheet, partial(fill_sheet, source, sheet, written))
 
 
-def _texts(given: TextTable, sheet: Sheet, shown: Mapping[str, str]) -> _Planned:
+def _texts(given: TextTable, sheet: TableSheet, shown: Mapping[str, str]) -> _Planned:
     return _Planned(sheet, partial(filled_texts, given, sheet, shown))
 
 

@@ -19,7 +19,7 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.exact import plain
 from warehouse.query.connect import QueryFailed, open_database
-from warehouse.text import printable, printable_json
+from warehouse.query.printable import printable, printable_json
 
 LARGEST_JSON_INTEGER = 2**53
 

@@ -65,6 +65,14 @@ def name_column(head: str, column: str) -> TableColumn:
     return TableColumn(head, lambda row: wording.name(row[column]))
 
 
+def name_or_id(head: str, column: str) -> TableColumn:
+    """Show a name, or the id in `..._id` where there is none."""
+    return TableColumn(
+        head,
+        lambda row: wording.name(row[f"{column}_id"] if row[column] is None else row[column]),
+    )
+
+
 def asset(head: str = "Asset") -> TableColumn:
     """The asset of a row; it takes both `asset_id` and `is_custom_asset` to tell one."""
     return TableColumn(
@@ -92,9 +100,13 @@ def moment(head: str, column: str) -> TableColumn:
     return TableColumn(head, lambda row: wording.moment(row[column]))
 
 
-def table(title: str, answered: QueryRows, columns: tuple[TableColumn, ...]) -> TableBlock:
-    """The rows of an answer as cells; a sentence says what was left out."""
-    rows = tuple(tuple(escape(column.cell(row)) for column in columns) for row in answered.rows)
+def table(
+    title: str, answered: QueryRows, columns: tuple[TableColumn, ...], most: int | None = None
+) -> TableBlock:
+    """Return the rows of an answer as cells, or its first; a sentence says what was left out."""
+    rows = tuple(
+        tuple(escape(column.cell(row)) for column in columns) for row in answered.rows[:most]
+    )
     left = answered.count - len(rows)
     more = f"{wording.many(left, 'more row')} not shown here: the query gives all." if left else ""
     return TableBlock(title, columns, rows, more, answered.sql)

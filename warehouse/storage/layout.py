@@ -20,6 +20,7 @@ FILE_MODE = 0o640
 PUBLISHED_MODE = 0o440
 DATABASE = "nightbook.duckdb"
 DIGESTS = "digests.json"
+STORAGE_VERSION = "v1.2.0"  # the oldest DuckDB that can read the database
 BLOCK = 1 << 20
 HASHERS = 2
 

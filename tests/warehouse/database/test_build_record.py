@@ -12,12 +12,19 @@ import duckdb
 import pytest
 
 from tests.support.books import Amount, Night, night, published, totals, written
-from warehouse.database.ddl import STORAGE_VERSION, schema_version
+from warehouse.database.ddl import schema_version
 from warehouse.database.publish import Contents, NotPublished, publish
 from warehouse.database.versions import seal
 from warehouse.database.work_copy import MEMORY, connect
 from warehouse.sql.checks import CheckResult
-from warehouse.storage.layout import DATABASE, DIGESTS, Layout, block_digests, read_json
+from warehouse.storage.layout import (
+    DATABASE,
+    DIGESTS,
+    STORAGE_VERSION,
+    Layout,
+    block_digests,
+    read_json,
+)
 
 FIRST = night("20261119T021500Z", [Amount("1.5")])
 SECOND = night("20261120T021500Z", [Amount("4")])

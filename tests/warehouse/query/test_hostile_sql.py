@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.books import Amount, night, published
+from warehouse.query.child import ask
 from warehouse.query.connect import QueryFailed
-from warehouse.query.isolated import ask
 from warehouse.query.read import Answer, as_csv, as_json, as_table, run
 from warehouse.storage.layout import DATABASE, Layout, digest_of
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import environments
 from tests.support.books import Amount, night, published
-from warehouse.dictionary.render import examples
+from warehouse.sql.dictionary.render import examples
 from warehouse.storage.layout import Layout
 
 OLDER = {"duckdb12": "1.2.2", "duckdb14": "1.4.5", "duckdb15": "1.5.6"}

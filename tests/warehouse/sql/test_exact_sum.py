@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support import environments
 from tests.support.books import exact, fits, make_macros
-from warehouse.database.ddl import STORAGE_VERSION
+from warehouse.storage.layout import STORAGE_VERSION
 
 DIGITS = st.text("0123456789", min_size=1, max_size=60)
 EXPONENTS = st.integers(-200, 200).map(str) | st.sampled_from(["+5", "-0", "007", "+000000200"])

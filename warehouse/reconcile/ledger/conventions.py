@@ -9,7 +9,7 @@ from warehouse.reconcile.errors import Ambiguous
 from warehouse.reconcile.ledger.amounts import Rules, evidence
 from warehouse.reconcile.ledger.amounts_vectorised import telling
 from warehouse.reconcile.ledger.header import Header
-from warehouse.spreadsheet.reading.delimited import Cells
+from warehouse.spreadsheet.reading.delimited_text import Cells
 from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.text import as_text
 

@@ -13,7 +13,7 @@ from warehouse.reconcile.errors import Late
 from warehouse.reconcile.ledger.conventions import date_of
 from warehouse.reconcile.ledger.inbox import day_in
 from warehouse.reconcile.ledger.model import Ledger, LedgerSource
-from warehouse.spreadsheet.reading.delimited import Row
+from warehouse.spreadsheet.reading.delimited_text import Row
 from warehouse.spreadsheet.reading.text import as_text
 
 _STATED, _MADE = "stated", "made"

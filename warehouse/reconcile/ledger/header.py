@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from warehouse.reconcile.config import READ, Config, Shape, setting
 from warehouse.reconcile.errors import Ambiguous, NotReconciled
-from warehouse.spreadsheet.reading.delimited import Row
+from warehouse.spreadsheet.reading.delimited_text import Row
 from warehouse.spreadsheet.reading.grid import HEAD, Grid
 from warehouse.spreadsheet.reading.text import fold
 

@@ -28,7 +28,7 @@ from warehouse.reconcile.ledger.rows_vectorised import plain_rows
 from warehouse.reconcile.ledger.tabs import chosen_tabs, level_of, other_tabs
 from warehouse.reconcile.ledger.unread import above, columns, other_dates
 from warehouse.reconcile.notices import Notice
-from warehouse.spreadsheet.reading.delimited import Cells, Row
+from warehouse.spreadsheet.reading.delimited_text import Cells, Row
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile
 from warehouse.spreadsheet.reading.text import as_text, fold
 

@@ -14,7 +14,7 @@ from warehouse.reconcile.dimensions import FIELDS, REQUIRED_NAMES
 from warehouse.reconcile.ledger.amounts import Rules
 from warehouse.reconcile.ledger.amounts_vectorised import amounts, is_plain
 from warehouse.reconcile.ledger.header import Header
-from warehouse.spreadsheet.reading.delimited import Cells
+from warehouse.spreadsheet.reading.delimited_text import Cells
 
 
 def plain_rows(

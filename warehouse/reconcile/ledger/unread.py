@@ -20,7 +20,7 @@ from warehouse.reconcile.ledger.conventions import is_date
 from warehouse.reconcile.ledger.header import Header, also_field_of, field_of, letters, spoken
 from warehouse.reconcile.ledger.model import Kind, Unused
 from warehouse.reconcile.notices import count_of
-from warehouse.spreadsheet.reading.delimited import Cells
+from warehouse.spreadsheet.reading.delimited_text import Cells
 from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.text import as_text, fold
 

@@ -18,9 +18,9 @@ from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WorkbookC
 from warehouse.spreadsheet.writing.format import define_names, draft, long_table
 from warehouse.spreadsheet.writing.layout import (
     ROWS_PER_SHEET,
-    Sheet,
     SheetColumn,
     SheetColumnKind,
+    TableSheet,
     fitting,
     parts,
 )
@@ -110,7 +110,7 @@ def _width(shown: WorkbookContent, field: str) -> float:
     return fitting(max((len(names.get(row[0], row[0])) for row in found.fetchall()), default=0))
 
 
-def _fill_sheet(shown: WorkbookContent, sheet: Sheet, styles: Styles) -> Iterator[bytes]:
+def _fill_sheet(shown: WorkbookContent, sheet: TableSheet, styles: Styles) -> Iterator[bytes]:
     rows = Rows(sheet.columns, styles, {})
     first = 2
     for batch in positions(shown, sheet.start, sheet.rows):

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from warehouse.contract.model import literal
 from warehouse.report import blocks, charts, wording
-from warehouse.report.answers import Nights, QueryRows, Record, ask, query
+from warehouse.report.answers import Nights, QueryRows, ask, query
 from warehouse.report.blocks import Chart, Section, TableBlock, TableColumn, note
 from warehouse.report.charts import Bar
 
@@ -72,10 +72,9 @@ def _comparison(connection: DuckDBPyConnection, before: date, book: date) -> Sec
 
 
 def _assets(answered: QueryRows) -> TableBlock:
-    cut = QueryRows(answered.sql, answered.rows[:MOST], answered.count)
     return blocks.table(
         "By asset",
-        cut,
+        answered,
         (
             blocks.asset(),
             blocks.amount("Before", "before"),
@@ -83,6 +82,7 @@ def _assets(answered: QueryRows) -> TableBlock:
             blocks.amount("Delta", "delta", signed=True),
             blocks.count("Amounts changed", "amounts"),
         ),
+        MOST,
     )
 
 
@@ -130,14 +130,11 @@ def _signed_share(share: Decimal) -> str:
 
 
 def _moves_table(title: str, head: str, column: str, answered: QueryRows) -> TableBlock:
-    def shown(row: Record) -> Markup:
-        return wording.name(row[f"{column}_id"] if row[column] is None else row[column])
-
     return blocks.table(
         title,
         answered,
         (
-            TableColumn(head, shown),
+            blocks.name_or_id(head, column),
             blocks.asset(),
             blocks.amount("Delta", "delta", signed=True),
             blocks.count("Amounts changed", "amounts"),
@@ -150,12 +147,7 @@ def _accounts(title: str, answered: QueryRows) -> TableBlock:
         title,
         answered,
         (
-            TableColumn(
-                "Portfolio",
-                lambda row: wording.name(
-                    row["portfolio_id"] if row["portfolio"] is None else row["portfolio"]
-                ),
-            ),
+            blocks.name_or_id("Portfolio", "portfolio"),
             blocks.name_column("Venue", "venue_id"),
             blocks.name_column("Account", "account_name"),
             blocks.name_column("Of assets", "assets"),

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from warehouse.contract.model import literal
 from warehouse.report import blocks, wording
-from warehouse.report.answers import Nights, QueryRows, Record, ask, query
+from warehouse.report.answers import Nights, QueryRows, ask, query
 from warehouse.report.blocks import Section, TableBlock, TableColumn, note
 
 MOST = 25
@@ -50,18 +50,13 @@ def findings(connection: DuckDBPyConnection, nights: Nights) -> Section:
     columns = (
         TableColumn("Severity", lambda row: light(_SEVERITIES, row["severity"])),
         TableColumn("Kind", lambda row: row["kind"].replace("_", " ")),
-        TableColumn("Portfolio", lambda row: _display_name(row, "portfolio")),
-        TableColumn("Venue", lambda row: _display_name(row, "venue")),
+        blocks.name_or_id("Portfolio", "portfolio"),
+        blocks.name_or_id("Venue", "venue"),
         TableColumn("Finding", lambda row: wording.printable(row["words"], _LONG)),
     )
-    cut = QueryRows(answered.sql, answered.rows[:MOST], answered.count)
     worst = next(severity for severity in _SEVERITIES if counted[severity])
-    tables = (blocks.table("The worst first", cut, columns),)
+    tables = (blocks.table("The worst first", answered, columns, MOST),)
     return Section("findings", "Findings", f"{counted[worst]:,} {worst}", (told,), (), tables)
-
-
-def _display_name(row: Record, column: str) -> Markup:
-    return wording.name(row[f"{column}_id"] if row[column] is None else row[column])
 
 
 def freshness(connection: DuckDBPyConnection, nights: Nights) -> Section:
@@ -94,14 +89,13 @@ def freshness(connection: DuckDBPyConnection, nights: Nights) -> Section:
         blocks.moment("Changed", "updated_at"),
         blocks.date("Read last", "stale_since"),
     )
-    cut = QueryRows(answered.sql, answered.rows[:MOST], answered.count)
     return Section(
         "freshness",
         "Freshness",
         _oldest(counted),
         tuple(notes),
         (),
-        (blocks.table("The oldest first", cut, columns),) if cut.rows else (),
+        (blocks.table("The oldest first", answered, columns, MOST),) if answered.rows else (),
     )
 
 

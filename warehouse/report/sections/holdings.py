@@ -41,7 +41,7 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
 def _holdings_table(answered: QueryRows) -> TableBlock:
     return blocks.table(
         "By asset",
-        QueryRows(answered.sql, answered.rows[:MOST], answered.count),
+        answered,
         (
             blocks.asset(),
             blocks.amount("Free", "free_text"),
@@ -51,6 +51,7 @@ def _holdings_table(answered: QueryRows) -> TableBlock:
             blocks.count("Portfolios", "portfolios"),
             blocks.count("Accounts", "accounts"),
         ),
+        MOST,
     )
 
 

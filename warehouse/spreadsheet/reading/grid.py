@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from warehouse.spreadsheet.reading.delimited import (
+from warehouse.spreadsheet.reading.delimited_text import (
     LONGEST_FIELD,
     Row,
     cells_of,

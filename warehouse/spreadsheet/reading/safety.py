@@ -61,7 +61,7 @@ def is_compound(content: bytes) -> bool:
     return content.startswith(_OLE)
 
 
-def require_unlocked(path: Path, content: bytes) -> None:
+def require_no_password(path: Path, content: bytes) -> None:
     """Raise `UnreadableSpreadsheet` for a compound file with a password."""
     if "EncryptedPackage".encode("utf-16-le") in content or _LOCKED_XLS.search(content):
         raise password_refusal(path)

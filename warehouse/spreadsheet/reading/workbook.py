@@ -15,7 +15,7 @@ import msgspec
 import python_calamine
 from msgspec.msgpack import Ext
 
-from warehouse.isolation import ChildStopped, Limits, run_isolated
+from warehouse.isolation import ChildStopped, Limits, run_in_child
 from warehouse.spreadsheet.reading.safety import (
     MOST_CELLS,
     NotASpreadsheet,
@@ -24,7 +24,7 @@ from warehouse.spreadsheet.reading.safety import (
     is_compound,
     password_refusal,
     refusal,
-    require_unlocked,
+    require_no_password,
     too_wide,
 )
 from warehouse.spreadsheet.reading.xml_findings import SheetFindings, findings
@@ -91,7 +91,7 @@ def read_workbook(
     """
     request = msgspec.msgpack.encode(WorkbookRequest(path.name, content, marker, skipped))
     try:
-        reply = _DECODER.decode(run_isolated(f"{__name__}:read_in_child", request, LIMITS))
+        reply = _DECODER.decode(run_in_child(f"{__name__}:read_in_child", request, LIMITS))
     except ChildStopped as error:
         raise refusal(
             path,
@@ -147,7 +147,7 @@ def _has_marker(path: Path, request: WorkbookRequest) -> bool:
 
 def _findings(path: Path, content: bytes) -> dict[str, SheetFindings]:
     if is_compound(content):
-        require_unlocked(path, content)
+        require_no_password(path, content)
         return {}
     with archive(path, content) as names:
         return findings(names)

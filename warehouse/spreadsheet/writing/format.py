@@ -7,7 +7,7 @@ from typing import Any
 
 import xlsxwriter
 
-from warehouse.spreadsheet.writing.layout import Sheet, SheetColumn, SheetColumnKind
+from warehouse.spreadsheet.writing.layout import SheetColumn, SheetColumnKind, TableSheet
 
 AMOUNT = '#,##0.00????????_);[Red]-#,##0.00????????_);"-"??????????_)'
 TINY = "0.00#####E+00_)"
@@ -75,27 +75,27 @@ def _formats(book: Any) -> Formats:
     }
     quoted = {kind: given | {"quote_prefix": True} for kind, given in cells.items()}
 
-    def made(**given: object) -> Any:
-        return book.add_format(given)
+    def add(**properties: object) -> Any:
+        return book.add_format(properties)
 
     heading = {"bold": True, "font_color": "white", "bg_color": BLUE, "valign": "vcenter"}
     heading |= {"text_wrap": True, "border": 1}
     right = heading | {"align": "right", "indent": 1}
     return Formats(
-        header=made(**heading),
-        header_right=made(**right),
+        header=add(**heading),
+        header_right=add(**right),
         cells={kind: book.add_format(given) for kind, given in cells.items()},
         hostile={kind: book.add_format(given) for kind, given in quoted.items()},
-        tiny=made(num_format=TINY),
-        huge=made(num_format=HUGE),
-        rounded=made(italic=True),
-        title=made(bold=True, font_size=18, font_color=BLUE),
-        label=made(bold=True, font_color=GREY, valign="top"),
-        wrapped=made(text_wrap=True, valign="top", num_format="@"),
-        day=made(bold=True, num_format="yyyy-mm-dd", align="left"),
-        notice=made(text_wrap=True, valign="vcenter", bg_color=AMBER, num_format="@"),
-        good=made(bold=True, font_color="#375623", bg_color="#E2EFDA"),
-        bad=made(bold=True, font_color="#9C0006", bg_color="#FFC7CE"),
+        tiny=add(num_format=TINY),
+        huge=add(num_format=HUGE),
+        rounded=add(italic=True),
+        title=add(bold=True, font_size=18, font_color=BLUE),
+        label=add(bold=True, font_color=GREY, valign="top"),
+        wrapped=add(text_wrap=True, valign="top", num_format="@"),
+        day=add(bold=True, num_format="yyyy-mm-dd", align="left"),
+        notice=add(text_wrap=True, valign="vcenter", bg_color=AMBER, num_format="@"),
+        good=add(bold=True, font_color="#375623", bg_color="#E2EFDA"),
+        bad=add(bold=True, font_color="#9C0006", bg_color="#FFC7CE"),
     )
 
 
@@ -105,7 +105,7 @@ def must(code: object) -> None:
         raise ValueError(f"the workbook's writer refused a cell (code {code}); no file was made")
 
 
-def long_table(made: Draft, sheet: Sheet, *, footer: str) -> None:
+def long_table(made: Draft, sheet: TableSheet, *, footer: str) -> None:
     """A sheet for a long table: all but its rows, for which two models stand (see `splice`)."""
     paper = made.book.add_worksheet(sheet.name)
     _columns(paper, sheet)
@@ -131,7 +131,7 @@ def heading(formats: Formats, column: SheetColumn) -> Any:
     return formats.header if is_left else formats.header_right
 
 
-def _columns(paper: Any, sheet: Sheet) -> None:
+def _columns(paper: Any, sheet: TableSheet) -> None:
     paper.set_row(0, 32)
     for place, column in enumerate(sheet.columns):
         options = {} if column.is_printed else {"level": 1}
@@ -144,12 +144,12 @@ def _is_text(column: SheetColumn) -> bool:
     return column.kind in (SheetColumnKind.TEXT, SheetColumnKind.EXACT)
 
 
-def _letters(sheet: Sheet, column: SheetColumn) -> str:
+def _letters(sheet: TableSheet, column: SheetColumn) -> str:
     letter = sheet.letter(column.source, column.kind)
     return f"{letter}2:{letter}{sheet.last_row}"
 
 
-def _conditions(made: Draft, paper: Any, sheet: Sheet) -> None:
+def _conditions(made: Draft, paper: Any, sheet: TableSheet) -> None:
     flags = [column for column in sheet.columns if column.kind is SheetColumnKind.DIGITS]
     numbers = [column for column in sheet.columns if column.kind is SheetColumnKind.NUMBER]
     areas = tuple(_letters(sheet, column) for column in numbers)
@@ -184,7 +184,7 @@ def print_set_up(paper: Any, *, footer: str) -> None:
     paper.set_footer(f"&L&8{footer}&R&8Page &P of &N")
 
 
-def define_names(made: Draft, sheet: Sheet) -> None:
+def define_names(made: Draft, sheet: TableSheet) -> None:
     """Names for a whole table and each of its columns, like `accounts` and `accounts_total`.
 
     A table that goes on over further sheets has none: a name would miss the other parts.

@@ -40,7 +40,7 @@ class SheetColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class TableSheet:
     """One sheet, or the part of a table that one sheet can hold: `start` is its first row, from 0.
 
     `frozen` is how many columns stay in sight. A table that fits one sheet has `part` 1 of 1.
@@ -84,11 +84,11 @@ class Sheet:
 
 def parts(
     table: str, columns: tuple[SheetColumn, ...], rows: int, limit: int = ROWS_PER_SHEET
-) -> tuple[Sheet, ...]:
+) -> tuple[TableSheet, ...]:
     """A table as sheets of at most `limit` rows each: one, unless there are more."""
     count = max(1, -(-rows // limit))
     return tuple(
-        Sheet(table, columns, min(limit, rows - part * limit), part * limit, part + 1, count)
+        TableSheet(table, columns, min(limit, rows - part * limit), part * limit, part + 1, count)
         for part in range(count)
     )
 

@@ -15,7 +15,7 @@ from warehouse.reconcile.ledger.header import header
 from warehouse.reconcile.ledger.model import LINES as SCHEMA
 from warehouse.reconcile.ledger.rows import read_ledger
 from warehouse.reconcile.ledger.rows_vectorised import plain_rows
-from warehouse.spreadsheet.reading.delimited import Cells, cells_of, rows_of
+from warehouse.spreadsheet.reading.delimited_text import Cells, cells_of, rows_of
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile
 
 DAY = date(2026, 11, 20)

@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.books import Amount, Night, night, published, row
 from warehouse.contract.ops import DRIFT, INEXACT, REJECTS, REQUESTS
-from warehouse.dictionary.questions import QUESTIONS
-from warehouse.dictionary.render import FILE
 from warehouse.query.read import run, text
+from warehouse.sql.dictionary.questions import QUESTIONS
+from warehouse.sql.dictionary.render import FILE
 from warehouse.storage.layout import Layout
 
 LONGEST = 12

@@ -9,10 +9,10 @@ from tests.support.books import Amount, night, published
 from warehouse.contract.book import BOOK
 from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
-from warehouse.dictionary.render import FILE, examples, render
 from warehouse.query.connect import open_database
 from warehouse.query.read import Description, run, tables
 from warehouse.sql.catalog import BEFORE, macros, views
+from warehouse.sql.dictionary.render import FILE, examples, render
 from warehouse.sql.header import Words
 from warehouse.storage.layout import Layout
 

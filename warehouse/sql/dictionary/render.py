@@ -1,7 +1,7 @@
-"""The data dictionary, `warehouse/README.md`: written from the contract, views, macros and checks.
+"""Write the data dictionary, `warehouse/README.md`, from the contract, views, macros and checks.
 
-`python -m warehouse.dictionary.render` writes it; a test holds that the committed file is fresh,
-and runs every example in it.
+`make dictionary` runs this module; a test holds that the committed file is fresh, and asks every
+example in it.
 """
 
 # ruff: noqa: S608 - examples name our own tables
@@ -14,14 +14,14 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.model import Column, Table
 from warehouse.contract.ops import OPS, REQUESTS, SNAPSHOTS
 from warehouse.contract.reconciliation import RECONCILED
-from warehouse.database.ddl import STORAGE_VERSION
-from warehouse.dictionary.diagram import diagram
-from warehouse.dictionary.questions import QUESTIONS
 from warehouse.sql.catalog import BEFORE, Macro, macros, ops_views, views
 from warehouse.sql.checks import every_check
+from warehouse.sql.dictionary.diagram import diagram
+from warehouse.sql.dictionary.questions import QUESTIONS
 from warehouse.sql.header import Words
+from warehouse.storage.layout import STORAGE_VERSION
 
-FILE = Path(__file__).parents[1] / "README.md"
+FILE = Path(__file__).parents[2] / "README.md"
 _OPENING = Path(__file__).with_name("opening.md")
 
 

@@ -24,7 +24,7 @@ def diagram(
             yield f'    {parent.name} {line} {table.name} : "{_label(parent, chosen)}"'
     for table in tables:
         yield f"    {table.name} {{"
-        for column in _shown(table, chosen):
+        for column in _join_columns(table, chosen):
             yield f"        {column.kind.value} {column.name}{_marks(column, table, chosen)}"
         yield "    }"
     yield "```\n"
@@ -55,7 +55,7 @@ def _label(parent: Table, tables: Sequence[Table]) -> str:
     return ", ".join(names)
 
 
-def _shown(table: Table, tables: Sequence[Table]) -> list[Column]:
+def _join_columns(table: Table, tables: Sequence[Table]) -> list[Column]:
     """Return the columns that tables are joined by: the key, and the keys of others."""
     names = {*table.key, *(name for parent in _parents(table, tables) for name in parent.key)}
     return [column for column in table.columns if column.name in names]

@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from warehouse.isolation import ChildStopped, ChildTimedOut, Limits, run_isolated
+from warehouse.isolation import ChildStopped, ChildTimedOut, Limits, run_in_child
 from warehouse.query import read
 from warehouse.query.connect import QueryFailed
 from warehouse.query.read import Answer, NotAQuestion
@@ -37,7 +37,7 @@ def ask(
     question = json.dumps({"database": str(database), "sql": sql, "limit": limit}).encode()
     limits = Limits(seconds=seconds, memory_bytes=memory_bytes, threads=THREADS)
     try:
-        result = run_isolated("warehouse.query.isolated:answer", question, limits)
+        result = run_in_child("warehouse.query.child:answer", question, limits)
     except ChildTimedOut:
         raise QueryFailed(
             f"The question took longer than {seconds:g} seconds and was stopped. Nothing was "
