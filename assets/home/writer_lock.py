@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 
 from assets.nightbook import Nightbook, Tell
 from pipelines.landing.lock import HomeLock, Patience, the_writer
+from warehouse.query.printable import printable_lines
 from warehouse.storage.layout import Layout
 
 A_LITTLE = 10.0
