@@ -4,7 +4,6 @@ It holds no secret: settings are read from the environment when they are needed,
 them can reach Dagster's configuration, its event log or a repr.
 """
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,10 +18,6 @@ from warehouse.storage.layout import Layout
 
 INFO, WARNING, ERROR = "info", "warning", "error"
 TOLD, STARTED = "told", "started"
-
-HOME = "NIGHTBOOK_HOME"
-# Read before `--home` takes its place, for what is typed next begins without that.
-HOME_BEFORE = os.environ.get(HOME)
 
 
 class Tell(Protocol):
@@ -44,13 +39,6 @@ def process_environment() -> Mapping[str, str]:
     return settings.environment(Path.cwd())
 
 
-def default_home() -> Path:
-    """The home that a command typed here without `--home` finds; raises `SettingsWrong`."""
-    given = {name: value for name, value in os.environ.items() if name != HOME}
-    before = {} if HOME_BEFORE is None else {HOME: HOME_BEFORE}
-    return settings.read(settings.environment(Path.cwd(), given | before), api=False).home
-
-
 @dataclass(frozen=True, slots=True)
 class Nightbook:
     """The keeper of the book: `variables` give the settings, `now` the time in UTC.
@@ -60,6 +48,7 @@ class Nightbook:
     (`assets.console.progress`). `is_demo` lets invented nights into a home that is marked for them.
     `pause` waits some seconds before a list that has lost portfolios is read a second time;
     `connect` makes another client than the API's own, which is loaded only by what asks the API.
+    `is_debug` shows where a step failed.
     """
 
     variables: Callable[[], Mapping[str, str]] = field(default=process_environment, repr=False)
@@ -69,6 +58,7 @@ class Nightbook:
     is_demo: bool = False
     pause: Callable[[float], None] = field(default=time.sleep, repr=False)
     connect: Callable[..., Any] | None = field(default=None, repr=False)
+    is_debug: bool = False
 
     def settings(self, *, api: bool = False) -> Settings:
         """The settings; raises `SettingsWrong` with every complaint at once."""

@@ -1,6 +1,5 @@
 """`nightbook api PATH`: one signed GET, for a person who wants to see what the API says."""
 
-import argparse
 import json
 import re
 import sys
@@ -16,20 +15,11 @@ _STEERS = re.compile(
 )
 
 
-class NotAPair(Exception):
-    """A query that is not of the form K=V."""
-
-    exit_code = 2
-
-    def __init__(self, text: str) -> None:
-        super().__init__(f"--query {text!r} is not of the form K=V. Nothing was sent.")
-
-
-def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+def run(nightbook: Nightbook, *, path: str, query: tuple[tuple[str, str], ...]) -> int:
     """Print the body as it came; in a terminal but for letters that would move its cursor."""
     settings = nightbook.settings(api=True)
     access = settings.access
-    call = raw_call(arguments.path, [_pair(text) for text in arguments.query])
+    call = raw_call(path, query)
     if access is None:
         return 1
     with EdgeClient(
@@ -56,10 +46,3 @@ def _printable_body(body: bytes) -> bytes:
     Of strict JSON only DEL, the C1 controls and marks of direction can stand there as they are.
     """
     return _STEERS.sub(lambda found: json.dumps(found[0])[1:-1], body.decode()).encode()
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise NotAPair(text)
-    return name, value

@@ -1,28 +1,25 @@
 """`nightbook backup` and `nightbook restore`: what cannot be made again, out and in."""
 
-import argparse
 import shlex
 from dataclasses import replace
 from pathlib import Path
 
-from assets.console.terminal import TerminalProgress, command_for, count_of, program
+from assets.console.invocation import command_for, program
+from assets.console.terminal import TerminalProgress
+from assets.console.wording import count_of
 from assets.home import backup
-from assets.home.restore import require_file, restore
+from assets.home.restore import require_file
+from assets.home.restore import restore as unpack_backup
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines.landing.lock import nobody_writes, the_puller
 
 
-def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
-    """Write a backup, or put one into an empty home and make lake and warehouse of it."""
-    if arguments.command == "backup":
-        return _out(nightbook, backup.place_for(nightbook.layout, arguments.file))
-    return _in(nightbook, Path(arguments.file).resolve())
-
-
-def _out(nightbook: Nightbook, target: Path) -> int:
+def write(nightbook: Nightbook, *, file: str) -> int:
+    """Write a backup, and read it back."""
     layout = nightbook.layout
+    target = backup.place_for(layout, file)
     backup.require_any(layout)
     with nobody_writes(layout, "backing up", nightbook.now()):
         done = backup.back_up(layout, target)
@@ -35,16 +32,17 @@ def _out(nightbook: Nightbook, target: Path) -> int:
     return 0
 
 
-def _in(nightbook: Nightbook, target: Path) -> int:
-    layout = nightbook.layout
-    require_file(target)
+def restore(nightbook: Nightbook, *, file: str) -> int:
+    """Put a backup into an empty home, and make lake and warehouse of it."""
+    layout, source = nightbook.layout, Path(file).resolve()
+    require_file(source)
     with (
         TerminalProgress() as teller,
         writing(nightbook, "restoring", teller),
         the_puller(layout, "restoring", nightbook.now()),
     ):
         heard = replace(nightbook, tell=teller, watch=teller.watch)
-        done = restore(layout, target)
+        done = unpack_backup(layout, source)
         print(f"{_size(done)} are back; making the rest ...")
         published = publish.rebuild(heard, from_landing=True)
     nights = count_of(len(published.loaded), "night")

@@ -1,11 +1,11 @@
 """`nightbook accept ID` and `nightbook reject ID`: a person decides on a night, or on a lesson."""
 
-import argparse
 import re
 from datetime import date
 
-from assets.console.terminal import command_for, count_of
+from assets.console.invocation import command_for
 from assets.console.user import me
+from assets.console.wording import count_of
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions, publish, withdrawal
@@ -16,41 +16,49 @@ from pipelines.landing.snapshots import Snapshot
 from warehouse.query.printable import printable
 from warehouse.storage.layout import Layout
 
-STATES = {"accept": snapshots.ACCEPTED, "reject": snapshots.REJECTED}
 _LESSON = re.compile(r"[0-9a-f]{8}")
 
 
-def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
-    """Record the decision and publish; says what the book of the date is now."""
-    if arguments.command == "reject" and _LESSON.fullmatch(arguments.snapshot):
-        return _take_back(arguments, nightbook)
-    layout, state = nightbook.layout, STATES[arguments.command]
-    before = snapshots.find(layout, arguments.snapshot)
-    if not snapshots.require_decidable(before, state, why=arguments.why):
-        return _again(nightbook, before)
-    waiting = {
-        snapshot_.snapshot_id
-        for snapshot_ in snapshots.landed_snapshots(layout)
-        if snapshot_.state == snapshots.HELD
+def accept(nightbook: Nightbook, *, snapshot_id: str, why: str) -> int:
+    """Accept a night and publish; prints what the book of its date is now."""
+    return _decide(nightbook, snapshot_id, snapshots.ACCEPTED, why)
+
+
+def reject(nightbook: Nightbook, *, name: str, why: str) -> int:
+    """Reject a night and publish, or take back what an accepted one taught."""
+    if _LESSON.fullmatch(name):
+        return _take_back(nightbook, name, why)
+    return _decide(nightbook, name, snapshots.REJECTED, why)
+
+
+def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int:
+    layout = nightbook.layout
+    before = snapshots.find(layout, snapshot_id)
+    if not snapshots.require_decidable(before, state, why=why):
+        return _decided_already(nightbook, before)
+    held = {
+        snapshot.snapshot_id
+        for snapshot in snapshots.landed_snapshots(layout)
+        if snapshot.state == snapshots.HELD
     }
-    snapshot = _decide(arguments, nightbook)
+    snapshot = _record(nightbook, snapshot_id, state, why)
     print(f"{snapshot.snapshot_id} is {snapshot.state}. {_book(layout, snapshot)}")
-    held = snapshot.decision if snapshot.state == snapshots.HELD else None
-    for reason in held.reasons if held else ():
-        print(f"  {printable(reason)}")
+    if snapshot.state == snapshots.HELD and snapshot.decision:
+        for reason in snapshot.decision.reasons:
+            print(f"  {printable(reason)}")
     if snapshot.state != state:
         return 1
     if snapshot.state == snapshots.ACCEPTED:
-        _tell_lessons(snapshot)
-        _tell_let_through(layout, waiting - {snapshot.snapshot_id})
-        print(_next(nightbook, snapshot.snapshot_date))
+        _print_lessons(snapshot)
+        _print_let_through(layout, held - {snapshot.snapshot_id})
+        print(_next_command(nightbook, snapshot.snapshot_date))
     else:
-        _tell_withdrawn(layout, before, snapshot)
+        _print_withdrawn(layout, before, snapshot)
     return 0
 
 
-def _again(nightbook: Nightbook, snapshot: Snapshot) -> int:
-    """What is so already is done: but for what a command left that died after deciding."""
+def _decided_already(nightbook: Nightbook, snapshot: Snapshot) -> int:
+    """Decide nothing, but finish what a command left that died after deciding."""
     layout, decision = nightbook.layout, snapshot.decision
     if decision is not None and (
         snapshot.snapshot_id in lost_decisions.untold(layout)
@@ -64,20 +72,21 @@ def _again(nightbook: Nightbook, snapshot: Snapshot) -> int:
     return 0
 
 
-def _decide(arguments: argparse.Namespace, nightbook: Nightbook) -> Snapshot:
+def _record(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> Snapshot:
     """Decide as the writer, publish, and mark what was made of a night that is taken back."""
     layout, now = nightbook.layout, nightbook.now()
-    with writing(nightbook, f"{arguments.command} {arguments.snapshot}"):
+    verb = "accept" if state == snapshots.ACCEPTED else "reject"
+    with writing(nightbook, f"{verb} {snapshot_id}"):
         publish.remake(nightbook)
-        before = snapshots.find(layout, arguments.snapshot)
+        before = snapshots.find(layout, snapshot_id)
         is_taken_back = before.state == snapshots.ACCEPTED
         snapshot = snapshots.decide_by_hand(
             layout,
-            arguments.snapshot,
-            STATES[arguments.command],
+            snapshot_id,
+            state,
             by=me(),
             at=now,
-            why=arguments.why,
+            why=why,
             withdrawn=withdrawal.made_of(layout, before) if is_taken_back else (),
         )
         lessons.let_through(layout, at=now)
@@ -85,7 +94,7 @@ def _decide(arguments: argparse.Namespace, nightbook: Nightbook) -> Snapshot:
             withdrawal.mark(layout, snapshot, snapshot.decision)
         placement.settle(layout)
         publish.refresh(nightbook)
-    return snapshots.find(layout, arguments.snapshot)
+    return snapshots.find(layout, snapshot_id)
 
 
 def _book(layout: Layout, snapshot: Snapshot) -> str:
@@ -94,54 +103,53 @@ def _book(layout: Layout, snapshot: Snapshot) -> str:
     return f"{snapshot.snapshot_date}: {is_now}."
 
 
-def _tell_lessons(snapshot: Snapshot) -> None:
-    """What accepting it has taught, and how each is taken back."""
-    taught = [lesson_ for lesson_ in lessons.all_lessons([snapshot]) if lesson_.taken_back is None]
-    if taught:
+def _lessons_in_force(snapshot: Snapshot) -> list[lessons.Lesson]:
+    return [lesson for lesson in lessons.all_lessons([snapshot]) if lesson.taken_back is None]
+
+
+def _print_lessons(snapshot: Snapshot) -> None:
+    """Print what accepting a night has taught, and how each lesson is taken back."""
+    if taught := _lessons_in_force(snapshot):
         print("Known to be harmless from now on; nightbook reject LESSON takes it back:")
-    for lesson in taught:
-        print(f"  {lesson.name}  {printable(lesson.reason.words)}")
+        for lesson in taught:
+            print(f"  {lesson.name}  {printable(lesson.reason.words)}")
 
 
-def _tell_let_through(layout: Layout, waiting: set[str]) -> None:
-    """Which other nights waited for the same, and wait no more."""
+def _print_let_through(layout: Layout, held: set[str]) -> None:
+    """Print which other nights were held for the same, and are accepted with it."""
     for other in snapshots.landed_snapshots(layout):
-        if other.snapshot_id in waiting and other.state == snapshots.ACCEPTED:
+        if other.snapshot_id in held and other.state == snapshots.ACCEPTED:
             print(f"{other.snapshot_id} waited for the same: it is accepted as well.")
 
 
-def _tell_withdrawn(layout: Layout, before: Snapshot, snapshot: Snapshot) -> None:
-    """What was made of a night that is taken back, and what it had taught."""
-    gone = [lesson_ for lesson_ in lessons.all_lessons([before]) if lesson_.taken_back is None]
-    for lesson in gone:
+def _print_withdrawn(layout: Layout, before: Snapshot, snapshot: Snapshot) -> None:
+    """Print what was made of a night that is taken back, and what it had taught."""
+    for lesson in _lessons_in_force(before):
         print(f"No longer known to be harmless: {lesson.name} {printable(lesson.reason.words)}")
     files = snapshot.decision.withdrawn if snapshot.decision else ()
     if files:
-        files_words = count_of(len(files), "file")
-        print(f"{files_words} made of it, each marked by a note beside it (and in ops.withdrawn):")
+        count = count_of(len(files), "file")
+        print(f"{count} made of it, each marked by a note beside it (and in ops.withdrawn):")
     for file in files:
         print(f"  {printable(str(layout.home / file))}")
 
 
-def _take_back(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+def _take_back(nightbook: Nightbook, name: str, why: str) -> int:
     """Let what was known to be harmless hold nights again."""
     layout, now = nightbook.layout, nightbook.now()
-    name = arguments.snapshot
     with writing(nightbook, f"reject {name}"):
         publish.remake(nightbook)
-        gone = lessons.take_back(layout, name, by=me(), at=now, why=arguments.why)
+        gone = lessons.take_back(layout, name, by=me(), at=now, why=why)
         publish.refresh(nightbook)
     print(f"{name} is taken back, it holds a night again: {printable(gone[-1].reason.words)}")
     return 0
 
 
-def _next(nightbook: Nightbook, day: date) -> str:
-    """What makes the workbook of a night that was accepted.
-
-    Of a past date the job can be run again, from its bytes. Today it would pull anew, and what it
-    reads would take the place of the book that was accepted.
-    """
+def _next_command(nightbook: Nightbook, day: date) -> str:
+    """Return what to type for the workbook of a night that was accepted."""
     program = command_for(nightbook.layout)
+    # The job of a past date can run again, from its bytes. Today's would pull anew, and what it
+    # reads would take the place of the book that was accepted.
     if day == night.business_date(nightbook.settings(), nightbook.now()):
         return f"Its workbook: {program} export --as-of {day}"
     return f"Its workbook, and the check in Dagster: {program} run --date {day}"

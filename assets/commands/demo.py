@@ -1,11 +1,11 @@
 """`nightbook demo`: three simulated nights through the real job, over real loopback HTTP."""
 
-import argparse
 import time
 from datetime import UTC, datetime, timedelta
 
 from assets.commands.run import take
-from assets.console.terminal import command_for, count_of
+from assets.console.invocation import command_for
+from assets.console.wording import count_of
 from assets.home.demo import the_demo
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
@@ -60,9 +60,8 @@ class SimulatedClock:
         return self._moment + timedelta(seconds=time.monotonic() - self._set_at)
 
 
-def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+def run(nightbook: Nightbook) -> int:
     """Take three nights, then say what to open and what to type next."""
-    del arguments
     layout = nightbook.layout
     with the_demo(layout, nightbook.now()):
         code = _take_nights(nightbook)

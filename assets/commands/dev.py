@@ -1,6 +1,5 @@
 """`nightbook dev`: the Dagster UI, daemon and schedule for this home, on this machine only."""
 
-import argparse
 import os
 import signal
 import socket
@@ -23,19 +22,19 @@ class NotStarted(Exception):
     """What is to be started cannot be started here now."""
 
 
-def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+def run(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> int:
     """Start Dagster and stay until it is stopped: Ctrl-C, or SIGTERM from a supervisor."""
     layout = nightbook.layout
-    require_free(arguments.port, "dev")
+    require_free(port, "dev")
     with os.fdopen(reap(nightbook)) as lock:
-        print(f"Dagster for {layout.home}: http://{LOOPBACK}:{arguments.port}   (Ctrl-C stops it)")
+        print(f"Dagster for {layout.home}: http://{LOOPBACK}:{port}   (Ctrl-C stops it)")
         print("It has no login and can start runs with your key: do not open this port to others.")
         sys.stdout.flush()
         log = ["--log-format", "colored" if sys.stderr.isatty() else "json"]
         folder = ["-d", str(layout.dagster)]
         daemon = [DAEMON_MODULE, "run", *log, "-m", "assets.definitions", *folder]
-        web = ["assets.runs.web", *log, *folder, "--port", str(arguments.port)]
-        web += [word for name in arguments.host_name for word in ("--host-name", name)]
+        web = ["assets.runs.web", *log, *folder, "--port", str(port)]
+        web += [word for name in host_names for word in ("--host-name", name)]
         return _stay([daemon, web], layout, lock.fileno())
 
 

@@ -1,16 +1,16 @@
 """`nightbook doctor`: settings, disk, reach, key, clock, warehouse, schedule; one line each."""
 
-import argparse
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from assets.console.own_errors import disk_words, is_ours
+from assets.console.errors import disk_message, is_ours
+from assets.console.invocation import full_command
 from assets.graph.step_errors import NOWHERE
 from assets.home.demo import is_demo
-from assets.monitoring.alerts import INFO, Alert, command, deliver
+from assets.monitoring.alerts import INFO, Alert, deliver
 from assets.monitoring.due import next_tick
 from assets.monitoring.switches import switches
 from assets.nightbook import Nightbook
@@ -37,7 +37,7 @@ class Finding:
     words: str
 
 
-def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+def run(nightbook: Nightbook, *, alert: bool) -> int:
     """Print every finding; 2 when a setting is wrong, 1 when anything else is."""
     findings, code = [], 0
     try:
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         now = nightbook.now()
         findings += _findings("warehouse", lambda: [_warehouse(Layout(home.home), now)])
         findings += _findings("schedule", lambda: [_schedule(home, now)])
-        findings += _channels(home) if arguments.alert else ()
+        findings += _channels(home) if alert else ()
     for finding in findings:
         print(f"{'✓' if finding.is_well else '✗'} {finding.what:<10} {finding.words}")
     return code or (0 if all(finding.is_well for finding in findings) else FAILED)
@@ -68,7 +68,7 @@ def _findings(what: str, look: Callable[[], list[Finding]]) -> list[Finding]:
     try:
         return look()
     except Exception as error:  # noqa: BLE001 - a doctor tells of whatever is wrong
-        words = str(error) if is_ours(error) else disk_words(error, NOWHERE)
+        words = str(error) if is_ours(error) else disk_message(error, NOWHERE)
         words = words or f"{type(error).__name__}: {error}"
         return [Finding(what, is_well=False, words=words)]
 
@@ -184,7 +184,7 @@ def _schedule(settings: Settings, now: datetime) -> Finding:
         words += f", {seen.daemon(now)}"
     else:
         words += f"; turned off in Dagster: {', '.join(seen.off)}. Turn on under Automation in "
-        words += f"its page: {command(layout, 'dev')}"
+        words += f"its page: {full_command(layout, 'dev')}"
     is_well = not seen.error and (not seen.off or is_demo(layout))
     return Finding("schedule", is_well=is_well, words=words)
 
@@ -197,7 +197,7 @@ def _channels(settings: Settings) -> Iterator[Finding]:
         yield Finding("alerts", is_well=False, words=words)
     words = "If you read this, alerts of nightbook reach you. Nothing is wrong."
     here = str(layout.home)
-    test = Alert("test", "a test", words, here, command(layout, "status"), kind=INFO)
+    test = Alert("test", "a test", words, here, full_command(layout, "status"), kind=INFO)
     for number, address in enumerate(settings.alerts, 1):
         is_well = bool(deliver((address,), (test,)).sent)
         channel = f"channel {number} ({address.partition('://')[0]})"

@@ -1,39 +1,22 @@
 """`nightbook export`: positions as a workbook, CSV or Parquet."""
 
-import argparse
 import sys
 from dataclasses import replace
 from datetime import date
 
 from assets.console.progress import saying
-from assets.console.terminal import TerminalProgress, count_of
+from assets.console.terminal import TerminalProgress
 from assets.console.version import program_version
+from assets.console.wording import count_of
 from assets.monitoring.staleness import stale
 from assets.nightbook import Nightbook
 from warehouse.export.export import export
 from warehouse.query.printable import printable
 
 
-class NotADate(Exception):
-    """What was typed is no date."""
-
-    exit_code = 2
-
-    def __init__(self, text: str) -> None:
-        super().__init__(f"{text!r} is no date: write it as 2026-11-20. Nothing was done.")
-
-
-def day(text: str | None) -> date | None:
-    """A date a person typed, or None."""
-    try:
-        return None if text is None else date.fromisoformat(text)
-    except ValueError:
-        raise NotADate(text or "") from None
-
-
-def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+def run(nightbook: Nightbook, *, as_of: date | None, formats: tuple[str, ...]) -> int:
     """Write the files and name them."""
-    layout, as_of = nightbook.layout, day(arguments.as_of)
+    layout = nightbook.layout
     if as_of is None and (words := stale(nightbook)):
         print(words, file=sys.stderr)
     with TerminalProgress() as teller:
@@ -41,7 +24,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             layout.database,
             layout.exports,
             as_of=as_of,
-            formats=tuple(dict.fromkeys(arguments.format or ["xlsx"])),
+            formats=tuple(dict.fromkeys(formats or ["xlsx"])),
             program_version=program_version(),
             say=saying(replace(nightbook, watch=teller.watch), None, "exporting"),
         )

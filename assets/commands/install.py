@@ -1,6 +1,5 @@
 """`nightbook install`: systemd units for this home, this interpreter and this user."""
 
-import argparse
 import os
 import sys
 from importlib.resources import files
@@ -22,18 +21,18 @@ class NotInstalled(Exception):
     exit_code = 2
 
 
-def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+def run(nightbook: Nightbook, *, into: str | None) -> int:
     """Write the units; starts nothing, and says what does."""
     layout = nightbook.layout
     _require_settings(Path.cwd() / ".env")
-    into = Path(arguments.into).resolve() if arguments.into else _place()
-    is_system = into == SYSTEM
+    place = Path(into).resolve() if into else _place()
+    is_system = place == SYSTEM
     texts = {name: render_unit(name, layout, Path.cwd(), is_system=is_system) for name in UNITS}
-    make_directory(into)
+    make_directory(place)
     for name, text in texts.items():
-        (into / name).write_text(text, encoding="utf-8")
-        (into / name).chmod(UNIT_MODE)
-        print(f"written  {into / name}")
+        (place / name).write_text(text, encoding="utf-8")
+        (place / name).chmod(UNIT_MODE)
+        print(f"written  {place / name}")
     print(f"settings are read from {Path.cwd() / '.env'} at each start; nothing of them was copied")
     control = "systemctl" if is_system else "systemctl --user"
     print("Nothing was started. Type:")

@@ -1,10 +1,9 @@
 """`nightbook prune`: let old nights go; what was read and decided stays on record."""
 
-import argparse
 import shutil
 from decimal import Decimal
 
-from assets.console.terminal import count_of
+from assets.console.wording import count_of
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import publish
@@ -23,30 +22,37 @@ FOR_EVER = (
 )
 
 
-def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+def run(
+    nightbook: Nightbook,
+    *,
+    keep_days: int | None,
+    max_gb: str | None,
+    no_month_ends: bool,
+    dry_run: bool,
+) -> int:
     """Prune, or with `--dry-run` say what would go."""
     layout, now = nightbook.layout, nightbook.now()
-    most = _bytes(arguments.max_gb)
-    require_limit(arguments.keep, most)
+    most = _bytes(max_gb)
+    require_limit(keep_days, most)
     with writing(nightbook, "pruning"):
-        given_up = _versions(layout, dry_run=arguments.dry_run)
-        is_untold = not arguments.dry_run and publish.remake(nightbook, and_publish=False)
+        given_up = _versions(layout, dry_run=dry_run)
+        is_untold = not dry_run and publish.remake(nightbook, and_publish=False)
         gone = prune(
             layout,
-            keep_days=arguments.keep,
+            keep_days=keep_days,
             most_bytes=most,
-            keep_month_ends=not arguments.no_month_ends,
-            dry_run=arguments.dry_run,
+            keep_month_ends=not no_month_ends,
+            dry_run=dry_run,
             at=now,
         )
-        _say(given_up, gone, "would go" if arguments.dry_run else "went")
-        if is_untold or (gone.snapshots and not arguments.dry_run):
+        _say(given_up, gone, "would go" if dry_run else "went")
+        if is_untold or (gone.snapshots and not dry_run):
             placement.settle(layout)
             publish.refresh(nightbook)
     print(f"Bodies and tables of the nights that stay take {gone.left / 1e6:.1f} MB.")
     print(FOR_EVER)
     if most is not None and gone.left > most:
-        print(f"That is more than {arguments.max_gb} GB, and none of them may go.")
+        print(f"That is more than {max_gb} GB, and none of them may go.")
         return A_PERSON_MUST_DECIDE
     return 0
 

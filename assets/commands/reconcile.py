@@ -1,12 +1,10 @@
 """`nightbook reconcile`: the book against a ledger; every figure ties out or is a break."""
 
-import argparse
-from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
-from assets.commands.export import day
-from assets.console.terminal import command_for
+from assets.console.invocation import command_for
 from assets.console.user import me
 from assets.console.version import program_version
 from assets.home.writer_lock import writing
@@ -19,20 +17,14 @@ from warehouse.reconcile.notices import Notice, count_of
 
 SHOWN = 12
 UNTOLD = {"at", "key", "names", "id", "break_id"}
-Step = Callable[[argparse.Namespace, Nightbook], int]
-
-
-def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
-    """Do one step of the reconciliation; exit code 3 while breaks are open."""
-    return STEPS[arguments.step](arguments, nightbook)
 
 
 def _folder(nightbook: Nightbook) -> Path:
     return nightbook.layout.home / "reconcile"
 
 
-def _init(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
-    del arguments
+def init(nightbook: Nightbook) -> int:
+    """Write the folder of a reconciliation, with a ledger to fill in."""
     begun = service.init(nightbook.layout.database, _folder(nightbook))
     print(f"The newest book has {count_of(begun.keys, 'key')}. Written:")
     for file in begun.files:
@@ -43,14 +35,15 @@ def _init(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     return 0
 
 
-def _run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+def run(nightbook: Nightbook, *, as_of: date | None) -> int:
+    """Compare the book with the ledgers of the inbox; exit code 3 while breaks are open."""
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, "reconciling"):
         publish.catch_up(nightbook)
         ran = service.run(
             layout.database,
             _folder(nightbook),
-            as_of=day(arguments.as_of),
+            as_of=as_of,
             program_version=program_version(),
             now=now,
         )
@@ -63,8 +56,9 @@ def _run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     return ran.exit_code
 
 
-def _status(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
-    standing = service.status(_folder(nightbook), day=day(arguments.as_of))
+def status(nightbook: Nightbook, *, as_of: date | None) -> int:
+    """Print the newest result and its breaks; exit code 3 while breaks are open."""
+    standing = service.status(_folder(nightbook), day=as_of)
     counts = ", ".join(f"{number} {words}" for words, number in standing.counts.items() if number)
     rejected = f", {count_of(standing.rejected, 'row')} rejected" if standing.rejected else ""
     print(f"{standing.day}: {counts}{rejected}")
@@ -99,22 +93,26 @@ def _print_list(lines: list[str], word: str) -> None:
         print(f"  and {more}: the workbook lists them all")
 
 
-def _history(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
-    for entry in service.history(_folder(nightbook), arguments.what or ""):
+def history(nightbook: Nightbook, *, break_id: str) -> int:
+    """Print what was done about a break, or about all of them."""
+    for entry in service.history(_folder(nightbook), break_id):
         facts = [f"{name} {value}" for name, value in entry.items() if value and name not in UNTOLD]
         print(printable(f"{entry['at']}  {', '.join(facts)}"))
     return 0
 
 
-def _sign(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+def sign(
+    nightbook: Nightbook, *, as_of: date | None, role: str, who: str | None, comment: str
+) -> int:
+    """Sign a result."""
     now = nightbook.now()
     with writing(nightbook, "signing"):
         signed = service.sign(
             _folder(nightbook),
-            role=arguments.role,
-            who=arguments.who or me(),
-            comment=arguments.comment,
-            day=day(arguments.as_of),
+            role=role,
+            who=who or me(),
+            comment=comment,
+            day=as_of,
             now=now,
         )
         publish.refresh(nightbook)
@@ -123,8 +121,9 @@ def _sign(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     return 0
 
 
-def _verify(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
-    checked = service.verify(_folder(nightbook), Path(arguments.what or ""))
+def verify(nightbook: Nightbook, *, file: str) -> int:
+    """Compare a workbook with what was signed, and print each difference."""
+    checked = service.verify(_folder(nightbook), Path(file))
     if checked.is_whole:
         print(f"✓ {checked.words}")
     for difference in checked.differences:
@@ -132,13 +131,3 @@ def _verify(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
     for words in (*checked.uncompared, *map(signoff.words, checked.signatures)):
         print(f"  {printable(words)}")
     return 0 if checked.is_whole else 1
-
-
-STEPS: dict[str, Step] = {
-    "init": _init,
-    "run": _run,
-    "status": _status,
-    "history": _history,
-    "sign": _sign,
-    "verify": _verify,
-}

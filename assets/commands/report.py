@@ -1,6 +1,5 @@
 """`nightbook report`: the morning report as one HTML file."""
 
-import argparse
 import sys
 
 from assets.console.version import program_version
@@ -9,9 +8,8 @@ from assets.nightbook import Nightbook
 from warehouse.report.build import report
 
 
-def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+def run(nightbook: Nightbook) -> int:
     """Write the report of this morning and name the file."""
-    del arguments
     settings, layout = nightbook.settings(), nightbook.layout
     now = nightbook.now().astimezone(settings.timezone)
     file = report(layout.database, layout.reports, now=now, program_version=program_version())

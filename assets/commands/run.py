@@ -1,6 +1,5 @@
 """`nightbook run`: tonight's job once, here, recorded in Dagster."""
 
-import argparse
 import dataclasses
 import sys
 import uuid
@@ -8,9 +7,9 @@ from dataclasses import dataclass
 from datetime import date
 from functools import partial
 
-from assets.commands.export import day
+from assets.console.invocation import command_for
 from assets.console.json_log import JsonLog
-from assets.console.terminal import TerminalProgress, command_for, is_terminal
+from assets.console.terminal import TerminalProgress, is_terminal
 from assets.graph.sensors import look
 from assets.home.demo import require_real
 from assets.monitoring.dates import night_of
@@ -37,13 +36,13 @@ class RunEnding:
     snapshot_id: str = ""
 
 
-def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
     """Take the book; exit code 3 when the night is held."""
     # Every complaint at once, as doctor has them: the API's are of use for tonight alone.
-    settings = nightbook.settings(api=arguments.date is None)
+    settings = nightbook.settings(api=day is None)
     require_real(nightbook.layout)
     today = night.business_date(settings, nightbook.now())
-    chosen = day(arguments.date) or today
+    chosen = day or today
     if chosen == today:
         nightbook.settings(api=True)
     elif night.landed_on(nightbook.layout, chosen) is None:
@@ -51,8 +50,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             {snapshot_.snapshot_date for snapshot_ in snapshots.landed_snapshots(nightbook.layout)}
         )
         raise NeverLanded(chosen, today, dates)
-    is_tick = arguments.unless_taken
-    if is_tick and (snapshot := night_of(nightbook, chosen)) is not None:
+    if unless_taken and (snapshot := night_of(nightbook, chosen)) is not None:
         print(f"{chosen} is taken: {snapshot.snapshot_id} is {snapshot.state}. Nothing was read.")
         return 0
     doing = f"starting the book of {chosen}"
@@ -62,17 +60,16 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
         with the_puller(nightbook.layout, doing, nightbook.now()):
             pass
     if is_terminal():
-        return take(nightbook, chosen, debug=arguments.debug, is_tick=is_tick)
+        return take(nightbook, chosen, is_tick=unless_taken)
     run_id = str(uuid.uuid4())
     log = JsonLog(nightbook.now, {"night": chosen.isoformat(), "run": run_id})
-    return take(nightbook, chosen, debug=arguments.debug, log=log, run_id=run_id, is_tick=is_tick)
+    return take(nightbook, chosen, log=log, run_id=run_id, is_tick=unless_taken)
 
 
 def take(
     nightbook: Nightbook,
     chosen: date,
     *,
-    debug: bool = False,
     log: JsonLog | None = None,
     run_id: str | None = None,
     is_tick: bool = False,
@@ -98,7 +95,7 @@ def take(
         )
     is_today = chosen == night.business_date(nightbook.settings(), nightbook.now())
     ended = _ending(layout, _newest(layout, chosen, is_today=is_today), chosen, ran)
-    if debug and ran.trace:
+    if nightbook.is_debug and ran.trace:
         print(printable_lines(ran.trace), file=sys.stderr)
     if ended.code:
         print(printable_lines(ended.words), file=sys.stderr)

@@ -3,7 +3,6 @@
 What the document leaves open (its choices) can be rehearsed as faults can.
 """
 
-import argparse
 import time
 
 from assets.commands.dev import require_free
@@ -22,26 +21,28 @@ class NoSuchFault(Exception):
     exit_code = 2
 
 
-def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+def run(
+    nightbook: Nightbook, *, port: int, faults: tuple[str, ...], choices: tuple[str, ...]
+) -> int:
     """Serve until Ctrl-C; prints the settings that make nightbook use it."""
     del nightbook
-    if "list" in (*arguments.fault, *arguments.choice):
-        _list(is_choices="list" in arguments.choice)
+    if "list" in (*faults, *choices):
+        _list(is_choices="list" in choices)
         return 0
     try:
-        chosen = tuple(catalog.parse(text) for text in arguments.fault)
-        read = options.parse_choices(arguments.choice)
+        chosen = tuple(catalog.parse(text) for text in faults)
+        read = options.parse_choices(choices)
     except ValueError as error:
         raise NoSuchFault(str(error)) from None
     app = application(LivingWorld(), DEMO_KEYS, unix_ms, read, chosen)
-    require_free(arguments.port, "sandbox")
-    with serve(app, port=arguments.port, faults=chosen) as served:
+    require_free(port, "sandbox")
+    with serve(app, port=port, faults=chosen) as served:
         print(f"The sandbox answers at {served.origin} until Ctrl-C. In another terminal:\n")
         print(f"  export NIGHTBOOK_API_URL={served.origin}")
         print(f"  export NIGHTBOOK_API_KEY={DEMO_KEY}")
         print(f"  export NIGHTBOOK_API_SECRET={DEMO_SECRET}", flush=True)
         rehearsed = [f"Fault: {fault}" for fault in chosen]
-        rehearsed += [f"Choice: {printable(text)}" for text in arguments.choice]
+        rehearsed += [f"Choice: {printable(text)}" for text in choices]
         for line in rehearsed:
             print(f"\n{line}", flush=True)
         try:

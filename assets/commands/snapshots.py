@@ -1,10 +1,11 @@
 """`nightbook snapshots`: every landed night, its state, and why."""
 
-import argparse
 import textwrap
 from collections.abc import Sequence
 
-from assets.console.terminal import command_for, count_of, width
+from assets.console.invocation import command_for
+from assets.console.terminal import width
+from assets.console.wording import count_of
 from assets.nightbook import Nightbook
 from pipelines.lake import lessons
 from pipelines.landing import snapshots
@@ -14,7 +15,7 @@ from warehouse.query.printable import printable
 A_PERSON_MUST_DECIDE = 3
 
 
-def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+def run(nightbook: Nightbook, *, are_lessons: bool) -> int:
     """List the nights, newest last; exit code 3 while one of them waits for a decision."""
     known = snapshots.landed_snapshots(nightbook.layout)
     if not known:
@@ -23,7 +24,7 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
             f"Take one: {command_for(nightbook.layout)} run (or try: nightbook demo)"
         )
         return 0
-    if arguments.lessons:
+    if are_lessons:
         return _lessons(known)
     books = {snapshot.snapshot_id for snapshot in snapshots.books(known).values()}
     print(f"{nightbook.layout.home}\n")

@@ -1,9 +1,8 @@
 """`nightbook status`: in five lines whether last night was good, what comes next, what is wrong."""
 
-import argparse
 from datetime import timedelta
 
-from assets.console.terminal import count_of
+from assets.console.wording import count_of
 from assets.monitoring.conditions import concerns
 from assets.monitoring.dates import next_night
 from assets.monitoring.night_conditions import late, published_books, unread
@@ -18,9 +17,8 @@ WRONG, A_PERSON_MUST_DECIDE = 1, 3
 DECIDE = ("held:", "breaks:", "breaks-old:", "incomplete:")
 
 
-def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+def run(nightbook: Nightbook) -> int:
     """Print five lines; 3 while a night or a break waits for somebody, 1 for other wrongs."""
-    del arguments
     settings, layout, now = nightbook.settings(), nightbook.layout, nightbook.now()
     known = snapshots.landed_snapshots(layout)
     books, unpublished = published_books(layout, known)

@@ -1,9 +1,9 @@
 """`nightbook tables [NAME]`: what is in the warehouse, in its own words."""
 
-import argparse
 import textwrap
 
-from assets.console.terminal import command_for, width
+from assets.console.invocation import command_for
+from assets.console.terminal import width
 from assets.nightbook import Nightbook
 from warehouse.query.read import Description, tables
 
@@ -21,10 +21,10 @@ class NoSuchTable(Exception):
         )
 
 
-def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+def run(nightbook: Nightbook, *, name: str | None) -> int:
     """List everything, or one thing with its columns."""
     found = tables(nightbook.layout.database)
-    if arguments.name is None:
+    if name is None:
         for schema in dict.fromkeys(table.schema for table in found):
             print(f"\n{schema}")
             for table in found:
@@ -32,11 +32,9 @@ def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
                     _line(table)
         print(f"\nOne of them with its columns: {command_for(nightbook.layout)} tables NAME")
         return 0
-    chosen = [
-        table for table in found if arguments.name in (table.name, f"{table.schema}.{table.name}")
-    ]
+    chosen = [table for table in found if name in (table.name, f"{table.schema}.{table.name}")]
     if not chosen:
-        raise NoSuchTable(arguments.name)
+        raise NoSuchTable(name)
     for table in chosen:
         _whole(table)
     return 0

@@ -1,9 +1,8 @@
 """`nightbook verify`: every file of landing, lake and warehouse against its SHA-256."""
 
-import argparse
 import sys
 
-from assets.console.terminal import count_of
+from assets.console.wording import count_of
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
 from pipelines.maintenance.verify import verify
@@ -12,9 +11,8 @@ from warehouse.query.printable import printable
 DAMAGED = 1
 
 
-def run(arguments: argparse.Namespace, nightbook: Nightbook) -> int:
+def run(nightbook: Nightbook) -> int:
     """Name each file that is not as it was written, its night, and what to do."""
-    del arguments
     layout = nightbook.layout
     damage = list(verify(layout))
     for damage_ in damage:

@@ -1,18 +1,12 @@
 """How commands speak: a bar that moves in a terminal, plain lines in a log, and what to type."""
 
-import shlex
 import shutil
 import sys
-from pathlib import Path
 from typing import Self
 
-from assets.console.own_errors import count_of
-from assets.nightbook import INFO, STARTED, TOLD, default_home
+from assets.nightbook import INFO, STARTED, TOLD
 from warehouse.progress import Progress, Say
 from warehouse.query.printable import printable_lines
-from warehouse.storage.layout import Layout
-
-__all__ = ["TerminalProgress", "command_for", "count_of", "is_terminal", "program", "width"]
 
 CLEAR = "\r\x1b[K"
 BAR = 24
@@ -68,29 +62,3 @@ def is_terminal() -> bool:
 def width() -> int:
     """How many columns to write: those of the terminal, within reason."""
     return max(40, min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST))
-
-
-def command_for(layout: Layout) -> str:
-    """The command for this home, as a person here can type it; raises `SettingsWrong`.
-
-    Only the usual home goes without saying, where nothing here leads to another.
-    """
-    here = {layout.home, default_home()} == {Path("data").absolute()}
-    return program() if here else f"{program()} --home {shlex.quote(str(layout.home))}"
-
-
-def program() -> str:
-    """The command without a home, where it is to be for another one."""
-    called = Path(sys.argv[0])
-    if called.name != "nightbook":
-        return shlex.join([sys.executable, "-m", "assets.cli"])
-    return shlex.quote(_near(called))
-
-
-def _near(program: Path) -> str:
-    if shutil.which(program.name) == str(program.absolute()):
-        return program.name
-    try:
-        return str(program.absolute().relative_to(Path.cwd()))
-    except ValueError:
-        return str(program)

@@ -10,9 +10,9 @@ from datetime import date, datetime
 
 import dagster as dg
 
-from assets.console.own_errors import count_of
 from assets.console.progress import saying
 from assets.console.version import program_version
+from assets.console.wording import count_of
 from assets.graph.log import telling
 from assets.graph.step_errors import failing_in_words
 from assets.home.demo import require_real

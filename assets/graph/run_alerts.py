@@ -5,11 +5,12 @@ from datetime import date, datetime
 
 import dagster as dg
 
+from assets.console.invocation import full_command
 from assets.graph.partitions import PARTITION
 from assets.graph.reports import TIES_OUT
 from assets.graph.step_errors import failure_message
 from assets.home.instance import DIED
-from assets.monitoring.alerts import FAILURE, INFO, WARNING, Alert, command
+from assets.monitoring.alerts import FAILURE, INFO, WARNING, Alert
 from assets.monitoring.dates import next_try, night_of
 from assets.nightbook import Nightbook
 from pipelines import night
@@ -48,7 +49,7 @@ def failure_alert(
         f"the run of {day or run.job_name} failed",
         "\n".join([*(line[:LONGEST] for line in lines), after]),
         f"run {run.run_id} in nightbook dev; {layout.home}",
-        command(layout, "run"),
+        full_command(layout, "run"),
         happened=True,
         kind=WARNING if again else FAILURE,
     )
@@ -73,7 +74,7 @@ def _trying(nightbook: Nightbook, day: str, tick: datetime, lines: list[str]) ->
         f"{day} is not read yet, and is tried again",
         "\n".join([again, *lines, "You are told once more only if the last try of it fails."]),
         str(layout.home),
-        command(layout, "status"),
+        full_command(layout, "status"),
         happened=True,
         kind=INFO,
     )
@@ -100,7 +101,7 @@ def reconciliation_alerts(
                 f"the book of {day} was not reconciled",
                 found.description or "It does not say why.",
                 str(layout.home / "reconcile" / "inbox"),
-                command(layout, "reconcile", "run"),
+                full_command(layout, "reconcile", "run"),
                 happened=True,
             )
 

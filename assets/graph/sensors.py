@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 
 import dagster as dg
 
+from assets.console.invocation import full_command
 from assets.graph.partitions import PARTITION
 from assets.graph.run_alerts import CHECKED, failure_alert, reconciliation_alerts
 from assets.home.demo import is_demo
 from assets.monitoring import metrics
-from assets.monitoring.alerts import FAILURE, Alert, Send, by_apprise, command, tell
+from assets.monitoring.alerts import FAILURE, Alert, Send, by_apprise, tell
 from assets.monitoring.conditions import concerns
 from assets.monitoring.heartbeat import Get, beat, plain_get
 from assets.monitoring.night_conditions import late
@@ -133,6 +134,6 @@ def _blind(nightbook: Nightbook, error: Exception) -> Alert:
         "the home cannot be looked at",
         str(error),
         str(layout.home),
-        command(layout, "doctor"),
+        full_command(layout, "doctor"),
         kind=FAILURE,
     )

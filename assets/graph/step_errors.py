@@ -9,7 +9,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.console.own_errors import disk_words, is_ours
+from assets.console.errors import disk_message, is_ours
 
 NOWHERE = Path("the home")
 
@@ -23,7 +23,7 @@ def failing_in_words(home: Path = NOWHERE) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        words = str(error) if is_ours(error) else disk_words(error, home)
+        words = str(error) if is_ours(error) else disk_message(error, home)
         if words is None:
             raise
         raise dg.Failure(description=words, allow_retries=False) from None

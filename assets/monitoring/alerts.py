@@ -8,8 +8,6 @@ import contextlib
 import fcntl
 import json
 import logging
-import shlex
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -85,13 +83,6 @@ def tame(words: str) -> str:
         character if character.isprintable() or character == "\n" else " " for character in words
     )
     return plain.translate(_TAME)[:LONGEST]
-
-
-def command(layout: Layout, *words: str) -> str:
-    """What to type for this home, from any folder."""
-    beside = Path(sys.executable).with_name("nightbook")
-    program = str(beside) if beside.exists() else "nightbook"
-    return shlex.join([program, "--home", str(layout.home), *words])
 
 
 def by_apprise(address: str, title: str, body: str, kind: str = WARNING) -> bool:

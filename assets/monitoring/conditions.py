@@ -10,8 +10,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from assets.console.own_errors import count_of
-from assets.monitoring.alerts import FAILURE, INFO, Alert, command
+from assets.console.invocation import full_command
+from assets.console.wording import count_of
+from assets.monitoring.alerts import FAILURE, INFO, Alert
 from assets.monitoring.night_conditions import GRACE, night_alerts
 from assets.monitoring.switches import Switches, turned_off
 from assets.nightbook import Nightbook
@@ -63,7 +64,9 @@ def _stale(layout: Layout) -> Iterator[Alert]:
             f"Its {count_of(count, 'instrument')} {'is that' if count == 1 else 'are those'} of "
             f"{since}, carried over since. {why or empty}",
             str(layout.database),
-            command(layout, "query", "select * from findings where kind = 'instruments_stale'"),
+            full_command(
+                layout, "query", "select * from findings where kind = 'instruments_stale'"
+            ),
         )
 
 
@@ -85,7 +88,7 @@ def _drift(layout: Layout) -> Iterator[Alert]:
             f"{'is' if len(found) == 1 else 'are'} not as documented",
             "\n".join((f"First seen {found[0][0]}; every body is kept.", *_some(lines))),
             str(layout.database),
-            command(layout, "query", "select * from ops.drift order by first_seen desc"),
+            full_command(layout, "query", "select * from ops.drift order by first_seen desc"),
             kind=INFO,
         )
 
@@ -107,7 +110,7 @@ def _checks(layout: Layout) -> Iterator[Alert]:
             f"check {name} failed",
             f"{meaning} Wrong of {day}: {count_of(wrong, 'row')}, first: {example}",
             str(layout.database),
-            command(layout, "query", "select * from ops.checks where not passed"),
+            full_command(layout, "query", "select * from ops.checks where not passed"),
             kind=FAILURE,
         )
 
@@ -121,7 +124,7 @@ def _rounds(layout: Layout) -> Iterator[Alert]:
             "a list has a round number of records",
             f"{words} {f'Venue: {venue}.' if venue else ''}".strip(),
             str(layout.database),
-            command(layout, "query", "select * from findings where kind = 'round_count'"),
+            full_command(layout, "query", "select * from findings where kind = 'round_count'"),
             kind=INFO,
         )
 
@@ -142,7 +145,7 @@ def _clock(layout: Layout) -> Iterator[Alert]:
             "this machine's clock is off",
             f"It is {abs(spell[0][1])} ms {side} the API's since {first:%Y-%m-%d %H:%M} UTC. Each "
             "run signs and dates by the API's; a night that has another date here is held.",
-            command(layout, "doctor"),
+            full_command(layout, "doctor"),
             "timedatectl set-ntp true",
         )
 
@@ -164,7 +167,7 @@ def _reconciliation_alerts(layout: Layout) -> Iterator[Alert]:
             f"Book against ledger, {standing.day}: rows that cannot be read: {standing.rejected}; "
             f"keys of portfolios that the API did not deliver: {lost}. The others were compared.",
             str(folder / "out" / standing.day.isoformat()),
-            command(layout, "reconcile", "status"),
+            full_command(layout, "reconcile", "status"),
         )
 
 
@@ -176,7 +179,7 @@ def _unread(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]
             "not everything in the inbox was read",
             "\n".join((f"Book against ledger, {standing.day}:", *_some(standing.unread))),
             str(folder / "inbox"),
-            command(layout, "reconcile", "status"),
+            full_command(layout, "reconcile", "status"),
         )
 
 
@@ -198,7 +201,7 @@ def _breaks(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]
             f"{_count_of(len(breaks), 'break')} open{since}",
             "\n".join((f"Book against ledger, {standing.day}:", *_some(map(_broken, breaks)))),
             str(folder / "out" / standing.day.isoformat()),
-            command(layout, "reconcile", "status"),
+            full_command(layout, "reconcile", "status"),
         )
 
 

@@ -7,7 +7,8 @@ body and no database is opened here.
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 
-from assets.monitoring.alerts import FAILURE, Alert, command
+from assets.console.invocation import full_command
+from assets.monitoring.alerts import FAILURE, Alert
 from assets.monitoring.due import tick_of
 from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions
@@ -51,7 +52,7 @@ def late(nightbook: Nightbook) -> Alert | None:
         f"It was due at {tick:%H:%M} ({settings.timezone}), and nothing was landed since: no run "
         "has begun, or none got so far. Until midnight it can still be read.",
         str(layout.home),
-        command(layout, "run"),
+        full_command(layout, "run"),
         kind=FAILURE,
     )
 
@@ -86,7 +87,7 @@ def _held_alerts(layout: Layout, known: list[Snapshot]) -> Iterator[Alert]:
             f"the night of {snapshot.snapshot_date} is held",
             "\n".join((f"Snapshot {snapshot.snapshot_id} waits for you. {stays}", *reasons)),
             str(snapshot.folder),
-            command(layout, "accept", snapshot.snapshot_id) + "   (or reject)",
+            full_command(layout, "accept", snapshot.snapshot_id) + "   (or reject)",
             waits=True,
         )
 
@@ -109,7 +110,7 @@ def _taken_back(layout: Layout, known: list[Snapshot], since: datetime) -> Itera
             f"{snapshot.decision.by}: {'; '.join(snapshot.decision.reasons)}. "
             f"Of that date, {is_now}. Made of it:\n{files or 'no file'}",
             str(snapshot.folder),
-            command(layout, "snapshots"),
+            full_command(layout, "snapshots"),
         )
 
 
@@ -124,7 +125,7 @@ def _gaps(nightbook: Nightbook, known: list[Snapshot], today: date) -> Iterator[
                 f"No snapshot of {day} was landed, and the API tells only what is held now: that "
                 "date stays a gap (ops.gaps).",
                 str(layout.landing),
-                command(layout, "status"),
+                full_command(layout, "status"),
                 kind=FAILURE,
             )
 
@@ -145,7 +146,7 @@ def _unjudged_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) 
             "or what was decided is lost. Its bytes are here; the next run judges and publishes "
             "it.",
             str(snapshot.folder),
-            command(layout, "run", *of),
+            full_command(layout, "run", *of),
             waits=True,
         )
 
@@ -167,7 +168,7 @@ def _unpublished_alerts(layout: Layout, known: list[Snapshot], before: datetime)
             f"{old[-1].snapshot_id} did not get as far as publishing it; all is there to make it "
             "of.",
             str(layout.database),
-            command(layout, "rebuild"),
+            full_command(layout, "rebuild"),
             kind=FAILURE,
             waits=True,
         )
@@ -183,7 +184,7 @@ def _missing_alerts(layout: Layout) -> Iterator[Alert]:
             "Lake or warehouse tell of them, and what was landed of them is not there. The API "
             "keeps no history: restore them from a backup (nightbook --home NEW restore FILE).",
             str(layout.landing),
-            command(layout, "verify"),
+            full_command(layout, "verify"),
             kind=FAILURE,
             waits=True,
         )

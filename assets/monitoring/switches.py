@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
+from assets.console.invocation import full_command
 from assets.home.dagster_internals import InstigatorState
 from assets.home.demo import is_demo
 from assets.home.instance import open_instance
-from assets.monitoring.alerts import FAILURE, Alert, command
+from assets.monitoring.alerts import FAILURE, Alert
 from assets.nightbook import Nightbook
 from warehouse.storage.layout import Layout
 
@@ -94,7 +95,7 @@ def turned_off(nightbook: Nightbook, known: Switches | None = None) -> Iterator[
             f"Somebody turned {name} off in Dagster, so {MEANING[name]}. Turn it on again under "
             "Automation, in the page that nightbook dev (or the unit nightbook-web) shows.",
             str(layout.dagster),
-            command(layout, "dev"),
+            full_command(layout, "dev"),
             kind=FAILURE,
         )
     if found.error:
@@ -103,5 +104,5 @@ def turned_off(nightbook: Nightbook, known: Switches | None = None) -> Iterator[
             "Dagster's record of this home cannot be read",
             f"So nobody knows whether the schedule is on: {found.error}",
             str(layout.dagster),
-            command(layout, "doctor"),
+            full_command(layout, "doctor"),
         )

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from assets.console.endings import report_error
+from assets.console.errors import report_error
 from assets.graph.run_alerts import death
 from assets.graph.sensors import look
 from assets.home.instance import UMASK, close_dead_runs, open_instance

@@ -11,9 +11,10 @@ from typing import Any
 
 import dagster as dg
 
-from assets.console.own_errors import is_ours
+from assets.console.errors import is_ours
+from assets.console.invocation import full_command
 from assets.home.instance import quiet
-from assets.monitoring.alerts import Alert, command
+from assets.monitoring.alerts import Alert
 from assets.nightbook import Nightbook
 from warehouse.storage.layout import Layout, read_json, write_json
 
@@ -79,7 +80,7 @@ def away(nightbook: Nightbook, why: str, *, is_taken: bool) -> Alert:
         "Dagster's record cannot be reached",
         f"{why}\n{taken if is_taken else waits}",
         str(layout.dagster / "dagster.yaml"),
-        command(layout, "run"),
+        full_command(layout, "run"),
     )
 
 

@@ -5,7 +5,6 @@ import hashlib
 import io
 import re
 import shutil
-from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -135,16 +134,15 @@ def _held(home: Path) -> None:
 def _accept(home: Path, moment: datetime) -> None:
     """`nightbook accept ID`; where that was decided already, it says so."""
     held = snapshots.landed_snapshots(Layout(home))[-1].snapshot_id
-    asked = Namespace(command="accept", snapshot=held, why="known")
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(NotToBeDecided):
-        decide.run(asked, nightbook(home, Clock(moment)))
+        decide.accept(nightbook(home, Clock(moment)), snapshot_id=held, why="known")
 
 
 def _prune(home: Path, moment: datetime) -> None:
     """`nightbook prune --keep 1 --no-month-ends`."""
-    asked = Namespace(keep=1, max_gb=None, no_month_ends=True, dry_run=False)
     with contextlib.redirect_stdout(io.StringIO()):
-        prune.run(asked, nightbook(home, Clock(moment)))
+        keeper = nightbook(home, Clock(moment))
+        prune.run(keeper, keep_days=1, max_gb=None, no_month_ends=True, dry_run=False)
 
 
 def _remake(home: Path, moment: datetime) -> None:
@@ -171,8 +169,7 @@ def _rebuild(*, from_landing: bool) -> Act:
 
     def act(home: Path, moment: datetime) -> None:
         with contextlib.redirect_stdout(io.StringIO()):
-            asked = Namespace(from_landing=from_landing)
-            rebuild.run(asked, nightbook(home, Clock(moment)))
+            rebuild.run(nightbook(home, Clock(moment)), from_landing=from_landing)
 
     return act
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from assets.cli import COMMANDS, parser
+from assets.commands.command_line import COMMANDS, RECONCILE, command_line
 from pipelines import settings
 from tests.house.pages import EVERY_TEXT, ROOT, WRITTEN, blocks, queries
 
@@ -102,8 +102,8 @@ def test_console_commands_work_after_the_demo(folder: Path) -> None:
 @pytest.mark.parametrize("line", dict.fromkeys(shown()))
 def test_every_command_of_a_page_is_understood(line: str) -> None:
     """The command line takes each command of a shell block as it stands, with its options."""
-    arguments = parser().parse_args(shlex.split(line, comments=True)[1:])
-    assert arguments.command in {command.name for command in COMMANDS}
+    invocation = command_line.main(shlex.split(line, comments=True)[1:], standalone_mode=False)
+    assert invocation.command in COMMANDS
 
 
 def test_what_the_demo_prints_can_be_pasted(folder: Path) -> None:
@@ -132,7 +132,7 @@ def test_queries_of_the_pages_answer(folder: Path) -> None:
             connection.execute(statement).fetchall()
 
 
-@pytest.mark.parametrize("command", [one.name for one in COMMANDS])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_in_a_page(command: str) -> None:
     """A command that is not in the table of commands is not there for anybody."""
     assert re.search(rf"^\| .*`nightbook {command}\b", EVERY_TEXT, re.MULTILINE), command
@@ -140,7 +140,8 @@ def test_every_command_is_in_a_page(command: str) -> None:
 
 def test_every_option_of_a_page_exists() -> None:
     """No page names an option that the command line does not have."""
-    known = {name for one in COMMANDS for argument in one.arguments for name in argument.names}
+    commands = [*COMMANDS.values(), *RECONCILE.commands.values()]
+    known = {name for command in commands for option in command.params for name in option.opts}
     named = set(re.findall(r"nightbook[^`\n]*?(--[a-z-]+)", EVERY_TEXT))
     assert named <= known | {"--home", "--debug"}
 

@@ -1,17 +1,37 @@
-"""Whose words an error has: ours are one paragraph for the reader; a disk's are made one."""
+"""How an error is shown: our own in its own words, a disk's with what to do about it."""
 
 import errno
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from assets.nightbook import Nightbook
 from pipelines.landing.owner import name_of
+from warehouse.query.printable import printable_lines
 
+FAILED = 1
 OURS = {"assets", "pipelines", "warehouse"}
 STANDS = "What was not finished leaves nothing, and the last published warehouse stands"
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 SHUT = frozenset({errno.EACCES, errno.EPERM})
-TROUBLES = (*FULL, *SHUT, errno.EROFS, errno.EIO)
+DISK_ERRORS = (*FULL, *SHUT, errno.EROFS, errno.EIO)
+
+
+def report_error(error: Exception, nightbook: Nightbook) -> int:
+    """Print an error as one paragraph on standard error; return the exit code."""
+    message = str(error) if is_ours(error) else disk_message(error, nightbook.layout.home)
+    # Raised by our own code without a number, with a sentence of its own.
+    if isinstance(error, FileNotFoundError | PermissionError) and error.errno is None:
+        message = message or str(error)
+    if message is None:
+        message = (
+            f"nightbook stopped at something it did not expect ({type(error).__name__}: {error}). "
+            "The last published warehouse stands. Run it again with --debug before the command to "
+            "see where."
+        )
+    print(printable_lines(message), file=sys.stderr)
+    return getattr(error, "exit_code", FAILED) if is_ours(error) else FAILED
 
 
 def is_ours(error: BaseException) -> bool:
@@ -19,16 +39,16 @@ def is_ours(error: BaseException) -> bool:
     return type(error).__module__.partition(".")[0] in OURS
 
 
-def disk_words(error: BaseException, home: Path) -> str | None:
-    """An error of the disk in words, with the file and what to do; None where it is none.
-
-    Libraries write what the system said into their own errors, so their texts are looked at too.
-    """
+def disk_message(error: BaseException, home: Path) -> str | None:
+    """Return what to say of an error of the disk: which file, and what to do; None for others."""
+    # Libraries write what the system said into errors of their own, so texts are searched too.
     for cause in _causes(error):
-        number = cause.errno if isinstance(cause, OSError) else _errno_of(str(cause))
-        if number in TROUBLES:
+        number = cause.errno if isinstance(cause, OSError) else _errno_in(str(cause))
+        if number in DISK_ERRORS:
             name = cause.filename if isinstance(cause, OSError) and cause.filename else home
-            return _words(number, os.fsdecode(name) if isinstance(name, bytes) else str(name))
+            return _disk_message(
+                number, os.fsdecode(name) if isinstance(name, bytes) else str(name)
+            )
     return None
 
 
@@ -41,12 +61,12 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         current = current.__cause__ or current.__context__
 
 
-def _errno_of(text: str) -> int | None:
-    """The trouble of which a library's text tells, by the system's own words for it."""
-    return next((number for number in TROUBLES if os.strerror(number) in text), None)
+def _errno_in(text: str) -> int | None:
+    """Return the disk error that a library's text names in the system's own words."""
+    return next((number for number in DISK_ERRORS if os.strerror(number) in text), None)
 
 
-def _words(number: int, name: str) -> str:
+def _disk_message(number: int, name: str) -> str:
     if number in FULL:
         return (
             f"The disk of {name} is full. {STANDS}. Make room: nightbook prune --keep DAYS lets "
@@ -61,7 +81,7 @@ def _words(number: int, name: str) -> str:
     if number in SHUT:
         me = name_of(os.geteuid())
         return (
-            f"{name} may not be read or written by {me}: {os.strerror(number)}{_whose(name)}. "
+            f"{name} may not be read or written by {me}: {os.strerror(number)}{_owner(name)}. "
             f"{STANDS}. Do it as that user, or have it opened for {me}."
         )
     return (
@@ -71,16 +91,11 @@ def _words(number: int, name: str) -> str:
     )
 
 
-def _whose(name: str) -> str:
-    """Whose it is, or the nearest folder that can be looked at."""
+def _owner(name: str) -> str:
+    """Say who owns a file, or the nearest folder above it that can be looked at."""
     for path in (Path(name), *Path(name).parents):
         try:
             return f"; {path} belongs to {name_of(path.stat().st_uid)}"
         except OSError:
             continue
     return ""
-
-
-def count_of(number: int, thing: str) -> str:
-    """A number of things, as one says it."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
