@@ -1,6 +1,6 @@
 # The doors of the project. Each needs only Python 3.11+ and says what it does.
 .DEFAULT_GOAL := help
-.PHONY: help setup sides demo run dev test torture bench mutants lint dictionary lock clean
+.PHONY: help setup sides demo run dev test torture bench mutants lint dictionary pictures lock clean
 
 PYTHON ?= python3
 BIN    := .venv/bin
@@ -61,6 +61,9 @@ lint: setup  ## format, lint, types
 
 dictionary: setup ## write warehouse/README.md from the contract
 	@$(BIN)/python -m warehouse.sql.dictionary.render
+
+pictures: setup ## the pictures of the pages, from a demo; needs Chromium and LibreOffice
+	@$(BIN)/python -m tests.house.pictures
 
 lock: setup  ## resolve constraints.txt anew (needs uv)
 	@{ sed "/^[^#]/Q" constraints.txt; uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --all-extras pyproject.toml; } > .constraints.aside && mv .constraints.aside constraints.txt

@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "pipelines" / "edge" / "README.md"
+ROOMS = ("assets", "pipelines", "warehouse")
 READ = {".py", ".sql", ".md", ".html", ".toml", ".yaml", ".service", ".txt", ""}
 _NUMBER = r"[1-9](?:\.\d+)*"
 # In parentheses, as in (5.2), (4.1 rule 2), (2.9, 7), (2.1 to 2.5); never the arguments of a call.
@@ -26,6 +27,7 @@ ABSENT = re.compile(
     r"|\bproject's research\b"
 )
 PROSE = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+LARGEST_PICTURE = 200_000
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 # A path of the tree; `warehouse/current` and `warehouse/versions` are a home's.
 PATH = re.compile(
@@ -138,6 +140,18 @@ def test_no_file_refers_to_a_document_that_is_not_here() -> None:
 def test_a_reference_to_an_absent_document_is_recognised(text: str) -> None:
     """The patterns of absent documents match the forms in which they were written."""
     assert ABSENT.search(text)
+
+
+def test_every_picture_is_shown_and_small() -> None:
+    """Each picture of the tree stands in a page, with words for who does not see it."""
+    pictures = {path for room in ROOMS for path in (ROOT / room).rglob("*.png")}
+    shown = {
+        (page.parent / target).resolve()
+        for page in pages()
+        for target in re.findall(r"!\[[^\]]{20,}\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
+    }
+    assert pictures == shown
+    assert [path for path in pictures if path.stat().st_size > LARGEST_PICTURE] == []
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
