@@ -6,9 +6,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 # Written from the contract and from the demo: tests of their own ask every query in them.
 GENERATED = {ROOT / "warehouse" / "README.md", ROOT / "warehouse" / "answers.md"}
+# The beginning of one of these, and no page.
+FRAGMENTS = {ROOT / "warehouse" / "sql" / "dictionary" / "opening.md"}
 ROOMS = (".github", "assets", "pipelines", "warehouse", "tests")
 PAGES = sorted(
-    [ROOT / "README.md", *(page for room in ROOMS for page in (ROOT / room).rglob("*.md"))]
+    {ROOT / "README.md", *(page for room in ROOMS for page in (ROOT / room).rglob("*.md"))}
+    - FRAGMENTS
 )
 """Every page of the tree: a new one is under test by being there."""
 WRITTEN = [page for page in PAGES if page not in GENERATED]

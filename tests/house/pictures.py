@@ -194,7 +194,7 @@ def run() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.house.pictures")
     parser.add_argument("--home", type=Path, help="a demo's home that is there already")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="nightbook-pictures-") as name:
+    with tempfile.TemporaryDirectory(prefix="nightbook-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         layout = Layout(arguments.home) if arguments.home else take_demo(folder / "data")
         take_pictures(layout, folder)
