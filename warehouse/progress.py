@@ -28,7 +28,7 @@ Say = Callable[[Progress], None]
 
 
 def silent(progress: Progress) -> None:
-    """Nobody waits."""
+    """Discard progress."""
     del progress
 
 
@@ -43,7 +43,7 @@ class Tally:
             self.add()
 
     def add(self, done: int = 0, amount: int = 0, *, known: int = 0) -> None:
-        """So many more are done, came of it, or turned out to be there."""
+        """Count so many more done, what came of it, and what turned out to be there."""
         with self._lock:
             self._done += done
             self._amount += amount

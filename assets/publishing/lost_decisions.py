@@ -6,8 +6,8 @@ Without it a rejected night would be judged again as if nobody had looked at it.
 
 # ruff: noqa: S608 - ids are quoted by warehouse.contract.model.literal
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 from pipelines.landing import snapshots
 from pipelines.landing.reasons import Reason
@@ -16,7 +16,8 @@ from warehouse.contract.model import literal
 from warehouse.database.versions import is_as_published
 from warehouse.query.connect import QueryFailed
 from warehouse.query.read import run as ask
-from warehouse.storage.layout import DIGESTS, Layout, read_json
+from warehouse.storage.digests import read_digests
+from warehouse.storage.layout import Layout
 
 
 def give_back(layout: Layout) -> tuple[str, ...]:
@@ -53,12 +54,10 @@ def _moment(decision: Decision) -> str:
     return datetime.fromisoformat(decision.at).astimezone(UTC).isoformat()
 
 
-def _published_decisions(layout: Layout) -> dict[str, Any]:
-    """When the published warehouse says that each snapshot was decided on; empty without one."""
-    try:
-        return dict(read_json(layout.database.with_name(DIGESTS))["decided"])
-    except (OSError, ValueError, LookupError, TypeError):
-        return {}
+def _published_decisions(layout: Layout) -> Mapping[str, str | None]:
+    """Return when the published warehouse says that each snapshot was decided on."""
+    digests = read_digests(layout.database.parent)
+    return digests.decided if digests else {}
 
 
 def _restore(layout: Layout, snapshot: Snapshot) -> str:

@@ -12,11 +12,17 @@ from typing import Any
 
 from pipelines.landing import night_folders, sealed_json
 from pipelines.landing.reasons import Reason
+from warehouse.contract import states
 from warehouse.storage.layout import Layout
 
 DECISION = "decision.json"
-COMPLETE, ACCEPTED, HELD, REJECTED = "complete", "accepted", "held", "rejected"
-PRUNED = "pruned"  # its manifest and decisions are kept for ever, its bodies and tables are not
+COMPLETE, ACCEPTED, HELD, REJECTED = (
+    states.COMPLETE,
+    states.ACCEPTED,
+    states.HELD,
+    states.REJECTED,
+)
+PRUNED = states.PRUNED
 GONE = (REJECTED, PRUNED)
 GUARDS = "guards"
 WORDS = {ACCEPTED: "accept", REJECTED: "reject"}

@@ -7,7 +7,6 @@ was lost is found too. What a dead run left and the next one clears is no damage
 """
 
 import contextlib
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,14 +20,13 @@ from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.night_folders import MANIFEST
 from pipelines.landing.snapshots import DECISION, Snapshot
 from pipelines.maintenance.upgrade import RECORD
+from warehouse.storage.digests import read_digests
 from warehouse.storage.layout import (
     DATABASE,
     DIGESTS,
     Layout,
-    block_digests,
     digest_of,
     json_bytes,
-    read_json,
 )
 
 CHANGED, MISSING, SURPLUS = "changed", "missing", "surplus"
@@ -120,8 +118,9 @@ def require_landing(layout: Layout, *, bodies: bool) -> None:
 
 def missing_landings(layout: Layout) -> Iterator[Damage]:
     """Yield nights of which lake or warehouse tell and whose folders or manifests are gone."""
-    current = _digests(layout.database.with_name(DIGESTS)) or {"decided": {}}
-    told = {path.stem for path in layout.manifests.glob("[!.]*.json")} | set(current["decided"])
+    digests = read_digests(layout.database.parent)
+    told = {path.stem for path in layout.manifests.glob("[!.]*.json")}
+    told |= set(digests.decided) if digests else set()
     folders = {folder.name: folder for folder in _folders(layout)}
     for snapshot_id in sorted(told):
         folder = folders.get(snapshot_id, layout.landing / snapshot_id)
@@ -211,15 +210,15 @@ def _warehouse(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[D
     current = layout.warehouse / "current"
     known = {current}
     for version in sorted(versions.glob("[!.]*")):
-        digests = _digests(version / DIGESTS)
+        digests = read_digests(version)
         known |= {version / DIGESTS, version / DATABASE}
         if digests is None:
             yield _missing_file(version / DIGESTS, None, WAREHOUSE)
             continue
-        if not _is_whole(version / DATABASE, digests):
+        if not digests.match(version / DATABASE):
             yield _missing_file(version / DATABASE, None, WAREHOUSE)
         if current.is_symlink() and version == current.parent / current.readlink():
-            yield from _forgotten(layout, digests["decided"], nights)
+            yield from _forgotten(layout, digests.decided, nights)
     has_books = any(night.is_decided for night in nights.values())
     if not layout.database.exists() and (has_books or current.is_symlink()):
         yield Damage(layout.database, MISSING, None, WAREHOUSE)
@@ -230,28 +229,10 @@ def damaged_versions(layout: Layout) -> Iterator[Path]:
     """Yield the older versions of the warehouse that are not as they were published."""
     shown = (layout.warehouse / "current").resolve()
     for version in sorted((layout.warehouse / "versions").glob("[!.]*")):
-        digests = _digests(version / DIGESTS)
-        is_whole = digests is not None and _is_whole(version / DATABASE, digests)
+        digests = read_digests(version)
+        is_whole = digests is not None and digests.match(version / DATABASE)
         if not is_whole and version.resolve() != shown:
             yield version
-
-
-def _is_whole(file: Path, digests: Mapping[str, Any]) -> bool:
-    """Return whether a database has its digests: by block, or of the whole file at first."""
-    if "blocks" in digests:
-        return file.is_file() and list(block_digests(file)) == digests["blocks"]
-    return file.is_file() and digest_of(file) == digests["files"].get(DATABASE)
-
-
-def _digests(path: Path) -> dict[str, Any] | None:
-    """Return what a version says of itself; None where it is not as it was written."""
-    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
-        content: dict[str, Any] = read_json(path)
-        is_ours = path.read_bytes() == json_bytes(content)
-        proved = content.pop("sha256") == hashlib.sha256(json_bytes(content)).hexdigest()
-        if proved and is_ours and "files" in content:
-            return content
-    return None
 
 
 def _forgotten(

@@ -17,7 +17,7 @@ RULES = 2
 
 
 def lake_contract() -> str:
-    """The digest of the tables of the lake, column by column, and of the rules of their rows."""
+    """Return the digest of the lake: of its columns, and of the rules of their rows."""
     lines = [f"rules {RULES}"]
     lines += [
         f"{table.schema} {table.name} {column.name} {column.kind.value} {column.nullable}"

@@ -54,7 +54,7 @@ class Table:
     is_small: bool = False
 
     def column(self, name: str) -> Column:
-        """The column of that name; `KeyError` names the table if there is none."""
+        """Return the column of that name; `KeyError` names the table if there is none."""
         for column in self.columns:
             if column.name == name:
                 return column
@@ -67,10 +67,10 @@ class Table:
 
 
 def quote_identifier(identifier: str) -> str:
-    """An SQL identifier, quoted so that no name can end it."""
+    """Return an SQL identifier, quoted so that no name can end it."""
     return '"' + identifier.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """An SQL string literal, quoted so that no text can end it."""
+    """Return an SQL string literal, quoted so that no text can end it."""
     return "'" + text.replace("'", "''") + "'"

@@ -27,15 +27,16 @@ PRESSED["amount_text"] = "fsst"
 
 
 def stored_as(table: Table) -> str:
-    """The real table behind a declared one, schema and name, quoted."""
+    """Return the real table behind a declared one, schema and name, quoted."""
     schema = "history" if table.schema == "main" else table.schema
     return f"{schema}.{quote_identifier(table.name)}"
 
 
 def structure() -> Iterator[str]:
-    """Statements that make an empty warehouse: schemas, tables and their comments."""
+    """Yield the statements that make an empty warehouse: schemas, tables and their comments."""
     yield "create schema history"
     yield "create schema ops"
+    # What only serves other macros and views, so that completion in a client does not offer it.
     yield "create schema internal"
     for table in (*BOOK, *OPS, *RECONCILED):
         yield _create(table)
@@ -43,7 +44,7 @@ def structure() -> Iterator[str]:
 
 
 def newest_book(newest: date | None, before: date | None) -> Iterator[str]:
-    """Statements that point the plain names of schema main at one book and at the one before."""
+    """Yield statements that point the names of schema main at a book and the one before."""
     for table in BOOK:
         yield _book(table, table.name, newest)
         if table.name in BEFORE:
@@ -51,7 +52,7 @@ def newest_book(newest: date | None, before: date | None) -> Iterator[str]:
 
 
 def book_comments() -> Iterator[str]:
-    """Statements that say what those names are; making a view anew forgets its comments."""
+    """Yield comments on those names: making a view anew forgets its comments."""
     for table in BOOK:
         yield from _comments(
             "view", f"main.{quote_identifier(table.name)}", table.meaning, _meanings(table)
@@ -63,7 +64,9 @@ def book_comments() -> Iterator[str]:
 
 
 def _book(table: Table, name: str, day: date | None) -> str:
-    """A view of one day as a literal, by which DuckDB prunes best; empty where there is no day."""
+    """Return a view of one day, or an empty one where there is no day."""
+    # The day is a literal and no parameter or subquery: so DuckDB knows when it plans which row
+    # groups to leave out, and a query of the newest book reads no other nights.
     chosen = "false" if day is None else f"snapshot_date = date {literal(day.isoformat())}"
     return (
         f"create or replace view main.{quote_identifier(name)} as "
@@ -72,7 +75,7 @@ def _book(table: Table, name: str, day: date | None) -> str:
 
 
 def surface() -> Iterator[str]:
-    """Statements that make what has no rows of its own: macros and views over the plain names."""
+    """Yield statements that make what has no rows of its own: macros and views."""
     for macro in macros():
         yield from _macro(macro)
     for words in views():
@@ -82,7 +85,9 @@ def surface() -> Iterator[str]:
 
 
 def schema_version() -> str:
-    """A digest of all that shapes the file: where it differs, nothing of the old one is kept."""
+    """Return a digest of all that shapes the file; with another one it is built anew."""
+    # Every statement counts, also comments: people read them in the file, and a file whose words
+    # are of another version would contradict the dictionary.
     shape = "\n".join(
         [
             STORAGE_VERSION,
@@ -112,6 +117,8 @@ def _create(table: Table) -> str:
 def _column(table: Table, column: Column) -> str:
     name = quote_identifier(column.name)
     null = "" if column.nullable else " not null"
+    # A count is never negative. History is declared more strictly than ops, since its rows come
+    # from the API; what may be NULL is not compared.
     counted = column.kind is Kind.ORDINAL or (column.kind is Kind.COUNT and not column.nullable)
     check = f" check ({name} >= 0)" if counted and table.schema == "main" else ""
     pressed = f" using compression {PRESSED[column.name]}" if column.name in PRESSED else ""

@@ -20,14 +20,17 @@ from duckdb import DuckDBPyConnection
 from warehouse.contract.book import BOOK
 from warehouse.contract.decisions import DECIDED
 from warehouse.contract.model import Table, literal, quote_identifier
-from warehouse.contract.ops import CONTROL_TOTALS, GAPS, NIGHTLY, SNAPSHOTS
+from warehouse.contract.ops import GAPS, NIGHTLY, SNAPSHOTS
 from warehouse.contract.reconciliation import RECONCILED
+from warehouse.contract.states import NO_SNAPSHOT, PRUNED
 from warehouse.database import work_copy
 from warehouse.database.ddl import stored_as
 from warehouse.progress import Say, Tally, silent
 from warehouse.storage.layout import digest_of
 from warehouse.storage.parquet import rows_batch
 
+# Nights in one insert. DuckDB compresses full row groups once and writes them once, so nights
+# that go in together share groups instead of being pressed again with each that follows.
 TOGETHER = 16
 
 
@@ -84,7 +87,7 @@ class Contents:
 
 
 def books_by_date(connection: DuckDBPyConnection) -> dict[date, str]:
-    """Which snapshot each date of an open warehouse has."""
+    """Return which snapshot each date of an open warehouse has."""
     query = "select snapshot_date, snapshot_id from ops.snapshots where is_book"
     return dict(connection.execute(query).fetchall())
 
@@ -114,7 +117,7 @@ def add_books(connection: DuckDBPyConnection, books: Sequence[Book], say: Say = 
 
 
 def longest(contents: Contents) -> int:
-    """Rows of the longest table of the newest book; 0 where that cannot be told."""
+    """Return rows of the longest table of the newest book; 0 where that cannot be told."""
     newest = max(contents.books, key=lambda book: book.snapshot_date, default=None)
     files = newest.files.values() if newest else ()
     with contextlib.suppress(OSError, pa.ArrowException):
@@ -124,21 +127,22 @@ def longest(contents: Contents) -> int:
 
 def _add(connection: DuckDBPyConnection, table: Table, days: Mapping[Path, date]) -> None:
     source = _parquet(connection, table, tuple(days))
+    # One scan tells of every file which days its rows are of: a file in the wrong folder, or with
+    # rows of two days, must not go in, since days are replaced as wholes.
     named = source.removesuffix(")") + ", filename = true)"
     query = f"select filename, min(snapshot_date), max(snapshot_date) from {named} group by all"
     found = connection.execute(query).fetchall()
-    odd = [(file, *held) for file, *held in found if {days[Path(file)]} != set(held)]
-    if odd:
-        file, first, last = odd[0]
-        raise ValueError(
-            f"{file} holds rows of {first} to {last}, not of {days[Path(file)]} alone; nothing was "
-            "published. Rebuild the lake."
-        )
+    for file, first, last in found:
+        if not days[Path(file)] == first == last:
+            raise ValueError(
+                f"{file} holds rows of {first} to {last}, not of {days[Path(file)]} alone; nothing "
+                "was published. Rebuild the lake."
+            )
     connection.execute(f"insert into {stored_as(table)} by name select * from {source}")
 
 
 def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ...]) -> str:
-    """A table function over files, once the columns of each are seen to be as declared."""
+    """Return a table function over files, once the columns of each are seen to be as declared."""
     paths = ", ".join(literal(str(file)) for file in files)
     source = f"read_parquet([{paths}], hive_partitioning = false)"
     rows = connection.execute(f"describe select * from {source}").fetchall()
@@ -155,7 +159,9 @@ def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ..
 
 
 def _alike(connection: DuckDBPyConnection, paths: str) -> bool:
-    """Whether all files have the columns of the first: otherwise DuckDB would cast to them."""
+    """Return whether all files have the columns of the first."""
+    # Reading several files, DuckDB takes the types of the first and casts the others to them,
+    # and a cast of decimals may round: so the footers are compared before.
     shapes = connection.execute(
         "select count(distinct shape) from (select file_name, list_sort(list(concat_ws("
         "'|', name, type, converted_type, scale, precision, logical_type))) as shape "
@@ -179,7 +185,7 @@ def check_digests(contents: Contents, files: Iterable[Path]) -> None:
 
 def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
     """Bring the nights' own tables up to date: what a snapshot said once stays as it is."""
-    wanted = {str(row["snapshot_id"]) for row in contents.snapshots if row["state"] != "pruned"}
+    wanted = {row["snapshot_id"] for row in contents.snapshots if row["state"] != PRUNED}
     # Not by ops.snapshots: it tells also of a night that was landed and could not be made yet.
     query = " union ".join(f"select snapshot_id from {stored_as(table)}" for table in NIGHTLY)
     present = {row[0] for row in connection.execute(query).fetchall()}
@@ -231,68 +237,18 @@ def fill_reconciliation(connection: DuckDBPyConnection, contents: Contents) -> N
 
 def _gaps(snapshots: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
     books = sorted(row["snapshot_date"] for row in snapshots if row["is_book"])
-    states = {row["snapshot_date"]: row["state"] for row in snapshots}
-    if not states:
+    state_by_day = {row["snapshot_date"]: row["state"] for row in snapshots}
+    if not state_by_day:
         return []
-    first, newest = min(states), max(states)
+    first, newest = min(state_by_day), max(state_by_day)
     days = (first + timedelta(days=n) for n in range((newest - first).days + 1))
     missing = [day for day in days if day not in set(books)]
     return [
         {
             "snapshot_date": day,
-            "reason": states.get(day, "no snapshot"),
+            "reason": state_by_day.get(day, NO_SNAPSHOT),
             "book_before": max((book for book in books if book < day), default=None),
             "book_after": min((book for book in books if book > day), default=None),
         }
         for day in missing
     ]
-
-
-def count_totals(connection: DuckDBPyConnection, book: Book) -> tuple[str, ...]:
-    """Fill in_warehouse of one book's control totals; what differs from the lake comes back.
-
-    A difference between JSON and lake is for the guards: a person may have accepted it.
-    """
-    _measure(connection, book)
-    found = connection.execute(
-        f"select coalesce(told.table_name, here.table_name), coalesce(told.measure, here.measure), "
-        "coalesce(told.asset_id, here.asset_id), coalesce(told.bucket, here.bucket), "
-        "told.in_json, told.in_lake, here.total "
-        f"from (select * from {stored_as(CONTROL_TOTALS)} where snapshot_id = ?) told "
-        "full join measured here using (table_name, measure, asset_id, is_custom_asset, bucket) "
-        "where internal.plain_digits(told.in_lake) is distinct from coalesce(here.total, '0') "
-        "order by all",
-        [book.snapshot_id],
-    ).fetchall()
-    connection.execute(
-        f"update {stored_as(CONTROL_TOTALS)} set in_warehouse = here.total from measured here "
-        "where control_totals.table_name = here.table_name "
-        "and control_totals.measure = here.measure and control_totals.asset_id = here.asset_id "
-        "and control_totals.is_custom_asset = here.is_custom_asset "
-        "and control_totals.bucket = here.bucket and control_totals.snapshot_id = ?",
-        [book.snapshot_id],
-    )
-    connection.execute("drop table measured")
-    return tuple(_difference(row) for row in found)
-
-
-def _measure(connection: DuckDBPyConnection, book: Book) -> None:
-    day = f"snapshot_date = date {literal(book.snapshot_date.isoformat())}"
-    rows = " union all ".join(
-        f"select {literal(table.name)} as table_name, 'rows' as measure, '' as asset_id, "
-        f"false as is_custom_asset, '' as bucket, count(*)::varchar as total "
-        f"from {stored_as(table)} where {day}"
-        for table in BOOK
-    )
-    connection.execute(
-        f"create or replace temp table measured as {rows} union all "
-        "select 'balances', 'sum', asset_id, is_custom_asset, bucket, "
-        "internal.exact_sums([internal.exact_part(amount, amount_text)])[1].text "
-        f"from history.balances where {day} group by asset_id, is_custom_asset, bucket"
-    )
-
-
-def _difference(row: tuple[Any, ...]) -> str:
-    table, measure, asset, bucket, in_json, in_lake, here = row
-    what = f"{measure} of {table}" + (f", asset {asset!r} in {bucket!r}" if asset else "")
-    return f"{what}: {in_json} in the JSON, {in_lake} in the lake, {here} in the database"

@@ -16,6 +16,7 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.ops import BUILD, CHECKS
 from warehouse.database import work_copy
+from warehouse.database.control_totals import count_totals
 from warehouse.database.ddl import book_comments, newest_book, schema_version
 from warehouse.database.load import (
     Book,
@@ -23,7 +24,6 @@ from warehouse.database.load import (
     add_books,
     books_by_date,
     check_digests,
-    count_totals,
     fill,
     fill_reconciliation,
     fill_snapshots,
@@ -119,6 +119,7 @@ def publish(
     last version are kept as they are, unless `fresh` or the schema has changed. Raises
     `NotPublished` where a control total differs or a check of severity error fails.
     """
+    # 1. Build in a dot folder, which no reader looks into; what a dead run left there goes first.
     versions = layout.warehouse / "versions"
     clear(layout, versions, version)
     aside = versions / f".tmp-{version}"
@@ -127,13 +128,17 @@ def publish(
         file = aside / DATABASE
         build = Build(version, built_at, program_version, say, contents.upgraded_from)
         published, digests = _in_memory(layout, contents, file, fresh=fresh, build=build)
+        # 2. See the file on disk, alone (no log beside it) and unwritable, with its digests.
         seal(aside, file, digests, _decision_times(contents))
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
+    # 3. Give it its name, and only then point readers at it. A crash between the two leaves a
+    # version that nobody sees, and the next publish clears it.
     aside.rename(versions / version)
     sync_directory(versions)
     swap(layout, version)
+    # 4. Older versions go last: a reader that has one open keeps its file.
     prune(versions, version)
     return Published(version, layout.database, *published)
 
@@ -141,7 +146,9 @@ def publish(
 def _in_memory(
     layout: Layout, contents: Contents, file: Path, *, fresh: bool, build: Build
 ) -> tuple[Done, tuple[str, ...]]:
-    """Build in little memory, spilling to disk; again in more where that is not enough."""
+    """Build the file in little memory, spilling to disk; again in more where that is not enough."""
+    # A night that fits into little memory is built beside whatever else the machine does. DuckDB
+    # spills most operators to disk, but not all: then it starts again with more.
     for memory in work_copy.MEMORY[:-1]:
         with contextlib.suppress(duckdb.OutOfMemoryException):
             return _build_version(layout, contents, file, memory, fresh=fresh, build=build)
@@ -153,6 +160,9 @@ def _build_version(
     layout: Layout, contents: Contents, file: Path, memory: str, *, fresh: bool, build: Build
 ) -> tuple[Done, tuple[str, ...]]:
     """Build upon the last version where that is what was published, else anew; with digests."""
+    # The file that people see is copied and only the days that differ are replaced: a long history
+    # is not read again. It was written once and its digests are known, so a byte that rotted in it
+    # since is found among the blocks that the new file did not change, and all is built anew.
     expected = () if fresh else copy_current(layout, file)
     upon = work_copy.last(layout, file, memory, longest(contents)) if expected else None
     if upon is not None:
@@ -163,6 +173,7 @@ def _build_version(
             if is_base_intact(layout, expected, digests):
                 return done, digests
         except (duckdb.Error, NotPublished):
+            # The new night is at fault only where the base is sound; otherwise it is built anew.
             if is_as_published(layout, layout.database):
                 raise
     done = _build(work_copy.empty(layout, file, memory), contents, build)
@@ -179,6 +190,7 @@ def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> 
             for day, held_id in held.items()
             if day in wanted and wanted[day].snapshot_id == held_id
         }
+        # A day whose book is another snapshot now is taken out whole and put in whole.
         removed = tuple(sorted(set(held) - kept))
         loaded = tuple(sorted(set(wanted) - kept))
         remove_days(connection, removed)
@@ -195,7 +207,7 @@ def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> 
 
 
 def _decision_times(contents: Contents) -> dict[str, str | None]:
-    """When each snapshot was last decided on, ISO 8601 in UTC."""
+    """Return when each snapshot was last decided on, ISO 8601 in UTC."""
     moments = {row["snapshot_id"]: row["decided_at"] for row in contents.snapshots}
     return {
         snapshot_id: moment.astimezone(UTC).isoformat() if moment else None
@@ -206,7 +218,7 @@ def _decision_times(contents: Contents) -> dict[str, str | None]:
 def _verify(
     connection: DuckDBPyConnection, loaded: list[Book], newest: date | None, say: Say
 ) -> tuple[CheckResult, ...]:
-    """Totals and checks of every book that was put in, and of the newest one, which stays shown.
+    """Run totals and checks of every book that was put in, and last of the newest one.
 
     `loaded` stands in the order of its dates.
     """
@@ -215,6 +227,8 @@ def _verify(
     results: tuple[CheckResult, ...] = ()
     checked = Tally(say, len(loaded), "nights checked")
     for book in loaded:
+        # Each book is shown under the plain names while it is checked, so that checks and views are
+        # the same queries for the newest night and for one that was loaded again.
         if book is not loaded[0]:
             work_copy.save(connection)
         found = list(count_totals(connection, book))
@@ -234,7 +248,7 @@ def _verify(
 
 
 def _run_checks(connection: DuckDBPyConnection, day: date | None) -> tuple[CheckResult, ...]:
-    """The checks of one day's book, which the plain names of schema main then show."""
+    """Return the checks of one day's book, which the plain names of schema main then show."""
     before = max((held for held in books_by_date(connection) if day and held < day), default=None)
     work_copy.run_all(connection, newest_book(day, before))
     return run_checks(connection)

@@ -7,28 +7,22 @@ each snapshot it tells of, so that `nightbook verify` finds a changed byte and a
 """
 
 import contextlib
-import hashlib
 import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
+from warehouse.storage.digests import read_digests, write_digests
 from warehouse.storage.layout import (
     BLOCK,
     DATABASE,
-    DIGESTS,
     PUBLISHED_MODE,
     Layout,
     block_digests,
-    digest_of_blocks,
-    json_bytes,
     make_directory,
-    read_json,
     sync_directory,
-    write_json,
 )
 
 KEPT_VERSIONS = 5
@@ -62,16 +56,18 @@ def copy_current(layout: Layout, file: Path) -> tuple[str, ...]:
     digests = _block_digests(layout)
     if digests:
         with layout.database.open("rb") as source, file.open("wb") as target:
+            # In the kernel: no byte passes through Python, and a file system that
+            # can shares the blocks until one of them is written.
             left = os.fstat(source.fileno()).st_size
             while left > 0 and (step := _step(source.fileno(), target.fileno(), left)):
                 left -= step
-        if left:
+        if left:  # a system without it, or a copy across file systems
             shutil.copyfile(layout.database, file)
     return digests
 
 
 def _step(source: int, target: int, left: int) -> int:
-    """Bytes copied within the kernel; 0 where this system cannot."""
+    """Copy bytes within the kernel and return how many; 0 where this system cannot."""
     try:
         return os.copy_file_range(source, target, left)
     except (AttributeError, OSError):
@@ -94,7 +90,9 @@ def reaching_disk(file: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def seal(aside: Path, file: Path, digests: tuple[str, ...], decided: Mapping[str, Any]) -> None:
+def seal(
+    aside: Path, file: Path, digests: tuple[str, ...], decided: Mapping[str, str | None]
+) -> None:
     """See the file alone, unwritable and on disk, and the SHA-256 of its blocks beside it.
 
     `decided` has, for each snapshot that the file tells of, when it was last decided on.
@@ -108,47 +106,41 @@ def seal(aside: Path, file: Path, digests: tuple[str, ...], decided: Mapping[str
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    content: dict[str, Any] = {
-        "files": {DATABASE: digest_of_blocks(digests)},
-        "blocks": list(digests),
-        "decided": dict(decided),
-    }
-    content["sha256"] = hashlib.sha256(json_bytes(content)).hexdigest()
-    write_json(aside / DIGESTS, content, PUBLISHED_MODE)
+    write_digests(aside, digests, decided)
 
 
 def _block_digests(layout: Layout) -> tuple[str, ...]:
-    """The digests of the blocks of what people see; none where they cannot be believed."""
-    try:
-        content = read_json(layout.database.with_name(DIGESTS))
-        digests = tuple(map(str, content["blocks"]))
-        is_whole = content["files"][DATABASE] == digest_of_blocks(digests)
-    except (OSError, ValueError, LookupError, TypeError):
-        return ()
-    return digests if is_whole else ()
+    """Return the digests of the blocks of what people see; none where they cannot be believed."""
+    digests = read_digests(layout.database.parent)
+    return digests.blocks if digests else ()
 
 
 def is_as_published(layout: Layout, file: Path) -> bool:
-    """Whether what people see, or a copy of it, is what was published, block by block."""
+    """Return whether what people see, or a copy of it, is what was published, block by block."""
     digests = _block_digests(layout)
     return bool(digests) and block_digests(file) == digests
 
 
 def is_base_intact(layout: Layout, expected: tuple[str, ...], built: tuple[str, ...]) -> bool:
-    """Whether the file that a new one was built upon was as published.
+    """Return whether the file that a new one was built upon was as published.
 
     `expected` are its digests and `built` those of the new file. Only what differs is read again:
     a block that is still what was published was so in the old file too.
     """
+    # Where the new file has the same block, the copy had it too, and so had the original. Of the
+    # blocks that the build changed, the original is read, which people still see.
     blocks = [n for n, digest in enumerate(expected) if built[n : n + 1] != (digest,)]
     found = block_digests(layout.database, blocks)
     size = len(expected) * BLOCK
+    # The last block may be short: a file that was cut or grew is no longer so many blocks.
     is_length = size - BLOCK < layout.database.stat().st_size <= size
     return is_length and found == tuple(expected[n] for n in blocks)
 
 
 def swap(layout: Layout, version: str) -> None:
     """Point `current` at a version, in one rename."""
+    # A link cannot be changed in place, but renaming one over another is one step for every reader:
+    # it opens the version before or the one after, never none.
     aside = layout.warehouse / ".current"
     aside.symlink_to(Path("versions") / version)
     aside.replace(layout.warehouse / "current")
@@ -164,20 +156,22 @@ def prune(versions: Path, shown: str) -> None:
 
 
 def older(layout: Layout) -> list[Path]:
-    """The versions that people do not see: all but one, of which nothing else is made."""
+    """Return the versions that people do not see: all but one, of which nothing else is made."""
     shown = _current_version(layout)
     found = (layout.warehouse / "versions").glob("[!.]*")
     return sorted(path for path in found if shown is not None and path.name != shown)
 
 
 def size_of(version: Path) -> int:
-    """The bytes of a version."""
+    """Return the bytes of a version."""
     return sum(path.stat().st_size for path in version.glob("*"))
 
 
 def remove(version: Path) -> None:
     """Take a version away in one step: half of one is never seen."""
     if version.is_dir():
+        # Renamed first, in one step: what is left of a dead removal is a dot folder, which `clear`
+        # takes away, and never a version without its database.
         gone = version.with_name(f".tmp-gone-{version.name}")
         version.rename(gone)
         shutil.rmtree(gone, ignore_errors=True)

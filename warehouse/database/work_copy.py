@@ -1,11 +1,4 @@
-"""A warehouse file while nobody sees it: opened as the last version was, or empty and new.
-
-Rows lie in groups, and a checkpoint presses neighbours together that fit into fewer groups: with
-groups of the usual size, 50,000 rows a night cost the pressing of 150,000 and now and then of
-400,000. So a night that nearly fills a group has one of its own, which stays as it is.
-
-A draft is always within a transaction: each commit waits for the disk, and a night is one.
-"""
+"""The working copy of the database: opened as the last version was, or empty and new."""
 
 import contextlib
 from collections.abc import Iterable
@@ -19,20 +12,24 @@ from warehouse.database.ddl import newest_book, schema_version, structure, surfa
 from warehouse.storage.layout import STORAGE_VERSION, Layout
 from warehouse.storage.parquet import ROW_GROUP
 
+# What DuckDB may take before it spills to disk; the next only where it cannot go on.
 MEMORY = ("512MB", "2GB", "8GB")
-"""What DuckDB may take of it before it spills to disk; more only where it cannot go on."""
+# Rows of a night that get a group of their own; fewer share one, for each takes whole blocks.
 SMALLEST_GROUP = ROW_GROUP // 3
-"""Rows of a night that get a group of their own; fewer share one, for each takes whole blocks."""
 _VECTOR = 2048  # a group has a multiple of it
 
 
 def group_for(rows: int) -> int:
-    """How large the groups of rows are to be, for nights whose longest table has so many."""
+    """Return how large the groups of rows are to be, for nights whose longest table has so many."""
+    # Rows lie in groups, and a checkpoint presses neighbours together that fit into fewer groups.
+    # With groups of the usual size 50,000 rows a night cost the pressing of 150,000, and now and
+    # then of 400,000 (measured). A night that nearly fills a group has one of its own, which stays
+    # as it is.
     return -(-rows // _VECTOR) * _VECTOR if SMALLEST_GROUP <= rows <= ROW_GROUP else ROW_GROUP
 
 
 def last(layout: Layout, file: Path, memory: str, rows: int) -> DuckDBPyConnection | None:
-    """The copy of the last version, open; None where it cannot be built upon.
+    """Open the copy of the last version; None where it cannot be built upon.
 
     `rows` are those of the longest table of the night that is to come.
     """
@@ -51,7 +48,7 @@ def remove(file: Path) -> None:
 
 
 def empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
-    """An empty warehouse in the place of whatever is there."""
+    """Open an empty warehouse in the place of whatever is there."""
     remove(file)
     connection = connect(layout, file, memory)
     run_all(connection, (*structure(), *newest_book(None, None), *surface()))
@@ -72,6 +69,8 @@ def save(connection: DuckDBPyConnection) -> None:
 
 def complete(connection: DuckDBPyConnection) -> None:
     """Commit the rest and see all of it in the file, without writing it to a log first."""
+    # A commit of more than the threshold is written into the file itself, not to the log and then
+    # into the file: everything is larger than a kilobyte.
     connection.execute("set checkpoint_threshold = '1KB'")
     connection.execute("commit")
     connection.execute("checkpoint")
@@ -85,7 +84,7 @@ def _same_schema(connection: DuckDBPyConnection) -> bool:
 
 
 def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> DuckDBPyConnection:
-    """The file, open to be built in a transaction: it keeps to its home, and to so much memory."""
+    """Open the file to be built in a transaction, within its home and so much memory."""
     connection = duckdb.connect(
         config={
             "autoinstall_known_extensions": "false",
@@ -102,6 +101,7 @@ def connect(layout: Layout, file: Path, memory: str, group: int = ROW_GROUP) -> 
         )
         connection.execute("use draft")
         connection.execute("set TimeZone = 'UTC'")
+        # Always within a transaction: each commit waits for the disk, and a night is one.
         connection.execute("begin")
     except BaseException:
         connection.close()

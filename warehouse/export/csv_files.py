@@ -16,6 +16,8 @@ from warehouse.spreadsheet.writing.layout import title
 from warehouse.storage.layout import written_aside
 
 BYTE_ORDER_MARK = "\ufeff"
+# Spreadsheets run what looks like a formula, and people open a CSV file with whatever separator
+# their program guesses.
 # What begins a formula, at the start of a cell or of what another separator would make a cell.
 _TRIGGER = re.compile(
     "(?:^|(?<=[;,\t\r\n|\"']))(?=[\\s\x00-\x1f\x7f]*[=+\\-@\uff1d\uff0b\uff0d\uff20\u2212])"
@@ -25,12 +27,12 @@ Render = Callable[[Sequence[Any]], list[str]]
 
 
 def harmless(text: str) -> str:
-    """The text with an apostrophe before whatever a spreadsheet might take for a formula."""
+    """Return the text with an apostrophe before whatever a spreadsheet might take for a formula."""
     return text if _HARMLESS.fullmatch(text) else _TRIGGER.sub("'", text)
 
 
 def field(text: str) -> str:
-    """The text as a quoted field."""
+    """Return the text as a quoted field."""
     return '"' + text.replace('"', '""') + '"'
 
 
@@ -68,7 +70,7 @@ def _quote(values: Sequence[Any]) -> list[str]:
 
 
 def _bare(values: Sequence[Any]) -> list[str]:
-    """Digits, dates and flags: nothing in them needs a quote."""
+    """Write digits, dates and flags, in which nothing needs a quote."""
     return ["" if value is None else _word(value) for value in values]
 
 

@@ -68,7 +68,7 @@ def export(
 
 
 def _with_progress(source: OpenBook, formats: Sequence[str], say: Say) -> OpenBook:
-    """The same, telling of the rows of sheets and of both CSV files; Parquet is done at once."""
+    """Return the same, telling of rows of sheets and CSV files; Parquet is done at once."""
     times = ("xlsx" in formats) + 2 * ("csv" in formats)
     rows = Tally(say, times * sum(source.rows.values()), "rows written")
     return replace(source, on_rows=rows.add)

@@ -27,6 +27,7 @@ def prove(
 
     Raises `NotExported` where a row or a digit is not what DuckDB counted.
     """
+    # Texts that no cell holds stand there shortened: the sums are compared by the shortened text.
     whole = {short: text for text, short in shown.items()}
     rows, sums = 0, dict[tuple[str, str], Decimal]()
     for number, sheet in sheets:
@@ -54,7 +55,7 @@ def prove(
 
 
 def _inside(text: str) -> str:
-    """A text with the escapes that a cell of it has."""
+    """Return a text with the escapes that a cell of it has."""
     return string(text).partition("<t")[2].partition(">")[2].rpartition("</t>")[0]
 
 

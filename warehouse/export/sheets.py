@@ -1,14 +1,14 @@
 """The long sheets of the positions workbook: their columns, and the rows that fill them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from warehouse.export.staged_tables import batches, columns_of, longest, longest_whole, meanings
-from warehouse.export.totals import ExpectedTotals, TotalLine, WrittenTotals
+from warehouse.export.totals import TotalLine
 from warehouse.query.book import EXHIBITS, PORTFOLIO_NAME, Exhibit, OpenBook
 from warehouse.query.connect import records
-from warehouse.spreadsheet.writing.cells import LONG_TEXTS, Digits, pieces
+from warehouse.spreadsheet.writing.cells import LONG_TEXTS, pieces
 from warehouse.spreadsheet.writing.layout import (
     SheetColumn,
     SheetColumnKind,
@@ -60,20 +60,8 @@ class TextTable:
         return len(next(iter(self.values.values())))
 
 
-@dataclass(frozen=True, slots=True)
-class SheetProgress:
-    """What is being written of one exhibit: what it must come to, and what it comes to so far.
-
-    `shown` are the texts that stand for those that no cell holds.
-    """
-
-    promised: ExpectedTotals
-    shown: Mapping[str, str]
-    tally: WrittenTotals = field(default_factory=WrittenTotals)
-
-
 def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]:
-    """The columns of a sheet: names, total, digits, exact total; parts and counts; then the rest.
+    """Return the columns of a sheet: names, totals, parts and counts, then the rest.
 
     Many parts stay off the paper, for which the total is.
     """
@@ -128,35 +116,34 @@ def _column(
 
 
 def _number_width(whole: int) -> float:
-    """Wide enough for the digits before the point with their commas, and those behind."""
+    """Return a width for the digits before the point with their commas, and those behind."""
     return max(12.0, whole + whole // 3 + _DECIMALS + 1.0)
 
 
 def fill_sheet(
-    source: OpenBook, sheet: TableSheet, written: SheetProgress, styles: Styles
+    source: OpenBook,
+    exhibit: Exhibit,
+    sheet: TableSheet,
+    shown: Mapping[str, str],
+    styles: Styles,
 ) -> Iterator[bytes]:
-    """The rows of one sheet of an exhibit; after its last part all is held against the promise."""
-    rows = Rows(sheet.columns, styles, written.shown)
+    """Yield the rows of one sheet of an exhibit; `shown` stands for texts that no cell holds."""
+    rows = Rows(sheet.columns, styles, shown)
     names = tuple(
         dict.fromkeys(c.source for c in sheet.columns if c.kind is not SheetColumnKind.DIGITS)
     )
     first = 2
-    exhibit = written.promised.exhibit
     for batch in batches(source, exhibit, names, start=sheet.start, rows=sheet.rows):
         values: dict[str, Sequence[Any]] = dict(zip(names, batch, strict=True))
-        written.tally.add(values)
         values[FLAG] = [yes(flag) for flag in values[FLAG]]
         yield rows.render(values, first)
         first += len(batch[0])
-    written.tally.rounded += rows.worst[Digits.ROUNDED] + rows.worst[Digits.TEXT_ONLY]
-    if sheet.part == sheet.parts:
-        written.tally.compare(written.promised)
 
 
 def filled_texts(
     given: TextTable, sheet: TableSheet, shown: Mapping[str, str], styles: Styles
 ) -> Iterator[bytes]:
-    """The rows of one sheet of texts."""
+    """Yield the rows of one sheet of texts."""
     rows = Rows(sheet.columns, styles, shown)
     part = slice(sheet.start, sheet.start + sheet.rows)
     if sheet.rows:
@@ -164,12 +151,12 @@ def filled_texts(
 
 
 def yes(flag: object) -> str:
-    """A flag in words that do not change with the reader's language."""
+    """Return a flag in words that do not change with the reader's language."""
     return "yes" if flag else "no"
 
 
 def evidence(source: OpenBook, lines: Iterable[TotalLine], program_version: str) -> TextTable:
-    """What stands behind the figures: versions, control totals, and the bodies they came from."""
+    """Return what is behind the figures: versions, control totals, and the bodies."""
     rows = [*_about(source, program_version), *map(_line, lines), *_bodies(source)]
     heads = (
         ("Kind", "run, rows, total or body."),
@@ -248,7 +235,7 @@ def _bodies(source: OpenBook) -> Iterator[dict[str, str | None]]:
 
 
 def long_texts(shown: Mapping[str, str]) -> TextTable:
-    """Every text that no cell can hold, whole, in numbered pieces."""
+    """Return every text that no cell can hold, whole, in numbered pieces."""
     rows = [
         {"Text no.": str(no), "Piece": str(place), "Text": piece}
         for no, text in enumerate(shown, 1)

@@ -13,13 +13,13 @@ BATCH = 1024  # rows: four times as many cost 25 MB and save nothing (measured)
 
 
 def columns_of(source: OpenBook, exhibit: Exhibit) -> dict[str, str]:
-    """The columns of an exhibit and their types, the portfolio's name first where it has one."""
+    """Return the columns of an exhibit and their types, the portfolio's name first."""
     found = source.connection.execute(f"describe {exhibit.staged_name}").fetchall()
     return {name: kind for name, kind, *_ in found}
 
 
 def meanings(exhibit: Exhibit) -> dict[str, str]:
-    """The meaning of every column, as the view's own file says it."""
+    """Return the meaning of every column, as the view's own file says it."""
     words = next(words for words in views() if words.name == exhibit.view)
     return {
         PORTFOLIO_NAME: "The portfolio's name at that time, or its id where it has none.",
@@ -30,7 +30,7 @@ def meanings(exhibit: Exhibit) -> dict[str, str]:
 def batches(
     source: OpenBook, exhibit: Exhibit, names: tuple[str, ...], *, start: int = 0, rows: int = -1
 ) -> Iterator[tuple[tuple[Any, ...], ...]]:
-    """Some columns of an exhibit in its order, a batch of columns at a time.
+    """Yield some columns of an exhibit in its order, a batch of columns at a time.
 
     From row `start`, `rows` of them, all where that is negative. Decimals come as text in plain
     digits, since every reader of batches writes text.
@@ -48,7 +48,7 @@ def batches(
 
 
 def longest(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
-    """The length of the longest text of each column of texts."""
+    """Return the length of the longest text of each column of texts."""
     names = [name for name, kind in columns_of(source, exhibit).items() if kind == "VARCHAR"]
     shown = ", ".join(f"coalesce(max(length({quote_identifier(name)})), 0)" for name in names)
     found = source.connection.execute(f"select {shown} from {exhibit.staged_name}").fetchone()
@@ -56,7 +56,7 @@ def longest(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
 
 
 def longest_whole(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
-    """The most digits before the point of each column of amounts, up to 15."""
+    """Return the most digits before the point of each column of amounts, up to 15."""
     names = [name for name in columns_of(source, exhibit) if name.endswith("_text")]
     shown = ", ".join(
         f"coalesce(max(least(15, length(split_part({quote_identifier(name)}, '.', 1)))), 0)"
@@ -67,7 +67,7 @@ def longest_whole(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
 
 
 def count_rounded_rows(source: OpenBook, exhibit: Exhibit, significant: int, longest: int) -> int:
-    """How many rows have an amount of more digits than a number keeps, counted by DuckDB."""
+    """Return how many rows have an amount of more digits than a number keeps, counted by DuckDB."""
     names = [
         quote_identifier(name) for name in columns_of(source, exhibit) if name.endswith("_text")
     ]
@@ -82,7 +82,7 @@ def count_rounded_rows(source: OpenBook, exhibit: Exhibit, significant: int, lon
 
 
 def texts_over(source: OpenBook, exhibit: Exhibit, size: int) -> list[str]:
-    """Every text of an exhibit that is longer than so many bytes."""
+    """Return every text of an exhibit that is longer than so many bytes."""
     found: set[str] = set()
     for name, kind in columns_of(source, exhibit).items():
         if kind == "VARCHAR":

@@ -59,7 +59,7 @@ class _SummaryWriter:
         must(self.paper.write_formula(self.row, column, formula, shape, value))
 
     def heads(self, *titles: str) -> None:
-        """A header row: columns 3 to 6 hold figures, which stand to the right."""
+        """Write a header row: columns 3 to 6 hold figures, which are aligned right."""
         self.paper.set_row(self.row, 20)
         for column, title in enumerate(titles):
             shape = self.formats.header_right if column in _FIGURES else self.formats.header
@@ -67,7 +67,7 @@ class _SummaryWriter:
         self.row += 1
 
     def across(self, text: str, shape: Any) -> None:
-        """A paragraph over the whole width, with room for its lines."""
+        """Write a paragraph over the whole width, with room for its lines."""
         width = sum(_WIDTHS)
         self.paper.set_row(self.row, 16 * math.ceil(max(len(text), 1) / width) + 4)
         must(self.paper.merge_range(self.row, 0, self.row, len(_WIDTHS) - 1, text, shape))
@@ -198,6 +198,8 @@ def _asset(on: _SummaryWriter, figures: Figures, line: TotalLine) -> None:
     on.text(0, line.of, cells[SheetColumnKind.TEXT])
     on.text(1, yes(line.is_custom), cells[SheetColumnKind.TEXT])
     value = number(total)[0]
+    # The cached value of the formula is what a spreadsheet will calculate: the sum of the doubles,
+    # not the exact total, so that opening the file changes no figure.
     numbers = numbers_of(figures.source, (line.of, line.is_custom), LONGEST_NUMBER)
     if value and None not in numbers:
         must(on.paper.write_number(on.row, 2, float(value), cells[SheetColumnKind.NUMBER]))
@@ -214,7 +216,7 @@ def _asset(on: _SummaryWriter, figures: Figures, line: TotalLine) -> None:
 
 
 def live_sum(sheets: Sequence[TableSheet], row: int) -> str:
-    """The formula that adds up the accounts of the asset in columns A and B of a row.
+    """Return the formula that adds up the accounts of the asset in columns A and B of a row.
 
     SUMIFS would take `btc` for `BTC`, `1e5` for `100000` and `*` for everything; EXACT does not.
     """

@@ -12,7 +12,7 @@ from typing import Any
 
 from warehouse.exact import EXACT, exact, plain
 from warehouse.export.staged_tables import count_rounded_rows
-from warehouse.query.book import EXHIBITS, Exhibit, NotExported, OpenBook
+from warehouse.query.book import EXHIBITS, Exhibit, OpenBook
 from warehouse.query.connect import records
 from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, SIGNIFICANT
 
@@ -62,7 +62,7 @@ def promise(source: OpenBook, exhibit: Exhibit) -> ExpectedTotals:
 
 
 def totals(source: OpenBook, promises: Sequence[ExpectedTotals]) -> tuple[TotalLine, ...]:
-    """Rows of the counted tables, then the total of every asset, by name."""
+    """Return rows of the counted tables, then the total of every asset, by name."""
     told = records(
         source.connection,
         "select * from ops.control_totals where snapshot_id = ? order by all",
@@ -114,39 +114,8 @@ def _add(total: Decimal | None, text: str | None) -> Decimal | None:
     return EXACT.add(total, exact(text))
 
 
-class WrittenTotals:
-    """Adds up, per asset, what was really written, to be held against what was promised."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self.rounded = 0
-        self._sums: dict[Asset, Decimal] = {}
-
-    def add(self, values: Mapping[str, Sequence[Any]]) -> None:
-        """Take in a batch of rows as they are written."""
-        sums = self._sums
-        shown = (values["asset_id"], values["is_custom_asset"], values["total_text"])
-        for asset, custom, total in zip(*shown, strict=True):
-            key = (asset, custom)
-            sums[key] = EXACT.add(sums.get(key, Decimal(0)), Decimal(total))
-        self.rows += len(values["total_text"])
-
-    def compare(self, promised: ExpectedTotals) -> None:
-        """Raise `NotExported` where a row or a digit is missing from what was written."""
-        written = {asset: plain(total) for asset, total in self._sums.items()}
-        counts = (self.rows, self.rounded)
-        if counts != (promised.rows, promised.rounded) or written != promised.sums:
-            odd = sorted(set(written.items()) ^ set(promised.sums.items()))[:3]
-            raise NotExported(
-                f"{self.rows} rows were written to {promised.exhibit.title}, {self.rounded} of "
-                f"them with rounded numbers; {promised.rows} and {promised.rounded} were expected; "
-                f"totals that differ: {odd}. The file was thrown away and the one before it "
-                "stands. This is a fault of the program."
-            )
-
-
 def numbers_of(source: OpenBook, asset: Asset, longest: int) -> list[float | None]:
-    """The total of every account of an asset as the number its cell holds; None for text only."""
+    """Return the totals of the accounts of an asset as numbers; None for text only."""
     wanted = "asset_id = ? and is_custom_asset = ?"
     query = f"select total_text from {EXHIBITS[0].staged_name} where {wanted}"
     found = source.connection.execute(query, [*asset]).fetchall()

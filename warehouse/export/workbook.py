@@ -9,7 +9,6 @@ from typing import IO
 
 from warehouse.export.proof import prove
 from warehouse.export.sheets import (
-    SheetProgress,
     TextTable,
     evidence,
     fill_sheet,
@@ -69,7 +68,7 @@ def write(
         about={"as_of": source.day.isoformat(), "snapshot_id": source.snapshot_id},
     )
     summary(made, Figures(source, plans, promises, lines, notices), program_version)
-    planned = [*_tables(source, plans, promises, shown), _texts(proof, proof_sheet, shown)]
+    planned = [*_tables(source, plans, shown), _texts(proof, proof_sheet, shown)]
     if shown:
         whole = long_texts(shown)
         (sheet,) = parts(LONG_TEXTS, whole.columns, whole.rows)
@@ -106,15 +105,11 @@ def _cut(shown: Mapping[str, str]) -> list[str]:
 
 
 def _tables(
-    source: OpenBook,
-    plans: Mapping[str, tuple[TableSheet, ...]],
-    promises: Iterable[ExpectedTotals],
-    shown: Mapping[str, str],
+    source: OpenBook, plans: Mapping[str, tuple[TableSheet, ...]], shown: Mapping[str, str]
 ) -> Iterable[_Planned]:
-    for promised in promises:
-        written = SheetProgress(promised, shown)
-        for sheet in plans[promised.exhibit.title]:
-            yield _Planned(sheet, partial(fill_sheet, source, sheet, written))
+    for exhibit in EXHIBITS:
+        for sheet in plans[exhibit.title]:
+            yield _Planned(sheet, partial(fill_sheet, source, exhibit, sheet, shown))
 
 
 def _texts(given: TextTable, sheet: TableSheet, shown: Mapping[str, str]) -> _Planned:

@@ -18,6 +18,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal, quote_identifier
+from warehouse.contract.states import ACCEPTED, HELD
 from warehouse.query.connect import QueryFailed, connect, records, scalar
 
 Made = TypeVar("Made")
@@ -127,7 +128,7 @@ def _source(
 
 
 def accounts(connection: DuckDBPyConnection, day: date) -> int:
-    """How many accounts a book has: what the memory that it takes goes by."""
+    """Return how many accounts a book has: what the memory that it takes goes by."""
     return int(
         scalar(connection, "select count(*) from history.accounts where snapshot_date = ?", day)
     )
@@ -136,7 +137,7 @@ def accounts(connection: DuckDBPyConnection, day: date) -> int:
 def in_little_memory(
     connection: DuckDBPyConnection, megabytes: int, work: Callable[[], Made]
 ) -> Made:
-    """Do it in so much memory, spilling to disk; again in more where that is too little."""
+    """Do work in so much memory, spilling to disk; again in more where that is too little."""
     for more in _MORE:
         connection.execute(f"set memory_limit = '{int(more * megabytes)}MB'")
         with contextlib.suppress(duckdb.OutOfMemoryException):
@@ -156,7 +157,7 @@ def _book(connection: DuckDBPyConnection, as_of: date | None) -> dict[str, Any]:
     if wanted:
         return max(wanted, key=lambda row: row["snapshot_date"])
     if not books:
-        held = records(connection, "select * from ops.snapshots where state = 'held'")
+        held = records(connection, "select * from ops.snapshots where state = ?", HELD)
         why = f"; {held[-1]['snapshot_id']} is held: {held[-1]['reason']}" if held else ""
         raise NotExported(
             f"The warehouse has no book yet{why}. No file was written. List the nights with "
@@ -197,8 +198,9 @@ def _notices(
         yield f"{as_of} has no book: this is the one of {day}, the newest on or before it."
     later = records(
         connection,
-        "select snapshot_id, snapshot_date, reason from ops.snapshots where state = 'held' "
+        "select snapshot_id, snapshot_date, reason from ops.snapshots where state = ? "
         "and snapshot_id > ? and snapshot_date <= ? order by snapshot_id",
+        HELD,
         snapshot["snapshot_id"],
         as_of or date.max,
     )
@@ -212,5 +214,5 @@ def _notices(
             f"{snapshot['reject_count']} things that the API sent break the contract and are not "
             "in these figures: see ops.rejects."
         )
-    if snapshot["state"] == "accepted" and snapshot["reason"]:
+    if snapshot["state"] == ACCEPTED and snapshot["reason"]:
         yield f"This night was accepted by {snapshot['decided_by']}: {snapshot['reason']}."

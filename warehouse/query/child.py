@@ -79,6 +79,8 @@ def _from_json(value: Any) -> Any:
 def _to_json(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    # JSON keeps text, booleans, NULL and numbers; every other kind says what it is, so that the
+    # formats show the same as when asked without a child.
     if isinstance(value, Decimal):
         return {_KIND: "decimal", "value": str(value)}
     if isinstance(value, datetime):

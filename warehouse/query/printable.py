@@ -4,7 +4,7 @@ import json
 
 
 def printable(text: str) -> str:
-    """One line, with whatever is not printable written as Python escapes it."""
+    """Return one line, with whatever is not printable written as Python escapes it."""
     if text.isprintable():
         return text
     return "".join(
@@ -14,12 +14,12 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same for text of several lines, which stay lines."""
+    """Return the same for a text of several lines, which stay lines."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 def printable_json(text: str) -> str:
-    """JSON that means the same and has no such letter: each is written as JSON's own escape."""
+    """Return JSON of the same meaning, with such letters as JSON's own escapes."""
     return "\n".join(map(_escape, text.split("\n")))
 
 

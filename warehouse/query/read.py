@@ -82,7 +82,7 @@ def _require_one(connection: DuckDBPyConnection, sql: str) -> None:
 
 
 def text(value: object) -> str:
-    """One value as text: every digit of a number, times in UTC, nothing for NULL."""
+    """Return one value as text: every digit of a number, times in UTC, nothing for NULL."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -103,7 +103,7 @@ def _moment(value: datetime) -> str:
 
 
 def _plain(value: object) -> Any:
-    """A value as JSON may hold it: what a reader would make a float of is text."""
+    """Return a value as JSON may hold it: what a reader would make a float of is text."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -118,7 +118,7 @@ def _plain(value: object) -> Any:
 
 
 def as_csv(answer: Answer) -> str:
-    """The answer as CSV (RFC 4180, UTF-8): every digit, for machines; NULL is an empty field."""
+    """Return the answer as CSV (RFC 4180) with every digit; NULL is an empty field."""
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(answer.columns)
@@ -127,14 +127,14 @@ def as_csv(answer: Answer) -> str:
 
 
 def as_json(answer: Answer) -> str:
-    """The answer as a JSON array of objects; decimals are text, for JSON's numbers are floats."""
+    """Return the answer as a JSON array of objects; decimals are text."""
     names = _distinct(answer.columns)
     rows = [dict(zip(names, map(_plain, row), strict=True)) for row in answer.rows]
     return printable_json(json.dumps(rows, ensure_ascii=False, indent=1))
 
 
 def _distinct(names: tuple[str, ...]) -> list[str]:
-    """Column names with a number where one repeats, so that no value is lost in an object."""
+    """Return column names, numbered where one repeats: an object keeps one value a name."""
     made: list[str] = []
     for place, name in enumerate(names):
         free, number = name, 1
@@ -146,7 +146,7 @@ def _distinct(names: tuple[str, ...]) -> list[str]:
 
 
 def as_table(answer: Answer) -> str:
-    """The answer as a table for a terminal: numbers to the right, controls made visible."""
+    """Return the answer as a table for a terminal: numbers to the right, controls made visible."""
     cells = [[printable(text(value)) for value in row] for row in answer.rows]
     heads = [printable(name) for name in answer.columns]
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
@@ -167,7 +167,7 @@ def as_table(answer: Answer) -> str:
 
 
 def tables(database: Path) -> tuple[Description, ...]:
-    """Every table, view and macro of the warehouse with its comment and columns."""
+    """Return every table, view and macro of the warehouse with its comment and columns."""
     with open_database(database) as connection:
         listed = connection.execute(_LISTED).fetchall()
         columns = connection.execute(_COLUMNS).fetchall()

@@ -84,7 +84,7 @@ def _count(connection: DuckDBPyConnection, query: str) -> int:
 
 
 def nights(connection: DuckDBPyConnection) -> Nights:
-    """Every snapshot, and which of them the report is about."""
+    """Return every snapshot, and which of them the report is about."""
     taken = ask(connection, SNAPSHOTS).rows
     books = sorted(
         (row for row in taken if row["is_book"]), key=lambda row: row["snapshot_date"], reverse=True

@@ -61,7 +61,7 @@ class Section:
 
 
 def name_column(head: str, column: str) -> TableColumn:
-    """A column of names or texts."""
+    """Return a column of names or texts."""
     return TableColumn(head, lambda row: wording.name(row[column]))
 
 
@@ -74,29 +74,29 @@ def name_or_id(head: str, column: str) -> TableColumn:
 
 
 def asset(head: str = "Asset") -> TableColumn:
-    """The asset of a row; it takes both `asset_id` and `is_custom_asset` to tell one."""
+    """Return the asset of a row; it takes both `asset_id` and `is_custom_asset` to tell one."""
     return TableColumn(
         head, lambda row: wording.custom(row["asset_id"], is_custom=row["is_custom_asset"])
     )
 
 
 def amount(head: str, column: str, *, signed: bool = False) -> TableColumn:
-    """A column of exact amounts."""
+    """Return a column of exact amounts."""
     return TableColumn(head, lambda row: wording.digits(row[column], signed=signed), is_number=True)
 
 
 def count(head: str, column: str) -> TableColumn:
-    """A column of whole numbers."""
+    """Return a column of whole numbers."""
     return amount(head, column)
 
 
 def date(head: str, column: str) -> TableColumn:
-    """A column of dates."""
+    """Return a column of dates."""
     return TableColumn(head, lambda row: wording.day(row[column]))
 
 
 def moment(head: str, column: str) -> TableColumn:
-    """A column of times."""
+    """Return a column of times."""
     return TableColumn(head, lambda row: wording.moment(row[column]))
 
 
@@ -113,5 +113,5 @@ def table(
 
 
 def note(text: str, *given: object) -> Markup:
-    """A sentence of ours around values; each is escaped."""
+    """Return a sentence of ours around values; each is escaped."""
     return Markup(text).format(*given)  # noqa: S704 - text is written in this package

@@ -78,7 +78,7 @@ def write(morning: ReportData, folder: Path, *, program_version: str) -> Path:
 
 
 def page(database: Path, *, now: datetime, program_version: str) -> str:
-    """The report as HTML."""
+    """Return the report as HTML."""
     return _page(ask_all(database, now), program_version)
 
 

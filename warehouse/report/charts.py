@@ -11,6 +11,7 @@ from datetime import date, timedelta
 
 from markupsafe import Markup
 
+from warehouse.contract.states import COMPLETE, HELD, NO_SNAPSHOT, REJECTED
 from warehouse.report.svg import WIDTH, Drawing, Point
 from warehouse.report.wording import printable
 
@@ -40,10 +41,10 @@ _PEAK = ((0, -1), (1, 1), (-1, 1))
 _DIAMOND = ((0, -1), (1, 0), (0, 1), (-1, 0))
 MARKS = {
     "book": Mark("main", _SQUARE),
-    "no snapshot": Mark("bad", _SQUARE, is_hollow=True),
-    "held": Mark("warn", _PEAK),
-    "rejected": Mark("bad", _DIAMOND),
-    "complete": Mark("second", _DIAMOND, is_hollow=True),
+    NO_SNAPSHOT: Mark("bad", _SQUARE, is_hollow=True),
+    HELD: Mark("warn", _PEAK),
+    REJECTED: Mark("bad", _DIAMOND),
+    COMPLETE: Mark("second", _DIAMOND, is_hollow=True),
 }
 
 
@@ -58,7 +59,7 @@ class Bar:
 
 
 def fit_label(text: str, longest: int = _LONGEST) -> str:
-    """A name cut to the room there is; wide letters take more of it.
+    """Return a name cut to the room there is; wide letters take more of it.
 
     >>> fit_label("a long name of an asset", 10)
     'a long na…'
@@ -67,7 +68,7 @@ def fit_label(text: str, longest: int = _LONGEST) -> str:
     widths = [_width(char) for char in shown]
     if sum(widths) <= longest:
         return shown
-    used, kept = 1.0, ""
+    used, kept = 1.0, ""  # room for the ellipsis
     for char, width in zip(shown, widths, strict=True):
         used += width
         if used > longest:
@@ -77,13 +78,13 @@ def fit_label(text: str, longest: int = _LONGEST) -> str:
 
 
 def _label(bar: Bar) -> str:
-    """Two assets of one name are told apart, however little room there is."""
+    """Return the name of a bar, marked where the asset is custom, however little room there is."""
     mark = " (custom)" if bar.is_custom else ""
     return fit_label(bar.asset_id, _LONGEST - len(mark)) + mark
 
 
 def _width(char: str) -> float:
-    """How wide a letter is, beside an ordinary one."""
+    """Return how wide a letter is, beside an ordinary one."""
     if unicodedata.east_asian_width(char) in "WF" or char in "WM@%":
         return 2
     if char in "mw" or char.isupper():

@@ -17,7 +17,7 @@ _ADDRESS = re.compile(r"://|www\.|@", re.IGNORECASE)
 
 
 def escape(text: str) -> str:
-    r"""A text as Markdown that shows just it: what looks like an address becomes code, not a link.
+    r"""Return a text as Markdown that shows just it: an address becomes code, not a link.
 
     >>> print(escape("a|b [c](d)"), escape("www.x"))
     a\|b \[c\]\(d\) ` www.x `
@@ -29,7 +29,7 @@ def escape(text: str) -> str:
 
 
 def markdown(headline: Markup, warnings: Iterable[Markup], sections: Iterable[Section]) -> str:
-    """What was told this morning, section by section, the first rows of each table; no charts."""
+    """Return the report section by section, with the first rows of each table, no charts."""
     return "\n".join(_lines(headline, warnings, sections))
 
 

@@ -20,7 +20,7 @@ MISSING = Markup('<span class="none">&ndash;</span>')
 
 
 def printable(value: str, longest: int = LONGEST_NAME) -> str:
-    """The text with controls and changes of direction made visible, and cut where it is too long.
+    """Return the text with controls made visible, and cut where it is too long.
 
     >>> printable("a name of a portfolio", 6)
     'a nam…'
@@ -33,7 +33,7 @@ def printable(value: str, longest: int = LONGEST_NAME) -> str:
 
 
 def name(value: object) -> Markup:
-    """A name or a text from the wire, kept from changing the direction of what is around it."""
+    """Return a text from the wire that cannot change the direction of what is around it."""
     if value is None:
         return MISSING
     shown = printable(str(value))
@@ -44,13 +44,13 @@ def name(value: object) -> Markup:
 
 
 def custom(value: object, *, is_custom: bool) -> Markup:
-    """An asset; one that the organization defined itself is marked, for it may share a name."""
+    """Return an asset; a custom one is marked, for it may share a name."""
     mark = Markup(' <span class="mark">custom</span>') if is_custom else Markup()
     return name(value) + mark
 
 
 def digits(value: object, *, signed: bool = False) -> Markup:
-    """An exact amount, grouped in threes for the eye; what is copied has no gaps in it."""
+    """Return an exact amount, grouped in threes for the eye; what is copied has no gaps in it."""
     if value is None:
         return MISSING
     found = _AMOUNT.fullmatch(str(value))
@@ -59,6 +59,8 @@ def digits(value: object, *, signed: bool = False) -> Markup:
     sign, whole, part = found.groups()
     if signed and not sign and (int(whole) or int(part or 0)):
         sign = "+"
+    # Grouped by empty elements with a margin and not by blanks or commas: what is copied is the
+    # number as a spreadsheet or another program reads it.
     size = len(whole) + len(part or "")
     kind = "long" if size > LONG_AMOUNT else "amount" if size > SHORT_AMOUNT else "amount brief"
     first = len(whole) % 3 or 3
@@ -73,28 +75,28 @@ def _threes(text: str) -> list[str]:
 
 
 def _join_groups(groups: list[str]) -> Markup:
-    """The groups apart for the eye, each of them whole where a line must break."""
+    """Return the groups apart for the eye, each of them whole where a line must break."""
     return escape(groups[0]) + Markup().join(
         Markup("<i>{}</i>").format(group) for group in groups[1:]
     )
 
 
 def moment(value: object) -> Markup:
-    """A time in UTC to the second."""
+    """Return a time in UTC to the second."""
     if not isinstance(value, datetime):
         return MISSING
     return Markup("<time>{}</time>").format(f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC")
 
 
 def day(value: object) -> Markup:
-    """A date."""
+    """Return a date."""
     if not isinstance(value, date):
         return MISSING
     return Markup("<time>{}</time>").format(value.isoformat())
 
 
 def duration(value: timedelta) -> str:
-    """A length of time, in the two units that matter.
+    """Return a length of time, in the two units that matter.
 
     >>> duration(timedelta(seconds=3725))
     '1 h 2 min'
@@ -112,7 +114,7 @@ def duration(value: timedelta) -> str:
 
 
 def size(value: int) -> str:
-    """A number of bytes in the unit that suits it.
+    """Return a number of bytes in the unit that suits it.
 
     >>> size(283222)
     '283.2 kB'
@@ -127,7 +129,7 @@ def size(value: int) -> str:
 
 
 def many(count: int, singular: str, more: str = "") -> str:
-    """A count with its noun.
+    """Return a count with its noun.
 
     >>> many(1, "night"), many(1200, "entry", "entries")
     ('1 night', '1,200 entries')

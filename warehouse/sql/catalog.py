@@ -47,7 +47,8 @@ def _folder(name: str) -> tuple[Words, ...]:
 
 @cache
 def views() -> tuple[Words, ...]:
-    """Every view, its form filled, in the order in which they can be made."""
+    """Return every view, its form filled, in the order in which they can be made."""
+    # Views are made after those that they read: whatever reads none that still waits is next.
     waiting = [fill_form(words, HERE / "views" / "forms") for words in _folder("views")]
     made: list[Words] = []
     while waiting:
@@ -67,7 +68,7 @@ def ops_views() -> tuple[Words, ...]:
 
 
 def tables_in(sql: str, names: set[str]) -> tuple[str, ...]:
-    """Which of these tables or views a query reads, by `from` and `join`."""
+    """Return which of these tables or views a query reads, by `from` and `join`."""
     found = re.findall(r"\b(?:from|join)\s+([a-z_][a-z0-9_]*)\b(?!\.)", sql)
     return tuple(sorted(names & set(found)))
 
@@ -138,7 +139,10 @@ def _between(words: Words) -> Macro:
 
 
 def at_day(sql: str, day: str, before: str = "") -> str:
-    """The same query over the book of a day: tables, and views of them, stand for that day."""
+    """Return the same query over the book of a day."""
+    # The query is kept as it is: a CTE of the same name stands in front of each table and view that
+    # it reads. So `holdings_as_of` cannot say something else than `holdings`. The views come in the
+    # order in which they read each other.
     days = {table.name: (table.name, day) for table in BOOK}
     if before:
         days |= {f"{name}_before": (name, before) for name in BEFORE}
@@ -158,7 +162,7 @@ def at_day(sql: str, day: str, before: str = "") -> str:
 
 
 def _views_of(sql: str) -> dict[str, str]:
-    """The views that a query reads, and those that they read, in the order in which they stand."""
+    """Return the views that a query reads, and those that they read, in order."""
     known = {words.name: words.sql for words in views()}
     found: set[str] = set()
     waiting = [sql]
@@ -170,5 +174,5 @@ def _views_of(sql: str) -> dict[str, str]:
 
 
 def checks() -> tuple[Words, ...]:
-    """Every check written as a file."""
+    """Return every check written as a file."""
     return _folder("checks")

@@ -52,7 +52,7 @@ class CheckResult:
 
 
 def every_check() -> tuple[Check, ...]:
-    """All checks: the files in `checks/`, then those that follow from the contract."""
+    """Return all checks: the files in `checks/`, then those that follow from the contract."""
     files = (
         Check(words.name, words.comment, words.entries["severity"], words.sql)
         for words in written()

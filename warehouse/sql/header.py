@@ -37,7 +37,7 @@ class Words:
 
 
 def read(path: Path) -> Words:
-    """The words and the SQL of one file; `ValueError` names a file whose words are missing."""
+    """Read one file; raise `ValueError` where its meaning or its example is missing."""
     words = _parse(path)
     if not words.meaning or not words.example:
         raise ValueError(f"{path.name} opens without its meaning or without `-- example:`")
@@ -74,7 +74,7 @@ def _parse(path: Path) -> Words:
 
 
 def fill_form(words: Words, forms: Path) -> Words:
-    """The view that a file and its form are together; the file's own words where it has no form.
+    """Return a file with its form filled in, or the file itself where it has no form.
 
     The columns are the file's, with those of the form where `form:` stands; the notes of the form
     come first. Raises `ValueError` where the form is not one of the folder `forms`, or where the
@@ -108,6 +108,8 @@ def _together(entries: Mapping[str, str], of_form: Mapping[str, str]) -> dict[st
 
 
 def _fill(form: str, query: str, key: Sequence[str], own: Sequence[str]) -> str:
+    # A line of a form that begins with `$name` is repeated for each column, one line each; within a
+    # line the columns follow each other. So a form stays a query that can be read.
     lists = {
         "key": key,
         "own": own,

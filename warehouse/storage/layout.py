@@ -87,27 +87,27 @@ class Layout:
         return self.home / ".pull"
 
     def snapshot(self, snapshot_date: date, snapshot_id: str) -> Path:
-        """The landed folder of one snapshot."""
+        """Return the landed folder of one snapshot."""
         return self.landing / snapshot_date.isoformat() / snapshot_id
 
     def parquet(self, table: str, snapshot_date: date, snapshot_id: str) -> Path:
-        """The Parquet file of one table and snapshot in the lake."""
+        """Return the Parquet file of one table and snapshot in the lake."""
         return Path(f"{self.home}/lake/{table}/snapshot_date={snapshot_date}/{snapshot_id}.parquet")
 
     def staging(self, snapshot_id: str) -> Path:
-        """What a snapshot is made of before it is accepted: engines skip dot folders."""
+        """Return what a snapshot is made of before it is accepted: engines skip dot folders."""
         return self.lake / ".staged" / snapshot_id
 
     def staged_file(self, table: str, snapshot_id: str) -> Path:
-        """The Parquet file of one table and snapshot, as long as that is no book."""
+        """Return the Parquet file of one table and snapshot, as long as that is no book."""
         return self.staging(snapshot_id) / f"{table}.parquet"
 
     def part(self, part: str, snapshot_id: str) -> Path:
-        """What was counted and noted while a part of a snapshot was flattened."""
+        """Return what was counted and noted while a part of a snapshot was flattened."""
         return self.staged_file(part, snapshot_id).with_suffix(".json")
 
     def manifest(self, snapshot_id: str) -> Path:
-        """The lake's manifest of one snapshot."""
+        """Return the lake's manifest of one snapshot."""
         return self.manifests / f"{snapshot_id}.json"
 
 
@@ -132,7 +132,10 @@ def sync_directory(path: Path) -> None:
 
 @contextlib.contextmanager
 def written_aside(path: Path, mode: int = FILE_MODE) -> Iterator[BufferedRandom]:
-    """A file that appears at `path` whole or not at all: aside, fsync, rename, fsync the folder."""
+    """Open a file that appears at `path` whole or not at all."""
+    # Written under another name and seen on disk before the rename, and the folder after it: a
+    # crash at any instant leaves the old file or the new one, whole. Without the first fsync the
+    # rename could reach the disk before the bytes do.
     make_directory(path.parent)
     aside = path.with_name(f".{path.name}.aside")
     descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_TRUNC, mode)
@@ -158,7 +161,7 @@ def write_json(path: Path, content: Any, mode: int = FILE_MODE) -> None:
 
 
 def json_bytes(content: Any) -> bytes:
-    """A manifest as it is written: sorted keys, one final newline."""
+    """Return a manifest as it is written: sorted keys, one final newline."""
     text = json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True)
     return text.encode() + b"\n"
 
@@ -169,17 +172,19 @@ def read_json(path: Path) -> Any:
 
 
 def digest_of(path: Path) -> str:
-    """The SHA-256 of a file's bytes, in hex."""
+    """Return the SHA-256 of a file's bytes, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def block_digests(path: Path, blocks: Iterable[int] | None = None) -> tuple[str, ...]:
-    """The SHA-256 of each `BLOCK` of a file, or of the blocks named; two at a time."""
+    """Return the SHA-256 of each `BLOCK` of a file, or of the blocks named; two at a time."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         count = -(-os.fstat(descriptor).st_size // BLOCK)
 
+        # Hashing releases the interpreter, so two threads hash two blocks at a time; pread needs no
+        # position that they would share.
         def digest(block: int) -> str:
             return hashlib.sha256(os.pread(descriptor, BLOCK, block * BLOCK)).hexdigest()
 
@@ -190,7 +195,7 @@ def block_digests(path: Path, blocks: Iterable[int] | None = None) -> tuple[str,
 
 
 def digest_of_blocks(digests: Iterable[str]) -> str:
-    """One digest for a file of many blocks: the SHA-256 of their digests in hex, one after another.
+    """Return one digest for a file of many blocks: the SHA-256 of their digests in hex.
 
     A night changes few blocks of a database, so the others need not be read twice to be proved.
     """

@@ -29,6 +29,7 @@ TYPES: dict[Kind, pa.DataType] = {
 # The row group of DuckDB too: groups of another size are put together and compressed once more
 # when a file is loaded by two threads, for twice the CPU time and twice the bytes on disk.
 ROW_GROUP = 120 * 1024
+# Columns of text that hardly repeat: a dictionary of them would be built and thrown away.
 PLAIN = ("amount_text", "created_at", "updated_at", "value", "example")
 
 
@@ -42,7 +43,7 @@ class WrittenFile:
 
 
 def arrow_schema(table: Table) -> pa.Schema:
-    """The Arrow schema of a table: types, nullability, and every meaning as metadata."""
+    """Return the Arrow schema of a table: types, nullability, and every meaning as metadata."""
     fields = [
         pa.field(
             column.name,
@@ -56,7 +57,7 @@ def arrow_schema(table: Table) -> pa.Schema:
 
 
 def conform(table: Table, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
-    """Columns as a batch of the table's schema: missing, surplus or NULL-bearing ones are refused.
+    """Return columns as a batch of the table's schema, or refuse those that do not fit it.
 
     Raises `ValueError` naming the table and column; nothing is cast in a way that could lose.
     """
@@ -72,7 +73,7 @@ def conform(table: Table, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
         if array.type != field.type:
-            array = array.cast(field.type, safe=True)
+            array = array.cast(field.type, safe=True)  # raises where a value would change
         if len(array) != rows:
             raise ValueError(f"{table.name}.{field.name}: {len(array)} values for {rows} rows")
         if array.null_count and not field.nullable:
@@ -134,6 +135,8 @@ class Writer:
     def _drop(self, error: BaseException) -> None:
         with contextlib.suppress(OSError, ValueError):  # a full disk takes no footer either
             self._writer.close()
+        # A full disk can fail three times: at the rows, at the footer, and when Python closes what
+        # was left open. Only the first is raised.
         self._writer.is_open = False  # otherwise its destructor tries again
         with contextlib.suppress(OSError, ValueError):  # its buffer cannot be written either
             self._aside.__exit__(type(error), error, error.__traceback__)
@@ -172,7 +175,7 @@ def write(table: Table, batches: Iterable[pa.RecordBatch], path: Path) -> Writte
 
 
 def rows_batch(table: Table, rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    """A batch from a few row dicts; a misspelt key is refused instead of dropped."""
+    """Return a batch from a few row dicts; a misspelt key is refused instead of dropped."""
     for row in rows:
         if row.keys() != set(table.names):
             odd = sorted(row.keys() ^ set(table.names))

@@ -17,9 +17,9 @@ from openpyxl.utils.escape import unescape
 from tests.support.books import Amount, exact, night, published
 from warehouse.export import workbook
 from warehouse.export.export import NotExported, export
-from warehouse.export.totals import WrittenTotals
 from warehouse.query.book import book
 from warehouse.spreadsheet.writing.cells import Digits, number, pieces, safe_xml, units
+from warehouse.spreadsheet.writing.rows import Rows
 from warehouse.storage.layout import Layout
 
 SHEETS = ["Summary", "Accounts", "Holdings", "Assets", "Venues", "Evidence"]
@@ -268,13 +268,13 @@ def test_a_table_that_is_too_long_goes_on_whole(layout: Layout, tmp_path: Path) 
 def test_a_row_that_gets_lost_stops_the_export(
     layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was written is counted and added up again: one digit off and no file appears."""
-    add = WrittenTotals.add
+    """What was written is read and added up again: one row less and no file appears."""
+    render = Rows.render
 
-    def losing(self: WrittenTotals, values: Any) -> None:
-        add(self, {name: column[1:] for name, column in values.items()})
+    def losing(self: Rows, values: Any, first: int) -> bytes:
+        return render(self, {name: column[1:] for name, column in values.items()}, first)
 
-    monkeypatch.setattr(WrittenTotals, "add", losing)
+    monkeypatch.setattr(Rows, "render", losing)
     with (
         book(layout.database, None) as source,
         pytest.raises(NotExported, match="thrown away"),

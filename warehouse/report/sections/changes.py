@@ -19,7 +19,7 @@ FULL_SWING = 100.0
 
 
 def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
-    """Everything that is not as it was in the book before."""
+    """Return everything that is not as it was in the book before."""
     title = "What changed"
     if nights.book_day is None:
         return Section("changes", title, "no book", (note("There is no book yet."),))
@@ -87,7 +87,7 @@ def _assets(answered: QueryRows) -> TableBlock:
 
 
 def _swings(answered: QueryRows) -> Iterator[Chart]:
-    """The assets whose total moved most, each against its own total before."""
+    """Yield the assets whose total moved most, each against its own total before."""
     drawn = []
     for row in answered.rows:
         share = _percent(row["before"], row["delta"])
@@ -116,8 +116,9 @@ def _swings(answered: QueryRows) -> Iterator[Chart]:
 
 
 def _percent(before: str, delta: str) -> Decimal | None:
-    """The change in percent; None where there was nothing before. Only for the eye."""
+    """Return the change in percent; None where there was nothing before. Only for the eye."""
     with localcontext(prec=28, Emax=10**6, Emin=-(10**6)):
+        # Against the absolute value: a debt that grows is a move away from zero, to the left.
         base = abs(Decimal(before))
         return Decimal(delta) * 100 / base if base else None
 

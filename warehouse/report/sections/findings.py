@@ -24,7 +24,7 @@ _SEVERITIES = {"high": ("bad", "■"), "medium": ("warn", "▲"), "low": ("muted
 
 
 def light(colours: dict[str, tuple[str, str]], value: str) -> Markup:
-    """A coloured mark with its word; the shape tells it without the colour."""
+    """Return a coloured mark with its word; the shape tells it without the colour."""
     colour, mark = colours.get(value, ("muted", "○"))
     return note(
         '<span class="lit"><span class="light {}">{}</span> {}</span>',
@@ -35,7 +35,7 @@ def light(colours: dict[str, tuple[str, str]], value: str) -> Markup:
 
 
 def findings(connection: DuckDBPyConnection, nights: Nights) -> Section:
-    """What only this API can tell, the worst first."""
+    """Return what only this API can tell, the worst first."""
     if nights.book is None:
         return Section("findings", "Findings", "no book", (note("There is no book yet."),))
     answered = ask(connection, query("findings"))
@@ -60,7 +60,7 @@ def findings(connection: DuckDBPyConnection, nights: Nights) -> Section:
 
 
 def freshness(connection: DuckDBPyConnection, nights: Nights) -> Section:
-    """How old each portfolio and venue was when it was read."""
+    """Return how old each portfolio and venue was when it was read."""
     if nights.book is None:
         return Section("freshness", "Freshness", "no book", (note("There is no book yet."),))
     answered = ask(connection, query("freshness"))
@@ -108,7 +108,7 @@ def _oldest(counted: Counter[tuple[str, str]]) -> str:
 
 
 def unknown(connection: DuckDBPyConnection, nights: Nights) -> Section:
-    """Fields, words and balance kinds that the API's document does not list."""
+    """Return fields, words and balance kinds that the API's document does not list."""
     answered = ask(connection, query("drift"), MOST)
     title = "Unknown fields and values"
     if not answered.count:
@@ -147,7 +147,7 @@ def unknown(connection: DuckDBPyConnection, nights: Nights) -> Section:
 
 
 def rejects(connection: DuckDBPyConnection, nights: Nights) -> Section:
-    """What of last night breaks the contract, and what is kept as text only."""
+    """Return what of last night breaks the contract, and what is kept as text only."""
     title = "Rejects"
     if nights.last is None:
         return Section("rejects", title, "none", (note("There are none yet."),))

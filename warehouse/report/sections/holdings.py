@@ -20,7 +20,7 @@ LARGEST_DRAWN = Decimal("1e300")
 
 
 def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
-    """Holdings and locked funds of the newest book."""
+    """Return holdings and locked funds of the newest book."""
     if nights.book_day is None:
         return Section("holdings", "Holdings", "no book", (note("There is no book yet."),))
     assets = ask(connection, query("holdings"))
@@ -87,7 +87,7 @@ def _accounts(answered: QueryRows) -> Iterator[Chart]:
 
 
 def _shares(answered: QueryRows) -> Iterator[Chart]:
-    """How much of each asset is free, locked and other, as shares of its own total."""
+    """Yield how much of each asset is free, locked and other, as shares of its own total."""
     bars = []
     for row in answered.rows:
         shares = _parts(row)
@@ -110,7 +110,7 @@ def _shares(answered: QueryRows) -> Iterator[Chart]:
 
 
 def _parts(row: Record) -> tuple[float, ...]:
-    """Free, locked and other as shares; nothing where a part is negative or all are zero."""
+    """Return free, locked and other as shares; nothing where a part is negative or all are zero."""
     with localcontext(prec=28, Emax=10**6, Emin=-(10**6)):
         given = [Decimal(row[f"{part}_text"]) for part in ("free", "locked", "other")]
         whole = sum(given)
@@ -120,7 +120,7 @@ def _parts(row: Record) -> tuple[float, ...]:
 
 
 def over_time(connection: DuckDBPyConnection, nights: Nights) -> Section:
-    """The assets with most accounts from night to night, each on its own scale."""
+    """Return the assets with most accounts from night to night, each on its own scale."""
     title = "Amounts over time"
     if nights.before_day is None:
         return Section("time", title, "too early", (note("It takes two nights to show a change."),))
@@ -160,5 +160,5 @@ def _line_chart(rows: list[Record], first: date, last: date, sql: str) -> Chart:
 
 
 def _as_float(total: str) -> float:
-    """An amount as the chart needs it; what a float cannot reach is drawn at its end."""
+    """Return an amount as the chart needs it; what a float cannot reach is drawn at its end."""
     return float(max(-LARGEST_DRAWN, min(LARGEST_DRAWN, Decimal(total))))

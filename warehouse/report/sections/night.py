@@ -10,6 +10,7 @@ from duckdb import DuckDBPyConnection
 from markupsafe import Markup
 
 from warehouse.contract.model import literal
+from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, REJECTED
 from warehouse.report import blocks, charts, wording
 from warehouse.report.answers import GAPS, SNAPSHOTS, Nights, QueryRows, Record, ask, query
 from warehouse.report.blocks import Chart, Section, TableBlock, TableColumn, note
@@ -26,17 +27,17 @@ COUNTED = {
 
 
 def headline(nights: Nights) -> tuple[str, Markup]:
-    """The state of last night as one word for the eye, and in a sentence."""
+    """Return the state of last night as one word for the eye, and in a sentence."""
     last = nights.last
     if last is None:
         return "none", note("No night has been taken yet.")
     night = note("The night of <b>{}</b> ", wording.day(last["snapshot_date"]))
-    if last["state"] == "accepted":
-        return "accepted", night + note("is complete and is the book.")
+    if last["state"] == ACCEPTED:
+        return ACCEPTED, night + note("is complete and is the book.")
     told = {
-        "held": "is <b>held</b>: a person must decide.",
-        "rejected": "was <b>rejected</b>.",
-        "complete": "has landed and is not judged yet.",
+        HELD: "is <b>held</b>: a person must decide.",
+        REJECTED: "was <b>rejected</b>.",
+        COMPLETE: "has landed and is not judged yet.",
     }
     return last["state"], night + note(
         told.get(last["state"], "is in a state of its own.")
@@ -50,7 +51,7 @@ def _book(day: date | None) -> Markup:
 
 
 def warnings(nights: Nights, now: datetime) -> Iterator[Markup]:
-    """What a reader must know before any figure."""
+    """Yield what a reader must know before any figure."""
     last = nights.last
     if last is None:
         yield note("Take a first night with <code>nightbook run</code>.")
@@ -58,7 +59,7 @@ def warnings(nights: Nights, now: datetime) -> Iterator[Markup]:
     if last["reason"]:
         who = wording.name(last["decided_by"]) if last["decided_by"] else note("nobody yet")
         yield note("Reason: {} (decided by {})", _long(last["reason"]), who)
-    if last["state"] == "held":
+    if last["state"] == HELD:
         yield note(
             "Look at the figures, then <code>nightbook accept {0}</code> or "
             "<code>nightbook reject {0}</code>.",
@@ -77,7 +78,7 @@ def _long(value: str) -> str:
 
 
 def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
-    """Last night in its own figures."""
+    """Return last night in its own figures."""
     last = nights.last
     if last is None:
         return Section("night", "Last night", "none", (note("There is nothing to tell yet."),))
@@ -136,7 +137,7 @@ def _clock(skew: int | None) -> str:
 
 
 def _counts(connection: DuckDBPyConnection, nights: Nights, last: Record) -> TableBlock:
-    """Last night's counts against the newest other book."""
+    """Return last night's counts against the newest other book."""
     other = nights.before if last["is_book"] else nights.book
     ids = [literal(row["snapshot_id"]) for row in (last, other) if row is not None]
     answered = ask(
@@ -217,7 +218,7 @@ def _wrong(answered: QueryRows) -> TableBlock:
 
 
 def states(nights: Nights) -> dict[date, str]:
-    """Each date from the first night to the last: book, or why it has none."""
+    """Return each date from the first night to the last: book, or why it has none."""
     found: dict[date, str] = {}
     for row in nights.all:
         found[row["snapshot_date"]] = row["state"]
@@ -227,7 +228,7 @@ def states(nights: Nights) -> dict[date, str]:
 
 
 def calendar(nights: Nights) -> Section:
-    """Which nights there are, and which are missing for ever."""
+    """Return which nights there are, and which are missing for ever."""
     found = states(nights)
     if not found:
         return Section("nights", "The nights", "none", (note("There are none yet."),))

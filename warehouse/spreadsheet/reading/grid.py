@@ -42,7 +42,7 @@ class Grid:
     is_blank_sure: bool = True
 
     def line(self, row: int) -> int:
-        """The number of a row as its program shows it."""
+        """Return the number of a row as its program shows it."""
         return self.lines[row] if self.lines else row + 1
 
 
@@ -61,13 +61,13 @@ class OpenedFile:
 
 
 def is_ledger_name(path: Path) -> bool:
-    """Whether a file may be a ledger by its name: no lock file, nothing hidden, a known ending."""
+    """Return whether a file may be a ledger by its name: visible, with a known ending."""
     name = path.name
     return not name.startswith(("~$", ".")) and path.suffix.lower() in (*SPREADSHEETS, *TEXTS)
 
 
 def whole(path: Path, pause: Callable[[], None]) -> bytes:
-    """The bytes of a file that nobody is writing to; `pause` waits between two looks."""
+    """Return the bytes of a file that nobody is writing to; `pause` waits between two looks."""
     before = path.stat()
     pause()
     content = path.read_bytes()
@@ -136,9 +136,11 @@ def _spreadsheet(path: Path, content: bytes) -> tuple[list[Grid], list[tuple[str
 
 
 def decode_text(path: Path, content: bytes) -> tuple[str, tuple[str, ...]]:
-    """The text of a file by its mark, as UTF-8, else as cp1252, which is then told."""
+    """Return the text of a file by its mark, as UTF-8, else as cp1252, which is then told."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", "replace"), ()
+    # UTF-16 without a mark: Latin letters in it have a zero for every second byte, and the place of
+    # the zeros tells the order.
     zeros = content[:2000].count(0)
     if zeros > len(content[:2000]) // 4:
         order = "le" if content[1:2] == b"\x00" else "be"
@@ -152,12 +154,14 @@ def decode_text(path: Path, content: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def _table(path: Path, text: str, recognised: Callable[[Sequence[Row]], int]) -> Grid:
-    """The delimiter is the one with which a header can be recognised, named by `sep=` or found."""
+    """Read delimited text, with the delimiter that makes a header recognisable."""
     first, _, rest = text.partition("\n")
     skipped = 0
     delimiters = list(DELIMITERS)
     if first.strip().lower().startswith("sep=") and len(first.strip()) <= len("sep=;"):
         delimiters, text, skipped = [first.strip()[4:] or "\t"], rest, 1
+    # Each delimiter is tried on the first rows: the one with which most fields of a ledger are
+    # recognised wins, and among equals the one with the widest row.
     head = text[:200_000]
     scores = {}
     for delimiter in delimiters:

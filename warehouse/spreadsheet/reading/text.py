@@ -5,7 +5,7 @@ import unicodedata
 
 
 def as_text(cell: object) -> str:
-    """A cell as the text its reader sees: 123.0 is 123."""
+    """Return a cell as the text its reader sees: 123.0 is 123."""
     if isinstance(cell, str):
         return cell
     if cell is None:
@@ -21,7 +21,7 @@ _UNSEEN = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 
 
 def fold(text: str) -> str:
-    """The name without what a reader does not see: case, outer and double spaces, zero widths."""
+    """Return the name without case, outer and double spaces, and zero widths."""
     if text.isascii() and text.isalnum():
         return text.lower()
     seen = _UNSEEN.sub("", unicodedata.normalize("NFC", text))

@@ -37,7 +37,7 @@ class SheetFindings:
 
 
 def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
-    """By sheet name; of OpenDocument, under no name, only whether there are error cells."""
+    """Return findings by sheet; of OpenDocument, under no name, whether there are errors."""
     if "content.xml" in names.namelist():
         content = names.read("content.xml")
         is_told = b"calcext:" in content and b'value-type="error"' not in content
@@ -47,6 +47,7 @@ def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
         relations = names.read("xl/_rels/workbook.xml.rels").decode("utf-8", "replace")
     except KeyError:
         return {}
+    # A sheet is named in one part, its file in another; the relation between them is an id.
     targets = {}
     for found in _RELATION.findall(relations):
         targets[_attribute(found, "Id")] = _attribute(found, "Target")
@@ -66,6 +67,8 @@ def _attribute(tag: str, name: str) -> str:
 
 
 def _scan(xml: bytes) -> SheetFindings:
+    # A plain search decides whether the cells are looked at at all: most sheets have
+    # neither errors nor formulas.
     hidden = len(_HIDDEN.findall(xml)) if b"hidden=" in xml else 0
     columns = frozenset(_hidden_columns(xml)) if b"hidden=" in xml else frozenset()
     if b't="e"' not in xml and b"<f" not in xml and b":f" not in xml:

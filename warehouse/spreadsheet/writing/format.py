@@ -14,6 +14,7 @@ TINY = "0.00#####E+00_)"
 HUGE = "0.00000000000000E+00_)"
 BLUE, AMBER, GREY, LIGHT = "#1F3864", "#FFF2CC", "#595959", "#D9D9D9"
 A4 = 9
+# Rows are written to disk as they come, and no text is taken for a formula, a link or a number.
 _OPTIONS = {
     "constant_memory": True,
     "strings_to_formulas": False,
@@ -106,13 +107,15 @@ def must(code: object) -> None:
 
 
 def long_table(made: Draft, sheet: TableSheet, *, footer: str) -> None:
-    """A sheet for a long table: all but its rows, for which two models stand (see `splice`)."""
+    """Add a sheet for a long table: all but its rows, for which it has two models."""
     paper = made.book.add_worksheet(sheet.name)
     _columns(paper, sheet)
     for place, column in enumerate(sheet.columns):
         must(paper.write_string(0, place, column.title, heading(made.formats, column)))
         note = {"x_scale": 2.2, "y_scale": 1.2, "author": "nightbook", "font_size": 9}
         must(paper.write_comment(0, place, column.meaning, note))
+    # Row 2 carries the style of each column, row 3 that of texts which look like formulas: `splice`
+    # reads the style numbers from them and puts the real rows in their place.
     for row, formats in ((1, made.formats.cells), (2, made.formats.hostile)):
         for place, column in enumerate(sheet.columns):
             must(paper.write_blank(row, place, None, formats[column.kind]))
@@ -126,7 +129,7 @@ def long_table(made: Draft, sheet: TableSheet, *, footer: str) -> None:
 
 
 def heading(formats: Formats, column: SheetColumn) -> Any:
-    """The format of a header: above figures it stands to the right, as they do."""
+    """Return the format of a header: above figures it stands to the right, as they do."""
     is_left = column.kind in (SheetColumnKind.TEXT, SheetColumnKind.DIGITS)
     return formats.header if is_left else formats.header_right
 
@@ -176,7 +179,7 @@ def _rule(paper: Any, areas: tuple[str, ...], formula: str, shape: Any) -> None:
 
 
 def print_set_up(paper: Any, *, footer: str) -> None:
-    """A4, landscape, as wide as the page and as long as it must be; pages are numbered."""
+    """Set the paper up: A4, landscape, one page wide, as many as it takes; numbered."""
     paper.set_paper(A4)
     paper.set_landscape()
     paper.fit_to_pages(1, 0)
@@ -185,7 +188,7 @@ def print_set_up(paper: Any, *, footer: str) -> None:
 
 
 def define_names(made: Draft, sheet: TableSheet) -> None:
-    """Names for a whole table and each of its columns, like `accounts` and `accounts_total`.
+    """Define names for a whole table and each of its columns, like `accounts` and `accounts_total`.
 
     A table that goes on over further sheets has none: a name would miss the other parts.
     """
@@ -200,7 +203,7 @@ def define_names(made: Draft, sheet: TableSheet) -> None:
 
 
 def column_name(column: SheetColumn) -> str:
-    """The name of a column in formulas: a number has its source's without `_text`."""
+    """Return the name of a column in formulas: a number has its source's without `_text`."""
     if column.kind is SheetColumnKind.NUMBER:
         return column.source.removesuffix("_text")
     return column.source

@@ -70,14 +70,14 @@ class TableSheet:
         return max(self.rows, 1) + 1
 
     def letter(self, source: str, kind: SheetColumnKind) -> str:
-        """The column letter of a source; `KeyError` where the sheet does not show it."""
+        """Return the column letter of a source; `KeyError` where the sheet does not show it."""
         for place, column in enumerate(self.columns):
             if (column.source, column.kind) == (source, kind):
                 return str(xl_col_to_name(place))
         raise KeyError(f"sheet {self.name} has no column {source} as {kind.value}")
 
     def cells(self, source: str, kind: SheetColumnKind) -> str:
-        """The data of a column as a reference that stays where it is, like `Accounts!$B$2:$B$9`."""
+        """Return the data of a column as an absolute reference, like `Accounts!$B$2:$B$9`."""
         letter = self.letter(source, kind)
         return f"{self.formula_name}!${letter}$2:${letter}${self.last_row}"
 
@@ -85,7 +85,7 @@ class TableSheet:
 def parts(
     table: str, columns: tuple[SheetColumn, ...], rows: int, limit: int = ROWS_PER_SHEET
 ) -> tuple[TableSheet, ...]:
-    """A table as sheets of at most `limit` rows each: one, unless there are more."""
+    """Return a table as sheets of at most `limit` rows each: one, unless there are more."""
     count = max(1, -(-rows // limit))
     return tuple(
         TableSheet(table, columns, min(limit, rows - part * limit), part * limit, part + 1, count)
@@ -94,12 +94,12 @@ def parts(
 
 
 def title(name: str) -> str:
-    """The title of a column of the warehouse: `trading_free_text` is `Trading free, exact`."""
+    """Return the title of a column: `trading_free_text` is `Trading free, exact`."""
     plain = name.removesuffix("_text").replace("_", " ")
     plain = plain.removeprefix("is ").capitalize()
     return f"{plain}, exact" if name.endswith("_text") else plain
 
 
 def fitting(longest: int, widest: int = WIDEST) -> float:
-    """A column width, in letters, for a text of that length."""
+    """Return a column width, in letters, for a text of that length."""
     return float(min(max(longest + 2, NARROWEST), widest))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from typing import IO
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 20  # bytes read at once; a row that is cut is completed by the next
 _ROW = b"</row>"
 
 
@@ -41,6 +41,8 @@ def add_up(
     Keys are as they stand in the file, with its escapes. Raises `ValueError` where a row lacks one
     of the three cells or its amount is none.
     """
+    # The three cells are found by their letters in the bytes, not by an XML parser: every row of
+    # the file is read again, and it is our own XML of which the form is known.
     wanted = re.compile(
         rf'<c r="({cells.key}|{cells.flag}|{cells.amount})[0-9]+"[^>]*>'
         r"<is><t[^>]*>([^<]*)</t></is></c>".encode()
@@ -63,7 +65,7 @@ def add_up(
 
 
 def _rows(file: IO[bytes], member: str) -> Iterator[bytes]:
-    """The rows of a sheet below its header."""
+    """Yield the rows of a sheet below its header."""
     with zipfile.ZipFile(file) as archive, archive.open(member) as sheet:
         rest, is_header = b"", True
         while chunk := sheet.read(_CHUNK):

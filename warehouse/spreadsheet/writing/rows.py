@@ -38,7 +38,7 @@ class Styles:
 
 
 def _row(number: str, inside: str) -> str:
-    """A row, high enough for the lines of its texts: no program looks that up by itself."""
+    """Return a row, high enough for the lines of its texts: no program looks that up by itself."""
     if "\n" not in inside:
         return f'<row r="{number}">{inside}</row>'
     lines = 1 + max(cell.count("\n") for cell in inside.split("<c "))
@@ -47,7 +47,7 @@ def _row(number: str, inside: str) -> str:
 
 
 class Rows:
-    """Renders the rows of one sheet; `worst` counts the rows by how their numbers are shown."""
+    """Render the rows of one sheet."""
 
     def __init__(
         self, columns: tuple[SheetColumn, ...], styles: Styles, shown: Mapping[str, str]
@@ -61,12 +61,13 @@ class Rows:
             letter: f'" s="{style}"/>' if column.is_printed else ""
             for (letter, style), column in zip(styles.plain.items(), columns, strict=True)
         }
-        self.worst = dict.fromkeys(Digits, 0)
 
     def render(self, values: Values, first: int) -> bytes:
-        """The rows of one batch as XML; `first` is the number of the first one on the sheet."""
+        """Return the rows of one batch as XML; `first` is the number of its first row."""
         count = len(next(iter(values.values())))
         numbers = [str(row) for row in range(first, first + count)]
+        # Column by column, then zipped into rows: one call a column and batch instead of one a
+        # cell.
         ranks = [Digits.EXACT] * count
         # Amounts come first, for the flag that may stand left of them is made of them.
         order = sorted(
@@ -98,6 +99,8 @@ class Rows:
         cells = []
         for place, (text, row) in enumerate(zip(texts, numbers, strict=True)):
             value = str(text or "")
+            # Up to fifteen letters a text is its own number; longer ones may be rounded by a
+            # double.
             if len(value) > SIGNIFICANT:
                 value, digits = number(value)
                 ranks[place] = max(ranks[place], digits)
@@ -108,8 +111,6 @@ class Rows:
         return cells
 
     def _digits(self, letter: str, ranks: list[Digits], numbers: list[str]) -> list[str]:
-        for digits in Digits:
-            self.worst[digits] += ranks.count(digits)
         return self._texts(letter, [digits.words for digits in ranks], numbers)
 
     def _counts(self, letter: str, counts: Sequence[object], numbers: list[str]) -> list[str]:
@@ -120,7 +121,8 @@ class Rows:
         ]
 
     def _exacts(self, letter: str, texts: Sequence[object], numbers: list[str]) -> list[str]:
-        """Amounts as text: seen to be digits all at once, they need no care one by one."""
+        """Render exact amounts as text."""
+        # One match over the whole column shows that no text of it needs escaping.
         if not is_digits(texts):
             return self._texts(letter, texts, numbers)
         start = f'<c r="{letter}'
@@ -131,6 +133,8 @@ class Rows:
         ]
 
     def _texts(self, letter: str, texts: Sequence[object], numbers: list[str]) -> list[str]:
+        # Names repeat from row to row, so the XML of a text is made once. The memory is emptied
+        # when a column turns out to be all different, like account names.
         memory = self._memory.setdefault(letter, {})
         if len(memory) > _REMEMBERED:
             memory.clear()

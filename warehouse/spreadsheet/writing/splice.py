@@ -37,6 +37,8 @@ def splice(
         zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=COMPRESSION) as made,
     ):
         for name in source.namelist():
+            # Members are opened by name, so no time of day is in the archive: the same book is the
+            # same file. Beyond 2 GiB a member needs the form of Zip64, which must be said before.
             large = name in parts and parts[name][1] > _LARGE
             with made.open(name, "w", force_zip64=large) as out:
                 if name in parts:
@@ -50,6 +52,8 @@ def _fill(model: str, out: IO[bytes], given: tuple[str, int, Filling]) -> None:
     found = _MODELS.search(model)
     if found is None:
         raise ValueError("the skeleton of a long table has no model rows; no file was made")
+    # The skeleton says that it reaches to the second model row: the real range replaces that, since
+    # programs size the sheet by it.
     before = _DIMENSION.sub(f'<dimension ref="{cells}"/>', model[: found.start()], count=1)
     out.write(before.encode())
     for rows in filling(_styles(found[0])):

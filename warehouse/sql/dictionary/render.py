@@ -26,12 +26,12 @@ _OPENING = Path(__file__).with_name("opening.md")
 
 
 def render() -> str:
-    """The whole dictionary as Markdown."""
+    """Return the whole dictionary as Markdown."""
     return "\n".join(_lines()).rstrip() + "\n"
 
 
 def examples() -> tuple[tuple[str, str], ...]:
-    """Every example query of the dictionary, with the name of what it is an example of."""
+    """Return every example query of the dictionary, with the name of what it is an example of."""
     plain = [(table.name, _example(table)) for table in (*BOOK, *OPS, *RECONCILED)]
     before = [(f"{name}_before", f"select count(*) from {name}_before") for name in BEFORE]
     written = [(words.name, words.example) for words in (*ops_views(), *views())]

@@ -1,0 +1,65 @@
+"""Take the control totals of a book again, from the rows that are in the database."""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
+
+from typing import Any
+
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract.book import BOOK
+from warehouse.contract.model import literal
+from warehouse.contract.ops import CONTROL_TOTALS
+from warehouse.database.ddl import stored_as
+from warehouse.database.load import Book
+
+
+def count_totals(connection: DuckDBPyConnection, book: Book) -> tuple[str, ...]:
+    """Fill in_warehouse of one book's control totals; what differs from the lake comes back.
+
+    A difference between JSON and lake is for the guards: a person may have accepted it.
+    """
+    # The totals are taken again from the rows that are in the database now, into a table of its
+    # own, so that comparing and noting them are two statements over the same figures.
+    _measure(connection, book)
+    found = connection.execute(
+        f"select coalesce(told.table_name, here.table_name), coalesce(told.measure, here.measure), "
+        "coalesce(told.asset_id, here.asset_id), coalesce(told.bucket, here.bucket), "
+        "told.in_json, told.in_lake, here.total "
+        f"from (select * from {stored_as(CONTROL_TOTALS)} where snapshot_id = ?) told "
+        "full join measured here using (table_name, measure, asset_id, is_custom_asset, bucket) "
+        "where internal.plain_digits(told.in_lake) is distinct from coalesce(here.total, '0') "
+        "order by all",
+        [book.snapshot_id],
+    ).fetchall()
+    connection.execute(
+        f"update {stored_as(CONTROL_TOTALS)} set in_warehouse = here.total from measured here "
+        "where control_totals.table_name = here.table_name "
+        "and control_totals.measure = here.measure and control_totals.asset_id = here.asset_id "
+        "and control_totals.is_custom_asset = here.is_custom_asset "
+        "and control_totals.bucket = here.bucket and control_totals.snapshot_id = ?",
+        [book.snapshot_id],
+    )
+    connection.execute("drop table measured")
+    return tuple(_difference(row) for row in found)
+
+
+def _measure(connection: DuckDBPyConnection, book: Book) -> None:
+    day = f"snapshot_date = date {literal(book.snapshot_date.isoformat())}"
+    rows = " union all ".join(
+        f"select {literal(table.name)} as table_name, 'rows' as measure, '' as asset_id, "
+        f"false as is_custom_asset, '' as bucket, count(*)::varchar as total "
+        f"from {stored_as(table)} where {day}"
+        for table in BOOK
+    )
+    connection.execute(
+        f"create or replace temp table measured as {rows} union all "
+        "select 'balances', 'sum', asset_id, is_custom_asset, bucket, "
+        "internal.exact_sums([internal.exact_part(amount, amount_text)])[1].text "
+        f"from history.balances where {day} group by asset_id, is_custom_asset, bucket"
+    )
+
+
+def _difference(row: tuple[Any, ...]) -> str:
+    table, measure, asset, bucket, in_json, in_lake, here = row
+    what = f"{measure} of {table}" + (f", asset {asset!r} in {bucket!r}" if asset else "")
+    return f"{what}: {in_json} in the JSON, {in_lake} in the lake, {here} in the database"

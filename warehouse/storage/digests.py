@@ -1,0 +1,71 @@
+"""Write and read `digests.json`, which lies beside each published database.
+
+It has the SHA-256 of every block of the database, so that a changed byte is found, and when each
+snapshot was last decided on, so that a decision that the landing zone lost is found.
+"""
+
+import contextlib
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from warehouse.storage.layout import (
+    DATABASE,
+    DIGESTS,
+    PUBLISHED_MODE,
+    block_digests,
+    digest_of,
+    digest_of_blocks,
+    json_bytes,
+    read_json,
+    write_json,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digests:
+    """What a version says of itself: digest and blocks of its file, and its decisions.
+
+    The first versions had no blocks. `decided` has a time for each snapshot, ISO 8601 in UTC, or
+    None where nobody has decided.
+    """
+
+    file: str
+    blocks: tuple[str, ...]
+    decided: Mapping[str, str | None]
+
+    def match(self, database: Path) -> bool:
+        """Return whether a database is what was published."""
+        if not database.is_file():
+            return False
+        if self.blocks:
+            return block_digests(database) == self.blocks
+        return digest_of(database) == self.file
+
+
+def write_digests(folder: Path, blocks: tuple[str, ...], decided: Mapping[str, str | None]) -> None:
+    """Write the digests of the database in a folder; the file proves itself by its own digest."""
+    content = {
+        "files": {DATABASE: digest_of_blocks(blocks)},
+        "blocks": list(blocks),
+        "decided": dict(decided),
+    }
+    sealed = content | {"sha256": hashlib.sha256(json_bytes(content)).hexdigest()}
+    write_json(folder / DIGESTS, sealed, PUBLISHED_MODE)
+
+
+def read_digests(folder: Path) -> Digests | None:
+    """Return the digests in a folder, or None where the file is not as it was written."""
+    path = folder / DIGESTS
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+        content = read_json(path)
+        is_ours = path.read_bytes() == json_bytes(content)
+        is_whole = content.pop("sha256") == hashlib.sha256(json_bytes(content)).hexdigest()
+        if is_ours and is_whole:
+            return Digests(
+                file=content["files"].get(DATABASE, ""),
+                blocks=tuple(content.get("blocks", ())),
+                decided=content["decided"],
+            )
+    return None
