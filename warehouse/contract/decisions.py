@@ -2,13 +2,12 @@
 
 from warehouse.contract.book import SNAPSHOT_DATE
 from warehouse.contract.model import Table
-from warehouse.contract.ops_columns import SNAPSHOT_ID, flag, moment, text
+from warehouse.contract.ops_columns import SNAPSHOT_ID, flag, moment, ops_table, text
 
-REASONS = Table(
+REASONS = ops_table(
     "reasons",
     "One row per snapshot and reason for which the guards held it, or would have.",
     key=("snapshot_id", "reason_key"),
-    schema="ops",
     is_small=True,
     columns=(
         SNAPSHOT_DATE,
@@ -25,11 +24,10 @@ REASONS = Table(
     ),
 )
 
-LESSONS = Table(
+LESSONS = ops_table(
     "lessons",
     "One row per thing that a person accepted once as harmless: it holds no later night.",
     key=("snapshot_id", "reason_key"),
-    schema="ops",
     is_small=True,
     columns=(
         SNAPSHOT_DATE,
@@ -46,11 +44,10 @@ LESSONS = Table(
     ),
 )
 
-WITHDRAWN = Table(
+WITHDRAWN = ops_table(
     "withdrawn",
     "One row per file that was made of a night which was accepted then and rejected later.",
     key=("snapshot_id", "file"),
-    schema="ops",
     is_small=True,
     columns=(
         SNAPSHOT_DATE,

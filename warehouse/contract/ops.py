@@ -7,13 +7,21 @@ made when the warehouse is built, from the manifests and from the checks.
 from warehouse.contract.book import SNAPSHOT_DATE
 from warehouse.contract.decisions import DECIDED
 from warehouse.contract.model import Table
-from warehouse.contract.ops_columns import SNAPSHOT_ID, count, day, flag, moment, ordinal, text
+from warehouse.contract.ops_columns import (
+    SNAPSHOT_ID,
+    count,
+    day,
+    flag,
+    moment,
+    ops_table,
+    ordinal,
+    text,
+)
 
-REQUESTS = Table(
+REQUESTS = ops_table(
     "requests",
     "One row per request of a snapshot: what was asked, what came, and where the bytes are.",
     key=("snapshot_id", "request_no"),
-    schema="ops",
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
@@ -39,11 +47,10 @@ REQUESTS = Table(
     ),
 )
 
-REJECTS = Table(
+REJECTS = ops_table(
     "rejects",
     "One row per thing the API sent that breaks the contract; its siblings are in the tables.",
     key=("snapshot_id", "request_no", "path", "reason", "value"),
-    schema="ops",
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
@@ -55,11 +62,10 @@ REJECTS = Table(
     ),
 )
 
-INEXACT = Table(
+INEXACT = ops_table(
     "inexact",
     "One row per value that its column's type cannot hold exactly: the text is the truth.",
     key=("snapshot_id", "request_no", "path"),
-    schema="ops",
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
@@ -71,11 +77,10 @@ INEXACT = Table(
     ),
 )
 
-DRIFT = Table(
+DRIFT = ops_table(
     "drift_by_night",
     "One row per snapshot and thing that is not as documented: a field, a word, a balance kind.",
     key=("snapshot_id", "path", "kind", "word"),
-    schema="ops",
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
@@ -98,11 +103,10 @@ DRIFT = Table(
     ),
 )
 
-LISTINGS = Table(
+LISTINGS = ops_table(
     "listings",
     "One row per instrument that not every endpoint of its venue lists, or lists alike (4.3, 4.5).",
     key=("snapshot_id", "venue_id", "instrument_id", "missing_from"),
-    schema="ops",
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
@@ -118,11 +122,10 @@ LISTINGS = Table(
     ),
 )
 
-CONTROL_TOTALS = Table(
+CONTROL_TOTALS = ops_table(
     "control_totals",
     "One row per measure of a snapshot: it must be the same in the JSON, the lake and here.",
     key=("snapshot_id", "table_name", "measure", "asset_id", "is_custom_asset", "bucket"),
-    schema="ops",
     columns=(
         SNAPSHOT_DATE,
         SNAPSHOT_ID,
@@ -139,11 +142,10 @@ CONTROL_TOTALS = Table(
     ),
 )
 
-SNAPSHOTS = Table(
+SNAPSHOTS = ops_table(
     "snapshots",
     "One row per snapshot that was landed whole.",
     key=("snapshot_id",),
-    schema="ops",
     is_small=True,
     columns=(
         SNAPSHOT_DATE,
@@ -189,11 +191,10 @@ SNAPSHOTS = Table(
     ),
 )
 
-CHECKS = Table(
+CHECKS = ops_table(
     "checks",
     "One row per check of the newest book: a check is a query that returns the wrong rows.",
     key=("check_name",),
-    schema="ops",
     is_small=True,
     columns=(
         SNAPSHOT_DATE,
@@ -206,11 +207,10 @@ CHECKS = Table(
     ),
 )
 
-GAPS = Table(
+GAPS = ops_table(
     "gaps",
     "One row per date between the first night and the newest that has no book.",
     key=("snapshot_date",),
-    schema="ops",
     is_small=True,
     columns=(
         SNAPSHOT_DATE,
@@ -220,11 +220,10 @@ GAPS = Table(
     ),
 )
 
-BUILD = Table(
+BUILD = ops_table(
     "build",
     "One row: what made this file.",
     key=("version",),
-    schema="ops",
     is_small=True,
     columns=(
         text("version", "The folder of this version under warehouse/versions."),

@@ -2,7 +2,7 @@
 
 from warehouse.contract.book import SNAPSHOT_DATE
 from warehouse.contract.model import Column, Kind, Table
-from warehouse.contract.ops_columns import count, day, flag, moment, ordinal, text
+from warehouse.contract.ops_columns import count, day, flag, moment, ops_table, ordinal, text
 
 _NAMES = tuple(
     text(name, f"{meaning}; NULL where the ledger's level has none.", nullable=True)
@@ -15,11 +15,10 @@ _NAMES = tuple(
     )
 )
 
-BREAKS = Table(
+BREAKS = ops_table(
     "breaks",
     "One row per day and break of the reconciliation: where ledger and snapshot do not tie.",
     key=("snapshot_date", "break_id"),
-    schema="ops",
     columns=(
         SNAPSHOT_DATE,
         text("break_id", "The break: the same id every night for the same key."),
@@ -54,11 +53,10 @@ BREAKS = Table(
     ),
 )
 
-ANNOTATIONS = Table(
+ANNOTATIONS = ops_table(
     "annotations",
     "One row per field of a break that somebody, or the engine, changed; only ever added to.",
     key=("revision", "entry_no"),
-    schema="ops",
     columns=(
         count("revision", "The change it came with: one workbook read back, from 1."),
         count("entry_no", "Its number in that change, from 1."),
@@ -73,11 +71,10 @@ ANNOTATIONS = Table(
     ),
 )
 
-SIGNOFFS = Table(
+SIGNOFFS = ops_table(
     "signoffs",
     "One row per signature; it holds as long as the day's result has the same digest.",
     key=("signoff_no",),
-    schema="ops",
     columns=(
         SNAPSHOT_DATE,
         count("signoff_no", "Its number, from 1."),

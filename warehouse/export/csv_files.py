@@ -6,9 +6,9 @@ text as it is; NULL is nothing, an empty text is `""`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from warehouse.export.staged_tables import batches, columns_of
 from warehouse.query.book import PORTFOLIO_NAME, Exhibit, OpenBook
@@ -23,7 +23,6 @@ _TRIGGER = re.compile(
     "(?:^|(?<=[;,\t\r\n|\"']))(?=[\\s\x00-\x1f\x7f]*[=+\\-@\uff1d\uff0b\uff0d\uff20\u2212])"
 )
 _HARMLESS = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._:/-]*)")
-Render = Callable[[Sequence[Any]], list[str]]
 
 
 def harmless(text: str) -> str:
@@ -39,60 +38,56 @@ def field(text: str) -> str:
 def for_people(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
     """Write the file that people open; the date of the book is its first column."""
     kinds = columns_of(source, exhibit)
-    shown = tuple(name for name in kinds if f"{name}_text" not in kinds)
-    titles = [title(name.removesuffix("_text")) for name in shown]
-    renders = [_for_people(name, kinds[name]) for name in shown]
-    return _write(source, exhibit, path, (BYTE_ORDER_MARK, titles, shown, renders))
-
-
-def _for_people(name: str, kind: str) -> Render:
-    if kind != "VARCHAR" or name.endswith("_text"):
-        return _bare
-    return lambda values: ["" if value is None else field(harmless(value)) for value in values]
+    # Of an amount people get the exact text, under the title of the amount.
+    names = tuple(name for name in kinds if f"{name}_text" not in kinds)
+    titles = [title(name.removesuffix("_text")) for name in names]
+    with written_aside(path) as file:
+        file.write(BYTE_ORDER_MARK.encode())
+        renders = _renders(kinds, names, harmless)
+        return _write(file, titles, batches(source, exhibit, names), renders)
 
 
 def for_machines(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
     """Write the file that machines read: the columns of the view under their own names."""
     kinds = columns_of(source, exhibit)
-    shown = tuple(name for name in kinds if name != PORTFOLIO_NAME)
-    renders = [
-        _quote if kinds[name] == "VARCHAR" and not _is_exact(name) else _bare for name in shown
+    names = tuple(name for name in kinds if name != PORTFOLIO_NAME)
+    with written_aside(path) as file:
+        return _write(file, names, batches(source, exhibit, names), _renders(kinds, names, str))
+
+
+def _renders(
+    kinds: Mapping[str, str], names: Iterable[str], text: Callable[[str], str]
+) -> list[Callable[[Any], str]]:
+    """Return how each column is written: in digits, dates and flags nothing needs a quote."""
+
+    def quote(value: str) -> str:
+        return field(text(value))
+
+    return [
+        quote if kinds[name] == "VARCHAR" and not name.endswith("_text") else _bare
+        for name in names
     ]
-    return _write(source, exhibit, path, ("", list(shown), shown, renders))
 
 
-def _is_exact(name: str) -> bool:
-    return name.endswith("_text")
-
-
-def _quote(values: Sequence[Any]) -> list[str]:
-    return ["" if value is None else field(value) for value in values]
-
-
-def _bare(values: Sequence[Any]) -> list[str]:
-    """Write digits, dates and flags, in which nothing needs a quote."""
-    return ["" if value is None else _word(value) for value in values]
-
-
-def _word(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
+def _bare(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _write(
-    source: OpenBook,
-    exhibit: Exhibit,
-    path: Path,
-    form: tuple[str, Iterable[str], tuple[str, ...], Sequence[Render]],
+    file: IO[bytes],
+    titles: Iterable[str],
+    rows: Iterable[Sequence[Sequence[Any]]],
+    renders: Sequence[Callable[[Any], str]],
 ) -> int:
-    mark, titles, shown, renders = form
-    rows = 0
-    with written_aside(path) as file:
-        file.write((mark + ",".join(map(field, titles)) + "\r\n").encode())
-        for batch in batches(source, exhibit, shown):
-            columns = [render(column) for render, column in zip(renders, batch, strict=True)]
-            lines = [",".join(line) + "\r\n" for line in zip(*columns, strict=True)]
-            file.write("".join(lines).encode())
-            rows += len(lines)
-    return rows
+    """Write a header and batches of columns; returns how many rows."""
+    file.write((",".join(map(field, titles)) + "\r\n").encode())
+    count = 0
+    for batch in rows:
+        columns = [
+            ["" if value is None else render(value) for value in column]
+            for render, column in zip(renders, batch, strict=True)
+        ]
+        lines = [",".join(line) + "\r\n" for line in zip(*columns, strict=True)]
+        file.write("".join(lines).encode())
+        count += len(lines)
+    return count

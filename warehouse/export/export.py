@@ -4,14 +4,17 @@ Everything is read from the published warehouse and nothing from the wire; every
 or not at all.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
-from warehouse.export import csv_files, parquet_files, workbook
+from warehouse.contract.model import quote_identifier
+from warehouse.export import csv_files, workbook
+from warehouse.export.staged_tables import columns_of, meanings
 from warehouse.progress import Say, Tally, silent
-from warehouse.query.book import EXHIBITS, NotExported, OpenBook, book
+from warehouse.query.book import EXHIBITS, PORTFOLIO_NAME, Exhibit, NotExported, OpenBook, book
+from warehouse.storage.parquet import ROW_GROUP, stream_rows
 
 __all__ = ["FORMATS", "Exported", "NotExported", "export"]
 
@@ -60,10 +63,9 @@ def export(
         if "xlsx" in formats:
             files.append(folder / f"positions-{source.day}.xlsx")
             notices = workbook.write(source, files[-1], program_version=program_version)
-        if "csv" in formats:
-            files += _csv(source, folder)
-        if "parquet" in formats:
-            files += _parquet(source, folder)
+        for format_ in ("csv", "parquet"):
+            if format_ in formats:
+                files += _tables(source, folder, format_)
         return Exported(tuple(files), source.rows, source.day, source.snapshot_id, notices)
 
 
@@ -74,28 +76,31 @@ def _with_progress(source: OpenBook, formats: Sequence[str], say: Say) -> OpenBo
     return replace(source, on_rows=rows.add)
 
 
-def _csv(source: OpenBook, folder: Path) -> list[Path]:
-    made = []
+def _parquet(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
+    """Write the columns of the view as they are."""
+    names = [name for name in columns_of(source, exhibit) if name != PORTFOLIO_NAME]
+    relation = source.connection.table(exhibit.staged_name).select(*map(quote_identifier, names))
+    about = {"nightbook.view": exhibit.view, "nightbook.snapshot": source.snapshot_id}
+    return stream_rows(relation.to_arrow_reader(ROW_GROUP), path, meanings(exhibit), about)
+
+
+# The endings of the files of each format, and what writes them.
+_WRITERS = {
+    "csv": {"people.csv": csv_files.for_people, "machines.csv": csv_files.for_machines},
+    "parquet": {"parquet": _parquet},
+}
+
+
+def _tables(source: OpenBook, folder: Path, format_: str) -> Iterator[Path]:
+    """Write every table in one format; raise `NotExported` where rows are missing."""
     for exhibit in EXHIBITS:
-        name = f"{exhibit.title.lower()}-{source.day}"
-        people, machines = folder / f"{name}.people.csv", folder / f"{name}.machines.csv"
-        _whole(source, exhibit.title, csv_files.for_people(source, exhibit, people))
-        _whole(source, exhibit.title, csv_files.for_machines(source, exhibit, machines))
-        made += [people, machines]
-    return made
-
-
-def _parquet(source: OpenBook, folder: Path) -> list[Path]:
-    made = []
-    for exhibit in EXHIBITS:
-        made.append(folder / f"{exhibit.title.lower()}-{source.day}.parquet")
-        _whole(source, exhibit.title, parquet_files.write(source, exhibit, made[-1]))
-    return made
-
-
-def _whole(source: OpenBook, title: str, rows: int) -> None:
-    if rows != source.rows[title]:
-        raise NotExported(
-            f"{rows} rows of {title} were written and {source.rows[title]} were expected: do not "
-            "use these files. This is a fault of the program."
-        )
+        expected = source.rows[exhibit.title]
+        for ending, write in _WRITERS[format_].items():
+            path = folder / f"{exhibit.title.lower()}-{source.day}.{ending}"
+            rows = write(source, exhibit, path)
+            if rows != expected:
+                raise NotExported(
+                    f"{rows} rows of {exhibit.title} were written and {expected} were expected: "
+                    "do not use these files. This is a fault of the program."
+                )
+            yield path

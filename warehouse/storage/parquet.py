@@ -6,7 +6,7 @@ on the columns where they pay (ids), not on amounts.
 
 import contextlib
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -172,6 +172,25 @@ def write(table: Table, batches: Iterable[pa.RecordBatch], path: Path) -> Writte
     written = writer.close()
     assert written is not None  # noqa: S101 - close returns it whenever it is given no error
     return written
+
+
+def stream_rows(
+    reader: pa.RecordBatchReader, path: Path, meanings: Mapping[str, str], about: Mapping[str, str]
+) -> int:
+    """Write the rows of a query with the meaning of each column; returns how many rows."""
+    schema = pa.schema(
+        [field.with_metadata({"comment": meanings[field.name]}) for field in reader.schema],
+        metadata=dict(about),
+    )
+    rows = 0
+    with (
+        written_aside(path) as file,
+        pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer,
+    ):
+        for batch in reader:
+            writer.write_table(pa.Table.from_batches([batch]).cast(schema), ROW_GROUP)
+            rows += batch.num_rows
+    return rows
 
 
 def rows_batch(table: Table, rows: list[dict[str, Any]]) -> pa.RecordBatch:

@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
-from warehouse.export.parquet_files import stream_rows
 from warehouse.reconcile.dimensions import CUSTOM, DIMENSIONS
 from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.matching.key_resolution import copy_table
 from warehouse.reconcile.workbook.content import WorkbookContent
+from warehouse.storage.parquet import ROW_GROUP, stream_rows
 
 _CUSTOM = f"ends_with(asset, {literal(CUSTOM)})"
 _WORDS = {
@@ -53,7 +53,7 @@ def write(shown: WorkbookContent, path: Path) -> None:
         "break_id from compared left join break_ids on break_no = no order by no"
     )
     about = {"nightbook.run": shown.run_id, "nightbook.snapshot": shown.source.snapshot_id}
-    stream_rows(found, path, _WORDS, about)
+    stream_rows(found.to_arrow_reader(ROW_GROUP), path, _WORDS, about)
 
 
 def read_positions(path: Path, run_id: str, fields: Sequence[str]) -> pa.Table:
