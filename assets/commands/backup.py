@@ -6,7 +6,6 @@ from pathlib import Path
 
 from assets.console.invocation import command_for, program
 from assets.console.terminal import TerminalProgress
-from assets.console.wording import count_of
 from assets.home import backup
 from assets.home.restore import require_file
 from assets.home.restore import restore as unpack_backup
@@ -14,6 +13,7 @@ from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines.landing.lock import nobody_writes, the_puller
+from warehouse.contract.wording import count_of
 
 
 def write(nightbook: Nightbook, *, file: str) -> int:

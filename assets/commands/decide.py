@@ -5,7 +5,6 @@ from datetime import date
 
 from assets.console.invocation import command_for
 from assets.console.user import me
-from assets.console.wording import count_of
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions, publish, withdrawal
@@ -13,6 +12,7 @@ from pipelines import night
 from pipelines.lake import lessons, placement
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
+from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable
 from warehouse.storage.layout import Layout
 

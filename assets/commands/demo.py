@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 from assets.commands.run import take
 from assets.console.invocation import command_for
-from assets.console.wording import count_of
 from assets.home.demo import the_demo
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
 from pipelines.sandbox.application import application
 from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve
 from pipelines.sandbox.world.world import LivingWorld
+from warehouse.contract.wording import count_of
 from warehouse.query.read import as_table
 from warehouse.query.read import run as ask
 from warehouse.reconcile import service

@@ -7,9 +7,9 @@ from datetime import date
 from assets.console.progress import saying
 from assets.console.terminal import TerminalProgress
 from assets.console.version import program_version
-from assets.console.wording import count_of
 from assets.monitoring.staleness import stale
 from assets.nightbook import Nightbook
+from warehouse.contract.wording import count_of
 from warehouse.export.export import export
 from warehouse.query.printable import printable
 

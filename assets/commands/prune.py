@@ -3,13 +3,13 @@
 import shutil
 from decimal import Decimal
 
-from assets.console.wording import count_of
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines.lake import placement
 from pipelines.landing import leftovers
 from pipelines.maintenance.prune import MOST_BYTES, NoLimit, PruneResult, prune, require_limit
+from warehouse.contract.wording import count_of
 from warehouse.database import versions
 from warehouse.storage.layout import Layout
 

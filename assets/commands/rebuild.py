@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from assets.console.terminal import TerminalProgress
-from assets.console.wording import count_of
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import publish
+from warehouse.contract.wording import count_of
 
 
 def run(nightbook: Nightbook, *, from_landing: bool) -> int:

@@ -10,10 +10,11 @@ from assets.console.version import program_version
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import publish
+from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable, printable_lines
 from warehouse.reconcile import service
 from warehouse.reconcile.comments import signoff
-from warehouse.reconcile.notices import Notice, count_of
+from warehouse.reconcile.notices import Notice
 
 SHOWN = 12
 UNTOLD = {"at", "key", "names", "id", "break_id"}

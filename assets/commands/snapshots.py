@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 from assets.console.invocation import command_for
 from assets.console.terminal import width
-from assets.console.wording import count_of
 from assets.nightbook import Nightbook
 from pipelines.lake import lessons
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
+from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable
 
 A_PERSON_MUST_DECIDE = 3

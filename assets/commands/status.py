@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-from assets.console.wording import count_of
 from assets.monitoring.conditions import concerns
 from assets.monitoring.dates import next_night
 from assets.monitoring.night_conditions import late, published_books, unread
@@ -10,6 +9,7 @@ from assets.monitoring.switches import SCHEDULE, switches
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
+from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable
 from warehouse.storage.layout import Layout
 

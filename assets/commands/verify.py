@@ -2,10 +2,10 @@
 
 import sys
 
-from assets.console.wording import count_of
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
 from pipelines.maintenance.verify import verify
+from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable
 
 DAMAGED = 1

@@ -12,7 +12,6 @@ import dagster as dg
 
 from assets.console.progress import saying
 from assets.console.version import program_version
-from assets.console.wording import count_of
 from assets.graph.log import telling
 from assets.graph.step_errors import failing_in_words
 from assets.home.demo import require_real
@@ -24,6 +23,7 @@ from pipelines.edge.client import EdgeClient
 from pipelines.edge.sending.attempts import Event
 from pipelines.landing.lock import WriterBusy
 from pipelines.landing.manifest import Manifest
+from warehouse.contract.wording import count_of
 from warehouse.storage.layout import Layout
 
 API = dg.AssetKey("api")

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from pipelines.landing import night_folders
 from pipelines.maintenance import verify
+from warehouse.contract.wording import and_more
 from warehouse.storage.layout import FILE_MODE, Layout, json_bytes, written_aside
 
 DIGESTS = "digests.json"
@@ -141,10 +142,9 @@ def _require_nights(layout: Layout) -> None:
     """See every night landed of which lake or warehouse tell, and one at least."""
     gone = [str(damage_.night) for damage_ in verify.missing_landings(layout)]
     if gone:
-        more = f" and {len(gone) - NAMED} more" if len(gone) > NAMED else ""
         raise NotBackedUp(
             f"Lake or warehouse tell of nights that {layout.landing} does not hold: "
-            f"{', '.join(gone[:NAMED])}{more}",
+            f"{and_more(gone, NAMED)}",
             "See that the disk of that folder is there. If it is, restore what is gone from an "
             "older backup: the API keeps no history.",
         )

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from pipelines.landing.owner import require_owner
+from warehouse.contract.wording import and_more
 from warehouse.storage.layout import Layout
 
 SHOWN = 3
@@ -61,8 +62,7 @@ def require_home(layout: Layout, command: str) -> None:
     places = (layout.landing, layout.lake, layout.warehouse, layout.dagster)
     if not any(os.path.lexists(place) for place in places):
         names = sorted(path.name for path in home.iterdir() if not path.name.startswith("."))
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        listed = f"it holds {', '.join(names[:SHOWN])}{more}, and nothing that nightbook made"
+        listed = f"it holds {and_more(names, SHOWN)}, and nothing that nightbook made"
         raise NoHome(layout, listed if names else "that folder is empty", command)
     for place in (*places[:3], layout.manifests, layout.database.parent):
         if place.is_dir():

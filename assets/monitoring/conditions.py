@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from assets.console.invocation import full_command
-from assets.console.wording import count_of
 from assets.monitoring.alerts import FAILURE, INFO, Alert
 from assets.monitoring.night_conditions import GRACE, night_alerts
 from assets.monitoring.switches import Switches, turned_off
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
+from warehouse.contract.wording import count_of
 from warehouse.query.read import run as ask
 from warehouse.reconcile import service
 from warehouse.reconcile.comments.annotations import ACCEPTED

@@ -22,6 +22,7 @@ from pipelines.landing import notices
 from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD, Window
 from pipelines.landing.reasons import Reason, shape_of
 from pipelines.records.schema import BALANCE_KINDS
+from warehouse.contract.wording import and_more
 from warehouse.exact import plain
 
 __all__ = ["Facts", "Findings", "RejectGroup", "drops", "judge", "limit"]
@@ -196,8 +197,7 @@ def _words(part: Slice) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"{', '.join(names[:SHOWN])}{more}"
+    return and_more(names, SHOWN)
 
 
 def _percent(share: Decimal) -> str:

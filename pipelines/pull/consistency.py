@@ -12,6 +12,7 @@ import msgspec
 from pipelines.edge.errors import AccessRefused, EdgeError, NotFound
 from pipelines.landing.manifest import DELETED, REFUSED, THERE, UNTOLD
 from pipelines.records.split import id_of
+from warehouse.contract.wording import and_more
 
 # Seconds between a list that has lost portfolios and the second read that confirms it.
 CONFIRM_AFTER = 10.0
@@ -62,9 +63,7 @@ def difference(what: str, first: Marks, last: Marks) -> str:
 
 
 def _some(ids: Iterable[str]) -> str:
-    ordered = sorted(ids)
-    more = f" and {len(ordered) - SHOWN} more" if len(ordered) > SHOWN else ""
-    return ", ".join(id_[:60] for id_ in ordered[:SHOWN]) + more
+    return and_more([id_[:60] for id_ in sorted(ids)], SHOWN)
 
 
 def to_ask(known: Mapping[str, bool], listed: Iterable[str]) -> list[str]:

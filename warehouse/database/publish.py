@@ -15,6 +15,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.ops import BUILD, CHECKS
+from warehouse.contract.wording import and_more
 from warehouse.database import work_copy
 from warehouse.database.control_totals import count_totals
 from warehouse.database.ddl import book_comments, newest_book, schema_version
@@ -93,11 +94,9 @@ class NotPublished(Exception):
     def __init__(self, snapshots: tuple[str, ...], problems: tuple[str, ...]) -> None:
         self.snapshots = snapshots
         self.problems = problems
-        shown = "; ".join(problems[:SHOWN_PROBLEMS])
-        more = len(problems) - SHOWN_PROBLEMS
         super().__init__(
-            f"The book of {', '.join(snapshots)} was not published: {shown}"
-            f"{f' (and {more} more)' if more > 0 else ''}. The warehouse still shows what it "
+            f"The book of {', '.join(snapshots)} was not published: "
+            f"{and_more(problems, SHOWN_PROBLEMS, '; ')}. The warehouse still shows what it "
             "showed before. Look at that snapshot's folder in the landing zone; reject it, or "
             "rebuild the lake from landing."
         )

@@ -12,6 +12,7 @@ from typing import Any
 
 import python_calamine
 
+from warehouse.contract.wording import count_of
 from warehouse.query.book import book
 from warehouse.reconcile import reconciliation, result
 from warehouse.reconcile.comments import signoff
@@ -21,7 +22,7 @@ from warehouse.reconcile.config import TEMPLATE, read_config
 from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.ledger.coverage import coverage_words, totals, unread
 from warehouse.reconcile.ledger.model import Unused
-from warehouse.reconcile.notices import Notice, count_of
+from warehouse.reconcile.notices import Notice
 from warehouse.reconcile.store import archive
 from warehouse.reconcile.store import ops_rows as published
 from warehouse.reconcile.store.archive import Folder, Json

@@ -6,6 +6,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from warehouse.contract.wording import count_of
 from warehouse.report import wording
 from warehouse.report.answers import QueryRows, Record
 
@@ -108,7 +109,7 @@ def table(
         tuple(escape(column.cell(row)) for column in columns) for row in answered.rows[:most]
     )
     left = answered.count - len(rows)
-    more = f"{wording.many(left, 'more row')} not shown here: the query gives all." if left else ""
+    more = f"{count_of(left, 'more row')} not shown here: the query gives all." if left else ""
     return TableBlock(title, columns, rows, more, answered.sql)
 
 

@@ -126,12 +126,3 @@ def size(value: int) -> str:
     while shown >= _STEP and unit < len(_SIZES) - 1:
         shown, unit = shown / _STEP, unit + 1
     return f"{shown:.1f} {_SIZES[unit]}"
-
-
-def many(count: int, singular: str, more: str = "") -> str:
-    """Return a count with its noun.
-
-    >>> many(1, "night"), many(1200, "entry", "entries")
-    ('1 night', '1,200 entries')
-    """
-    return f"{count:,} {singular if count == 1 else more or singular + 's'}"

@@ -111,7 +111,7 @@ def _wrong(made: Night, told: str) -> Night:
     return replace(made, ops={"control_totals": lines})
 
 
-@pytest.mark.parametrize(("wrong", "more"), [(5, ""), (7, " (and 2 more)")])
+@pytest.mark.parametrize(("wrong", "more"), [(5, ""), (7, " and 2 more")])
 def test_a_refusal_names_the_nights_and_the_first_reasons(
     tmp_path: Path, wrong: int, more: str
 ) -> None:

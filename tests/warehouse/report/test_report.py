@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.books import BUILT_AT, Amount, Night, night, row, written
+from warehouse.contract import wording as counts
 from warehouse.contract.ops import DRIFT, INEXACT, REJECTS, REQUESTS
 from warehouse.database.publish import publish
 from warehouse.query.read import run
@@ -465,7 +466,9 @@ def test_any_amounts_can_be_drawn(values: list[float]) -> None:
     assert read(drawn).tags == {"svg", "path", "text"}
 
 
-@pytest.mark.parametrize("module", [words, charts, markdown], ids=["words", "charts", "markdown"])
+@pytest.mark.parametrize(
+    "module", [counts, words, charts, markdown], ids=["counts", "words", "charts", "markdown"]
+)
 def test_examples_in_docstrings_are_true(module: ModuleType) -> None:
     """What a docstring shows is what comes out."""
     tried = doctest.testmod(module)

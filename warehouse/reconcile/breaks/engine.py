@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from duckdb import DuckDBPyConnection
 
+from warehouse.contract.wording import count_of
 from warehouse.exact import plain
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.breaks.assemble import (
@@ -34,7 +35,7 @@ from warehouse.reconcile.matching.classify import (
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.key_resolution import Alias
 from warehouse.reconcile.matching.snapshot import Reference
-from warehouse.reconcile.notices import Notice, count_of
+from warehouse.reconcile.notices import Notice
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from warehouse.contract.wording import count_of
 from warehouse.reconcile.comments.annotations import ACCEPTED
 from warehouse.reconcile.comments.edits import WorkbookEdits
 from warehouse.reconcile.errors import NotReconciled
-from warehouse.reconcile.notices import Notice, count_of
+from warehouse.reconcile.notices import Notice
 from warehouse.reconcile.store.archive import Folder, Json, add_signoff, by_id, result_of, signoffs
 from warehouse.spreadsheet.reading.text import fold
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from warehouse.contract.wording import count_of
 from warehouse.reconcile.ledger.model import Kind, Ledger, LedgerSource, Unused
-from warehouse.reconcile.notices import Notice, count_of
+from warehouse.reconcile.notices import Notice
 
 SEVERITIES = ("high", "medium", "low")
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from warehouse.contract.wording import count_of
 from warehouse.reconcile.config import LEDGER, UNUSED, Config, setting
 from warehouse.reconcile.errors import Ambiguous, reading_files
 from warehouse.reconcile.ledger.header import count_fields
 from warehouse.reconcile.ledger.model import Kind, Unused
-from warehouse.reconcile.notices import Notice, count_of
+from warehouse.reconcile.notices import Notice
 from warehouse.reconcile.store.archive import Folder
 from warehouse.spreadsheet.reading.grid import OpenedFile, is_ledger_name, open_file
 

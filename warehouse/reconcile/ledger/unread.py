@@ -13,13 +13,13 @@ from itertools import islice
 
 import pyarrow.compute as pc
 
+from warehouse.contract.wording import count_of
 from warehouse.reconcile.config import UNUSED, Config, setting
 from warehouse.reconcile.dimensions import FIELDS, LEDGER_FIELDS
 from warehouse.reconcile.errors import Ambiguous
 from warehouse.reconcile.ledger.conventions import is_date
 from warehouse.reconcile.ledger.header import Header, also_field_of, field_of, letters, spoken
 from warehouse.reconcile.ledger.model import Kind, Unused
-from warehouse.reconcile.notices import count_of
 from warehouse.spreadsheet.reading.delimited_text import Cells
 from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.text import as_text, fold

@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
+from warehouse.contract.wording import count_of
 from warehouse.exact import total
 from warehouse.reconcile.config import Config, setting
 from warehouse.reconcile.dimensions import FIELDS, display_asset
 from warehouse.reconcile.ledger.model import WHOLE, Ledger, RejectedRow
 from warehouse.reconcile.matching.names import Names, Resolution
 from warehouse.reconcile.matching.snapshot import Reference, columns
-from warehouse.reconcile.notices import Notice, count_of
+from warehouse.reconcile.notices import Notice
 from warehouse.spreadsheet.reading.text import fold
 
 UNMAPPED = "?"

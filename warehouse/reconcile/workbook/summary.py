@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from warehouse.contract.wording import count_of
 from warehouse.reconcile.comments.annotations import ACCEPTED, STATUSES
 from warehouse.reconcile.dimensions import display_asset
 from warehouse.reconcile.ledger.coverage import group_unused, level_words, lines_of, totals
 from warehouse.reconcile.matching.join import Result
-from warehouse.reconcile.notices import count_of
 from warehouse.reconcile.workbook.content import WorkbookContent
 from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up

@@ -8,6 +8,7 @@ from duckdb import DuckDBPyConnection
 from markupsafe import Markup
 
 from warehouse.contract.model import literal
+from warehouse.contract.wording import count_of
 from warehouse.report import blocks, charts, wording
 from warehouse.report.answers import Nights, QueryRows, ask, query
 from warehouse.report.blocks import Chart, Section, TableBlock, TableColumn, note
@@ -67,7 +68,7 @@ def _comparison(connection: DuckDBPyConnection, before: date, book: date) -> Sec
     nothing = [table.title.lower() for table in tables if not table.rows]
     if nothing:
         notes.append(note("No change: {}.", ", ".join(nothing)))
-    figure = wording.many(sum(row["amounts"] for row in assets.rows), "amount")
+    figure = count_of(sum(row["amounts"] for row in assets.rows), "amount")
     return Section("changes", "What changed", figure, tuple(notes), tuple(_swings(assets)), found)
 
 

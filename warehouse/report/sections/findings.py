@@ -6,6 +6,7 @@ from duckdb import DuckDBPyConnection
 from markupsafe import Markup
 
 from warehouse.contract.model import literal
+from warehouse.contract.wording import count_of
 from warehouse.report import blocks, wording
 from warehouse.report.answers import Nights, QueryRows, ask, query
 from warehouse.report.blocks import Section, TableBlock, TableColumn, note
@@ -135,7 +136,7 @@ def unknown(connection: DuckDBPyConnection, nights: Nights) -> Section:
         blocks.count("Times", "seen"),
         blocks.name_column("Example", "example"),
     )
-    told = note("Kept as they came. {} in all.", wording.many(answered.count, "thing"))
+    told = note("Kept as they came. {} in all.", count_of(answered.count, "thing"))
     return Section(
         "unknown",
         title,
@@ -165,10 +166,10 @@ def rejects(connection: DuckDBPyConnection, nights: Nights) -> Section:
         MOST,
     )
     notes = (
-        note("{} last night broke the contract.", wording.many(refused.count, "thing")),
+        note("{} last night broke the contract.", count_of(refused.count, "thing")),
         note(
             "{} kept as text only, for DECIMAL(38,18) does not hold it exactly.",
-            wording.many(inexact.count, "value"),
+            count_of(inexact.count, "value"),
         ),
     )
     tables = (_refusals_table(refused), _inexact(inexact))

@@ -8,6 +8,7 @@ from itertools import groupby
 from duckdb import DuckDBPyConnection
 from markupsafe import Markup
 
+from warehouse.contract.wording import count_of
 from warehouse.report import blocks, charts, wording
 from warehouse.report.answers import Nights, QueryRows, Record, ask, query
 from warehouse.report.blocks import Chart, Section, TableBlock, note
@@ -27,14 +28,14 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
     locked = ask(connection, query("locked_funds"), MOST)
     told = note(
         "{} in the book of {}. Amounts of different assets are never added up.",
-        wording.many(assets.count, "asset"),
+        count_of(assets.count, "asset"),
         wording.day(nights.book_day),
     )
     drawn = (*_accounts(assets), *_shares(assets)) if assets.rows else ()
     tables = tuple(
         table for table in (_holdings_table(assets), _locked_table(locked)) if table.rows
     )
-    figure = wording.many(assets.count, "asset")
+    figure = count_of(assets.count, "asset")
     return Section("holdings", "Holdings", figure, (told,), drawn, tables)
 
 
@@ -136,7 +137,7 @@ def over_time(connection: DuckDBPyConnection, nights: Nights) -> Section:
         "The assets with most accounts, each on a scale of its own that need not begin at zero. "
         "Where the line breaks there is no book of that night, or nothing of the asset in it."
     )
-    return Section("time", title, wording.many(len(days), "night"), (told,), drawn)
+    return Section("time", title, count_of(len(days), "night"), (told,), drawn)
 
 
 def _line_chart(rows: list[Record], first: date, last: date, sql: str) -> Chart:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from warehouse.contract.model import literal
 from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, REJECTED
+from warehouse.contract.wording import count_of
 from warehouse.report import blocks, charts, wording
 from warehouse.report.answers import GAPS, SNAPSHOTS, Nights, QueryRows, Record, ask, query
 from warehouse.report.blocks import Chart, Section, TableBlock, TableColumn, note
@@ -186,7 +187,7 @@ def _totals(connection: DuckDBPyConnection, here: str) -> Markup:
         f"from ops.control_totals where snapshot_id = {here}",
     )
     row = answered.rows[0]
-    told = wording.many(row["measured"], "control total")
+    told = count_of(row["measured"], "control total")
     if row["different"]:
         return note(
             "<b>{} of {} differ</b> between what the API sent and what is kept: see "
@@ -200,7 +201,7 @@ def _totals(connection: DuckDBPyConnection, here: str) -> Markup:
 def _check_words(count: int, wrong: int, day: date | None) -> Markup:
     if wrong:
         return note("<b>{} of {} checks</b> of the book of {} found something.", wrong, count, day)
-    return note("All {} of the book of {} passed.", wording.many(count, "check"), wording.day(day))
+    return note("All {} of the book of {} passed.", count_of(count, "check"), wording.day(day))
 
 
 def _wrong(answered: QueryRows) -> TableBlock:
@@ -233,7 +234,7 @@ def calendar(nights: Nights) -> Section:
     if not found:
         return Section("nights", "The nights", "none", (note("There are none yet."),))
     counted = Counter(found.values())
-    told = [wording.many(counted["book"], "night") + " in the book"]
+    told = [count_of(counted["book"], "night") + " in the book"]
     told += [f"{counted[state]:,} {state}" for state in sorted(counted) if state != "book"]
     legend = Markup(" ").join(
         note('<span class="key">{} {}</span>', charts.legend_mark(state), state)
