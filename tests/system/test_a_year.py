@@ -76,15 +76,15 @@ class Span:
         return [self.at(0.5), self.at(0.7)]
 
 
-SIX_WEEKS = Span(
+FOUR_WEEKS = Span(
     "Europe/Zurich",
     "30 2,4 * * *",
-    date(2026, 3, 1),
-    42,
+    date(2026, 3, 8),
+    28,
     {date(2026, 3, 29): "01:00"},
 )
 SPANS = [
-    SIX_WEEKS,
+    FOUR_WEEKS,
     pytest.param(
         Span(
             "Europe/Zurich",
