@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from assets.graph.checks import told_checks
+from assets.graph.checks import warehouse_checks
 from assets.graph.landing import api_asset, landed_assets
 from assets.graph.log import CONSOLE, console
 from assets.graph.partitions import nights
@@ -13,20 +13,20 @@ from assets.graph.schedule import nightly_job, nightly_schedule
 from assets.graph.sensors import sensors
 from assets.graph.tables import table_assets
 from assets.graph.warehouse import warehouse_asset, workbook_asset
-from assets.home.writer_lock import Writing
+from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook
 from warehouse.query.pandas_blocker import leave_pandas_out
 
 
 @dg.resource(description="The writer's lock of a run, held from its first writing step to its end.")
-def writing_resource(_context: dg.InitResourceContext) -> Iterator[Writing]:
+def writing_resource(_context: dg.InitResourceContext) -> Iterator[RunLock]:
     """Give one lock to each run that goes on in one process."""
-    with Writing() as lock:
+    with RunLock() as lock:
         yield lock
 
 
 def assemble(nightbook: Nightbook) -> dg.Definitions:
-    """The definitions for one keeper of the book; raises `SettingsWrong`."""
+    """Return the definitions for one home; raises `SettingsWrong`."""
     leave_pandas_out()
     partitions = nights(nightbook)
     job = nightly_job()
@@ -40,7 +40,7 @@ def assemble(nightbook: Nightbook) -> dg.Definitions:
             report_asset(partitions),
             reconciliation_asset(partitions),
         ],
-        asset_checks=[told_checks()],
+        asset_checks=[warehouse_checks()],
         jobs=[job],
         schedules=[nightly_schedule(nightbook, job)],
         sensors=sensors(nightbook),
@@ -52,5 +52,5 @@ def assemble(nightbook: Nightbook) -> dg.Definitions:
 
 @dg.definitions
 def nightbook() -> dg.Definitions:
-    """What Dagster's own processes load; a run of the command line assembles for its own keeper."""
+    """Return what Dagster's own processes load; a run of the command line assembles its own."""
     return assemble(Nightbook())

@@ -24,18 +24,18 @@ class Tell(Protocol):
     """Whoever hears of progress: a sentence, what happened in one word, and facts by name."""
 
     def __call__(
-        self, words: str, *, event: str = TOLD, level: str = INFO, snapshot: str = ""
+        self, message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = ""
     ) -> None:
         """Say one line."""
 
 
 def utc_now() -> datetime:
-    """This machine's time."""
+    """Return this machine's time."""
     return datetime.now(UTC)
 
 
 def process_environment() -> Mapping[str, str]:
-    """The variables of this process and of the `.env` beside it."""
+    """Return the variables of this process and of the `.env` beside it."""
     return settings.environment(Path.cwd())
 
 
@@ -61,10 +61,10 @@ class Nightbook:
     is_debug: bool = False
 
     def settings(self, *, api: bool = False) -> Settings:
-        """The settings; raises `SettingsWrong` with every complaint at once."""
+        """Return the settings; raises `SettingsWrong` with every complaint at once."""
         return settings.read(self.variables(), api=api)
 
     @property
     def layout(self) -> Layout:
-        """Where everything lies."""
+        """Return where everything lies."""
         return Layout(self.settings().home)

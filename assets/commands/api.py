@@ -45,4 +45,4 @@ def _printable_body(body: bytes) -> bytes:
 
     Of strict JSON only DEL, the C1 controls and marks of direction can stand there as they are.
     """
-    return _STEERS.sub(lambda found: json.dumps(found[0])[1:-1], body.decode()).encode()
+    return _STEERS.sub(lambda match: json.dumps(match[0])[1:-1], body.decode()).encode()

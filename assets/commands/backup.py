@@ -22,8 +22,8 @@ def write(nightbook: Nightbook, *, file: str) -> int:
     target = backup.place_for(layout, file)
     backup.require_any(layout)
     with nobody_writes(layout, "backing up", nightbook.now()):
-        done = backup.back_up(layout, target)
-    print(f"{target}: {_size(done)}, read back and whole.")
+        summary = backup.back_up(layout, target)
+    print(f"{target}: {_size(summary)}, read back and whole.")
     print(
         "Lake, warehouse, exports and run history are not in it: all but the last are made again."
     )
@@ -42,8 +42,8 @@ def restore(nightbook: Nightbook, *, file: str) -> int:
         the_puller(layout, "restoring", nightbook.now()),
     ):
         heard = replace(nightbook, tell=teller, watch=teller.watch)
-        done = unpack_backup(layout, source)
-        print(f"{_size(done)} are back; making the rest ...")
+        summary = unpack_backup(layout, source)
+        print(f"{_size(summary)} are back; making the rest ...")
         published = publish.rebuild(heard, from_landing=True)
     nights = count_of(len(published.loaded), "night")
     print(f"{published.database}: {nights}")
@@ -51,5 +51,5 @@ def restore(nightbook: Nightbook, *, file: str) -> int:
     return 0
 
 
-def _size(done: backup.BackupSummary) -> str:
-    return f"{count_of(done.files, 'file')}, {done.byte_count / 1e6:.1f} MB"
+def _size(summary: backup.BackupSummary) -> str:
+    return f"{count_of(summary.files, 'file')}, {summary.byte_count / 1e6:.1f} MB"

@@ -110,8 +110,8 @@ RECONCILE = InOrder(
         _command("status", "a result and its open breaks", AS_OF, run="reconcile.status"),
         _command(
             "history",
-            "what was done about a break, by its id, or about all of them",
-            _argument("break_id", "[ID]", default=""),
+            "what was done about a break, by its id",
+            _argument("break_id", "ID", default=""),
             run="reconcile.history",
         ),
         _command(
@@ -126,7 +126,7 @@ RECONCILE = InOrder(
         _command(
             "verify",
             "a workbook against what was signed",
-            _argument("file", "[FILE]", default=""),
+            _argument("file", "FILE", default=""),
             run="reconcile.verify",
         ),
     ],

@@ -4,7 +4,7 @@ import re
 from datetime import date
 
 from assets.console.invocation import command_for
-from assets.console.user import me
+from assets.console.user import user_name
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions, publish, withdrawal
@@ -61,12 +61,12 @@ def _decided_already(nightbook: Nightbook, snapshot: Snapshot) -> int:
     """Decide nothing, but finish what a command left that died after deciding."""
     layout, decision = nightbook.layout, snapshot.decision
     if decision is not None and (
-        snapshot.snapshot_id in lost_decisions.untold(layout)
+        snapshot.snapshot_id in lost_decisions.unpublished_snapshots(layout)
         or withdrawal.is_without_note(layout, decision)
     ):
         with writing(nightbook, f"publishing {snapshot.snapshot_id}"):
             withdrawal.mark(layout, snapshot, decision)
-            publish.remake(nightbook)
+            publish.restore_lake(nightbook)
     print(f"{snapshot.snapshot_id} is {snapshot.state} already: nothing was to be decided.")
     print(_book(layout, snapshot))
     return 0
@@ -77,14 +77,14 @@ def _record(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> Sna
     layout, now = nightbook.layout, nightbook.now()
     verb = "accept" if state == snapshots.ACCEPTED else "reject"
     with writing(nightbook, f"{verb} {snapshot_id}"):
-        publish.remake(nightbook)
+        publish.restore_lake(nightbook)
         before = snapshots.find(layout, snapshot_id)
         is_taken_back = before.state == snapshots.ACCEPTED
         snapshot = snapshots.decide_by_hand(
             layout,
             snapshot_id,
             state,
-            by=me(),
+            by=user_name(),
             at=now,
             why=why,
             withdrawn=withdrawal.made_of(layout, before) if is_taken_back else (),
@@ -138,10 +138,11 @@ def _take_back(nightbook: Nightbook, name: str, why: str) -> int:
     """Let what was known to be harmless hold nights again."""
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, f"reject {name}"):
-        publish.remake(nightbook)
-        gone = lessons.take_back(layout, name, by=me(), at=now, why=why)
+        publish.restore_lake(nightbook)
+        lessons_taken_back = lessons.take_back(layout, name, by=user_name(), at=now, why=why)
         publish.refresh(nightbook)
-    print(f"{name} is taken back, it holds a night again: {printable(gone[-1].reason.words)}")
+    reason = printable(lessons_taken_back[-1].reason.words)
+    print(f"{name} is taken back, it holds a night again: {reason}")
     return 0
 
 

@@ -56,7 +56,7 @@ class SimulatedClock:
         self._set_at, self._moment = time.monotonic(), moment
 
     def __call__(self) -> datetime:
-        """The time it is, in UTC."""
+        """Return the time it is, in UTC."""
         return self._moment + timedelta(seconds=time.monotonic() - self._set_at)
 
 
@@ -71,8 +71,8 @@ def run(nightbook: Nightbook) -> int:
         ledger, planted = service.rehearse(layout.database, layout.home / "reconcile")
     _tell(layout)
     print(f"\nFor finance: {ledger} is that ledger. In it, one line")
-    for words in planted:
-        print(f"  - {words}")
+    for error in planted:
+        print(f"  - {error}")
     return 0
 
 
@@ -112,12 +112,12 @@ def _tell(layout: Layout) -> None:
     newest = sorted(layout.exports.glob("*.xlsx"))[-1:]
     for file in [layout.reports / LATEST, *newest]:
         print(f"  {file}")
-    for words, sql in QUESTIONS:
-        print(f'\n{words}:\n  {me} query "{sql}"\n')
+    for description, sql in QUESTIONS:
+        print(f'\n{description}:\n  {me} query "{sql}"\n')
         print(_indent(as_table(ask(layout.database, sql))))
     print("\nNext:")
-    for command, words in NEXT:
-        print(f"  {me} {command:<20} {words}")
+    for command, description in NEXT:
+        print(f"  {me} {command:<20} {description}")
 
 
 def _indent(text: str) -> str:

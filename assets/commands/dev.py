@@ -46,28 +46,28 @@ def _stay(modules: list[list[str]], layout: Layout, lock: int) -> int:
     quiet = {"PYTHONWARNINGS": "ignore", "NIGHTBOOK_HOME": str(layout.home)}
     # Nothing in the folder it starts in, such as the `warehouse` of a home, is taken for a module.
     quiet["PYTHONSAFEPATH"] = "1"
-    asked: list[int] = []
+    signals: list[int] = []
     # Before the start: what is ignored here (nohup, a background job) would be ignored there too.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda given, _: asked.append(given))
+        signal.signal(number, lambda received, _: signals.append(received))
     started = [
         subprocess.Popen(
-            [sys.executable, "-m", *words],
+            [sys.executable, "-m", *arguments],
             env=os.environ | quiet,
             pass_fds=(lock,),
             umask=UMASK,
             process_group=0,  # Ctrl-C is for us alone: told to stop twice they die on their way
         )
-        for words in modules
+        for arguments in modules
     ]
-    while not asked and all(process.poll() is None for process in started):
+    while not signals and all(process.poll() is None for process in started):
         time.sleep(LOOK_SECONDS)
     ended = [process.returncode for process in started if process.returncode is not None]
     for process in started:
         process.terminate()
     for process in started:
         _wait_for(process)
-    return 0 if asked else max(map(abs, ended))
+    return 0 if signals else max(map(abs, ended))
 
 
 def _wait_for(process: subprocess.Popen[bytes]) -> None:
@@ -79,7 +79,7 @@ def _wait_for(process: subprocess.Popen[bytes]) -> None:
 
 
 def require_free(port: int, command: str) -> None:
-    """Raises `NotStarted` where something else has the port; 0 takes a free one."""
+    """Raise `NotStarted` where something else has the port; 0 takes a free one."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -4,15 +4,15 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
+from pathlib import Path
 
 from assets.console.errors import disk_message, is_ours
 from assets.console.invocation import full_command
-from assets.graph.step_errors import NOWHERE
 from assets.home.demo import is_demo
 from assets.monitoring.alerts import INFO, Alert, deliver
 from assets.monitoring.due import next_tick
-from assets.monitoring.switches import switches
+from assets.monitoring.switches import read_switches
 from assets.nightbook import Nightbook
 from pipelines.edge.client import EdgeClient, ServiceCheck
 from pipelines.edge.errors import AccessRefused, ClockRefused, CredentialRefused, KeyRefused
@@ -32,9 +32,9 @@ STALE_HOURS = 36
 class Finding:
     """One line: what was looked at, whether it is well, and what was found or is to be done."""
 
-    what: str
+    subject: str
     is_well: bool
-    words: str
+    message: str
 
 
 def run(nightbook: Nightbook, *, alert: bool) -> int:
@@ -42,11 +42,11 @@ def run(nightbook: Nightbook, *, alert: bool) -> int:
     findings, code = [], 0
     try:
         settings: Settings | None = nightbook.settings(api=True)
-        findings.append(Finding("settings", is_well=True, words="all there"))
+        findings.append(Finding("settings", is_well=True, message="all there"))
     except SettingsWrong as wrong:
         settings, code = None, BAD_SETTINGS
         findings += [
-            Finding("settings", is_well=False, words=complaint) for complaint in wrong.complaints
+            Finding("settings", is_well=False, message=complaint) for complaint in wrong.complaints
         ]
     home = settings or _without_api(nightbook)
     if home is not None:
@@ -59,18 +59,18 @@ def run(nightbook: Nightbook, *, alert: bool) -> int:
         findings += _findings("schedule", lambda: [_schedule(home, now)])
         findings += _channels(home) if alert else ()
     for finding in findings:
-        print(f"{'✓' if finding.is_well else '✗'} {finding.what:<10} {finding.words}")
+        print(f"{'✓' if finding.is_well else '✗'} {finding.subject:<10} {finding.message}")
     return code or (0 if all(finding.is_well for finding in findings) else FAILED)
 
 
-def _findings(what: str, look: Callable[[], list[Finding]]) -> list[Finding]:
-    """What a look found; one that fails is a finding as well, and the others are still made."""
+def _findings(subject: str, look: Callable[[], list[Finding]]) -> list[Finding]:
+    """Return what a look found; one that fails is a finding too, and the others are still made."""
     try:
         return look()
     except Exception as error:  # noqa: BLE001 - a doctor tells of whatever is wrong
-        words = str(error) if is_ours(error) else disk_message(error, NOWHERE)
-        words = words or f"{type(error).__name__}: {error}"
-        return [Finding(what, is_well=False, words=words)]
+        message = str(error) if is_ours(error) else disk_message(error, Path("the home"))
+        message = message or f"{type(error).__name__}: {error}"
+        return [Finding(subject, is_well=False, message=message)]
 
 
 def _without_api(nightbook: Nightbook) -> Settings | None:
@@ -85,13 +85,13 @@ def _disk(layout: Layout) -> Finding:
     while not place.exists():
         place = place.parent
     if not os.access(place, os.W_OK | os.X_OK):
-        words = f"{place} cannot be written: give it to the user who runs nightbook"
-        return Finding("disk", is_well=False, words=words)
+        message = f"{place} cannot be written: give it to the user who runs nightbook"
+        return Finding("disk", is_well=False, message=message)
     free = shutil.disk_usage(place).free
-    words = f"{layout.home}: {free / 1e9:.1f} GB free"
+    message = f"{layout.home}: {free / 1e9:.1f} GB free"
     if free < LEAST_FREE:
-        words += "; a night may need more: make room, or move NIGHTBOOK_HOME"
-    return Finding("disk", is_well=free >= LEAST_FREE, words=words)
+        message += "; a night may need more: make room, or move NIGHTBOOK_HOME"
+    return Finding("disk", is_well=free >= LEAST_FREE, message=message)
 
 
 def _service(nightbook: Nightbook, settings: Settings) -> Iterator[Finding]:
@@ -101,16 +101,16 @@ def _service(nightbook: Nightbook, settings: Settings) -> Iterator[Finding]:
     try:
         credentials = Credentials(access.key, access.secret)
     except CredentialRefused as error:
-        yield Finding("key", is_well=False, words=str(error))
+        yield Finding("key", is_well=False, message=str(error))
         return
     with EdgeClient(
         access.url, credentials, clock=lambda: int(nightbook.now().timestamp() * 1000)
     ) as client:
         check = client.check()
     if not check.reached:
-        yield Finding("reach", is_well=False, words=f"{access.url}: {check.error}")
+        yield Finding("reach", is_well=False, message=f"{access.url}: {check.error}")
         return
-    yield Finding("reach", is_well=True, words=f"{access.url} answers ({check.status})")
+    yield Finding("reach", is_well=True, message=f"{access.url} answers ({check.status})")
     yield _key(check)
     yield _clock(check)
 
@@ -118,88 +118,103 @@ def _service(nightbook: Nightbook, settings: Settings) -> Iterator[Finding]:
 def _key(check: ServiceCheck) -> Finding:
     error = check.error
     if isinstance(error, ClockRefused):
-        words = "not known yet: the clock was refused before the key was looked at"
-        return Finding("key", is_well=False, words=words)
+        message = "not known yet: the clock was refused before the key was looked at"
+        return Finding("key", is_well=False, message=message)
     if isinstance(error, KeyRefused | AccessRefused):
-        return Finding("key", is_well=False, words=str(error))
+        return Finding("key", is_well=False, message=str(error))
     if error is not None:
-        return Finding("answer", is_well=False, words=str(error))
-    return Finding("key", is_well=True, words="accepted")
+        return Finding("answer", is_well=False, message=str(error))
+    return Finding("key", is_well=True, message="accepted")
 
 
 def _clock(check: ServiceCheck) -> Finding:
     skew = check.skew_ms
     if skew is None:
-        words = "the answer told no time, so this machine's clock could not be compared"
-        return Finding("clock", is_well=not isinstance(check.error, ClockRefused), words=words)
+        message = "the answer told no time, so this machine's clock could not be compared"
+        return Finding("clock", is_well=not isinstance(check.error, ClockRefused), message=message)
     if abs(skew) < WORRYING_SKEW_MS:
-        return Finding("clock", is_well=True, words=f"{skew:+d} ms to the API's, give or take 1 s")
+        return Finding(
+            "clock", is_well=True, message=f"{skew:+d} ms to the API's, give or take 1 s"
+        )
     side = "behind" if skew > 0 else "ahead of"
-    words = (
+    message = (
         f"{abs(skew)} ms {side} the API's; requests older than 30 s are refused (5.3). Set this "
         "machine's clock (timedatectl set-ntp true); until then each run signs and dates by the "
         "API's, and a night that has another date by this machine's is held"
     )
-    return Finding("clock", is_well=False, words=words)
+    return Finding("clock", is_well=False, message=message)
 
 
 def _warehouse(layout: Layout, now: datetime) -> Finding:
     if not layout.database.exists():
-        words = "none yet: nightbook run takes the first night (nightbook demo shows how it looks)"
-        return Finding("warehouse", is_well=True, words=words)
+        message = (
+            "none yet: nightbook run takes the first night (nightbook demo shows how it looks)"
+        )
+        return Finding("warehouse", is_well=True, message=message)
     ask(layout.database, "select 1")
-    known = snapshots.landed_snapshots(layout)
-    held = [snapshot.snapshot_id for snapshot in known if snapshot.state == snapshots.HELD]
+    landed = snapshots.landed_snapshots(layout)
+    held = [snapshot.snapshot_id for snapshot in landed if snapshot.state == snapshots.HELD]
     if held:
-        words = f"snapshot {held[-1]} is held and waits for you: nightbook snapshots"
-        return Finding("warehouse", is_well=False, words=words)
-    books = list(snapshots.books(known).values())
+        message = f"snapshot {held[-1]} is held and waits for you: nightbook snapshots"
+        return Finding("warehouse", is_well=False, message=message)
+    books = list(snapshots.books(landed).values())
     if not books:
-        return Finding("warehouse", is_well=False, words="it holds no book: nightbook snapshots")
+        return Finding("warehouse", is_well=False, message="it holds no book: nightbook snapshots")
     newest = books[-1]
-    taken = datetime.strptime(newest.snapshot_id, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    started = datetime.fromisoformat(newest.snapshot_id)
     nights = "1 night" if len(books) == 1 else f"{len(books)} nights"
-    hours = (now - taken).total_seconds() / 3600
-    words = f"newest book of {newest.snapshot_date}, taken {hours:.0f} hours ago; {nights}"
+    hours = (now - started).total_seconds() / 3600
+    message = f"newest book of {newest.snapshot_date}, taken {hours:.0f} hours ago; {nights}"
     if is_demo(layout):
-        return Finding("warehouse", is_well=True, words=f"{words}, all invented: this is the demo")
+        return Finding(
+            "warehouse", is_well=True, message=f"{message}, all invented: this is the demo"
+        )
     if hours > STALE_HOURS:
-        words += "; the schedule has not run: is the daemon up? (nightbook run takes one now)"
-    return Finding("warehouse", is_well=hours <= STALE_HOURS, words=words)
+        message += "; the schedule has not run: is the daemon up? (nightbook run takes one now)"
+    return Finding("warehouse", is_well=hours <= STALE_HOURS, message=message)
 
 
 def _schedule(settings: Settings, now: datetime) -> Finding:
     try:
         tick = next_tick(settings, now)
     except Exception as error:  # noqa: BLE001 - whatever the cron library says of the setting
-        words = f"NIGHTBOOK_SCHEDULE {settings.schedule!r} never ticks: {error}"
-        return Finding("schedule", is_well=False, words=words)
+        message = f"NIGHTBOOK_SCHEDULE {settings.schedule!r} never ticks: {error}"
+        return Finding("schedule", is_well=False, message=message)
     when = tick.strftime("%Y-%m-%d %H:%M")
-    words = f"{settings.schedule} in {settings.timezone}: next {when}"
+    message = f"{settings.schedule} in {settings.timezone}: next {when}"
     layout = Layout(settings.home)
-    seen = switches(layout)
-    if seen.error:
-        words += f"; Dagster's record of this home cannot be read: {seen.error}"
-    elif not seen.off or is_demo(layout):
-        words += f", {seen.daemon(now)}"
+    dagster = read_switches(layout)
+    if dagster.error:
+        message += f"; Dagster's record of this home cannot be read: {dagster.error}"
+    elif not dagster.off or is_demo(layout):
+        message += f", {dagster.daemon(now)}"
     else:
-        words += f"; turned off in Dagster: {', '.join(seen.off)}. Turn on under Automation in "
-        words += f"its page: {full_command(layout, 'dev')}"
-    is_well = not seen.error and (not seen.off or is_demo(layout))
-    return Finding("schedule", is_well=is_well, words=words)
+        message += (
+            f"; turned off in Dagster: {', '.join(dagster.off)}. Turn on under Automation in "
+        )
+        message += f"its page: {full_command(layout, 'dev')}"
+    is_well = not dagster.error and (not dagster.off or is_demo(layout))
+    return Finding("schedule", is_well=is_well, message=message)
 
 
 def _channels(settings: Settings) -> Iterator[Finding]:
-    """A test message by every channel, also by those that are only used when another fails."""
+    """Send a test by every channel, also by those that are used only when another fails."""
     layout = Layout(settings.home)
     if not settings.alerts:
-        words = "NIGHTBOOK_ALERTS is not set: nobody hears of a night that is held or fails"
-        yield Finding("alerts", is_well=False, words=words)
-    words = "If you read this, alerts of nightbook reach you. Nothing is wrong."
+        message = "NIGHTBOOK_ALERTS is not set: nobody hears of a night that is held or fails"
+        yield Finding("alerts", is_well=False, message=message)
+    message = "If you read this, alerts of nightbook reach you. Nothing is wrong."
     here = str(layout.home)
-    test = Alert("test", "a test", words, here, full_command(layout, "status"), kind=INFO)
+    test = Alert(
+        cause="test",
+        title="a test",
+        words=message,
+        see=here,
+        command=full_command(layout, "status"),
+        kind=INFO,
+    )
     for number, address in enumerate(settings.alerts, 1):
         is_well = bool(deliver((address,), (test,)).sent)
         channel = f"channel {number} ({address.partition('://')[0]})"
-        told = f"{channel} took a test message" if is_well else f"{channel} took nothing: mend it"
-        yield Finding("alerts", is_well=is_well, words=told)
+        result = f"{channel} took a test message" if is_well else f"{channel} took nothing: mend it"
+        yield Finding("alerts", is_well=is_well, message=result)

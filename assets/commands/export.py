@@ -4,10 +4,10 @@ import sys
 from dataclasses import replace
 from datetime import date
 
-from assets.console.progress import saying
+from assets.console.progress import progress_reporter
 from assets.console.terminal import TerminalProgress
 from assets.console.version import program_version
-from assets.monitoring.staleness import stale
+from assets.monitoring.staleness import staleness_note
 from assets.nightbook import Nightbook
 from warehouse.contract.wording import count_of
 from warehouse.export.export import export
@@ -17,22 +17,22 @@ from warehouse.query.printable import printable
 def run(nightbook: Nightbook, *, as_of: date | None, formats: tuple[str, ...]) -> int:
     """Write the files and name them."""
     layout = nightbook.layout
-    if as_of is None and (words := stale(nightbook)):
-        print(words, file=sys.stderr)
+    if as_of is None and (note := staleness_note(nightbook)):
+        print(note, file=sys.stderr)
     with TerminalProgress() as teller:
-        done = export(
+        exported = export(
             layout.database,
             layout.exports,
             as_of=as_of,
             formats=tuple(dict.fromkeys(formats or ["xlsx"])),
             program_version=program_version(),
-            say=saying(replace(nightbook, watch=teller.watch), None, "exporting"),
+            say=progress_reporter(replace(nightbook, watch=teller.watch), None, "exporting"),
         )
     # A sheet is not named for its rows: Venues has one for each venue and asset.
-    counts = ", ".join(f"{table} {count_of(rows, 'row')}" for table, rows in done.rows.items())
-    print(f"Book of {done.as_of} (snapshot {done.snapshot_id}): {counts}")
-    for notice in done.notices:
+    counts = ", ".join(f"{table} {count_of(rows, 'row')}" for table, rows in exported.rows.items())
+    print(f"Book of {exported.as_of} (snapshot {exported.snapshot_id}): {counts}")
+    for notice in exported.notices:
         print(f"  {printable(notice)}")
-    for file in done.files:
+    for file in exported.files:
         print(f"  {file}")
     return 0

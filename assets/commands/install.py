@@ -44,7 +44,8 @@ def run(nightbook: Nightbook, *, into: str | None) -> int:
 
 
 def _require_settings(file: Path) -> None:
-    """A unit is given nothing of this shell: what counts is what it will read in `.env`."""
+    """Raise `NotInstalled` where `.env` is not enough."""
+    # A unit is given nothing of this shell: what counts is what it will read in that file.
     try:
         settings.read(settings.environment(file.parent, {}), api=True)
     except SettingsWrong as wrong:
@@ -100,10 +101,8 @@ def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> 
 
 
 def _user(layout: Layout) -> str:
-    """Who is to run a system's units: whose home it is. Raises `NotInstalled` where nobody is.
-
-    A home that root makes here could not be written by anybody else.
-    """
+    """Return the owner of the home, who runs a system's units; raises `NotInstalled`."""
+    # A home that root makes here could not be written by anybody else.
     if not layout.home.is_dir():
         raise NotInstalled(
             f"{layout.home} is not there, so nobody knows which user is to run nightbook. Nothing "

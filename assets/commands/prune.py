@@ -36,8 +36,8 @@ def run(
     require_limit(keep_days, most)
     with writing(nightbook, "pruning"):
         given_up = _versions(layout, dry_run=dry_run)
-        is_untold = not dry_run and publish.remake(nightbook, and_publish=False)
-        gone = prune(
+        is_untold = not dry_run and publish.restore_lake(nightbook, and_publish=False)
+        result = prune(
             layout,
             keep_days=keep_days,
             most_bytes=most,
@@ -45,23 +45,21 @@ def run(
             dry_run=dry_run,
             at=now,
         )
-        _say(given_up, gone, "would go" if dry_run else "went")
-        if is_untold or (gone.snapshots and not dry_run):
+        _say(given_up, result, "would go" if dry_run else "went")
+        if is_untold or (result.snapshots and not dry_run):
             placement.settle(layout)
             publish.refresh(nightbook)
-    print(f"Bodies and tables of the nights that stay take {gone.left / 1e6:.1f} MB.")
+    print(f"Bodies and tables of the nights that stay take {result.left / 1e6:.1f} MB.")
     print(FOR_EVER)
-    if most is not None and gone.left > most:
+    if most is not None and result.left > most:
         print(f"That is more than {max_gb} GB, and none of them may go.")
         return A_PERSON_MUST_DECIDE
     return 0
 
 
 def _versions(layout: Layout, *, dry_run: bool) -> tuple[int, int]:
-    """How many old versions of the warehouse go, and their bytes, where a copy would not fit.
-
-    They are all made again of the lake, and nights that are pruned publish a copy at the end.
-    """
+    """Remove old versions where a copy would not fit; return how many, and their bytes."""
+    # They are all made again of the lake, and nights that are pruned publish a copy at the end.
     leftovers.sweep(layout)
     needed = COPIES * layout.database.stat().st_size if layout.database.exists() else 0
     if shutil.disk_usage(layout.home).free >= needed:
@@ -73,26 +71,26 @@ def _versions(layout: Layout, *, dry_run: bool) -> tuple[int, int]:
     return len(older), size
 
 
-def _say(given_up: tuple[int, int], gone: PruneResult, verb: str) -> None:
-    """What went, said before the rest is published: it is gone whatever comes of that."""
+def _say(given_up: tuple[int, int], result: PruneResult, verb: str) -> None:
+    """Print what went, before the rest is published: it is gone whatever comes of that."""
     count, size = given_up
     if count:
-        what = count_of(count, "old version")
-        print(f"The disk is nearly full: {what} of the warehouse {verb}, {size / 1e6:.1f} MB.")
-    nights, files = count_of(len(gone.snapshots), "night"), count_of(len(gone.files), "file")
-    print(f"{nights} {verb}: {files}, {gone.byte_count / 1e6:.1f} MB.")
-    for snapshot_id in gone.snapshots:
+        old = count_of(count, "old version")
+        print(f"The disk is nearly full: {old} of the warehouse {verb}, {size / 1e6:.1f} MB.")
+    nights, files = count_of(len(result.snapshots), "night"), count_of(len(result.files), "file")
+    print(f"{nights} {verb}: {files}, {result.byte_count / 1e6:.1f} MB.")
+    for snapshot_id in result.snapshots:
         print(f"  {snapshot_id}")
 
 
 def _bytes(text: str | None) -> int | None:
-    """Gigabytes as bytes; raises `NoLimit` for what is no number of them."""
+    """Return gigabytes as bytes; raises `NoLimit` for what is no number of them."""
     if text is None:
         return None
     try:
-        wanted = Decimal(text) * GIGABYTE
+        limit = Decimal(text) * GIGABYTE
     except ArithmeticError:  # no number, or one beyond all numbers
-        wanted = Decimal("nan")
-    if not wanted.is_finite() or not 1 <= wanted <= MOST_BYTES:
+        limit = Decimal("nan")
+    if not limit.is_finite() or not 1 <= limit <= MOST_BYTES:
         raise NoLimit(f"{text[:40]!r} GB is no limit")
-    return int(wanted)
+    return int(limit)

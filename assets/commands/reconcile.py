@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from assets.console.invocation import command_for
-from assets.console.user import me
+from assets.console.user import user_name
 from assets.console.version import program_version
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
@@ -41,20 +41,20 @@ def run(nightbook: Nightbook, *, as_of: date | None) -> int:
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, "reconciling"):
         publish.catch_up(nightbook)
-        ran = service.run(
+        summary = service.run(
             layout.database,
             _folder(nightbook),
             as_of=as_of,
             program_version=program_version(),
             now=now,
         )
-        if ran.run_id:
+        if summary.run_id:
             publish.refresh(nightbook)
-    print(printable_lines(ran.words))
-    _print_list([_notice(notice) for notice in ran.notices if ran.run_id], "notice")
-    for file in ran.files:
+    print(printable_lines(summary.words))
+    _print_list([_notice(notice) for notice in summary.notices if summary.run_id], "notice")
+    for file in summary.files:
         print(f"  {file}")
-    return ran.exit_code
+    return summary.exit_code
 
 
 def status(nightbook: Nightbook, *, as_of: date | None) -> int:
@@ -75,12 +75,12 @@ def status(nightbook: Nightbook, *, as_of: date | None) -> int:
 
 
 def _notice(notice: Notice) -> str:
-    """A notice on one line: where it is, where that is known, and its words."""
+    """Return a notice on one line, after its place where that is known."""
     return f"{notice.where}: {notice.words}" if notice.where else notice.words
 
 
 def _break(break_: dict[str, Any]) -> str:
-    """A break on one line: its id, status, result, difference and where it is."""
+    """Return a break on one line: its id, status, result, difference and place."""
     where = " / ".join(str(name) for name in break_["names"].values())
     difference = break_["difference"] or ""
     return f"{break_['id']}  {break_['status']}  {break_['result']}  {difference}  {where}"
@@ -95,7 +95,7 @@ def _print_list(lines: list[str], word: str) -> None:
 
 
 def history(nightbook: Nightbook, *, break_id: str) -> int:
-    """Print what was done about a break, or about all of them."""
+    """Print what was done about a break."""
     for entry in service.history(_folder(nightbook), break_id):
         facts = [f"{name} {value}" for name, value in entry.items() if value and name not in UNTOLD]
         print(printable(f"{entry['at']}  {', '.join(facts)}"))
@@ -111,14 +111,14 @@ def sign(
         signed = service.sign(
             _folder(nightbook),
             role=role,
-            who=who or me(),
+            who=who or user_name(),
             comment=comment,
             day=as_of,
             now=now,
         )
         publish.refresh(nightbook)
-    told = signoff.words(signed).removeprefix("signed")
-    print(printable(f"Signed{told}: result {signed['digest']}"))
+    signature = signoff.words(signed).removeprefix("signed")
+    print(printable(f"Signed{signature}: result {signed['digest']}"))
     return 0
 
 
@@ -129,6 +129,6 @@ def verify(nightbook: Nightbook, *, file: str) -> int:
         print(f"✓ {checked.words}")
     for difference in checked.differences:
         print(f"✗ {printable(difference)}")
-    for words in (*checked.uncompared, *map(signoff.words, checked.signatures)):
-        print(f"  {printable(words)}")
+    for line in (*checked.uncompared, *map(signoff.words, checked.signatures)):
+        print(f"  {printable(line)}")
     return 0 if checked.is_whole else 1

@@ -3,7 +3,7 @@
 import sys
 
 from assets.console.version import program_version
-from assets.monitoring.staleness import stale
+from assets.monitoring.staleness import staleness_note
 from assets.nightbook import Nightbook
 from warehouse.report.build import report
 
@@ -13,7 +13,7 @@ def run(nightbook: Nightbook) -> int:
     settings, layout = nightbook.settings(), nightbook.layout
     now = nightbook.now().astimezone(settings.timezone)
     file = report(layout.database, layout.reports, now=now, program_version=program_version())
-    if words := stale(nightbook):
-        print(words, file=sys.stderr)
+    if note := staleness_note(nightbook):
+        print(note, file=sys.stderr)
     print(file)
     return 0

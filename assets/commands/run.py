@@ -12,7 +12,7 @@ from assets.console.json_log import JsonLog
 from assets.console.terminal import TerminalProgress, is_terminal
 from assets.graph.sensors import look
 from assets.home.demo import require_real
-from assets.monitoring.dates import night_of
+from assets.monitoring.due import night_of
 from assets.nightbook import ERROR, INFO, STARTED, WARNING, Nightbook, Tell
 from assets.runs.night import NightRun, run_night
 from pipelines import night
@@ -32,7 +32,7 @@ class RunEnding:
 
     code: int
     event: str
-    words: str
+    message: str
     snapshot_id: str = ""
 
 
@@ -47,7 +47,7 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
         nightbook.settings(api=True)
     elif night.landed_on(nightbook.layout, chosen) is None:
         dates = sorted(
-            {snapshot_.snapshot_date for snapshot_ in snapshots.landed_snapshots(nightbook.layout)}
+            {landed.snapshot_date for landed in snapshots.landed_snapshots(nightbook.layout)}
         )
         raise NeverLanded(chosen, today, dates)
     if unless_taken and (snapshot := night_of(nightbook, chosen)) is not None:
@@ -85,29 +85,29 @@ def take(
         watch = None if log else teller.watch
         tell(f"Taking the book of {chosen} into {layout.home}", event=STARTED)
         watched = dataclasses.replace(nightbook, tell=tell, watch=watch)
-        ran = run_night(watched, chosen, run_id, is_tick=is_tick)
+        outcome = run_night(watched, chosen, run_id, is_tick=is_tick)
     if not nightbook.is_demo:
         look(
             nightbook,
             partial(tell, event="alerts", level=WARNING),
-            ran.alerts,
-            seen=ran.switches,
+            outcome.alerts,
+            dagster=outcome.switches,
         )
     is_today = chosen == night.business_date(nightbook.settings(), nightbook.now())
-    ended = _ending(layout, _newest(layout, chosen, is_today=is_today), chosen, ran)
-    if nightbook.is_debug and ran.trace:
-        print(printable_lines(ran.trace), file=sys.stderr)
+    ended = _ending(layout, _newest(layout, chosen, is_today=is_today), chosen, outcome)
+    if nightbook.is_debug and outcome.trace:
+        print(printable_lines(outcome.trace), file=sys.stderr)
     if ended.code:
-        print(printable_lines(ended.words), file=sys.stderr)
+        print(printable_lines(ended.message), file=sys.stderr)
     if log or not ended.code:
-        tell(ended.words, event=ended.event, level=LEVELS[ended.code], snapshot=ended.snapshot_id)
+        tell(ended.message, event=ended.event, level=LEVELS[ended.code], snapshot=ended.snapshot_id)
     if not ended.code:
         tell(str(layout.database), event="published", snapshot=ended.snapshot_id)
     return ended.code
 
 
 def _newest(layout: Layout, chosen: date, *, is_today: bool) -> snapshots.Snapshot | None:
-    """The snapshot that the run of a date was about; today perhaps under another date."""
+    """Return the snapshot that a run was about; today's may have another date by its clock."""
     if is_today and (manifest := night.taken_on(layout, chosen)) is not None:
         return snapshots.find(layout, manifest.snapshot_id)
     landed = reversed(snapshots.landed_snapshots(layout))
@@ -115,19 +115,19 @@ def _newest(layout: Layout, chosen: date, *, is_today: bool) -> snapshots.Snapsh
 
 
 def _ending(
-    layout: Layout, newest: snapshots.Snapshot | None, chosen: date, ran: NightRun
+    layout: Layout, newest: snapshots.Snapshot | None, chosen: date, outcome: NightRun
 ) -> RunEnding:
-    """How it ended: held, failed, or the book."""
-    if ran.is_judged and newest is not None and newest.state == snapshots.HELD:
-        words = _held_words(layout, newest)
-        return RunEnding(A_PERSON_MUST_DECIDE, newest.state, words, newest.snapshot_id)
-    if not ran.success:
-        lines = ran.failures or (f"The run failed: see run {ran.run_id} in nightbook dev.",)
+    """Return how a run ended: held, failed, or with the book."""
+    if outcome.is_judged and newest is not None and newest.state == snapshots.HELD:
+        message = _held_words(layout, newest)
+        return RunEnding(A_PERSON_MUST_DECIDE, newest.state, message, newest.snapshot_id)
+    if not outcome.success:
+        lines = outcome.failures or (f"The run failed: see run {outcome.run_id} in nightbook dev.",)
         return RunEnding(FAILED, "failed", "\n".join(lines))
     if newest is None:
         return RunEnding(0, "ended", f"{chosen} was taken")
-    words = f"{newest.state}: snapshot {newest.snapshot_id}"
-    return RunEnding(0, newest.state, words, newest.snapshot_id)
+    message = f"{newest.state}: snapshot {newest.snapshot_id}"
+    return RunEnding(0, newest.state, message, newest.snapshot_id)
 
 
 def _held_words(layout: Layout, newest: snapshots.Snapshot) -> str:

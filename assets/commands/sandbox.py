@@ -59,5 +59,5 @@ def _list(*, is_choices: bool) -> None:
         for name, may_be, default in options.describe_choices():
             print(f"{name:<30} {default:<32} {may_be}")
     else:
-        for name, words in sorted(catalog.DESCRIPTIONS.items()):
-            print(f"{name:<32} {words}")
+        for name, description in sorted(catalog.DESCRIPTIONS.items()):
+            print(f"{name:<32} {description}")

@@ -23,16 +23,18 @@ class NoSuchTable(Exception):
 
 def run(nightbook: Nightbook, *, name: str | None) -> int:
     """List everything, or one thing with its columns."""
-    found = tables(nightbook.layout.database)
+    descriptions = tables(nightbook.layout.database)
     if name is None:
-        for schema in dict.fromkeys(table.schema for table in found):
+        for schema in dict.fromkeys(table.schema for table in descriptions):
             print(f"\n{schema}")
-            for table in found:
+            for table in descriptions:
                 if table.schema == schema:
                     _line(table)
         print(f"\nOne of them with its columns: {command_for(nightbook.layout)} tables NAME")
         return 0
-    chosen = [table for table in found if name in (table.name, f"{table.schema}.{table.name}")]
+    chosen = [
+        table for table in descriptions if name in (table.name, f"{table.schema}.{table.name}")
+    ]
     if not chosen:
         raise NoSuchTable(name)
     for table in chosen:
@@ -42,12 +44,12 @@ def run(nightbook: Nightbook, *, name: str | None) -> int:
 
 def _line(table: Description) -> None:
     first = _comment(table).partition(". ")[0].rstrip(".")
-    words = textwrap.shorten(first, width() - NAMES - 3, placeholder=" …")
-    print(f"  {_signature(table):<{NAMES}} {words}")
+    summary = textwrap.shorten(first, width() - NAMES - 3, placeholder=" …")
+    print(f"  {_signature(table):<{NAMES}} {summary}")
 
 
 def _comment(table: Description) -> str:
-    """The words without the call that a macro's comment begins with."""
+    """Return a comment without the call that a macro's begins with."""
     return table.comment.removeprefix(f"{_signature(table)}: ")
 
 

@@ -15,8 +15,8 @@ def run(nightbook: Nightbook) -> int:
     """Name each file that is not as it was written, its night, and what to do."""
     layout = nightbook.layout
     damage = list(verify(layout))
-    for damage_ in damage:
-        print(f"✗ {printable(str(damage_))}", file=sys.stderr)
+    for file in damage:
+        print(f"✗ {printable(str(file))}", file=sys.stderr)
     if damage:
         is_not = "is not as it was" if len(damage) == 1 else "are not as they were"
         print(f"{count_of(len(damage), 'file')} {is_not} written.", file=sys.stderr)

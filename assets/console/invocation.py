@@ -20,11 +20,11 @@ def override_home(home: str) -> None:
     os.environ[HOME] = home
 
 
-def full_command(layout: Layout, *words: str) -> str:
+def full_command(layout: Layout, *arguments: str) -> str:
     """Return a command for this home that works from any folder."""
     beside = Path(sys.executable).with_name("nightbook")
     program = str(beside) if beside.exists() else "nightbook"
-    return shlex.join([program, "--home", str(layout.home), *words])
+    return shlex.join([program, "--home", str(layout.home), *arguments])
 
 
 def command_for(layout: Layout) -> str:

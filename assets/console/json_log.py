@@ -14,12 +14,12 @@ from assets.nightbook import INFO, TOLD
 from warehouse.query.printable import printable_json
 
 
-def json_line(at: datetime, level: str, event: str, words: str, facts: Mapping[str, str]) -> str:
-    """One line; facts that are not known are left out, and nothing in it moves a cursor."""
+def json_line(at: datetime, level: str, event: str, message: str, facts: Mapping[str, str]) -> str:
+    """Return one line; unknown facts are left out, and nothing in it moves a cursor."""
     moment = at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    content = {"time": moment, "level": level, "event": event, "words": words}
-    known = {name: value for name, value in facts.items() if value}
-    return printable_json(json.dumps(content | known, ensure_ascii=False))
+    content = {"time": moment, "level": level, "event": event, "words": message}
+    present = {name: value for name, value in facts.items() if value}
+    return printable_json(json.dumps(content | present, ensure_ascii=False))
 
 
 def _print(line: str) -> None:
@@ -35,8 +35,8 @@ class JsonLog:
     write: Callable[[str], None] = _print
 
     def __call__(
-        self, words: str, *, event: str = TOLD, level: str = INFO, snapshot: str = ""
+        self, message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = ""
     ) -> None:
-        """One line."""
+        """Write one line."""
         facts = {**self.facts, "snapshot": snapshot}
-        self.write(json_line(self.now(), level, event, words, facts))
+        self.write(json_line(self.now(), level, event, message, facts))

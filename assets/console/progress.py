@@ -14,12 +14,12 @@ GLIMPSE = timedelta(seconds=0.1)
 EVERY = timedelta(seconds=10)
 
 
-def saying(nightbook: Nightbook, tell: Tell | None, event: str, snapshot: str = "") -> Say:
-    """Whoever hears how far work is, one call at a time: a `Tally` sees to that in all threads.
-
-    A bar moves with each thing that is done, and ten times a second in between. A line is told
-    every ten seconds, as `event` of that snapshot where it is known.
-    """
+def progress_reporter(
+    nightbook: Nightbook, tell: Tell | None, event: str, snapshot: str = ""
+) -> Say:
+    """Return what hears how far work is: a bar if somebody watches, else lines of a log."""
+    # It is called by one thread at a time: a `Tally` sees to that. A bar moves with each thing that
+    # is done, and ten times a second in between; a log has a line every ten seconds.
     if nightbook.watch is not None:
         return _throttle(nightbook, nightbook.watch, GLIMPSE, each=True)
     if tell is None:

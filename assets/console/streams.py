@@ -45,7 +45,8 @@ class SafeStream:
             self._to_nowhere()
 
     def _to_nowhere(self) -> None:
-        """Python says once more what was not said when it ends, and would then fail."""
+        """Let the descriptor lead to nothing."""
+        # Python writes once more what was not written when it ends, and would then fail.
         try:
             descriptor = self._out.fileno()
         except (OSError, ValueError, AttributeError):

@@ -31,22 +31,22 @@ class TerminalProgress:
 
     @property
     def watch(self) -> Say | None:
-        """What is to be told how far work is: a bar in a terminal, nothing in a log."""
+        """Return what draws a bar; None in a log."""
         return self._bar if self._is_terminal else None
 
     def __call__(
-        self, words: str, *, event: str = TOLD, level: str = INFO, snapshot: str = ""
+        self, message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = ""
     ) -> None:
-        """One line, indented under what is being done."""
+        """Print one line, indented under what is being done."""
         del level, snapshot
         self._wipe()
-        print(f"{'' if event == STARTED else '  '}{printable_lines(words)}", flush=True)
+        print(f"{'' if event == STARTED else '  '}{printable_lines(message)}", flush=True)
 
     def _bar(self, progress: Progress) -> None:
         full = BAR * progress.done // max(progress.known, 1)
-        words = f"[{'#' * full}{'.' * (BAR - full)}] {progress.words}"
+        line = f"[{'#' * full}{'.' * (BAR - full)}] {progress.words}"
         self._is_drawn = True
-        print(f"{CLEAR}  {words[: width() - 3]}", end="", flush=True)
+        print(f"{CLEAR}  {line[: width() - 3]}", end="", flush=True)
 
     def _wipe(self) -> None:
         if self._is_drawn:
@@ -60,5 +60,5 @@ def is_terminal() -> bool:
 
 
 def width() -> int:
-    """How many columns to write: those of the terminal, within reason."""
+    """Return how many columns to write: those of the terminal, between 40 and 100."""
     return max(40, min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST))

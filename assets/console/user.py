@@ -4,8 +4,8 @@ import getpass
 import os
 
 
-def me() -> str:
-    """Who types, to be kept with what was decided or signed."""
+def user_name() -> str:
+    """Return who types, to be stored with what was decided or signed."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -4,5 +4,5 @@ from importlib.metadata import version
 
 
 def program_version() -> str:
-    """The version of nightbook that runs."""
+    """Return the version of nightbook that runs."""
     return version("nightbook")

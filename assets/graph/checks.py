@@ -14,7 +14,7 @@ from pathlib import Path
 import dagster as dg
 
 from assets.graph.partitions import PARTITION
-from assets.graph.step_errors import failing_in_words
+from assets.graph.step import failing_in_words
 from assets.graph.tables import key_of
 from assets.graph.warehouse import WAREHOUSE
 from assets.nightbook import Nightbook
@@ -44,16 +44,16 @@ class NewestCheckResult:
 KEYS = {f"{table.name}_key": key_of(table) for table in BOOK}
 
 
-def told_checks() -> dg.AssetChecksDefinition:
-    """Every check of the warehouse on the table it is about, and the control totals of each."""
+def warehouse_checks() -> dg.AssetChecksDefinition:
+    """Return every check of the warehouse on its table, and the control totals of each."""
     specs = [
         dg.AssetCheckSpec(
             name,
             asset=asset,
             additional_deps=[] if asset == WAREHOUSE else [WAREHOUSE],
-            description=words,
+            description=description,
         )
-        for name, asset, words in _told()
+        for name, asset, description in _declared_checks()
     ]
 
     @dg.multi_asset_check(name="tell_checks", specs=specs, can_subset=True)
@@ -75,7 +75,7 @@ def _key(result: dg.AssetCheckResult) -> dg.AssetCheckKey:
     return dg.AssetCheckKey(result.asset_key or WAREHOUSE, result.check_name or "")
 
 
-def _told() -> Iterator[tuple[str, dg.AssetKey, str]]:
+def _declared_checks() -> Iterator[tuple[str, dg.AssetKey, str]]:
     for table in BOOK:
         yield CONTROL, key_of(table), CONTROL_MEANING
     for check in every_check():
@@ -83,7 +83,7 @@ def _told() -> Iterator[tuple[str, dg.AssetKey, str]]:
 
 
 def _snapshot(nightbook: Nightbook, partition: str | None) -> str:
-    """The snapshot to tell of: that of the partition, or the newest book; raises `NeverLanded`."""
+    """Return the snapshot of the partition, or the newest book; raises `NeverLanded`."""
     if partition is not None:
         day = date.fromisoformat(partition)
         return night.landed_for(nightbook.settings(), nightbook.now(), day).snapshot_id
@@ -97,7 +97,7 @@ def _snapshot(nightbook: Nightbook, partition: str | None) -> str:
 
 
 def _controls(database: Path, snapshot_id: str) -> Iterator[dg.AssetCheckResult]:
-    """Of every table: how many control totals there are, and how many differ."""
+    """Return for every table how many control totals there are, and how many differ."""
     answer = run(
         database,
         "select table_name, count(*), "
@@ -131,22 +131,22 @@ def _check_results(database: Path) -> dict[str, NewestCheckResult]:
 
 
 def _results(database: Path) -> Iterator[dg.AssetCheckResult]:
-    found = _check_results(database)
+    results = _check_results(database)
     for check in every_check():
-        yield _result(check, found.get(check.name))
+        yield _result(check, results.get(check.name))
 
 
-def _result(check: Check, found: NewestCheckResult | None) -> dg.AssetCheckResult:
-    """What a check found in the book that people see now; one that did not run has not passed."""
+def _result(check: Check, newest: NewestCheckResult | None) -> dg.AssetCheckResult:
+    """Return the result of a check in the newest book; one that did not run has not passed."""
     metadata: dict[str, str | int] = {}
-    if found is not None:
-        metadata = {"book of": str(found.day), "wrong rows": found.wrong_rows}
+    if newest is not None:
+        metadata = {"book of": str(newest.day), "wrong rows": newest.wrong_rows}
     severe = dg.AssetCheckSeverity.ERROR if check.severity == ERROR else dg.AssetCheckSeverity.WARN
     return dg.AssetCheckResult(
         asset_key=KEYS.get(check.name, WAREHOUSE),
         check_name=check.name,
-        passed=found is not None and not found.wrong_rows,
+        passed=newest is not None and not newest.wrong_rows,
         severity=severe,
-        description=found.example if found else "It did not run.",
+        description=newest.example if newest else "It did not run.",
         metadata=metadata,
     )

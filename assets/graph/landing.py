@@ -1,21 +1,19 @@
 """The landed resources: one read of the API gives all three, so they are one step.
 
-Only today can be pulled. For a past date that was landed the landed bytes are used again; for one
-that was not, the step fails with words and pulls nothing under a wrong date. One resource alone may
-be materialized: the step then does the same and tells of that one only.
+Only today can be pulled. A past date that was landed uses its bytes again; one that was not fails,
+and nothing is pulled under a wrong date.
 """
 
 from collections.abc import Callable, Iterator
-from datetime import date, datetime
+from datetime import datetime
 
 import dagster as dg
 
-from assets.console.progress import saying
+from assets.console.progress import progress_reporter
 from assets.console.version import program_version
-from assets.graph.log import telling
-from assets.graph.step_errors import failing_in_words
+from assets.graph.step import NightStep, night_step
 from assets.home.demo import require_real
-from assets.home.writer_lock import Writing
+from assets.home.writer_lock import RunLock
 from assets.nightbook import WARNING, Nightbook, Tell
 from assets.publishing import publish
 from pipelines import night
@@ -24,9 +22,9 @@ from pipelines.edge.sending.attempts import Event
 from pipelines.landing.lock import WriterBusy
 from pipelines.landing.manifest import Manifest
 from warehouse.contract.wording import count_of
-from warehouse.storage.layout import Layout
 
 API = dg.AssetKey("api")
+# The operation of each resource, and what it is.
 RESOURCES = {
     "portfolios": ("list_portfolios", "GET /portfolios?include=integrations (4.1), as it came."),
     "venues": ("list_venues", "GET /venues?include=instruments (4.3), as it came."),
@@ -38,7 +36,7 @@ RESOURCES = {
 
 
 def api_asset() -> dg.AssetSpec:
-    """The service itself, so that lineage starts where the data does."""
+    """Return the service itself, so that lineage starts where the data does."""
     return dg.AssetSpec(
         API,
         description="The signed, read-only Portfolio and Venue Read API. It keeps no history.",
@@ -48,7 +46,7 @@ def api_asset() -> dg.AssetSpec:
 
 
 def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """The step that takes tonight's snapshot, and the three resources it lands."""
+    """Return the step that takes tonight's snapshot, with the three resources it lands."""
 
     @dg.multi_asset(
         name="pull",
@@ -56,11 +54,11 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
             dg.AssetSpec(
                 ["landing", name],
                 deps=[API],
-                description=words,
+                description=description,
                 group_name="landing",
                 kinds={"json"},
             )
-            for name, (_, words) in RESOURCES.items()
+            for name, (_, description) in RESOURCES.items()
         ],
         partitions_def=partitions,
         can_subset=True,
@@ -68,68 +66,64 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
     def pull(
         context: dg.AssetExecutionContext,
         nightbook: dg.ResourceParam[Nightbook],
-        writing: dg.ResourceParam[Writing],
+        writing: dg.ResourceParam[RunLock],
     ) -> Iterator[dg.MaterializeResult]:
-        day = date.fromisoformat(context.partition_key)
-        with failing_in_words(nightbook.layout.home):
-            tell = nightbook.tell or telling(context.log)
-            manifest, reused = _land(nightbook, writing, day, tell)
+        with night_step(context, nightbook) as step:
+            manifest, is_reused = _land(step, writing)
         for name, (operation, _) in RESOURCES.items():
             key = dg.AssetKey(["landing", name])
             if key in context.selected_asset_keys:
-                metadata = _metadata(nightbook.layout, manifest, operation, reused=reused)
+                metadata = _metadata(step, manifest, operation, is_reused=is_reused)
                 yield dg.MaterializeResult(asset_key=key, metadata=metadata)
 
     return pull
 
 
-def _land(nightbook: Nightbook, writing: Writing, day: date, tell: Tell) -> tuple[Manifest, bool]:
-    """The snapshot to go on with, and whether it was landed before; the run is the writer then."""
+def _land(step: NightStep, lock: RunLock) -> tuple[Manifest, bool]:
+    """Return the snapshot to go on with, and whether it was landed before; the run then writes."""
+    nightbook, day, tell = step.nightbook, step.day, step.tell
     # Read once: midnight may pass at any moment, and a night is of the date on which it began.
     settings, started = nightbook.settings(), nightbook.now()
-    reused = day != night.business_date(settings, started)
-    if reused:
+    is_reused = day != night.business_date(settings, started)
+    if is_reused:
         manifest = night.landed_for(settings, started, day)
-        writing.begin(nightbook, f"making {day} again", tell)
+        lock.acquire(nightbook, f"making {day} again", tell)
     else:
         # Read without the writer's lock: whoever else works here must not cost the night.
-        manifest = _take(nightbook, tell, started)
+        if not nightbook.is_demo:
+            require_real(step.layout)
+        manifest = night.take(
+            nightbook.settings(api=True),
+            nightbook.now,
+            program_version(),
+            progress_reporter(nightbook, tell, "pulling"),
+            _warnings(tell),
+            started=started,
+            pause=nightbook.pause,
+            connect=nightbook.connect or EdgeClient,
+        )
+        tell(_summary(manifest), event="landed", snapshot=manifest.snapshot_id)
         try:
-            writing.begin(nightbook, f"making the night of {day}", tell)
+            lock.acquire(nightbook, f"making the night of {day}", tell)
         except WriterBusy as busy:
             raise WriterBusy(busy.layout, busy.holder, _safe(manifest)) from None
     publish.recover(nightbook, tell, but=manifest.snapshot_id)
-    return manifest, reused
+    return manifest, is_reused
 
 
 def _safe(manifest: Manifest) -> str:
-    """What is done where a landed night could not be made."""
+    """Say what is done where a landed night could not be made."""
     return (
         f"Snapshot {manifest.snapshot_id} of {manifest.snapshot_date} is landed, every byte of it, "
         "and is no book yet: the next run judges and publishes it, and so does nightbook rebuild."
     )
 
 
-def _take(nightbook: Nightbook, tell: Tell, started: datetime) -> Manifest:
-    if not nightbook.is_demo:
-        require_real(nightbook.layout)
-    settings = nightbook.settings(api=True)
-    manifest = night.take(
-        settings,
-        nightbook.now,
-        program_version(),
-        saying(nightbook, tell, "pulling"),
-        _warnings(tell),
-        started=started,
-        pause=nightbook.pause,
-        connect=nightbook.connect or EdgeClient,
-    )
+def _summary(manifest: Manifest) -> str:
     size = sum(answer.byte_count or 0 for answer in manifest.answers) / 1e6
     failed = sum(answer.error is not None for answer in manifest.answers)
     given_up = f", {failed} given up" if failed else ""
-    words = f"landed {count_of(len(manifest.answers), 'answer')}, {size:.1f} MB{given_up}"
-    tell(words, event="landed", snapshot=manifest.snapshot_id)
-    return manifest
+    return f"landed {count_of(len(manifest.answers), 'answer')}, {size:.1f} MB{given_up}"
 
 
 def _warnings(tell: Tell) -> Callable[[Event], None]:
@@ -140,32 +134,32 @@ def _warnings(tell: Tell) -> Callable[[Event], None]:
 
 
 def _in_short(event: Event) -> str:
-    """What happened and what comes next; what a person can do is told if the last attempt fails."""
+    """Say what happened and what comes next; what to do is said if the last attempt fails."""
     happened = event.words.partition(". ")[0]
     if event.kind == "retry":
         return f"{happened}; again in {event.wait:.1f} s"
     if event.kind == "pace":
         return f"{happened}; all requests wait {event.wait:.1f} s, then they go more slowly"
     if event.kind == "breaker":
-        next_one = f"; one is tried in {event.wait:.0f} s" if event.wait else ""
-        return f"{happened}; other requests wait until one gets through{next_one}"
+        probe = f"; one is tried in {event.wait:.0f} s" if event.wait else ""
+        return f"{happened}; other requests wait until one gets through{probe}"
     return event.words
 
 
 def _metadata(
-    layout: Layout, manifest: Manifest, operation: str, *, reused: bool
+    step: NightStep, manifest: Manifest, operation: str, *, is_reused: bool
 ) -> dict[str, dg.MetadataValue]:
     answers = [answer for answer in manifest.answers if answer.operation == operation]
-    failed = [answer for answer in answers if answer.error is not None]
-    started = datetime.fromisoformat(manifest.started_at)
-    folder = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
+    folder = step.layout.snapshot(manifest.snapshot_date, manifest.snapshot_id)
     return {
         "snapshot_id": dg.MetadataValue.text(manifest.snapshot_id),
         "folder": dg.MetadataValue.path(str(folder)),
-        "started_at": dg.MetadataValue.timestamp(started),
+        "started_at": dg.MetadataValue.timestamp(datetime.fromisoformat(manifest.started_at)),
         "requests": dg.MetadataValue.int(len(answers)),
-        "requests given up": dg.MetadataValue.int(len(failed)),
+        "requests given up": dg.MetadataValue.int(
+            sum(answer.error is not None for answer in answers)
+        ),
         "attempts": dg.MetadataValue.int(sum(answer.attempts for answer in answers)),
         "bytes": dg.MetadataValue.int(sum(answer.byte_count or 0 for answer in answers)),
-        "used again": dg.MetadataValue.bool(reused),
+        "used again": dg.MetadataValue.bool(is_reused),
     }

@@ -9,10 +9,8 @@ PARTITION = "dagster/partition"
 
 
 def nights(nightbook: Nightbook) -> dg.DailyPartitionsDefinition:
-    """Daily partitions from the first landed night (or today) up to today.
-
-    Today's partition exists while today lasts (`end_offset`), because a snapshot is of now.
-    """
+    """Return daily partitions from the first landed night (or today) up to today."""
+    # Today's partition exists while today lasts (`end_offset`), because a snapshot is of now.
     settings = nightbook.settings()
     today = nightbook.now().astimezone(settings.timezone).date()
     first = min([*night_folders.dates(nightbook.layout)[:1], today])

@@ -16,7 +16,7 @@ HIDDEN = ("snapshot_date",)
 
 
 def preview(path: Path) -> str:
-    """The first rows of a Parquet file as a Markdown table; words when there are none."""
+    """Return the first rows of a Parquet file as a Markdown table."""
     with pq.ParquetFile(path) as file:
         names = [name for name in file.schema_arrow.names if name not in HIDDEN]
         batch = next(file.iter_batches(batch_size=ROWS, columns=names), None)
@@ -32,7 +32,7 @@ def _lines(names: list[str], rows: list[dict[str, object]]) -> Iterator[str]:
 
 
 def cell(value: object) -> str:
-    """One value as Markdown text, on one line, shortened; nothing for NULL."""
+    """Return one value as Markdown text on one line, shortened; nothing for NULL."""
     if value is None:
         return ""
     text = "".join(

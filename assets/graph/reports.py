@@ -5,13 +5,11 @@ from datetime import date, datetime
 import dagster as dg
 
 from assets.console.version import program_version
-from assets.graph.log import telling
-from assets.graph.step_errors import failing_in_words
+from assets.graph.step import night_step
 from assets.graph.warehouse import WAREHOUSE
-from assets.home.writer_lock import Writing
+from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook
 from assets.publishing import publish
-from pipelines import night
 from pipelines.landing import snapshots
 from warehouse.reconcile import service
 from warehouse.reconcile.errors import Ambiguous, Late, NotReconciled
@@ -23,7 +21,7 @@ TIES_OUT = "ledger_ties_out"
 
 
 def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """The morning report: also of a held night, which is when it is needed most."""
+    """Return the morning report: also of a held night, which is when it is needed most."""
 
     @dg.asset(
         key=REPORT,
@@ -37,12 +35,11 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
     def morning_report(
         context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
     ) -> dg.MaterializeResult:
-        settings, layout = nightbook.settings(), nightbook.layout
-        now = nightbook.now().astimezone(settings.timezone)
-        with failing_in_words(nightbook.layout.home):
-            night.landed_for(settings, now, date.fromisoformat(context.partition_key))
-            morning = ask_all(layout.database, now)
-            file = write(morning, layout.reports, program_version=program_version())
+        with night_step(context, nightbook) as step:
+            now = nightbook.now().astimezone(nightbook.settings().timezone)
+            step.manifest()  # a night that was never landed has no report
+            morning = ask_all(step.layout.database, now)
+            file = write(morning, step.layout.reports, program_version=program_version())
         return dg.MaterializeResult(
             metadata={
                 "report": dg.MetadataValue.md(morning.markdown),
@@ -56,7 +53,7 @@ def report_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinitio
 
 
 def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """The book against the ledgers in the inbox; without one it says so and is content."""
+    """Return the comparison with the ledgers in the inbox; without one it says so."""
 
     @dg.asset(
         key=RECONCILIATION,
@@ -77,34 +74,32 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
     def reconciliation(
         context: dg.AssetExecutionContext,
         nightbook: dg.ResourceParam[Nightbook],
-        writing: dg.ResourceParam[Writing],
+        writing: dg.ResourceParam[RunLock],
     ) -> dg.MaterializeResult:
-        layout, now = nightbook.layout, nightbook.now()
-        day = date.fromisoformat(context.partition_key)
-        tell = nightbook.tell or telling(context.log)
-        with failing_in_words(nightbook.layout.home):
-            night.landed_for(nightbook.settings(), now, day)
-            if day not in snapshots.books(snapshots.landed_snapshots(layout)):
+        with night_step(context, nightbook) as step:
+            day, now = step.day, nightbook.now()
+            step.manifest()
+            if day not in snapshots.books(snapshots.landed_snapshots(step.layout)):
                 return _reconciliation_result(
-                    passed=False, words=f"{day} has no book, so there is nothing to hold against"
+                    passed=False, message=f"{day} has no book, so there is nothing to hold against"
                 )
             try:
-                writing.begin(nightbook, f"reconciling {day}", tell)
-                ran = _reconcile(nightbook, day, now)
+                writing.acquire(nightbook, f"reconciling {day}", step.tell)
+                summary = _reconcile(nightbook, day, now)
             except Late as error:
                 # The ledger of the day is still to come, on most nights: no alert, no success.
-                return _reconciliation_result(passed=False, words=str(error))
+                return _reconciliation_result(passed=False, message=str(error))
             except (Ambiguous, NotReconciled) as error:
                 return _reconciliation_result(
-                    passed=False, words=str(error), severity=dg.AssetCheckSeverity.ERROR
+                    passed=False, message=str(error), severity=dg.AssetCheckSeverity.ERROR
                 )
-        files = [str(file) for file in ran.files]
-        passed = ran.exit_code == service.TIED
+        files = [str(file) for file in summary.files]
+        passed = summary.exit_code == service.TIED
         # Files lie there and none could be read: that is no late ledger, it is one that is missed.
-        is_unread = not passed and not ran.run_id
+        is_unread = not passed and not summary.run_id
         severity = dg.AssetCheckSeverity.ERROR if is_unread else dg.AssetCheckSeverity.WARN
         return _reconciliation_result(
-            passed=passed, words=ran.words, files=files, severity=severity
+            passed=passed, message=summary.words, files=files, severity=severity
         )
 
     return reconciliation
@@ -112,34 +107,32 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
 
 def _reconcile(nightbook: Nightbook, day: date, now: datetime) -> service.RunSummary:
     layout = nightbook.layout
-    ran = service.run(
+    summary = service.run(
         layout.database,
         layout.home / "reconcile",
         as_of=day,
         program_version=program_version(),
         now=now,
     )
-    if ran.run_id:
+    if summary.run_id:
         # A second version of the night: the first, checked, is what was read here, and
         # the book waits for no ledger (0.2 CPU s for what the breaks come to).
         publish.refresh(nightbook)
-    return ran
+    return summary
 
 
 def _reconciliation_result(
     *,
     passed: bool,
-    words: str,
+    message: str,
     files: list[str] | None = None,
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.WARN,
 ) -> dg.MaterializeResult:
-    """The result as the asset's metadata and its check: open breaks warn, no result is an error.
-
-    Neither fails the run: the book stands.
-    """
+    """Return the result with its check: open breaks warn, no result is an error."""
+    # Neither fails the run: the book stands.
     return dg.MaterializeResult(
         metadata={
-            "result": dg.MetadataValue.text(words),
+            "result": dg.MetadataValue.text(message),
             "files": dg.MetadataValue.json(files or []),
         },
         check_results=[
@@ -147,7 +140,7 @@ def _reconciliation_result(
                 check_name=TIES_OUT,
                 passed=passed,
                 severity=severity,
-                description=words,
+                description=message,
             )
         ],
     )

@@ -8,10 +8,10 @@ import dagster as dg
 from assets.console.invocation import full_command
 from assets.graph.partitions import PARTITION
 from assets.graph.reports import TIES_OUT
-from assets.graph.step_errors import failure_message
+from assets.graph.step import failure_message
 from assets.home.instance import DIED
 from assets.monitoring.alerts import FAILURE, INFO, WARNING, Alert
-from assets.monitoring.dates import next_try, night_of
+from assets.monitoring.due import next_try, night_of
 from assets.nightbook import Nightbook
 from pipelines import night
 from pipelines.landing import snapshots
@@ -28,11 +28,9 @@ CHECKED = dg.DagsterEventType.ASSET_CHECK_EVALUATION
 def failure_alert(
     nightbook: Nightbook, run: dg.DagsterRun, events: Iterable[dg.DagsterEvent], message: str
 ) -> Alert | None:
-    """What to tell of a failed run; nothing where all it did was to leave its night held.
-
-    A run that Dagster tries again by itself is told too, once: the next attempt is another run.
-    While a later tick of the date can still take it, that is told quietly, and once.
-    """
+    """Return the alert of a failed run; None where all it did was to leave its night held."""
+    # A run that Dagster tries again by itself has an alert too: the next attempt is another run.
+    # While a later tick of the date can still take it, one quiet alert says so.
     layout, failures = nightbook.layout, list(events)
     day = run.tags.get(PARTITION, "")
     steps = {event.step_key for event in failures}
@@ -42,21 +40,21 @@ def failure_alert(
     again = run.tags.get(WILL_RETRY) == "true"
     after = "It is tried again by itself." if again else "It is not tried again by itself."
     lines = dict.fromkeys(words or [message or "It does not say why."])
-    if (tick := _tried_again(nightbook, run, day)) is not None:
-        return _trying(nightbook, day, tick, [line[:LONGEST] for line in lines])
+    if (tick := _next_try(nightbook, run, day)) is not None:
+        return _trying_alert(nightbook, day, tick, [line[:LONGEST] for line in lines])
     return Alert(
-        f"failed:{run.run_id}",
-        f"the run of {day or run.job_name} failed",
-        "\n".join([*(line[:LONGEST] for line in lines), after]),
-        f"run {run.run_id} in nightbook dev; {layout.home}",
-        full_command(layout, "run"),
+        cause=f"failed:{run.run_id}",
+        title=f"the run of {day or run.job_name} failed",
+        words="\n".join([*(line[:LONGEST] for line in lines), after]),
+        see=f"run {run.run_id} in nightbook dev; {layout.home}",
+        command=full_command(layout, "run"),
         happened=True,
         kind=WARNING if again else FAILURE,
     )
 
 
-def _tried_again(nightbook: Nightbook, run: dg.DagsterRun, day: str) -> datetime | None:
-    """When the schedule that began a run takes up its date again; None where it does not."""
+def _next_try(nightbook: Nightbook, run: dg.DagsterRun, day: str) -> datetime | None:
+    """Return when the schedule takes up the date of a run again; None where it does not."""
     if not {SCHEDULED, TICK} & run.tags.keys():
         return None
     try:
@@ -66,42 +64,46 @@ def _tried_again(nightbook: Nightbook, run: dg.DagsterRun, day: str) -> datetime
     return None if night_of(nightbook, date_) else next_try(nightbook, date_)
 
 
-def _trying(nightbook: Nightbook, day: str, tick: datetime, lines: list[str]) -> Alert:
+def _trying_alert(nightbook: Nightbook, day: str, tick: datetime, lines: list[str]) -> Alert:
     layout = nightbook.layout
     again = f"It is tried again at {tick:%H:%M} ({nightbook.settings().timezone})."
     return Alert(
-        f"trying:{day}",
-        f"{day} is not read yet, and is tried again",
-        "\n".join([again, *lines, "You are told once more only if the last try of it fails."]),
-        str(layout.home),
-        full_command(layout, "status"),
+        cause=f"trying:{day}",
+        title=f"{day} is not read yet, and is tried again",
+        words="\n".join(
+            [again, *lines, "You are told once more only if the last try of it fails."]
+        ),
+        see=str(layout.home),
+        command=full_command(layout, "status"),
         happened=True,
         kind=INFO,
     )
 
 
-def death(nightbook: Nightbook, instance: dg.DagsterInstance, run: dg.DagsterRun) -> Alert | None:
-    """What to tell of a run that was closed because its process is gone."""
+def death_alert(
+    nightbook: Nightbook, instance: dg.DagsterInstance, run: dg.DagsterRun
+) -> Alert | None:
+    """Return the alert of a run that was closed because its process is gone."""
     return failure_alert(nightbook, instance.get_run_by_id(run.run_id) or run, (), DIED)
 
 
 def reconciliation_alerts(
     nightbook: Nightbook, run: dg.DagsterRun, events: Iterable[dg.DagsterEvent]
 ) -> Iterator[Alert]:
-    """What to tell where a ledger lies in the inbox and could not be held against the book."""
+    """Yield an alert where a ledger lies in the inbox and could not be compared."""
     layout, day = nightbook.layout, run.tags.get(PARTITION, "")
     for event in events:
         if event.event_type is not CHECKED:
             continue
-        found = event.asset_check_evaluation_data
-        is_error = found.severity is dg.AssetCheckSeverity.ERROR
-        if found.check_name == TIES_OUT and not found.passed and is_error:
+        check = event.asset_check_evaluation_data
+        is_error = check.severity is dg.AssetCheckSeverity.ERROR
+        if check.check_name == TIES_OUT and not check.passed and is_error:
             yield Alert(
-                f"unreconciled:{day}",
-                f"the book of {day} was not reconciled",
-                found.description or "It does not say why.",
-                str(layout.home / "reconcile" / "inbox"),
-                full_command(layout, "reconcile", "run"),
+                cause=f"unreconciled:{day}",
+                title=f"the book of {day} was not reconciled",
+                words=check.description or "It does not say why.",
+                see=str(layout.home / "reconcile" / "inbox"),
+                command=full_command(layout, "reconcile", "run"),
                 happened=True,
             )
 

@@ -5,7 +5,7 @@ import dagster as dg
 from assets.graph.log import run_config
 from assets.home.dagster_internals import UnresolvedAssetJobDefinition
 from assets.home.demo import is_demo
-from assets.monitoring.dates import night_of
+from assets.monitoring.due import night_of
 from assets.nightbook import Nightbook
 
 NIGHTLY = "nightly"
@@ -14,7 +14,7 @@ LOGGED = run_config("INFO")
 
 
 def nightly_job() -> UnresolvedAssetJobDefinition:
-    """Everything, once, in one process: a step of its own process would cost seconds."""
+    """Return the job with every step in one process: one of its own would cost seconds."""
     return dg.define_asset_job(
         NIGHTLY,
         selection=dg.AssetSelection.all(),

@@ -13,10 +13,10 @@ from assets.graph.partitions import PARTITION
 from assets.graph.run_alerts import CHECKED, failure_alert, reconciliation_alerts
 from assets.home.demo import is_demo
 from assets.monitoring import metrics
-from assets.monitoring.alerts import FAILURE, Alert, Send, by_apprise, tell
-from assets.monitoring.conditions import concerns
-from assets.monitoring.heartbeat import Get, beat, plain_get
-from assets.monitoring.night_conditions import late
+from assets.monitoring.alerts import FAILURE, Alert, Send, send_alerts, send_by_apprise
+from assets.monitoring.conditions import find_alerts
+from assets.monitoring.heartbeat import Get, plain_get, send_heartbeat
+from assets.monitoring.night_conditions import late_alert
 from assets.monitoring.switches import Switches
 from assets.nightbook import Nightbook
 
@@ -25,7 +25,7 @@ Log = Callable[[str], object]
 
 
 def sensors(nightbook: Nightbook) -> list[dg.SensorDefinition]:
-    """All three; running unless this home is a demo."""
+    """Return all three; they run unless this home is a demo."""
     status = (
         dg.DefaultSensorStatus.STOPPED
         if is_demo(nightbook.layout)
@@ -46,12 +46,12 @@ def _failure_sensor(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.
         monitor_all_code_locations=True,  # a run from the command line belongs to no location
         description="Tells of a failed run, once, and of everything else that is wrong.",
     )
-    def night_failed(context: dg.RunFailureSensorContext) -> None:
+    def watch_failures(context: dg.RunFailureSensorContext) -> None:
         events, message = context.get_step_failure_events(), context.failure_event.message or ""
         alert = failure_alert(nightbook, context.dagster_run, events, message)
         look(nightbook, context.log.warning, [alert] if alert else [])
 
-    return night_failed
+    return watch_failures
 
 
 def _success_sensor(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.SensorDefinition:
@@ -63,13 +63,13 @@ def _success_sensor(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.
         monitor_all_code_locations=True,
         description="After a good run: what is still wrong, the metrics, the sign of life.",
     )
-    def night_succeeded(context: dg.RunStatusSensorContext) -> None:
+    def watch_successes(context: dg.RunStatusSensorContext) -> None:
         logs = context.instance.all_logs(context.dagster_run.run_id, of_type=CHECKED)
         events = [log.dagster_event for log in logs if log.dagster_event]
         alerts = list(reconciliation_alerts(nightbook, context.dagster_run, events))
         look(nightbook, context.log.warning, alerts)
 
-    return night_succeeded
+    return watch_successes
 
 
 def _watch(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.SensorDefinition:
@@ -84,7 +84,7 @@ def _watch(nightbook: Nightbook, status: dg.DefaultSensorStatus) -> dg.SensorDef
         today = now.astimezone(settings.timezone).date()
         tags = {PARTITION: today.isoformat()}
         has_run = context.instance.get_runs(dg.RunsFilter(tags=tags), limit=1)
-        missing = None if has_run else late(nightbook)
+        missing = None if has_run else late_alert(nightbook)
         look(nightbook, context.log.warning, [missing] if missing else [])
         return dg.SkipReason("Looked; there is nothing to run.")
 
@@ -95,45 +95,45 @@ def look(
     nightbook: Nightbook,
     log: Log,
     first: Sequence[Alert] = (),
-    send: Send = by_apprise,
+    send: Send = send_by_apprise,
     get: Get = plain_get,
     *,
-    seen: Switches | None = None,
+    dagster: Switches | None = None,
 ) -> None:
     """Tell what is wrong, write the metrics, give the sign of life; none of them stops another.
 
     `seen` is how the switches stand, where they were looked at already.
     """
-    found = list(first)
+    alerts = list(first)
     try:
-        found += concerns(nightbook, seen=seen)
+        alerts += find_alerts(nightbook, dagster=dagster)
     except Exception as error:  # noqa: BLE001 - an operator must hear that nobody can look
-        found.append(_blind(nightbook, error))
-    told = tell(nightbook, found, send)
-    for channel in told.dead:
+        alerts.append(_blind_alert(nightbook, error))
+    outcome = send_alerts(nightbook, alerts, send)
+    for channel in outcome.dead:
         log(f"{channel} of NIGHTBOOK_ALERTS did not take a message")
-    for alert in told.unsent:
+    for alert in outcome.unsent:
         log(f"not told yet, no channel took it: {alert.title}")
-    for alert in told.dropped:
+    for alert in outcome.dropped:
         log(f"told no more, no channel took it for a week: {alert.title}")
     try:
         metrics.write(nightbook)
     except Exception as error:  # noqa: BLE001 - a full disk must not cost the sign of life
         log(f"the metrics were not written: {error}")
     try:
-        if beat(nightbook, get) is False:
+        if send_heartbeat(nightbook, get) is False:
             log("NIGHTBOOK_HEARTBEAT did not answer; it is tried again at the next look")
     except Exception as error:  # noqa: BLE001 - whatever it is, a missing beat is what tells
         log(f"the heartbeat was not given: {type(error).__name__}")
 
 
-def _blind(nightbook: Nightbook, error: Exception) -> Alert:
+def _blind_alert(nightbook: Nightbook, error: Exception) -> Alert:
     layout = nightbook.layout
     return Alert(
-        f"blind:{type(error).__name__}:{nightbook.now().date()}",
-        "the home cannot be looked at",
-        str(error),
-        str(layout.home),
-        full_command(layout, "doctor"),
+        cause=f"blind:{type(error).__name__}:{nightbook.now().date()}",
+        title="the home cannot be looked at",
+        words=str(error),
+        see=str(layout.home),
+        command=full_command(layout, "doctor"),
         kind=FAILURE,
     )

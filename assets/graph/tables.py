@@ -4,15 +4,13 @@ A step stages all its tables, whichever of them are asked for, and tells of thos
 """
 
 from collections.abc import Callable, Iterator
-from datetime import date
 
 import dagster as dg
 
-from assets.console.progress import saying
-from assets.graph.log import telling
+from assets.console.progress import progress_reporter
 from assets.graph.preview import preview
-from assets.graph.step_errors import failing_in_words
-from assets.home.writer_lock import Writing
+from assets.graph.step import night_step
+from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook
 from pipelines import night
 from pipelines.flatten.flatten import Part
@@ -26,12 +24,12 @@ Stage = Callable[[Layout, Manifest, Say], Part]
 
 
 def key_of(table: Table) -> dg.AssetKey:
-    """The asset key of a table's Parquet."""
+    """Return the asset key of a table's Parquet."""
     return dg.AssetKey(["lake", table.name])
 
 
 def table_assets(partitions: dg.DailyPartitionsDefinition) -> list[dg.AssetsDefinition]:
-    """Two steps: what comes of portfolios, and what comes of venues and their instruments."""
+    """Return two steps: the tables of portfolios, and those of venues and instruments."""
     money = tuple(table for table in BOOK if table.resource == "portfolios")
     places = tuple(table for table in BOOK if table.resource != "portfolios")
     return [
@@ -52,17 +50,18 @@ def _step(
     def flatten(
         context: dg.AssetExecutionContext,
         nightbook: dg.ResourceParam[Nightbook],
-        writing: dg.ResourceParam[Writing],
+        writing: dg.ResourceParam[RunLock],
     ) -> Iterator[dg.MaterializeResult]:
-        day = date.fromisoformat(context.partition_key)
-        layout, tell = nightbook.layout, nightbook.tell or telling(context.log)
-        with failing_in_words(nightbook.layout.home):
-            writing.begin(nightbook, f"flattening {day}", tell)
-            manifest = night.landed_for(nightbook.settings(), nightbook.now(), day)
+        with night_step(context, nightbook) as step:
+            layout, tell = step.layout, step.tell
+            writing.acquire(nightbook, f"flattening {step.day}", tell)
+            manifest = step.manifest()
             part = stage(
-                layout, manifest, saying(nightbook, tell, "flattening", manifest.snapshot_id)
+                layout,
+                manifest,
+                progress_reporter(nightbook, tell, "flattening", manifest.snapshot_id),
             )
-            shown = {
+            previews = {
                 table: preview(layout.staged_file(table.name, manifest.snapshot_id))
                 for table in tables
             }
@@ -70,14 +69,14 @@ def _step(
             f"{part['tables'][table.name]['rows']:,} {table.name}" for table in tables
         )
         tell(f"flattened {counts}", event="flattened", snapshot=manifest.snapshot_id)
-        for table in (table for table in tables if key_of(table) in context.selected_asset_keys):
-            about = _metadata(table, manifest, part)
-            path = layout.parquet(table.name, manifest.snapshot_date, manifest.snapshot_id)
-            about |= {
-                "file": dg.MetadataValue.path(str(path)),
-                "preview": dg.MetadataValue.md(shown[table]),
-            }
-            yield dg.MaterializeResult(asset_key=key_of(table), metadata=about)
+        for table in tables:
+            if key_of(table) in context.selected_asset_keys:
+                path = layout.parquet(table.name, manifest.snapshot_date, manifest.snapshot_id)
+                metadata = _metadata(table, manifest, part) | {
+                    "file": dg.MetadataValue.path(str(path)),
+                    "preview": dg.MetadataValue.md(previews[table]),
+                }
+                yield dg.MaterializeResult(asset_key=key_of(table), metadata=metadata)
 
     return flatten
 
@@ -101,7 +100,7 @@ def _spec(table: Table) -> dg.AssetSpec:
 
 
 def column_schema(table: Table) -> dg.TableSchema:
-    """The contract as Dagster shows it."""
+    """Return the contract of a table as Dagster shows it."""
     return dg.TableSchema(
         columns=[
             dg.TableColumn(
@@ -128,7 +127,7 @@ def _lineage(table: Table) -> dg.TableColumnLineage:
 
 def _metadata(table: Table, manifest: Manifest, part: Part) -> dict[str, dg.MetadataValue]:
     written = part["tables"][table.name]
-    inexact = [inexact_ for inexact_ in part["inexact"] if inexact_["table_name"] == table.name]
+    inexact = sum(row["table_name"] == table.name for row in part["inexact"])
     return {
         "dagster/row_count": dg.MetadataValue.int(written["rows"]),
         "dagster/partition_row_count": dg.MetadataValue.int(written["rows"]),
@@ -136,5 +135,5 @@ def _metadata(table: Table, manifest: Manifest, part: Part) -> dict[str, dg.Meta
         "bytes": dg.MetadataValue.int(written["size"]),
         "sha256": dg.MetadataValue.text(written["sha256"]),
         "rejected records of this answer": dg.MetadataValue.int(len(part["rejects"])),
-        "values kept as text only": dg.MetadataValue.int(len(inexact)),
+        "values kept as text only": dg.MetadataValue.int(inexact),
     }

@@ -6,15 +6,13 @@ from datetime import date
 
 import dagster as dg
 
-from assets.console.progress import saying
+from assets.console.progress import progress_reporter
 from assets.console.version import program_version
-from assets.graph.log import telling
-from assets.graph.step_errors import failing_in_words
+from assets.graph.step import night_step
 from assets.graph.tables import key_of
-from assets.home.writer_lock import Writing
+from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook
 from assets.publishing import publish
-from pipelines import night
 from pipelines.landing import snapshots
 from warehouse.contract.book import BOOK
 from warehouse.export.export import export
@@ -24,8 +22,18 @@ WORKBOOK = dg.AssetKey("workbook")
 ACCEPTED = "night_is_accepted"
 
 
+class NoBook(Exception):
+    """A workbook was asked for of a night that is no book."""
+
+    def __init__(self, day: date) -> None:
+        super().__init__(
+            f"{day} has no book, so no workbook was written: see nightbook snapshots. The "
+            "workbooks of other nights stand."
+        )
+
+
 def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """The DuckDB file: judged, built aside, verified, swapped in."""
+    """Return the DuckDB file: judged, built aside, verified, swapped in."""
 
     @dg.asset(
         key=WAREHOUSE,
@@ -49,14 +57,12 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
     def warehouse(
         context: dg.AssetExecutionContext,
         nightbook: dg.ResourceParam[Nightbook],
-        writing: dg.ResourceParam[Writing],
+        writing: dg.ResourceParam[RunLock],
     ) -> Iterator[dg.MaterializeResult]:
-        day = date.fromisoformat(context.partition_key)
-        tell = nightbook.tell or telling(context.log)
-        with failing_in_words(nightbook.layout.home):
-            writing.begin(nightbook, f"publishing {day}", tell)
-            manifest = night.landed_for(nightbook.settings(), nightbook.now(), day)
-            outcome = publish.judge_and_publish(replace(nightbook, tell=tell), manifest)
+        with night_step(context, nightbook) as step:
+            writing.acquire(nightbook, f"publishing {step.day}", step.tell)
+            keeper = replace(nightbook, tell=step.tell)
+            outcome = publish.judge_and_publish(keeper, step.manifest())
         snapshot = outcome.snapshot
         reasons = "; ".join(snapshot.decision.reasons) if snapshot.decision else ""
         yield dg.MaterializeResult(
@@ -90,7 +96,7 @@ def _metadata(outcome: publish.PublishedSnapshot) -> dict[str, dg.MetadataValue]
 
 
 def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """The positions workbook of the night."""
+    """Return the positions workbook of the night."""
 
     @dg.asset(
         key=WORKBOOK,
@@ -104,28 +110,22 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
     def workbook(
         context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
     ) -> dg.MaterializeResult:
-        layout, tell = nightbook.layout, nightbook.tell or telling(context.log)
-        day = date.fromisoformat(context.partition_key)
-        books = snapshots.books(snapshots.landed_snapshots(layout))
-        if day not in books:
-            raise dg.Failure(
-                description=f"{day} has no book, so no workbook was written: see nightbook "
-                "snapshots. The workbooks of other nights stand.",
-                allow_retries=False,
-            )
-        with failing_in_words(nightbook.layout.home):
-            done = export(
+        with night_step(context, nightbook) as step:
+            layout = step.layout
+            if step.day not in snapshots.books(snapshots.landed_snapshots(layout)):
+                raise NoBook(step.day)
+            exported = export(
                 layout.database,
                 layout.exports,
-                as_of=day,
+                as_of=step.day,
                 formats=("xlsx",),
                 program_version=program_version(),
-                say=saying(nightbook, tell, "exporting"),
+                say=progress_reporter(nightbook, step.tell, "exporting"),
             )
         return dg.MaterializeResult(
             metadata={
-                "path": dg.MetadataValue.path(str(done.files[0])),
-                "dagster/row_count": dg.MetadataValue.int(sum(done.rows.values())),
+                "path": dg.MetadataValue.path(str(exported.files[0])),
+                "dagster/row_count": dg.MetadataValue.int(sum(exported.rows.values())),
             }
         )
 

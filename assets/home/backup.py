@@ -32,9 +32,9 @@ UNSUITED = (tarfile.TarError, ValueError, KeyError, AttributeError, TypeError, O
 class NotBackedUp(Exception):
     """A backup was not written: what is in the way, and what to do."""
 
-    def __init__(self, found: str, advice: str) -> None:
+    def __init__(self, problem: str, advice: str) -> None:
         super().__init__(
-            f"{found}. No backup was written, and one that was there stays as it was. {advice}"
+            f"{problem}. No backup was written, and one that was there stays as it was. {advice}"
         )
 
 
@@ -55,8 +55,8 @@ class NoFile(NotBackedUp):
 
     exit_code = 2
 
-    def __init__(self, found: str) -> None:
-        super().__init__(found, "Name another file: nightbook backup FILE")
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem, "Name another file: nightbook backup FILE")
 
 
 class NotWhole(Exception):
@@ -86,7 +86,7 @@ class HashingReader:
 
 
 def place_for(layout: Layout, text: str) -> Path:
-    """The file that a backup is to be; raises `NoFile` where a name is of none."""
+    """Return the file to write; raises `NoFile` where a name is of none."""
     if not text.strip():
         raise NoFile(f"A backup is a file, and {text!r} is no name of one")
     target = Path(text).resolve()
@@ -140,11 +140,11 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
 
 def _require_nights(layout: Layout) -> None:
     """See every night landed of which lake or warehouse tell, and one at least."""
-    gone = [str(damage_.night) for damage_ in verify.missing_landings(layout)]
-    if gone:
+    missing = [str(night.night) for night in verify.missing_landings(layout)]
+    if missing:
         raise NotBackedUp(
             f"Lake or warehouse tell of nights that {layout.landing} does not hold: "
-            f"{and_more(gone, NAMED)}",
+            f"{and_more(missing, NAMED)}",
             "See that the disk of that folder is there. If it is, restore what is gone from an "
             "older backup: the API keeps no history.",
         )
@@ -153,7 +153,7 @@ def _require_nights(layout: Layout) -> None:
 
 
 def _files(place: Path) -> Iterator[Path]:
-    """Files to keep, in fixed order; what a dead run left half written is not one of them."""
+    """Yield the files to keep in fixed order, without what a dead run left half written."""
     if not os.path.lexists(place):
         return
     if not place.is_dir():
@@ -174,7 +174,7 @@ def _files(place: Path) -> Iterator[Path]:
 
 
 def _file(path: Path) -> Path:
-    """A file that can be kept: itself, or what a link to a file shows."""
+    """Return a file that can be kept: itself, or what a link to a file shows."""
     if not path.is_file():
         raise NotBackedUp(
             f"{path} is no file that can be kept: perhaps a link that leads nowhere",
@@ -195,8 +195,8 @@ def _pack(layout: Layout, paths: Iterable[Path], file: IO[bytes]) -> tuple[dict[
         for path in paths:
             entry = tarfile.TarInfo(path.relative_to(layout.home).as_posix())
             with path.open("rb") as body:
-                found, hashed = os.fstat(body.fileno()), HashingReader(body)
-                entry.size, entry.mtime = found.st_size, int(found.st_mtime)
+                status, hashed = os.fstat(body.fileno()), HashingReader(body)
+                entry.size, entry.mtime = status.st_size, int(status.st_mtime)
                 entry.mode = FILE_MODE
                 tar.addfile(entry, hashed)
             digests[entry.name] = hashed.digest.hexdigest()
@@ -209,7 +209,7 @@ def _pack(layout: Layout, paths: Iterable[Path], file: IO[bytes]) -> tuple[dict[
 
 
 def check_backup(file: IO[bytes]) -> dict[str, str]:
-    """The digests of an open backup, by name, each of them true; raises `NotWhole`."""
+    """Return the digests of an open backup, each of them checked; raises `NotWhole`."""
     try:
         file.seek(0)
         with tarfile.open(fileobj=file) as tar:
@@ -233,7 +233,7 @@ def check_backup(file: IO[bytes]) -> dict[str, str]:
 
 
 def open_entry(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
-    """What an entry holds; raises `KeyError` where it is no file."""
+    """Return what an entry holds; raises `KeyError` where it is no file."""
     body = tar.extractfile(entry)
     if body is None:
         raise KeyError(entry.name)

@@ -48,9 +48,9 @@ class NotADemo(Exception):
 
     exit_code = 2
 
-    def __init__(self, layout: Layout, found: Sequence[str]) -> None:
+    def __init__(self, layout: Layout, names: Sequence[str]) -> None:
         super().__init__(
-            f"{layout.home} holds {', '.join(found)}, and nothing there says that an earlier demo "
+            f"{layout.home} holds {', '.join(names)}, and nothing there says that an earlier demo "
             f"made it ({MARK} would); a demo begins by removing such folders. Nothing was removed "
             "or written. Choose a place of its own: nightbook --home DIR demo"
         )
@@ -83,11 +83,8 @@ def the_demo(layout: Layout, now: datetime) -> Iterator[None]:
 
 
 def make_demo(layout: Layout) -> None:
-    """An empty, marked home; an earlier demo there is removed. The caller is the writer.
-
-    The mark is written first, so that a demo that was killed can begin again. Raises `RealNights`
-    and `NotADemo`.
-    """
+    """Make an empty, marked home; the caller is the writer. Raises `RealNights`, `NotADemo`."""
+    # The mark is written first, so that a demo that was killed can begin again.
     _require_place(layout)
     write_json(layout.home / MARK, WHAT)
     for path in _places(layout):
@@ -102,13 +99,13 @@ def _require_place(layout: Layout) -> None:
         return
     if nights := len(list(night_folders.folders(layout))):
         raise RealNights(layout, nights)
-    found = [path.name for path in (*_places(layout), mark) if os.path.lexists(path)]
-    if found:
-        raise NotADemo(layout, found)
+    names = [path.name for path in (*_places(layout), mark) if os.path.lexists(path)]
+    if names:
+        raise NotADemo(layout, names)
 
 
 def _places(layout: Layout) -> tuple[Path, ...]:
-    """What a demo makes, and removes before it begins."""
+    """Return what a demo makes, and removes before it begins."""
     return (
         layout.landing,
         layout.lake,

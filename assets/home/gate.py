@@ -32,11 +32,11 @@ class NoHome(Exception):
 
     exit_code = 2
 
-    def __init__(self, layout: Layout, found: str, command: str) -> None:
+    def __init__(self, layout: Layout, problem: str, command: str) -> None:
         super().__init__(
-            f"There is no home of nightbook at {layout.home}: {found}. Nothing was done. Name the "
-            f"one that is meant (nightbook --home DIR {command}, or NIGHTBOOK_HOME); nightbook run "
-            "begins a home with its first night, and nightbook demo shows how one looks."
+            f"There is no home of nightbook at {layout.home}: {problem}. Nothing was done. Name "
+            f"the one that is meant (nightbook --home DIR {command}, or NIGHTBOOK_HOME); nightbook "
+            "run begins a home with its first night, and nightbook demo shows how one looks."
         )
 
 
@@ -70,7 +70,7 @@ def require_home(layout: Layout, command: str) -> None:
 
 
 def _require_open(folder: Path) -> None:
-    """Listing what may not be listed tells of nothing, which looks like a home without nights."""
+    """Raise `PermissionError` for a shut folder, which looks like a home without nights."""
     if not os.access(
         folder, os.R_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids
     ):

@@ -31,7 +31,7 @@ DIED = "The process of this run is gone: it was stopped, or the machine was."
 
 
 def make_instance(layout: Layout) -> Path:
-    """`DAGSTER_HOME` of a home, with its configuration when there is none yet."""
+    """Return `DAGSTER_HOME` of a home, with a configuration if there is none yet."""
     make_directory(layout.dagster)
     configuration = layout.dagster / "dagster.yaml"
     if not configuration.exists():
@@ -45,7 +45,7 @@ def make_instance(layout: Layout) -> Path:
 def open_instance(
     layout: Layout, settings: Mapping[str, object] | None = None
 ) -> Iterator[dg.DagsterInstance]:
-    """The instance of a home, without Dagster's own chatter; `settings` go before its file's."""
+    """Open the instance of a home in silence; `settings` go before those of its file."""
     # Dagster makes its files as the umask has it, and they say what a night was made of.
     before = os.umask(UMASK)
     try:
@@ -75,10 +75,8 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def alive(layout: Layout) -> Iterator[str]:
-    """The name of a lock that this process holds while the `with` lasts: the tag of its runs.
-
-    A process number would not do: another process gets it, and another container has its own.
-    """
+    """Yield the name of a lock that this process holds: the tag of its runs."""
+    # A process number would not do: another process gets it, and another container has its own.
     place = layout.dagster / "alive"
     make_directory(place)
     descriptor, name = tempfile.mkstemp(dir=place)

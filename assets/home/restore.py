@@ -44,10 +44,10 @@ def require_file(source: Path) -> None:
     """Raise `NoBackup` where no ordinary file is, before a home is made or a pipe waited for."""
     if source.is_file():
         return
-    found = "is no ordinary file" if source.exists() else "is not there"
-    found = "is a folder" if source.is_dir() else found
+    problem = "is no ordinary file" if source.exists() else "is not there"
+    problem = "is a folder" if source.is_dir() else problem
     raise NoBackup(
-        f"{source} {found}, and a backup is one file, which nightbook backup wrote. Nothing was "
+        f"{source} {problem}, and a backup is one file, which nightbook backup wrote. Nothing was "
         "restored, and nothing was made. Name that file: nightbook --home NEW restore FILE"
     )
 
@@ -108,17 +108,19 @@ def _is_free(layout: Layout, name: str, digests: Mapping[str, str]) -> bool:
         return True
     if place.is_symlink() or place.is_mount():
         return False
-    found = [path for path in (place, *place.rglob("*")) if path.is_symlink() or not path.is_dir()]
-    if not found:
+    paths = [path for path in (place, *place.rglob("*")) if path.is_symlink() or not path.is_dir()]
+    if not paths:
         return True
-    if name == LANDING or not all(path.is_file() for path in found):
+    if name == LANDING or not all(path.is_file() for path in paths):
         return False
-    wanted = {
+    expected = {
         name_: digests[name_] for name_ in digests if name_ == name or name_.startswith(f"{name}/")
     }
-    names = {path.relative_to(layout.home): path for path in found}
-    seen = {at: path for at, path in names.items() if not any(p.startswith(".") for p in at.parts)}
-    return {at.as_posix(): digest_of(path) for at, path in seen.items()} == wanted
+    names = {path.relative_to(layout.home): path for path in paths}
+    visible = {
+        at: path for at, path in names.items() if not any(p.startswith(".") for p in at.parts)
+    }
+    return {at.as_posix(): digest_of(path) for at, path in visible.items()} == expected
 
 
 def _unpack(file: IO[bytes], digests: Mapping[str, str], aside: Path) -> int:

@@ -26,19 +26,17 @@ def writing(
         yield
 
 
-def _on_errors(words: str) -> None:
-    print(printable_lines(words), file=sys.stderr, flush=True)
+def _on_errors(message: str) -> None:
+    print(printable_lines(message), file=sys.stderr, flush=True)
 
 
-class Writing:
-    """The writer's lock of one run: taken by its first step that writes, held until it ends.
+class RunLock:
+    """The writer's lock of one run: taken by its first step that writes, held until it ends."""
 
-    Between two steps nobody else gets it, so that no night is landed and flattened and then left
-    because a backup began. A run whose steps are processes of their own (no shipped one is) can
-    hold it for a step at a time only: each then waits for itself.
-    """
-
-    _living: ClassVar[set["Writing"]] = set()
+    # Between two steps nobody else gets it, so that no night is landed and flattened and then left
+    # because a backup began. A run whose steps are processes of their own (no shipped one is) can
+    # hold it for a step at a time only: each then waits for itself.
+    _living: ClassVar[set["RunLock"]] = set()
 
     def __init__(self) -> None:
         self._stack = contextlib.ExitStack()
@@ -49,9 +47,9 @@ class Writing:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.end()
+        self.release()
 
-    def begin(self, nightbook: Nightbook, doing: str, tell: Tell) -> None:
+    def acquire(self, nightbook: Nightbook, doing: str, tell: Tell) -> None:
         """Be the only writer from now on; waits for others as long as a pull may take.
 
         Raises `WriterBusy` when that time is over.
@@ -68,14 +66,14 @@ class Writing:
         lock = the_writer(layout, doing, nightbook.now(), patience)
         self._held[layout] = self._stack.enter_context(lock)
 
-    def end(self) -> None:
+    def release(self) -> None:
         """Let others write."""
         self._living.discard(self)
         self._held.clear()
         self._stack.close()
 
     @classmethod
-    def end_all(cls) -> None:
+    def release_all(cls) -> None:
         """Let go of what a run holds that was broken off: Dagster may not have ended it yet."""
         for living in list(cls._living):
-            living.end()
+            living.release()

@@ -37,7 +37,7 @@ _TAME = str.maketrans({"<": "(", ">": ")", "@": "(at)", "`": "'", "*": "(star)"}
 logging.getLogger("apprise").addFilter(lambda _: False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
     """One thing to tell: what it is about (told once), its numbers, where to look, what to type.
 
@@ -56,8 +56,8 @@ class Alert:
 
     @property
     def body(self) -> str:
-        """The message."""
-        return f"{tame(self.words)}\n\nSee: {self.see}\nType: {self.command}"
+        """Return the message with where to look and what to type."""
+        return f"{plain_text(self.words)}\n\nSee: {self.see}\nType: {self.command}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,27 +77,29 @@ class SentAlerts:
 Waiting = dict[str, tuple[str, Alert]]
 
 
-def tame(words: str) -> str:
-    """Words that may hold names from the wire, as plain short text on printable lines."""
+def plain_text(text: str) -> str:
+    """Return text that may hold names from the wire as short plain text."""
     plain = "".join(
-        character if character.isprintable() or character == "\n" else " " for character in words
+        character if character.isprintable() or character == "\n" else " " for character in text
     )
     return plain.translate(_TAME)[:LONGEST]
 
 
-def by_apprise(address: str, title: str, body: str, kind: str = WARNING) -> bool:
+def send_by_apprise(address: str, title: str, body: str, kind: str = WARNING) -> bool:
     """Send by one channel; whether it was taken. Nothing is raised: another channel may live."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # its plugins import what Python will drop
             channel = Apprise()
-            taken = channel.add(address) and channel.notify(body, title, kind, body_format="text")
-            return bool(taken)
+            is_sent = channel.add(address) and channel.notify(body, title, kind, body_format="text")
+            return bool(is_sent)
     except Exception:  # noqa: BLE001 - a plugin may raise anything, with its address in the words
         return False
 
 
-def tell(nightbook: Nightbook, alerts: Sequence[Alert], send: Send = by_apprise) -> SentAlerts:
+def send_alerts(
+    nightbook: Nightbook, alerts: Sequence[Alert], send: Send = send_by_apprise
+) -> SentAlerts:
     """Tell what was not told before; what no channel takes is tried again at the next look.
 
     What happened is on disk before it is sent, for nobody would find it again.
@@ -105,36 +107,49 @@ def tell(nightbook: Nightbook, alerts: Sequence[Alert], send: Send = by_apprise)
     addresses, layout, now = nightbook.settings().alerts, nightbook.layout, nightbook.now()
     if not addresses or is_demo(layout):
         return SentAlerts()
-    with _memory(layout) as known:
-        waiting, dropped = _waiting(layout, known, now)
-        fresh = {alert.cause: alert for alert in alerts if alert.cause not in {**known, **waiting}}
-        kept = waiting | _drop_old(fresh.values(), now)
-        _keep(layout, kept)
-        found = (*(_late(*alert) for alert in waiting.values()), *fresh.values())
-        told = deliver(addresses, (*found, *_reminder(alerts, known, now)), send)
-        sent = {alert.cause for alert in told.sent}
-        known.update(dict.fromkeys(sent, now.isoformat()))
-        _keep(layout, {cause: entry for cause, entry in kept.items() if cause not in sent})
-    return replace(told, dropped=dropped)
+    with _memory(layout) as sent_causes:
+        waiting, dropped = _stored_events(layout, sent_causes, now)
+        fresh = {
+            alert.cause: alert for alert in alerts if alert.cause not in {**sent_causes, **waiting}
+        }
+        stored = waiting | _events(fresh.values(), now)
+        _write_events(layout, stored)
+        messages = (*(_dated(*alert) for alert in waiting.values()), *fresh.values())
+        outcome = deliver(addresses, (*messages, *_reminder(alerts, sent_causes, now)), send)
+        sent = {alert.cause for alert in outcome.sent}
+        sent_causes.update(dict.fromkeys(sent, now.isoformat()))
+        _write_events(
+            layout, {cause: entry for cause, entry in stored.items() if cause not in sent}
+        )
+    return replace(outcome, dropped=dropped)
 
 
 def _reminder(
-    alerts: Iterable[Alert], known: Mapping[str, str], now: datetime
+    alerts: Iterable[Alert], sent_causes: Mapping[str, str], now: datetime
 ) -> tuple[Alert, ...]:
-    """What was told a day ago or more and still waits, in one quiet message a day."""
-    due = [alert for alert in alerts if alert.waits and _is_old(known.get(alert.cause), now)]
-    if not due or (REMINDER in known and not _is_old(known[REMINDER], now)):
+    """Return one quiet message a day of what was sent a day ago or more and still waits."""
+    due = [
+        alert
+        for alert in alerts
+        if alert.waits and _is_a_day_old(sent_causes.get(alert.cause), now)
+    ]
+    if not due or (REMINDER in sent_causes and not _is_a_day_old(sent_causes[REMINDER], now)):
         return ()
     things = "1 thing still waits" if len(due) == 1 else f"{len(due)} things still wait"
     lines = [f"{alert.title}: {alert.command}" for alert in due]
     return (
         Alert(
-            REMINDER, f"{things} for you", "\n".join(lines), due[0].see, due[0].command, kind=INFO
+            cause=REMINDER,
+            title=f"{things} for you",
+            words="\n".join(lines),
+            see=due[0].see,
+            command=due[0].command,
+            kind=INFO,
         ),
     )
 
 
-def _is_old(when: str | None, now: datetime) -> bool:
+def _is_a_day_old(when: str | None, now: datetime) -> bool:
     """Whether something was told, and that a day ago or more."""
     try:
         return when is not None and now - datetime.fromisoformat(when) >= A_DAY
@@ -142,29 +157,29 @@ def _is_old(when: str | None, now: datetime) -> bool:
         return when is not None
 
 
-def keep(nightbook: Nightbook, alerts: Sequence[Alert]) -> None:
+def store_events(nightbook: Nightbook, alerts: Sequence[Alert]) -> None:
     """Keep what happened for the next look, which tells it also if this process dies before."""
     layout, now = nightbook.layout, nightbook.now()
     if not alerts or not nightbook.settings().alerts or is_demo(layout):
         return
-    with _memory(layout) as known:
-        waiting, _ = _waiting(layout, known, now)
-        new = [alert for alert in alerts if alert.cause not in known]
-        _keep(layout, _drop_old(new, now) | waiting)
+    with _memory(layout) as sent_causes:
+        waiting, _ = _stored_events(layout, sent_causes, now)
+        new = [alert for alert in alerts if alert.cause not in sent_causes]
+        _write_events(layout, _events(new, now) | waiting)
 
 
 def deliver(
-    addresses: Sequence[str], alerts: Sequence[Alert], send: Send = by_apprise
+    addresses: Sequence[str], alerts: Sequence[Alert], send: Send = send_by_apprise
 ) -> SentAlerts:
-    """Each alert by the first channel that takes it; one that failed is not asked again."""
+    """Send each alert by the first channel that takes it; one that failed is not asked again."""
     living, sent = list(enumerate(addresses, 1)), list[Alert]()
     dead: list[str] = []
     for alert in alerts:
         while living:
             _, address = living[0]
-            lost = f"\n\nNot reached: {', '.join(dead)}." if dead else ""
-            title = f"nightbook: {tame(alert.title)}"
-            if send(address, title, alert.body + lost, alert.kind):
+            unreached = f"\n\nNot reached: {', '.join(dead)}." if dead else ""
+            title = f"nightbook: {plain_text(alert.title)}"
+            if send(address, title, alert.body + unreached, alert.kind):
                 sent.append(alert)
                 break
             dead.append(_channel_name(*living.pop(0)))
@@ -175,52 +190,50 @@ def _channel_name(number: int, address: str) -> str:
     return f"channel {number} ({address.partition('://')[0]})"
 
 
-def once(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> bool | None:
+def do_once(layout: Layout, cause: str, when: str, act: Callable[[], bool]) -> bool | None:
     """Do something once for its cause: None where it was done before, else whether it went well."""
-    with _memory(layout) as known:
-        if cause in known:
+    with _memory(layout) as sent_causes:
+        if cause in sent_causes:
             return None
-        if done := act():
-            known[cause] = when
-        return done
+        if is_well := act():
+            sent_causes[cause] = when
+        return is_well
 
 
 @contextlib.contextmanager
 def _memory(layout: Layout) -> Iterator[dict[str, str]]:
-    """What was told, by cause; one teller at a time, and kept when the `with` ends."""
+    """Yield when each cause was sent, locked, and write it when the `with` ends."""
     folder = layout.home / "alerts"
     make_directory(folder)
     with (folder / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        known = _read(folder / "told.json")
-        before = dict(known)
-        yield known
-        if known != before:
-            newest = sorted(known.items(), key=lambda item: item[1])[-REMEMBERED:]
+        sent_causes = _read_memory(folder / "told.json")
+        before = dict(sent_causes)
+        yield sent_causes
+        if sent_causes != before:
+            newest = sorted(sent_causes.items(), key=lambda item: item[1])[-REMEMBERED:]
             write_json(folder / "told.json", dict(newest))
 
 
-def _drop_old(alerts: Iterable[Alert], now: datetime) -> Waiting:
+def _events(alerts: Iterable[Alert], now: datetime) -> Waiting:
     return {alert.cause: (now.isoformat(), alert) for alert in alerts if alert.happened}
 
 
-def _late(since: str, alert: Alert) -> Alert:
-    """A kept alert as it is told: with the time at which it was found."""
-    found = f"Found at {datetime.fromisoformat(since):%Y-%m-%d %H:%M} UTC."
-    return replace(alert, words=f"{found}\n{alert.words}")
+def _dated(since: str, alert: Alert) -> Alert:
+    """Return a stored alert as it is sent: with the time at which it was found."""
+    note = f"Found at {datetime.fromisoformat(since):%Y-%m-%d %H:%M} UTC."
+    return replace(alert, words=f"{note}\n{alert.words}")
 
 
 def _unsent(layout: Layout) -> Path:
     return layout.home / "alerts" / "unsent.json"
 
 
-def _waiting(
-    layout: Layout, known: Mapping[str, str], now: datetime
+def _stored_events(
+    layout: Layout, sent_causes: Mapping[str, str], now: datetime
 ) -> tuple[Waiting, tuple[Alert, ...]]:
-    """What was kept and not told since, and what is older than anybody wants to hear of.
-
-    A file that cannot be read keeps nothing: it must not stop what is found today.
-    """
+    """Return what waits to be sent, and what is older than anybody wants to hear of."""
+    # A file that cannot be read holds nothing: it must not stop what is found today.
     try:
         entries = [
             (str(entry.pop("since")), Alert(**entry)) for entry in read_json(_unsent(layout))
@@ -228,12 +241,12 @@ def _waiting(
         young = {since for since, _ in entries if now - datetime.fromisoformat(since) < OF_INTEREST}
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return {}, ()
-    untold = [(since, entry) for since, entry in entries if entry.cause not in known]
+    untold = [(since, entry) for since, entry in entries if entry.cause not in sent_causes]
     waiting = {alert.cause: (since, alert) for since, alert in untold if since in young}
     return waiting, tuple(alert for since, alert in untold if since not in young)
 
 
-def _keep(layout: Layout, waiting: Waiting) -> None:
+def _write_events(layout: Layout, waiting: Waiting) -> None:
     """Write what waits, whole or not at all; the file is there only while something does."""
     path = _unsent(layout)
     newest = sorted(waiting.values(), key=lambda entry: entry[0])[-MOST_KEPT:]
@@ -244,8 +257,8 @@ def _keep(layout: Layout, waiting: Waiting) -> None:
             path.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> dict[str, str]:
-    """The memory; one that cannot be read is empty: twice told is better than never."""
+def _read_memory(path: Path) -> dict[str, str]:
+    """Return the memory; one that cannot be read is empty: twice is better than never."""
     try:
         content = json.loads(path.read_bytes())
         return {str(cause): str(when) for cause, when in content.items()}

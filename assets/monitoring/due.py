@@ -1,17 +1,19 @@
-"""When nights are due: the ticks of `NIGHTBOOK_SCHEDULE` in `NIGHTBOOK_TIMEZONE`.
-
-Dagster's own iterator is asked, so that what is said here is what its daemon will do, also in the
-nights when clocks change.
-"""
+"""When nights are due by `NIGHTBOOK_SCHEDULE`, and whether that of a date is taken."""
 
 from datetime import date, datetime, time, timedelta
 
 from assets.home.dagster_internals import schedule_execution_time_iterator
+from assets.nightbook import Nightbook
+from assets.publishing import lost_decisions
+from pipelines import night
+from pipelines.landing import snapshots
+from pipelines.landing.snapshots import Snapshot
 from pipelines.settings import Settings
 
 
 def next_tick(settings: Settings, after: datetime) -> datetime:
-    """The first tick after a moment, in the operator's zone."""
+    """Return the first tick after a moment, in the operator's zone."""
+    # Dagster's own iterator, so that the daemon does the same, also on days when clocks change.
     ticks = schedule_execution_time_iterator(
         after.timestamp(), settings.schedule, str(settings.timezone), ascending=True
     )
@@ -19,7 +21,49 @@ def next_tick(settings: Settings, after: datetime) -> datetime:
 
 
 def tick_of(settings: Settings, day: date) -> datetime | None:
-    """The first tick on a date, or None where the schedule leaves that date out."""
+    """Return the first tick on a date, or None where the schedule leaves that date out."""
     midnight = datetime.combine(day, time(), settings.timezone)
     tick = next_tick(settings, midnight - timedelta(seconds=1))
     return tick if tick.astimezone(settings.timezone).date() == day else None
+
+
+def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
+    """Return the night that a date has, so that a later tick has nothing to do.
+
+    A held one is one: it waits for a person, and reading again would not decide it. One that was
+    accepted and that nobody can open, for it was never published, is none.
+    """
+    layout = nightbook.layout
+    nights = snapshots.landed_snapshots(layout)
+    unpublished = lost_decisions.unpublished_snapshots(layout, nights)
+    candidates = [snapshot for snapshot in nights if snapshot.snapshot_date == day]
+    # By a clock that is off, this date's run may have taken the night of another.
+    if (manifest := night.taken_on(layout, day)) is not None:
+        candidates += [
+            snapshot for snapshot in nights if snapshot.snapshot_id == manifest.snapshot_id
+        ]
+    taken = [
+        snapshot
+        for snapshot in candidates
+        if snapshot.state == snapshots.HELD
+        or (snapshot.state == snapshots.ACCEPTED and snapshot.snapshot_id not in unpublished)
+    ]
+    return max(taken, key=lambda snapshot: snapshot.snapshot_id, default=None)
+
+
+def next_try(nightbook: Nightbook, day: date) -> datetime | None:
+    """Return the next tick on which a date can still be taken; None where there is no more."""
+    settings = nightbook.settings()
+    tick = next_tick(settings, nightbook.now())
+    return tick if tick.astimezone(settings.timezone).date() == day else None
+
+
+def next_night(nightbook: Nightbook) -> datetime:
+    """Return the next tick that takes a night: on a date that has its own it does nothing."""
+    settings = nightbook.settings()
+    tick = next_tick(settings, nightbook.now())
+    day = tick.astimezone(settings.timezone).date()
+    if night_of(nightbook, day) is None:
+        return tick
+    midnight = datetime.combine(day + timedelta(days=1), time(), settings.timezone)
+    return next_tick(settings, midnight - timedelta(microseconds=1))

@@ -5,10 +5,10 @@ urllib and not httpx: that is at home where the API is signed for, and this know
 
 import urllib.request
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from assets.home.demo import is_demo
-from assets.monitoring.alerts import once
+from assets.monitoring.alerts import do_once
 from assets.nightbook import Nightbook
 from warehouse.query.read import run as ask
 
@@ -26,7 +26,7 @@ def plain_get(url: str) -> bool:
         return False
 
 
-def beat(nightbook: Nightbook, get: Get = plain_get) -> bool | None:
+def send_heartbeat(nightbook: Nightbook, get: Get = plain_get) -> bool | None:
     """Tell the switch of a newly published book; None where there is none, or it was told before.
 
     Only the newest book counts, as the warehouse that people open shows it, and only within hours
@@ -39,8 +39,8 @@ def beat(nightbook: Nightbook, get: Get = plain_get) -> bool | None:
     snapshot_id = newest.rows[0][0]
     if snapshot_id is None:
         return None
-    taken = datetime.strptime(snapshot_id, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    started = datetime.fromisoformat(snapshot_id)
     now = nightbook.now()
-    if now - taken > YOUNG:
+    if now - started > YOUNG:
         return None
-    return once(layout, f"heartbeat:{snapshot_id}", now.isoformat(), lambda: get(url))
+    return do_once(layout, f"heartbeat:{snapshot_id}", now.isoformat(), lambda: get(url))

@@ -24,78 +24,80 @@ SHOWN = 5
 
 
 def night_alerts(
-    nightbook: Nightbook, known: list[Snapshot], today: date, patience: timedelta
+    nightbook: Nightbook, nights: list[Snapshot], today: date, patience: timedelta
 ) -> Iterator[Alert]:
-    """What is wrong with nights, until it is settled; a date not read, for a week: it stays so."""
+    """Yield what is wrong with nights until it is settled; dates not read, for a week."""
     layout, now = nightbook.layout, nightbook.now()
-    yield from _held_alerts(layout, known)
-    yield from _taken_back(layout, known, now - LOOK_BACK)
-    yield from _gaps(nightbook, known, today)
-    yield from _unjudged_alerts(nightbook, known, today)
-    yield from _unpublished_alerts(layout, known, now - patience)
+    yield from _held_alerts(layout, nights)
+    yield from _taken_back(layout, nights, now - LOOK_BACK)
+    yield from _gaps(nightbook, nights, today)
+    yield from _unjudged_alerts(nightbook, nights, today)
+    yield from _unpublished_alerts(layout, nights, now - patience)
     yield from _missing_alerts(layout)
 
 
-def late(nightbook: Nightbook) -> Alert | None:
-    """Today's night, where it is long past its tick and nothing was landed."""
+def late_alert(nightbook: Nightbook) -> Alert | None:
+    """Return an alert for today's night if it is long past its tick and nothing was landed."""
     settings, layout, now = nightbook.settings(), nightbook.layout, nightbook.now()
     today = now.astimezone(settings.timezone).date()
     tick = tick_of(settings, today)
-    known = [snapshot.snapshot_date for snapshot in snapshots.landed_snapshots(layout)]
-    if tick is None or not known or today in known:
+    dates = [snapshot.snapshot_date for snapshot in snapshots.landed_snapshots(layout)]
+    if tick is None or not dates or today in dates:
         return None
     if now < tick + timedelta(seconds=settings.deadline) + GRACE:
         return None
     return Alert(
-        f"late:{today}",
-        f"no book of {today} yet",
-        f"It was due at {tick:%H:%M} ({settings.timezone}), and nothing was landed since: no run "
-        "has begun, or none got so far. Until midnight it can still be read.",
-        str(layout.home),
-        full_command(layout, "run"),
+        cause=f"late:{today}",
+        title=f"no book of {today} yet",
+        words=f"It was due at {tick:%H:%M} ({settings.timezone}), and nothing was landed since: "
+        "no run has begun, or none got so far. Until midnight it can still be read.",
+        see=str(layout.home),
+        command=full_command(layout, "run"),
         kind=FAILURE,
     )
 
 
-def published_books(layout: Layout, known: list[Snapshot]) -> tuple[list[Snapshot], list[Snapshot]]:
-    """The books that the warehouse shows, and those that were accepted and never published."""
-    untold = lost_decisions.untold(layout, known)
-    books = list(snapshots.books(known).values())
+def published_books(
+    layout: Layout, nights: list[Snapshot]
+) -> tuple[list[Snapshot], list[Snapshot]]:
+    """Return the books that the warehouse shows, and those accepted and never published."""
+    untold = lost_decisions.unpublished_snapshots(layout, nights)
+    books = list(snapshots.books(nights).values())
     missing = [snapshot for snapshot in books if snapshot.snapshot_id in untold]
-    shown = [snapshot for snapshot in known if snapshot.snapshot_id not in untold]
-    return list(snapshots.books(shown).values()), missing
+    published = [snapshot for snapshot in nights if snapshot.snapshot_id not in untold]
+    return list(snapshots.books(published).values()), missing
 
 
-def unread(nightbook: Nightbook, known: list[Snapshot], today: date) -> list[date]:
-    """Planned dates after the first night that are over and were not read, oldest first."""
-    landed, settings = {snapshot.snapshot_date for snapshot in known}, nightbook.settings()
+def unread_dates(nightbook: Nightbook, nights: list[Snapshot], today: date) -> list[date]:
+    """Return planned dates after the first night that are over and were not read."""
+    landed, settings = {snapshot.snapshot_date for snapshot in nights}, nightbook.settings()
     first = min(landed, default=today)
     days = (first + timedelta(days=number) for number in range((today - first).days))
     return [day for day in days if day not in landed and is_due(settings.schedule, day)]
 
 
-def _held_alerts(layout: Layout, known: list[Snapshot]) -> Iterator[Alert]:
-    books = snapshots.books(known)
-    for snapshot in known:
+def _held_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
+    books = snapshots.books(nights)
+    for snapshot in nights:
         if snapshot.state != snapshots.HELD:
             continue
         before = [day for day in books if day <= snapshot.snapshot_date]
         stays = f"The book of {before[-1]} stays." if before else "There is no book yet."
         reasons = snapshot.decision.reasons if snapshot.decision else ()
         yield Alert(
-            f"held:{snapshot.snapshot_id}",
-            f"the night of {snapshot.snapshot_date} is held",
-            "\n".join((f"Snapshot {snapshot.snapshot_id} waits for you. {stays}", *reasons)),
-            str(snapshot.folder),
-            full_command(layout, "accept", snapshot.snapshot_id) + "   (or reject)",
+            cause=f"held:{snapshot.snapshot_id}",
+            title=f"the night of {snapshot.snapshot_date} is held",
+            words="\n".join((f"Snapshot {snapshot.snapshot_id} waits for you. {stays}", *reasons)),
+            see=str(snapshot.folder),
+            command=full_command(layout, "accept", snapshot.snapshot_id) + "   (or reject)",
             waits=True,
         )
 
 
-def _taken_back(layout: Layout, known: list[Snapshot], since: datetime) -> Iterator[Alert]:
-    """Nights that were books and are none any more: whoever worked with one must hear of it."""
-    books = snapshots.books(known)
-    for snapshot in known:
+def _taken_back(layout: Layout, nights: list[Snapshot], since: datetime) -> Iterator[Alert]:
+    """Yield nights that were books and are none any more: somebody may have used one."""
+    books = snapshots.books(nights)
+    for snapshot in nights:
         states = [decision.state for decision in snapshot.decisions]
         was_book = snapshot.decision and states[-2:] == [snapshots.ACCEPTED, snapshots.REJECTED]
         if snapshot.decision is None or not was_book or _at(snapshot.decision.at) < since:
@@ -104,56 +106,61 @@ def _taken_back(layout: Layout, known: list[Snapshot], since: datetime) -> Itera
         is_now = f"its book is {book.snapshot_id} again" if book else "it has no book: a gap"
         files = "\n".join(snapshot.decision.withdrawn)
         yield Alert(
-            f"taken back:{snapshot.snapshot_id}:{snapshot.decision.at}",
-            f"the book of {snapshot.snapshot_date} was taken back",
-            f"Snapshot {snapshot.snapshot_id} was accepted, and was rejected by "
+            cause=f"taken back:{snapshot.snapshot_id}:{snapshot.decision.at}",
+            title=f"the book of {snapshot.snapshot_date} was taken back",
+            words=f"Snapshot {snapshot.snapshot_id} was accepted, and was rejected by "
             f"{snapshot.decision.by}: {'; '.join(snapshot.decision.reasons)}. "
             f"Of that date, {is_now}. Made of it:\n{files or 'no file'}",
-            str(snapshot.folder),
-            full_command(layout, "snapshots"),
+            see=str(snapshot.folder),
+            command=full_command(layout, "snapshots"),
         )
 
 
-def _gaps(nightbook: Nightbook, known: list[Snapshot], today: date) -> Iterator[Alert]:
-    """Planned dates of the last week, after the first night, that are over and were not read."""
+def _gaps(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator[Alert]:
+    """Yield planned dates of the last week that are over and were not read."""
     layout = nightbook.layout
-    for day in unread(nightbook, known, today):
+    for day in unread_dates(nightbook, nights, today):
         if day >= today - LOOK_BACK:
             yield Alert(
-                f"gap:{day}",
-                f"{day} was not read",
-                f"No snapshot of {day} was landed, and the API tells only what is held now: that "
-                "date stays a gap (ops.gaps).",
-                str(layout.landing),
-                full_command(layout, "status"),
+                cause=f"gap:{day}",
+                title=f"{day} was not read",
+                words=f"No snapshot of {day} was landed, and the API tells only what is held now: "
+                "that date stays a gap (ops.gaps).",
+                see=str(layout.landing),
+                command=full_command(layout, "status"),
                 kind=FAILURE,
             )
 
 
 def _unjudged_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) -> Iterator[Alert]:
-    """Landed nights that nobody judged, when the run that landed them must be over."""
+    """Yield landed nights that nobody judged, when the run that landed them must be over."""
     layout, now = nightbook.layout, nightbook.now()
     patience = timedelta(seconds=nightbook.settings().deadline) + GRACE
     for snapshot in nights:
-        if snapshot.state != snapshots.COMPLETE or now < _pull_start(snapshot) + patience:
+        if (
+            snapshot.state != snapshots.COMPLETE
+            or now < datetime.fromisoformat(snapshot.snapshot_id) + patience
+        ):
             continue
         day = snapshot.snapshot_date
         of = () if day == today else ("--date", str(day))
         yield Alert(
-            f"unfinished:{snapshot.snapshot_id}",
-            f"the night of {day} is landed and not judged",
-            f"Snapshot {snapshot.snapshot_id} is no book: the run that landed it came to no end, "
-            "or what was decided is lost. Its bytes are here; the next run judges and publishes "
-            "it.",
-            str(snapshot.folder),
-            full_command(layout, "run", *of),
+            cause=f"unfinished:{snapshot.snapshot_id}",
+            title=f"the night of {day} is landed and not judged",
+            words=f"Snapshot {snapshot.snapshot_id} is no book: the run that landed it came to no "
+            "end, or what was decided is lost. Its bytes are here; the next run judges and "
+            "publishes it.",
+            see=str(snapshot.folder),
+            command=full_command(layout, "run", *of),
             waits=True,
         )
 
 
-def _unpublished_alerts(layout: Layout, known: list[Snapshot], before: datetime) -> Iterator[Alert]:
-    """Books accepted before a moment that the warehouse does not show, in one message."""
-    _, missing = published_books(layout, known)
+def _unpublished_alerts(
+    layout: Layout, nights: list[Snapshot], before: datetime
+) -> Iterator[Alert]:
+    """Yield in one message the books accepted before a moment and not published."""
+    _, missing = published_books(layout, nights)
     old = [
         snapshot
         for snapshot in missing
@@ -161,38 +168,33 @@ def _unpublished_alerts(layout: Layout, known: list[Snapshot], before: datetime)
     ]
     if old:
         yield Alert(
-            f"unpublished:{old[-1].snapshot_id}:{len(old)}",
-            f"{_days(snapshot.snapshot_date for snapshot in old)} accepted and "
+            cause=f"unpublished:{old[-1].snapshot_id}:{len(old)}",
+            title=f"{_days(snapshot.snapshot_date for snapshot in old)} accepted and "
             "not in the warehouse",
-            "Whoever opens the warehouse sees an older book. The run that accepted "
+            words="Whoever opens the warehouse sees an older book. The run that accepted "
             f"{old[-1].snapshot_id} did not get as far as publishing it; all is there to make it "
             "of.",
-            str(layout.database),
-            full_command(layout, "rebuild"),
+            see=str(layout.database),
+            command=full_command(layout, "rebuild"),
             kind=FAILURE,
             waits=True,
         )
 
 
 def _missing_alerts(layout: Layout) -> Iterator[Alert]:
-    """Nights of which lake or warehouse tell and the landing zone does not, in one message."""
-    found = [damage.night or "" for damage in missing_landings(layout)]
-    if found:
+    """Yield in one message the nights of lake or warehouse that landing does not hold."""
+    nights = [damage.night or "" for damage in missing_landings(layout)]
+    if nights:
         yield Alert(
-            f"gone:{found[-1]}:{len(found)}",
-            f"{_days(found)} gone from the landing zone",
-            "Lake or warehouse tell of them, and what was landed of them is not there. The API "
-            "keeps no history: restore them from a backup (nightbook --home NEW restore FILE).",
-            str(layout.landing),
-            full_command(layout, "verify"),
+            cause=f"gone:{nights[-1]}:{len(nights)}",
+            title=f"{_days(nights)} gone from the landing zone",
+            words="Lake or warehouse tell of them, and what was landed of them is not there. The "
+            "API keeps no history: restore them from a backup (nightbook --home NEW restore FILE).",
+            see=str(layout.landing),
+            command=full_command(layout, "verify"),
             kind=FAILURE,
             waits=True,
         )
-
-
-def _pull_start(snapshot: Snapshot) -> datetime:
-    """When a snapshot's pull began, as its id says."""
-    return datetime.strptime(snapshot.snapshot_id, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
 
 
 def _at(moment: str) -> datetime:
@@ -200,7 +202,7 @@ def _at(moment: str) -> datetime:
 
 
 def _days(nights: Iterable[object]) -> str:
-    """Nights by name, the newest of many, with the verb."""
+    """Return nights by name, the newest of many, with the verb."""
     names = list(map(str, nights))
     if len(names) == 1:
         return f"the night {names[0]} is"

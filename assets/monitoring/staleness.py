@@ -17,25 +17,25 @@ GRACE = timedelta(hours=1)
 WAITING = (snapshots.COMPLETE, snapshots.HELD, snapshots.ACCEPTED)
 
 
-def stale(nightbook: Nightbook) -> str:
-    """Of which date the newest book is and what became of the nights since; empty where none was.
-
-    A night that has no published book waits (it is landed, and not decided or not shown), or has
-    none (it was due and not read, or it was rejected).
-    """
+def staleness_note(nightbook: Nightbook) -> str:
+    """Say of which date the newest book is and what became of later nights; empty if current."""
+    # A night that has no published book waits (it is landed, and not decided or not shown), or has
+    # none (it was due and not read, or it was rejected).
     layout, settings = nightbook.layout, nightbook.settings()
     if is_demo(layout) or not layout.database.exists():
         return ""
-    known = snapshots.landed_snapshots(layout)
-    untold = lost_decisions.untold(layout, known)
-    shown = snapshots.books([snapshot for snapshot in known if snapshot.snapshot_id not in untold])
-    if not shown:
+    nights = snapshots.landed_snapshots(layout)
+    untold = lost_decisions.unpublished_snapshots(layout, nights)
+    published = snapshots.books(
+        [snapshot for snapshot in nights if snapshot.snapshot_id not in untold]
+    )
+    if not published:
         return ""
-    newest = max(shown)
+    newest = max(published)
     due = _due_since(settings, newest, nightbook.now())
     later = [
         snapshot
-        for snapshot in known
+        for snapshot in nights
         if snapshot.snapshot_date > newest and snapshot.state in WAITING
     ]
     waiting = {snapshot.snapshot_date for snapshot in later}
@@ -51,7 +51,7 @@ def stale(nightbook: Nightbook) -> str:
 
 
 def _due_since(settings: Settings, newest: date, now: datetime) -> list[date]:
-    """Dates after the newest book whose night should be published by now."""
+    """Return dates after the newest book whose night should be published by now."""
     local = now.astimezone(settings.timezone)
     over = datetime.combine(local.date(), last_tick(settings.schedule), settings.timezone)
     is_over = local >= over + timedelta(seconds=settings.deadline) + GRACE

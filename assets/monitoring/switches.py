@@ -41,7 +41,7 @@ class Switches:
     error: str = ""
 
     def daemon(self, now: datetime) -> str:
-        """In words whether somebody is there to start a night."""
+        """Say whether somebody is there to start a night."""
         if self.seen is None:
             return "if the daemon is up"
         if now - self.seen <= FRESH:
@@ -49,8 +49,8 @@ class Switches:
         return f"no daemon since {self.seen:%Y-%m-%d %H:%M} UTC"
 
 
-def switches(layout: Layout) -> Switches:
-    """How they stand in the record of a home; a home where Dagster never ran has none."""
+def read_switches(layout: Layout) -> Switches:
+    """Read the record of a home; a home where Dagster never ran has none."""
     if not (layout.dagster / "dagster.yaml").is_file():
         return Switches()
     try:
@@ -61,48 +61,50 @@ def switches(layout: Layout) -> Switches:
 
 
 def switches_of(instance: dg.DagsterInstance) -> Switches:
-    """How they stand in a record that is open: opening one costs a tenth of a second."""
+    """Read a record that is open: opening one costs a tenth of a second."""
     states = _ours(instance.all_instigator_state())
     beat = instance.get_daemon_heartbeats().get(DAEMON)
-    seen = datetime.fromtimestamp(beat.timestamp, UTC) if beat else None
-    return Switches(tuple(name for name in MEANING if name in states and not states[name]), seen)
+    last_beat = datetime.fromtimestamp(beat.timestamp, UTC) if beat else None
+    return Switches(
+        tuple(name for name in MEANING if name in states and not states[name]), last_beat
+    )
 
 
 def _ours(states: Iterable[InstigatorState]) -> dict[str, bool]:
     """Whether each is on; of a home that was loaded under two names, as nightbook loads it."""
-    found: dict[str, bool] = {}
+    is_on: dict[str, bool] = {}
     for state in sorted(states, key=_is_of_units):
-        found[state.name] = state.is_running
-    return found
+        is_on[state.name] = state.is_running
+    return is_on
 
 
 def _is_of_units(state: InstigatorState) -> bool:
     return state.origin.repository_origin.code_location_origin.location_name == LOCATION
 
 
-def turned_off(nightbook: Nightbook, known: Switches | None = None) -> Iterator[Alert]:
-    """An alert for each that is off, told again every day until it is on."""
+def switch_alerts(nightbook: Nightbook, dagster: Switches | None = None) -> Iterator[Alert]:
+    """Yield an alert for each that is off, every day until it is on."""
     layout = nightbook.layout
     if is_demo(layout):
         return
-    found = known or switches(layout)
+    switches = dagster or read_switches(layout)
     today = nightbook.now().astimezone(nightbook.settings().timezone).date()
-    for name in found.off:
-        what = "schedule" if name == SCHEDULE else f"sensor {name}"
+    for name in switches.off:
+        subject = "schedule" if name == SCHEDULE else f"sensor {name}"
         yield Alert(
-            f"off:{name}:{today}",
-            f"the {what} is off",
-            f"Somebody turned {name} off in Dagster, so {MEANING[name]}. Turn it on again under "
-            "Automation, in the page that nightbook dev (or the unit nightbook-web) shows.",
-            str(layout.dagster),
-            full_command(layout, "dev"),
+            cause=f"off:{name}:{today}",
+            title=f"the {subject} is off",
+            words=f"Somebody turned {name} off in Dagster, so {MEANING[name]}. Turn it on again "
+            "under Automation, in the page that nightbook dev (or the unit nightbook-web) shows.",
+            see=str(layout.dagster),
+            command=full_command(layout, "dev"),
             kind=FAILURE,
         )
-    if found.error:
+    if switches.error:
         yield Alert(
-            f"switches:{today}",
-            "Dagster's record of this home cannot be read",
-            f"So nobody knows whether the schedule is on: {found.error}",
-            str(layout.dagster),
-            full_command(layout, "doctor"),
+            cause=f"switches:{today}",
+            title="Dagster's record of this home cannot be read",
+            words=f"So nobody knows whether the schedule is on: {switches.error}",
+            see=str(layout.dagster),
+            command=full_command(layout, "doctor"),
         )

@@ -20,33 +20,31 @@ from warehouse.storage.digests import read_digests
 from warehouse.storage.layout import Layout
 
 
-def give_back(layout: Layout) -> tuple[str, ...]:
+def restore_decisions(layout: Layout) -> tuple[str, ...]:
     """Write the lost decisions again, each as it was last; says which, in sentences.
 
     Only a warehouse that is as it was published is believed.
     """
-    known = _published_decisions(layout)
+    published = _published_decisions(layout)
     lost = [
         snapshot
         for snapshot in snapshots.landed_snapshots(layout)
-        if snapshot.decision is None and known.get(snapshot.snapshot_id) is not None
+        if snapshot.decision is None and published.get(snapshot.snapshot_id) is not None
     ]
     if not lost or not is_as_published(layout, layout.database):
         return ()
     return tuple(filter(None, (_restore(layout, snapshot) for snapshot in lost)))
 
 
-def untold(layout: Layout, nights: list[Snapshot] | None = None) -> set[str]:
-    """Snapshots whose last decision the published warehouse does not tell of.
-
-    There are some after a command that died between deciding and publishing. `nights` are those
-    that were landed, where they were read already.
-    """
-    known = _published_decisions(layout)
+def unpublished_snapshots(layout: Layout, nights: list[Snapshot] | None = None) -> set[str]:
+    """Return snapshots whose last decision is not in the published warehouse."""
+    # There are some after a command that died between deciding and publishing. `nights` are those
+    # that were landed, where they were read already.
+    published = _published_decisions(layout)
     return {
         snapshot.snapshot_id
         for snapshot in (snapshots.landed_snapshots(layout) if nights is None else nights)
-        if snapshot.decision and known.get(snapshot.snapshot_id) != _moment(snapshot.decision)
+        if snapshot.decision and published.get(snapshot.snapshot_id) != _moment(snapshot.decision)
     }
 
 
@@ -101,7 +99,7 @@ def _restore(layout: Layout, snapshot: Snapshot) -> str:
 def _reasons(
     layout: Layout, snapshot: Snapshot, table: str, columns: str, where: str = "true"
 ) -> tuple[Reason, ...]:
-    """The reasons of a snapshot as a published table of them has them."""
+    """Return the reasons of a snapshot as a published table has them."""
     try:
         rows = ask(
             layout.database,

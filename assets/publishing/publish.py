@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from assets.console.progress import saying
+from assets.console.progress import progress_reporter
 from assets.console.version import program_version
 from assets.nightbook import WARNING, Nightbook, Tell
 from assets.publishing import lost_decisions
@@ -40,7 +40,7 @@ class PublishedSnapshot:
 
 
 def refresh(
-    nightbook: Nightbook, *, fresh: bool = False, known: LakeManifests | None = None
+    nightbook: Nightbook, *, fresh: bool = False, manifests: LakeManifests | None = None
 ) -> Published:
     """Publish what the lake holds; a book that fails its checks is held, and the others appear.
 
@@ -48,11 +48,11 @@ def refresh(
     manifests that were read already.
     """
     layout = nightbook.layout
-    known = known or LakeManifests(layout)
-    if bring_up(nightbook, nightbook.tell, known):
-        known = LakeManifests(layout)
+    manifests = manifests or LakeManifests(layout)
+    if upgrade_lake(nightbook, nightbook.tell, manifests):
+        manifests = LakeManifests(layout)
     while True:
-        shelf = placement.shelf(known)
+        shelf = placement.shelf(manifests)
         books = tuple(Book(*book) for book in shelf.books)
         now = nightbook.now()
         try:
@@ -71,27 +71,27 @@ def refresh(
                 built_at=now,
                 program_version=program_version(),
                 fresh=fresh,
-                say=saying(nightbook, nightbook.tell, "publishing"),
+                say=progress_reporter(nightbook, nightbook.tell, "publishing"),
             )
         except NotPublished as refusal:
             _hold(layout, refusal, now)
 
 
-def bring_up(nightbook: Nightbook, tell: Tell | None, known: LakeManifests) -> bool:
+def upgrade_lake(nightbook: Nightbook, tell: Tell | None, manifests: LakeManifests) -> bool:
     """Make again the judged nights that the lake lost or an older nightbook made; whether any.
 
     `known` are the manifests as they are before; the caller is the writer. What was landed of a
     night and is not whole is told: that date is not in the warehouse, and the others are.
     """
-    nights = [unmade_night for unmade_night in unmade(known) if unmade_night.is_decided]
+    nights = [unmade_night for unmade_night in unmade(manifests) if unmade_night.is_decided]
     older = [unmade_night for unmade_night in nights if unmade_night.contract is not None]
     if older and tell is not None:
-        words = (
+        message = (
             f"an older nightbook made the lake of {len(older)} night{'s' * (len(older) > 1)} "
             f"(contract {older[-1].contract}): made again from the landing zone"
         )
-        tell(words, event="upgrading")
-    say = saying(nightbook, tell, "upgrading")
+        tell(message, event="upgrading")
+    say = progress_reporter(nightbook, tell, "upgrading")
     for error in make(nightbook.layout, nights, nightbook.now(), say):
         if tell is None:
             print(error, file=sys.stderr)
@@ -101,7 +101,7 @@ def bring_up(nightbook: Nightbook, tell: Tell | None, known: LakeManifests) -> b
 
 
 def _reconciliation_rows(layout: Layout) -> Rows | None:
-    """What the reconciliation keeps, or None where it cannot be read: that costs no night."""
+    """Return what the reconciliation keeps; one that cannot be read costs no night."""
     try:
         return rows(Folder(layout.home / "reconcile"))
     except NotReconciled as error:
@@ -110,7 +110,7 @@ def _reconciliation_rows(layout: Layout) -> Rows | None:
 
 
 def _version(layout: Layout, now: datetime) -> str:
-    """A name that no version has: on a clock that stands, or runs back, the next microsecond."""
+    """Return a name that no version has: on a clock that stands, the next microsecond."""
     moment = now.astimezone(UTC)
     while (layout.warehouse / "versions" / f"{moment:%Y%m%dT%H%M%S%fZ}").exists():
         moment += timedelta(microseconds=1)
@@ -140,10 +140,10 @@ def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
 def judge_and_publish(nightbook: Nightbook, manifest: Manifest) -> PublishedSnapshot:
     """Judge a staged snapshot and publish, held or accepted: `ops` is brought up to date always."""
     layout = nightbook.layout
-    lost_decisions.give_back(layout)
-    known = LakeManifests(layout)
-    night.judge(known, manifest, nightbook.now())
-    published = refresh(nightbook, known=known)
+    lost_decisions.restore_decisions(layout)
+    manifests = LakeManifests(layout)
+    night.judge(manifests, manifest, nightbook.now())
+    published = refresh(nightbook, manifests=manifests)
     return PublishedSnapshot(snapshots.find(layout, manifest.snapshot_id), published)
 
 
@@ -154,23 +154,23 @@ def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
     and stays a gap: it must not cost another night.
     """
     layout = nightbook.layout
-    for words in lost_decisions.give_back(layout):
-        tell(words, event="restored")
-    known = LakeManifests(layout)
+    for message in lost_decisions.restore_decisions(layout):
+        tell(message, event="restored")
+    manifests = LakeManifests(layout)
     if is_behind(layout):
-        bring_up(nightbook, tell, known)
-        known = LakeManifests(layout)
+        upgrade_lake(nightbook, tell, manifests)
+        manifests = LakeManifests(layout)
     for folder in night.left_over(layout):
         if folder.name == but:
             continue
         try:
-            found = night.finish(known, folder, nightbook.now())
+            judged = night.finish(manifests, folder, nightbook.now())
         except Exception as error:  # noqa: BLE001 - whatever is the matter with it, tonight goes on
-            words = f"left over from a run that died, not made: snapshot {folder.name}: {error}"
-            tell(words, event="left over", level=WARNING, snapshot=folder.name)
+            message = f"left over from a run that died, not made: snapshot {folder.name}: {error}"
+            tell(message, event="left over", level=WARNING, snapshot=folder.name)
         else:
-            words = f"left over from a run that died: snapshot {folder.name} is {found.state}"
-            tell(words, event=found.state, snapshot=folder.name)
+            message = f"left over from a run that died: snapshot {folder.name} is {judged.state}"
+            tell(message, event=judged.state, snapshot=folder.name)
 
 
 def catch_up(nightbook: Nightbook) -> None:
@@ -182,19 +182,19 @@ def catch_up(nightbook: Nightbook) -> None:
         refresh(nightbook)
 
 
-def remake(nightbook: Nightbook, *, and_publish: bool = True) -> bool:
+def restore_lake(nightbook: Nightbook, *, and_publish: bool = True) -> bool:
     """Make again what the lake has lost to a rebuild that died, and publish what was decided.
 
     Whoever publishes without running a night does this first: what the lake does not hold would
     vanish from the warehouse. Says whether something is still to be published.
     """
     layout = nightbook.layout
-    lost_decisions.give_back(layout)
-    known = LakeManifests(layout)
+    lost_decisions.restore_decisions(layout)
+    manifests = LakeManifests(layout)
     for folder in night.left_over(layout):
         if snapshots.read(folder).decision is not None:
-            night.finish(known, folder, nightbook.now())
-    is_untold = bool(lost_decisions.untold(layout))
+            night.finish(manifests, folder, nightbook.now())
+    is_untold = bool(lost_decisions.unpublished_snapshots(layout))
     if is_untold and and_publish:
         placement.settle(layout)
         refresh(nightbook)
@@ -209,16 +209,16 @@ def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
     """
     layout = nightbook.layout
     leftovers.sweep(layout)
-    lost_decisions.give_back(layout)
+    lost_decisions.restore_decisions(layout)
     verify.require_landing(layout, bodies=from_landing)
     if from_landing and layout.lake.exists():
         _forget_lake(layout)
-    say = saying(nightbook, nightbook.tell, "rebuilding")
-    nights = unmade(known := LakeManifests(layout))
+    say = progress_reporter(nightbook, nightbook.tell, "rebuilding")
+    nights = unmade(manifests := LakeManifests(layout))
     for error in make(layout, nights, nightbook.now(), say):
         raise error
     placement.settle(layout)
-    published = refresh(nightbook, fresh=True, known=None if nights else known)
+    published = refresh(nightbook, fresh=True, manifests=None if nights else manifests)
     for version in verify.damaged_versions(layout):
         versions.remove(version)
     return published

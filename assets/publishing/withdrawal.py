@@ -18,7 +18,7 @@ NOTE = ".rejected.txt"
 
 
 def made_of(layout: Layout, snapshot: Snapshot) -> tuple[str, ...]:
-    """The files that show a night: exports and workbooks of its date, reports made since."""
+    """Return the files that show a night: exports and workbooks of its date, later reports."""
     return tuple(
         path.relative_to(layout.home).as_posix() for path in sorted(_files(layout, snapshot))
     )

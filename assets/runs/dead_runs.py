@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from functools import partial
 
 from assets.console.errors import report_error
-from assets.graph.run_alerts import death
+from assets.graph.run_alerts import death_alert
 from assets.graph.sensors import look
 from assets.home.instance import UMASK, close_dead_runs, open_instance
-from assets.monitoring.alerts import tell
-from assets.monitoring.night_conditions import late
+from assets.monitoring.alerts import send_alerts
+from assets.monitoring.night_conditions import late_alert
 from assets.nightbook import Nightbook
 from assets.runs import records
-from assets.runs.records import RecordAway, reaching
+from assets.runs.records import RecordAway, reaching_record
 from pipelines.landing.owner import require_owner
 from warehouse.storage.layout import FILE_MODE, Layout, make_directory
 
@@ -49,13 +49,13 @@ def reap(nightbook: Nightbook) -> int:
     except BlockingIOError:
         os.close(descriptor)
         raise DaemonUp(layout) from None
-    with reaching(layout), open_instance(layout) as instance:
+    with reaching_record(layout), open_instance(layout) as instance:
         dead = close_dead_runs(layout, instance, launched=True)
-        records.give(layout, instance)
-        alerts = [alert for run in dead if (alert := death(nightbook, instance, run))]
+        records.record_stored_events(layout, instance)
+        alerts = [alert for run in dead if (alert := death_alert(nightbook, instance, run))]
     # Here and not by the sensor alone: a sensor that never ticked before sees only what is new.
     with contextlib.suppress(OSError):  # a full disk must not keep the daemon down
-        tell(nightbook, alerts)
+        send_alerts(nightbook, alerts)
     os.set_inheritable(descriptor, True)
     return descriptor
 
@@ -65,12 +65,12 @@ def _tell(nightbook: Nightbook, away: RecordAway) -> None:
 
     Its supervisor starts it again every few seconds, so a night that is late is told too.
     """
-    alerts = [records.away(nightbook, away.why, is_taken=False)]
-    alerts += filter(None, [late(nightbook)])
+    alerts = [records.record_away_alert(nightbook, away.why, is_taken=False)]
+    alerts += filter(None, [late_alert(nightbook)])
     look(nightbook, partial(print, file=sys.stderr), alerts)
 
 
-def main(words: Sequence[str]) -> int:
+def main(command: Sequence[str]) -> int:
     """Reap, then become the command; with no command only reap."""
     try:
         descriptor = reap(Nightbook())
@@ -79,9 +79,9 @@ def main(words: Sequence[str]) -> int:
         return report_error(away, Nightbook())
     except Exception as error:  # noqa: BLE001 - said in one paragraph, as the command line does
         return report_error(error, Nightbook())
-    if words:
+    if command:
         os.umask(UMASK)  # for what Dagster writes from now on
-        os.execvp(words[0], list(words))  # noqa: S606 - no shell is wanted, the unit names it
+        os.execvp(command[0], list(command))  # noqa: S606 - no shell is wanted, the unit names it
     os.close(descriptor)
     return 0
 

@@ -9,23 +9,23 @@ import dagster as dg
 
 from assets.definitions import assemble
 from assets.graph.log import run_config
-from assets.graph.run_alerts import TICK, death, failure_alert, reconciliation_alerts
+from assets.graph.run_alerts import TICK, death_alert, failure_alert, reconciliation_alerts
 from assets.graph.schedule import NIGHTLY
-from assets.graph.step_errors import failure_message
+from assets.graph.step import failure_message
 from assets.graph.warehouse import WAREHOUSE
 from assets.home.dagster_internals import NO_CAPTURED_OUTPUT, DagsterExecutionInterruptedError
 from assets.home.instance import PROCESS, alive, close_dead_runs, open_instance
-from assets.home.writer_lock import Writing
-from assets.monitoring.alerts import Alert, keep
+from assets.home.writer_lock import RunLock
+from assets.monitoring.alerts import Alert, store_events
 from assets.monitoring.switches import Switches, switches_of
 from assets.nightbook import WARNING, Nightbook
 from assets.runs import records
-from assets.runs.records import RecordAway, in_memory, is_away, reaching
+from assets.runs.records import RecordAway, in_memory, is_away, reaching_record
 
 SILENT = run_config("CRITICAL")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NightRun:
     """How a run ended.
 
@@ -47,11 +47,9 @@ class NightRun:
 def run_night(
     nightbook: Nightbook, day: date, run_id: str | None = None, *, is_tick: bool = False
 ) -> NightRun:
-    """The nightly job for one date, here, recorded in Dagster, under an id where one is given.
-
-    Where Dagster's record cannot be reached, or is lost on the way, the night is taken without it.
-    `is_tick` tells that cron began it, as the schedule would have.
-    """
+    """Run the nightly job for one date in this process, recorded in Dagster."""
+    # Where Dagster's record cannot be reached, or is lost on the way, the night is taken without
+    # it. `is_tick` says that cron began it, as the schedule would have.
     tags = {TICK: "cron"} if is_tick else {}
     try:
         return _run_with_record(nightbook, day, run_id, tags)
@@ -64,20 +62,22 @@ def _run_with_record(
 ) -> NightRun:
     layout = nightbook.layout
     with contextlib.ExitStack() as stack:
-        with reaching(layout):
+        with reaching_record(layout):
             instance = stack.enter_context(open_instance(layout, NO_CAPTURED_OUTPUT))
             dead = close_dead_runs(layout, instance, launched=False)
-            records.give(layout, instance)
+            records.record_stored_events(layout, instance)
         name = stack.enter_context(alive(layout))
-        deaths = [alert for run in dead if (alert := death(nightbook, instance, run))]
-        keep(nightbook, deaths)  # they are closed now: if this run dies too, none finds them again
+        deaths = [alert for run in dead if (alert := death_alert(nightbook, instance, run))]
+        store_events(
+            nightbook, deaths
+        )  # they are closed now: if this run dies too, none finds them again
         try:
             result = _execute(nightbook, day, instance, run_id, tags | {PROCESS: name})
         except Exception as error:
             if is_away(error):
                 raise RecordAway(layout, error) from error
             raise
-        return replace(_ran(nightbook, result, deaths), switches=_switches(instance))
+        return replace(_night_run(nightbook, result, deaths), switches=_switches(instance))
 
 
 def _switches(instance: dg.DagsterInstance) -> Switches | None:
@@ -90,17 +90,17 @@ def _switches(instance: dg.DagsterInstance) -> Switches | None:
 def _run_without_record(
     nightbook: Nightbook, day: date, away: RecordAway, tags: dict[str, str]
 ) -> NightRun:
-    """The same job, with a record that is kept in memory; what it made is recorded later."""
+    """Run the same job with a record in memory; what it made is recorded later."""
     if nightbook.tell is not None:
-        words = f"Dagster's record cannot be reached ({away.why}): the night is taken without it"
-        nightbook.tell(words, event="unrecorded", level=WARNING)
-    Writing.end_all()
+        message = f"Dagster's record cannot be reached ({away.why}): the night is taken without it"
+        nightbook.tell(message, event="unrecorded", level=WARNING)
+    RunLock.release_all()
     with in_memory() as instance:
         result = _execute(nightbook, day, instance, None, tags)
         with contextlib.suppress(OSError):  # a full disk is told by the steps
-            records.keep(nightbook.layout, day.isoformat(), result)
-        told = records.away(nightbook, away.why, is_taken=result.success)
-        return _ran(nightbook, result, [told])
+            records.store_events(nightbook.layout, day.isoformat(), result)
+        alert = records.record_away_alert(nightbook, away.why, is_taken=result.success)
+        return _night_run(nightbook, result, [alert])
 
 
 def _execute(
@@ -121,23 +121,27 @@ def _execute(
     )
 
 
-def _ran(nightbook: Nightbook, result: dg.ExecuteInProcessResult, alerts: list[Alert]) -> NightRun:
+def _night_run(
+    nightbook: Nightbook, result: dg.ExecuteInProcessResult, alerts: list[Alert]
+) -> NightRun:
     alerts = [*alerts, *_alerts(nightbook, result)]
     if any(map(_is_interrupted, result.all_events)):
         raise KeyboardInterrupt
     failures = list(_failures(result))
     return NightRun(
-        result.success,
-        any(e.is_step_success and e.step_key == WAREHOUSE.path[0] for e in result.all_events),
-        tuple(dict.fromkeys(words for words, _ in failures)),
-        next((trace for _, trace in failures if trace), ""),
-        result.run_id,
-        tuple(alerts),
+        success=result.success,
+        is_judged=any(
+            e.is_step_success and e.step_key == WAREHOUSE.path[0] for e in result.all_events
+        ),
+        failures=tuple(dict.fromkeys(words for words, _ in failures)),
+        trace=next((trace for _, trace in failures if trace), ""),
+        run_id=result.run_id,
+        alerts=tuple(alerts),
     )
 
 
 def _alerts(nightbook: Nightbook, result: dg.ExecuteInProcessResult) -> Iterator[Alert]:
-    """What a sensor would tell of the same run, in the same words, so that it is told once."""
+    """Yield what a sensor would send of the same run, in the same words: it is sent once."""
     if not result.success:
         events = [event for event in result.all_events if event.is_step_failure]
         if alert := failure_alert(nightbook, result.dagster_run, events, ""):
@@ -153,7 +157,7 @@ def _is_interrupted(event: dg.DagsterEvent) -> bool:
 
 
 def _failures(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, str]]:
-    """What each failed step said; for one that did not expect to fail, with the trace."""
+    """Yield what each failed step said, and the trace where it did not expect to fail."""
     for event in result.all_events:
         if not event.is_step_failure:
             continue
@@ -162,9 +166,9 @@ def _failures(result: dg.ExecuteInProcessResult) -> Iterator[tuple[str, str]]:
             yield failure_message(event), ""
         elif failure.error is not None:
             error = failure.error.cause or failure.error
-            words = (
+            message = (
                 f"The step {event.step_key} stopped at something it did not expect "
                 f"({error.message.strip()}). The last published warehouse stands. The whole "
                 f"trace: nightbook --debug run, or run {result.run_id} in nightbook dev."
             )
-            yield words, failure.error.to_string()
+            yield message, failure.error.to_string()

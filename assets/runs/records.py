@@ -27,7 +27,7 @@ class RecordAway(Exception):
     """Dagster's record cannot be reached."""
 
     def __init__(self, layout: Layout, why: BaseException) -> None:
-        self.why = short(why)
+        self.why = first_line(why)
         super().__init__(
             f"Dagster's record of {layout.home} cannot be reached ({self.why}), so no schedule "
             "runs and nothing can be started from its UI until it is back. Nothing was changed. "
@@ -36,8 +36,8 @@ class RecordAway(Exception):
         )
 
 
-def short(error: BaseException) -> str:
-    """What an error says in one line: those of databases are pages, with statements in them."""
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error: those of databases are pages, with statements in them."""
     line = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {line[:LONGEST]}"
 
@@ -54,13 +54,13 @@ def is_away(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def in_memory() -> Iterator[dg.DagsterInstance]:
-    """An instance that keeps its record for as long as the `with` lasts."""
+    """Yield an instance that keeps its record for as long as the `with` lasts."""
     with quiet(), dg.DagsterInstance.ephemeral() as instance:
         yield instance
 
 
 @contextlib.contextmanager
-def reaching(layout: Layout) -> Iterator[None]:
+def reaching_record(layout: Layout) -> Iterator[None]:
     """Raise `RecordAway` for whatever is the matter with the record within the `with`."""
     try:
         yield
@@ -70,28 +70,28 @@ def reaching(layout: Layout) -> Iterator[None]:
         raise RecordAway(layout, error) from error
 
 
-def away(nightbook: Nightbook, why: str, *, is_taken: bool) -> Alert:
-    """What to tell where the record cannot be reached; once a day."""
+def record_away_alert(nightbook: Nightbook, why: str, *, is_taken: bool) -> Alert:
+    """Return the alert that the record cannot be reached; once a day."""
     layout, day = nightbook.layout, nightbook.now().date()
     taken = "The night was taken without it, and the record follows when it is back."
     waits = "No schedule runs until it is back: tonight is read by nobody unless by hand."
     return Alert(
-        f"record:{day}:{is_taken}",
-        "Dagster's record cannot be reached",
-        f"{why}\n{taken if is_taken else waits}",
-        str(layout.dagster / "dagster.yaml"),
-        full_command(layout, "run"),
+        cause=f"record:{day}:{is_taken}",
+        title="Dagster's record cannot be reached",
+        words=f"{why}\n{taken if is_taken else waits}",
+        see=str(layout.dagster / "dagster.yaml"),
+        command=full_command(layout, "run"),
     )
 
 
-def keep(layout: Layout, day: str, result: dg.ExecuteInProcessResult) -> None:
+def store_events(layout: Layout, day: str, result: dg.ExecuteInProcessResult) -> None:
     """Keep what a run made that could not be recorded, beside what is kept already."""
-    made: list[dict[str, Any]] = [
+    events: list[dict[str, Any]] = [
         {"day": day, "asset": list(event.asset_key.path)}
         for event in result.get_asset_materialization_events()
         if event.asset_key is not None
     ]
-    made += [
+    events += [
         {
             "day": day,
             "asset": list(evaluation.asset_key.path),
@@ -102,12 +102,12 @@ def keep(layout: Layout, day: str, result: dg.ExecuteInProcessResult) -> None:
         }
         for evaluation in result.get_asset_check_evaluations()
     ]
-    write_json(layout.home / KEPT, [*_waiting(layout.home / KEPT), *made])
+    write_json(layout.home / KEPT, [*_stored_events(layout.home / KEPT), *events])
 
 
-def give(layout: Layout, instance: dg.DagsterInstance) -> int:
+def record_stored_events(layout: Layout, instance: dg.DagsterInstance) -> int:
     """Give Dagster what was made without its record; how many events. Done twice is no harm."""
-    entries = _waiting(layout.home / KEPT)
+    entries = _stored_events(layout.home / KEPT)
     for entry in entries:
         instance.report_runless_asset_event(_event(entry))
     if entries:
@@ -118,8 +118,8 @@ def give(layout: Layout, instance: dg.DagsterInstance) -> int:
 def _event(entry: dict[str, Any]) -> dg.AssetMaterialization | dg.AssetCheckEvaluation:
     key = dg.AssetKey(entry["asset"])
     if "check" not in entry:
-        words = "Made while Dagster's record could not be reached."
-        return dg.AssetMaterialization(key, description=words, partition=entry["day"])
+        description = "Made while Dagster's record could not be reached."
+        return dg.AssetMaterialization(key, description=description, partition=entry["day"])
     return dg.AssetCheckEvaluation(
         asset_key=key,
         check_name=entry["check"],
@@ -130,8 +130,8 @@ def _event(entry: dict[str, Any]) -> dg.AssetMaterialization | dg.AssetCheckEval
     )
 
 
-def _waiting(path: Path) -> list[dict[str, Any]]:
-    """What waits to be recorded; a file that cannot be read holds nothing that a night needs."""
+def _stored_events(path: Path) -> list[dict[str, Any]]:
+    """Return what waits to be recorded; a file that cannot be read holds nothing of worth."""
     with contextlib.suppress(OSError, ValueError):
         return list(read_json(path))
     return []

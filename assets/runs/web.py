@@ -31,7 +31,7 @@ CLOSING = 5
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of the process."""
+    """Return the arguments of the process."""
     top = argparse.ArgumentParser(prog="python -m assets.runs.web", description=__doc__)
     top.add_argument("--host", default=LOOPBACK, help="the address to listen on")
     top.add_argument("--port", type=int, default=PORT)
@@ -41,9 +41,9 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def main(words: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Serve until stopped, by Ctrl-C or SIGTERM, which both end all that was started here."""
-    arguments = parser().parse_args(words)
+    arguments = parser().parse_args(argv)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt):

@@ -27,7 +27,7 @@ class Refusal:
     """Why a request is not passed on, and the status that says so."""
 
     status: int
-    words: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +51,23 @@ class Guard:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
         else:
-            answer = PlainTextResponse(f"{refusal.words}\n", refusal.status)
+            answer = PlainTextResponse(f"{refusal.message}\n", refusal.status)
             await answer(scope, receive, _forbid_frames(send))
 
 
 def refusal_of(scope: Scope, names: Iterable[str] = ()) -> Refusal | None:
-    """Why a request is refused, or None where it is passed on."""
-    headers, known = Headers(scope=scope), frozenset(name.lower() for name in names)
+    """Return why a request is refused; None where it is passed on."""
+    headers, known_names = Headers(scope=scope), frozenset(name.lower() for name in names)
     host = _server(headers)
-    if host is None or host.hostname not in LOOPBACK_NAMES | known:
-        given = headers.get("host", "")[:SHOWN]
+    if host is None or host.hostname not in LOOPBACK_NAMES | known_names:
+        name = headers.get("host", "")[:SHOWN]
         return Refusal(
             FORBIDDEN,
-            f"This server does not answer as {given!r}, so nothing was done: a page of somebody "
+            f"This server does not answer as {name!r}, so nothing was done: a page of somebody "
             "else could ask under such a name. Open it as http://127.0.0.1 with its port; a name "
             "that a proxy gives it is told by nightbook dev --host-name NAME.",
         )
-    if _is_foreign(headers, host, known):
+    if _is_foreign(headers, host, known_names):
         return Refusal(
             FORBIDDEN,
             "This was asked by a page of another server, so nothing was done. Open the page of "
@@ -77,12 +77,12 @@ def refusal_of(scope: Scope, names: Iterable[str] = ()) -> Refusal | None:
 
 
 def _server(headers: Headers) -> SplitResult | None:
-    given = headers.getlist("host")
-    return _split(f"//{given[0]}") if len(given) == 1 else None
+    hosts = headers.getlist("host")
+    return _split(f"//{hosts[0]}") if len(hosts) == 1 else None
 
 
 def _split(address: str) -> SplitResult | None:
-    """An address in its parts, or None where it is none."""
+    """Return an address in its parts; None where it is none."""
     try:
         parts = urlsplit(address)
         _ = parts.port
@@ -97,8 +97,8 @@ def _is_foreign(headers: Headers, host: SplitResult, names: frozenset[str]) -> b
     A browser that follows a link to a page may come from anywhere: alerts name runs. Programs that
     are no browser say neither `Origin` nor `Sec-Fetch-Site`.
     """
-    for given in headers.getlist("origin"):
-        origin = _split(given)
+    for address in headers.getlist("origin"):
+        origin = _split(address)
         if origin is None or not origin.hostname:
             return True
         # A proxy may ask by another `Host` than the browser did.
@@ -113,7 +113,7 @@ def _is_foreign(headers: Headers, host: SplitResult, names: frozenset[str]) -> b
 
 
 def _unsafe(scope: Scope, headers: Headers) -> Refusal | None:
-    """What changes something must come as JSON: no form and no link of another page can."""
+    """Refuse changes that do not come as JSON: no form and no link of another page can."""
     if scope["method"] in ("GET", "HEAD", "OPTIONS"):
         if not any(_changes(query) for query in _queries(scope)):
             return None

@@ -13,9 +13,9 @@ import pytest
 from assets.cli import main
 from assets.graph import run_alerts
 from assets.graph.partitions import PARTITION
-from assets.monitoring import dates
-from assets.monitoring.alerts import Alert, tell
-from assets.monitoring.conditions import concerns
+from assets.monitoring import due
+from assets.monitoring.alerts import Alert, send_alerts
+from assets.monitoring.conditions import find_alerts
 from assets.monitoring.due import next_tick
 from assets.nightbook import Nightbook
 from assets.publishing import publish
@@ -87,7 +87,7 @@ class Month:
 
     def _tick(self, day: date) -> list[Alert]:
         """Take the date as its run would, and say what a sensor would be told of that."""
-        if dates.night_of(self.nightbook, day) is not None:
+        if due.night_of(self.nightbook, day) is not None:
             return []
         self.tried.append(self.time.now())
         book = self.nightbook
@@ -106,7 +106,7 @@ class Month:
         return []
 
     def _look(self, first: list[Alert]) -> None:
-        tell(self.nightbook, [*first, *concerns(self.nightbook)], self._send)
+        send_alerts(self.nightbook, [*first, *find_alerts(self.nightbook)], self._send)
 
     def _send(self, _address: str, title: str, body: str, *_: str) -> bool:
         self.sent.append(f"{title}\n{body}\n")

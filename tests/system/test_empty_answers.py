@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from assets.monitoring.conditions import concerns
+from assets.monitoring.conditions import find_alerts
 from pipelines.landing.snapshots import DECISION
 from tests.support.operator_home import THIRD, WORLD, Keeper, Said, amounts_of
 
@@ -57,7 +57,7 @@ def bad(taken: tuple[Keeper, list[Said]], tmp_path_factory: pytest.TempPathFacto
         keeper.sandbox.show(*faults)
         made.said[day] = keeper.run(day)
         made.shown[day] = keeper.ask("select snapshot_date, count(*) from balances group by all")
-        made.alerts[day] = {one.cause: one.body for one in concerns(keeper.nightbook)}
+        made.alerts[day] = {one.cause: one.body for one in find_alerts(keeper.nightbook)}
     keeper.sandbox.show()
     return made
 

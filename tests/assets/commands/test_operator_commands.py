@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from assets.monitoring.night_conditions import late
+from assets.monitoring.night_conditions import late_alert
 from tests.support.ledgers import reconciled, rows
 from tests.support.operator import Watched
 from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper
@@ -71,7 +71,7 @@ def test_status_of_a_run_that_failed(watched: Make) -> None:
     assert keeper.run(THIRD).code == 1
     keeper.sandbox.clock.night(THIRD, hour=5)
     assert lines(keeper)[1]["wrong"] == f"no book of {THIRD} yet"
-    told = late(keeper.nightbook)
+    told = late_alert(keeper.nightbook)
     assert told is not None
     assert "nothing was landed since: no run has begun, or none got so far" in told.words
 

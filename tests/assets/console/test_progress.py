@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assets.console.json_log import JsonLog
-from assets.console.progress import saying
+from assets.console.progress import progress_reporter
 from assets.console.terminal import TerminalProgress
 from assets.nightbook import INFO, TOLD, Nightbook
 from assets.publishing import publish
@@ -37,7 +37,9 @@ def _nightbook(clock: Clock, watch: Callable[[Progress], None] | None = None) ->
 def test_a_bar_moves_with_each_thing_done_and_ten_times_a_second_between(clock: Clock) -> None:
     """Thousands of pieces of one body do not make thousands of pictures, but none stands still."""
     seen: list[Progress] = []
-    requests = Tally(saying(_nightbook(clock, seen.append), None, "pulling"), 2, "requests", BYTES)
+    requests = Tally(
+        progress_reporter(_nightbook(clock, seen.append), None, "pulling"), 2, "requests", BYTES
+    )
     for _ in range(1_000):
         requests.add(amount=256_000)
         clock.moment += timedelta(seconds=0.001)
@@ -51,7 +53,7 @@ def test_a_log_has_a_line_every_ten_seconds(clock: Clock) -> None:
     """A night of seconds has none, and one of minutes shows that it goes on."""
     lines: list[str] = []
     log = JsonLog(clock, {"night": "2026-03-03"}, lines.append)
-    rows = Tally(saying(_nightbook(clock), log, "flattening"), 300, "portfolios", ROWS)
+    rows = Tally(progress_reporter(_nightbook(clock), log, "flattening"), 300, "portfolios", ROWS)
     for _ in range(300):
         rows.add(1, 4_000)
         clock.moment += timedelta(seconds=0.1)
@@ -61,7 +63,7 @@ def test_a_log_has_a_line_every_ten_seconds(clock: Clock) -> None:
 
 def test_nobody_who_watches_costs_nothing(clock: Clock) -> None:
     """Where there is neither a bar nor a log nothing is said."""
-    Tally(saying(_nightbook(clock), None, "publishing"), 1, "nights loaded").add(1)
+    Tally(progress_reporter(_nightbook(clock), None, "publishing"), 1, "nights loaded").add(1)
 
 
 def test_flattening_tells_the_rows_that_it_wrote(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from assets.graph.sensors import look
-from assets.monitoring.alerts import Alert, deliver, keep, tame, tell
+from assets.monitoring.alerts import Alert, deliver, plain_text, send_alerts, store_events
 from assets.monitoring.night_conditions import night_alerts
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import ACCEPTED, HELD
@@ -18,7 +18,9 @@ from tests.support.operator import Receiver, Watched, take
 from tests.support.operator_home import SECOND, THIRD
 
 FOURTH, FIFTH, LATER = (THIRD + timedelta(days=n) for n in (1, 2, 30))
-FAILURE = Alert("failed:0", "a run failed", "why", "here", "ls", happened=True)
+FAILURE = Alert(
+    cause="failed:0", title="a run failed", words="why", see="here", command="ls", happened=True
+)
 Make = Callable[..., Watched]
 
 
@@ -264,7 +266,7 @@ def test_what_happened_waits_for_a_channel_for_a_week(
     home = watched()
     home.keeper.sandbox.clock.night(SECOND, hour=9)
     receiver.status = 500
-    assert not tell(home.keeper.nightbook, [FAILURE]).sent
+    assert not send_alerts(home.keeper.nightbook, [FAILURE]).sent
     receiver.status = 200
     home.keeper.sandbox.clock.night(SECOND + timedelta(days=days), hour=9)
     home.look()
@@ -284,9 +286,9 @@ def test_what_happened_is_kept_before_it_is_sent(watched: Make, receiver: Receiv
         raise KeyboardInterrupt
 
     home.keeper.sandbox.clock.night(SECOND, hour=9)
-    keep(home.keeper.nightbook, [replace(FAILURE, cause="failed:1")])
+    store_events(home.keeper.nightbook, [replace(FAILURE, cause="failed:1")])
     with pytest.raises(KeyboardInterrupt):
-        tell(home.keeper.nightbook, [FAILURE], dies)
+        send_alerts(home.keeper.nightbook, [FAILURE], dies)
     home.look()
     home.look()
     assert receiver.titles == ["a run failed"] * 2
@@ -299,7 +301,7 @@ def test_a_damaged_memory_stops_no_alert(watched: Make, receiver: Receiver, cont
     folder = home.keeper.home / "alerts"
     folder.mkdir(exist_ok=True)
     (folder / "unsent.json").write_text(content, encoding="utf-8")
-    assert tell(home.keeper.nightbook, [FAILURE]).sent == (FAILURE,)
+    assert send_alerts(home.keeper.nightbook, [FAILURE]).sent == (FAILURE,)
     assert receiver.titles == ["a run failed"]
     assert not (folder / "unsent.json").exists()
 
@@ -348,7 +350,7 @@ def test_without_channels_nothing_is_remembered(watched: Make, receiver: Receive
 
 def test_no_address_is_shown(caplog: pytest.LogCaptureFixture) -> None:
     """An address that is none, or that nobody answers, is named by place and scheme alone."""
-    alert = Alert("a", "title", "words", "here", "ls")
+    alert = Alert(cause="a", title="title", words="words", see="here", command="ls")
     with caplog.at_level(logging.DEBUG, logger="apprise"):
         told = deliver(("nonsense://canary-1", "slack://canary-2", "json://127.0.0.1:9/c"), [alert])
     assert told.dead == ("channel 1 (nonsense)", "channel 2 (slack)", "channel 3 (json)")
@@ -366,7 +368,7 @@ def test_no_address_is_shown(caplog: pytest.LogCaptureFixture) -> None:
 )
 def test_names_from_the_wire_call_nobody(words: str, shown: str) -> None:
     """What the API sent cannot page a room, move a cursor or flood a message."""
-    assert tame(words) == shown
+    assert plain_text(words) == shown
 
 
 def test_metrics_are_written_for_the_collector(watched: Make) -> None:

@@ -1,0 +1,75 @@
+"""What the steps of a night have in common: how one begins, what it logs, and how it fails."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import dagster as dg
+
+from assets.console.errors import disk_message, is_ours
+from assets.nightbook import INFO, TOLD, Nightbook, Tell
+from pipelines import night
+from pipelines.landing.manifest import Manifest
+from warehouse.storage.layout import Layout
+
+LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightStep:
+    """One step of the night of a date, and who hears of its progress."""
+
+    nightbook: Nightbook
+    layout: Layout
+    day: date
+    tell: Tell
+
+    def manifest(self) -> Manifest:
+        """Return the manifest of what was landed for the date; raises `NeverLanded`."""
+        return night.landed_for(self.nightbook.settings(), self.nightbook.now(), self.day)
+
+
+@contextlib.contextmanager
+def night_step(context: dg.AssetExecutionContext, nightbook: Nightbook) -> Iterator[NightStep]:
+    """Begin a step; errors that we expect fail it with one paragraph, and are not tried again."""
+    layout = nightbook.layout
+    with failing_in_words(layout.home):
+        yield NightStep(
+            nightbook=nightbook,
+            layout=layout,
+            day=date.fromisoformat(context.partition_key),
+            tell=nightbook.tell or _teller(context.log),
+        )
+
+
+@contextlib.contextmanager
+def failing_in_words(home: Path) -> Iterator[None]:
+    """Turn our own errors, and those of the disk of a home, into a failure without a trace."""
+    try:
+        yield
+    except Exception as error:
+        message = str(error) if is_ours(error) else disk_message(error, home)
+        if message is None:
+            raise
+        # The client retries requests; a step that failed fails again until somebody reads why.
+        raise dg.Failure(description=message, allow_retries=False) from None
+
+
+def _teller(log: logging.Logger) -> Tell:
+    def tell(message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = "") -> None:
+        log.log(LEVELS[level], message, extra={"event": event, "snapshot": snapshot})
+
+    return tell
+
+
+def failure_message(event: dg.DagsterEvent) -> str:
+    """Return what a failed step said: our own paragraph, or the step and the error's message."""
+    failure = event.step_failure_data
+    ours = failure.user_failure_data
+    if ours is not None and ours.description:
+        return str(ours.description)
+    error = failure.error and (failure.error.cause or failure.error)
+    return f"{event.step_key}: {error.message.strip()}" if error else ""
