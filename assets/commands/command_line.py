@@ -265,7 +265,7 @@ COMMANDS: dict[str, click.Command] = {str(command.name): command for command in 
     help="nightbook takes the book every night: portfolios, venues and instruments, exact to the "
     "last digit.",
     epilog="Exit codes: 0 done, 1 failed, 2 bad input or settings, 3 a person must decide. "
-    "Settings are read from NIGHTBOOK_* variables and from .env: see README.md.",
+    "Settings are read from NIGHTBOOK_* variables and from .env: assets/OPERATING.md lists them.",
 )
 @click.option("--home", metavar="DIR", help="instead of NIGHTBOOK_HOME (./data)")
 @click.option("--debug", is_flag=True, help="show the traceback of an error")
