@@ -46,10 +46,8 @@ def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) 
 
 
 def _check_output(typed: Invocation, out: SafeStream, code: int) -> int:
-    """Return the exit code; lost output changes it only where it was all that was asked for.
-
-    A reader that goes away, `head` for instance, has had enough.
-    """
+    """Return the exit code; lost output changes it only where it was all that was asked for."""
+    # A reader that goes away, `head` for instance, has had enough.
     if out.error is None or isinstance(out.error, BrokenPipeError):
         return code
     print(
@@ -62,9 +60,10 @@ def _check_output(typed: Invocation, out: SafeStream, code: int) -> int:
 
 def _exit_code(typed: Invocation, nightbook: Nightbook) -> int:
     try:
-        if typed.command == "run" and typed.options["day"] is None:
-            nightbook.settings(api=True)  # every complaint at once, as doctor has them
         if typed.command != "doctor":  # it reports on each setting and place itself
+            nightbook = nightbook.with_fixed_variables()
+            if typed.command == "run" and typed.options["day"] is None:
+                nightbook.settings(api=True)  # every complaint at once, as doctor has them
             require_place(nightbook.layout, typed.command, typed.step)
         # Only the chosen command is imported: Dagster alone takes longer than a query may.
         module = importlib.import_module(f"assets.commands.{typed.module}")

@@ -6,7 +6,7 @@ them can reach Dagster's configuration, its event log or a repr.
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -41,15 +41,14 @@ def process_environment() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Nightbook:
-    """The keeper of the book: `variables` give the settings, `now` the time in UTC.
+    """The keeper of the book: `variables` give the settings, `now` the time in UTC."""
 
-    `tell` is given one line whenever long work has got somewhere; None leaves it to Dagster's log.
-    `watch` is given how far it is, for a bar; without it lines are told
-    (`assets.console.progress`). `is_demo` lets invented nights into a home that is marked for them.
-    `pause` waits some seconds before a list that has lost portfolios is read a second time;
-    `connect` makes another client than the API's own, which is loaded only by what asks the API.
-    `is_debug` shows where a step failed.
-    """
+    # `tell` is given one line whenever long work has got somewhere; None leaves it to Dagster's
+    # log. `watch` is given how far it is, for a bar; without it lines are told
+    # (`assets.console.progress`). `is_demo` lets invented nights into a home that is marked for
+    # them. `pause` waits some seconds before a list that has lost portfolios is read a second time;
+    # `connect` makes another client than the API's own, which is loaded only by what asks the API.
+    # `is_debug` shows where a step failed.
 
     variables: Callable[[], Mapping[str, str]] = field(default=process_environment, repr=False)
     now: Callable[[], datetime] = field(default=utc_now, repr=False)
@@ -63,6 +62,11 @@ class Nightbook:
     def settings(self, *, api: bool = False) -> Settings:
         """Return the settings; raises `SettingsWrong` with every complaint at once."""
         return settings.read(self.variables(), api=api)
+
+    def with_fixed_variables(self) -> "Nightbook":
+        """Return the same with the variables of now, so that a command reads them once."""
+        variables = self.variables()
+        return replace(self, variables=lambda: variables)
 
     @property
     def layout(self) -> Layout:

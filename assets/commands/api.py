@@ -41,8 +41,6 @@ def run(nightbook: Nightbook, *, path: str, query: tuple[tuple[str, str], ...]) 
 
 
 def _printable_body(body: bytes) -> bytes:
-    """Return a body as a terminal may have it: what would steer it is written as JSON's escape.
-
-    Of strict JSON only DEL, the C1 controls and marks of direction can stand there as they are.
-    """
+    """Return a body as a terminal may have it: what would steer it is written as JSON's escape."""
+    # Of strict JSON only DEL, the C1 controls and marks of direction can stand there as they are.
     return _STEERS.sub(lambda match: json.dumps(match[0])[1:-1], body.decode()).encode()

@@ -66,10 +66,8 @@ class InOrder(click.Group):
 def _command(
     name: str, summary: str, *parameters: click.Parameter, run: str = "", **settings: Any
 ) -> click.Command:
-    """Declare one command; `run` is `module.function` in `assets.commands`.
-
-    That module is imported when the command is run: Dagster alone takes longer than a query may.
-    """
+    """Declare one command; `run` is `module.function` in `assets.commands`."""
+    # That module is imported when the command is run: Dagster alone takes longer than a query may.
     module, _, function = (run or f"{name}.run").partition(".")
 
     def note(**options: Any) -> Invocation:

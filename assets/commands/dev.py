@@ -39,10 +39,8 @@ def run(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> int:
 
 
 def _stay(modules: list[list[str]], layout: Layout, lock: int) -> int:
-    """Wait until a module ends or somebody stops us, then end all of them.
-
-    They hold the lock as well, so that a kill of ours frees nothing.
-    """
+    """Wait until a module ends or somebody stops us, then end all of them."""
+    # They hold the lock as well, so that a kill of ours frees nothing.
     quiet = {"PYTHONWARNINGS": "ignore", "NIGHTBOOK_HOME": str(layout.home)}
     # Nothing in the folder it starts in, such as the `warehouse` of a home, is taken for a module.
     quiet["PYTHONSAFEPATH"] = "1"

@@ -19,6 +19,7 @@ from pipelines.edge.errors import AccessRefused, ClockRefused, CredentialRefused
 from pipelines.edge.signing import Credentials
 from pipelines.landing import snapshots
 from pipelines.settings import Settings, SettingsWrong, read
+from warehouse.contract.wording import count_of
 from warehouse.query.read import run as ask
 from warehouse.storage.layout import Layout
 
@@ -37,17 +38,23 @@ class Finding:
     message: str
 
 
+def _well(subject: str, message: str) -> Finding:
+    return Finding(subject, is_well=True, message=message)
+
+
+def _wrong(subject: str, message: str) -> Finding:
+    return Finding(subject, is_well=False, message=message)
+
+
 def run(nightbook: Nightbook, *, alert: bool) -> int:
     """Print every finding; 2 when a setting is wrong, 1 when anything else is."""
     findings, code = [], 0
     try:
         settings: Settings | None = nightbook.settings(api=True)
-        findings.append(Finding("settings", is_well=True, message="all there"))
+        findings.append(_well("settings", "all there"))
     except SettingsWrong as wrong:
         settings, code = None, BAD_SETTINGS
-        findings += [
-            Finding("settings", is_well=False, message=complaint) for complaint in wrong.complaints
-        ]
+        findings += [_wrong("settings", complaint) for complaint in wrong.complaints]
     home = settings or _without_api(nightbook)
     if home is not None:
         findings += _findings("disk", lambda: [_disk(Layout(home.home))])
@@ -70,7 +77,7 @@ def _findings(subject: str, look: Callable[[], list[Finding]]) -> list[Finding]:
     except Exception as error:  # noqa: BLE001 - a doctor tells of whatever is wrong
         message = str(error) if is_ours(error) else disk_message(error, Path("the home"))
         message = message or f"{type(error).__name__}: {error}"
-        return [Finding(subject, is_well=False, message=message)]
+        return [_wrong(subject, message)]
 
 
 def _without_api(nightbook: Nightbook) -> Settings | None:
@@ -85,8 +92,7 @@ def _disk(layout: Layout) -> Finding:
     while not place.exists():
         place = place.parent
     if not os.access(place, os.W_OK | os.X_OK):
-        message = f"{place} cannot be written: give it to the user who runs nightbook"
-        return Finding("disk", is_well=False, message=message)
+        return _wrong("disk", f"{place} cannot be written: give it to the user who runs nightbook")
     free = shutil.disk_usage(place).free
     message = f"{layout.home}: {free / 1e9:.1f} GB free"
     if free < LEAST_FREE:
@@ -101,16 +107,16 @@ def _service(nightbook: Nightbook, settings: Settings) -> Iterator[Finding]:
     try:
         credentials = Credentials(access.key, access.secret)
     except CredentialRefused as error:
-        yield Finding("key", is_well=False, message=str(error))
+        yield _wrong("key", str(error))
         return
     with EdgeClient(
         access.url, credentials, clock=lambda: int(nightbook.now().timestamp() * 1000)
     ) as client:
         check = client.check()
     if not check.reached:
-        yield Finding("reach", is_well=False, message=f"{access.url}: {check.error}")
+        yield _wrong("reach", f"{access.url}: {check.error}")
         return
-    yield Finding("reach", is_well=True, message=f"{access.url} answers ({check.status})")
+    yield _well("reach", f"{access.url} answers ({check.status})")
     yield _key(check)
     yield _clock(check)
 
@@ -118,13 +124,12 @@ def _service(nightbook: Nightbook, settings: Settings) -> Iterator[Finding]:
 def _key(check: ServiceCheck) -> Finding:
     error = check.error
     if isinstance(error, ClockRefused):
-        message = "not known yet: the clock was refused before the key was looked at"
-        return Finding("key", is_well=False, message=message)
+        return _wrong("key", "not known yet: the clock was refused before the key was looked at")
     if isinstance(error, KeyRefused | AccessRefused):
-        return Finding("key", is_well=False, message=str(error))
+        return _wrong("key", str(error))
     if error is not None:
-        return Finding("answer", is_well=False, message=str(error))
-    return Finding("key", is_well=True, message="accepted")
+        return _wrong("answer", str(error))
+    return _well("key", "accepted")
 
 
 def _clock(check: ServiceCheck) -> Finding:
@@ -133,42 +138,39 @@ def _clock(check: ServiceCheck) -> Finding:
         message = "the answer told no time, so this machine's clock could not be compared"
         return Finding("clock", is_well=not isinstance(check.error, ClockRefused), message=message)
     if abs(skew) < WORRYING_SKEW_MS:
-        return Finding(
-            "clock", is_well=True, message=f"{skew:+d} ms to the API's, give or take 1 s"
-        )
+        return _well("clock", f"{skew:+d} ms to the API's, give or take 1 s")
     side = "behind" if skew > 0 else "ahead of"
-    message = (
+    return _wrong(
+        "clock",
         f"{abs(skew)} ms {side} the API's; requests older than 30 s are refused (5.3). Set this "
         "machine's clock (timedatectl set-ntp true); until then each run signs and dates by the "
-        "API's, and a night that has another date by this machine's is held"
+        "API's, and a night that has another date by this machine's is held",
     )
-    return Finding("clock", is_well=False, message=message)
 
 
 def _warehouse(layout: Layout, now: datetime) -> Finding:
     if not layout.database.exists():
-        message = (
-            "none yet: nightbook run takes the first night (nightbook demo shows how it looks)"
+        return _well(
+            "warehouse",
+            "none yet: nightbook run takes the first night (nightbook demo shows how it looks)",
         )
-        return Finding("warehouse", is_well=True, message=message)
     ask(layout.database, "select 1")
     landed = snapshots.landed_snapshots(layout)
     held = [snapshot.snapshot_id for snapshot in landed if snapshot.state == snapshots.HELD]
     if held:
-        message = f"snapshot {held[-1]} is held and waits for you: nightbook snapshots"
-        return Finding("warehouse", is_well=False, message=message)
+        return _wrong(
+            "warehouse", f"snapshot {held[-1]} is held and waits for you: nightbook snapshots"
+        )
     books = list(snapshots.books(landed).values())
     if not books:
-        return Finding("warehouse", is_well=False, message="it holds no book: nightbook snapshots")
+        return _wrong("warehouse", "it holds no book: nightbook snapshots")
     newest = books[-1]
     started = datetime.fromisoformat(newest.snapshot_id)
-    nights = "1 night" if len(books) == 1 else f"{len(books)} nights"
     hours = (now - started).total_seconds() / 3600
+    nights = count_of(len(books), "night")
     message = f"newest book of {newest.snapshot_date}, taken {hours:.0f} hours ago; {nights}"
     if is_demo(layout):
-        return Finding(
-            "warehouse", is_well=True, message=f"{message}, all invented: this is the demo"
-        )
+        return _well("warehouse", f"{message}, all invented: this is the demo")
     if hours > STALE_HOURS:
         message += "; the schedule has not run: is the daemon up? (nightbook run takes one now)"
     return Finding("warehouse", is_well=hours <= STALE_HOURS, message=message)
@@ -178,8 +180,7 @@ def _schedule(settings: Settings, now: datetime) -> Finding:
     try:
         tick = next_tick(settings, now)
     except Exception as error:  # noqa: BLE001 - whatever the cron library says of the setting
-        message = f"NIGHTBOOK_SCHEDULE {settings.schedule!r} never ticks: {error}"
-        return Finding("schedule", is_well=False, message=message)
+        return _wrong("schedule", f"NIGHTBOOK_SCHEDULE {settings.schedule!r} never ticks: {error}")
     when = tick.strftime("%Y-%m-%d %H:%M")
     message = f"{settings.schedule} in {settings.timezone}: next {when}"
     layout = Layout(settings.home)
@@ -202,14 +203,12 @@ def _channels(settings: Settings) -> Iterator[Finding]:
     layout = Layout(settings.home)
     if not settings.alerts:
         message = "NIGHTBOOK_ALERTS is not set: nobody hears of a night that is held or fails"
-        yield Finding("alerts", is_well=False, message=message)
-    message = "If you read this, alerts of nightbook reach you. Nothing is wrong."
-    here = str(layout.home)
+        yield _wrong("alerts", message)
     test = Alert(
         cause="test",
         title="a test",
-        words=message,
-        see=here,
+        words="If you read this, alerts of nightbook reach you. Nothing is wrong.",
+        see=str(layout.home),
         command=full_command(layout, "status"),
         kind=INFO,
     )

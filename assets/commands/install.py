@@ -63,11 +63,9 @@ def _place() -> Path:
 
 
 def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> str:
-    """A shipped unit with its signs filled in; raises `NotInstalled` for a path no unit can hold.
-
-    A unit of a user can neither choose that user, nor change what it sees of the
-    disk on every system, nor wait for the network: those lines are for units of the system.
-    """
+    """Return a shipped unit with its signs filled in; raises `NotInstalled` for an odd path."""
+    # A unit of a user can neither choose that user, nor change what it sees of the disk on every
+    # system, nor wait for the network: those lines are for units of the system.
     text = (files("assets") / "deploy" / name).read_text(encoding="utf-8")
     target = "multi-user.target" if is_system else "default.target"
     signs = {

@@ -74,11 +74,9 @@ def take(
     run_id: str | None = None,
     is_tick: bool = False,
 ) -> int:
-    """Run the job for a date, tell whoever is to be told, and say how it ended.
-
-    With a `log` progress and ending are its lines; what a person must read is on standard error
-    either way. After one that `is_tick` others of the date follow.
-    """
+    """Run the job for a date, tell whoever is to be told, and say how it ended."""
+    # With a `log` progress and ending are its lines; what a person must read is on standard error
+    # either way. After one that `is_tick` others of the date follow.
     layout = nightbook.layout
     with TerminalProgress() as teller:
         tell: Tell = log or teller

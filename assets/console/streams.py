@@ -13,10 +13,9 @@ class _NullStream(io.TextIOBase, TextIO):
 
 
 class SafeStream:
-    """A text stream in front of another: once that one fails, what is said is dropped.
+    """A text stream in front of another: once that one fails, what is said is dropped."""
 
-    `error` is why. A letter that the other cannot show is shown by its number.
-    """
+    # `error` is why. A letter that the other cannot show is shown by its number.
 
     def __init__(self, out: TextIO | None) -> None:
         # A process may be started with standard output closed.

@@ -14,10 +14,9 @@ WIDEST = 100
 
 
 class TerminalProgress:
-    """Says lines of progress; in a terminal the last one may be a bar, which the next replaces.
+    """Says lines of progress; in a terminal the last one may be a bar, which the next replaces."""
 
-    Used with `with`, so that no bar is left standing before whatever is said next.
-    """
+    # Used with `with`, so that no bar is left standing before whatever is said next.
 
     def __init__(self) -> None:
         self._is_terminal = is_terminal()

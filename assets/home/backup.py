@@ -114,9 +114,10 @@ def require_any(layout: Layout) -> None:
 def back_up(layout: Layout, target: Path) -> BackupSummary:
     """Write a backup, whole or not at all; the caller is the writer of the home.
 
-    It is read back before it takes the place of an older one. Raises `NothingToKeep` where no
-    night is landed, `NotBackedUp` where one is missing or cannot be read or written.
+    Raises `NothingToKeep` where no night is landed, `NotBackedUp` where one is missing or cannot be
+    read or written.
     """
+    # It is read back before it takes the place of an older one.
     try:
         paths = [path for name in (*FOLDERS, *FILES) for path in _files(layout.home / name)]
         _require_nights(layout)

@@ -92,10 +92,8 @@ def alive(layout: Layout) -> Iterator[str]:
 def close_dead_runs(
     layout: Layout, instance: dg.DagsterInstance, *, launched: bool
 ) -> list[dg.DagsterRun]:
-    """Let dead runs be failed runs, and return them: Dagster leaves them running for ever.
-
-    With `launched` also those that a daemon started; then no daemon may be up.
-    """
+    """Let dead runs be failed runs, and return them: Dagster leaves them running for ever."""
+    # With `launched` also those that a daemon started; then no daemon may be up.
     dead = [
         run
         for run in instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))

@@ -55,8 +55,9 @@ def require_file(source: Path) -> None:
 def restore(layout: Layout, source: Path) -> BackupSummary:
     """Put a backup into a home without nights; everything is checked before anything appears.
 
-    The caller is the writer of the home. Raises `NotRestored`.
+    Raises `NotRestored`.
     """
+    # The caller is the writer of the home.
     aside = layout.work / "restore"
     try:
         with source.open("rb") as file:
@@ -98,11 +99,9 @@ def _require_free(layout: Layout, source: Path, digests: Mapping[str, str]) -> N
 
 
 def _is_free(layout: Layout, name: str, digests: Mapping[str, str]) -> bool:
-    """Whether nothing is lost where a kept place is put.
-
-    Empty folders are nothing, and what was told before there was a night is told again. What is
-    the same was put there by a restore that died.
-    """
+    """Whether nothing is lost where a kept place is put."""
+    # Empty folders are nothing, and what was told before there was a night is told again. What is
+    # the same was put there by a restore that died.
     place = layout.home / name
     if name == TOLD or not os.path.lexists(place):
         return True

@@ -39,11 +39,10 @@ logging.getLogger("apprise").addFilter(lambda _: False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """One thing to tell: what it is about (told once), its numbers, where to look, what to type.
+    """One thing to tell: what it is about (told once), its numbers, where to look, what to type."""
 
-    What `happened` (a run failed, say) is not found again by the next look: it is kept until a
-    channel took it. What `waits` for somebody is in a reminder a day until it is found no more.
-    """
+    # What `happened` (a run failed, say) is not found again by the next look: it is kept until a
+    # channel took it. What `waits` for somebody is in a reminder a day until it is found no more.
 
     cause: str
     title: str
@@ -62,10 +61,9 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class SentAlerts:
-    """What went out, what did not because no channel took it, and which channels failed.
+    """What went out, what did not because no channel took it, and which channels failed."""
 
-    `dropped` was kept for a week, in which no channel took it, and is told no more.
-    """
+    # `dropped` was kept for a week, in which no channel took it, and is told no more.
 
     sent: tuple[Alert, ...] = ()
     unsent: tuple[Alert, ...] = ()
@@ -100,10 +98,8 @@ def send_by_apprise(address: str, title: str, body: str, kind: str = WARNING) ->
 def send_alerts(
     nightbook: Nightbook, alerts: Sequence[Alert], send: Send = send_by_apprise
 ) -> SentAlerts:
-    """Tell what was not told before; what no channel takes is tried again at the next look.
-
-    What happened is on disk before it is sent, for nobody would find it again.
-    """
+    """Tell what was not told before; what no channel takes is tried again at the next look."""
+    # What happened is on disk before it is sent, for nobody would find it again.
     addresses, layout, now = nightbook.settings().alerts, nightbook.layout, nightbook.now()
     if not addresses or is_demo(layout):
         return SentAlerts()
@@ -114,7 +110,7 @@ def send_alerts(
         }
         stored = waiting | _events(fresh.values(), now)
         _write_events(layout, stored)
-        messages = (*(_dated(*alert) for alert in waiting.values()), *fresh.values())
+        messages = (*(_with_date(*alert) for alert in waiting.values()), *fresh.values())
         outcome = deliver(addresses, (*messages, *_reminder(alerts, sent_causes, now)), send)
         sent = {alert.cause for alert in outcome.sent}
         sent_causes.update(dict.fromkeys(sent, now.isoformat()))
@@ -219,7 +215,7 @@ def _events(alerts: Iterable[Alert], now: datetime) -> Waiting:
     return {alert.cause: (now.isoformat(), alert) for alert in alerts if alert.happened}
 
 
-def _dated(since: str, alert: Alert) -> Alert:
+def _with_date(since: str, alert: Alert) -> Alert:
     """Return a stored alert as it is sent: with the time at which it was found."""
     note = f"Found at {datetime.fromisoformat(since):%Y-%m-%d %H:%M} UTC."
     return replace(alert, words=f"{note}\n{alert.words}")

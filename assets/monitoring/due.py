@@ -28,11 +28,9 @@ def tick_of(settings: Settings, day: date) -> datetime | None:
 
 
 def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
-    """Return the night that a date has, so that a later tick has nothing to do.
-
-    A held one is one: it waits for a person, and reading again would not decide it. One that was
-    accepted and that nobody can open, for it was never published, is none.
-    """
+    """Return the night that a date has, so that a later tick has nothing to do."""
+    # A held one is one: it waits for a person, and reading again would not decide it. One that was
+    # accepted and that nobody can open, for it was never published, is none.
     layout = nightbook.layout
     nights = snapshots.landed_snapshots(layout)
     unpublished = lost_decisions.unpublished_snapshots(layout, nights)

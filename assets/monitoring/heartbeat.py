@@ -27,11 +27,9 @@ def plain_get(url: str) -> bool:
 
 
 def send_heartbeat(nightbook: Nightbook, get: Get = plain_get) -> bool | None:
-    """Tell the switch of a newly published book; None where there is none, or it was told before.
-
-    Only the newest book counts, as the warehouse that people open shows it, and only within hours
-    of its taking: a rebuild of old nights is no sign of life.
-    """
+    """Send a sign of life for a newly published book; None where there is none, or once it was."""
+    # Only the newest book counts, as the warehouse that people open shows it, and only within hours
+    # of its taking: a rebuild of old nights is no sign of life.
     url, layout = nightbook.settings().heartbeat, nightbook.layout
     if url is None or is_demo(layout) or not layout.database.exists():
         return None

@@ -31,10 +31,9 @@ FRESH = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """What somebody turned off, and when the daemon that starts nights was last seen, if ever.
+    """What somebody turned off, and when the daemon that starts nights was last seen, if ever."""
 
-    `error` is why Dagster's record could not be read.
-    """
+    # `error` is why Dagster's record could not be read.
 
     off: tuple[str, ...] = ()
     seen: datetime | None = None

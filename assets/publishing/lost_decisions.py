@@ -21,10 +21,8 @@ from warehouse.storage.layout import Layout
 
 
 def restore_decisions(layout: Layout) -> tuple[str, ...]:
-    """Write the lost decisions again, each as it was last; says which, in sentences.
-
-    Only a warehouse that is as it was published is believed.
-    """
+    """Write the lost decisions again, each as it was last; says which, in sentences."""
+    # Only a warehouse that is as it was published is believed.
     published = _published_decisions(layout)
     lost = [
         snapshot

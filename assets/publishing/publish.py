@@ -42,11 +42,9 @@ class PublishedSnapshot:
 def refresh(
     nightbook: Nightbook, *, fresh: bool = False, manifests: LakeManifests | None = None
 ) -> Published:
-    """Publish what the lake holds; a book that fails its checks is held, and the others appear.
-
-    The caller is the writer. With `fresh` the whole history is loaded again; `known` are the
-    manifests that were read already.
-    """
+    """Publish what the lake holds; a book that fails its checks is held, and the others appear."""
+    # The caller is the writer. With `fresh` the whole history is loaded again; `known` are the
+    # manifests that were read already.
     layout = nightbook.layout
     manifests = manifests or LakeManifests(layout)
     if upgrade_lake(nightbook, nightbook.tell, manifests):
@@ -78,11 +76,9 @@ def refresh(
 
 
 def upgrade_lake(nightbook: Nightbook, tell: Tell | None, manifests: LakeManifests) -> bool:
-    """Make again the judged nights that the lake lost or an older nightbook made; whether any.
-
-    `known` are the manifests as they are before; the caller is the writer. What was landed of a
-    night and is not whole is told: that date is not in the warehouse, and the others are.
-    """
+    """Make again the judged nights that the lake lost or an older nightbook made; whether any."""
+    # `known` are the manifests as they are before; the caller is the writer. What was landed of a
+    # night and is not whole is told: that date is not in the warehouse, and the others are.
     nights = [unmade_night for unmade_night in unmade(manifests) if unmade_night.is_decided]
     older = [unmade_night for unmade_night in nights if unmade_night.contract is not None]
     if older and tell is not None:
@@ -148,11 +144,9 @@ def judge_and_publish(nightbook: Nightbook, manifest: Manifest) -> PublishedSnap
 
 
 def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
-    """Judge the landed nights that a dead run left, so that the next publish has them too.
-
-    `but` is the snapshot that the run itself goes on with. A left-over that cannot be read is told
-    and stays a gap: it must not cost another night.
-    """
+    """Judge the landed nights that a dead run left, so that the next publish has them too."""
+    # `but` is the snapshot that the run itself goes on with. A left-over that cannot be read is
+    # told and stays a gap: it must not cost another night.
     layout = nightbook.layout
     for message in lost_decisions.restore_decisions(layout):
         tell(message, event="restored")
@@ -183,11 +177,9 @@ def catch_up(nightbook: Nightbook) -> None:
 
 
 def restore_lake(nightbook: Nightbook, *, and_publish: bool = True) -> bool:
-    """Make again what the lake has lost to a rebuild that died, and publish what was decided.
-
-    Whoever publishes without running a night does this first: what the lake does not hold would
-    vanish from the warehouse. Says whether something is still to be published.
-    """
+    """Make again what the lake has lost to a rebuild that died, and publish what was decided."""
+    # Whoever publishes without running a night does this first: what the lake does not hold would
+    # vanish from the warehouse. Says whether something is still to be published.
     layout = nightbook.layout
     lost_decisions.restore_decisions(layout)
     manifests = LakeManifests(layout)
@@ -203,10 +195,8 @@ def restore_lake(nightbook: Nightbook, *, and_publish: bool = True) -> bool:
 
 
 def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
-    """Make lake (with `from_landing`) and warehouse again; decisions stay as they were made.
-
-    Older versions that are damaged go: what `verify` names is mended by this.
-    """
+    """Make lake (with `from_landing`) and warehouse again; decisions stay as they were made."""
+    # Older versions that are damaged go: what `verify` names is mended by this.
     layout = nightbook.layout
     leftovers.sweep(layout)
     lost_decisions.restore_decisions(layout)
@@ -225,11 +215,9 @@ def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
 
 
 def _forget_lake(layout: Layout) -> None:
-    """Remove the lake, manifests first.
-
-    A night without a manifest is made again by whatever runs next, so that a death on the way
-    leaves no night with a manifest and without its tables.
-    """
+    """Remove the lake, manifests first."""
+    # A night without a manifest is made again by whatever runs next, so that a death on the way
+    # leaves no night with a manifest and without its tables.
     if layout.manifests.exists():
         for manifest in layout.manifests.iterdir():
             manifest.unlink()

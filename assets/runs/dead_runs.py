@@ -61,10 +61,8 @@ def reap(nightbook: Nightbook) -> int:
 
 
 def _tell(nightbook: Nightbook, away: RecordAway) -> None:
-    """Tell what no sensor can while the record is away: this process is all there is to tell.
-
-    Its supervisor starts it again every few seconds, so a night that is late is told too.
-    """
+    """Tell what no sensor can while the record is away: this process is all there is to tell."""
+    # Its supervisor starts it again every few seconds, so a night that is late is told too.
     alerts = [records.record_away_alert(nightbook, away.why, is_taken=False)]
     alerts += filter(None, [late_alert(nightbook)])
     look(nightbook, partial(print, file=sys.stderr), alerts)

@@ -27,13 +27,12 @@ SILENT = run_config("CRITICAL")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightRun:
-    """How a run ended.
+    """How a run ended."""
 
-    `is_judged` tells whether the night got as far as the guards; `failures` are what the failed
-    steps said, `trace` is where the first of them failed that did not expect to. `alerts` are what
-    an operator is to hear of this run, and of earlier ones that it found dead. `switches` is how
-    the schedule and the sensors stood in the record.
-    """
+    # `is_judged` tells whether the night got as far as the guards; `failures` are what the failed
+    # steps said, `trace` is where the first of them failed that did not expect to. `alerts` are
+    # what an operator is to hear of this run, and of earlier ones that it found dead. `switches` is
+    # how the schedule and the sensors stood in the record.
 
     success: bool
     is_judged: bool

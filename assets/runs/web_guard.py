@@ -32,10 +32,9 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """An ASGI application before another; `names` are what this server is called besides loopback.
+    """An ASGI application before another; `names` are further names of this server."""
 
-    A name matters where a proxy with a login stands before it.
-    """
+    # A name matters where a proxy with a login stands before it.
 
     application: ASGIApp
     names: frozenset[str] = frozenset()
@@ -92,11 +91,9 @@ def _split(address: str) -> SplitResult | None:
 
 
 def _is_foreign(headers: Headers, host: SplitResult, names: frozenset[str]) -> bool:
-    """Whether a browser says that another server's page asks.
-
-    A browser that follows a link to a page may come from anywhere: alerts name runs. Programs that
-    are no browser say neither `Origin` nor `Sec-Fetch-Site`.
-    """
+    """Whether a browser says that another server's page asks."""
+    # A browser that follows a link to a page may come from anywhere: alerts name runs. Programs
+    # that are no browser say neither `Origin` nor `Sec-Fetch-Site`.
     for address in headers.getlist("origin"):
         origin = _split(address)
         if origin is None or not origin.hostname:
