@@ -34,6 +34,8 @@ def progress_reporter(
 def _throttle(
     nightbook: Nightbook, show: Callable[[Progress], None], pause: timedelta, *, each: bool
 ) -> Say:
+    # Paced by the keeper's clock, not by counts: reports come by the thousand in a second or once
+    # in a minute. With `each` a change of the count is shown at once, bytes only with the pace.
     shown, next_at = (-1, ""), nightbook.now() + pause
 
     def say(progress: Progress) -> None:

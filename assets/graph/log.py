@@ -29,7 +29,7 @@ class TerminalFormatter(logging.Formatter):
     """A record of Dagster for a person at a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """When, and the words."""
+        """Return the time and the message."""
         return printable_lines(super().format(record))
 
 
@@ -37,7 +37,7 @@ class JsonFormatter(logging.Formatter):
     """A record of Dagster as one JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without a line end."""
+        """Return the line, without a line end."""
         meta = getattr(record, "dagster_meta", None) or {}
         happened = meta.get("dagster_event")
         facts = {
@@ -49,9 +49,8 @@ class JsonFormatter(logging.Formatter):
         event = happened.event_type_value.lower() if happened else getattr(record, "event", TOLD)
         message = meta.get("orig_message") or record.getMessage()
         if happened is not None and happened.is_step_failure:
-            message = (
-                failure_message(happened) or message
-            )  # Dagster's own words only say that it failed
+            # Dagster's own message says only that the step failed, not why.
+            message = failure_message(happened) or message
         at = datetime.fromtimestamp(record.created, UTC)
         return json_line(at, record.levelname.lower(), event, message, facts)
 

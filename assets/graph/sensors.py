@@ -101,7 +101,7 @@ def look(
     dagster: Switches | None = None,
 ) -> None:
     """Tell what is wrong, write the metrics, give the sign of life; none of them stops another."""
-    # `seen` is how the switches stand, where they were looked at already.
+    # `dagster` is how the switches stand, where they were looked at already.
     alerts = list(first)
     try:
         alerts += find_alerts(nightbook, dagster=dagster)

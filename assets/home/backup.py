@@ -220,6 +220,8 @@ def check_backup(file: IO[bytes]) -> dict[str, str]:
             )
             if members.keys() != {*digests, DIGESTS}:
                 raise NotWhole("its list and its files differ")
+            # Each file is read to its end and hashed, so that a cut, a changed byte, an added file
+            # and a name that leads out of the home are all refused before anything is unpacked.
             for name, digest in digests.items():
                 if not _is_ours(name) or not members[name].isreg():
                     raise NotWhole(f"{name[:80]!r} is no file that a backup has")

@@ -79,6 +79,7 @@ def alive(layout: Layout) -> Iterator[str]:
     # A process number would not do: another process gets it, and another container has its own.
     place = layout.dagster / "alive"
     make_directory(place)
+    # `filelock` would not do: whoever looks must not create the file of a run that is gone.
     descriptor, name = tempfile.mkstemp(dir=place)
     os.fchmod(descriptor, FILE_MODE)
     try:
@@ -94,6 +95,9 @@ def close_dead_runs(
 ) -> list[dg.DagsterRun]:
     """Let dead runs be failed runs, and return them: Dagster leaves them running for ever."""
     # With `launched` also those that a daemon started; then no daemon may be up.
+    # A run of the command line carries the name of a lock file that its process holds: a lock that
+    # is free means that the process is gone, whatever became of its number. A run of the daemon
+    # has no such tag: it is dead if no daemon is up, which is what `launched` says.
     dead = [
         run
         for run in instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED))

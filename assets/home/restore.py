@@ -143,6 +143,8 @@ def _move(source: Path, target: Path) -> None:
     if not source.exists():
         return
     make_directory(target.parent)
+    # A folder with a file in it was moved here by an earlier restore that died; empty folders are
+    # in the way of the rename, and hold nothing.
     if target.is_dir():
         if any(not path.is_dir() for path in target.rglob("*")):
             return

@@ -170,6 +170,8 @@ def deliver(
     """Send each alert by the first channel that takes it; one that failed is not asked again."""
     living, sent = list(enumerate(addresses, 1)), list[Alert]()
     dead: list[str] = []
+    # The first channel is the wanted one, the others stand in for it. One that failed is not asked
+    # again for the next alert: a dead mail server would cost its time-out for each.
     for alert in alerts:
         while living:
             _, address = living[0]
@@ -201,6 +203,7 @@ def _memory(layout: Layout) -> Iterator[dict[str, str]]:
     """Yield when each cause was sent, locked, and write it when the `with` ends."""
     folder = layout.home / "alerts"
     make_directory(folder)
+    # The command line, three sensors and the daemon's start may all look at the same moment.
     with (folder / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         sent_causes = _read_memory(folder / "told.json")

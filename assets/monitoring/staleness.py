@@ -52,6 +52,8 @@ def staleness_note(nightbook: Nightbook) -> str:
 
 def _due_since(settings: Settings, newest: date, now: datetime) -> list[date]:
     """Return dates after the newest book whose night should be published by now."""
+    # Today counts once its last tick, the longest pull and an hour for publishing are over; before
+    # that only yesterday can be missing.
     local = now.astimezone(settings.timezone)
     over = datetime.combine(local.date(), last_tick(settings.schedule), settings.timezone)
     is_over = local >= over + timedelta(seconds=settings.deadline) + GRACE

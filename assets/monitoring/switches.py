@@ -72,6 +72,8 @@ def switches_of(instance: dg.DagsterInstance) -> Switches:
 def _ours(states: Iterable[InstigatorState]) -> dict[str, bool]:
     """Whether each is on; of a home that was loaded under two names, as nightbook loads it."""
     is_on: dict[str, bool] = {}
+    # The shipped units load the definitions as `assets.definitions`; that location decides, so it
+    # is sorted to the end, where it overwrites what another name says.
     for state in sorted(states, key=_is_of_units):
         is_on[state.name] = state.is_running
     return is_on

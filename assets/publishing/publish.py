@@ -43,12 +43,14 @@ def refresh(
     nightbook: Nightbook, *, fresh: bool = False, manifests: LakeManifests | None = None
 ) -> Published:
     """Publish what the lake holds; a book that fails its checks is held, and the others appear."""
-    # The caller is the writer. With `fresh` the whole history is loaded again; `known` are the
+    # The caller is the writer. With `fresh` the whole history is loaded again; `manifests` are the
     # manifests that were read already.
     layout = nightbook.layout
     manifests = manifests or LakeManifests(layout)
     if upgrade_lake(nightbook, nightbook.tell, manifests):
         manifests = LakeManifests(layout)
+    # A book that fails the checks of the new version is held, and the version is built again
+    # without it. Each round holds one book at least, so that there are no more rounds than books.
     while True:
         shelf = placement.shelf(manifests)
         books = tuple(Book(*book) for book in shelf.books)
@@ -77,10 +79,10 @@ def refresh(
 
 def upgrade_lake(nightbook: Nightbook, tell: Tell | None, manifests: LakeManifests) -> bool:
     """Make again the judged nights that the lake lost or an older nightbook made; whether any."""
-    # `known` are the manifests as they are before; the caller is the writer. What was landed of a
-    # night and is not whole is told: that date is not in the warehouse, and the others are.
-    nights = [unmade_night for unmade_night in unmade(manifests) if unmade_night.is_decided]
-    older = [unmade_night for unmade_night in nights if unmade_night.contract is not None]
+    # `manifests` are those before; the caller is the writer. A landed night that is not whole is
+    # reported: that date is not in the warehouse, and the others are.
+    nights = [lost for lost in unmade(manifests) if lost.is_decided]
+    older = [old for old in nights if old.contract is not None]
     if older and tell is not None:
         message = (
             f"an older nightbook made the lake of {len(older)} night{'s' * (len(older) > 1)} "

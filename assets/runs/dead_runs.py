@@ -43,6 +43,8 @@ def reap(nightbook: Nightbook) -> int:
     layout = nightbook.layout
     require_owner(layout, "the daemon")
     make_directory(layout.dagster)
+    # Not `filelock`: the daemon that this process becomes must inherit the lock, and hold it until
+    # it is gone, even by kill -9.
     descriptor = os.open(layout.dagster / "daemon.lock", os.O_RDWR | os.O_CREAT, FILE_MODE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -70,6 +70,7 @@ def _run_with_record(
         store_events(
             nightbook, deaths
         )  # they are closed now: if this run dies too, none finds them again
+        # The record may also be lost on the way: then the job runs again, without one.
         try:
             result = _execute(nightbook, day, instance, run_id, tags | {PROCESS: name})
         except Exception as error:

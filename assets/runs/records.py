@@ -44,6 +44,8 @@ def first_line(error: BaseException) -> str:
 
 def is_away(error: BaseException) -> bool:
     """Whether an error is that of a database, or was raised because of one."""
+    # Dagster wraps the error of a database, and each database has its own module of errors: so the
+    # whole chain of causes is searched for where an error comes from, not for its type.
     current: BaseException | None = error
     while current is not None:
         if type(current).__module__.partition(".")[0] in DATABASES:
