@@ -17,6 +17,14 @@ day = partial(_column, Kind.DAY)
 moment = partial(_column, Kind.MOMENT, nullable=True)
 
 BROKEN = "NULL where what the API sent breaks the contract: see ops.rejects."
+
+
+def _column_or_null(kind: Kind, name: str, source: str, meaning: str) -> Column:
+    return Column(name, kind, source, f"{meaning} {BROKEN}", nullable=True)
+
+
+text_or_null = partial(_column_or_null, Kind.TEXT)
+ordinal_or_null = partial(_column_or_null, Kind.ORDINAL)
 SNAPSHOT_DATE = day(
     "snapshot_date",
     "snapshot",
@@ -57,12 +65,9 @@ PORTFOLIOS = Table(
     columns=(
         SNAPSHOT_DATE,
         PORTFOLIO_ID,
-        text("name", "Portfolio.name", f"The portfolio's name. {BROKEN}", nullable=True),
-        ordinal(
-            "position_count",
-            "Portfolio.positions",
-            f"How many positions the API lists. {BROKEN}",
-            nullable=True,
+        text_or_null("name", "Portfolio.name", "The portfolio's name."),
+        ordinal_or_null(
+            "position_count", "Portfolio.positions", "How many positions the API lists."
         ),
         ordinal(
             "integration_count",
@@ -84,17 +89,11 @@ INTEGRATIONS = Table(
         SNAPSHOT_DATE,
         PORTFOLIO_ID,
         text("integration_id", "Integration.id", "Integration, as the API names it."),
-        text(
-            "venue_id",
-            "Integration.venueId",
-            f"Venue the portfolio is integrated with. {BROKEN}",
-            nullable=True,
-        ),
-        text(
+        text_or_null("venue_id", "Integration.venueId", "Venue the portfolio is integrated with."),
+        text_or_null(
             "status",
             "Integration.integrationStatus",
-            f"requested or verified; a new word is kept as it came. {BROKEN}",
-            nullable=True,
+            "requested or verified; a new word is kept as it came.",
         ),
     ),
 )
@@ -109,12 +108,11 @@ POSITIONS = Table(
         PORTFOLIO_ID,
         ASSET_ID,
         IS_CUSTOM,
-        ordinal(
+        ordinal_or_null(
             "account_count",
             "Position.accounts",
             "How many accounts the API lists for the asset, over all positions of the same asset "
-            f"if it repeats one. {BROKEN}",
-            nullable=True,
+            "if it repeats one.",
         ),
     ),
 )
@@ -142,11 +140,10 @@ ACCOUNTS = Table(
     resource="portfolios",
     columns=(
         *_ACCOUNT_KEY,
-        ordinal(
+        ordinal_or_null(
             "balance_count",
             "Account.balance",
-            f"How many amounts the account's balance states; 0 when it is empty. {BROKEN}",
-            nullable=True,
+            "How many amounts the account's balance states; 0 when it is empty.",
         ),
     ),
 )
@@ -190,17 +187,11 @@ VENUES = Table(
     columns=(
         SNAPSHOT_DATE,
         VENUE_ID,
-        text(
-            "display_name",
-            "Venue.displayName",
-            f"The venue's name for people. {BROKEN}",
-            nullable=True,
-        ),
-        text(
+        text_or_null("display_name", "Venue.displayName", "The venue's name for people."),
+        text_or_null(
             "trading_status",
             "Venue.tradingStatus",
-            f"trading, suspended or unsupported; a new word is kept as it came. {BROKEN}",
-            nullable=True,
+            "trading, suspended or unsupported; a new word is kept as it came.",
         ),
         *_timestamp_columns("Venue"),
     ),
@@ -239,27 +230,12 @@ INSTRUMENTS = Table(
         SNAPSHOT_DATE,
         VENUE_ID,
         text("instrument_id", "Instrument.id", "Instrument, as the API names it."),
-        text(
-            "type",
-            "Instrument.type",
-            f"spot or future; a new word is kept as it came. {BROKEN}",
-            nullable=True,
-        ),
-        text(
-            "display_name",
-            "Instrument.displayName",
-            f"Its name for people. {BROKEN}",
-            nullable=True,
-        ),
-        text("feed_id", "Instrument.feedId", f"Its price feed. {BROKEN}", nullable=True),
-        text(
-            "venue_symbol",
-            "Instrument.venueSymbol",
-            f"Its symbol at the venue. {BROKEN}",
-            nullable=True,
-        ),
-        text("base_asset", "Instrument.baseAsset", f"Asset traded. {BROKEN}", nullable=True),
-        text("term_asset", "Instrument.termAsset", f"Asset paid with. {BROKEN}", nullable=True),
+        text_or_null("type", "Instrument.type", "spot or future; a new word is kept as it came."),
+        text_or_null("display_name", "Instrument.displayName", "Its name for people."),
+        text_or_null("feed_id", "Instrument.feedId", "Its price feed."),
+        text_or_null("venue_symbol", "Instrument.venueSymbol", "Its symbol at the venue."),
+        text_or_null("base_asset", "Instrument.baseAsset", "Asset traded."),
+        text_or_null("term_asset", "Instrument.termAsset", "Asset paid with."),
         _constraint("min_base_qty", "minBaseQty", "Smallest order, in base asset"),
         _constraint("max_base_qty", "maxBaseQty", "Largest order, in base asset"),
         _constraint("min_base_increment", "minBaseIncrement", "Step of the order size"),
