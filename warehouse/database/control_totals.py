@@ -21,7 +21,7 @@ def count_totals(connection: DuckDBPyConnection, book: Book) -> tuple[str, ...]:
     # The totals are taken again from the rows that are in the database now, into a table of its
     # own, so that comparing and noting them are two statements over the same figures.
     _measure(connection, book)
-    found = connection.execute(
+    differences = connection.execute(
         f"select coalesce(told.table_name, here.table_name), coalesce(told.measure, here.measure), "
         "coalesce(told.asset_id, here.asset_id), coalesce(told.bucket, here.bucket), "
         "told.in_json, told.in_lake, here.total "
@@ -40,7 +40,7 @@ def count_totals(connection: DuckDBPyConnection, book: Book) -> tuple[str, ...]:
         [book.snapshot_id],
     )
     connection.execute("drop table measured")
-    return tuple(_difference(row) for row in found)
+    return tuple(_difference(row) for row in differences)
 
 
 def _measure(connection: DuckDBPyConnection, book: Book) -> None:
@@ -60,6 +60,9 @@ def _measure(connection: DuckDBPyConnection, book: Book) -> None:
 
 
 def _difference(row: tuple[Any, ...]) -> str:
-    table, measure, asset, bucket, in_json, in_lake, here = row
-    what = f"{measure} of {table}" + (f", asset {asset!r} in {bucket!r}" if asset else "")
-    return f"{what}: {in_json} in the JSON, {in_lake} in the lake, {here} in the database"
+    table, measure, asset, bucket, in_json, in_lake, in_warehouse = row
+    of_asset = f", asset {asset!r} in {bucket!r}" if asset else ""
+    return (
+        f"{measure} of {table}{of_asset}: {in_json} in the JSON, {in_lake} in the lake, "
+        f"{in_warehouse} in the database"
+    )

@@ -37,9 +37,9 @@ TOGETHER = 16
 class FileChanged(Exception):
     """A file of the lake is not what was written; nothing was published from it."""
 
-    def __init__(self, file: Path, found: str) -> None:
+    def __init__(self, file: Path, problem: str) -> None:
         super().__init__(
-            f"{file} {found}: it was changed or damaged after it was written. Nothing was "
+            f"{file} {problem}: it was changed or damaged after it was written. Nothing was "
             "published, the warehouse still shows what it showed before, and the landed bytes are "
             "not touched. Make the lake again: nightbook rebuild --from-landing"
         )
@@ -75,12 +75,14 @@ class Contents:
     decided: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        chosen = {row["snapshot_id"] for row in self.snapshots if row["is_book"]}
-        given = {book.snapshot_id for book in self.books}
-        if chosen != given or len({book.snapshot_date for book in self.books}) < len(self.books):
+        snapshot_ids = {row["snapshot_id"] for row in self.snapshots if row["is_book"]}
+        book_ids = {book.snapshot_id for book in self.books}
+        if snapshot_ids != book_ids or len({book.snapshot_date for book in self.books}) < len(
+            self.books
+        ):
             raise ValueError(
-                f"the books given ({sorted(given)}) are not one per date, or not those that the "
-                f"snapshots call book ({sorted(chosen)})"
+                f"the books given ({sorted(book_ids)}) are not one per date, or not those that the "
+                f"snapshots call book ({sorted(snapshot_ids)})"
             )
         if set(self.nightly) - {table.name for table in NIGHTLY}:
             raise ValueError(f"{sorted(self.nightly)} are not all tables of ops.NIGHTLY")
@@ -131,8 +133,8 @@ def _add(connection: DuckDBPyConnection, table: Table, days: Mapping[Path, date]
     # rows of two days, must not go in, since days are replaced as wholes.
     named = source.removesuffix(")") + ", filename = true)"
     query = f"select filename, min(snapshot_date), max(snapshot_date) from {named} group by all"
-    found = connection.execute(query).fetchall()
-    for file, first, last in found:
+    dated_files = connection.execute(query).fetchall()
+    for file, first, last in dated_files:
         if not days[Path(file)] == first == last:
             raise ValueError(
                 f"{file} holds rows of {first} to {last}, not of {days[Path(file)]} alone; nothing "
@@ -148,12 +150,12 @@ def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ..
     rows = connection.execute(f"describe select * from {source}").fetchall()
     declared = {column.name: column.kind.value for column in table.columns}
     declared = {name: _TYPES.get(kind, kind) for name, kind in declared.items()}
-    odd = sorted({name: kind for name, kind, *_ in rows}.items() ^ declared.items())
-    if odd or (len(files) > 1 and not _alike(connection, paths)):
+    mismatched = sorted({name: kind for name, kind, *_ in rows}.items() ^ declared.items())
+    if mismatched or (len(files) > 1 and not _alike(connection, paths)):
         raise ValueError(
             f"the Parquet files of {table.name} ({files[0].name}, ...) differ from what "
-            f"warehouse/contract/book.py declares in {odd or 'some file'}; nothing was published. "
-            "Rebuild the lake."
+            f"warehouse/contract/book.py declares in {mismatched or 'some file'}; nothing was "
+            "published. Rebuild the lake."
         )
     return source
 
@@ -179,8 +181,8 @@ def check_digests(contents: Contents, files: Iterable[Path]) -> None:
         expected = contents.digests.get(file)
         if not file.is_file():
             raise FileChanged(file, "is missing")
-        if expected is not None and (found := digest_of(file)) != expected:
-            raise FileChanged(file, f"has the SHA-256 {found}, not {expected}")
+        if expected is not None and (digest := digest_of(file)) != expected:
+            raise FileChanged(file, f"has the SHA-256 {digest}, not {expected}")
 
 
 def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:

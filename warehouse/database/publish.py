@@ -182,16 +182,16 @@ def _build_version(
 def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> Done:
     """Bring an open warehouse up to `contents`, see it verified, and close it."""
     with contextlib.closing(connection):
-        held = books_by_date(connection)
+        published = books_by_date(connection)
         wanted = {book.snapshot_date: book for book in contents.books}
-        kept = {
+        unchanged = {
             day
-            for day, held_id in held.items()
-            if day in wanted and wanted[day].snapshot_id == held_id
+            for day, snapshot_id in published.items()
+            if day in wanted and wanted[day].snapshot_id == snapshot_id
         }
         # A day whose book is another snapshot now is taken out whole and put in whole.
-        removed = tuple(sorted(set(held) - kept))
-        loaded = tuple(sorted(set(wanted) - kept))
+        removed = tuple(sorted(set(published) - unchanged))
+        loaded = tuple(sorted(set(wanted) - unchanged))
         remove_days(connection, removed)
         load_nightly(connection, contents)
         books = [wanted[day] for day in loaded]
@@ -230,12 +230,12 @@ def _verify(
         # the same queries for the newest night and for one that was loaded again.
         if book is not loaded[0]:
             work_copy.save(connection)
-        found = list(count_totals(connection, book))
+        failures = list(count_totals(connection, book))
         results = _run_checks(connection, book.snapshot_date)
-        found += [_failure(result) for result in results if result.stops]
-        if found:
+        failures += [_failure(result) for result in results if result.stops]
+        if failures:
             wrong.append(book.snapshot_id)
-            problems += found
+            problems += failures
         checked.add(1)
     if problems:
         raise NotPublished(tuple(wrong), tuple(problems))

@@ -130,11 +130,11 @@ def is_base_intact(layout: Layout, expected: tuple[str, ...], built: tuple[str, 
     # Where the new file has the same block, the copy had it too, and so had the original. Of the
     # blocks that the build changed, the original is read, which people still see.
     blocks = [n for n, digest in enumerate(expected) if built[n : n + 1] != (digest,)]
-    found = block_digests(layout.database, blocks)
+    base_digests = block_digests(layout.database, blocks)
     size = len(expected) * BLOCK
     # The last block may be short: a file that was cut or grew is no longer so many blocks.
     is_length = size - BLOCK < layout.database.stat().st_size <= size
-    return is_length and found == tuple(expected[n] for n in blocks)
+    return is_length and base_digests == tuple(expected[n] for n in blocks)
 
 
 def swap(layout: Layout, version: str) -> None:
@@ -147,9 +147,9 @@ def swap(layout: Layout, version: str) -> None:
     sync_directory(layout.warehouse)
 
 
-def prune(versions: Path, shown: str) -> None:
+def prune(versions: Path, current: str) -> None:
     """Keep the newest versions by the time they were written, the shown one always."""
-    others = [path for path in versions.iterdir() if path.name != shown]
+    others = [path for path in versions.iterdir() if path.name != current]
     others.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
     for old in others[KEPT_VERSIONS - 1 :]:
         remove(old)
@@ -157,9 +157,9 @@ def prune(versions: Path, shown: str) -> None:
 
 def older(layout: Layout) -> list[Path]:
     """Return the versions that people do not see: all but one, of which nothing else is made."""
-    shown = _current_version(layout)
-    found = (layout.warehouse / "versions").glob("[!.]*")
-    return sorted(path for path in found if shown is not None and path.name != shown)
+    current = _current_version(layout)
+    versions = (layout.warehouse / "versions").glob("[!.]*")
+    return sorted(path for path in versions if current is not None and path.name != current)
 
 
 def size_of(version: Path) -> int:

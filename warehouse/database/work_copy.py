@@ -78,8 +78,8 @@ def complete(connection: DuckDBPyConnection) -> None:
 
 def _same_schema(connection: DuckDBPyConnection) -> bool:
     with contextlib.suppress(duckdb.Error):
-        found = connection.execute("select schema_version from ops.build").fetchall()
-        return bool(found == [(schema_version(),)])
+        rows = connection.execute("select schema_version from ops.build").fetchall()
+        return bool(rows == [(schema_version(),)])
     return False
 
 

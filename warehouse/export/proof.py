@@ -21,14 +21,14 @@ def prove(
     file: IO[bytes],
     promised: ExpectedTotals,
     sheets: Iterable[tuple[int, TableSheet]],
-    shown: Mapping[str, str],
+    shortened: Mapping[str, str],
 ) -> None:
     """Add up the sheets of an exhibit, given with their numbers, as a reader will find them.
 
     Raises `NotExported` where a row or a digit is not what DuckDB counted.
     """
     # Texts that no cell holds stand there shortened: the sums are compared by the shortened text.
-    whole = {short: text for text, short in shown.items()}
+    whole = {short: text for text, short in shortened.items()}
     rows, sums = 0, dict[tuple[str, str], Decimal]()
     for number, sheet in sheets:
         cells = SumColumns(
@@ -38,20 +38,22 @@ def prove(
             sheet.letter(TOTAL, SheetColumnKind.EXACT),
         )
         try:
-            found = add_up(file, cells, whole, EXACT)
+            read_back = add_up(file, cells, whole, EXACT)
         except ValueError as error:
             raise _mismatch_error(promised, str(error)) from None
-        rows += found.rows
-        for key, total in found.sums.items():
+        rows += read_back.rows
+        for key, total in read_back.sums.items():
             sums[key] = EXACT.add(sums.get(key, Decimal(0)), total)
     expected = {
-        (_inside(shown.get(asset, asset)), yes(is_custom)): total
+        (_inside(shortened.get(asset, asset)), yes(is_custom)): total
         for (asset, is_custom), total in promised.sums.items()
     }
     stated = {key: plain(total) for key, total in sums.items()}
     if rows != promised.rows or stated != expected:
-        odd = sorted(set(stated.items()) ^ set(expected.items()))[:3]
-        raise _mismatch_error(promised, f"{rows} rows instead of {promised.rows}; totals: {odd}")
+        differences = sorted(set(stated.items()) ^ set(expected.items()))[:3]
+        raise _mismatch_error(
+            promised, f"{rows} rows instead of {promised.rows}; totals: {differences}"
+        )
 
 
 def _inside(text: str) -> str:
@@ -59,9 +61,9 @@ def _inside(text: str) -> str:
     return string(text).partition("<t")[2].partition(">")[2].rpartition("</t>")[0]
 
 
-def _mismatch_error(promised: ExpectedTotals, found: str) -> NotExported:
+def _mismatch_error(promised: ExpectedTotals, difference: str) -> NotExported:
     return NotExported(
         f"The finished workbook was read again and sheet {promised.exhibit.title} is not what the "
-        f"warehouse holds: {found}. It was thrown away and the one before it stands. This is a "
-        "fault of the program or of the disk: run it again."
+        f"warehouse holds: {difference}. It was thrown away and the one before it stands. This is "
+        "a fault of the program or of the disk: run it again."
     )

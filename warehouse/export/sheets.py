@@ -110,9 +110,9 @@ def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]
 def _column(
     name: str, kind: SheetColumnKind, words: Mapping[str, str], width: float, *, printed: bool
 ) -> SheetColumn:
-    shown = name if kind is SheetColumnKind.EXACT else name.removesuffix("_text")
-    heading = _TITLES.get(shown, title(shown))
-    return SheetColumn(name, heading, f"{shown}: {words[shown]}", kind, width, printed)
+    column = name if kind is SheetColumnKind.EXACT else name.removesuffix("_text")
+    heading = _TITLES.get(column, title(column))
+    return SheetColumn(name, heading, f"{column}: {words[column]}", kind, width, printed)
 
 
 def _number_width(whole: int) -> float:
@@ -124,11 +124,11 @@ def fill_sheet(
     source: OpenBook,
     exhibit: Exhibit,
     sheet: TableSheet,
-    shown: Mapping[str, str],
+    shortened: Mapping[str, str],
     styles: Styles,
 ) -> Iterator[bytes]:
     """Yield the rows of one sheet of an exhibit; `shown` stands for texts that no cell holds."""
-    rows = Rows(sheet.columns, styles, shown)
+    rows = Rows(sheet.columns, styles, shortened)
     names = tuple(
         dict.fromkeys(c.source for c in sheet.columns if c.kind is not SheetColumnKind.DIGITS)
     )
@@ -141,13 +141,13 @@ def fill_sheet(
 
 
 def filled_texts(
-    given: TextTable, sheet: TableSheet, shown: Mapping[str, str], styles: Styles
+    table: TextTable, sheet: TableSheet, shortened: Mapping[str, str], styles: Styles
 ) -> Iterator[bytes]:
     """Yield the rows of one sheet of texts."""
-    rows = Rows(sheet.columns, styles, shown)
+    rows = Rows(sheet.columns, styles, shortened)
     part = slice(sheet.start, sheet.start + sheet.rows)
     if sheet.rows:
-        yield rows.render({name: values[part] for name, values in given.values.items()}, 2)
+        yield rows.render({name: values[part] for name, values in table.values.items()}, 2)
 
 
 def yes(flag: object) -> str:
@@ -178,16 +178,16 @@ def evidence(source: OpenBook, lines: Iterable[TotalLine], program_version: str)
             meaning,
             SheetColumnKind.EXACT if name in figures else SheetColumnKind.TEXT,
             fitting(max(len(text or "") for text in (name, *values[name])), _WIDEST_PROOF),
-            place < _PRINTED_PROOF,
+            position < _PRINTED_PROOF,
         )
-        for place, (name, meaning) in enumerate(heads)
+        for position, (name, meaning) in enumerate(heads)
     )
     return TextTable(columns, values)
 
 
 def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | None]]:
     snapshot, build = source.snapshot, source.build
-    said = {
+    facts = {
         "as of": source.day.isoformat(),
         "snapshot": source.snapshot_id,
         "read from": f"{snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
@@ -204,7 +204,7 @@ def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | N
         "schema of the warehouse": build["schema_version"],
         "DuckDB that wrote it": build["duckdb_version"],
     }
-    for of, value in said.items():
+    for of, value in facts.items():
         yield {"Kind": "run", "Of": of, "Value": value}
 
 
@@ -222,8 +222,8 @@ def _line(line: TotalLine) -> dict[str, str | None]:
     if line.kind == "total":
         sheets = (exhibit.title for exhibit in EXHIBITS)
         return row | {"Custom": yes(line.is_custom)} | dict(zip(sheets, line.sheets, strict=True))
-    shown = {"accounts": "Accounts", "positions": "Holdings"}.get(line.of)
-    return row | ({shown: line.sheets[0]} if shown and line.sheets else {})
+    sheet = {"accounts": "Accounts", "positions": "Holdings"}.get(line.of)
+    return row | ({sheet: line.sheets[0]} if sheet and line.sheets else {})
 
 
 def _bodies(source: OpenBook) -> Iterator[dict[str, str | None]]:
@@ -234,12 +234,12 @@ def _bodies(source: OpenBook) -> Iterator[dict[str, str | None]]:
         yield {"Kind": "body", "Of": asked, "Value": value}
 
 
-def long_texts(shown: Mapping[str, str]) -> TextTable:
+def long_texts(shortened: Mapping[str, str]) -> TextTable:
     """Return every text that no cell can hold, whole, in numbered pieces."""
     rows = [
-        {"Text no.": str(no), "Piece": str(place), "Text": piece}
-        for no, text in enumerate(shown, 1)
-        for place, piece in enumerate(pieces(text), 1)
+        {"Text no.": str(no), "Piece": str(piece_no), "Text": piece}
+        for no, text in enumerate(shortened, 1)
+        for piece_no, piece in enumerate(pieces(text), 1)
     ]
     columns = (
         SheetColumn("Text no.", "Text no.", "The number its cells give.", SheetColumnKind.TEXT, 10),

@@ -14,8 +14,8 @@ BATCH = 1024  # rows: four times as many cost 25 MB and save nothing (measured)
 
 def columns_of(source: OpenBook, exhibit: Exhibit) -> dict[str, str]:
     """Return the columns of an exhibit and their types, the portfolio's name first."""
-    found = source.connection.execute(f"describe {exhibit.staged_name}").fetchall()
-    return {name: kind for name, kind, *_ in found}
+    rows = source.connection.execute(f"describe {exhibit.staged_name}").fetchall()
+    return {name: kind for name, kind, *_ in rows}
 
 
 def meanings(exhibit: Exhibit) -> dict[str, str]:
@@ -36,13 +36,13 @@ def batches(
     digits, since every reader of batches writes text.
     """
     kinds = columns_of(source, exhibit)
-    shown = ", ".join(
+    columns = ", ".join(
         f"{quote_identifier(name)}{'::varchar' if kinds[name].startswith('DECIMAL') else ''}"
         for name in names
     )
     limit = f"limit {rows} offset {start}" if rows >= 0 else ""
-    found = source.connection.execute(f"select {shown} from {exhibit.staged_name} {limit}")
-    while fetched := found.fetchmany(BATCH):
+    result = source.connection.execute(f"select {columns} from {exhibit.staged_name} {limit}")
+    while fetched := result.fetchmany(BATCH):
         yield tuple(zip(*fetched, strict=True))
         source.on_rows(len(fetched))
 
@@ -50,20 +50,20 @@ def batches(
 def longest(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
     """Return the length of the longest text of each column of texts."""
     names = [name for name, kind in columns_of(source, exhibit).items() if kind == "VARCHAR"]
-    shown = ", ".join(f"coalesce(max(length({quote_identifier(name)})), 0)" for name in names)
-    found = source.connection.execute(f"select {shown} from {exhibit.staged_name}").fetchone()
-    return dict(zip(names, found or (), strict=True))
+    columns = ", ".join(f"coalesce(max(length({quote_identifier(name)})), 0)" for name in names)
+    row = source.connection.execute(f"select {columns} from {exhibit.staged_name}").fetchone()
+    return dict(zip(names, row or (), strict=True))
 
 
 def longest_whole(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
     """Return the most digits before the point of each column of amounts, up to 15."""
     names = [name for name in columns_of(source, exhibit) if name.endswith("_text")]
-    shown = ", ".join(
+    columns = ", ".join(
         f"coalesce(max(least(15, length(split_part({quote_identifier(name)}, '.', 1)))), 0)"
         for name in names
     )
-    found = source.connection.execute(f"select {shown} from {exhibit.staged_name}").fetchone()
-    return dict(zip(names, found or (), strict=True))
+    row = source.connection.execute(f"select {columns} from {exhibit.staged_name}").fetchone()
+    return dict(zip(names, row or (), strict=True))
 
 
 def count_rounded_rows(source: OpenBook, exhibit: Exhibit, significant: int, longest: int) -> int:
@@ -77,18 +77,18 @@ def count_rounded_rows(source: OpenBook, exhibit: Exhibit, significant: int, lon
         for name in names
     )
     query = f"select count(*) from {exhibit.staged_name} where {tests}"
-    found = source.connection.execute(query).fetchone()
-    return int(found[0]) if found else 0
+    row = source.connection.execute(query).fetchone()
+    return int(row[0]) if row else 0
 
 
 def texts_over(source: OpenBook, exhibit: Exhibit, size: int) -> list[str]:
     """Return every text of an exhibit that is longer than so many bytes."""
-    found: set[str] = set()
+    texts: set[str] = set()
     for name, kind in columns_of(source, exhibit).items():
         if kind == "VARCHAR":
             column = quote_identifier(name)
             query = (
                 f"select distinct {column} from {exhibit.staged_name} where strlen({column}) > ?"
             )
-            found.update(row[0] for row in source.connection.execute(query, [size]).fetchall())
-    return sorted(found)
+            texts.update(row[0] for row in source.connection.execute(query, [size]).fetchall())
+    return sorted(texts)

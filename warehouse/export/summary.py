@@ -167,7 +167,7 @@ def _rows(on: _SummaryWriter, figures: Figures) -> None:
 def _assets(draft: Draft, on: _SummaryWriter, figures: Figures) -> None:
     totals = [line for line in figures.lines if line.kind == "total"]
     room = LIVE_COMPARISONS // max(figures.source.rows[EXHIBITS[0].title], 1)
-    shown = [line for line in totals if is_portable(line.of)][: min(SHOWN_ASSETS, room)]
+    lines = [line for line in totals if is_portable(line.of)][: min(SHOWN_ASSETS, room)]
     on.heads(
         "Asset",
         "Custom",
@@ -178,14 +178,14 @@ def _assets(draft: Draft, on: _SummaryWriter, figures: Figures) -> None:
         "Ties",
     )
     first = on.row + 1
-    for line in shown:
+    for line in lines:
         _asset(on, figures, line)
-    if shown:
+    if lines:
         on.paper.ignore_errors({"number_stored_as_text": f"A{first}:F{on.row}"})
         sizes(draft, on.paper, (f"C{first}:D{on.row}",))
-    if len(shown) < len(totals):
+    if len(lines) < len(totals):
         on.across(
-            f"{len(shown)} of {len(totals):,} assets; all of them are on the sheets Assets and "
+            f"{len(lines)} of {len(totals):,} assets; all of them are on the sheets Assets and "
             "Evidence.",
             on.formats.wrapped,
         )
@@ -204,8 +204,8 @@ def _asset(on: _SummaryWriter, figures: Figures, line: TotalLine) -> None:
     if value and None not in numbers:
         must(on.paper.write_number(on.row, 2, float(value), cells[SheetColumnKind.NUMBER]))
         formula = live_sum(figures.sheets[EXHIBITS[0].title], row)
-        found = math.fsum(number_ for number_ in numbers if number_ is not None)
-        on.formula(3, formula, cells[SheetColumnKind.NUMBER], found)
+        cached = math.fsum(number_ for number_ in numbers if number_ is not None)
+        on.formula(3, formula, cells[SheetColumnKind.NUMBER], cached)
     else:
         on.text(2, Digits.TEXT_ONLY.words, cells[SheetColumnKind.EXACT])
         on.text(3, Digits.TEXT_ONLY.words, cells[SheetColumnKind.EXACT])

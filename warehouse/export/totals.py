@@ -52,48 +52,50 @@ def promise(source: OpenBook, exhibit: Exhibit) -> ExpectedTotals:
     """Count and add up an exhibit in DuckDB, before anything of it is written."""
     summed = "internal.exact_sums([internal.exact_part(total, total_text)])[1].text"
     query = f"select asset_id, is_custom_asset, {summed} from {exhibit.staged_name} group by all"
-    found = source.connection.execute(query).fetchall()
+    rows = source.connection.execute(query).fetchall()
     return ExpectedTotals(
         exhibit,
         source.rows[exhibit.title],
         count_rounded_rows(source, exhibit, SIGNIFICANT, LONGEST_NUMBER),
-        {(asset, custom): total for asset, custom, total in found},
+        {(asset, custom): total for asset, custom, total in rows},
     )
 
 
 def totals(source: OpenBook, promises: Sequence[ExpectedTotals]) -> tuple[TotalLine, ...]:
     """Return rows of the counted tables, then the total of every asset, by name."""
-    told = records(
+    control_totals = records(
         source.connection,
         "select * from ops.control_totals where snapshot_id = ? order by all",
         source.snapshot_id,
     )
-    return (*_counts(source, told), *_sums(promises, told))
+    return (*_counts(source, control_totals), *_sums(promises, control_totals))
 
 
-def _counts(source: OpenBook, told: Sequence[Mapping[str, Any]]) -> list[TotalLine]:
-    shown = {"accounts": ACCOUNTS, "positions": HOLDINGS}
+def _counts(source: OpenBook, control_totals: Sequence[Mapping[str, Any]]) -> list[TotalLine]:
+    sheets = {"accounts": ACCOUNTS, "positions": HOLDINGS}
     return [
         TotalLine(
             "rows",
             row["table_name"],
             False,
             tuple(row[name] for name in _WITNESSES),
-            (str(source.rows[shown[row["table_name"]]]),) if row["table_name"] in shown else (),
+            (str(source.rows[sheets[row["table_name"]]]),) if row["table_name"] in sheets else (),
         )
-        for row in told
+        for row in control_totals
         if row["measure"] == "rows"
     ]
 
 
-def _sums(promises: Sequence[ExpectedTotals], told: Sequence[Mapping[str, Any]]) -> list[TotalLine]:
+def _sums(
+    promises: Sequence[ExpectedTotals], control_totals: Sequence[Mapping[str, Any]]
+) -> list[TotalLine]:
     places: dict[Asset, list[Decimal | None]] = {}
-    for row in told:
+    for row in control_totals:
         if row["measure"] == "sum":
             asset = (row["asset_id"], row["is_custom_asset"])
             sums = places.setdefault(asset, [Decimal(0)] * len(_WITNESSES))
-            for place, name in enumerate(_WITNESSES):
-                sums[place] = _add(sums[place], row[name])
+            for index, name in enumerate(_WITNESSES):
+                sums[index] = _add(sums[index], row[name])
     sheets = [promised.sums for promised in promises]
     none: list[Decimal | None] = [None] * len(_WITNESSES)
     return [
@@ -118,5 +120,5 @@ def numbers_of(source: OpenBook, asset: Asset, longest: int) -> list[float | Non
     """Return the totals of the accounts of an asset as numbers; None for text only."""
     wanted = "asset_id = ? and is_custom_asset = ?"
     query = f"select total_text from {EXHIBITS[0].staged_name} where {wanted}"
-    found = source.connection.execute(query, [*asset]).fetchall()
-    return [float(text) if len(text) <= longest else None for (text,) in found]
+    rows = source.connection.execute(query, [*asset]).fetchall()
+    return [float(text) if len(text) <= longest else None for (text,) in rows]

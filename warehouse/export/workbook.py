@@ -50,7 +50,7 @@ def write(
     promises = tuple(promise(source, exhibit) for exhibit in EXHIBITS)
     lines = totals(source, promises)
     proof = evidence(source, lines, program_version)
-    shown = shorten_texts(chain(*_long(source, proof)))
+    shortened = shorten_texts(chain(*_long(source, proof)))
     plans = {
         exhibit.title: parts(
             exhibit.title,
@@ -61,20 +61,22 @@ def write(
         for exhibit in EXHIBITS
     }
     (proof_sheet,) = parts(EVIDENCE, proof.columns, proof.rows)
-    notices = (*source.notices, *_split(plans), *_cut(shown))
-    made = draft(
+    notices = (*source.notices, *_split(plans), *_cut(shortened))
+    workbook = draft(
         title=f"Positions as of {source.day}",
         made_at=source.snapshot["finished_at"],
         about={"as_of": source.day.isoformat(), "snapshot_id": source.snapshot_id},
     )
-    summary(made, Figures(source, plans, promises, lines, notices), program_version)
-    planned = [*_tables(source, plans, shown), _texts(proof, proof_sheet, shown)]
-    if shown:
-        whole = long_texts(shown)
+    summary(workbook, Figures(source, plans, promises, lines, notices), program_version)
+    planned = [*_tables(source, plans, shortened), _texts(proof, proof_sheet, shortened)]
+    if shortened:
+        whole = long_texts(shortened)
         (sheet,) = parts(LONG_TEXTS, whole.columns, whole.rows)
         planned.append(_texts(whole, sheet, {}))
     footer = f"Positions as of {source.day}, snapshot {source.snapshot_id}"
-    _save(made, planned, path, footer=footer, proof=partial(_prove, planned, promises, shown))
+    _save(
+        workbook, planned, path, footer=footer, proof=partial(_prove, planned, promises, shortened)
+    )
     return notices
 
 
@@ -94,43 +96,43 @@ def _split(plans: dict[str, tuple[TableSheet, ...]]) -> list[str]:
     ]
 
 
-def _cut(shown: Mapping[str, str]) -> list[str]:
-    if not shown:
+def _cut(shortened: Mapping[str, str]) -> list[str]:
+    if not shortened:
         return []
-    told = (
+    notice = (
         f"Some texts are longer than the {CELL_LIMIT:,} letters of a cell: their cells have the "
         f"beginning and a number, and sheet {LONG_TEXTS} has them whole."
     )
-    return [told]
+    return [notice]
 
 
 def _tables(
-    source: OpenBook, plans: Mapping[str, tuple[TableSheet, ...]], shown: Mapping[str, str]
+    source: OpenBook, plans: Mapping[str, tuple[TableSheet, ...]], shortened: Mapping[str, str]
 ) -> Iterable[_Planned]:
     for exhibit in EXHIBITS:
         for sheet in plans[exhibit.title]:
-            yield _Planned(sheet, partial(fill_sheet, source, exhibit, sheet, shown))
+            yield _Planned(sheet, partial(fill_sheet, source, exhibit, sheet, shortened))
 
 
-def _texts(given: TextTable, sheet: TableSheet, shown: Mapping[str, str]) -> _Planned:
-    return _Planned(sheet, partial(filled_texts, given, sheet, shown))
+def _texts(table: TextTable, sheet: TableSheet, shortened: Mapping[str, str]) -> _Planned:
+    return _Planned(sheet, partial(filled_texts, table, sheet, shortened))
 
 
 def _prove(
     planned: Iterable[_Planned],
     promises: Iterable[ExpectedTotals],
-    shown: Mapping[str, str],
+    shortened: Mapping[str, str],
     file: IO[bytes],
 ) -> None:
     """See that the finished file says what was promised, table by table."""
     sheets = [(number, sheet.sheet) for number, sheet in enumerate(planned, FIRST)]
     for promised in promises:
         own = [(number, sheet) for number, sheet in sheets if sheet.table == promised.exhibit.title]
-        prove(file, promised, own, shown)
+        prove(file, promised, own, shortened)
 
 
 def _save(
-    made: Draft,
+    workbook: Draft,
     planned: list[_Planned],
     path: Path,
     *,
@@ -138,15 +140,15 @@ def _save(
     proof: Callable[[IO[bytes]], None],
 ) -> None:
     for sheet in planned:
-        long_table(made, sheet.sheet, footer=footer)
+        long_table(workbook, sheet.sheet, footer=footer)
         if sheet.sheet.table in {exhibit.title for exhibit in EXHIBITS}:
-            define_names(made, sheet.sheet)
-    made.book.close()
+            define_names(workbook, sheet.sheet)
+    workbook.book.close()
     fillings = {}
     for number, sheet in enumerate(planned, FIRST):
         last = sheet.sheet.letter(sheet.sheet.columns[-1].source, sheet.sheet.columns[-1].kind)
         size = sheet.sheet.rows * len(sheet.sheet.columns) * _CELL_BYTES
         fillings[number] = (f"A1:{last}{sheet.sheet.last_row}", size, sheet.fill)
     with written_aside(path) as file:
-        splice(made.file, file, fillings)
+        splice(workbook.file, file, fillings)
         proof(file)

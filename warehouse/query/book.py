@@ -176,17 +176,17 @@ def _book(connection: DuckDBPyConnection, as_of: date | None) -> dict[str, Any]:
 def _stage(connection: DuckDBPyConnection, exhibit: Exhibit, day: date) -> None:
     """Copy an exhibit, with the portfolio's name where the view has its id."""
     on_day = f"date {literal(day.isoformat())}"
-    shown, joined = "given.*", ""
+    columns, join = "given.*", ""
     if _NAMED in exhibit.key:
-        shown = f"coalesce(portfolios.name, given.portfolio_id) as {PORTFOLIO_NAME}, given.*"
-        joined = (
+        columns = f"coalesce(portfolios.name, given.portfolio_id) as {PORTFOLIO_NAME}, given.*"
+        join = (
             f"left join history.portfolios as portfolios on portfolios.snapshot_date = {on_day} "
             "and portfolios.portfolio_id = given.portfolio_id"
         )
     order = ", ".join(f"given.{quote_identifier(name)}" for name in exhibit.key)
     connection.execute(
-        f"create or replace temp table {exhibit.staged_name} as select {shown} "
-        f"from {exhibit.view}_as_of({on_day}) as given {joined} order by {order}"
+        f"create or replace temp table {exhibit.staged_name} as select {columns} "
+        f"from {exhibit.view}_as_of({on_day}) as given {join} order by {order}"
     )
 
 

@@ -66,8 +66,8 @@ def run(database: Path, sql: str, limit: int | None = None) -> Answer:
             by_machine = isinstance(error, duckdb.OperationalError | duckdb.InternalError)
             kind = QueryFailed if by_machine else NotAQuestion
             raise kind(f"DuckDB could not answer: {error}\nNothing was changed.") from error
-    kept = rows if limit is None else rows[:limit]
-    return Answer(columns, tuple(kept), len(kept) < len(rows))
+    first_rows = rows if limit is None else rows[:limit]
+    return Answer(columns, tuple(first_rows), len(first_rows) < len(rows))
 
 
 def _require_one(connection: DuckDBPyConnection, sql: str) -> None:
@@ -135,14 +135,14 @@ def as_json(answer: Answer) -> str:
 
 def _distinct(names: tuple[str, ...]) -> list[str]:
     """Return column names, numbered where one repeats: an object keeps one value a name."""
-    made: list[str] = []
-    for place, name in enumerate(names):
+    distinct: list[str] = []
+    for index, name in enumerate(names):
         free, number = name, 1
-        while free in made or (number > 1 and free in names[place:]):
+        while free in distinct or (number > 1 and free in names[index:]):
             number += 1
             free = f"{name}_{number}"
-        made.append(free)
-    return made
+        distinct.append(free)
+    return distinct
 
 
 def as_table(answer: Answer) -> str:
@@ -171,9 +171,9 @@ def tables(database: Path) -> tuple[Description, ...]:
     with open_database(database) as connection:
         listed = connection.execute(_LISTED).fetchall()
         columns = connection.execute(_COLUMNS).fetchall()
-    found: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
+    columns_by_table: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
     for schema, name, column, kind, comment in columns:
-        found.setdefault((schema, name), []).append((column, kind, comment or ""))
+        columns_by_table.setdefault((schema, name), []).append((column, kind, comment or ""))
     return tuple(
         Description(
             schema,
@@ -182,7 +182,7 @@ def tables(database: Path) -> tuple[Description, ...]:
             comment or "",
             tuple((parameter, "", "") for parameter in parameters)
             if parameters is not None
-            else tuple(found[schema, name]),
+            else tuple(columns_by_table[schema, name]),
         )
         for schema, name, kind, comment, parameters in listed
     )

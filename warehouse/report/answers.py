@@ -65,9 +65,9 @@ def ask(connection: DuckDBPyConnection, sql: str, most: int | None = None) -> Qu
     """Ask one query; with `most`, fetch so many rows and count the rest."""
     query = sql.strip()
     try:
-        found = connection.execute(query)
-        names = [str(column[0]) for column in found.description or ()]
-        fetched = found.fetchall() if most is None else found.fetchmany(most + 1)
+        result = connection.execute(query)
+        names = [str(column[0]) for column in result.description or ()]
+        fetched = result.fetchall() if most is None else result.fetchmany(most + 1)
         rows = tuple(dict(zip(names, row, strict=True)) for row in fetched[:most])
         count = len(rows) if len(rows) == len(fetched) else _count(connection, query)
     except duckdb.Error as error:
@@ -85,14 +85,16 @@ def _count(connection: DuckDBPyConnection, query: str) -> int:
 
 def nights(connection: DuckDBPyConnection) -> Nights:
     """Return every snapshot, and which of them the report is about."""
-    taken = ask(connection, SNAPSHOTS).rows
+    snapshots = ask(connection, SNAPSHOTS).rows
     books = sorted(
-        (row for row in taken if row["is_book"]), key=lambda row: row["snapshot_date"], reverse=True
+        (row for row in snapshots if row["is_book"]),
+        key=lambda row: row["snapshot_date"],
+        reverse=True,
     )
     return Nights(
-        taken,
+        snapshots,
         ask(connection, GAPS).rows,
-        taken[-1] if taken else None,
+        snapshots[-1] if snapshots else None,
         books[0] if books else None,
         books[1] if len(books) > 1 else None,
     )

@@ -57,8 +57,10 @@ class Section:
     @property
     def queries(self) -> tuple[str, ...]:
         """The queries of the charts that no table below them shows."""
-        shown = {table.sql for table in self.tables}
-        return tuple(dict.fromkeys(chart.sql for chart in self.charts if chart.sql not in shown))
+        in_tables = {table.sql for table in self.tables}
+        return tuple(
+            dict.fromkeys(chart.sql for chart in self.charts if chart.sql not in in_tables)
+        )
 
 
 def name_column(head: str, column: str) -> TableColumn:
@@ -113,6 +115,6 @@ def table(
     return TableBlock(title, columns, rows, more, answered.sql)
 
 
-def note(text: str, *given: object) -> Markup:
+def note(text: str, *values: object) -> Markup:
     """Return a sentence of ours around values; each is escaped."""
-    return Markup(text).format(*given)  # noqa: S704 - text is written in this package
+    return Markup(text).format(*values)  # noqa: S704 - text is written in this package

@@ -49,11 +49,11 @@ class ReportData:
 def ask_all(database: Path, now: datetime) -> ReportData:
     """Ask the warehouse for everything; raises as `report` does."""
     with contextlib.closing(open_database(database)) as connection:
-        found = nights(connection)
-        sections = tuple(_sections(connection, found))
+        taken = nights(connection)
+        sections = tuple(_sections(connection, taken))
         build = ask(connection, BUILD).rows
-    state, headline = night.headline(found)
-    warnings = tuple(night.warnings(found, now))
+    state, headline = night.headline(taken)
+    warnings = tuple(night.warnings(taken, now))
     return ReportData(now, state, headline, warnings, sections, build[0] if build else None)
 
 
@@ -69,11 +69,11 @@ def report(database: Path, folder: Path, *, now: datetime, program_version: str)
 
 def write(morning: ReportData, folder: Path, *, program_version: str) -> Path:
     """Write what was asked as the page of its date, and as `latest.html`; gives the former."""
-    made = _page(morning, program_version).encode()
+    html = _page(morning, program_version).encode()
     file = folder / f"{morning.now.date().isoformat()}.html"
     for path in (file, folder / LATEST):
         with written_aside(path) as out:
-            out.write(made)
+            out.write(html)
     return file
 
 
@@ -100,16 +100,16 @@ def _page(morning: ReportData, program_version: str) -> str:
     )
 
 
-def _sections(connection: DuckDBPyConnection, found: Nights) -> Iterator[Section]:
-    yield night.section(connection, found)
-    yield findings.findings(connection, found)
-    yield changes.section(connection, found)
-    yield holdings.section(connection, found)
-    yield holdings.over_time(connection, found)
-    yield findings.freshness(connection, found)
-    yield night.calendar(found)
-    yield findings.unknown(connection, found)
-    yield findings.rejects(connection, found)
+def _sections(connection: DuckDBPyConnection, taken: Nights) -> Iterator[Section]:
+    yield night.section(connection, taken)
+    yield findings.findings(connection, taken)
+    yield changes.section(connection, taken)
+    yield holdings.section(connection, taken)
+    yield holdings.over_time(connection, taken)
+    yield findings.freshness(connection, taken)
+    yield night.calendar(taken)
+    yield findings.unknown(connection, taken)
+    yield findings.rejects(connection, taken)
 
 
 def _template() -> Template:

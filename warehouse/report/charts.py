@@ -64,17 +64,17 @@ def fit_label(text: str, longest: int = _LONGEST) -> str:
     >>> fit_label("a long name of an asset", 10)
     'a long na…'
     """
-    shown = printable(text) or '""'
-    widths = [_width(char) for char in shown]
+    label = printable(text) or '""'
+    widths = [_width(char) for char in label]
     if sum(widths) <= longest:
-        return shown
-    used, kept = 1.0, ""  # room for the ellipsis
-    for char, width in zip(shown, widths, strict=True):
+        return label
+    used, beginning = 1.0, ""  # room for the ellipsis
+    for char, width in zip(label, widths, strict=True):
         used += width
         if used > longest:
             break
-        kept += char
-    return f"{kept}…"
+        beginning += char
+    return f"{beginning}…"
 
 
 def _label(bar: Bar) -> str:

@@ -58,5 +58,5 @@ def _table(table: TableBlock) -> Iterator[str]:
     yield ""
 
 
-def _text(given: Markup) -> str:
-    return escape(given.striptags())
+def _text(markup: Markup) -> str:
+    return escape(markup.striptags())

@@ -25,9 +25,9 @@ def printable(value: str, longest: int = LONGEST_NAME) -> str:
     >>> printable("a name of a portfolio", 6)
     'a nam…'
     """
-    kept = value if len(value) <= longest else value[: longest - 1]
+    beginning = value if len(value) <= longest else value[: longest - 1]
     seen = "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in kept
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in beginning
     )
     return seen if len(value) <= longest and len(seen) <= 2 * longest else f"{seen[:longest]}…"
 
@@ -36,11 +36,11 @@ def name(value: object) -> Markup:
     """Return a text from the wire that cannot change the direction of what is around it."""
     if value is None:
         return MISSING
-    shown = printable(str(value))
-    if not shown:
+    text = printable(str(value))
+    if not text:
         return Markup('<span class="none">""</span>')
-    kept = Markup(' class="short"') if len(shown) <= SHORT_NAME else Markup()
-    return Markup("<bdi{}>{}</bdi>").format(kept, shown)
+    css_class = Markup(' class="short"') if len(text) <= SHORT_NAME else Markup()
+    return Markup("<bdi{}>{}</bdi>").format(css_class, text)
 
 
 def custom(value: object, *, is_custom: bool) -> Markup:
@@ -53,10 +53,10 @@ def digits(value: object, *, signed: bool = False) -> Markup:
     """Return an exact amount, grouped in threes for the eye; what is copied has no gaps in it."""
     if value is None:
         return MISSING
-    found = _AMOUNT.fullmatch(str(value))
-    if found is None:
+    match = _AMOUNT.fullmatch(str(value))
+    if match is None:
         return name(value)
-    sign, whole, part = found.groups()
+    sign, whole, part = match.groups()
     if signed and not sign and (int(whole) or int(part or 0)):
         sign = "+"
     # Grouped by empty elements with a margin and not by blanks or commas: what is copied is the
@@ -64,10 +64,10 @@ def digits(value: object, *, signed: bool = False) -> Markup:
     size = len(whole) + len(part or "")
     kind = "long" if size > LONG_AMOUNT else "amount" if size > SHORT_AMOUNT else "amount brief"
     first = len(whole) % 3 or 3
-    shown = escape(sign) + _join_groups([whole[:first], *_threes(whole[first:])])
+    grouped = escape(sign) + _join_groups([whole[:first], *_threes(whole[first:])])
     if part:
-        shown += Markup(".") + _join_groups(_threes(part))
-    return Markup('<span class="{}">{}</span>').format(kind, shown)
+        grouped += Markup(".") + _join_groups(_threes(part))
+    return Markup('<span class="{}">{}</span>').format(kind, grouped)
 
 
 def _threes(text: str) -> list[str]:
@@ -121,8 +121,8 @@ def size(value: int) -> str:
     """
     if value < _STEP:
         return f"{value} bytes"
-    shown = float(value)
+    number = float(value)
     unit = 0
-    while shown >= _STEP and unit < len(_SIZES) - 1:
-        shown, unit = shown / _STEP, unit + 1
-    return f"{shown:.1f} {_SIZES[unit]}"
+    while number >= _STEP and unit < len(_SIZES) - 1:
+        number, unit = number / _STEP, unit + 1
+    return f"{number:.1f} {_SIZES[unit]}"

@@ -50,15 +50,15 @@ def views() -> tuple[Words, ...]:
     """Return every view, its form filled, in the order in which they can be made."""
     # Views are made after those that they read: whatever reads none that still waits is next.
     waiting = [fill_form(words, HERE / "views" / "forms") for words in _folder("views")]
-    made: list[Words] = []
+    ordered: list[Words] = []
     while waiting:
         names = {words.name for words in waiting}
         ready = [words for words in waiting if not tables_in(words.sql, names - {words.name})]
         if not ready:
             raise ValueError(f"the views {sorted(names)} use each other in a circle")
-        made += ready
+        ordered += ready
         waiting = [words for words in waiting if words not in ready]
-    return tuple(made)
+    return tuple(ordered)
 
 
 @cache
@@ -69,8 +69,8 @@ def ops_views() -> tuple[Words, ...]:
 
 def tables_in(sql: str, names: set[str]) -> tuple[str, ...]:
     """Return which of these tables or views a query reads, by `from` and `join`."""
-    found = re.findall(r"\b(?:from|join)\s+([a-z_][a-z0-9_]*)\b(?!\.)", sql)
-    return tuple(sorted(names & set(found)))
+    read_names = re.findall(r"\b(?:from|join)\s+([a-z_][a-z0-9_]*)\b(?!\.)", sql)
+    return tuple(sorted(names & set(read_names)))
 
 
 def _macro(words: Words, schema: str) -> Macro:
@@ -103,11 +103,11 @@ def macros() -> tuple[Macro, ...]:
 
 def _table_macros() -> tuple[Macro, ...]:
     balances = _as_of("balances", BALANCES.meaning, "select * from balances")
-    made = [
+    as_of = [
         _as_of(words.name, words.meaning, words.sql) for words in views() if words.name in AS_OF
     ]
     between = [_between(words) for words in views() if words.name in BETWEEN]
-    return (balances, *made, *between)
+    return (balances, *as_of, *between)
 
 
 def _as_of(name: str, meaning: str, sql: str) -> Macro:
@@ -164,13 +164,13 @@ def at_day(sql: str, day: str, before: str = "") -> str:
 def _views_of(sql: str) -> dict[str, str]:
     """Return the views that a query reads, and those that they read, in order."""
     known = {words.name: words.sql for words in views()}
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = [sql]
     while waiting:
-        new = set(tables_in(waiting.pop(), set(known))) - found
-        found |= new
+        new = set(tables_in(waiting.pop(), set(known))) - names
+        names |= new
         waiting += [known[name] for name in new]
-    return {name: text for name, text in known.items() if name in found}
+    return {name: text for name, text in known.items() if name in names}
 
 
 def checks() -> tuple[Words, ...]:

@@ -84,9 +84,9 @@ def run_checks(connection: DuckDBPyConnection) -> tuple[CheckResult, ...]:
 
 def _run(connection: DuckDBPyConnection, check: Check) -> CheckResult:
     # Ordered, so that a rebuild shows the same example.
-    found = connection.execute(f"select * from ({check.sql}) order by all limit 1")
-    names = [column[0] for column in found.description or ()]
-    row = found.fetchone()
+    result = connection.execute(f"select * from ({check.sql}) order by all limit 1")
+    names = [column[0] for column in result.description or ()]
+    row = result.fetchone()
     if row is None:
         return CheckResult(check.name, check.meaning, check.severity, 0, None)
     counted = connection.execute(f"select count(*) from ({check.sql})").fetchone()

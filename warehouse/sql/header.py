@@ -61,7 +61,7 @@ def _parse(path: Path) -> Words:
             prose.append(line)
     meaning, _, notes = "\n".join(prose).strip().partition("\n\n")
     # The last example is the query to copy; one before it is a column of that name.
-    examples = [place for place, (name, _) in enumerate(entries) if name == "example"]
+    examples = [index for index, (name, _) in enumerate(entries) if name == "example"]
     example = entries.pop(examples[-1])[1] if examples else ""
     return Words(
         path.stem.lstrip("0123456789_"),
@@ -122,7 +122,7 @@ def _fill(form: str, query: str, key: Sequence[str], own: Sequence[str]) -> str:
     for line in form.splitlines():
         bare = line.lstrip()
         between = ",\n" if bare.startswith("$") else ", "
-        given = {name: between.join(names) for name, names in lists.items()}
-        text = Template(bare).substitute(given, query=query)
+        columns = {name: between.join(names) for name, names in lists.items()}
+        text = Template(bare).substitute(columns, query=query)
         lines.append(indent(text, line[: len(line) - len(bare)]))
     return "\n".join(lines)

@@ -63,9 +63,9 @@ def conform(table: Table, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
     """
     schema = arrow_schema(table)
     if set(columns) != set(schema.names):
-        odd = sorted(set(columns) ^ set(schema.names))
+        mismatched = sorted(set(columns) ^ set(schema.names))
         raise ValueError(
-            f"{table.name}: columns {odd} are not what warehouse/contract/book.py declares"
+            f"{table.name}: columns {mismatched} are not what warehouse/contract/book.py declares"
         )
     arrays = []
     for field in schema:
@@ -197,8 +197,8 @@ def rows_batch(table: Table, rows: list[dict[str, Any]]) -> pa.RecordBatch:
     """Return a batch from a few row dicts; a misspelt key is refused instead of dropped."""
     for row in rows:
         if row.keys() != set(table.names):
-            odd = sorted(row.keys() ^ set(table.names))
-            raise ValueError(f"{table.name}: keys {odd} are not what is declared")
+            mismatched = sorted(row.keys() ^ set(table.names))
+            raise ValueError(f"{table.name}: keys {mismatched} are not what is declared")
     columns = {
         column.name: pa.array([row[column.name] for row in rows], TYPES[column.kind])
         for column in table.columns

@@ -25,18 +25,18 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
     if nights.book_day is None:
         return Section("changes", title, "no book", (note("There is no book yet."),))
     if nights.before_day is None:
-        told = note(
+        sentence = note(
             "The book of {} is the first: there is nothing to compare it with.",
             wording.day(nights.book_day),
         )
-        return Section("changes", title, "first night", (told,))
+        return Section("changes", title, "first night", (sentence,))
     return _comparison(connection, nights.before_day, nights.book_day)
 
 
 def _comparison(connection: DuckDBPyConnection, before: date, book: date) -> Section:
     day = f"date {literal(before.isoformat())}"
     assets = ask(connection, query("changes_by_asset", before=day))
-    told = note(
+    sentence = note(
         "The book of {} against the one before it, of {}. A delta is exact; 0 means that "
         "the amounts moved within.",
         wording.day(book),
@@ -63,13 +63,13 @@ def _comparison(connection: DuckDBPyConnection, before: date, book: date) -> Sec
         ),
         _names(ask(connection, query("changed_names", before=day), MOST)),
     ]
-    found = tuple(table for table in tables if table.rows)
-    notes = [told]
+    filled = tuple(table for table in tables if table.rows)
+    notes = [sentence]
     nothing = [table.title.lower() for table in tables if not table.rows]
     if nothing:
         notes.append(note("No change: {}.", ", ".join(nothing)))
     figure = count_of(sum(row["amounts"] for row in assets.rows), "amount")
-    return Section("changes", "What changed", figure, tuple(notes), tuple(_swings(assets)), found)
+    return Section("changes", "What changed", figure, tuple(notes), tuple(_swings(assets)), filled)
 
 
 def _assets(answered: QueryRows) -> TableBlock:
@@ -99,11 +99,11 @@ def _swings(answered: QueryRows) -> Iterator[Chart]:
     )
     if not drawn:
         return
-    shown = drawn[:DRAWN]
-    most = min(float(abs(shown[0][0])), FULL_SWING)
+    largest = drawn[:DRAWN]
+    most = min(float(abs(largest[0][0])), FULL_SWING)
     bars = [
         Bar(row["asset_id"], row["is_custom_asset"], (float(share),), _signed_share(share))
-        for share, row in shown
+        for share, row in largest
     ]
     yield Chart(
         Markup("Assets by change"),

@@ -43,7 +43,7 @@ def findings(connection: DuckDBPyConnection, nights: Nights) -> Section:
     if not answered.count:
         return Section("findings", "Findings", "none", (note("There are none."),))
     counted = Counter(row["severity"] for row in answered.rows)
-    told = Markup(", ").join(
+    severities = Markup(", ").join(
         note("{} {}", f"{counted[severity]:,}", light(_SEVERITIES, severity))
         for severity in _SEVERITIES
         if counted[severity]
@@ -57,7 +57,7 @@ def findings(connection: DuckDBPyConnection, nights: Nights) -> Section:
     )
     worst = next(severity for severity in _SEVERITIES if counted[severity])
     tables = (blocks.table("The worst first", answered, columns, MOST),)
-    return Section("findings", "Findings", f"{counted[worst]:,} {worst}", (told,), (), tables)
+    return Section("findings", "Findings", f"{counted[worst]:,} {worst}", (severities,), (), tables)
 
 
 def freshness(connection: DuckDBPyConnection, nights: Nights) -> Section:
@@ -74,12 +74,12 @@ def freshness(connection: DuckDBPyConnection, nights: Nights) -> Section:
         )
     ]
     for kind in ("portfolio", "venue"):
-        told = [
+        lights = [
             note("{} {}", f"{counted[kind, name]:,}", light(_LIGHTS, name))
             for name in _LIGHTS
             if counted[kind, name]
         ]
-        notes.append(note("{}s: {}", kind.capitalize(), Markup(", ").join(told or ["none"])))
+        notes.append(note("{}s: {}", kind.capitalize(), Markup(", ").join(lights or ["none"])))
     columns = (
         TableColumn("Light", lambda row: light(_LIGHTS, row["light"])),
         blocks.name_column("What", "kind"),
@@ -136,12 +136,12 @@ def unknown(connection: DuckDBPyConnection, nights: Nights) -> Section:
         blocks.count("Times", "seen"),
         blocks.name_column("Example", "example"),
     )
-    told = note("Kept as they came. {} in all.", count_of(answered.count, "thing"))
+    sentence = note("Kept as they came. {} in all.", count_of(answered.count, "thing"))
     return Section(
         "unknown",
         title,
         f"{answered.count:,}",
-        (told,),
+        (sentence,),
         (),
         (blocks.table("The newest first", answered, columns),),
     )
@@ -152,17 +152,17 @@ def rejects(connection: DuckDBPyConnection, nights: Nights) -> Section:
     title = "Rejects"
     if nights.last is None:
         return Section("rejects", title, "none", (note("There are none yet."),))
-    here = f"where snapshot_id = {literal(nights.last['snapshot_id'])}"
+    of_last_night = f"where snapshot_id = {literal(nights.last['snapshot_id'])}"
     refused = ask(
         connection,
         "select request_no, path, reason, left(value, 200) as value, carries_money\n"
-        f"from ops.rejects\n{here}\norder by carries_money desc, request_no, path",
+        f"from ops.rejects\n{of_last_night}\norder by carries_money desc, request_no, path",
         MOST,
     )
     inexact = ask(
         connection,
         "select table_name, column_name, path, left(value, 200) as value\n"
-        f"from ops.inexact\n{here}\norder by request_no, path",
+        f"from ops.inexact\n{of_last_night}\norder by request_no, path",
         MOST,
     )
     notes = (
@@ -174,8 +174,8 @@ def rejects(connection: DuckDBPyConnection, nights: Nights) -> Section:
     )
     tables = (_refusals_table(refused), _inexact(inexact))
     figure = f"{refused.count:,}" if refused.count else "none"
-    shown = tuple(table for table in tables if table.rows)
-    return Section("rejects", title, figure, notes, (), shown)
+    filled = tuple(table for table in tables if table.rows)
+    return Section("rejects", title, figure, notes, (), filled)
 
 
 def _refusals_table(answered: QueryRows) -> TableBlock:

@@ -26,7 +26,7 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
         return Section("holdings", "Holdings", "no book", (note("There is no book yet."),))
     assets = ask(connection, query("holdings"))
     locked = ask(connection, query("locked_funds"), MOST)
-    told = note(
+    sentence = note(
         "{} in the book of {}. Amounts of different assets are never added up.",
         count_of(assets.count, "asset"),
         wording.day(nights.book_day),
@@ -36,7 +36,7 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
         table for table in (_holdings_table(assets), _locked_table(locked)) if table.rows
     )
     figure = count_of(assets.count, "asset")
-    return Section("holdings", "Holdings", figure, (told,), drawn, tables)
+    return Section("holdings", "Holdings", figure, (sentence,), drawn, tables)
 
 
 def _holdings_table(answered: QueryRows) -> TableBlock:
@@ -113,11 +113,11 @@ def _shares(answered: QueryRows) -> Iterator[Chart]:
 def _parts(row: Record) -> tuple[float, ...]:
     """Return free, locked and other as shares; nothing where a part is negative or all are zero."""
     with localcontext(prec=28, Emax=10**6, Emin=-(10**6)):
-        given = [Decimal(row[f"{part}_text"]) for part in ("free", "locked", "other")]
-        whole = sum(given)
-        if not whole or min(given) < 0:
+        parts = [Decimal(row[f"{part}_text"]) for part in ("free", "locked", "other")]
+        whole = sum(parts)
+        if not whole or min(parts) < 0:
             return ()
-        return tuple(float(part / whole) for part in given)
+        return tuple(float(part / whole) for part in parts)
 
 
 def over_time(connection: DuckDBPyConnection, nights: Nights) -> Section:
@@ -133,11 +133,11 @@ def over_time(connection: DuckDBPyConnection, nights: Nights) -> Section:
             answered.rows, key=lambda row: (row["asset_id"], row["is_custom_asset"])
         )
     )
-    told = note(
+    sentence = note(
         "The assets with most accounts, each on a scale of its own that need not begin at zero. "
         "Where the line breaks there is no book of that night, or nothing of the asset in it."
     )
-    return Section("time", title, count_of(len(days), "night"), (told,), drawn)
+    return Section("time", title, count_of(len(days), "night"), (sentence,), drawn)
 
 
 def _line_chart(rows: list[Record], first: date, last: date, sql: str) -> Chart:

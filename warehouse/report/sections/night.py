@@ -35,13 +35,13 @@ def headline(nights: Nights) -> tuple[str, Markup]:
     night = note("The night of <b>{}</b> ", wording.day(last["snapshot_date"]))
     if last["state"] == ACCEPTED:
         return ACCEPTED, night + note("is complete and is the book.")
-    told = {
+    sentences = {
         HELD: "is <b>held</b>: a person must decide.",
         REJECTED: "was <b>rejected</b>.",
         COMPLETE: "has landed and is not judged yet.",
     }
     return last["state"], night + note(
-        told.get(last["state"], "is in a state of its own.")
+        sentences.get(last["state"], "is in a state of its own.")
     ) + _book(nights.book_day)
 
 
@@ -83,17 +83,17 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
     last = nights.last
     if last is None:
         return Section("night", "Last night", "none", (note("There is nothing to tell yet."),))
-    here = literal(last["snapshot_id"])
+    snapshot_id = literal(last["snapshot_id"])
     tables = [_facts(connection, last), _counts(connection, nights, last)]
     failed = ask(
         connection,
         "select operation, venue_id, query, status, attempts, error from ops.requests\n"
-        f"where snapshot_id = {here} and error is not null\norder by request_no",
+        f"where snapshot_id = {snapshot_id} and error is not null\norder by request_no",
         MOST,
     )
     if failed.count:
         tables.append(_failures_table(failed))
-    notes = [_totals(connection, here)]
+    notes = [_totals(connection, snapshot_id)]
     checks = ask(connection, query("checks"))
     wrong = [row for row in checks.rows if not row["passed"]]
     if nights.book is not None:
@@ -119,7 +119,7 @@ def _facts(connection: DuckDBPyConnection, last: Record) -> TableBlock:
         ("Decided", _decision_words(last)),
         ("Clock", _clock(last["clock_skew_ms"])),
     ]
-    rows = tuple({"what": what, "value": value} for what, value in facts)
+    rows = tuple({"what": label, "value": value} for label, value in facts)
     columns = (
         TableColumn("What", lambda row: row["what"]),
         TableColumn("Last night", lambda row: row["value"]),
@@ -139,16 +139,16 @@ def _clock(skew: int | None) -> str:
 
 def _counts(connection: DuckDBPyConnection, nights: Nights, last: Record) -> TableBlock:
     """Return last night's counts against the newest other book."""
-    other = nights.before if last["is_book"] else nights.book
-    ids = [literal(row["snapshot_id"]) for row in (last, other) if row is not None]
+    compared = nights.before if last["is_book"] else nights.book
+    ids = [literal(row["snapshot_id"]) for row in (last, compared) if row is not None]
     answered = ask(
         connection,
         f"select snapshot_date, state, {', '.join(COUNTED)}\nfrom ops.snapshots\n"
         f"where snapshot_id in ({', '.join(ids)})\norder by snapshot_id desc",
     )
     rows = tuple(
-        {"what": title, "now": last[key], "then": None if other is None else other[key]}
-        | {"more": _difference(last[key], None if other is None else other[key])}
+        {"what": title, "now": last[key], "then": None if compared is None else compared[key]}
+        | {"more": _difference(last[key], None if compared is None else compared[key])}
         for key, title in COUNTED.items()
     )
     columns = (
@@ -179,23 +179,23 @@ def _failures_table(answered: QueryRows) -> TableBlock:
     )
 
 
-def _totals(connection: DuckDBPyConnection, here: str) -> Markup:
+def _totals(connection: DuckDBPyConnection, snapshot_id: str) -> Markup:
     answered = ask(
         connection,
         "select count(*) as measured, count(*) filter (\n"
         "    in_json <> in_lake or in_json <> in_warehouse\n) as different\n"
-        f"from ops.control_totals where snapshot_id = {here}",
+        f"from ops.control_totals where snapshot_id = {snapshot_id}",
     )
     row = answered.rows[0]
-    told = count_of(row["measured"], "control total")
+    totals = count_of(row["measured"], "control total")
     if row["different"]:
         return note(
             "<b>{} of {} differ</b> between what the API sent and what is kept: see "
             "<code>ops.control_totals</code>.",
             row["different"],
-            told,
+            totals,
         )
-    return note("{} are the same in the API's answers, in the lake and here.", told)
+    return note("{} are the same in the API's answers, in the lake and here.", totals)
 
 
 def _check_words(count: int, wrong: int, day: date | None) -> Markup:
@@ -220,30 +220,30 @@ def _wrong(answered: QueryRows) -> TableBlock:
 
 def states(nights: Nights) -> dict[date, str]:
     """Return each date from the first night to the last: book, or why it has none."""
-    found: dict[date, str] = {}
+    by_day: dict[date, str] = {}
     for row in nights.all:
-        found[row["snapshot_date"]] = row["state"]
-    found |= {row["snapshot_date"]: row["reason"] for row in nights.gaps}
-    found |= {row["snapshot_date"]: "book" for row in nights.all if row["is_book"]}
-    return found
+        by_day[row["snapshot_date"]] = row["state"]
+    by_day |= {row["snapshot_date"]: row["reason"] for row in nights.gaps}
+    by_day |= {row["snapshot_date"]: "book" for row in nights.all if row["is_book"]}
+    return by_day
 
 
 def calendar(nights: Nights) -> Section:
     """Return which nights there are, and which are missing for ever."""
-    found = states(nights)
-    if not found:
+    by_day = states(nights)
+    if not by_day:
         return Section("nights", "The nights", "none", (note("There are none yet."),))
-    counted = Counter(found.values())
-    told = [count_of(counted["book"], "night") + " in the book"]
-    told += [f"{counted[state]:,} {state}" for state in sorted(counted) if state != "book"]
+    counted = Counter(by_day.values())
+    counts = [count_of(counted["book"], "night") + " in the book"]
+    counts += [f"{counted[state]:,} {state}" for state in sorted(counted) if state != "book"]
     legend = Markup(" ").join(
         note('<span class="key">{} {}</span>', charts.legend_mark(state), state)
         for state in charts.MARKS
         if counted[state]
     )
     chart = Chart(
-        note("{} to {}", min(found), max(found)),
-        charts.nights(found, "Calendar of nights: " + ", ".join(told)),
+        note("{} to {}", min(by_day), max(by_day)),
+        charts.nights(by_day, "Calendar of nights: " + ", ".join(counts)),
         legend,
         SNAPSHOTS,
     )
@@ -255,7 +255,7 @@ def calendar(nights: Nights) -> Section:
         blocks.date("Book after", "book_after"),
     )
     tables = (blocks.table("Nights without a book", gaps, columns),) if nights.gaps else ()
-    missing = len(found) - counted["book"]
+    missing = len(by_day) - counted["book"]
     figure = f"{missing:,} missing" if missing else "all there"
-    notes = (note("{}.", ", ".join(told)),)
+    notes = (note("{}.", ", ".join(counts)),)
     return Section("nights", "The nights", figure, notes, (chart,), tables)

@@ -31,13 +31,13 @@ class Cells(Sequence[Row]):
         return len(self._cells)
 
     @overload
-    def __getitem__(self, place: int) -> Row: ...
+    def __getitem__(self, index: int) -> Row: ...
     @overload
-    def __getitem__(self, place: slice) -> Sequence[Row]: ...
-    def __getitem__(self, place: int | slice) -> Row | Sequence[Row]:
-        if isinstance(place, slice):
-            return [self[index] for index in range(*place.indices(len(self)))]
-        row: list[object] = self._cells[place].as_py()
+    def __getitem__(self, index: slice) -> Sequence[Row]: ...
+    def __getitem__(self, index: int | slice) -> Row | Sequence[Row]:
+        if isinstance(index, slice):
+            return [self[row_no] for row_no in range(*index.indices(len(self)))]
+        row: list[object] = self._cells[index].as_py()
         return [] if row == [""] else row
 
     def whole(self, start: int, width: int) -> tuple[pa.Array, list[pa.Array]]:
@@ -46,13 +46,13 @@ class Cells(Sequence[Row]):
         rows = pc.indices_nonzero(pc.equal(widths, width)).cast(pa.int64())
         rows = pc.add(rows, start)
         cells = self._cells.take(rows)
-        return rows, [pc.list_element(cells, place) for place in range(width)]
+        return rows, [pc.list_element(cells, column) for column in range(width)]
 
-    def column(self, place: int) -> pa.Array:
+    def column(self, index: int) -> pa.Array:
         """Return a cell of every row, an empty text where the row ends before it."""
-        has_it = pc.greater(pc.list_value_length(self._cells), place)
-        found = pc.list_element(self._cells.filter(has_it), place)
-        return pc.replace_with_mask(pa.repeat("", len(self)), has_it, found)
+        has_it = pc.greater(pc.list_value_length(self._cells), index)
+        cells = pc.list_element(self._cells.filter(has_it), index)
+        return pc.replace_with_mask(pa.repeat("", len(self)), has_it, cells)
 
 
 def has_long_line(path: Path) -> bool:
@@ -112,8 +112,8 @@ def rows_of(text: str, delimiter: str, *, is_whole: bool = True) -> Iterator[tup
     and not only its beginning, that raises. Raises `ValueError` with the line that is no CSV.
     """
     csv.field_size_limit(LONGEST_FIELD)
-    given = io.StringIO(text, newline="")
-    reader = csv.reader(given, delimiter=delimiter, strict=is_whole)
+    lines = io.StringIO(text, newline="")
+    reader = csv.reader(lines, delimiter=delimiter, strict=is_whole)
     line = 1
     try:
         for row in reader:

@@ -170,9 +170,9 @@ def _table(path: Path, text: str, recognised: Callable[[Sequence[Row]], int]) ->
     best = max(delimiters, key=lambda delimiter_: scores[delimiter_])
     if text.count(best) > MOST_CELLS:
         raise too_wide(path)
-    found = cells_of(text, best)
-    if found is not None:
-        return Grid("", found, range(1 + skipped, len(found) + 1 + skipped))
+    cells_by_line = cells_of(text, best)
+    if cells_by_line is not None:
+        return Grid("", cells_by_line, range(1 + skipped, len(cells_by_line) + 1 + skipped))
     rows: list[Row] = []
     lines: list[int] = []
     for row, line in _rows(path, text, best):

@@ -36,9 +36,9 @@ class NotASpreadsheet(UnreadableSpreadsheet):
     """The reader of spreadsheets does not take the file for one."""
 
 
-def refusal(path: Path, found: str, then: str) -> UnreadableSpreadsheet:
+def refusal(path: Path, problem: str, remedy: str) -> UnreadableSpreadsheet:
     """Return the error for a file: what was found in it, and what to do."""
-    return UnreadableSpreadsheet(f"{path.name} {found}. {then}.")
+    return UnreadableSpreadsheet(f"{path.name} {problem}. {remedy}.")
 
 
 def password_refusal(path: Path) -> UnreadableSpreadsheet:

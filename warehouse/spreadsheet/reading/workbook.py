@@ -119,7 +119,7 @@ def _read(request: WorkbookRequest) -> WorkbookCells:
     path = Path(request.name)
     if request.marker and not _has_marker(path, request):
         return WorkbookCells(lacks_marker=True)
-    told = {} if request.marker else _findings(path, request.content)
+    findings_by_sheet = {} if request.marker else _findings(path, request.content)
     try:
         source = io.BytesIO(request.content)
         with python_calamine.CalamineWorkbook.from_filelike(source) as book:
@@ -134,7 +134,7 @@ def _read(request: WorkbookRequest) -> WorkbookCells:
                 )
             )
         ) from error
-    return WorkbookCells(sheets=sheets, findings=told)
+    return WorkbookCells(sheets=sheets, findings=findings_by_sheet)
 
 
 def _has_marker(path: Path, request: WorkbookRequest) -> bool:

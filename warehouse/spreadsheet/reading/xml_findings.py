@@ -49,21 +49,21 @@ def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
         return {}
     # A sheet is named in one part, its file in another; the relation between them is an id.
     targets = {}
-    for found in _RELATION.findall(relations):
-        targets[_attribute(found, "Id")] = _attribute(found, "Target")
-    told = {}
-    for found in _SHEET.findall(book):
-        target = targets.get(_attribute(found, r"\w+:id"), "")
+    for tag in _RELATION.findall(relations):
+        targets[_attribute(tag, "Id")] = _attribute(tag, "Target")
+    by_sheet = {}
+    for tag in _SHEET.findall(book):
+        target = targets.get(_attribute(tag, r"\w+:id"), "")
         path = posixpath.normpath(posixpath.join("xl", target)) if target else ""
         path = target.lstrip("/") if target.startswith("/") else path
         if path in names.namelist():
-            told[unescape(_attribute(found, "name"))] = _scan(names.read(path))
-    return told
+            by_sheet[unescape(_attribute(tag, "name"))] = _scan(names.read(path))
+    return by_sheet
 
 
 def _attribute(tag: str, name: str) -> str:
-    found = re.search(rf'\s{name}\s*=\s*(?:"([^"]*)"|\'([^\']*)\')', tag)
-    return (found[1] or found[2] or "") if found else ""
+    match = re.search(rf'\s{name}\s*=\s*(?:"([^"]*)"|\'([^\']*)\')', tag)
+    return (match[1] or match[2] or "") if match else ""
 
 
 def _scan(xml: bytes) -> SheetFindings:
@@ -74,33 +74,33 @@ def _scan(xml: bytes) -> SheetFindings:
     if b't="e"' not in xml and b"<f" not in xml and b":f" not in xml:
         return SheetFindings({}, hidden, hidden_columns=columns)
     errors = {}
-    for found in _CELL.finditer(xml):
-        attributes, inside = found[1], found[2] or b""
-        place = _PLACE.search(attributes)
-        if place is None:
+    for cell in _CELL.finditer(xml):
+        attributes, inside = cell[1], cell[2] or b""
+        reference = _PLACE.search(attributes)
+        if reference is None:
             continue
         value = _VALUE.search(inside)
         text = (value[1] or b"").decode("utf-8", "replace") if value else ""
         # A formula may come to the empty text: a text of no letters is a value.
         is_blank_text = value is not None and b't="str"' in attributes
         if b't="e"' in attributes:
-            errors[_at(place)] = text or "error"
+            errors[_at(reference)] = text or "error"
         elif not text and not is_blank_text and _FORMULA.search(inside):
-            errors[_at(place)] = "a formula without a value: open the file and save it once"
+            errors[_at(reference)] = "a formula without a value: open the file and save it once"
     return SheetFindings(errors, hidden, hidden_columns=columns)
 
 
 def _hidden_columns(xml: bytes) -> Iterator[int]:
     """Yield the columns that a sheet hides, from 0; of thousands at its right end only some."""
-    for found in _COLUMNS.finditer(xml):
-        if b'hidden="1"' in found[1] or b'hidden="true"' in found[1]:
-            span = {name: int(number) for name, number in _SPAN.findall(found[1])}
+    for column in _COLUMNS.finditer(xml):
+        if b'hidden="1"' in column[1] or b'hidden="true"' in column[1]:
+            span = {name: int(number) for name, number in _SPAN.findall(column[1])}
             first = span.get(b"min", 1)
             yield from range(first - 1, min(span.get(b"max", first), first + _MOST_HIDDEN))
 
 
-def _at(place: re.Match[bytes]) -> tuple[int, int]:
+def _at(reference: re.Match[bytes]) -> tuple[int, int]:
     column = 0
-    for letter in place[1]:
+    for letter in reference[1]:
         column = column * 26 + letter - ord("A") + 1
-    return int(place[2]) - 1, column - 1
+    return int(reference[2]) - 1, column - 1

@@ -46,8 +46,8 @@ def units(text: str) -> int:
 
 def safe_xml(text: str) -> str:
     """Return the text as XML content that reads back as it was."""
-    spoken = _UNSPEAKABLE.sub(lambda found: f"_x{ord(found[0]):04X}_", text)
-    return escape(spoken, quote=False)
+    escaped = _UNSPEAKABLE.sub(lambda match: f"_x{ord(match[0]):04X}_", text)
+    return escape(escaped, quote=False)
 
 
 def is_portable(text: str) -> bool:
@@ -85,17 +85,20 @@ def number(text: str) -> tuple[str, Digits]:
 def must_be_amounts(texts: Iterable[object]) -> None:
     """Raise `ValueError` where one of the texts is no amount in plain digits."""
     # All in one match: 100,000 amounts cost one call of the regular expression.
-    given = [str(text) for text in texts if text is not None]
-    if _AMOUNTS.fullmatch(",".join([*given, ""])):
+    amounts = [str(text) for text in texts if text is not None]
+    if _AMOUNTS.fullmatch(",".join([*amounts, ""])):
         return
-    odd = next(text for text in given if not _AMOUNTS.fullmatch(f"{text},") or "," in text)
-    raise ValueError(f"{odd[:60]!r} is no amount in plain digits; no file was made")
+    wrong = next(text for text in amounts if not _AMOUNTS.fullmatch(f"{text},") or "," in text)
+    raise ValueError(f"{wrong[:60]!r} is no amount in plain digits; no file was made")
 
 
 def is_digits(texts: Iterable[object]) -> bool:
     """Return whether the texts hold nothing but digits, points and signs, and each fits a cell."""
-    given = [str(text) for text in texts if text is not None]
-    return bool(_DIGITS.fullmatch("".join(given))) and max(map(len, given), default=0) <= CELL_LIMIT
+    amounts = [str(text) for text in texts if text is not None]
+    return (
+        bool(_DIGITS.fullmatch("".join(amounts)))
+        and max(map(len, amounts), default=0) <= CELL_LIMIT
+    )
 
 
 def pieces(text: str) -> list[str]:
@@ -112,6 +115,6 @@ def shorten_texts(texts: Iterable[str]) -> Mapping[str, str]:
     long = sorted({text for text in texts if units(text) > CELL_LIMIT})
     return {
         text: f"{text[:200]} ... (whole text of {len(text):,} letters: sheet {LONG_TEXTS}, "
-        f"no. {place})"
-        for place, text in enumerate(long, 1)
+        f"no. {number})"
+        for number, text in enumerate(long, 1)
     }

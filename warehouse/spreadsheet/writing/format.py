@@ -106,22 +106,22 @@ def must(code: object) -> None:
         raise ValueError(f"the workbook's writer refused a cell (code {code}); no file was made")
 
 
-def long_table(made: Draft, sheet: TableSheet, *, footer: str) -> None:
+def long_table(workbook: Draft, sheet: TableSheet, *, footer: str) -> None:
     """Add a sheet for a long table: all but its rows, for which it has two models."""
-    paper = made.book.add_worksheet(sheet.name)
+    paper = workbook.book.add_worksheet(sheet.name)
     _columns(paper, sheet)
-    for place, column in enumerate(sheet.columns):
-        must(paper.write_string(0, place, column.title, heading(made.formats, column)))
+    for index, column in enumerate(sheet.columns):
+        must(paper.write_string(0, index, column.title, heading(workbook.formats, column)))
         note = {"x_scale": 2.2, "y_scale": 1.2, "author": "nightbook", "font_size": 9}
-        must(paper.write_comment(0, place, column.meaning, note))
+        must(paper.write_comment(0, index, column.meaning, note))
     # Row 2 carries the style of each column, row 3 that of texts which look like formulas: `splice`
     # reads the style numbers from them and puts the real rows in their place.
-    for row, formats in ((1, made.formats.cells), (2, made.formats.hostile)):
-        for place, column in enumerate(sheet.columns):
-            must(paper.write_blank(row, place, None, formats[column.kind]))
+    for row, formats in ((1, workbook.formats.cells), (2, workbook.formats.hostile)):
+        for index, column in enumerate(sheet.columns):
+            must(paper.write_blank(row, index, None, formats[column.kind]))
     paper.freeze_panes(1, sheet.frozen)
     paper.autofilter(0, 0, sheet.last_row - 1, len(sheet.columns) - 1)
-    _conditions(made, paper, sheet)
+    _conditions(workbook, paper, sheet)
     printed = sum(column.is_printed for column in sheet.columns)
     paper.print_area(0, 0, sheet.last_row - 1, printed - 1)
     paper.repeat_rows(0)
@@ -136,9 +136,9 @@ def heading(formats: Formats, column: SheetColumn) -> Any:
 
 def _columns(paper: Any, sheet: TableSheet) -> None:
     paper.set_row(0, 32)
-    for place, column in enumerate(sheet.columns):
+    for index, column in enumerate(sheet.columns):
         options = {} if column.is_printed else {"level": 1}
-        paper.set_column(place, place, column.width, None, options)
+        paper.set_column(index, index, column.width, None, options)
     texts = [f"{_letters(sheet, column)}" for column in sheet.columns if _is_text(column)]
     paper.ignore_errors({"number_stored_as_text": " ".join(texts)})
 
@@ -152,24 +152,24 @@ def _letters(sheet: TableSheet, column: SheetColumn) -> str:
     return f"{letter}2:{letter}{sheet.last_row}"
 
 
-def _conditions(made: Draft, paper: Any, sheet: TableSheet) -> None:
+def _conditions(workbook: Draft, paper: Any, sheet: TableSheet) -> None:
     flags = [column for column in sheet.columns if column.kind is SheetColumnKind.DIGITS]
     numbers = [column for column in sheet.columns if column.kind is SheetColumnKind.NUMBER]
     areas = tuple(_letters(sheet, column) for column in numbers)
     if areas:
-        sizes(made, paper, areas)
+        sizes(workbook, paper, areas)
     if areas and flags:
         flag = sheet.letter(flags[0].source, SheetColumnKind.DIGITS)
-        _rule(paper, areas, f'=${flag}2<>"exact"', made.formats.rounded)
+        _rule(paper, areas, f'=${flag}2<>"exact"', workbook.formats.rounded)
 
 
-def sizes(made: Draft, paper: Any, areas: tuple[str, ...]) -> None:
+def sizes(workbook: Draft, paper: Any, areas: tuple[str, ...]) -> None:
     """Show numbers that are too small or too large for the common format in powers of ten."""
     first = areas[0].split(":")[0]
     number = f"ISNUMBER({first})"
     tiny = f"=AND({number},{first}<>0,ABS({first})<0.00000001)"
-    _rule(paper, areas, tiny, made.formats.tiny)
-    _rule(paper, areas, f"=AND({number},ABS({first})>=1E+15)", made.formats.huge)
+    _rule(paper, areas, tiny, workbook.formats.tiny)
+    _rule(paper, areas, f"=AND({number},ABS({first})>=1E+15)", workbook.formats.huge)
 
 
 def _rule(paper: Any, areas: tuple[str, ...], formula: str, shape: Any) -> None:
@@ -187,7 +187,7 @@ def print_set_up(paper: Any, *, footer: str) -> None:
     paper.set_footer(f"&L&8{footer}&R&8Page &P of &N")
 
 
-def define_names(made: Draft, sheet: TableSheet) -> None:
+def define_names(workbook: Draft, sheet: TableSheet) -> None:
     """Define names for a whole table and each of its columns, like `accounts` and `accounts_total`.
 
     A table that goes on over further sheets has none: a name would miss the other parts.
@@ -196,10 +196,10 @@ def define_names(made: Draft, sheet: TableSheet) -> None:
         return
     table = sheet.table.lower().replace(" ", "_")
     last = sheet.letter(sheet.columns[-1].source, sheet.columns[-1].kind)
-    made.book.define_name(table, f"={sheet.formula_name}!$A$1:${last}${sheet.last_row}")
+    workbook.book.define_name(table, f"={sheet.formula_name}!$A$1:${last}${sheet.last_row}")
     for column in sheet.columns:
         cells = sheet.cells(column.source, column.kind)
-        made.book.define_name(f"{table}_{column_name(column)}", f"={cells}")
+        workbook.book.define_name(f"{table}_{column_name(column)}", f"={cells}")
 
 
 def column_name(column: SheetColumn) -> str:

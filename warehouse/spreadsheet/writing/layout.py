@@ -71,9 +71,9 @@ class TableSheet:
 
     def letter(self, source: str, kind: SheetColumnKind) -> str:
         """Return the column letter of a source; `KeyError` where the sheet does not show it."""
-        for place, column in enumerate(self.columns):
+        for index, column in enumerate(self.columns):
             if (column.source, column.kind) == (source, kind):
-                return str(xl_col_to_name(place))
+                return str(xl_col_to_name(index))
         raise KeyError(f"sheet {self.name} has no column {source} as {kind.value}")
 
     def cells(self, source: str, kind: SheetColumnKind) -> str:

@@ -48,7 +48,7 @@ def add_up(
         r"<is><t[^>]*>([^<]*)</t></is></c>".encode()
     )
     order = {cells.key.encode(): 0, cells.flag.encode(): 1, cells.amount.encode(): 2}
-    found = ReadBack()
+    read_back = ReadBack()
     for row in _rows(file, cells.member):
         texts = ["", "", ""]
         for letter, text in wanted.findall(row):
@@ -57,11 +57,11 @@ def add_up(
         try:
             value = exact.create_decimal(amount)
         except ArithmeticError:
-            raise ValueError(f"row {found.rows + 2} of {cells.member} has no amount") from None
-        total = found.sums.get((texts[0], texts[1]), Decimal(0))
-        found.sums[texts[0], texts[1]] = exact.add(total, value)
-        found.rows += 1
-    return found
+            raise ValueError(f"row {read_back.rows + 2} of {cells.member} has no amount") from None
+        total = read_back.sums.get((texts[0], texts[1]), Decimal(0))
+        read_back.sums[texts[0], texts[1]] = exact.add(total, value)
+        read_back.rows += 1
+    return read_back
 
 
 def _rows(file: IO[bytes], member: str) -> Iterator[bytes]:

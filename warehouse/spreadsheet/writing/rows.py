@@ -71,22 +71,23 @@ class Rows:
         ranks = [Digits.EXACT] * count
         # Amounts come first, for the flag that may stand left of them is made of them.
         order = sorted(
-            enumerate(self._columns), key=lambda given: given[1].kind is not SheetColumnKind.NUMBER
+            enumerate(self._columns),
+            key=lambda indexed: indexed[1].kind is not SheetColumnKind.NUMBER,
         )
         cells: dict[int, list[str]] = {}
-        for place, column in order:
-            letter = str(xl_col_to_name(place))
+        for index, column in order:
+            letter = str(xl_col_to_name(index))
             if column.kind is SheetColumnKind.NUMBER:
-                cells[place] = self._numbers(letter, values[column.source], numbers, ranks)
+                cells[index] = self._numbers(letter, values[column.source], numbers, ranks)
             elif column.kind is SheetColumnKind.DIGITS:
-                cells[place] = self._digits(letter, ranks, numbers)
+                cells[index] = self._digits(letter, ranks, numbers)
             elif column.kind is SheetColumnKind.EXACT:
-                cells[place] = self._exacts(letter, values[column.source], numbers)
+                cells[index] = self._exacts(letter, values[column.source], numbers)
             elif column.kind is SheetColumnKind.COUNT:
-                cells[place] = self._counts(letter, values[column.source], numbers)
+                cells[index] = self._counts(letter, values[column.source], numbers)
             else:
-                cells[place] = self._texts(letter, values[column.source], numbers)
-        columns = (cells[place] for place in range(len(self._columns)))
+                cells[index] = self._texts(letter, values[column.source], numbers)
+        columns = (cells[index] for index in range(len(self._columns)))
         rows = zip(numbers, map("".join, zip(*columns, strict=True)), strict=True)
         return "".join([_row(row, inside) for row, inside in rows]).encode()
 
@@ -97,13 +98,13 @@ class Rows:
         blank = self._blank[letter]
         must_be_amounts(texts)
         cells = []
-        for place, (text, row) in enumerate(zip(texts, numbers, strict=True)):
+        for index, (text, row) in enumerate(zip(texts, numbers, strict=True)):
             value = str(text or "")
             # Up to fifteen letters a text is its own number; longer ones may be rounded by a
             # double.
             if len(value) > SIGNIFICANT:
                 value, digits = number(value)
-                ranks[place] = max(ranks[place], digits)
+                ranks[index] = max(ranks[index], digits)
             if value:
                 cells.append(f"{start}{row}{middle}{value}</v></c>")
             else:
@@ -147,10 +148,10 @@ class Rows:
             cells.append(inside and f"{start}{row}{inside}")
         return cells
 
-    def _text(self, letter: str, given: object) -> str:
-        if given is None:
+    def _text(self, letter: str, value: object) -> str:
+        if value is None:
             return self._blank[letter]
-        text = str(given)
+        text = str(value)
         if 2 * len(text) > CELL_LIMIT:
             text = self._shown.get(text, text)
         styles = self._styles.hostile if is_hostile(text) else self._styles.plain

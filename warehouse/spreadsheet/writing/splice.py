@@ -31,34 +31,36 @@ def splice(
     Members are opened by name, which leaves the time of day out. The size is the most bytes that
     the rows may come to: it only decides on the archive's form.
     """
-    parts = {f"xl/worksheets/sheet{number}.xml": given for number, given in fillings.items()}
+    parts = {f"xl/worksheets/sheet{number}.xml": filling for number, filling in fillings.items()}
     with (
         zipfile.ZipFile(skeleton) as source,
-        zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=COMPRESSION) as made,
+        zipfile.ZipFile(
+            target, "w", zipfile.ZIP_DEFLATED, compresslevel=COMPRESSION
+        ) as target_archive,
     ):
         for name in source.namelist():
             # Members are opened by name, so no time of day is in the archive: the same book is the
             # same file. Beyond 2 GiB a member needs the form of Zip64, which must be said before.
             large = name in parts and parts[name][1] > _LARGE
-            with made.open(name, "w", force_zip64=large) as out:
+            with target_archive.open(name, "w", force_zip64=large) as out:
                 if name in parts:
                     _fill(source.read(name).decode(), out, parts[name])
                 else:
                     out.write(source.read(name))
 
 
-def _fill(model: str, out: IO[bytes], given: tuple[str, int, Filling]) -> None:
-    cells, _, filling = given
-    found = _MODELS.search(model)
-    if found is None:
+def _fill(model: str, out: IO[bytes], part: tuple[str, int, Filling]) -> None:
+    cells, _, filling = part
+    models = _MODELS.search(model)
+    if models is None:
         raise ValueError("the skeleton of a long table has no model rows; no file was made")
     # The skeleton says that it reaches to the second model row: the real range replaces that, since
     # programs size the sheet by it.
-    before = _DIMENSION.sub(f'<dimension ref="{cells}"/>', model[: found.start()], count=1)
+    before = _DIMENSION.sub(f'<dimension ref="{cells}"/>', model[: models.start()], count=1)
     out.write(before.encode())
-    for rows in filling(_styles(found[0])):
+    for rows in filling(_styles(models[0])):
         out.write(rows)
-    out.write(model[found.end() :].encode())
+    out.write(model[models.end() :].encode())
 
 
 def _styles(models: str) -> Styles:

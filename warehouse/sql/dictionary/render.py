@@ -111,8 +111,8 @@ def _questions() -> Iterator[str]:
     yield "## Twenty questions\n"
     yield "Each with its answer on the nights of the demo: [the answers](answers.md).\n"
     for number, question in enumerate(QUESTIONS, start=1):
-        place = f"answers.md#question-{number}"
-        yield f"{number}. {question.words} ({question.asker}) [Answer]({place})\n"
+        link = f"answers.md#question-{number}"
+        yield f"{number}. {question.words} ({question.asker}) [Answer]({link})\n"
         yield from _query(question.sql)
 
 
