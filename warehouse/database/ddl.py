@@ -16,7 +16,7 @@ from warehouse.contract.model import Column, Kind, Table, literal, quote_identif
 from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.sql.catalog import BEFORE, Macro, checks, macros, ops_views, views
-from warehouse.sql.header import Words
+from warehouse.sql.header import SqlFile
 from warehouse.storage.layout import STORAGE_VERSION
 
 # What suits columns of many rows: DuckDB need not try what else would, which costs as much again.
@@ -78,10 +78,10 @@ def surface() -> Iterator[str]:
     """Yield statements that make what has no rows of its own: macros and views."""
     for macro in macros():
         yield from _macro(macro)
-    for words in views():
-        yield from _view("main", words)
-    for words in ops_views():
-        yield from _view("ops", words)
+    for view in views():
+        yield from _view("main", view)
+    for view in ops_views():
+        yield from _view("ops", view)
 
 
 def schema_version() -> str:
@@ -98,7 +98,7 @@ def schema_version() -> str:
             *surface(),
         ]
     )
-    shape += "\n".join(words.sql for words in checks())
+    shape += "\n".join(check.sql for check in checks())
     return hashlib.sha256(shape.encode()).hexdigest()[:16]
 
 
@@ -134,10 +134,10 @@ def _macro(macro: Macro) -> Iterator[str]:
     yield f"comment on {kind} {name} is {literal(comment)}"
 
 
-def _view(schema: str, words: Words) -> Iterator[str]:
-    name = f"{schema}.{quote_identifier(words.name)}"
-    yield f"create or replace view {name} as\n{words.sql}"
-    yield from _comments("view", name, words.comment, words.entries)
+def _view(schema: str, view: SqlFile) -> Iterator[str]:
+    name = f"{schema}.{quote_identifier(view.name)}"
+    yield f"create or replace view {name} as\n{view.sql}"
+    yield from _comments("view", name, view.comment, view.entries)
 
 
 def _comments(kind: str, name: str, meaning: str, columns: Mapping[str, str]) -> Iterator[str]:

@@ -68,7 +68,7 @@ def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]
     kinds = columns_of(source, exhibit)
     texts = longest(source, exhibit)
     whole = longest_whole(source, exhibit)
-    words = meanings(exhibit)
+    meaning_of = meanings(exhibit)
 
     def columns_of_kind(
         names: Iterable[str], kind: SheetColumnKind, *, printed: bool = True
@@ -80,7 +80,7 @@ def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]
             for name in names
         )
         return [
-            _column(name, kind, words, width, printed=printed)
+            _column(name, kind, meaning_of, width, printed=printed)
             for name, width in zip(names, widths, strict=True)
         ]
 
@@ -108,11 +108,11 @@ def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]
 
 
 def _column(
-    name: str, kind: SheetColumnKind, words: Mapping[str, str], width: float, *, printed: bool
+    name: str, kind: SheetColumnKind, meaning_of: Mapping[str, str], width: float, *, printed: bool
 ) -> SheetColumn:
     column = name if kind is SheetColumnKind.EXACT else name.removesuffix("_text")
     heading = _TITLES.get(column, title(column))
-    return SheetColumn(name, heading, f"{column}: {words[column]}", kind, width, printed)
+    return SheetColumn(name, heading, f"{column}: {meaning_of[column]}", kind, width, printed)
 
 
 def _number_width(whole: int) -> float:

@@ -20,10 +20,10 @@ def columns_of(source: OpenBook, exhibit: Exhibit) -> dict[str, str]:
 
 def meanings(exhibit: Exhibit) -> dict[str, str]:
     """Return the meaning of every column, as the view's own file says it."""
-    words = next(words for words in views() if words.name == exhibit.view)
+    view = next(view for view in views() if view.name == exhibit.view)
     return {
         PORTFOLIO_NAME: "The portfolio's name at that time, or its id where it has none.",
-        **words.entries,
+        **view.entries,
     }
 
 

@@ -48,19 +48,19 @@ class _SummaryWriter:
     """A sheet that is written from top to bottom."""
 
     def __init__(self, draft: Draft) -> None:
-        self.paper = draft.book.add_worksheet(SHEET)
+        self.worksheet = draft.book.add_worksheet(SHEET)
         self.formats = draft.formats
         self.row = 0
 
     def text(self, column: int, text: str, shape: Any = None) -> None:
-        must(self.paper.write_string(self.row, column, text, shape))
+        must(self.worksheet.write_string(self.row, column, text, shape))
 
     def formula(self, column: int, formula: str, shape: Any, value: object) -> None:
-        must(self.paper.write_formula(self.row, column, formula, shape, value))
+        must(self.worksheet.write_formula(self.row, column, formula, shape, value))
 
     def heads(self, *titles: str) -> None:
         """Write a header row: columns 3 to 6 hold figures, which are aligned right."""
-        self.paper.set_row(self.row, 20)
+        self.worksheet.set_row(self.row, 20)
         for column, title in enumerate(titles):
             shape = self.formats.header_right if column in _FIGURES else self.formats.header
             self.text(column, title, shape)
@@ -69,8 +69,8 @@ class _SummaryWriter:
     def across(self, text: str, shape: Any) -> None:
         """Write a paragraph over the whole width, with room for its lines."""
         width = sum(_WIDTHS)
-        self.paper.set_row(self.row, 16 * math.ceil(max(len(text), 1) / width) + 4)
-        must(self.paper.merge_range(self.row, 0, self.row, len(_WIDTHS) - 1, text, shape))
+        self.worksheet.set_row(self.row, 16 * math.ceil(max(len(text), 1) / width) + 4)
+        must(self.worksheet.merge_range(self.row, 0, self.row, len(_WIDTHS) - 1, text, shape))
         self.row += 1
 
 
@@ -79,7 +79,9 @@ def summary(draft: Draft, figures: Figures, program_version: str) -> None:
     on = _SummaryWriter(draft)
     longest = max((len(line.of) for line in figures.lines if line.kind == "total"), default=0)
     for column, width in enumerate(_WIDTHS):
-        on.paper.set_column(column, column, max(width, fitting(longest)) if not column else width)
+        on.worksheet.set_column(
+            column, column, max(width, fitting(longest)) if not column else width
+        )
     _head(draft, on, figures.source, program_version)
     for notice in figures.notices:
         on.across(notice[:2000], on.formats.notice)
@@ -92,17 +94,17 @@ def summary(draft: Draft, figures: Figures, program_version: str) -> None:
     on.row += 1
     for text in _HELP:
         on.across(text, on.formats.wrapped)
-    on.paper.hide_gridlines(2)
-    on.paper.print_area(0, 0, on.row, len(_WIDTHS) - 1)
-    print_set_up(on.paper, footer=f"Positions as of {figures.source.day}, {SHEET}")
+    on.worksheet.hide_gridlines(2)
+    on.worksheet.print_area(0, 0, on.row, len(_WIDTHS) - 1)
+    print_set_up(on.worksheet, footer=f"Positions as of {figures.source.day}, {SHEET}")
 
 
 def _head(draft: Draft, on: _SummaryWriter, source: OpenBook, program_version: str) -> None:
-    on.paper.set_row(0, 28)
+    on.worksheet.set_row(0, 28)
     on.text(0, "Positions", on.formats.title)
     on.row = 2
     on.text(0, "As of", on.formats.label)
-    must(on.paper.write_datetime(on.row, 1, source.day, on.formats.day))
+    must(on.worksheet.write_datetime(on.row, 1, source.day, on.formats.day))
     draft.book.define_name("as_of", f"={SHEET}!$B${on.row + 1}")
     on.row += 1
     on.text(0, "Snapshot", on.formats.label)
@@ -157,7 +159,7 @@ def _rows(on: _SummaryWriter, figures: Figures) -> None:
         line = on.row + 1
         on.text(0, title)
         on.text(1, "" if len(sheets) == 1 else f"on {len(sheets)} sheets")
-        must(on.paper.write_number(on.row, 2, promised.rows, count))
+        must(on.worksheet.write_number(on.row, 2, promised.rows, count))
         on.formula(3, f"={counted}", count, promised.rows)
         on.formula(4, f"=D{line}-({exact})", count, promised.rounded)
         on.formula(6, f'=IF(C{line}=D{line},"yes","NO")', None, "yes")
@@ -181,8 +183,8 @@ def _assets(draft: Draft, on: _SummaryWriter, figures: Figures) -> None:
     for line in lines:
         _asset(on, figures, line)
     if lines:
-        on.paper.ignore_errors({"number_stored_as_text": f"A{first}:F{on.row}"})
-        sizes(draft, on.paper, (f"C{first}:D{on.row}",))
+        on.worksheet.ignore_errors({"number_stored_as_text": f"A{first}:F{on.row}"})
+        sizes(draft, on.worksheet, (f"C{first}:D{on.row}",))
     if len(lines) < len(totals):
         on.across(
             f"{len(lines)} of {len(totals):,} assets; all of them are on the sheets Assets and "
@@ -202,7 +204,7 @@ def _asset(on: _SummaryWriter, figures: Figures, line: TotalLine) -> None:
     # not the exact total, so that opening the file changes no figure.
     numbers = numbers_of(figures.source, (line.of, line.is_custom), LONGEST_NUMBER)
     if value and None not in numbers:
-        must(on.paper.write_number(on.row, 2, float(value), cells[SheetColumnKind.NUMBER]))
+        must(on.worksheet.write_number(on.row, 2, float(value), cells[SheetColumnKind.NUMBER]))
         formula = live_sum(figures.sheets[EXHIBITS[0].title], row)
         cached = math.fsum(number_ for number_ in numbers if number_ is not None)
         on.formula(3, formula, cells[SheetColumnKind.NUMBER], cached)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from warehouse.contract.book import BALANCES, BOOK
 from warehouse.contract.model import quote_identifier
-from warehouse.sql.header import Words, fill_form, read
+from warehouse.sql.header import SqlFile, fill_form, read
 
 HERE = Path(__file__).parent
 BEFORE = ("accounts", "balances", "instruments", "portfolios")
@@ -41,28 +41,28 @@ class Macro:
     schema: str = "main"
 
 
-def _folder(name: str) -> tuple[Words, ...]:
+def _folder(name: str) -> tuple[SqlFile, ...]:
     return tuple(read(path) for path in sorted((HERE / name).glob("*.sql")))
 
 
 @cache
-def views() -> tuple[Words, ...]:
+def views() -> tuple[SqlFile, ...]:
     """Return every view, its form filled, in the order in which they can be made."""
     # Views are made after those that they read: whatever reads none that still waits is next.
-    waiting = [fill_form(words, HERE / "views" / "forms") for words in _folder("views")]
-    ordered: list[Words] = []
+    waiting = [fill_form(view, HERE / "views" / "forms") for view in _folder("views")]
+    ordered: list[SqlFile] = []
     while waiting:
-        names = {words.name for words in waiting}
-        ready = [words for words in waiting if not tables_in(words.sql, names - {words.name})]
+        names = {view.name for view in waiting}
+        ready = [view for view in waiting if not tables_in(view.sql, names - {view.name})]
         if not ready:
             raise ValueError(f"the views {sorted(names)} use each other in a circle")
         ordered += ready
-        waiting = [words for words in waiting if words not in ready]
+        waiting = [view for view in waiting if view not in ready]
     return tuple(ordered)
 
 
 @cache
-def ops_views() -> tuple[Words, ...]:
+def ops_views() -> tuple[SqlFile, ...]:
     """Return the views of schema ops: they read only tables of that schema."""
     return _folder("views/ops")
 
@@ -73,17 +73,17 @@ def tables_in(sql: str, names: set[str]) -> tuple[str, ...]:
     return tuple(sorted(names & set(read_names)))
 
 
-def _macro(words: Words, schema: str) -> Macro:
-    call, _, comment = words.comment.partition(": ")
-    parameters = dict(words.entries)
+def _macro(sql_file: SqlFile, schema: str) -> Macro:
+    call, _, comment = sql_file.comment.partition(": ")
+    parameters = dict(sql_file.entries)
     returns = parameters.pop("returns")
     return Macro(
-        words.name,
+        sql_file.name,
         call,
         f"{comment} Returns: {returns}",
         parameters,
-        words.example,
-        words.sql,
+        sql_file.example,
+        sql_file.sql,
         is_table=False,
         schema=schema,
     )
@@ -96,17 +96,15 @@ def macros() -> tuple[Macro, ...]:
     First the files in `macros/internal`, numbered by who uses whom, then those in `macros`, and
     last those made from tables and views.
     """
-    internal = (_macro(words, "internal") for words in _folder("macros/internal"))
-    typed = (_macro(words, "main") for words in _folder("macros"))
+    internal = (_macro(sql_file, "internal") for sql_file in _folder("macros/internal"))
+    typed = (_macro(sql_file, "main") for sql_file in _folder("macros"))
     return (*internal, *typed, *_table_macros())
 
 
 def _table_macros() -> tuple[Macro, ...]:
     balances = _as_of("balances", BALANCES.meaning, "select * from balances")
-    as_of = [
-        _as_of(words.name, words.meaning, words.sql) for words in views() if words.name in AS_OF
-    ]
-    between = [_between(words) for words in views() if words.name in BETWEEN]
+    as_of = [_as_of(view.name, view.meaning, view.sql) for view in views() if view.name in AS_OF]
+    between = [_between(view) for view in views() if view.name in BETWEEN]
     return (balances, *as_of, *between)
 
 
@@ -124,13 +122,13 @@ def _as_of(name: str, meaning: str, sql: str) -> Macro:
     )
 
 
-def _between(words: Words) -> Macro:
-    macro = BETWEEN[words.name]
-    body = at_day(words.sql, "day2", "day1")
+def _between(view: SqlFile) -> Macro:
+    macro = BETWEEN[view.name]
+    body = at_day(view.sql, "day2", "day1")
     return Macro(
         macro,
         f"{macro}(day1, day2)",
-        f"`{words.name}` between any two days. {words.notes}",
+        f"`{view.name}` between any two days. {view.notes}",
         {"day1": f"The earlier one. {_DAY}", "day2": f"The later one. {_DAY}"},
         f"select * from {macro}('2026-11-19', '2026-11-20') limit 10",
         f"create or replace macro {macro}(day1, day2) as table\n{body}",
@@ -163,7 +161,7 @@ def at_day(sql: str, day: str, before: str = "") -> str:
 
 def _views_of(sql: str) -> dict[str, str]:
     """Return the views that a query reads, and those that they read, in order."""
-    known = {words.name: words.sql for words in views()}
+    known = {view.name: view.sql for view in views()}
     names: set[str] = set()
     waiting = [sql]
     while waiting:
@@ -173,6 +171,6 @@ def _views_of(sql: str) -> dict[str, str]:
     return {name: text for name, text in known.items() if name in names}
 
 
-def checks() -> tuple[Words, ...]:
+def checks() -> tuple[SqlFile, ...]:
     """Return every check written as a file."""
     return _folder("checks")

@@ -13,7 +13,7 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import Table, quote_identifier
-from warehouse.sql.catalog import checks as written
+from warehouse.sql.catalog import checks as sql_files
 
 ERROR = "error"
 WARNING = "warning"
@@ -54,8 +54,8 @@ class CheckResult:
 def every_check() -> tuple[Check, ...]:
     """Return all checks: the files in `checks/`, then those that follow from the contract."""
     files = (
-        Check(words.name, words.comment, words.entries["severity"], words.sql)
-        for words in written()
+        Check(sql_file.name, sql_file.comment, sql_file.entries["severity"], sql_file.sql)
+        for sql_file in sql_files()
     )
     return (*files, *_keys())
 

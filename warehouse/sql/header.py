@@ -20,7 +20,7 @@ _FORM = re.compile(r"([a-z_]+) by ([a-z0-9_, ]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class SqlFile:
     """One SQL file: its name, meaning, further notes, what it names, an example, and its SQL."""
 
     name: str
@@ -36,15 +36,15 @@ class Words:
         return f"{self.meaning} {self.notes}".strip()
 
 
-def read(path: Path) -> Words:
+def read(path: Path) -> SqlFile:
     """Read one file; raise `ValueError` where its meaning or its example is missing."""
-    words = _parse(path)
-    if not words.meaning or not words.example:
+    sql_file = _parse(path)
+    if not sql_file.meaning or not sql_file.example:
         raise ValueError(f"{path.name} opens without its meaning or without `-- example:`")
-    return words
+    return sql_file
 
 
-def _parse(path: Path) -> Words:
+def _parse(path: Path) -> SqlFile:
     lines = path.read_text("utf-8").splitlines()
     count = next((n for n, line in enumerate(lines) if not line.startswith("--")), len(lines))
     head = [line[2:].removeprefix(" ") for line in lines[:count]]
@@ -63,7 +63,7 @@ def _parse(path: Path) -> Words:
     # The last example is the query to copy; one before it is a column of that name.
     examples = [index for index, (name, _) in enumerate(entries) if name == "example"]
     example = entries.pop(examples[-1])[1] if examples else ""
-    return Words(
+    return SqlFile(
         path.stem.lstrip("0123456789_"),
         " ".join(meaning.split()),
         " ".join(notes.split()),
@@ -73,30 +73,30 @@ def _parse(path: Path) -> Words:
     )
 
 
-def fill_form(words: Words, forms: Path) -> Words:
+def fill_form(sql_file: SqlFile, forms: Path) -> SqlFile:
     """Return a file with its form filled in, or the file itself where it has no form.
 
     The columns are the file's, with those of the form where `form:` stands; the notes of the form
     come first. Raises `ValueError` where the form is not one of the folder `forms`, or where the
     key is not among the columns.
     """
-    if "form" not in words.entries:
-        return words
-    asked = _FORM.fullmatch(words.entries["form"])
+    if "form" not in sql_file.entries:
+        return sql_file
+    asked = _FORM.fullmatch(sql_file.entries["form"])
     path = forms / f"{asked[1] if asked else ''}.sql"
     key = asked[2].split(", ") if asked else []
-    if not path.is_file() or not set(key) <= set(words.entries):
+    if not path.is_file() or not set(key) <= set(sql_file.entries):
         raise ValueError(
-            f"{words.name}.sql wants the form `{words.entries['form']}`; it is to be the name of a "
-            f"file in {forms.name}/, ` by `, and columns that are told above"
+            f"{sql_file.name}.sql wants the form `{sql_file.entries['form']}`; it is to be the "
+            f"name of a file in {forms.name}/, ` by `, and columns that are told above"
         )
     form = _parse(path)
-    own = [name for name in words.entries if name not in (*key, "form", "snapshot_date")]
+    own = [name for name in sql_file.entries if name not in (*key, "form", "snapshot_date")]
     return replace(
-        words,
-        notes=f"{form.notes} {words.notes}".strip(),
-        entries=_together(words.entries, form.entries),
-        sql=_fill(form.sql, words.sql, key, own),
+        sql_file,
+        notes=f"{form.notes} {sql_file.notes}".strip(),
+        entries=_together(sql_file.entries, form.entries),
+        sql=_fill(form.sql, sql_file.sql, key, own),
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from warehouse.sql.catalog import views
-from warehouse.sql.header import Words, fill_form
+from warehouse.sql.header import SqlFile, fill_form
 
 FORM = """-- A form.
 --
@@ -26,7 +26,7 @@ select
 from told
 group by $key
 """
-WORDS = Words(
+WORDS = SqlFile(
     "things",
     "One row a thing.",
     "Notes of the file.",

@@ -108,24 +108,24 @@ def must(code: object) -> None:
 
 def long_table(workbook: Draft, sheet: TableSheet, *, footer: str) -> None:
     """Add a sheet for a long table: all but its rows, for which it has two models."""
-    paper = workbook.book.add_worksheet(sheet.name)
-    _columns(paper, sheet)
+    worksheet = workbook.book.add_worksheet(sheet.name)
+    _columns(worksheet, sheet)
     for index, column in enumerate(sheet.columns):
-        must(paper.write_string(0, index, column.title, heading(workbook.formats, column)))
+        must(worksheet.write_string(0, index, column.title, heading(workbook.formats, column)))
         note = {"x_scale": 2.2, "y_scale": 1.2, "author": "nightbook", "font_size": 9}
-        must(paper.write_comment(0, index, column.meaning, note))
+        must(worksheet.write_comment(0, index, column.meaning, note))
     # Row 2 carries the style of each column, row 3 that of texts which look like formulas: `splice`
     # reads the style numbers from them and puts the real rows in their place.
     for row, formats in ((1, workbook.formats.cells), (2, workbook.formats.hostile)):
         for index, column in enumerate(sheet.columns):
-            must(paper.write_blank(row, index, None, formats[column.kind]))
-    paper.freeze_panes(1, sheet.frozen)
-    paper.autofilter(0, 0, sheet.last_row - 1, len(sheet.columns) - 1)
-    _conditions(workbook, paper, sheet)
+            must(worksheet.write_blank(row, index, None, formats[column.kind]))
+    worksheet.freeze_panes(1, sheet.frozen)
+    worksheet.autofilter(0, 0, sheet.last_row - 1, len(sheet.columns) - 1)
+    _conditions(workbook, worksheet, sheet)
     printed = sum(column.is_printed for column in sheet.columns)
-    paper.print_area(0, 0, sheet.last_row - 1, printed - 1)
-    paper.repeat_rows(0)
-    print_set_up(paper, footer=f"{footer}, {sheet.name}")
+    worksheet.print_area(0, 0, sheet.last_row - 1, printed - 1)
+    worksheet.repeat_rows(0)
+    print_set_up(worksheet, footer=f"{footer}, {sheet.name}")
 
 
 def heading(formats: Formats, column: SheetColumn) -> Any:
@@ -134,13 +134,13 @@ def heading(formats: Formats, column: SheetColumn) -> Any:
     return formats.header if is_left else formats.header_right
 
 
-def _columns(paper: Any, sheet: TableSheet) -> None:
-    paper.set_row(0, 32)
+def _columns(worksheet: Any, sheet: TableSheet) -> None:
+    worksheet.set_row(0, 32)
     for index, column in enumerate(sheet.columns):
         options = {} if column.is_printed else {"level": 1}
-        paper.set_column(index, index, column.width, None, options)
+        worksheet.set_column(index, index, column.width, None, options)
     texts = [f"{_letters(sheet, column)}" for column in sheet.columns if _is_text(column)]
-    paper.ignore_errors({"number_stored_as_text": " ".join(texts)})
+    worksheet.ignore_errors({"number_stored_as_text": " ".join(texts)})
 
 
 def _is_text(column: SheetColumn) -> bool:
@@ -152,39 +152,39 @@ def _letters(sheet: TableSheet, column: SheetColumn) -> str:
     return f"{letter}2:{letter}{sheet.last_row}"
 
 
-def _conditions(workbook: Draft, paper: Any, sheet: TableSheet) -> None:
+def _conditions(workbook: Draft, worksheet: Any, sheet: TableSheet) -> None:
     flags = [column for column in sheet.columns if column.kind is SheetColumnKind.DIGITS]
     numbers = [column for column in sheet.columns if column.kind is SheetColumnKind.NUMBER]
     areas = tuple(_letters(sheet, column) for column in numbers)
     if areas:
-        sizes(workbook, paper, areas)
+        sizes(workbook, worksheet, areas)
     if areas and flags:
         flag = sheet.letter(flags[0].source, SheetColumnKind.DIGITS)
-        _rule(paper, areas, f'=${flag}2<>"exact"', workbook.formats.rounded)
+        _rule(worksheet, areas, f'=${flag}2<>"exact"', workbook.formats.rounded)
 
 
-def sizes(workbook: Draft, paper: Any, areas: tuple[str, ...]) -> None:
+def sizes(workbook: Draft, worksheet: Any, areas: tuple[str, ...]) -> None:
     """Show numbers that are too small or too large for the common format in powers of ten."""
     first = areas[0].split(":")[0]
     number = f"ISNUMBER({first})"
     tiny = f"=AND({number},{first}<>0,ABS({first})<0.00000001)"
-    _rule(paper, areas, tiny, workbook.formats.tiny)
-    _rule(paper, areas, f"=AND({number},ABS({first})>=1E+15)", workbook.formats.huge)
+    _rule(worksheet, areas, tiny, workbook.formats.tiny)
+    _rule(worksheet, areas, f"=AND({number},ABS({first})>=1E+15)", workbook.formats.huge)
 
 
-def _rule(paper: Any, areas: tuple[str, ...], formula: str, shape: Any) -> None:
+def _rule(worksheet: Any, areas: tuple[str, ...], formula: str, shape: Any) -> None:
     condition = {"type": "formula", "criteria": formula, "format": shape}
     condition |= {"multi_range": " ".join(areas)} if len(areas) > 1 else {}
-    must(paper.conditional_format(areas[0], condition))
+    must(worksheet.conditional_format(areas[0], condition))
 
 
-def print_set_up(paper: Any, *, footer: str) -> None:
+def print_set_up(worksheet: Any, *, footer: str) -> None:
     """Set the paper up: A4, landscape, one page wide, as many as it takes; numbered."""
-    paper.set_paper(A4)
-    paper.set_landscape()
-    paper.fit_to_pages(1, 0)
-    paper.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.6)
-    paper.set_footer(f"&L&8{footer}&R&8Page &P of &N")
+    worksheet.set_paper(A4)
+    worksheet.set_landscape()
+    worksheet.fit_to_pages(1, 0)
+    worksheet.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.6)
+    worksheet.set_footer(f"&L&8{footer}&R&8Page &P of &N")
 
 
 def define_names(workbook: Draft, sheet: TableSheet) -> None:

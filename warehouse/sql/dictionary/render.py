@@ -18,7 +18,7 @@ from warehouse.sql.catalog import BEFORE, Macro, macros, ops_views, views
 from warehouse.sql.checks import every_check
 from warehouse.sql.dictionary.diagram import diagram
 from warehouse.sql.dictionary.questions import QUESTIONS
-from warehouse.sql.header import Words
+from warehouse.sql.header import SqlFile
 from warehouse.storage.layout import STORAGE_VERSION
 
 FILE = Path(__file__).parents[2] / "README.md"
@@ -34,7 +34,7 @@ def examples() -> tuple[tuple[str, str], ...]:
     """Return every example query of the dictionary, with the name of what it is an example of."""
     plain = [(table.name, _example(table)) for table in (*BOOK, *OPS, *RECONCILED)]
     before = [(f"{name}_before", f"select count(*) from {name}_before") for name in BEFORE]
-    written = [(words.name, words.example) for words in (*ops_views(), *views())]
+    written = [(view.name, view.example) for view in (*ops_views(), *views())]
     written += [(macro.name, macro.example) for macro in macros()]
     checks = [(check.name, check.sql) for check in every_check()]
     asked = [(question.words, question.sql) for question in QUESTIONS]
@@ -65,16 +65,16 @@ def _lines() -> Iterator[str]:
         yield f"### {name}_before\n"
         yield f"As `{name}`, of the book before the newest.\n"
     yield "## Views\n"
-    for words in views():
-        yield from _view(words)
+    for view in views():
+        yield from _view(view)
     yield "## Macros\n"
     for macro in _typed_macros():
         yield from _macro(macro)
     yield "## The nights themselves\n"
     for table in OPS:
         yield from _table(table)
-    for words in ops_views():
-        yield from _view(words, "ops.")
+    for view in ops_views():
+        yield from _view(view, "ops.")
     yield "## The reconciliation\n"
     yield "Empty until a ledger is held against the book: `nightbook reconcile run`.\n"
     for table in RECONCILED:
@@ -85,13 +85,13 @@ def _lines() -> Iterator[str]:
 def _contents() -> Iterator[str]:
     groups = (
         ("Tables", [table.name for table in BOOK]),
-        ("Views", [words.name for words in views()]),
+        ("Views", [view.name for view in views()]),
         ("Macros", [macro.name for macro in _typed_macros()]),
         (
             "The nights themselves",
             [
                 f"ops.{name}"
-                for name in [table.name for table in OPS] + [words.name for words in ops_views()]
+                for name in [table.name for table in OPS] + [view.name for view in ops_views()]
             ],
         ),
         ("The reconciliation", [f"ops.{table.name}" for table in RECONCILED]),
@@ -137,15 +137,15 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _view(words: Words, schema: str = "") -> Iterator[str]:
-    yield f"### {schema}{words.name}\n"
-    yield f"{words.comment}\n"
+def _view(view: SqlFile, schema: str = "") -> Iterator[str]:
+    yield f"### {schema}{view.name}\n"
+    yield f"{view.comment}\n"
     yield "| column | meaning |"
     yield "|---|---|"
-    for column, meaning in words.entries.items():
+    for column, meaning in view.entries.items():
         yield f"| `{column}` | {_cell(meaning)} |"
     yield ""
-    yield from _query(words.example)
+    yield from _query(view.example)
 
 
 def _macro(macro: Macro) -> Iterator[str]:

@@ -13,7 +13,7 @@ from warehouse.query.connect import open_database
 from warehouse.query.read import Description, run, tables
 from warehouse.sql.catalog import BEFORE, macros, views
 from warehouse.sql.dictionary.render import FILE, examples, render
-from warehouse.sql.header import Words
+from warehouse.sql.header import SqlFile
 from warehouse.storage.layout import Layout
 
 NIGHTS = [
@@ -50,7 +50,7 @@ def test_every_example_answers(layout: Layout, name: str, sql: str) -> None:
 
 @pytest.mark.parametrize("words", views(), ids=lambda words: words.name)
 def test_a_view_documents_exactly_its_columns(
-    connection: duckdb.DuckDBPyConnection, words: Words
+    connection: duckdb.DuckDBPyConnection, words: SqlFile
 ) -> None:
     """The header of a view names its columns in their order, none missing and none too many."""
     found = connection.execute(f"select * from {words.name} limit 0").description or ()
@@ -59,7 +59,7 @@ def test_a_view_documents_exactly_its_columns(
 
 @pytest.mark.parametrize("words", views(), ids=lambda words: words.name)
 def test_every_summed_column_has_an_exact_twin(
-    connection: duckdb.DuckDBPyConnection, words: Words
+    connection: duckdb.DuckDBPyConnection, words: SqlFile
 ) -> None:
     """A DECIMAL column of a view that sums is followed by its text."""
     rows = connection.execute(f"describe select * from {words.name}").fetchall()
