@@ -15,7 +15,7 @@ from pipelines.edge.client import EdgeClient
 from pipelines.edge.sending.attempts import Event
 from pipelines.edge.signing import Credentials
 from pipelines.flatten import carry_over, flatten
-from pipelines.flatten.flatten import Part
+from pipelines.flatten.part import PORTFOLIOS, VENUES, Part, read_parts
 from pipelines.lake import lake_manifest, placement
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import leftovers, snapshots
@@ -26,11 +26,11 @@ from pipelines.landing.snapshots import Snapshot
 from pipelines.landing.zone import PendingSnapshot
 from pipelines.pull.pull import Pull
 from pipelines.settings import Settings, SettingsWrong
+from warehouse.contract import states
 from warehouse.contract.book import BOOK
 from warehouse.progress import BYTES, Say, Tally, silent
-from warehouse.storage.layout import Layout, digest_of, make_directory, read_json
+from warehouse.storage.layout import Layout, digest_of, make_directory
 
-PARTS = ("portfolios", "venues")
 # Snapshots among which that of a run under way is: their manifests are read.
 NEWEST = 8
 
@@ -122,19 +122,17 @@ def _previous_portfolios(layout: Layout, pulling: PendingSnapshot) -> dict[str, 
 
 def landed_on(layout: Layout, day: date) -> Manifest | None:
     """Return the newest landed snapshot of a date that nobody rejected."""
-    found = [
+    candidates = [
         snapshot
         for snapshot in snapshots.landed_snapshots(layout)
         if snapshot.snapshot_date == day and snapshot.state not in snapshots.GONE
     ]
-    return load_manifest(found[-1].folder) if found else None
+    return load_manifest(candidates[-1].folder) if candidates else None
 
 
 def taken_on(layout: Layout, day: date) -> Manifest | None:
-    """Return the newest landed snapshot that was taken while this machine's clock showed a date.
-
-    It may lie under another date: where that clock was off, under that of the server's.
-    """
+    """Return the newest landed snapshot that was taken while this machine's clock showed a date."""
+    # It may lie under another date: where that clock was off, under that of the server's.
     for snapshot in reversed(snapshots.landed_snapshots(layout)[-NEWEST:]):
         if snapshot.state in snapshots.GONE:
             continue
@@ -167,21 +165,18 @@ def stage_venues(layout: Layout, manifest: Manifest, say: Say = silent) -> Part:
     return flatten.flatten_venues(layout, manifest, carry, say)
 
 
-def judge(known: LakeManifests, manifest: Manifest, now: datetime) -> Snapshot:
-    """Seal a staged snapshot, accept or hold it, and bring the lake's folders up to date.
-
-    One that was judged and is in its place, or on its way there when a run died, is left as it was
-    judged: a step that Dagster tries again begins here, without flattening again. What is not
-    staged, because only some of its tables were asked for, or none, is staged now.
-    """
-    layout = known.layout
+def judge(manifests: LakeManifests, manifest: Manifest, now: datetime) -> Snapshot:
+    """Seal a staged snapshot, accept or hold it, and bring the lake's folders up to date."""
+    # One that was judged and is in its place, or on its way there when a run died, is left as it
+    # was judged: a step that Dagster tries again begins here, without flattening again. What is not
+    # staged, because only some of its tables were asked for, or none, is staged now.
+    layout = manifests.layout
     if _is_on_its_way(layout, manifest):
         placement.settle(layout)
         return snapshots.find(layout, manifest.snapshot_id)
     _stage_missing(layout, manifest)
-    parts = {name: read_json(layout.part(name, manifest.snapshot_id)) for name in PARTS}
-    placement.seal(layout, manifest, parts)
-    snapshot = placement.judge(known, manifest, at=now)
+    placement.seal(layout, manifest, read_parts(layout, manifest.snapshot_id))
+    snapshot = placement.judge(manifests, manifest, at=now)
     placement.settle(layout)
     return snapshot
 
@@ -212,18 +207,18 @@ def _tables(part: str | None = None) -> Iterator[str]:
 
 
 def _stage_missing(layout: Layout, manifest: Manifest) -> None:
-    for part, stage in zip(PARTS, (stage_portfolios, stage_venues), strict=True):
+    for part, stage in zip((PORTFOLIOS, VENUES), (stage_portfolios, stage_venues), strict=True):
         files = [layout.staged_file(name, manifest.snapshot_id) for name in _tables(part)]
         if not all(path.is_file() for path in (*files, layout.part(part, manifest.snapshot_id))):
             stage(layout, manifest)
 
 
-def finish(known: LakeManifests, folder: Path, now: datetime) -> Snapshot:
+def finish(manifests: LakeManifests, folder: Path, now: datetime) -> Snapshot:
     """Return everything after landing, for one snapshot."""
     manifest = load_manifest(folder)
-    stage_portfolios(known.layout, manifest)
-    stage_venues(known.layout, manifest)
-    return judge(known, manifest, now)
+    stage_portfolios(manifests.layout, manifest)
+    stage_venues(manifests.layout, manifest)
+    return judge(manifests, manifest, now)
 
 
 def left_over(layout: Layout) -> list[Path]:
@@ -231,6 +226,6 @@ def left_over(layout: Layout) -> list[Path]:
     return [
         snapshot.folder
         for snapshot in snapshots.landed_snapshots(layout)
-        if snapshot.state != snapshots.PRUNED
+        if snapshot.state != states.PRUNED
         and (not layout.manifest(snapshot.snapshot_id).is_file() or snapshot.decision is None)
     ]

@@ -19,10 +19,9 @@ CRON = (
 
 
 def is_schedule(text: str) -> bool:
-    """Return whether a text is five cron fields of numbers, names, ranges, lists and steps.
-
-    One whose days are in none of its months is none, whatever its weekdays: Dagster finds no tick.
-    """
+    """Return whether a text is five cron fields of numbers, names, ranges, lists and steps."""
+    # One whose days are in none of its months is none, whatever its weekdays: Dagster finds no
+    # tick.
     fields = text.lower().split()
     if len(fields) != len(CRON):
         return False
@@ -72,8 +71,8 @@ def _part(part: str, lowest: int, highest: int, names: str) -> set[int]:
         return set(range(lowest, highest + 1, every))
     numbers = []
     for text in range_.split("-"):
-        known = names.split().index(text) + lowest if text in names.split() else None
-        number = known if known is not None else _small(text)
+        named = names.split().index(text) + lowest if text in names.split() else None
+        number = named if named is not None else _small(text)
         if number is None or not lowest <= number <= highest:
             return set()
         numbers.append(number)

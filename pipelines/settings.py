@@ -66,7 +66,7 @@ class Access:
     secret: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What the operator chose. `access` is None where a command needs no API.
 
@@ -90,8 +90,10 @@ def environment(directory: Path, process: Mapping[str, str] | None = None) -> di
     An empty one of the process counts as not set. Raises `SettingsWrong` where `.env` cannot be
     read.
     """
-    given = dict(os.environ if process is None else process)
-    merged = _dotenv(directory / ".env") | {n: value for n, value in given.items() if value.strip()}
+    variables = dict(os.environ if process is None else process)
+    merged = _dotenv(directory / ".env") | {
+        n: value for n, value in variables.items() if value.strip()
+    }
     return {name: value for name, value in merged.items() if _is_meant(name)}
 
 
@@ -113,12 +115,12 @@ def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
 def _dotenv(path: Path) -> dict[str, str]:
     """Return what a `.env` says, letter by letter: a `$` in a secret stands for itself."""
     try:
-        found = dotenv_values(path, interpolate=False)
+        values = dotenv_values(path, interpolate=False)
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8 text"
         complaint = f"{path.name} cannot be read: {why}. Mend it, or take it away."
         raise SettingsWrong((complaint,)) from None
-    return {name: value or "" for name, value in found.items()}
+    return {name: value or "" for name, value in values.items()}
 
 
 def read(variables: Mapping[str, str], *, api: bool) -> Settings:
@@ -151,10 +153,10 @@ def _home(variables: Mapping[str, str], complaints: list[str]) -> Path:
     except RuntimeError:
         complaints.append(f"NIGHTBOOK_HOME is {text[:SHOWN]!r}: no such user has a home here.")
         return Path.cwd()
-    if odd := sorted(set(str(home)) & set(NO_PATH)):
+    if signs := sorted(set(str(home)) & set(NO_PATH)):
         complaints.append(
-            f"NIGHTBOOK_HOME is {text[:SHOWN]!r}: {' '.join(odd)} in a path is read in its own way "
-            "by Dagster, SQLite or DuckDB. Choose a plainer path."
+            f"NIGHTBOOK_HOME is {text[:SHOWN]!r}: {' '.join(signs)} in a path is read in its own "
+            "way by Dagster, SQLite or DuckDB. Choose a plainer path."
         )
     return home
 
@@ -193,14 +195,14 @@ def _number(variables: Mapping[str, str], complaints: list[str], name: str, most
 def _alerts(variables: Mapping[str, str], complaints: list[str]) -> tuple[str, ...]:
     """Split addresses: a comma inside one does not end it, the next `scheme://` does."""
     text = variables.get("NIGHTBOOK_ALERTS", "").strip()
-    found = tuple(filter(None, (address.strip(" ,") for address in _NEXT_ADDRESS.split(text))))
-    for number, address in enumerate(found, 1):
+    addresses = tuple(filter(None, (address.strip(" ,") for address in _NEXT_ADDRESS.split(text))))
+    for number, address in enumerate(addresses, 1):
         if not _ADDRESS.match(address):
             complaints.append(
-                f"NIGHTBOOK_ALERTS: address {number} of {len(found)} has no scheme, such as in "
+                f"NIGHTBOOK_ALERTS: address {number} of {len(addresses)} has no scheme, such as in "
                 "mailtos://user:password@example.com or json://127.0.0.1:8080/alerts."
             )
-    return found
+    return addresses
 
 
 def _heartbeat(variables: Mapping[str, str], complaints: list[str]) -> str | None:

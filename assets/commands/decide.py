@@ -12,6 +12,7 @@ from pipelines import night
 from pipelines.lake import lessons, placement
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
+from warehouse.contract import states
 from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable
 from warehouse.storage.layout import Layout
@@ -21,14 +22,14 @@ _LESSON = re.compile(r"[0-9a-f]{8}")
 
 def accept(nightbook: Nightbook, *, snapshot_id: str, why: str) -> int:
     """Accept a night and publish; prints what the book of its date is now."""
-    return _decide(nightbook, snapshot_id, snapshots.ACCEPTED, why)
+    return _decide(nightbook, snapshot_id, states.ACCEPTED, why)
 
 
 def reject(nightbook: Nightbook, *, name: str, why: str) -> int:
     """Reject a night and publish, or take back what an accepted one taught."""
     if _LESSON.fullmatch(name):
         return _take_back(nightbook, name, why)
-    return _decide(nightbook, name, snapshots.REJECTED, why)
+    return _decide(nightbook, name, states.REJECTED, why)
 
 
 def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int:
@@ -39,16 +40,16 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
     held = {
         snapshot.snapshot_id
         for snapshot in snapshots.landed_snapshots(layout)
-        if snapshot.state == snapshots.HELD
+        if snapshot.state == states.HELD
     }
     snapshot = _record(nightbook, snapshot_id, state, why)
     print(f"{snapshot.snapshot_id} is {snapshot.state}. {_book(layout, snapshot)}")
-    if snapshot.state == snapshots.HELD and snapshot.decision:
+    if snapshot.state == states.HELD and snapshot.decision:
         for reason in snapshot.decision.reasons:
             print(f"  {printable(reason)}")
     if snapshot.state != state:
         return 1
-    if snapshot.state == snapshots.ACCEPTED:
+    if snapshot.state == states.ACCEPTED:
         _print_lessons(snapshot)
         _print_let_through(layout, held - {snapshot.snapshot_id})
         print(_next_command(nightbook, snapshot.snapshot_date))
@@ -75,11 +76,11 @@ def _decided_already(nightbook: Nightbook, snapshot: Snapshot) -> int:
 def _record(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> Snapshot:
     """Decide as the writer, publish, and mark what was made of a night that is taken back."""
     layout, now = nightbook.layout, nightbook.now()
-    verb = "accept" if state == snapshots.ACCEPTED else "reject"
+    verb = "accept" if state == states.ACCEPTED else "reject"
     with writing(nightbook, f"{verb} {snapshot_id}"):
         publish.restore_lake(nightbook)
         before = snapshots.find(layout, snapshot_id)
-        is_taken_back = before.state == snapshots.ACCEPTED
+        is_taken_back = before.state == states.ACCEPTED
         snapshot = snapshots.decide_by_hand(
             layout,
             snapshot_id,
@@ -118,7 +119,7 @@ def _print_lessons(snapshot: Snapshot) -> None:
 def _print_let_through(layout: Layout, held: set[str]) -> None:
     """Print which other nights were held for the same, and are accepted with it."""
     for other in snapshots.landed_snapshots(layout):
-        if other.snapshot_id in held and other.state == snapshots.ACCEPTED:
+        if other.snapshot_id in held and other.state == states.ACCEPTED:
             print(f"{other.snapshot_id} waited for the same: it is accepted as well.")
 
 

@@ -18,7 +18,9 @@ from pipelines.edge.client import EdgeClient, ServiceCheck
 from pipelines.edge.errors import AccessRefused, ClockRefused, CredentialRefused, KeyRefused
 from pipelines.edge.signing import Credentials
 from pipelines.landing import snapshots
+from pipelines.landing.night_folders import snapshot_time
 from pipelines.settings import Settings, SettingsWrong, read
+from warehouse.contract import states
 from warehouse.contract.wording import count_of
 from warehouse.query.read import run as ask
 from warehouse.storage.layout import Layout
@@ -156,7 +158,7 @@ def _warehouse(layout: Layout, now: datetime) -> Finding:
         )
     ask(layout.database, "select 1")
     landed = snapshots.landed_snapshots(layout)
-    held = [snapshot.snapshot_id for snapshot in landed if snapshot.state == snapshots.HELD]
+    held = [snapshot.snapshot_id for snapshot in landed if snapshot.state == states.HELD]
     if held:
         return _wrong(
             "warehouse", f"snapshot {held[-1]} is held and waits for you: nightbook snapshots"
@@ -165,7 +167,7 @@ def _warehouse(layout: Layout, now: datetime) -> Finding:
     if not books:
         return _wrong("warehouse", "it holds no book: nightbook snapshots")
     newest = books[-1]
-    started = datetime.fromisoformat(newest.snapshot_id)
+    started = snapshot_time(newest.snapshot_id)
     hours = (now - started).total_seconds() / 3600
     nights = count_of(len(books), "night")
     message = f"newest book of {newest.snapshot_date}, taken {hours:.0f} hours ago; {nights}"

@@ -19,6 +19,7 @@ from pipelines import night
 from pipelines.landing import snapshots
 from pipelines.landing.lock import require_writable, the_puller
 from pipelines.night import NeverLanded
+from warehouse.contract import states
 from warehouse.query.printable import printable_lines
 from warehouse.storage.layout import Layout
 
@@ -116,7 +117,7 @@ def _ending(
     layout: Layout, newest: snapshots.Snapshot | None, chosen: date, outcome: NightRun
 ) -> RunEnding:
     """Return how a run ended: held, failed, or with the book."""
-    if outcome.is_judged and newest is not None and newest.state == snapshots.HELD:
+    if outcome.is_judged and newest is not None and newest.state == states.HELD:
         message = _held_words(layout, newest)
         return RunEnding(A_PERSON_MUST_DECIDE, newest.state, message, newest.snapshot_id)
     if not outcome.success:

@@ -9,6 +9,7 @@ from assets.nightbook import Nightbook
 from pipelines.lake import lessons
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
+from warehouse.contract import states
 from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable
 
@@ -55,7 +56,7 @@ def run(nightbook: Nightbook, *, are_lessons: bool) -> int:
             f"\nKnown to be harmless: {count}. "
             f"List: {command_for(nightbook.layout)} snapshots --lessons"
         )
-    held = [snapshot.snapshot_id for snapshot in nights if snapshot.state == snapshots.HELD]
+    held = [snapshot.snapshot_id for snapshot in nights if snapshot.state == states.HELD]
     if held:
         print(
             f"\nDecide: {command_for(nightbook.layout)} accept {held[-1]} --why '...'   (or reject)"
@@ -64,7 +65,7 @@ def run(nightbook: Nightbook, *, are_lessons: bool) -> int:
 
 
 def _superseded_words(snapshot: snapshots.Snapshot) -> str:
-    return "superseded" if snapshot.state == snapshots.ACCEPTED else ""
+    return "superseded" if snapshot.state == states.ACCEPTED else ""
 
 
 def _lessons(nights: Sequence[Snapshot]) -> int:

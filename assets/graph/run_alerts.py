@@ -15,6 +15,7 @@ from assets.monitoring.due import next_try, night_of
 from assets.nightbook import Nightbook
 from pipelines import night
 from pipelines.landing import snapshots
+from warehouse.contract import states
 
 WILL_RETRY = "dagster/will_retry"
 SCHEDULED = "dagster/schedule_name"
@@ -116,6 +117,5 @@ def _is_held(nightbook: Nightbook, day: str) -> bool:
         return False
     manifest = night.taken_on(layout, date_) or night.landed_on(layout, date_)
     return (
-        manifest is not None
-        and snapshots.find(layout, manifest.snapshot_id).state == snapshots.HELD
+        manifest is not None and snapshots.find(layout, manifest.snapshot_id).state == states.HELD
     )

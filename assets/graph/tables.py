@@ -13,7 +13,7 @@ from assets.graph.step import night_step
 from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook
 from pipelines import night
-from pipelines.flatten.flatten import Part
+from pipelines.flatten.part import Part
 from pipelines.landing.manifest import Manifest
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import Table
@@ -65,9 +65,7 @@ def _step(
                 table: preview(layout.staged_file(table.name, manifest.snapshot_id))
                 for table in tables
             }
-        counts = ", ".join(
-            f"{part['tables'][table.name]['rows']:,} {table.name}" for table in tables
-        )
+        counts = ", ".join(f"{part.tables[table.name].rows:,} {table.name}" for table in tables)
         tell(f"flattened {counts}", event="flattened", snapshot=manifest.snapshot_id)
         for table in tables:
             if key_of(table) in context.selected_asset_keys:
@@ -126,14 +124,14 @@ def _lineage(table: Table) -> dg.TableColumnLineage:
 
 
 def _metadata(table: Table, manifest: Manifest, part: Part) -> dict[str, dg.MetadataValue]:
-    written = part["tables"][table.name]
-    inexact = sum(row["table_name"] == table.name for row in part["inexact"])
+    written = part.tables[table.name]
+    inexact = sum(value.table_name == table.name for value in part.inexact)
     return {
-        "dagster/row_count": dg.MetadataValue.int(written["rows"]),
-        "dagster/partition_row_count": dg.MetadataValue.int(written["rows"]),
+        "dagster/row_count": dg.MetadataValue.int(written.rows),
+        "dagster/partition_row_count": dg.MetadataValue.int(written.rows),
         "snapshot_id": dg.MetadataValue.text(manifest.snapshot_id),
-        "bytes": dg.MetadataValue.int(written["size"]),
-        "sha256": dg.MetadataValue.text(written["sha256"]),
-        "rejected records of this answer": dg.MetadataValue.int(len(part["rejects"])),
+        "bytes": dg.MetadataValue.int(written.size),
+        "sha256": dg.MetadataValue.text(written.sha256),
+        "rejected records of this answer": dg.MetadataValue.int(len(part.rejects)),
         "values kept as text only": dg.MetadataValue.int(inexact),
     }

@@ -14,6 +14,7 @@ from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines.landing import snapshots
+from warehouse.contract import states
 from warehouse.contract.book import BOOK
 from warehouse.export.export import export
 
@@ -70,7 +71,7 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
             check_results=[
                 dg.AssetCheckResult(
                     check_name=ACCEPTED,
-                    passed=snapshot.state == snapshots.ACCEPTED,
+                    passed=snapshot.state == states.ACCEPTED,
                     severity=dg.AssetCheckSeverity.ERROR,
                     description=reasons or snapshot.state,
                     metadata={"snapshot_id": snapshot.snapshot_id, "state": snapshot.state},

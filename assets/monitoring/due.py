@@ -9,6 +9,7 @@ from pipelines import night
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
 from pipelines.settings import Settings
+from warehouse.contract import states
 
 
 def next_tick(settings: Settings, after: datetime) -> datetime:
@@ -43,8 +44,8 @@ def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
     taken = [
         snapshot
         for snapshot in candidates
-        if snapshot.state == snapshots.HELD
-        or (snapshot.state == snapshots.ACCEPTED and snapshot.snapshot_id not in unpublished)
+        if snapshot.state == states.HELD
+        or (snapshot.state == states.ACCEPTED and snapshot.snapshot_id not in unpublished)
     ]
     return max(taken, key=lambda snapshot: snapshot.snapshot_id, default=None)
 

@@ -5,11 +5,12 @@ urllib and not httpx: that is at home where the API is signed for, and this know
 
 import urllib.request
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from assets.home.demo import is_demo
 from assets.monitoring.alerts import do_once
 from assets.nightbook import Nightbook
+from pipelines.landing.night_folders import snapshot_time
 from warehouse.query.read import run as ask
 
 TIMEOUT = 10.0
@@ -37,7 +38,7 @@ def send_heartbeat(nightbook: Nightbook, get: Get = plain_get) -> bool | None:
     snapshot_id = newest.rows[0][0]
     if snapshot_id is None:
         return None
-    started = datetime.fromisoformat(snapshot_id)
+    started = snapshot_time(snapshot_id)
     now = nightbook.now()
     if now - started > YOUNG:
         return None

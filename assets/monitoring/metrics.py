@@ -14,6 +14,7 @@ from assets.console.version import program_version
 from assets.monitoring.due import next_night
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
+from warehouse.contract import states
 from warehouse.query.read import run as ask
 from warehouse.storage.layout import Layout, written_aside
 
@@ -68,7 +69,7 @@ def _metrics(nightbook: Nightbook) -> Iterator[Metric]:
     yield Metric("next_night_timestamp_seconds", "When the next night is due.", due)
     free = shutil.disk_usage(layout.home).free
     yield Metric("free_bytes", "Room left where the home is.", free)
-    for state in (snapshots.COMPLETE, snapshots.ACCEPTED, snapshots.HELD, snapshots.REJECTED):
+    for state in (states.COMPLETE, states.ACCEPTED, states.HELD, states.REJECTED):
         count = sum(night.state == state for night in nights)
         yield Metric(f"snapshots_{state}", f"Landed snapshots that are {state}.", count)
     if layout.database.exists():

@@ -13,9 +13,11 @@ from assets.monitoring.due import tick_of
 from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions
 from pipelines.landing import snapshots
+from pipelines.landing.night_folders import snapshot_time
 from pipelines.landing.snapshots import Snapshot
 from pipelines.maintenance.verify import missing_landings
 from pipelines.schedule import is_due
+from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, REJECTED
 from warehouse.storage.layout import Layout
 
 LOOK_BACK = timedelta(days=7)
@@ -79,7 +81,7 @@ def unread_dates(nightbook: Nightbook, nights: list[Snapshot], today: date) -> l
 def _held_alerts(layout: Layout, nights: list[Snapshot]) -> Iterator[Alert]:
     books = snapshots.books(nights)
     for snapshot in nights:
-        if snapshot.state != snapshots.HELD:
+        if snapshot.state != HELD:
             continue
         before = [day for day in books if day <= snapshot.snapshot_date]
         stays = f"The book of {before[-1]} stays." if before else "There is no book yet."
@@ -99,7 +101,7 @@ def _taken_back(layout: Layout, nights: list[Snapshot], since: datetime) -> Iter
     books = snapshots.books(nights)
     for snapshot in nights:
         states = [decision.state for decision in snapshot.decisions]
-        was_book = snapshot.decision and states[-2:] == [snapshots.ACCEPTED, snapshots.REJECTED]
+        was_book = snapshot.decision and states[-2:] == [ACCEPTED, REJECTED]
         if snapshot.decision is None or not was_book or _at(snapshot.decision.at) < since:
             continue
         book = books.get(snapshot.snapshot_date)
@@ -137,10 +139,7 @@ def _unjudged_alerts(nightbook: Nightbook, nights: list[Snapshot], today: date) 
     layout, now = nightbook.layout, nightbook.now()
     patience = timedelta(seconds=nightbook.settings().deadline) + GRACE
     for snapshot in nights:
-        if (
-            snapshot.state != snapshots.COMPLETE
-            or now < datetime.fromisoformat(snapshot.snapshot_id) + patience
-        ):
+        if snapshot.state != COMPLETE or now < snapshot_time(snapshot.snapshot_id) + patience:
             continue
         day = snapshot.snapshot_date
         of = () if day == today else ("--date", str(day))

@@ -11,10 +11,11 @@ from assets.publishing import lost_decisions
 from pipelines.landing import snapshots
 from pipelines.schedule import is_due, last_tick
 from pipelines.settings import Settings
+from warehouse.contract import states
 
 # A run may take its deadline and has an hour to publish, as for the alert of a late night.
 GRACE = timedelta(hours=1)
-WAITING = (snapshots.COMPLETE, snapshots.HELD, snapshots.ACCEPTED)
+WAITING = (states.COMPLETE, states.HELD, states.ACCEPTED)
 
 
 def staleness_note(nightbook: Nightbook) -> str:

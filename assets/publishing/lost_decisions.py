@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pipelines.landing import snapshots
 from pipelines.landing.reasons import Reason
 from pipelines.landing.snapshots import Decision, Snapshot
+from warehouse.contract import states
 from warehouse.contract.model import literal
 from warehouse.database.versions import is_as_published
 from warehouse.query.connect import QueryFailed
@@ -67,12 +68,12 @@ def _restore(layout: Layout, snapshot: Snapshot) -> str:
     state, by, at, reason = map(str, rows[0])
     causes = _reasons(layout, snapshot, "reasons", "is_teachable, share, is_known")
     taught = _reasons(layout, snapshot, "lessons", "true, share, false", "taken_back_at is null")
-    if state == snapshots.ACCEPTED and by != snapshots.GUARDS and causes:
+    if state == states.ACCEPTED and by != snapshots.GUARDS and causes:
         # What it was held for, so that it still counts as a night that was.
         held = tuple(cause.sentence for cause in causes)
         snapshot = snapshots.decide(
             snapshot,
-            snapshots.HELD,
+            states.HELD,
             by=snapshots.GUARDS,
             at=datetime.fromisoformat(at),
             reasons=held,
@@ -86,7 +87,7 @@ def _restore(layout: Layout, snapshot: Snapshot) -> str:
         at=datetime.fromisoformat(at),
         reasons=(reason,) if reason else (),
         causes=causes,
-        teaches=taught if state == snapshots.ACCEPTED else (),
+        teaches=taught if state == states.ACCEPTED else (),
     )
     return (
         f"the decision on snapshot {snapshot.snapshot_id} was lost from the landing zone; it is "

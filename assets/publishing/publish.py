@@ -21,6 +21,7 @@ from pipelines.landing.reasons import Reason, shape_of
 from pipelines.landing.snapshots import Snapshot
 from pipelines.maintenance import verify
 from pipelines.maintenance.upgrade import is_behind, make, unmade, upgraded_from
+from warehouse.contract import states
 from warehouse.database import versions
 from warehouse.database.ddl import schema_version
 from warehouse.database.publish import Book, Contents, NotPublished, Published, publish
@@ -124,7 +125,7 @@ def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
     for snapshot in to_hold:
         snapshots.decide(
             snapshot,
-            snapshots.HELD,
+            states.HELD,
             by=snapshots.GUARDS,
             at=now,
             reasons=refusal.problems,

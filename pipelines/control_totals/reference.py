@@ -136,20 +136,20 @@ def venues(raws: Iterable[Raw]) -> dict[str, int]:
     for raw in raws:
         venue = _record(raw)
         if venue is not None:
-            words = venue.get("type")
-            listed = words if isinstance(words, list) else []
+            stated = venue.get("type")
+            listed = stated if isinstance(stated, list) else []
             types.setdefault(venue["id"], {word for word in listed if _is_text(word)})
     return {"venues": len(types), "venue_types": sum(map(len, types.values()))}
 
 
 def embedded_instruments(raws: Iterable[Raw]) -> dict[str, set[str]]:
     """Return the instruments that venues embed, by venue."""
-    found: dict[str, set[str]] = {}
+    ids_by_venue: dict[str, set[str]] = {}
     for raw in raws:
         if (venue := _record(raw)) is not None:
             listed = _objects(venue.get("instruments"))
-            found[venue["id"]] = {item["id"] for item in listed if _is_text(item.get("id"))}
-    return found
+            ids_by_venue[venue["id"]] = {item["id"] for item in listed if _is_text(item.get("id"))}
+    return ids_by_venue
 
 
 def identities(raws: Iterable[Raw]) -> int:

@@ -10,6 +10,7 @@ JSON is counted once more with care (`pipelines.control_totals.reference`), and 
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation, localcontext
 from pathlib import Path
 from typing import Any
@@ -141,12 +142,12 @@ def _quickly(raw: Raw) -> PortfolioCount | None:
 
 def _amount_texts(accounts: list[_AccountAmounts]) -> dict[str, list[str]]:
     """Return the amount texts of balances by their kind, whatever kinds there are."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    texts_by_kind: defaultdict[str, list[str]] = defaultdict(list)
     for account in accounts:
         for bucket, part in account.balance.items():
             if part is not None:
-                found[bucket] += part.values()
-    return found
+                texts_by_kind[bucket] += part.values()
+    return texts_by_kind
 
 
 def of_lake(files: dict[str, Path]) -> Totals:
@@ -183,28 +184,43 @@ def _key(row: dict[str, Any]) -> Sum:
     return Sum(row["asset_id"], row["is_custom_asset"], row["bucket"])
 
 
-def differ(in_json: Totals, in_lake: Totals) -> bool:
-    """Return whether any measure is not the same on both sides."""
-    return any(total["in_json"] != total["in_lake"] for total in compare(in_json, in_lake))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlTotal:
+    """One measure, counted twice: a row of `ops.control_totals` without the snapshot."""
+
+    table_name: str
+    measure: str
+    asset_id: str = ""
+    is_custom_asset: bool = False
+    bucket: str = ""
+    in_json: str
+    in_lake: str
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two routes came to different totals."""
+        return self.in_json != self.in_lake
 
 
-def compare(in_json: Totals, in_lake: Totals) -> Iterator[dict[str, Any]]:
-    """Yield both totals side by side, as rows of `ops.control_totals` without the snapshot."""
-    for table in sorted(in_json.rows.keys() | in_lake.rows.keys()):
-        yield {
-            "table_name": table,
-            "measure": "rows",
-            "asset_id": "",
-            "is_custom_asset": False,
-            "bucket": "",
-            "in_json": str(in_json.rows.get(table, 0)),
-            "in_lake": str(in_lake.rows.get(table, 0)),
-        }
-    for key in sorted(in_json.sums.keys() | in_lake.sums.keys()):
-        yield {
-            "table_name": "balances",
-            "measure": "sum",
+def compare(in_json: Totals, in_lake: Totals) -> list[ControlTotal]:
+    """Put both totals side by side, in a fixed order."""
+    rows = [
+        ControlTotal(
+            table_name=table,
+            measure="rows",
+            in_json=str(in_json.rows.get(table, 0)),
+            in_lake=str(in_lake.rows.get(table, 0)),
+        )
+        for table in sorted(in_json.rows.keys() | in_lake.rows.keys())
+    ]
+    zero = Decimal(0)
+    return rows + [
+        ControlTotal(
+            table_name="balances",
+            measure="sum",
             **key._asdict(),
-            "in_json": plain(in_json.sums.get(key, Decimal(0))),
-            "in_lake": plain(in_lake.sums.get(key, Decimal(0))),
-        }
+            in_json=plain(in_json.sums.get(key, zero)),
+            in_lake=plain(in_lake.sums.get(key, zero)),
+        )
+        for key in sorted(in_json.sums.keys() | in_lake.sums.keys())
+    ]

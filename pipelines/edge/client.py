@@ -53,14 +53,11 @@ _Model = TypeVar("_Model")
 
 @dataclass(frozen=True, slots=True)
 class ServiceCheck:
-    """What a single request to the service found out, for a doctor.
-
-    `skew_ms` is how far the server's clock is ahead of ours, where its answer told.
-    """
+    """What a single request to the service found out, for a doctor."""
 
     reached: bool
     status: int | None
-    skew_ms: int | None
+    skew_ms: int | None  # how far the server's clock is ahead of ours, where its answer told
     error: EdgeError | None
 
 
@@ -75,10 +72,7 @@ class EdgeClient:
     `origin` is scheme, host and port. `deadline` is seconds for everything this client does,
     counted from here. `clock` gives Unix milliseconds. `on_event` is told of retries, of a slower
     pace, of a corrected clock and of a tripped breaker, `on_bytes` of each piece of a body, from
-    any thread.
-
-    Raises:
-        OriginRefused: the origin would leak the key.
+    any thread. Raises `OriginRefused` where the origin would leak the key.
     """
 
     def __init__(
@@ -112,15 +106,15 @@ class EdgeClient:
         self._http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         self._gate = Limiter(concurrency, ends, monotonic)
         self._wire = Sender(
-            self._http,
-            url,
-            credentials,
-            self._clock,
-            limits or Limits(),
-            monotonic,
-            ends,
-            spool_dir,
-            on_bytes,
+            http=self._http,
+            origin=url,
+            credentials=credentials,
+            clock=self._clock,
+            limits=limits or Limits(),
+            monotonic=monotonic,
+            ends=ends,
+            spool_dir=spool_dir,
+            on_bytes=on_bytes,
         )
         doze = sleep or self._gate.stopped.wait  # so that closing the client wakes all
         pacer, budget = Pacer(monotonic), Budget()
@@ -152,11 +146,7 @@ class EdgeClient:
         self._http.close()
 
     def fetch(self, call: Call) -> Reply:
-        """Return the checked answer to a call; its body is the caller's to close.
-
-        Raises:
-            EdgeError: the answer could not be had; the class says what to do.
-        """
+        """Return the checked answer to a call, whose body the caller closes; raises `EdgeError`."""
         return self._attempts.fetch(call)
 
     def fetch_all(
@@ -254,12 +244,12 @@ class EdgeClient:
             decoded = decode(reply.envelope.data, model)
             require_strict(raw_records(reply.envelope))
         except Misread as error:
-            found = self._wire.credentials.scrub(error.found)
+            defect = self._wire.credentials.scrub(error.found)
         else:
             return decoded
         finally:
             reply.body.close()
-        raise Misread(found, f"GET {reply.call.path}", reply.attempts)
+        raise Misread(defect, f"GET {reply.call.path}", reply.attempts)
 
 
 class _WaitingCalls:

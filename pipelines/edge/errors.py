@@ -60,12 +60,10 @@ class EdgeError(Exception):
         self.args = tuple(getattr(self, fact.name) for fact in fields(self) if not fact.kw_only)
 
     def anew(self, **facts: Any) -> Self:
-        """Return the same error with some facts changed, where it has them, and no traceback.
-
-        The frames of a traceback would hold the request, and with it the key.
-        """
-        known = {fact.name for fact in fields(self)}
-        return replace(self, **{name: fact for name, fact in facts.items() if name in known})
+        """Return the same error with some facts changed, where it has them, and no traceback."""
+        # The frames of a traceback would hold the request, and with it the key.
+        names = {fact.name for fact in fields(self)}
+        return replace(self, **{name: fact for name, fact in facts.items() if name in names})
 
 
 @dataclass(eq=False, repr=False)
@@ -100,12 +98,12 @@ class Refused(EdgeError):
     note: str = ""
 
     def __str__(self) -> str:
-        told = "; ".join(
+        entries = "; ".join(
             f"{quote_text(e.code, 60)}: {quote_text(e.message)}" for e in self.errors[:3]
         )
         rest = len(self.errors) - 3
         more = f" and {rest} more" if rest > 0 else ""
-        answer = f"with {told}{more}" if told else "without an error code"
+        answer = f"with {entries}{more}" if entries else "without an error code"
         note = f" {self.note}" if self.note else ""
         return (
             f"{self.where}: the API answered {self.status} {answer} "

@@ -150,23 +150,16 @@ VALUES: dict[type[Struct], dict[str, frozenset[str]]] = {
         "tradingStatus": frozenset({"trading", "suspended", "unsupported"}),
         "instruments[].type": frozenset({"spot", "future"}),
     },
-    Instrument: {
-        "resource": frozenset({"instrument"}),
-        "type": frozenset({"spot", "future"}),
-    },
+    Instrument: {"resource": frozenset({"instrument"}), "type": frozenset({"spot", "future"})},
 }
 
 _Decoded = TypeVar("_Decoded")
 
 
 def decode(raw: bytes | msgspec.Raw, model: type[_Decoded]) -> _Decoded:
-    """Return a record or a list of records as models.
-
-    Raises:
-        Misread: a required field is missing or has another type; the message has the JSON path.
-    """
+    """Return a record or a list as models; raises `Misread` with the JSON path of what is wrong."""
     try:
         return msgspec.json.decode(raw, type=model)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        found = str(error) or type(error).__name__
-    raise Misread(f"a record breaks the document: {found}")
+        reason = str(error) or type(error).__name__
+    raise Misread(f"a record breaks the document: {reason}")

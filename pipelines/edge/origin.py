@@ -14,10 +14,8 @@ PLAIN_HTTP = "is plain http to another machine: plain http is only for this mach
 
 
 def problem_of_origin(text: str) -> str | None:
-    """Return what keeps the key from being sent to an address, or None where nothing does.
-
-    The address itself is not repeated: it may hold a password.
-    """
+    """Return what keeps the key from being sent to an address, or None where nothing does."""
+    # The address itself is not repeated: it may hold a password.
     text = text.strip().rstrip("/")
     # Looked for in the text, not in its parts: an empty query or fragment would leave no part.
     if set(text.partition("://")[2]) & set("@/?#"):

@@ -26,9 +26,9 @@ _SINGLE = ("get_portfolio", "get_venue")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 
 
-def is_same_id(asked: str, other: str) -> bool:
+def is_same_id(asked: str, answered: str) -> bool:
     """Return whether both name one thing: the same text, or a uuid in whatever letters (2.1)."""
-    return asked == other or (asked.lower() == other.lower() and bool(_UUID.fullmatch(asked)))
+    return asked == answered or (asked.lower() == answered.lower() and bool(_UUID.fullmatch(asked)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,10 +58,8 @@ class Credentials:
         }
 
     def scrub(self, text: str) -> str:
-        """Return text from outside without key, secret and signatures, should a server echo them.
-
-        Also where a long one was cut short, as names in an envelope are.
-        """
+        """Take key, secret and signatures out of a text, should a server echo them."""
+        # Also where a long one was cut short, as names in an envelope are.
         for value in (*_forms(self._secret), self._key):
             if len(value) >= _TELLING:
                 text = _without(value, text)
@@ -69,10 +67,7 @@ class Credentials:
 
 
 class EdgeAuth(httpx.Auth):
-    """Signs each attempt when it leaves, over the path exactly as it goes on the wire (5.2.3).
-
-    `clock` gives Unix milliseconds, already corrected to the server's clock.
-    """
+    """Signs each attempt when it leaves, over the path exactly as it goes on the wire (5.2.3)."""
 
     def __init__(self, credentials: Credentials, clock: Callable[[], int]) -> None:
         self._credentials, self._clock = credentials, clock

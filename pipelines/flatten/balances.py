@@ -10,7 +10,7 @@ from pipelines.flatten.columns import Level
 from pipelines.records.schema import PORTFOLIO
 
 
-class Part(NamedTuple):
+class AmountField(NamedTuple):
     """One amount field of a balance: the `free` of `trading`."""
 
     bucket: str
@@ -18,7 +18,7 @@ class Part(NamedTuple):
     source: str
 
 
-def _parts() -> tuple[Part, ...]:
+def _parts() -> tuple[AmountField, ...]:
     shape = PORTFOLIO
     for name in ("positions", "accounts", "balance"):
         inner = shape.fields[name].shape
@@ -26,7 +26,7 @@ def _parts() -> tuple[Part, ...]:
             raise TypeError(f"{shape.name}.{name} has no shape")
         shape = inner
     return tuple(
-        Part(bucket.name, state.name, state.source)
+        AmountField(bucket.name, state.name, state.source)
         for bucket in shape.fields.values()
         if bucket.shape is not None
         for state in bucket.shape.fields.values()
@@ -54,7 +54,7 @@ def read_amounts(accounts: Level) -> Amounts:
     valid = np.column_stack([text.is_valid().to_numpy(zero_copy_only=False) for text in texts])
     flat = np.flatnonzero(valid.ravel())
     account, part = np.divmod(flat, len(PARTS))
-    known = Amounts(
+    documented = Amounts(
         account,
         pa.array([p.bucket for p in PARTS], pa.string()).take(pa.array(part)),
         pa.array([p.state for p in PARTS], pa.string()).take(pa.array(part)),
@@ -62,19 +62,22 @@ def read_amounts(accounts: Level) -> Amounts:
         # on.
         pa.concat_arrays(texts).take(pa.array(part * accounts.rows + account)),
     )
-    other = accounts.columns.get("Account.other")
-    return known if other is None else _with(known, other)
+    undocumented = accounts.columns.get("Account.other")
+    return documented if undocumented is None else _with(documented, undocumented)
 
 
-def _with(known: Amounts, other: pa.ListArray) -> Amounts:
-    rows = pc.list_flatten(other)
+def _with(documented: Amounts, undocumented: pa.ListArray) -> Amounts:
+    rows = pc.list_flatten(undocumented)
     return Amounts(
         np.concatenate(
-            [known.accounts, pc.list_parent_indices(other).to_numpy(zero_copy_only=False)]
+            [
+                documented.accounts,
+                pc.list_parent_indices(undocumented).to_numpy(zero_copy_only=False),
+            ]
         ),
-        pa.concat_arrays([known.buckets, pc.struct_field(rows, "bucket")]),
-        pa.concat_arrays([known.states, pc.struct_field(rows, "state")]),
-        pa.concat_arrays([known.texts, pc.struct_field(rows, "amount")]),
+        pa.concat_arrays([documented.buckets, pc.struct_field(rows, "bucket")]),
+        pa.concat_arrays([documented.states, pc.struct_field(rows, "state")]),
+        pa.concat_arrays([documented.texts, pc.struct_field(rows, "amount")]),
     )
 
 

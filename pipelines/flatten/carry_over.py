@@ -54,10 +54,10 @@ def from_last(layout: Layout, manifest: Manifest) -> Carry:
         # A venue that failed shows all it had; one that answered with nothing loses what expired,
         # and after a week all the rest.
         for venue in sorted(empty & rows.keys()):
-            kept = _still_credible(rows[venue], manifest)
-            if len(kept) and kept["stale_since"].null_count:
+            credible = _still_credible(rows[venue], manifest)
+            if len(credible) and credible["stale_since"].null_count:
                 emptied.append(venue)
-            rows[venue] = kept
+            rows[venue] = credible
         dated = {venue: _set_date(each, manifest) for venue, each in rows.items() if len(each)}
         return CarriedInstruments(dated, tuple(emptied))
 
@@ -83,8 +83,8 @@ def _last_rows(layout: Layout, manifest: Manifest, venues: set[str]) -> dict[str
 
 def _is_listed(rows: pa.Table) -> pa.ChunkedArray:
     """Tell rows of a list from those that only a venue had: type and name, no more."""
-    said = [pc.is_valid(rows[name]) for name in _OF_LISTS]
-    return functools.reduce(pc.or_, said)
+    is_stated = [pc.is_valid(rows[name]) for name in _OF_LISTS]
+    return functools.reduce(pc.or_, is_stated)
 
 
 def _last_file(layout: Layout, manifest: Manifest) -> Path | None:

@@ -28,7 +28,7 @@ class UnfitValue(NamedTuple):
     legal: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
     """Records of one model: columns by source, and for inner ones their list and their parents."""
 
@@ -52,7 +52,7 @@ class Level:
 
 def top_level(records: pa.StructArray, shape: Shape) -> Level:
     """Return the outermost records of a batch."""
-    return Level(len(records), _columns(records, shape), shape)
+    return Level(rows=len(records), columns=_columns(records, shape), shape=shape)
 
 
 def inner_level(above: Level, name: str) -> Level:
@@ -63,7 +63,14 @@ def inner_level(above: Level, name: str) -> Level:
     lists = above.columns[field.source]
     records = pc.list_flatten(lists)
     parents = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
-    return Level(len(records), _columns(records, field.shape), field.shape, name, above, parents)
+    return Level(
+        rows=len(records),
+        columns=_columns(records, field.shape),
+        shape=field.shape,
+        list_name=name,
+        parent=above,
+        parents=parents,
+    )
 
 
 def _columns(records: pa.StructArray, shape: Shape) -> dict[str, Any]:
@@ -74,22 +81,22 @@ def _columns(records: pa.StructArray, shape: Shape) -> dict[str, Any]:
         columns[field.source] = child
         if field.form is Form.OBJECT and field.shape is not None:
             columns |= _columns(child, field.shape)
-    known = {field.name for field in shape.fields.values()}
+    documented = {field.name for field in shape.fields.values()}
     for extra in records.type.names:
-        if extra not in known:
+        if extra not in documented:
             columns[f"{shape.name}.{extra}"] = pc.struct_field(records, extra)
     return columns
 
 
 def inherit_columns(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
     """Return columns of a level and of the levels above it, one value per record of this level."""
-    found = {source: level.columns[source] for source in sources if source in level.columns}
-    missing = tuple(source for source in sources if source not in found)
+    inherited = {source: level.columns[source] for source in sources if source in level.columns}
+    missing = tuple(source for source in sources if source not in inherited)
     if missing and level.parent is not None:
         indices = pa.array(level.parents)
         for source, column in inherit_columns(level.parent, missing).items():
-            found[source] = column.take(indices)
-    return found
+            inherited[source] = column.take(indices)
+    return inherited
 
 
 def list_lengths(level: Level, source: str) -> pa.Array:
@@ -105,7 +112,7 @@ def pick_columns(
 ) -> tuple[pa.RecordBatch, list[UnfitValue]]:
     """Return a batch of a table, by source or as computed, and what its columns cannot hold."""
     columns: dict[str, Any] = {}
-    odd: list[UnfitValue] = []
+    unfit: list[UnfitValue] = []
     for column in table.columns:
         if column.name in computed:
             columns[column.name] = computed[column.name]
@@ -113,14 +120,14 @@ def pick_columns(
         texts = sources[column.source]
         if column.kind is Kind.AMOUNT:
             columns[column.name], places = amounts.column(texts)
-            odd += _amounts_odd(table.name, column.name, texts, places)
+            unfit += _amounts_odd(table.name, column.name, texts, places)
         elif column.kind is Kind.MOMENT:
             columns[column.name], wrong, cut = timestamps.column(texts)
-            odd += _odd_values(table.name, column.name, texts, wrong, legal=False)
-            odd += _odd_values(table.name, column.name, texts, cut, legal=True)
+            unfit += _odd_values(table.name, column.name, texts, wrong, legal=False)
+            unfit += _odd_values(table.name, column.name, texts, cut, legal=True)
         else:
             columns[column.name] = texts
-    return conform(table, columns, rows), odd
+    return conform(table, columns, rows), unfit
 
 
 def _amounts_odd(table: str, column: str, texts: pa.Array, places: list[int]) -> list[UnfitValue]:

@@ -6,19 +6,19 @@ Two parts: portfolios (five tables) and venues (three). Each part stages its tab
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from pipelines.control_totals import reference, totals
 from pipelines.control_totals.reference import Totals
+from pipelines.control_totals.totals import ControlTotal
 from pipelines.flatten import listings, portfolios, record_batches, venues
 from pipelines.flatten.carry_over import Carry, nothing
 from pipelines.flatten.landed_records import landed_elements
 from pipelines.flatten.listings import Embedded
+from pipelines.flatten.part import PORTFOLIOS, VENUES, Part, VenuesPart, write_part
 from pipelines.landing.manifest import Manifest
 from pipelines.records import schema, split
 from pipelines.records.issues import Notes
@@ -26,10 +26,8 @@ from pipelines.records.split import Element, batches, id_of, once
 from warehouse.contract.book import INSTRUMENTS
 from warehouse.contract.model import Table
 from warehouse.progress import ROWS, Say, Tally, silent
-from warehouse.storage.layout import Layout, write_json
+from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import Writer, WrittenFile
-
-Part = dict[str, Any]
 
 
 def flatten_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) -> Part:
@@ -38,45 +36,52 @@ def flatten_portfolios(layout: Layout, manifest: Manifest, say: Say = silent) ->
     Raises `landing.Damaged` where the landed bytes are not those that were received.
     """
     notes = Notes()
-    found, written = portfolio_tables(layout, manifest, notes, say)
+    elements, written = portfolio_tables(layout, manifest, notes, say)
 
     def count(*, precise: bool) -> Totals:
-        return totals.of_portfolios((element.raw for element in found), precise=precise)
+        return totals.of_portfolios((element.raw for element in elements), precise=precise)
 
-    facts = _facts(_files(layout, manifest, written), written, notes, count, say)
-    return _write_part(layout, manifest, "portfolios", facts)
+    part = Part(
+        tables=written,
+        rejects=notes.rejects,
+        inexact=notes.inexact,
+        drift=list(notes.drift_rows()),
+        totals=_control_totals(_files(layout, manifest, written), count, say),
+    )
+    write_part(layout.part(PORTFOLIOS, manifest.snapshot_id), part)
+    return part
 
 
 def portfolio_tables(
     layout: Layout, manifest: Manifest, notes: Notes, say: Say = silent
 ) -> tuple[list[Element], dict[str, WrittenFile]]:
     """Stage the five tables of portfolios; returns the landed records and what was written."""
-    found = landed_elements(layout, manifest, manifest.answers_of("list_portfolios"), notes)
-    kept = once(found, notes, carries_money=True, shape=schema.PORTFOLIO)
+    landed = landed_elements(layout, manifest, manifest.answers_of("list_portfolios"), notes)
+    elements = once(landed, notes, carries_money=True, shape=schema.PORTFOLIO)
     with _staging_writers(layout, manifest, portfolios.PORTFOLIO_TABLES) as tables:
         read = portfolios.resource(manifest.snapshot_date)
-        told = Tally(say, len(kept), "portfolios", ROWS)
-        for records, rows in _fill_tables(kept, read, notes, tables):
-            told.add(records, rows)
-        return found, _close_writers(tables)
+        progress = Tally(say, len(elements), "portfolios", ROWS)
+        for records, rows in _fill_tables(elements, read, notes, tables):
+            progress.add(records, rows)
+        return landed, _close_writers(tables)
 
 
 def flatten_venues(
     layout: Layout, manifest: Manifest, carry: Carry = nothing, say: Say = silent
-) -> Part:
+) -> VenuesPart:
     """Stage venues, venue_types and instruments; returns the part's facts.
 
     `carry` gives last good instruments of venues that could not be read, or had none, tonight.
     """
     notes = Notes()
     embedded: Embedded = {}
-    found = landed_elements(layout, manifest, manifest.answers_of("list_venues"), notes)
-    kept = once(found, notes, carries_money=False)
+    landed = landed_elements(layout, manifest, manifest.answers_of("list_venues"), notes)
+    elements = once(landed, notes, carries_money=False)
     with _staging_writers(layout, manifest, venues.VENUE_TABLES) as tables:
         read = venues.venues(manifest.snapshot_date, embedded)
-        told = Tally(say, len(kept), "venues", ROWS)
-        for records, rows in _fill_tables(kept, read, notes, tables):
-            told.add(records, rows)
+        progress = Tally(say, len(elements), "venues", ROWS)
+        for records, rows in _fill_tables(elements, read, notes, tables):
+            progress.add(records, rows)
         instruments = _Instruments(layout, manifest, notes, tables, say)
         unequal = instruments.fill(embedded)
         carried = carry(failed_venues(manifest), instruments.empty)
@@ -85,17 +90,25 @@ def flatten_venues(
         written = _close_writers(tables)
 
     def count(*, precise: bool) -> Totals:
-        rows = reference.venues(element.raw for element in found)
-        raws = [element.raw for element in kept]
+        rows = reference.venues(element.raw for element in landed)
+        raws = [element.raw for element in elements]
         listed = instruments.count_records(precise=precise)
         beyond = instruments.count_from_venues(raws, precise=precise)
         rows[INSTRUMENTS.name] = carried_rows + listed + beyond
         return Totals(rows, {})
 
-    facts = _facts(_files(layout, manifest, written), written, notes, count, say)
-    facts |= {"listings": unequal, "stale_venues": sorted(carried.rows)}
-    facts |= {"emptied": list(carried.emptied)}
-    return _write_part(layout, manifest, "venues", facts)
+    part = VenuesPart(
+        tables=written,
+        rejects=notes.rejects,
+        inexact=notes.inexact,
+        drift=list(notes.drift_rows()),
+        totals=_control_totals(_files(layout, manifest, written), count, say),
+        listings=unequal,
+        stale_venues=sorted(carried.rows),
+        emptied=list(carried.emptied),
+    )
+    write_part(layout.part(VENUES, manifest.snapshot_id), part)
+    return part
 
 
 class _Instruments:
@@ -105,12 +118,7 @@ class _Instruments:
     """
 
     def __init__(
-        self,
-        layout: Layout,
-        manifest: Manifest,
-        notes: Notes,
-        tables: dict[str, Writer],
-        say: Say,
+        self, layout: Layout, manifest: Manifest, notes: Notes, tables: dict[str, Writer], say: Say
     ) -> None:
         self._layout, self._manifest, self._notes = layout, manifest, notes
         self._tables, self._say = tables, say
@@ -118,18 +126,18 @@ class _Instruments:
         self._known: dict[str, set[str]] = {}
         self.empty: set[str] = set()
 
-    def fill(self, embedded: Embedded) -> list[list[str]]:
+    def fill(self, embedded: Embedded) -> list[tuple[str, str, str]]:
         """Write them all; returns (venue, instrument, what differs) of unequal lists."""
-        unequal: list[list[str]] = []
+        unequal: list[tuple[str, str, str]] = []
         whole = sorted(whole_venues(self._manifest))
         lists = Tally(self._say, len(whole), "venues with their instruments", ROWS)
         for venue_id in whole:
             typed, more = self._lists(venue_id, self._notes)
-            kept = once([*typed, *more], self._notes, carries_money=False)
+            elements = once([*typed, *more], self._notes, carries_money=False)
             listed: list[pa.StructArray] = []
             read = venues.instruments(self._manifest.snapshot_date, venue_id, listed)
-            made = _fill_tables(kept, read, self._notes, self._tables)
-            lists.add(1, sum(rows for _, rows in made))
+            filled = _fill_tables(elements, read, self._notes, self._tables)
+            lists.add(1, sum(rows for _, rows in filled))
             typed_ids, more_ids = _ids(typed), _ids(more)
             self._known[venue_id] = typed_ids | more_ids
             self._count += len(typed_ids | more_ids)
@@ -154,11 +162,11 @@ class _Instruments:
 
     def count_from_venues(self, raws: list[msgspec.Raw], *, precise: bool) -> int:
         """Return how many instruments only their venues have."""
-        said = reference.embedded_instruments(raws) if precise else _instruments_of_venues(raws)
+        embedded = reference.embedded_instruments(raws) if precise else _instruments_of_venues(raws)
         whole = whole_venues(self._manifest)
         return sum(
             len(ids - self._known.get(venue_id, set()))
-            for venue_id, ids in said.items()
+            for venue_id, ids in embedded.items()
             if venue_id in whole
         )
 
@@ -207,8 +215,8 @@ def _ids(elements: list[Element]) -> set[str]:
 
 
 def _instruments_of_venues(raws: list[msgspec.Raw]) -> dict[str, set[str]]:
-    found = ((id_of(raw), split.embedded_ids(raw)) for raw in raws)
-    return {venue_id: ids for venue_id, ids in found if venue_id is not None and ids}
+    embedded = ((id_of(raw), split.embedded_ids(raw)) for raw in raws)
+    return {venue_id: ids for venue_id, ids in embedded if venue_id is not None and ids}
 
 
 @contextlib.contextmanager
@@ -228,17 +236,14 @@ def _staging_writers(
 
 
 def _fill_tables(
-    elements: list[Element],
-    read: record_batches.Resource,
-    notes: Notes,
-    tables: dict[str, Writer],
+    elements: list[Element], read: record_batches.Resource, notes: Notes, tables: dict[str, Writer]
 ) -> Iterator[tuple[int, int]]:
     """Write the rows of all records; after each batch, of how many records how many rows."""
     for batch in batches(elements):
-        made = record_batches.rows(batch, read, notes)
-        for name, rows in made.items():
+        batches_by_table = record_batches.rows(batch, read, notes)
+        for name, rows in batches_by_table.items():
             tables[name].write(rows)
-        yield len(batch), sum(rows.num_rows for rows in made.values())
+        yield len(batch), sum(rows.num_rows for rows in batches_by_table.values())
 
 
 def _carry(tables: dict[str, Writer], carried: dict[str, pa.Table]) -> int:
@@ -259,31 +264,16 @@ def _files(layout: Layout, manifest: Manifest, tables: Iterable[str]) -> dict[st
     return {name: layout.staged_file(name, manifest.snapshot_id) for name in tables}
 
 
-def _facts(
-    staged: dict[str, Path],
-    written: dict[str, WrittenFile],
-    notes: Notes,
-    count: Callable[..., Totals],
-    say: Say,
-) -> Part:
-    taken = Tally(say, 2, "control totals")
+def _control_totals(
+    staged: dict[str, Path], count: Callable[..., Totals], say: Say
+) -> list[ControlTotal]:
+    progress = Tally(say, 2, "control totals")
     in_lake = totals.of_lake(staged)
-    taken.add(1)
-    in_json = count(precise=False)
+    progress.add(1)
     # Quick counting takes the document for granted; a difference is told only where the careful
     # count differs as well.
-    if totals.differ(in_json, in_lake):
-        in_json = count(precise=True)
-    taken.add(1)
-    return {
-        "tables": {name: asdict(file) for name, file in written.items()},
-        "rejects": [asdict(reject) for reject in notes.rejects],
-        "inexact": [asdict(inexact) for inexact in notes.inexact],
-        "drift": list(notes.drift_rows()),
-        "totals": list(totals.compare(in_json, in_lake)),
-    }
-
-
-def _write_part(layout: Layout, manifest: Manifest, part: str, facts: Part) -> Part:
-    write_json(layout.part(part, manifest.snapshot_id), facts)
-    return facts
+    compared = totals.compare(count(precise=False), in_lake)
+    if any(total.differs for total in compared):
+        compared = totals.compare(count(precise=True), in_lake)
+    progress.add(1)
+    return compared

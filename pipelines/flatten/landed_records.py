@@ -16,14 +16,14 @@ def landed_elements(
     layout: Layout, manifest: Manifest, answers: list[RequestRecord], notes: Notes
 ) -> list[Element]:
     """Split answers into records; what only their envelopes have goes to `notes`."""
-    found: list[Element] = []
+    elements: list[Element] = []
     # How deep JSON may nest is counted from where its reader stands: a new thread stands at the
     # bottom, so what could be read when it was pulled can be read again from anywhere.
     with ThreadPoolExecutor(1, "elements") as bottom:
         for answer in answers:
             body = zone.body(layout, manifest, answer)
-            found += bottom.submit(_split, body, answer.request_no, notes).result()
-    return found
+            elements += bottom.submit(_split, body, answer.request_no, notes).result()
+    return elements
 
 
 def _split(body: bytes | mmap.mmap, request_no: int, notes: Notes) -> list[Element]:

@@ -26,8 +26,8 @@ Embedded = dict[str, pa.StructArray]
 
 def ids(instruments: pa.StructArray) -> list[str | None]:
     """Return their ids, in their order; None where one has none."""
-    found: list[str | None] = pc.struct_field(instruments, "id").to_pylist()
-    return found
+    identities: list[str | None] = pc.struct_field(instruments, "id").to_pylist()
+    return identities
 
 
 def unequal(
@@ -36,18 +36,18 @@ def unequal(
     typed: set[str],
     more: set[str],
     listed: list[pa.StructArray],
-) -> list[list[str]]:
+) -> list[tuple[str, str, str]]:
     """Return each difference as (venue, instrument, what lacks it or what of it differs), in order.
 
     `more` are those that only the list without a type has; `listed` is what the lists say.
     """
-    rows = [[venue_id, instrument_id, TYPED] for instrument_id in more]
+    rows = [(venue_id, instrument_id, TYPED) for instrument_id in more]
     if embedded is not None:
         known = {instrument_id for instrument_id in ids(embedded) if instrument_id is not None}
-        rows += [[venue_id, instrument_id, VENUES] for instrument_id in (typed | more) - known]
-        rows += [[venue_id, instrument_id, LISTS] for instrument_id in known - typed - more]
+        rows += [(venue_id, instrument_id, VENUES) for instrument_id in (typed | more) - known]
+        rows += [(venue_id, instrument_id, LISTS) for instrument_id in known - typed - more]
         for batch in listed:
-            rows += [[venue_id, *difference] for difference in _differing(embedded, batch)]
+            rows += [(venue_id, *difference) for difference in _differing(embedded, batch)]
     return sorted(rows)
 
 
@@ -55,11 +55,13 @@ def _differing(embedded: pa.StructArray, listed: pa.StructArray) -> Iterator[tup
     """Yield what both say, and not alike; what breaks the contract is a reject elsewhere."""
     names = pc.struct_field(listed, "id")
     places = pc.index_in(names, value_set=pc.struct_field(embedded, "id"))
-    for what in (TYPE, NAME):
-        said = pc.struct_field(embedded, what).take(places)
-        is_other = pc.fill_null(pc.not_equal(said, pc.struct_field(listed, what)), fill_value=False)
+    for field in (TYPE, NAME):
+        stated = pc.struct_field(embedded, field).take(places)
+        is_other = pc.fill_null(
+            pc.not_equal(stated, pc.struct_field(listed, field)), fill_value=False
+        )
         for name in names.filter(is_other).to_pylist():
-            yield name, what
+            yield name, field
 
 
 def rows_beyond(
@@ -76,7 +78,11 @@ def rows_beyond(
     empty: dict[str, Any] = dict.fromkeys(INSTRUMENTS.names)
     rows = []
     for place_, place in sorted(places.items()):
-        said = embedded[place].as_py()
-        own = {"instrument_id": place_, "type": said[TYPE], "display_name": said[NAME]}
+        embedded_one = embedded[place].as_py()
+        own = {
+            "instrument_id": place_,
+            "type": embedded_one[TYPE],
+            "display_name": embedded_one[NAME],
+        }
         rows.append(empty | {"snapshot_date": day, "venue_id": venue_id} | own)
     return rows_batch(INSTRUMENTS, rows)

@@ -26,12 +26,7 @@ _KEYS = (
 
 def resource(snapshot_date: date) -> Resource:
     """Return how portfolios are read for a business date."""
-    return Resource(
-        PORTFOLIO,
-        carries_money=True,
-        fill=_fill(snapshot_date),
-        settle=_settle,
-    )
+    return Resource(PORTFOLIO, carries_money=True, fill=_fill(snapshot_date), settle=_settle)
 
 
 def _fill(snapshot_date: date) -> Callable[[pa.StructArray], TableBatch]:
@@ -43,9 +38,22 @@ def _fill(snapshot_date: date) -> Callable[[pa.StructArray], TableBatch]:
         levels = {"portfolios": tops, "integrations": links, "positions": positions}
         keyed = (links, positions, accounts)
         made = {
-            PORTFOLIOS.name: _rows(PORTFOLIOS, tops, snapshot_date, _portfolio_counts(tops)),
+            PORTFOLIOS.name: _rows(
+                PORTFOLIOS,
+                tops,
+                snapshot_date,
+                {
+                    "position_count": columns.list_lengths(tops, "Portfolio.positions"),
+                    "integration_count": columns.list_lengths(tops, "Portfolio.integrations"),
+                },
+            ),
             INTEGRATIONS.name: _rows(INTEGRATIONS, links, snapshot_date, {}),
-            POSITIONS.name: _rows(POSITIONS, positions, snapshot_date, _position_count(positions)),
+            POSITIONS.name: _rows(
+                POSITIONS,
+                positions,
+                snapshot_date,
+                {"account_count": columns.list_lengths(positions, "Position.accounts")},
+            ),
             ACCOUNTS.name: _rows(ACCOUNTS, accounts, snapshot_date, _account_facts(accounts)),
         }
         amounts = balances.read_amounts(accounts)
@@ -81,17 +89,6 @@ def _rows(
     day = columns.constant_column(snapshot_date, level.rows, pa.date32())
     computed = {"snapshot_date": day} | computed
     return columns.pick_columns(table, sources, level.rows, computed)
-
-
-def _portfolio_counts(tops: Level) -> dict[str, Any]:
-    return {
-        "position_count": columns.list_lengths(tops, "Portfolio.positions"),
-        "integration_count": columns.list_lengths(tops, "Portfolio.integrations"),
-    }
-
-
-def _position_count(positions: Level) -> dict[str, Any]:
-    return {"account_count": columns.list_lengths(positions, "Position.accounts")}
 
 
 def _account_facts(accounts: Level) -> dict[str, Any]:
@@ -140,10 +137,10 @@ def _merge_positions(positions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(merged.values())
 
 
-def _join(first: dict[str, Any], other: dict[str, Any]) -> None:
+def _join(first: dict[str, Any], repeated: dict[str, Any]) -> None:
     """One position of both; a list that was broken leaves the count unknown, not the accounts."""
-    counts = (first.get("accounts#"), other.get("accounts#"))
-    first["accounts"] = [*(first["accounts"] or ()), *(other["accounts"] or ())]
+    counts = (first.get("accounts#"), repeated.get("accounts#"))
+    first["accounts"] = [*(first["accounts"] or ()), *(repeated["accounts"] or ())]
     first["accounts#"] = None if None in counts else sum(counts)
 
 
@@ -174,13 +171,13 @@ def _integrations_once(
     integrations: list[dict[str, Any]], reader: TolerantReader, place: Place
 ) -> list[dict[str, Any]]:
     """Keep each integration once; of unequal ones the first by content."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_id: dict[str, list[dict[str, Any]]] = {}
     for integration in integrations:
-        found.setdefault(integration["id"], []).append(integration)
-    for several in found.values():
+        by_id.setdefault(integration["id"], []).append(integration)
+    for several in by_id.values():
         if len(several) > 1:
             several.sort(key=_content)
             reason = f"an id that stands once was expected, not {len(several)} times: one is taken"
             value = _members(several[1:])
             reader.reject(place.member("integrations"), reason, value, money=False)
-    return [several[0] for several in found.values()]
+    return [several[0] for several in by_id.values()]

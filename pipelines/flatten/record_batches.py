@@ -29,9 +29,12 @@ class TableBatch:
     """
 
     tables: dict[str, pa.RecordBatch]
-    odd: list[UnfitValue]
+    unfit: list[UnfitValue]
     where: Callable[[UnfitValue, list[int]], tuple[int, str]]
     keys: tuple[dict[str, pa.Array], ...] = ()
+
+
+Settle = Callable[[dict[str, Any], tolerant_reader.TolerantReader, tolerant_reader.Place], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class Resource:
     shape: Shape
     carries_money: bool
     fill: Callable[[pa.StructArray], TableBatch]
-    settle: Callable[[dict[str, Any], tolerant_reader.TolerantReader, tolerant_reader.Place], None]
+    settle: Settle | None = None
 
 
 # Each amount and time once: a source belongs to the table whose rows are its records.
@@ -58,22 +61,22 @@ COLUMNS: tolerant_reader.Columns = {
 
 
 def _tails(shape: Shape, above: str = "") -> dict[str, str]:
-    found = {}
+    tails = {}
     for field in shape.fields.values():
-        found[field.source] = f"{above}.{field.name}"
+        tails[field.source] = f"{above}.{field.name}"
         if field.shape is not None:
-            inner = found[field.source] if field.form is Form.OBJECT else ""
-            found |= _tails(field.shape, inner)
-    return found
+            inner = tails[field.source] if field.form is Form.OBJECT else ""
+            tails |= _tails(field.shape, inner)
+    return tails
 
 
 TAILS = _tails(PORTFOLIO) | _tails(VENUE) | _tails(INSTRUMENT)
 SOURCES = {place: source for source, place in COLUMNS.items()}
 
 
-def tail(odd: UnfitValue) -> str:
+def tail(value: UnfitValue) -> str:
     """Return the last part of a value's path: from its record to its field."""
-    return TAILS[SOURCES[odd.table, odd.column]]
+    return TAILS[SOURCES[value.table, value.column]]
 
 
 def rows(batch: list[Element], resource: Resource, notes: Notes) -> dict[str, pa.RecordBatch]:
@@ -89,13 +92,13 @@ def _plain_rows(
 ) -> dict[str, pa.RecordBatch]:
     records = fast_reader.read([memoryview(element.raw) for element in batch], resource.shape)
     filled = resource.fill(records)
-    if not all(odd.legal for odd in filled.odd):
+    if not all(odd.legal for odd in filled.unfit):
         raise fast_reader.NotPlain("a text is no amount or no time")
     for key in filled.keys:
         fast_reader.require_distinct(key)
     fast_reader.note_words(records, resource.shape, notes)
     numbers = [element.number for element in batch]
-    for odd in filled.odd:
+    for odd in filled.unfit:
         record, path = filled.where(odd, numbers)
         request_no = batch[record].request_no
         notes.inexact.append(Inexact(request_no, path, odd.table, odd.column, odd.text))
@@ -123,5 +126,6 @@ def _careful_records(
             record = reader.whole(raw, resource.shape, place, money=money)
         except tolerant_reader.UnusableRecord:
             continue
-        resource.settle(record, reader, place)
+        if resource.settle is not None:
+            resource.settle(record, reader, place)
         yield record

@@ -31,7 +31,7 @@ def instruments(snapshot_date: date, venue_id: str, listed: list[pa.StructArray]
     What the venue may say of them too goes to `listed`.
     """
     fill = _fill_instruments(snapshot_date, venue_id, listed)
-    return Resource(INSTRUMENT, carries_money=False, fill=fill, settle=_as_is)
+    return Resource(INSTRUMENT, carries_money=False, fill=fill)
 
 
 def _fill_venues(snapshot_date: date, embedded: Embedded) -> Callable[[pa.StructArray], TableBatch]:
@@ -54,9 +54,7 @@ def _fill_venues(snapshot_date: date, embedded: Embedded) -> Callable[[pa.Struct
 
 def _embed(level: columns.Level, embedded: Embedded) -> None:
     for venue_id, listed in zip(
-        level.columns["Venue.id"].to_pylist(),
-        level.columns["Venue.instruments"],
-        strict=True,
+        level.columns["Venue.id"].to_pylist(), level.columns["Venue.instruments"], strict=True
     ):
         if listed.is_valid:
             embedded[venue_id] = listed.values
@@ -79,8 +77,8 @@ def _fill_instruments(
     return fill
 
 
-def _at_top(odd: UnfitValue, numbers: list[int]) -> tuple[int, str]:
-    return odd.place, f"data[{numbers[odd.place]}]{tail(odd)}"
+def _at_top(value: UnfitValue, numbers: list[int]) -> tuple[int, str]:
+    return value.place, f"data[{numbers[value.place]}]{tail(value)}"
 
 
 def _settle_types(record: dict[str, Any], reader: TolerantReader, place: Place) -> None:
@@ -91,7 +89,3 @@ def _settle_types(record: dict[str, Any], reader: TolerantReader, place: Place) 
             reason = f"a type that stands once was expected, not {times} times"
             reader.reject(place.member("type"), reason, word, money=False)
     record["type"] = list(words)
-
-
-def _as_is(record: dict[str, Any], reader: TolerantReader, place: Place) -> None:
-    """An instrument has no lists that could repeat anything."""

@@ -6,9 +6,9 @@ A night whose date is doubtful is held, and takes no other book's place without 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from pipelines.landing import snapshots
 from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.snapshots import Snapshot
+from warehouse.contract import states
 
 
 def doubts(manifest: Manifest, landed: Sequence[Snapshot]) -> list[str]:
@@ -27,28 +27,28 @@ def _by_clock(manifest: Manifest) -> Iterator[str]:
 
 def _backwards(manifest: Manifest, landed: Sequence[Snapshot]) -> Iterator[str]:
     """Yield a night that begins before the one that was taken before it: a clock was moved back."""
-    for other in landed:
-        if other.snapshot_id != manifest.follows or other.state == snapshots.REJECTED:
+    for earlier in landed:
+        if earlier.snapshot_id != manifest.follows or earlier.state == states.REJECTED:
             continue
-        before = datetime.fromisoformat(load_manifest(other.folder).started_at)
+        before = datetime.fromisoformat(load_manifest(earlier.folder).started_at)
         if before > datetime.fromisoformat(manifest.started_at):
             yield (
                 f"the date is not sure: this night begins at {manifest.started_at}, and "
-                f"{other.snapshot_id}, which was taken before it, at {before.isoformat()}: the "
+                f"{earlier.snapshot_id}, which was taken before it, at {before.isoformat()}: the "
                 "clock was moved back, or was ahead then"
             )
 
 
 def _by_zone(manifest: Manifest, landed: Sequence[Snapshot]) -> Iterator[str]:
     day = manifest.snapshot_date
-    for other in landed:
-        is_book = other.state == snapshots.ACCEPTED and other.snapshot_id != manifest.snapshot_id
-        if other.snapshot_date != day or not is_book:
+    for book in landed:
+        is_book = book.state == states.ACCEPTED and book.snapshot_id != manifest.snapshot_id
+        if book.snapshot_date != day or not is_book:
             continue
-        zone = load_manifest(other.folder).timezone
+        zone = load_manifest(book.folder).timezone
         if zone != manifest.timezone:
             yield (
-                f"the date is not sure: {day} has the book {other.snapshot_id}, which was dated in "
+                f"the date is not sure: {day} has the book {book.snapshot_id}, which was dated in "
                 f"{zone}, and this night is dated in {manifest.timezone}"
             )
             return

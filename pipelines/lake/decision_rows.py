@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any
 
 from pipelines.lake import lessons
-from pipelines.landing import snapshots
 from pipelines.landing.reasons import most
 from pipelines.landing.snapshots import Snapshot
+from warehouse.contract import states
 from warehouse.contract.decisions import LESSONS, REASONS, WITHDRAWN
 
 Row = dict[str, Any]
@@ -35,7 +35,7 @@ def _reasons(night: Snapshot) -> Iterator[Row]:
             "words": cause.words,
             "is_teachable": cause.is_teachable,
             "share": cause.share,
-            "is_known": judged[-1].state == snapshots.ACCEPTED or cause.is_known,
+            "is_known": judged[-1].state == states.ACCEPTED or cause.is_known,
         }
 
 

@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from pipelines.lake.slices import Slice
 from pipelines.landing.manifest import Window
 from pipelines.landing.notices import Notice
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What the guards look at: counts by table, exact totals by asset, portfolios with money.
 
@@ -37,19 +39,10 @@ class Facts:
         cls, content: Mapping[str, Any], snapshot_id: str = "", *, is_suspect: bool = False
     ) -> "Facts":
         """Return facts as a manifest keeps them."""
-        return cls(
-            content["counts"],
-            content["totals"],
-            content["money"],
-            content["drops"],
-            content.get("everywhere", ()),
-            content.get("accounts", {}),
-            content.get("unread", ()),
-            {base: [*map(Slice.of, some)] for base, some in content.get("slices", {}).items()},
-            content.get("kinds", ()),
-            snapshot_id,
-            is_suspect,
-        )
+        # An older manifest lacks some; the large ones are not converted, for years are read.
+        known = {name: content[name] for name in cls.__slots__ if name in content}
+        known["slices"] = msgspec.convert(content.get("slices", {}), dict[str, list[Slice]])
+        return cls(**known, snapshot_id=snapshot_id, is_suspect=is_suspect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +59,7 @@ class RejectGroup:
     first: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """What else was seen of a night.
 

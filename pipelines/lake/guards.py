@@ -88,7 +88,7 @@ def _unread(night: Findings, compared: Sequence[Facts]) -> Iterator[Reason]:
         return
     gone = ""
     if emptied:
-        gone = f", or are no longer listed though no error came ({_some(emptied)})"
+        gone = f", or are no longer listed though no error came ({and_more(emptied, SHOWN)})"
     yield Reason(
         "venues unread",
         f"the instruments of {count} of {asked} venues could not be read{gone} (limit a tenth)",
@@ -98,10 +98,8 @@ def _unread(night: Findings, compared: Sequence[Facts]) -> Iterator[Reason]:
 
 
 def _empty(facts: Facts, compared: Sequence[Facts]) -> Iterator[Reason]:
-    """Yield lists that are empty where the book before had some: on the first night too.
-
-    This is what the API answers to a key that sees nothing (4.1).
-    """
+    """Yield lists that are empty where the book before had some: on the first night too."""
+    # This is what the API answers to a key that sees nothing (4.1).
     why = "this is what the API answers to a key that may see nothing (4.1)"
     if not facts.money and not compared:
         yield Reason("empty: portfolios", f"the portfolio list is empty: {why}")
@@ -138,10 +136,10 @@ def _missing_portfolios(facts: Facts, before: Facts, window: Window) -> Iterator
         if has_money and portfolio not in facts.money
     )
     if gone:
-        confirmed = _confirmation(window, set(gone))
+        names, confirmed = and_more(gone, SHOWN), _confirmation(window, set(gone))
         yield Reason(
             "missing: portfolios",
-            f"{len(gone)} portfolios that held money are missing: {_some(gone)}{confirmed}",
+            f"{len(gone)} portfolios that held money are missing: {names}{confirmed}",
         )
 
 
@@ -152,14 +150,16 @@ def _confirmation(window: Window, gone: set[str]) -> str:
         words += f"; a second read {window.second_after} s later had {window.second_count}"
     elif window.missing:
         words += "; it could not be read a second time"
-    told: dict[str, list[str]] = {}
+    ids_by_fate: dict[str, list[str]] = {}
     for portfolio, fate in sorted(window.missing.items()):
         if portfolio in gone:
-            told.setdefault(FATES[fate], []).append(portfolio)
-    asked = sum(map(len, told.values()))
+            ids_by_fate.setdefault(FATES[fate], []).append(portfolio)
+    asked = sum(map(len, ids_by_fate.values()))
     if asked:
-        said = ", ".join(f"{len(ids)} {fate} ({ids[0]})" for fate, ids in sorted(told.items()))
-        words += f"; asked for by id, {asked} of {len(gone)}: {said}"
+        fates = ", ".join(
+            f"{len(ids)} {fate} ({ids[0]})" for fate, ids in sorted(ids_by_fate.items())
+        )
+        words += f"; asked for by id, {asked} of {len(gone)}: {fates}"
     return words
 
 
@@ -194,10 +194,6 @@ def _words(part: Slice) -> str:
         f"of {part.moved} of the {part.assets} assets in {part.kind} {part.identity} there is "
         f"{change} of what there was: as if its amounts had another scale"
     )
-
-
-def _some(names: Sequence[str]) -> str:
-    return and_more(names, SHOWN)
 
 
 def _percent(share: Decimal) -> str:

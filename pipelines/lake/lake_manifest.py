@@ -4,7 +4,6 @@
 and what was counted; it is written last, and proves itself.
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.flatten import flatten
-from pipelines.flatten.flatten import Part
+from pipelines.flatten.part import PORTFOLIOS, VENUES, Parts
 from pipelines.lake import measures, slices, systemic_defects
 from pipelines.lake.facts import Facts
 from pipelines.landing import sealed_json, snapshots
@@ -34,7 +33,7 @@ REMEDY = "The landed bytes are not touched: nightbook rebuild --from-landing mak
 _MOMENTS = ("sent_at", "received_at")
 
 
-def seal(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> None:
+def seal(layout: Layout, manifest: Manifest, parts: Parts) -> None:
     """Write the night's own tables and then the lake's manifest of a flattened snapshot."""
     nightly = {
         table.name: asdict(_write_nightly(layout, manifest, table, rows))
@@ -47,23 +46,27 @@ def seal(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> None:
     content = {
         "snapshot_id": manifest.snapshot_id,
         "snapshot_date": manifest.snapshot_date.isoformat(),
-        "tables": parts["portfolios"]["tables"] | parts["venues"]["tables"],
+        "tables": {name: asdict(table) for name, table in parts.tables.items()},
         "nightly": nightly,
         "facts": facts,
         "money_shapes": [asdict(shape) for shape in systemic_defects.money_shapes(manifest, parts)],
         "differing_totals": [
-            " ".join(
-                str(total[key]) for key in ("table_name", "measure", "asset_id", "bucket")
-            ).strip()
-            for part in parts.values()
-            for total in part["totals"]
-            if total["in_json"] != total["in_lake"]
+            f"{total.table_name} {total.measure} {total.asset_id} {total.bucket}".strip()
+            for part in parts
+            for total in part.totals
+            if total.differs
         ],
-        "carried": parts["venues"]["stale_venues"],
-        "emptied": parts["venues"].get("emptied", []),
-        "counts": {name: len(rows) for name, rows in _notes(parts).items()},
+        "carried": parts.venues.stale_venues,
+        "emptied": parts.venues.emptied,
+        "counts": {
+            name: sum(len(getattr(part, name)) for part in parts)
+            for name in ("rejects", "inexact", "drift")
+        },
         "contract": lake_contract(),
-        "parts": {part: digest_of(layout.part(part, manifest.snapshot_id)) for part in parts},
+        "parts": {
+            part: digest_of(layout.part(part, manifest.snapshot_id))
+            for part in (PORTFOLIOS, VENUES)
+        },
     }
     sealed_json.write(layout.manifest(manifest.snapshot_id), content)
 
@@ -116,19 +119,19 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
 
 def _smallest_moves(facts: Facts, compared: list[Facts]) -> dict[str, str]:
     """Return what a night teaches: its moves against the book that it is most like."""
-    found = [measures.drops(facts, base) for base in compared]
-    return min(found, key=lambda drops: max(map(Decimal, drops.values())), default={})
+    drops_by_base = [measures.drops(facts, base) for base in compared]
+    return min(drops_by_base, key=lambda drops: max(map(Decimal, drops.values())), default={})
 
 
 def _slices(layout: Layout, manifest: Manifest, compared: list[Facts]) -> dict[str, list[Row]]:
     """Return the slices that moved as one against each book that it is compared with."""
     now = layout.staged_file("balances", manifest.snapshot_id)
-    found: dict[str, list[Row]] = {}
+    moves_by_base: dict[str, list[Row]] = {}
     for base in compared:
         before = _balances(layout, base.snapshot_id)
         if before is not None:  # pruned since: this is a rebuild, and it was judged long ago
-            found[base.snapshot_id] = [asdict(move) for move in slices.moves(before, now)]
-    return found
+            moves_by_base[base.snapshot_id] = [asdict(move) for move in slices.moves(before, now)]
+    return moves_by_base
 
 
 def _balances(layout: Layout, snapshot_id: str) -> Path | None:
@@ -149,25 +152,22 @@ def portfolios_before(layout: Layout, snapshot_id: str, moment: datetime) -> dic
     return dict(read_manifest(layout, before[-1].snapshot_id)["facts"]["money"])
 
 
-def _facts(layout: Layout, manifest: Manifest, parts: Mapping[str, Part]) -> Row:
-    tables = parts["portfolios"]["tables"] | parts["venues"]["tables"]
+def _facts(layout: Layout, manifest: Manifest, parts: Parts) -> Row:
     totals: dict[str, Decimal] = {}
-    for total in parts["portfolios"]["totals"]:
-        if total["measure"] == "sum":
-            asset = total["asset_id"] + (" (custom)" if total["is_custom_asset"] else "")
-            value = exact(total["in_lake"])
+    for total in parts.portfolios.totals:
+        if total.measure == "sum":
+            asset = total.asset_id + (" (custom)" if total.is_custom_asset else "")
+            value = exact(total.in_lake)
             totals[asset] = EXACT.add(totals.get(asset, Decimal(0)), value)
     return {
-        "counts": {name: table["rows"] for name, table in tables.items()},
+        "counts": {name: table.rows for name, table in parts.tables.items()},
         "totals": {asset: plain(total) for asset, total in totals.items()},
         "money": _money(layout, manifest.snapshot_id),
         "drops": {},
         "everywhere": systemic_defects.everywhere(manifest, parts),
-        "kinds": sorted(
-            {total["bucket"] for total in parts["portfolios"]["totals"] if total["bucket"]}
-        ),
+        "kinds": sorted({total.bucket for total in parts.portfolios.totals if total.bucket}),
         "accounts": _accounts(layout, manifest.snapshot_id),
-        "unread": sorted({*flatten.failed_venues(manifest), *parts["venues"]["stale_venues"]}),
+        "unread": sorted({*flatten.failed_venues(manifest), *parts.venues.stale_venues}),
     }
 
 
@@ -194,22 +194,16 @@ def _money(layout: Layout, snapshot_id: str) -> dict[str, bool]:
     return has
 
 
-def _notes(parts: Mapping[str, Part]) -> dict[str, list[Any]]:
-    names = ("rejects", "inexact", "drift")
-    return {name: [note for part in parts.values() for note in part[name]] for name in names}
-
-
-def _nightly_rows(manifest: Manifest, parts: Mapping[str, Part]) -> list[tuple[Table, list[Row]]]:
-    noted = _notes(parts)
+def _nightly_rows(manifest: Manifest, parts: Parts) -> list[tuple[Table, list[Row]]]:
     keys = ("venue_id", "instrument_id", "missing_from")
-    listings = [dict(zip(keys, row, strict=True)) for row in parts["venues"]["listings"]]
-    totals = [total | {"in_warehouse": None} for part in parts.values() for total in part["totals"]]
+    listings = [dict(zip(keys, row, strict=True)) for row in parts.venues.listings]
+    totals = [asdict(total) | {"in_warehouse": None} for part in parts for total in part.totals]
     requests = [_request(asdict(answer)) for answer in manifest.answers]
     return [
         (REQUESTS, requests),
-        (REJECTS, noted["rejects"]),
-        (INEXACT, noted["inexact"]),
-        (DRIFT, noted["drift"]),
+        (REJECTS, [asdict(reject) for reject in parts.rejects]),
+        (INEXACT, [asdict(inexact) for part in parts for inexact in part.inexact]),
+        (DRIFT, [asdict(drift) for part in parts for drift in part.drift]),
         (LISTINGS, listings),
         (CONTROL_TOTALS, totals),
     ]

@@ -11,7 +11,8 @@ from decimal import Decimal
 
 from pipelines.landing import snapshots
 from pipelines.landing.reasons import Reason, lesson_id, most
-from pipelines.landing.snapshots import ACCEPTED, HELD, REJECTED, Decision, Snapshot
+from pipelines.landing.snapshots import Decision, Snapshot
+from warehouse.contract.states import ACCEPTED, HELD, REJECTED
 from warehouse.storage.layout import Layout
 
 BY = "guards, by a lesson"
@@ -50,43 +51,47 @@ def all_lessons(nights: Iterable[Snapshot]) -> list[Lesson]:
 
 
 def _of(night: Snapshot) -> list[Lesson]:
-    found: dict[str, Lesson] = {}
+    taught: dict[str, Lesson] = {}
     for decision in night.decisions:
-        for key, lesson in found.items():
+        for key, lesson in taught.items():
             # Rejecting a night takes back all that it taught; `takes_back` names single lessons.
             is_gone = decision.state == REJECTED or key in decision.takes_back
             if lesson.taken_back is None and is_gone:
-                found[key] = Lesson(lesson.reason, night, lesson.taught, decision)
+                taught[key] = Lesson(lesson.reason, night, lesson.taught, decision)
         if decision.state == ACCEPTED:
-            found |= {lesson_.key: Lesson(lesson_, night, decision) for lesson_ in decision.teaches}
-    return list(found.values())
+            taught |= {
+                lesson_.key: Lesson(lesson_, night, decision) for lesson_ in decision.teaches
+            }
+    return list(taught.values())
 
 
 def in_force(nights: Iterable[Snapshot]) -> dict[str, Decimal]:
     """Return, by the key of what is known to be harmless: up to which share of the book."""
-    known: dict[str, Decimal] = {}
+    largest_shares: dict[str, Decimal] = {}
     for lesson in all_lessons(nights):
         if lesson.taken_back is None:
             key, share = lesson.reason.key, most(lesson.reason.share)
-            known[key] = max(known.get(key, share), share)
-    return known
+            largest_shares[key] = max(largest_shares.get(key, share), share)
+    return largest_shares
 
 
 def apply_lessons(reasons: Iterable[Reason], nights: Iterable[Snapshot]) -> tuple[Reason, ...]:
     """Mark the reasons that were accepted once and are not much more than then."""
-    known = in_force(nights)
-    return tuple(replace(reason, is_known=_is_known(reason, known)) for reason in reasons)
-
-
-def _is_known(reason: Reason, known: dict[str, Decimal]) -> bool:
-    return reason.is_teachable and Decimal(reason.share) <= known.get(reason.key, Decimal(-1))
+    largest_shares = in_force(nights)
+    nothing = Decimal(-1)
+    return tuple(
+        replace(
+            reason,
+            is_known=reason.is_teachable
+            and Decimal(reason.share) <= largest_shares.get(reason.key, nothing),
+        )
+        for reason in reasons
+    )
 
 
 def let_through(layout: Layout, *, at: datetime) -> list[Snapshot]:
-    """Accept the nights that wait only for what was taught since they were held.
-
-    A change that came on Saturday is asked for once on Monday, not once for each night.
-    """
+    """Accept the nights that wait only for what was taught since they were held."""
+    # A change that came on Saturday is asked for once on Monday, not once for each night.
     landed = snapshots.landed_snapshots(layout)
     through = []
     for night in landed:
@@ -94,8 +99,10 @@ def let_through(layout: Layout, *, at: datetime) -> list[Snapshot]:
             continue
         causes = apply_lessons(night.held_for, landed)
         if all(cause.is_known for cause in causes):
-            words = tuple(cause.sentence for cause in causes)
-            decided = snapshots.decide(night, ACCEPTED, by=BY, at=at, reasons=words, causes=causes)
+            sentences = tuple(cause.sentence for cause in causes)
+            decided = snapshots.decide(
+                night, ACCEPTED, by=BY, at=at, reasons=sentences, causes=causes
+            )
             through.append(decided)
     return through
 
@@ -112,13 +119,13 @@ def take_back(layout: Layout, name: str, *, by: str, at: datetime, why: str) -> 
         raise NoSuchLesson(name)
     for lesson in gone:
         night = snapshots.find(layout, lesson.snapshot.snapshot_id)
-        words = f"no longer known to be harmless: {lesson.reason.words}"
+        sentence = f"no longer known to be harmless: {lesson.reason.words}"
         snapshots.decide(
             night,
             night.state,
             by=by,
             at=at,
-            reasons=(words, why) if why else (words,),
+            reasons=(sentence, why) if why else (sentence,),
             takes_back=(lesson.reason.key,),
         )
     return gone

@@ -39,10 +39,10 @@ class Move:
 
 def bases(past: Sequence[Facts]) -> list[Facts]:
     """Return the last book, and where that is suspect also the last that is not."""
-    found = list(past[-1:])
-    if found and found[0].is_suspect:
-        found += [facts for facts in past if not facts.is_suspect][-1:]
-    return found
+    books = list(past[-1:])
+    if books and books[0].is_suspect:
+        books += [facts for facts in past if not facts.is_suspect][-1:]
+    return books
 
 
 def drops(facts: Facts, before: Facts | None) -> dict[str, str]:

@@ -19,6 +19,7 @@ from pipelines.landing import night_folders, snapshots
 from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.sealed_json import Damaged
 from pipelines.landing.snapshots import Snapshot
+from warehouse.contract import states
 from warehouse.contract.book import BOOK
 from warehouse.contract.ops import NIGHTLY
 from warehouse.storage.layout import Layout, make_directory, sync_directory
@@ -28,7 +29,7 @@ __all__ = ["LakeContents", "LakeManifests", "judge", "seal", "settle", "shelf"]
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LakeContents:
     """What a warehouse is to hold: books as (date, snapshot id, files), nightly files, rows.
 
@@ -49,16 +50,16 @@ def judge(known: LakeManifests, manifest: Manifest, *, at: datetime) -> Snapshot
         return snapshot
     content = known.of(manifest.snapshot_id)
     landed = snapshots.landed_snapshots(known.layout)
-    found = guards.judge(
+    causes = guards.judge(
         Facts.of(content["facts"]),
         lake_manifest.facts_before(known, manifest),
         _night(content, manifest, dating.doubts(manifest, landed)),
     )
-    reasons = lessons.apply_lessons(found, landed)
+    reasons = lessons.apply_lessons(causes, landed)
     is_held = not all(reason.is_known for reason in reasons)
     return snapshots.decide(
         snapshot,
-        snapshots.HELD if is_held else snapshots.ACCEPTED,
+        states.HELD if is_held else states.ACCEPTED,
         by=snapshots.GUARDS,
         at=at,
         reasons=tuple(reason.sentence for reason in reasons),
@@ -82,13 +83,11 @@ def _night(content: Row, manifest: Manifest, date_doubts: Sequence[str]) -> Find
 
 
 def settle(layout: Layout) -> None:
-    """Make the lake's folders hold exactly the books: each date's newest accepted snapshot.
-
-    Files move by rename between staged and placed, so this can be killed and run again.
-    """
-    known = snapshots.landed_snapshots(layout)
-    books = {snapshot.snapshot_id for snapshot in snapshots.books(known).values()}
-    days = {snapshot.snapshot_id: snapshot.snapshot_date for snapshot in known}
+    """Make the lake's folders hold exactly the books: each date's newest accepted snapshot."""
+    # Files move by rename between staged and placed, so this can be killed and run again.
+    landed = snapshots.landed_snapshots(layout)
+    books = {snapshot.snapshot_id for snapshot in snapshots.books(landed).values()}
+    days = {snapshot.snapshot_id: snapshot.snapshot_date for snapshot in landed}
     # A move is one rename, and each run moves whatever is not in its place: killed at any point,
     # the next run goes on from there.
     for path in _manifests(layout):
@@ -120,19 +119,23 @@ def _manifests(layout: Layout) -> list[Path]:
 def shelf(manifests: LakeManifests) -> LakeContents:
     """Return everything the warehouse is to hold, from manifests and decisions alone."""
     layout = manifests.layout
-    known = snapshots.landed_snapshots(layout)
-    books = snapshots.books(known)
-    pruned = {snapshot.snapshot_id for snapshot in known if snapshot.state == snapshots.PRUNED}
+    landed = snapshots.landed_snapshots(layout)
+    books = snapshots.books(landed)
+    pruned = {snapshot.snapshot_id for snapshot in landed if snapshot.state == states.PRUNED}
     sealed = {
         path.stem: manifests.of(path.stem) for path in _manifests(layout) if path.stem not in pruned
     }
-    _require_landing_folders(layout, sealed, {snapshot.snapshot_id for snapshot in known})
+    _require_landing_folders(layout, sealed, {snapshot.snapshot_id for snapshot in landed})
     chosen = tuple(
-        (day, snapshot.snapshot_id, _files(layout, day, snapshot.snapshot_id))
+        (
+            day,
+            snapshot.snapshot_id,
+            {table.name: layout.parquet(table.name, day, snapshot.snapshot_id) for table in BOOK},
+        )
         for day, snapshot in books.items()
         if snapshot.snapshot_id in sealed
     )
-    here = [snapshot for snapshot in known if snapshot.snapshot_id in sealed]
+    here = [snapshot for snapshot in landed if snapshot.snapshot_id in sealed]
     nightly = {
         table.name: tuple(
             layout.parquet(table.name, snapshot.snapshot_date, snapshot.snapshot_id)
@@ -142,30 +145,29 @@ def shelf(manifests: LakeManifests) -> LakeContents:
     }
     is_book = {snapshot_id for _, snapshot_id, _ in chosen}
     rows = tuple(
-        _snapshot_row(snapshot, sealed.get(snapshot.snapshot_id), is_book) for snapshot in known
+        _snapshot_row(snapshot, sealed.get(snapshot.snapshot_id), is_book) for snapshot in landed
     )
     digests = {
         layout.parquet(name, snapshot.snapshot_date, snapshot.snapshot_id): written["sha256"]
         for snapshot in here
-        for name, written in _files_of(sealed[snapshot.snapshot_id]).items()
+        for kind in ("tables", "nightly")
+        for name, written in sealed[snapshot.snapshot_id][kind].items()
     }
-    return LakeContents(chosen, nightly, rows, digests, decision_rows.rows(known))
+    return LakeContents(
+        books=chosen,
+        nightly=nightly,
+        snapshots=rows,
+        digests=digests,
+        decided=decision_rows.rows(landed),
+    )
 
 
-def _require_landing_folders(layout: Layout, sealed: Row, known: set[str]) -> None:
+def _require_landing_folders(layout: Layout, sealed: Row, landed: set[str]) -> None:
     """A night whose landed folder vanished must not vanish from the warehouse without a word."""
-    for snapshot_id in sorted(set(sealed) - known):
+    for snapshot_id in sorted(set(sealed) - landed):
         day = date.fromisoformat(sealed[snapshot_id]["snapshot_date"])
         folder = layout.snapshot(day, snapshot_id)
         raise Damaged(folder / night_folders.MANIFEST, "nothing", "the manifest of a landed night")
-
-
-def _files_of(sealed: Row) -> Row:
-    return sealed["tables"] | sealed["nightly"]  # type: ignore[no-any-return]  # JSON of ours
-
-
-def _files(layout: Layout, day: date, snapshot_id: str) -> dict[str, Path]:
-    return {table.name: layout.parquet(table.name, day, snapshot_id) for table in BOOK}
 
 
 def _snapshot_row(snapshot: Snapshot, sealed: Row | None, is_book: set[str]) -> Row:

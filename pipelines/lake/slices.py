@@ -7,7 +7,7 @@ out), roughly: totals are compared exactly, in `pipelines.lake.guards`. Half a m
 against half a million of the night before take 0.4 s.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -45,11 +45,6 @@ class Slice:
     assets: int
     moved: int
 
-    @classmethod
-    def of(cls, content: Mapping[str, Any]) -> "Slice":
-        """Return a slice as a manifest keeps it."""
-        return cls(**content)
-
 
 @dataclass(frozen=True, slots=True)
 class _Levels:
@@ -79,13 +74,13 @@ def moves_between(before: pa.Table, now: pa.Table) -> list[Slice]:
     levels = rows["level"].to_numpy()
     assets = _codes(rows, "asset_id") * 2 + rows["is_custom_asset"].to_numpy()
     book = _sums_by_slice(np.zeros(len(levels), np.int64), assets, levels, first)
-    lost = _changes(book, int(assets.max(initial=0)) + 1)
-    found: list[Slice] = []
+    lost = np.bincount(book.assets, np.abs(book.now - book.before), int(assets.max(initial=0)) + 1)
+    moved: list[Slice] = []
     for kind, column in COLUMNS.items():
         held = _sums_by_slice(_codes(rows, column), assets, levels, first)
         names = rows[column].chunk(0).dictionary if rows.num_rows else pa.array([])
-        found += _moves(kind, names, held, lost if kind == KIND else None)
-    return sorted(found, key=lambda part: (part.kind, part.identity))
+        moved += _moves(kind, names, held, lost if kind == KIND else None)
+    return sorted(moved, key=lambda part: (part.kind, part.identity))
 
 
 def _codes(rows: pa.Table, name: str) -> Numbers:
@@ -102,9 +97,9 @@ def _magnitudes(rows: pa.Table, path: Path) -> Numbers:
         return np.zeros(0)
     # A decimal is 16 bytes, two's complement, low half first: two columns of unsigned numbers. A
     # negative one is turned round by hand, the low half's carry included.
-    words = np.frombuffer(column.buffers()[1], np.uint64)
-    words = words[2 * column.offset : 2 * (column.offset + len(column))]
-    low, high = words[::2], words[1::2]
+    halves = np.frombuffer(column.buffers()[1], np.uint64)
+    halves = halves[2 * column.offset : 2 * (column.offset + len(column))]
+    low, high = halves[::2], halves[1::2]
     negative = high >> np.uint64(63) == 1
     high = np.where(negative, ~high + (low == 0), high)
     low = np.where(negative, ~low + np.uint64(1), low)
@@ -133,16 +128,9 @@ def _sums_by_slice(slices: Numbers, assets: Numbers, levels: Numbers, first: int
     return _Levels(places // width, places % width, before, now)
 
 
-def _changes(book: _Levels, count: int) -> Numbers:
-    """Return, by how much each asset of the whole book moved."""
-    return np.bincount(book.assets, np.abs(book.now - book.before), count)
-
-
 def _moves(kind: str, names: pa.Array, held: _Levels, lost: Numbers | None) -> Iterator[Slice]:
-    """Yield the slices of a kind that moved; with `lost`, those whose assets the book lost as well.
-
-    What is unlocked leaves one balance kind for another, and the book keeps it.
-    """
+    """Yield the slices that moved; with `lost`, those whose assets the book lost as well."""
+    # What is unlocked leaves one balance kind for another, and the book keeps it.
     is_held = held.before > 0
     fell = is_held & (held.now < held.before / SCALE)
     rose = is_held & (held.now > held.before * SCALE)

@@ -9,44 +9,34 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
 
-from pipelines.flatten.flatten import Part
+from pipelines.flatten.part import Parts
 from pipelines.lake.facts import RejectGroup
 from pipelines.landing.manifest import Manifest
 from pipelines.landing.reasons import shape_of
 
 _PATH = re.compile(r"data\[(\d+)\](?:\.([^.\[]+))?")
 _TABLES = {
-    "list_portfolios": ("portfolios", "portfolios"),
-    "list_venues": ("venues", "venues"),
-    "list_instruments": ("venues", "instruments"),
+    "list_portfolios": "portfolios",
+    "list_venues": "venues",
+    "list_instruments": "instruments",
 }
 # The innermost list of which a path names an element, and the table that has its records.
-_LISTS = (
-    (".accounts[]", "accounts"),
-    (".positions[]", "positions"),
-    ("list_portfolios", "portfolios"),
-    ("list_venues", "venues"),
-    ("list_instruments", "instruments"),
-)
+_LISTS = ((".accounts[]", "accounts"), (".positions[]", "positions"), *_TABLES.items())
 
 
-def money_shapes(manifest: Manifest, parts: Mapping[str, Part]) -> list[RejectGroup]:
+def money_shapes(manifest: Manifest, parts: Parts) -> list[RejectGroup]:
     """Return rejects that carry money, by where they stand and why, without indexes and numbers."""
     operations = {answer.request_no: answer.operation for answer in manifest.book}
-    counts = {
-        name: table["rows"] for part in parts.values() for name, table in part["tables"].items()
-    }
-    found: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for reject in (table for part in parts.values() for table in part["rejects"]):
-        if reject["carries_money"]:
-            operation = operations.get(reject["request_no"], "")
-            path = f"{operation} {shape_of(reject['path'])}"
-            found[path, shape_of(reject["reason"])].append(reject["path"])
+    counts = {name: table.rows for name, table in parts.tables.items()}
+    paths_by_shape: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for reject in parts.rejects:
+        if reject.carries_money:
+            path = f"{operations.get(reject.request_no, '')} {shape_of(reject.path)}"
+            paths_by_shape[path, shape_of(reject.reason)].append(reject.path)
     return [
         RejectGroup(path, reason, len(paths), _share(path, len(paths), counts), paths[0])
-        for (path, reason), paths in sorted(found.items())
+        for (path, reason), paths in sorted(paths_by_shape.items())
     ]
 
 
@@ -57,35 +47,33 @@ def _share(path: str, count: int, counts: Mapping[str, int]) -> str:
     return str((Decimal(count) / whole).quantize(Decimal("0.0001")))
 
 
-def everywhere(manifest: Manifest, parts: Mapping[str, Part]) -> list[str]:
-    """Return what is wrong with every record of an operation, like `list_venues createdAt: ...`.
-
-    One record alone proves nothing of the document.
-    """
+def everywhere(manifest: Manifest, parts: Parts) -> list[str]:
+    """Return what is wrong with every record of a list, like `list_venues createdAt: ...`."""
+    # One record alone proves nothing of the document.
     operations = {answer.request_no: answer.operation for answer in manifest.book}
-    found: dict[tuple[str, str, str], set[tuple[int, str]]] = defaultdict(set)
-    for reject in (reject_ for part in parts.values() for reject_ in part["rejects"]):
-        place = _PATH.fullmatch(reject["path"])
-        operation = operations.get(reject["request_no"])
+    records_by_defect: dict[tuple[str, str, str], set[tuple[int, str]]] = defaultdict(set)
+    for reject in parts.rejects:
+        place = _PATH.fullmatch(reject.path)
+        operation = operations.get(reject.request_no)
         if place is not None and operation is not None:
-            key = (operation, place[2] or "", reject["reason"])
-            found[key].add((reject["request_no"], place[1]))
+            records_by_defect[operation, place[2] or "", reject.reason].add(
+                (reject.request_no, place[1])
+            )
     return sorted(
         f"{operation} {field}: {reason}".replace(" :", ":")
-        for (operation, field, reason), records in found.items()
-        if len(records) > 1 and len(records) >= _count(parts, operation, found)
+        for (operation, field, reason), records in records_by_defect.items()
+        if len(records) > 1 and len(records) >= _count(parts, operation, records_by_defect)
     )
 
 
 def _count(
-    parts: Mapping[str, Part],
+    parts: Parts,
     operation: str,
-    found: Mapping[tuple[str, str, str], set[tuple[int, str]]],
-) -> Any:
+    records_by_defect: Mapping[tuple[str, str, str], set[tuple[int, str]]],
+) -> int:
     """Return how many records an operation gave: those with a row, and those that have none."""
-    part, table = _TABLES[operation]
     without = set[tuple[int, str]]()
-    for (other, field, _), records in found.items():
+    for (other, field, _), records in records_by_defect.items():
         if other == operation and not field:
             without |= records
-    return parts[part]["tables"][table]["rows"] + len(without)
+    return parts.tables[_TABLES[operation]].rows + len(without)

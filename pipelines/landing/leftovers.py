@@ -8,10 +8,8 @@ from warehouse.storage.layout import Layout
 
 
 def sweep(layout: Layout) -> list[Path]:
-    """Remove what a dead run left half pulled, and its scratch; returns what was removed.
-
-    The caller is the writer; what a living pull is reading is left to it.
-    """
+    """Remove what a dead run left half pulled, and its scratch; returns what was removed."""
+    # The caller is the writer; what a living pull is reading is left to it.
     with unheld(layout.pull_lock) as is_dead:
         left = sweep_pulls(layout) if is_dead else []
     scratch = [

@@ -167,7 +167,7 @@ def _open(layout: Layout, lock: Path, doing: str) -> int:
 
 def _wait(layout: Layout, descriptor: int, patience: Patience) -> None:
     """Take the lock, or raise `WriterBusy` when patience is at its end."""
-    waited, next_told, told = 0.0, 0.0, ""
+    waited, next_told, last_holder = 0.0, 0.0, ""
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -177,10 +177,10 @@ def _wait(layout: Layout, descriptor: int, patience: Patience) -> None:
             return
         if waited >= patience.seconds:
             raise WriterBusy(layout, holder)
-        if holder != told or waited >= next_told:
+        if holder != last_holder or waited >= next_told:
             so_long = f" ({waited:.0f} s so far)" if waited else ""
             patience.tell(f"waiting for: {holder}{so_long}")
-            told, next_told = holder, waited + TOLD_AGAIN
+            last_holder, next_told = holder, waited + TOLD_AGAIN
         patience.pause(STEP)
         waited += STEP
 

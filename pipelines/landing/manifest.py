@@ -1,10 +1,9 @@
 """What a landed snapshot is: its manifest, its requests, and how still the book stood."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -14,9 +13,8 @@ from pipelines.landing.night_folders import MANIFEST
 from pipelines.landing.notices import Notice
 from pipelines.landing.sealed_json import Damaged
 
+# How still the book stood, and what became of a portfolio that is gone from the list.
 STILL, MOVED, MOVING, UNKNOWN = "still", "moved", "moving", "unknown"
-
-
 REFUSED, DELETED, THERE, UNTOLD = "access refused", "not found", "still there", "not told"
 
 
@@ -41,7 +39,7 @@ class Window:
 BOOK, REPLACED, CLOSING, CONFIRMING = "book", "replaced", "closing", "confirming"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRecord:
     """One request of a snapshot and what came: the row of `ops.requests`, times in UTC.
 
@@ -55,21 +53,18 @@ class RequestRecord:
     venue_id: str | None
     path: str
     query: str
-    status: int | None
-    attempts: int
-    sent_at: str | None
-    received_at: str | None
-    byte_count: int | None
-    sha256: str | None
-    file: str | None
-    error: str | None
+    status: int | None = None
+    attempts: int = 0
+    sent_at: str | None = None
+    received_at: str | None = None
+    byte_count: int | None = None
+    sha256: str | None = None
+    file: str | None = None
+    error: str | None = None
     purpose: str = BOOK
 
 
-_FIELDS = {field_.name for field_ in fields(RequestRecord)}
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """What a landed snapshot is. Times are ISO 8601 in UTC; `origin` is where it was read.
 
@@ -124,35 +119,20 @@ def load_manifest(folder: Path) -> Manifest:
     """Read the manifest of a landed snapshot; raises `Damaged` where it was changed."""
     content = sealed_json.read(folder / MANIFEST)
     try:
-        answers = _answers(content.pop("answers"))
-        day = date.fromisoformat(content.pop("snapshot_date"))
-        notices = tuple(content.pop("notices"))
-        window = _window(content.pop("window", {}))
-        signs = tuple(Notice(**sign) for sign in content.pop("signs", ()))
-        manifest = Manifest(
-            **content,
-            snapshot_date=day,
-            notices=notices,
-            answers=answers,
-            window=window,
-            signs=signs,
-        )
+        _check_fields(content, Manifest)
+        _check_fields(set().union(*content["answers"]), RequestRecord)
+        manifest = msgspec.convert(content, Manifest)
     except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
-        found = f"other fields than this version of nightbook writes ({error})"
-        raise Damaged(folder / MANIFEST, found, "a manifest of this version") from None
-    if folder.parts[-2:] != (day.isoformat(), manifest.snapshot_id):
-        found = f"the manifest of {manifest.snapshot_id} of {day}"
-        raise Damaged(folder / MANIFEST, found, f"that of {folder.name} of {folder.parent.name}")
+        problem = f"other fields than this version of nightbook writes ({error})"
+        raise Damaged(folder / MANIFEST, problem, "a manifest of this version") from None
+    day = manifest.snapshot_date.isoformat()
+    if folder.parts[-2:] != (day, manifest.snapshot_id):
+        problem = f"the manifest of {manifest.snapshot_id} of {day}"
+        raise Damaged(folder / MANIFEST, problem, f"that of {folder.name} of {folder.parent.name}")
     return manifest
 
 
-def _answers(content: list[dict[str, Any]]) -> tuple[RequestRecord, ...]:
-    """Thousands of them are read for every publish, so they are made by msgspec."""
-    if strange := set().union(*content) - _FIELDS:
-        raise TypeError(f"answers have {', '.join(sorted(strange))}")
-    return msgspec.convert(content, tuple[RequestRecord, ...])
-
-
-def _window(content: dict[str, Any]) -> Window:
-    """Return the window as a manifest keeps it; one of an older version has none."""
-    return Window(**content | {"moved": tuple(content.get("moved", ()))})
+def _check_fields(content: Iterable[str], model: type[Manifest | RequestRecord]) -> None:
+    """Raise where a manifest has fields that this version would drop in silence."""
+    if strange := set(content) - {field_.name for field_ in fields(model)}:
+        raise TypeError(f"{model.__name__} has {', '.join(sorted(strange))}")

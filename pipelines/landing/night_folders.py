@@ -14,13 +14,15 @@ from pathlib import Path
 from warehouse.storage.layout import Layout
 
 ID = re.compile(r"[0-9]{8}T[0-9]{6}Z")
+ID_FORM = "%Y%m%dT%H%M%SZ"  # of its start in UTC; later ids sort after earlier ones
+MANIFEST = "manifest.json"
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def dates(layout: Layout) -> list[date]:
     """Return the dates that have a folder, oldest first."""
-    found = (_moment(name, _DATE) for name in _names(layout.landing))
-    return sorted(moment.date() for moment in found if moment)
+    times = (_time_of(name, _DATE) for name in _names(layout.landing))
+    return sorted(time.date() for time in times if time)
 
 
 def nights(layout: Layout) -> Iterator[Path]:
@@ -28,28 +30,26 @@ def nights(layout: Layout) -> Iterator[Path]:
     for day in dates(layout):
         folder = layout.landing / day.isoformat()
         for name in _names(folder):
-            if _moment(name, ID):
+            if _time_of(name, ID):
                 yield folder / name
 
 
 def free_id(layout: Layout, started_at: datetime, day: date) -> str:
-    """Return the id of a snapshot of that date that starts now, in UTC; a later one where need be.
-
-    The newest id of a date is its book, so it comes after those of that date, also where the clock
-    was set back between two runs. The date stays that of the start, whatever day the id then shows.
-    """
-    known = (_moment(name, ID) for name in _names(layout.landing / day.isoformat()))
-    moment = max(
-        [started_at, *(snapshot_id + timedelta(seconds=1) for snapshot_id in known if snapshot_id)]
-    )
+    """Return an id for a snapshot of a date that starts now, in UTC; a later one if need be."""
+    # The newest id of a date is its book, so it comes after those of that date, also where the
+    # clock was set back between two runs. The date stays that of the start, whatever day the id
+    # then shows.
+    taken = (_time_of(name, ID) for name in _names(layout.landing / day.isoformat()))
+    time = max([started_at, *(other + timedelta(seconds=1) for other in taken if other)])
     # An id is unique in the home, not only in its date: it names files of the lake too.
-    while any(layout.landing.glob(f"*/{_id(moment)}")):
-        moment += timedelta(seconds=1)
-    return _id(moment)
+    while any(layout.landing.glob(f"*/{time.strftime(ID_FORM)}")):
+        time += timedelta(seconds=1)
+    return time.strftime(ID_FORM)
 
 
-def _id(moment: datetime) -> str:
-    return moment.strftime("%Y%m%dT%H%M%SZ")
+def snapshot_time(snapshot_id: str) -> datetime:
+    """Return when the pull of a snapshot began, as its id says."""
+    return datetime.fromisoformat(snapshot_id)
 
 
 def _names(folder: Path) -> list[str]:
@@ -61,14 +61,11 @@ def _names(folder: Path) -> list[str]:
         return []
 
 
-def _moment(name: str, form: re.Pattern[str]) -> datetime | None:
+def _time_of(name: str, form: re.Pattern[str]) -> datetime | None:
     """Return the time that a folder is named for; None where its name is no such time."""
     with contextlib.suppress(ValueError):
         return datetime.fromisoformat(name) if form.fullmatch(name) else None
     return None
-
-
-MANIFEST = "manifest.json"
 
 
 def folders(layout: Layout) -> Iterator[Path]:

@@ -68,12 +68,12 @@ def reasons(texts: Iterable[str], signs: Iterable[Notice]) -> Iterator[Reason]:
         count = sum(notice.answers for notice in several)
         operations = ", ".join(sorted(notice.operation for notice in several))
         example = min(notice.example for notice in several)
-        told = _sentence(count, f"{place}: {words} (in {operations}, like {example})")
-        yield Reason(f"notice: {shape_of(f'{place}: {words}')}", told, is_teachable=True)
+        sentence = _sentence(count, f"{place}: {words} (in {operations}, like {example})")
+        yield Reason(f"notice: {shape_of(f'{place}: {words}')}", sentence, is_teachable=True)
     for text in sorted(rest):
         yield Reason(f"notice: {shape_of(text)}", _sentence(1, text), is_teachable=True)
 
 
-def _sentence(count: int, what: str) -> str:
+def _sentence(count: int, sign: str) -> str:
     look = "an answer looks" if count == 1 else f"{count} answers look"
-    return f"{look} like one page of several, or not whole, which no document shows (4.6): {what}"
+    return f"{look} like one page of several, or not whole, which no document shows (4.6): {sign}"

@@ -6,10 +6,8 @@ numbers, so that the same thing has the same key on every night.
 
 import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _INDEX = re.compile(r"\[\d+\]")
@@ -39,17 +37,6 @@ class Reason:
         """The reason in words, and whether it was known."""
         return f"known to be harmless: {self.words}" if self.is_known else self.words
 
-    @classmethod
-    def of(cls, content: Mapping[str, Any]) -> "Reason":
-        """Return a reason as a decision keeps it."""
-        return cls(
-            content["key"],
-            content["words"],
-            content["is_teachable"],
-            content["share"],
-            content.get("is_known", False),
-        )
-
 
 def shape_of(text: str) -> str:
     """Strip a text of what changes from night to night: indexes, ids, numbers."""
@@ -62,10 +49,8 @@ def lesson_id(key: str) -> str:
 
 
 def most(share: str) -> Decimal:
-    """Return the largest share of which a lesson still says that it is harmless.
-
-    What was seen in three accounts of a hundred must not let a night through in which it is in
-    every account.
-    """
+    """Return the largest share of which a lesson still says that it is harmless."""
+    # What was seen in three accounts of a hundred must not let a night through in which it is in
+    # every account.
     seen = Decimal(share)
     return min(Decimal(1), max(seen * MARGIN, seen + MORE))

@@ -47,18 +47,16 @@ def read(path: Path, advice: str = LANDED) -> dict[str, Any]:
     except PermissionError:  # nothing is known of it then, least of all that it is damaged
         raise
     except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        found = f"nothing readable ({type(error).__name__})"
-        raise Damaged(path, found, "a JSON object with its SHA-256", advice) from None
-    if (found := digest(content)) != expected:
-        raise Damaged(path, f"content of SHA-256 {found}", f"{str(expected)[:64]}", advice)
+        problem = f"nothing readable ({type(error).__name__})"
+        raise Damaged(path, problem, "a JSON object with its SHA-256", advice) from None
+    if (problem := digest(content)) != expected:
+        raise Damaged(path, f"content of SHA-256 {problem}", f"{str(expected)[:64]}", advice)
     return content
 
 
 def _fast_read(text: bytes) -> dict[str, Any] | None:
-    """Return the content where a fast reader proves it; None proves nothing.
-
-    Every publish reads the manifests of all nights, so this is what a long history costs.
-    """
+    """Return the content where a fast reader proves it; None proves nothing."""
+    # Every publish reads the manifests of all nights, so this is what a long history costs.
     try:
         content = msgspec.json.decode(text, type=dict[str, Any])
         expected = content.pop(SEAL)

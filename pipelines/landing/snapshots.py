@@ -5,24 +5,18 @@ history, so that everything after landing can be made again from the landing zon
 pruned after years: its manifest and its decisions stay.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from pipelines.landing import night_folders, sealed_json
 from pipelines.landing.reasons import Reason
-from warehouse.contract import states
+from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, PRUNED, REJECTED
 from warehouse.storage.layout import Layout
 
 DECISION = "decision.json"
-COMPLETE, ACCEPTED, HELD, REJECTED = (
-    states.COMPLETE,
-    states.ACCEPTED,
-    states.HELD,
-    states.REJECTED,
-)
-PRUNED = states.PRUNED
 GONE = (REJECTED, PRUNED)
 GUARDS = "guards"
 WORDS = {ACCEPTED: "accept", REJECTED: "reject"}
@@ -67,48 +61,20 @@ class NoWhy(Exception):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
     """One decision: the state it led to, who made it, when (UTC) and why, in words.
 
-    `causes` are what the guards saw, as data. `teaches` are those that a person accepted as
-    harmless; `takes_back` are the keys of such that are no longer. `withdrawn` are the files that
-    were made of the night before it was taken back.
+    As it is kept, what is empty is left out; one of an older version has words alone.
     """
 
     state: str
     by: str
     at: str
     reasons: tuple[str, ...]
-    causes: tuple[Reason, ...] = ()
-    teaches: tuple[Reason, ...] = ()
-    takes_back: tuple[str, ...] = ()
-    withdrawn: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, content: dict[str, Any]) -> "Decision":
-        """Return a decision as it is kept; one of an older version has words alone."""
-        return cls(
-            content["state"],
-            content["by"],
-            content["at"],
-            tuple(content["reasons"]),
-            tuple(map(Reason.of, content.get("causes", ()))),
-            tuple(map(Reason.of, content.get("teaches", ()))),
-            tuple(content.get("takes_back", ())),
-            tuple(content.get("withdrawn", ())),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """As it is kept: what is empty is left out."""
-        always = {"state": self.state, "by": self.by, "at": self.at, "reasons": list(self.reasons)}
-        more = {
-            "causes": list(map(asdict, self.causes)),
-            "teaches": list(map(asdict, self.teaches)),
-            "takes_back": list(self.takes_back),
-            "withdrawn": list(self.withdrawn),
-        }
-        return always | {name: value for name, value in more.items() if value}
+    causes: tuple[Reason, ...] = ()  # what the guards saw, as data
+    teaches: tuple[Reason, ...] = ()  # those that a person accepted as harmless
+    takes_back: tuple[str, ...] = ()  # keys of lessons that are none any more
+    withdrawn: tuple[str, ...] = ()  # files that were made of the night before it was taken back
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +92,10 @@ class Snapshot:
         return self.decisions[-1].state if self.decisions else COMPLETE
 
     def state_at(self, moment: datetime) -> str:
-        """Return its state when a later night was taken, so that a rebuild sees the same.
-
-        The guards judge a night before the next is taken; a person may decide at any time.
-        """
-        made = self._made_by(moment)
-        return made[-1].state if made else COMPLETE
+        """Return its state when a later night was taken, so that a rebuild sees the same."""
+        # The guards judge a night before the next is taken; a person may decide at any time.
+        decisions = self._made_by(moment)
+        return decisions[-1].state if decisions else COMPLETE
 
     def _made_by(self, moment: datetime) -> list[Decision]:
         return [
@@ -141,11 +105,9 @@ class Snapshot:
         ]
 
     def is_suspect_at(self, moment: datetime) -> bool:
-        """Return whether its own numbers were in doubt: it was held for more than lessons.
-
-        Such a night may have been accepted although it was wrong, so it teaches no limit, and the
-        night after it is compared with the one before it as well.
-        """
+        """Return whether its own numbers were in doubt: it was held for more than lessons."""
+        # Such a night may have been accepted although it was wrong, so it teaches no limit, and the
+        # night after it is compared with the one before it as well.
         held = [decision for decision in self._made_by(moment) if decision.state == HELD]
         return any(
             not decision.causes or not all(cause.is_teachable for cause in decision.causes)
@@ -172,18 +134,18 @@ def landed_snapshots(layout: Layout) -> list[Snapshot]:
 def read(folder: Path) -> Snapshot:
     """Read the snapshot in a folder; raises `Damaged` where its decisions were changed."""
     path = folder / DECISION
-    made: list[dict[str, Any]] = sealed_json.read(path)["decisions"] if path.is_file() else []
-    decisions = tuple(map(Decision.of, made))
+    content = sealed_json.read(path)["decisions"] if path.is_file() else []
+    decisions = msgspec.convert(content, tuple[Decision, ...])
     return Snapshot(folder.name, date.fromisoformat(folder.parent.name), folder, decisions)
 
 
 def find(layout: Layout, snapshot_id: str) -> Snapshot:
     """Return the snapshot of that id; raises `NoSuchSnapshot`."""
-    known = list(night_folders.folders(layout))
-    for folder in reversed(known):
+    folders = list(night_folders.folders(layout))
+    for folder in reversed(folders):
         if folder.name == snapshot_id:
             return read(folder)
-    raise NoSuchSnapshot(snapshot_id, [folder.name for folder in known])
+    raise NoSuchSnapshot(snapshot_id, [folder.name for folder in folders])
 
 
 def newest(layout: Layout) -> str | None:
@@ -230,9 +192,7 @@ def decide(
     moment = at.astimezone(UTC).isoformat()
     decision = Decision(state, by, moment, reasons, causes, teaches, takes_back, withdrawn)
     decisions = (*snapshot.decisions, decision)
-    sealed_json.write(
-        snapshot.folder / DECISION, {"decisions": [decision_.to_json() for decision_ in decisions]}
-    )
+    sealed_json.write(snapshot.folder / DECISION, {"decisions": msgspec.to_builtins(decisions)})
     return Snapshot(snapshot.snapshot_id, snapshot.snapshot_date, snapshot.folder, decisions)
 
 

@@ -12,11 +12,11 @@ import mmap
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import msgspec
 import pyarrow as pa
 
 from pipelines.landing import night_folders, sealed_json
@@ -85,24 +85,23 @@ class PendingSnapshot:
     ) -> Manifest:
         """Write the manifest last and let the snapshot appear."""
         manifest = Manifest(
-            self.snapshot_id,
-            self.snapshot_date,
-            str(self._zone),
-            self.started_at.isoformat(),
-            (finished_at.astimezone(UTC) + (self.skew or timedelta(0))).isoformat(),
-            origin,
-            program_version,
-            clock_skew_ms,
-            tuple(notice.text for notice in signs),
-            tuple(sorted(answers, key=lambda answer: answer.request_no)),
-            dict(self._stored),
-            window or Window(),
-            self.machine_started_at.isoformat(),
-            signs,
-            self.follows,
+            snapshot_id=self.snapshot_id,
+            snapshot_date=self.snapshot_date,
+            timezone=str(self._zone),
+            started_at=self.started_at.isoformat(),
+            finished_at=(finished_at.astimezone(UTC) + (self.skew or timedelta(0))).isoformat(),
+            origin=origin,
+            program_version=program_version,
+            clock_skew_ms=clock_skew_ms,
+            notices=tuple(notice.text for notice in signs),
+            answers=tuple(sorted(answers, key=lambda answer: answer.request_no)),
+            stored=dict(self._stored),
+            window=window or Window(),
+            machine_started_at=self.machine_started_at.isoformat(),
+            signs=signs,
+            follows=self.follows,
         )
-        content = asdict(manifest) | {"snapshot_date": manifest.snapshot_date.isoformat()}
-        sealed_json.write(self._aside / MANIFEST, content)
+        sealed_json.write(self._aside / MANIFEST, msgspec.to_builtins(manifest))
         make_directory(self.folder.parent)
         # The rename is the moment at which the night is landed; before it nobody sees the folder.
         self._aside.rename(self.folder)

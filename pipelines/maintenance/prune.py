@@ -15,10 +15,11 @@ from pipelines.flatten import flatten
 from pipelines.lake import lake_manifest
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.manifest import load_manifest
-from pipelines.landing.snapshots import ACCEPTED, COMPLETE, DECISION, HELD, PRUNED, Snapshot
+from pipelines.landing.snapshots import DECISION, Snapshot
 from pipelines.maintenance.verify import SURPLUS, verify
 from warehouse.contract.book import BOOK
 from warehouse.contract.ops import NIGHTLY
+from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, PRUNED
 from warehouse.storage.layout import Layout, sync_directory
 
 BY = "prune"
@@ -69,8 +70,8 @@ class PruneResult:
 class _Plan:
     """Nights that are there, those that stay, those that must, and the last book of each month."""
 
-    known: list[Snapshot]
-    kept: set[str]
+    nights: list[Snapshot]
+    staying: set[str]
     never: set[str]
     month_ends: set[str]
 
@@ -94,14 +95,14 @@ def prune(
     damaged, `NoLimit` for a limit that is none.
     """
     require_limit(keep_days, most_bytes)
-    known = [
+    nights = [
         snapshot for snapshot in snapshots.landed_snapshots(layout) if snapshot.state != PRUNED
     ]
-    plan = _plan(layout, known, keep_days, keep_month_ends=keep_month_ends)
-    sizes = {snapshot.snapshot_id: _size(_files(layout, snapshot)) for snapshot in known}
+    plan = _plan(layout, nights, keep_days, keep_month_ends=keep_month_ends)
+    sizes = {snapshot.snapshot_id: _size(_files(layout, snapshot)) for snapshot in nights}
     too_much = set() if most_bytes is None else _too_much(layout, plan, sizes, most_bytes)
-    kept = plan.kept - too_much
-    going = [snapshot for snapshot in known if snapshot.snapshot_id not in kept]
+    staying = plan.staying - too_much
+    going = [snapshot for snapshot in nights if snapshot.snapshot_id not in staying]
     gone = [snapshot for snapshot in snapshots.landed_snapshots(layout) if snapshot.state == PRUNED]
     _require_whole(layout, {snapshot.snapshot_id for snapshot in going + gone})
     files = tuple(path for snapshot in (*gone, *going) for path in _files(layout, snapshot))
@@ -109,7 +110,7 @@ def prune(
         tuple(snapshot.snapshot_id for snapshot in going),
         files,
         _size(files),
-        sum(sizes[snapshot] for snapshot in kept),
+        sum(sizes[snapshot] for snapshot in staying),
     )
     if not dry_run:
         # What can be made again goes first: on a full disk there is no room for a decision before.
@@ -135,77 +136,77 @@ def require_limit(keep_days: int | None, most_bytes: int | None) -> None:
 
 
 def _plan(
-    layout: Layout, known: list[Snapshot], keep_days: int | None, *, keep_month_ends: bool
+    layout: Layout, nights: list[Snapshot], keep_days: int | None, *, keep_month_ends: bool
 ) -> _Plan:
-    books = snapshots.books(known)
-    every = {snapshot.snapshot_id for snapshot in known}
+    books = snapshots.books(nights)
+    every = {snapshot.snapshot_id for snapshot in nights}
     if not books:
-        return _Plan(known, every, every, set())
+        return _Plan(nights, every, every, set())
     newest = max(books)
-    never = {snapshot.snapshot_id for snapshot in known if _waits(snapshot, known)} | {
+    never = {snapshot.snapshot_id for snapshot in nights if _waits(snapshot, nights)} | {
         books[newest].snapshot_id
     }
     lasts = {(day.year, day.month): book for day, book in sorted(books.items())}
     month_ends = {snapshot.snapshot_id for snapshot in lasts.values()} if keep_month_ends else set()
     if keep_days is None:
-        return _Plan(known, every, never, month_ends)
+        return _Plan(nights, every, never, month_ends)
     young = {
         snapshot.snapshot_id
-        for snapshot in known
+        for snapshot in nights
         if snapshot.snapshot_date > newest - timedelta(days=keep_days)
     }
-    kept = young | never | month_ends
-    return _Plan(known, kept | set(_sources(layout, known, kept).values()), never, month_ends)
+    staying = young | never | month_ends
+    return _Plan(
+        nights, staying | set(_sources(layout, nights, staying).values()), never, month_ends
+    )
 
 
 def _too_much(layout: Layout, plan: _Plan, sizes: Mapping[str, int], most_bytes: int) -> set[str]:
     """Return what goes besides, until the rest fits or nothing more may go."""
-    sources = _sources(layout, plan.known, plan.kept)
+    sources = _sources(layout, plan.nights, plan.staying)
     order = sorted(
-        plan.kept - plan.never, key=lambda snapshot: (snapshot in plan.month_ends, snapshot)
+        plan.staying - plan.never, key=lambda snapshot: (snapshot in plan.month_ends, snapshot)
     )
-    kept, size = set(plan.kept), sum(sizes[snapshot] for snapshot in plan.kept)
+    staying, size = set(plan.staying), sum(sizes[snapshot] for snapshot in plan.staying)
     # Who needs whom changes as nights go: a night from which a kept one carried instruments over is
     # free only when that one has gone. So the next to go is looked for anew each time.
     while size > most_bytes:
-        needed = {source for snapshot, source in sources.items() if snapshot in kept}
+        needed = {source for snapshot, source in sources.items() if snapshot in staying}
         going = next(
-            (snapshot for snapshot in order if snapshot in kept and snapshot not in needed), None
+            (snapshot for snapshot in order if snapshot in staying and snapshot not in needed), None
         )
         if going is None:
             break
-        kept.remove(going)
+        staying.remove(going)
         size -= sizes[going]
-    return plan.kept - kept
+    return plan.staying - staying
 
 
 def _size(files: Iterable[Path]) -> int:
     return sum(path.stat().st_size for path in files)
 
 
-def _waits(snapshot: Snapshot, known: list[Snapshot]) -> bool:
+def _waits(snapshot: Snapshot, nights: list[Snapshot]) -> bool:
     """Return whether a person may still make it a book."""
     is_open = snapshot.state in (HELD, COMPLETE)
     return is_open and not any(
         snapshot_.state == ACCEPTED
         and snapshot_.snapshot_date == snapshot.snapshot_date
         and snapshot_.snapshot_id > snapshot.snapshot_id
-        for snapshot_ in known
+        for snapshot_ in nights
     )
 
 
-def _sources(layout: Layout, known: list[Snapshot], kept: set[str]) -> dict[str, str]:
-    """Return, by kept night, the night from which it carried instruments over.
-
-    A source counts as kept, so that its own source is found as well.
-    """
+def _sources(layout: Layout, nights: list[Snapshot], staying: set[str]) -> dict[str, str]:
+    """Return, by kept night, the night from which it carried instruments over."""
+    # A source counts as kept, so that its own source is found as well.
     needed: dict[str, str] = {}
-    for snapshot in sorted(known, key=lambda snapshot: snapshot.snapshot_id, reverse=True):
-        if snapshot.snapshot_id in kept or snapshot.snapshot_id in needed.values():
+    for snapshot in sorted(nights, key=lambda snapshot: snapshot.snapshot_id, reverse=True):
+        if snapshot.snapshot_id in staying or snapshot.snapshot_id in needed.values():
             manifest = load_manifest(snapshot.folder)
             if flatten.failed_venues(manifest) or _has_carried(layout, snapshot):
                 moment = datetime.fromisoformat(manifest.finished_at)
-                before = snapshots.accepted_before(known, snapshot.snapshot_id, moment)
+                before = snapshots.accepted_before(nights, snapshot.snapshot_id, moment)
                 if before:
                     needed[snapshot.snapshot_id] = before[-1].snapshot_id
     return needed

@@ -17,10 +17,11 @@ from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import night_folders, sealed_json, snapshots
 from pipelines.landing.manifest import load_manifest
 from pipelines.landing.sealed_json import Damaged
-from pipelines.landing.snapshots import DECISION, PRUNED
+from pipelines.landing.snapshots import DECISION
 from warehouse.contract.book import BOOK
 from warehouse.contract.lake_contract import lake_contract
 from warehouse.contract.ops import NIGHTLY
+from warehouse.contract.states import PRUNED
 from warehouse.progress import Say, Tally, silent
 from warehouse.storage.layout import Layout, sync_directory
 
@@ -43,61 +44,56 @@ class Unmade:
 
 
 def is_behind(layout: Layout) -> bool:
-    """Return whether the lake's newest night was made by another contract than today's.
-
-    An upgrade goes from the oldest night to the newest, so one look is enough before a step.
-    """
+    """Return whether the lake's newest night was made by another contract than today's."""
+    # An upgrade goes from the oldest night to the newest, so one look is enough before a step.
     newest = max(layout.manifests.glob("[0-9]*.json"), default=None)
     with contextlib.suppress(Damaged):
         return newest is not None and sealed_json.read(newest).get(CONTRACT) != lake_contract()
     return False
 
 
-def unmade(known: LakeManifests) -> list[Unmade]:
+def unmade(manifests: LakeManifests) -> list[Unmade]:
     """Return landed nights that the lake does not have by this contract, oldest first.
 
     Raises `Damaged` where a manifest of the lake is not as it was written.
     """
-    layout, current = known.layout, lake_contract()
+    layout, current = manifests.layout, lake_contract()
     sealed = {path.stem for path in layout.manifests.glob("[0-9]*.json")}
-    found = []
+    nights = []
     for folder in night_folders.folders(layout):
         is_sealed = folder.name in sealed
         is_decided = (folder / DECISION).is_file()
-        contract = known.of(folder.name).get(CONTRACT, UNTOLD) if is_sealed else None
+        contract = manifests.of(folder.name).get(CONTRACT, UNTOLD) if is_sealed else None
         if (contract == current and is_decided) or snapshots.read(folder).state == PRUNED:
             continue
-        found.append(Unmade(folder, contract, is_decided))
-    return found
+        nights.append(Unmade(folder, contract, is_decided))
+    return nights
 
 
 def make(
     layout: Layout, nights: list[Unmade], now: datetime, say: Say = silent
 ) -> tuple[Damaged, ...]:
-    """Make these nights, in their order; decisions stay as they were made.
-
-    Gives the words of those that are not made, because what was landed of them is not whole.
-    """
-    known = LakeManifests(layout)  # of its own: what was read before is of the other contract
+    """Make nights again, in order; returns the damage that kept some from being made."""
+    manifests = LakeManifests(layout)  # of its own: what was read before is of the other contract
     done, damage = Tally(say, len(nights), "nights made"), list[Damaged]()
     for unmade_night in nights:
         try:
-            _make(known, unmade_night, now)
+            _make(manifests, unmade_night, now)
         except Damaged as error:
             damage.append(error)
         done.add(1)
     return tuple(damage)
 
 
-def _make(known: LakeManifests, unmade_night: Unmade, now: datetime) -> None:
-    layout, folder = known.layout, unmade_night.folder
+def _make(manifests: LakeManifests, unmade_night: Unmade, now: datetime) -> None:
+    layout, folder = manifests.layout, unmade_night.folder
     if unmade_night.contract in (None, lake_contract()):
-        night.finish(known, folder, now)
+        night.finish(manifests, folder, now)
         return
     sealed = sealed_json.read(layout.manifest(folder.name))
     layout.manifest(folder.name).unlink()
     sync_directory(layout.manifests)
-    night.finish(known, folder, now)
+    night.finish(manifests, folder, now)
     _remove_surplus_tables(layout, sealed)
     _note(layout, unmade_night, now)
 

@@ -20,6 +20,7 @@ from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.night_folders import MANIFEST
 from pipelines.landing.snapshots import DECISION, Snapshot
 from pipelines.maintenance.upgrade import RECORD
+from warehouse.contract import states
 from warehouse.storage.digests import read_digests
 from warehouse.storage.layout import (
     DATABASE,
@@ -45,7 +46,7 @@ _LEFT = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
 class Damage:
     """One file that is not as it was written: `what` is changed, missing or surplus.
 
-    `night` is the snapshot's id, or its date where only that is known, or None.
+    `night` is the snapshot's id, or its date where only that is expected, or None.
     """
 
     file: Path
@@ -68,7 +69,7 @@ class _LandedNight:
 
     @property
     def is_kept(self) -> bool:
-        return self.snapshot is None or self.snapshot.state != snapshots.PRUNED
+        return self.snapshot is None or self.snapshot.state != states.PRUNED
 
     @property
     def is_decided(self) -> bool:
@@ -85,21 +86,21 @@ def verify(layout: Layout) -> Iterator[Damage]:
 
 def verify_landing(layout: Layout) -> Iterator[Damage]:
     """Yield every changed, missing or surplus file of the landing zone."""
-    known: set[Path] = set()
+    expected: set[Path] = set()
     for folder in _folders(layout):
         night = _read(folder)
         stored = {} if night.manifest is None else night.manifest.stored
         bodies = {folder / name: digest for name, digest in stored.items()}
         own = {folder / MANIFEST, folder / DECISION}
-        known |= own | set(bodies)
+        expected |= own | set(bodies)
         if night.manifest is None:
             yield _missing_file(folder / MANIFEST, folder.name, LANDED)
-            known |= set(folder.iterdir())
+            expected |= set(folder.iterdir())
         if night.snapshot is None:
             yield _missing_file(folder / DECISION, folder.name, LANDED)
         if night.is_kept:
             yield from _differing(bodies, LANDED)
-    yield from _strange(layout.landing, known)
+    yield from _strange(layout.landing, expected)
 
 
 def require_landing(layout: Layout, *, bodies: bool) -> None:
@@ -119,10 +120,10 @@ def require_landing(layout: Layout, *, bodies: bool) -> None:
 def missing_landings(layout: Layout) -> Iterator[Damage]:
     """Yield nights of which lake or warehouse tell and whose folders or manifests are gone."""
     digests = read_digests(layout.database.parent)
-    told = {path.stem for path in layout.manifests.glob("[!.]*.json")}
-    told |= set(digests.decided) if digests else set()
+    snapshot_ids = {path.stem for path in layout.manifests.glob("[!.]*.json")}
+    snapshot_ids |= set(digests.decided) if digests else set()
     folders = {folder.name: folder for folder in _folders(layout)}
-    for snapshot_id in sorted(told):
+    for snapshot_id in sorted(snapshot_ids):
         folder = folders.get(snapshot_id, layout.landing / snapshot_id)
         if not (folder / MANIFEST).exists():
             yield Damage(folder / MANIFEST, MISSING, snapshot_id, LANDED)
@@ -150,14 +151,14 @@ def _is_as_written(path: Path) -> bool:
 
 
 def _lake(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[Damage]:
-    known: set[Path] = {layout.lake / RECORD}
+    expected: set[Path] = {layout.lake / RECORD}
     unsealed = {night_ for night_ in nights if not layout.manifest(night_).exists()}
     for path in sorted(layout.manifests.glob("[!.]*.json")):
         night = nights.get(path.stem)
         if night is not None and not night.is_kept:
             unsealed.add(path.stem)  # its pruning did not come to its end
             continue
-        known.add(path)
+        expected.add(path)
         sealed = _read_lake_manifest(path)
         if sealed is None:
             yield _missing_file(path, path.stem, LAKE)
@@ -166,12 +167,14 @@ def _lake(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[Damage
         if night is None:
             yield Damage(path, SURPLUS, path.stem, f"its landed night is gone; {LANDED}")
         digests = _file_digests(layout, path.stem, sealed)
-        known |= set(digests)
+        expected |= set(digests)
         yield from _differing(digests, LAKE)
     for snapshot_id, night in sorted(nights.items()):
         if night.is_decided and night.is_kept and not layout.manifest(snapshot_id).exists():
             yield Damage(layout.manifest(snapshot_id), MISSING, snapshot_id, LAKE)
-    yield from (path_ for path_ in _strange(layout.lake, known) if not _is_of(path_.file, unsealed))
+    yield from (
+        path_ for path_ in _strange(layout.lake, expected) if not _is_of(path_.file, unsealed)
+    )
 
 
 def _read_lake_manifest(path: Path) -> dict[str, Any] | None:
@@ -208,10 +211,10 @@ def _is_of(file: Path, snapshot_ids: set[str]) -> bool:
 def _warehouse(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[Damage]:
     versions = layout.warehouse / "versions"
     current = layout.warehouse / "current"
-    known = {current}
+    expected = {current}
     for version in sorted(versions.glob("[!.]*")):
         digests = read_digests(version)
-        known |= {version / DIGESTS, version / DATABASE}
+        expected |= {version / DIGESTS, version / DATABASE}
         if digests is None:
             yield _missing_file(version / DIGESTS, None, WAREHOUSE)
             continue
@@ -222,16 +225,16 @@ def _warehouse(layout: Layout, nights: Mapping[str, _LandedNight]) -> Iterator[D
     has_books = any(night.is_decided for night in nights.values())
     if not layout.database.exists() and (has_books or current.is_symlink()):
         yield Damage(layout.database, MISSING, None, WAREHOUSE)
-    yield from _strange(layout.warehouse, known)
+    yield from _strange(layout.warehouse, expected)
 
 
 def damaged_versions(layout: Layout) -> Iterator[Path]:
     """Yield the older versions of the warehouse that are not as they were published."""
-    shown = (layout.warehouse / "current").resolve()
+    current = (layout.warehouse / "current").resolve()
     for version in sorted((layout.warehouse / "versions").glob("[!.]*")):
         digests = read_digests(version)
         is_whole = digests is not None and digests.match(version / DATABASE)
-        if not is_whole and version.resolve() != shown:
+        if not is_whole and version.resolve() != current:
             yield version
 
 
@@ -259,13 +262,13 @@ def _missing_file(path: Path, night: str | None, remedy: str) -> Damage:
     return Damage(path, CHANGED if path.exists() else MISSING, night, remedy)
 
 
-def _strange(root: Path, known: Iterable[Path]) -> Iterator[Damage]:
-    """Yield everything below a folder that is neither known nor left over."""
-    known = set(known)
+def _strange(root: Path, expected: Iterable[Path]) -> Iterator[Damage]:
+    """Yield everything below a folder that is neither expected nor left over."""
+    expected = set(expected)
     for path in sorted(root.rglob("*")):
         parts = path.relative_to(root).parts
         is_left = any(_LEFT.fullmatch(part) for part in parts)
-        if path not in known and not is_left and (path.is_symlink() or not path.is_dir()):
+        if path not in expected and not is_left and (path.is_symlink() or not path.is_dir()):
             yield Damage(path, SURPLUS, _night_of(path), STRANGE)
 
 

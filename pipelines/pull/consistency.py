@@ -53,28 +53,27 @@ def changed_ids(first: Marks, last: Marks) -> set[str]:
     return {id_ for id_ in first.keys() | last.keys() if first.get(id_) != last.get(id_)}
 
 
-def difference(what: str, first: Marks, last: Marks) -> str:
+def difference(list_name: str, first: Marks, last: Marks) -> str:
     """Return what differs between two reads of a list in one sentence; empty where nothing does."""
     new, gone = last.keys() - first.keys(), first.keys() - last.keys()
-    other = changed_ids(first, last) - new - gone
-    parts = (("new", new), ("gone", gone), ("changed", other))
-    told = [f"{len(ids)} {word} ({_some(ids)})" for word, ids in parts if ids]
-    return f"{what}: {', '.join(told)}" if told else ""
+    changed = changed_ids(first, last) - new - gone
+    parts = (("new", new), ("gone", gone), ("changed", changed))
+    differences = [
+        f"{len(ids)} {word} ({and_more([id_[:60] for id_ in sorted(ids)], SHOWN)})"
+        for word, ids in parts
+        if ids
+    ]
+    return f"{list_name}: {', '.join(differences)}" if differences else ""
 
 
-def _some(ids: Iterable[str]) -> str:
-    return and_more([id_[:60] for id_ in sorted(ids)], SHOWN)
-
-
-def to_ask(known: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
-    """Return some portfolios that a list has lost, those with money first.
-
-    Where money is among what is gone, or nothing is left at all, it is worth asking.
-    """
+def to_ask(before: Mapping[str, bool], listed: Iterable[str]) -> list[str]:
+    """Return some portfolios that a list has lost, those with money first."""
+    # Where money is among what is gone, or nothing is left at all, it is worth asking.
     gone = sorted(
-        known.keys() - set(listed), key=lambda portfolio_id: (not known[portfolio_id], portfolio_id)
+        before.keys() - set(listed),
+        key=lambda portfolio_id: (not before[portfolio_id], portfolio_id),
     )
-    is_worth = any(known[portfolio_id] for portfolio_id in gone) or len(gone) == len(known)
+    is_worth = any(before[portfolio_id] for portfolio_id in gone) or len(gone) == len(before)
     return gone[:MOST_ASKED] if is_worth else []
 
 

@@ -79,7 +79,7 @@ class Recheck:
         if not (self._is_in(second) and self._is_in(venues)):
             return UNKNOWN, ()
         marks = self._asking.marks
-        told = {
+        differences = {
             "portfolios": consistency.difference(
                 "portfolios", marks[self._portfolios.number], marks[second.number]
             ),
@@ -87,11 +87,11 @@ class Recheck:
                 "venues", marks[self._venues.number], marks[venues.number]
             ),
         }
-        moved = tuple(words for words in told.values() if words)
+        moved = tuple(words for words in differences.values() if words)
         if not moved:
             return STILL, ()
-        stood = [not told["portfolios"] or self._again(second)]
-        stood.append(not told["venues"] or self._venues_again(venues))
+        stood = [not differences["portfolios"] or self._again(second)]
+        stood.append(not differences["venues"] or self._venues_again(venues))
         return (MOVED if all(stood) else MOVING), moved
 
     def _again(self, second: PlannedRequest) -> bool:

@@ -36,6 +36,19 @@ class PlannedRequest:
     venue_id: str | None = None
     purpose: str = BOOK
 
+    @property
+    def record(self) -> RequestRecord:
+        """Its record while nothing has come of it."""
+        call, query = self.call, self.call.target.partition("?")[2]
+        return RequestRecord(
+            request_no=self.number,
+            operation=call.operation,
+            venue_id=self.venue_id,
+            path=call.path,
+            query=query,
+            purpose=self.purpose,
+        )
+
 
 class Recorder:
     """Sends requests, lands what comes, and remembers what decides on the next ones.
@@ -78,8 +91,16 @@ class Recorder:
             self._requests.add(1, known=1)
             self.failed.add(venue_id)
             query = "" if kind is None else f"type={kind}"
-            about = ("list_instruments", venue_id, "", query)
-            self.answers.append(RequestRecord(self._known, *about, None, 0, *_NOTHING, str(error)))
+            self.answers.append(
+                RequestRecord(
+                    request_no=self._known,
+                    operation="list_instruments",
+                    venue_id=venue_id,
+                    path="",
+                    query=query,
+                    error=str(error),
+                )
+            )
             return None
 
     def ask(self, asked: Iterable[PlannedRequest], *, required: bool = False) -> None:
@@ -127,15 +148,9 @@ class Recorder:
         self.errors[asked.number] = error
         if asked.venue_id is not None:
             self.failed.add(asked.venue_id)
+        status, attempts = getattr(error, "status", None), getattr(error, "attempts", 0) or 0
         self.answers.append(
-            RequestRecord(
-                *_about(asked),
-                getattr(error, "status", None),
-                getattr(error, "attempts", 0) or 0,
-                *_NOTHING,
-                str(error),
-                asked.purpose,
-            )
+            replace(asked.record, status=status, attempts=attempts, error=str(error))
         )
 
     def _keep(self, asked: PlannedRequest, reply: Reply, *, required: bool) -> None:
@@ -154,17 +169,15 @@ class Recorder:
         finally:
             reply.body.close()
         self.answers.append(
-            RequestRecord(
-                *_about(asked),
-                reply.status,
-                reply.attempts,
-                reply.sent_at.isoformat(),
-                reply.received_at.isoformat(),
-                reply.size,
-                reply.sha256,
-                file,
-                None,
-                asked.purpose,
+            replace(
+                asked.record,
+                status=reply.status,
+                attempts=reply.attempts,
+                sent_at=reply.sent_at.isoformat(),
+                received_at=reply.received_at.isoformat(),
+                byte_count=reply.size,
+                sha256=reply.sha256,
+                file=file,
             )
         )
 
@@ -174,34 +187,22 @@ class Recorder:
             self.skew = reply.skew_ms
         else:
             self._by_machine.add(asked.number)
-        told = reply.told_skew
-        if told is not None and (self.told is None or told.doubt < self.told.doubt):
-            self.told = told
+        skew = reply.told_skew
+        if skew is not None and (self.told is None or skew.doubt < self.told.doubt):
+            self.told = skew
         operation = asked.call.operation
         self.notices.note(operation, reply.signs)
         if operation == "list_instruments":
             ids = split.ids_of(raw_records(reply.envelope))
             self.listed.setdefault(str(asked.venue_id), set()).update(ids)
-        elif not asked.call.single:
-            self.marks[asked.number] = marks(_records(reply))
         else:
-            self.marks[asked.number] = marks([reply.envelope.data])
+            self.marks[asked.number] = marks(_records(reply))
         if operation == "list_venues" and asked.purpose == BOOK:
             self.embedded = _embedded_by_venue(raw_records(reply.envelope))
 
 
 def _later(moment: str | None, by: timedelta) -> str | None:
     return moment and (datetime.fromisoformat(moment) + by).isoformat()
-
-
-def _about(asked: PlannedRequest) -> tuple[int, str, str | None, str, str]:
-    call = asked.call
-    query = call.target.partition("?")[2]
-    return asked.number, call.operation, asked.venue_id, call.path, query
-
-
-# Of a request without an answer: times, bytes, hash and file.
-_NOTHING = (None, None, None, None, None)
 
 
 def _records(reply: Reply) -> Iterator[msgspec.Raw]:
@@ -220,9 +221,9 @@ def _records(reply: Reply) -> Iterator[msgspec.Raw]:
 
 def _embedded_by_venue(raws: Iterable[msgspec.Raw]) -> dict[str, set[str] | None]:
     """Return what each venue embeds; of a repeated venue only what both copies say."""
-    found: dict[str, set[str] | None] = {}
+    ids_by_venue: dict[str, set[str] | None] = {}
     for raw in raws:
         if (venue_id := split.id_of(raw)) is not None:
-            before, said = found.get(venue_id, set()), split.embedded_ids(raw)
-            found[venue_id] = None if before is None or said is None else before | said
-    return found
+            before, ids = ids_by_venue.get(venue_id, set()), split.embedded_ids(raw)
+            ids_by_venue[venue_id] = None if before is None or ids is None else before | ids
+    return ids_by_venue

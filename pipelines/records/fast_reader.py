@@ -40,10 +40,8 @@ class NotPlain(Exception):
 
 
 def read(raws: Sequence[bytes | memoryview], shape: Shape) -> pa.StructArray:
-    """Return records as nested columns; raises `NotPlain`.
-
-    Arrow refuses unknown fields, wrong types, repeated keys and halves of surrogate pairs.
-    """
+    """Return records as nested columns; raises `NotPlain`."""
+    # Arrow refuses unknown fields, wrong types, repeated keys and halves of surrogate pairs.
     body = b"\n".join(raws)
     # Looking for four letters costs nothing; a record that merely has them in a name is proved as
     # well, and then read fast all the same.
@@ -114,13 +112,13 @@ def _require(records: pa.StructArray, shape: Shape) -> None:
 
 def note_words(records: pa.StructArray, shape: Shape, notes: Notes) -> None:
     """Note every word that is not among the documented values of its field (2, 3)."""
-    for pattern, known in DOCUMENTED[shape.name].items():
+    for pattern, documented in DOCUMENTED[shape.name].items():
         words = records
         for part in pattern.split("."):
             words = pc.struct_field(words, part.removesuffix("[]"))
             if part.endswith("[]"):
                 words = pc.list_flatten(words)
-        strange = pc.filter(words, pc.invert(pc.is_in(words, pa.array(sorted(known)))))
+        strange = pc.filter(words, pc.invert(pc.is_in(words, pa.array(sorted(documented)))))
         for entry in pc.value_counts(strange.drop_null()):
             word = entry["values"].as_py()
             count = entry["counts"].as_py()

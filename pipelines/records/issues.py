@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 UNKNOWN_FIELD = "unknown field"
 UNKNOWN_VALUE = "unknown value"
@@ -34,6 +33,17 @@ class Inexact:
     value: str
 
 
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Something the document does not list: where, of what kind, and how often it was seen."""
+
+    path: str
+    kind: str
+    word: str
+    example: str
+    seen: int
+
+
 @dataclass(slots=True)
 class Notes:
     """What is collected while flattening. Drift: (path, kind, word) to (example, how often)."""
@@ -55,7 +65,7 @@ class Notes:
         for (path, kind, word), (example, count) in other.drift.items():
             self.saw(path, kind, word, example, count)
 
-    def drift_rows(self) -> Iterator[dict[str, Any]]:
+    def drift_rows(self) -> Iterator[Drift]:
         """Yield drift as rows, in a fixed order."""
         for (path, kind, word), (example, seen) in sorted(self.drift.items()):
-            yield {"path": path, "kind": kind, "word": word, "example": example, "seen": seen}
+            yield Drift(path, kind, word, example, seen)

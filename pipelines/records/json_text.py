@@ -38,10 +38,8 @@ _DECODER = json.JSONDecoder(
 
 
 def read(raw: bytes) -> Any:
-    """Return one JSON value; raises `ValueError` or `RecursionError` where it cannot be read.
-
-    No text in it has half of a surrogate pair: the envelope was refused with one.
-    """
+    """Return one JSON value; raises `ValueError` or `RecursionError` where it cannot be read."""
+    # No text in it has half of a surrogate pair: the envelope was refused with one.
     if is_too_deep(raw):
         raise ValueError(f"nested more than {DEEPEST} deep")
     return _DECODER.decode(raw.decode("utf-8"))
@@ -69,10 +67,8 @@ class _PrintedContainer(NamedTuple):
 
 
 def text_of(value: Any, *, canonical: bool = False) -> str:
-    """Return a value's JSON text, compact; `canonical` sorts keys and arrays too.
-
-    However deeply it is nested: it goes down by a list of its own, not by calls.
-    """
+    """Return a value's JSON text, compact; `canonical` sorts keys and arrays too."""
+    # However deeply it is nested: it goes down by a list of its own, not by calls.
     waiting: list[Any] = [value]
     printed: list[str] = []
     # A container is put back below its elements: when it comes up again they have been printed, and

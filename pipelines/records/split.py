@@ -89,16 +89,16 @@ def once(
     """
     # The API promises no order (4.6). Sorting by id, and copies of an id by their content, gives
     # the same rows for the same book on every night, and the same files when a night is made again.
-    found: dict[str | None, list[Element]] = {}
+    by_id: dict[str | None, list[Element]] = {}
     for element in elements:
-        found.setdefault(element.identity, []).append(element)
-    kept = found.pop(None, [])
-    for _, several in sorted((str(identity), several) for identity, several in found.items()):
+        by_id.setdefault(element.identity, []).append(element)
+    elements_once = by_id.pop(None, [])
+    for _, several in sorted((str(identity), several) for identity, several in by_id.items()):
         if len(several) > 1:
-            kept += _settle(several, notes, shape, carries_money=carries_money)
+            elements_once += _settle(several, notes, shape, carries_money=carries_money)
         else:
-            kept += several
-    return kept
+            elements_once += several
+    return elements_once
 
 
 def _settle(
@@ -116,11 +116,11 @@ def _settle(
     for text, request_no, number, element in refused:
         same = f"repeats the id of data[{first[2]}]"
         if not differ:
-            words = "is the same" if text == first[0] else "differs in unknown fields alone"
-            reason, money = f"{same} and {words}: taken once", False
+            finding = "is the same" if text == first[0] else "differs in unknown fields alone"
+            reason, money = f"{same} and {finding}: taken once", False
         else:
-            taken = "none of them is taken" if carries_money else "the first by content is taken"
-            reason, money = f"{same} and differs: {taken}", carries_money
+            outcome = "none of them is taken" if carries_money else "the first by content is taken"
+            reason, money = f"{same} and differs: {outcome}", carries_money
         value = bytes(element.raw).decode()
         notes.rejects.append(Reject(request_no, f"data[{number}]", reason, value, money))
     return [] if differ and carries_money else [first[3]]

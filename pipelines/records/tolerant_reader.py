@@ -108,9 +108,9 @@ class TolerantReader:
         if value is None:
             if not field.required:
                 return None
-            found, value = ("null", None) if field.name in record else ("missing", MISSING)
-            self.notes.saw(here.pattern, MISSING_FIELD, field.name, found)
-            return self._without(record, field, place, f"required, but {found}", value, money=money)
+            state, value = ("null", None) if field.name in record else ("missing", MISSING)
+            self.notes.saw(here.pattern, MISSING_FIELD, field.name, state)
+            return self._without(record, field, place, f"required, but {state}", value, money=money)
         try:
             return self._value(value, field, here, clean)
         except TypeError:
@@ -174,8 +174,8 @@ class TolerantReader:
         self.notes.inexact.append(Inexact(self.request_no, here.path, table, column, text))
 
     def _word(self, text: str, here: Place) -> None:
-        known = DOCUMENTED[self.model].get(here.pattern.removeprefix("data[]."))
-        if known is not None and text not in known:
+        documented = DOCUMENTED[self.model].get(here.pattern.removeprefix("data[]."))
+        if documented is not None and text not in documented:
             self.notes.saw(here.pattern, UNKNOWN_VALUE, text, text_of(text))
 
     def _object(self, value: Members, field: Field, here: Place, clean: dict[str, Any]) -> Any:
@@ -194,21 +194,21 @@ class TolerantReader:
         return inner
 
     def _elements(self, values: list[Any], field: Field, here: Place) -> list[Any]:
-        kept: list[Any] = []
+        elements: list[Any] = []
         for number, value in enumerate(values):
             place = here.element(number)
             if field.shape is None:
                 if is_text(value):
                     self._word(value, place)
-                    kept.append(value)
+                    elements.append(value)
                 else:
                     self.reject(place, "text was expected", value, money=False)
                 continue
             try:
-                kept.append(self.record(value, field.shape, place, money=field.carries_money))
+                elements.append(self.record(value, field.shape, place, money=field.carries_money))
             except UnusableRecord:
                 continue
-        return kept
+        return elements
 
     def _unknown(self, value: Members, shape: Shape, place: Place, clean: dict[str, Any]) -> None:
         for name, member in value.items():
@@ -219,7 +219,8 @@ class TolerantReader:
                 rows = self._amounts(shape.name.lower(), (name,), member, here)
             elif shape.name == BALANCE:
                 rows = self._amounts(name, (), member, here)
-            is_kind = shape.name == BALANCE and (rows or _is_filled(member))
+            is_filled = isinstance(member, Members | list) and bool(member)
+            is_kind = shape.name == BALANCE and (rows or is_filled)
             kind = UNKNOWN_BALANCE if is_kind else UNKNOWN_FIELD
             self.notes.saw(here.pattern, kind, name, text_of(member))
             clean.setdefault(OTHER, []).extend(rows)
@@ -234,10 +235,8 @@ class TolerantReader:
         return []
 
     def _amounts(self, bucket: str, above: tuple[str, ...], value: Any, here: Place) -> list[Row]:
-        """Return rows of all amounts in something that the document does not know.
-
-        What may be money and is no amount is rejected where it stands; its siblings are rows.
-        """
+        """Return rows of all amounts in something that the document does not know."""
+        # What may be money and is no amount is rejected where it stands; its siblings are rows.
         rows: list[Row] = []
         for leaf in leaves(value, above):
             place = here
@@ -251,16 +250,12 @@ class TolerantReader:
         return rows
 
 
-def _is_filled(value: Any) -> bool:
-    return isinstance(value, Members | list) and bool(value)
-
-
 def _count_amounts(balance: Members, shape: Shape, rows: list[Row]) -> int:
     """Return how many amounts a balance states, broken ones too."""
-    known = 0
+    count = 0
     for field in shape.fields.values():
         inner = balance.get(field.name)
         if isinstance(inner, Members) and field.shape is not None:
             texts = (inner.get(name) for name in field.shape.fields)
-            known += sum(1 for text in texts if not isinstance(text, Members | None))
-    return known + len(rows)
+            count += sum(1 for text in texts if not isinstance(text, Members | None))
+    return count + len(rows)

@@ -44,14 +44,16 @@ def application(
     the UTC date of the clock; `rng` decides the order of lists and nothing else; `sleep` is how
     a slow answer waits. Faults of the wire are not shown here, but by the server's socket.
     """
-
-    def utc_day() -> date:
-        return datetime.fromtimestamp(clock() / 1000, UTC).date()
-
-    order = rng or random.Random()  # noqa: S311 - shuffles lists, guards nothing
-    rehearsal = of_application(faults)
     described = encode(openapi.description(choices))
-    service = Service(world, keys, clock, today or utc_day, order, choices, rehearsal)
+    service = Service(
+        world=world,
+        keys=keys,
+        clock=clock,
+        today=today or (lambda: datetime.fromtimestamp(clock() / 1000, UTC).date()),
+        rng=rng or random.Random(),  # noqa: S311 - shuffles lists, guards nothing
+        choices=choices,
+        rehearsal=of_application(faults),
+    )
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -106,5 +108,5 @@ def _response(reply: SandboxResponse, service: Service) -> Response:
         headers |= {"Deprecation": since, "Sunset": since}
     headers |= dict(reply.headers)
     # An empty value is how a fault leaves a header out.
-    kept = {name: value for name, value in headers.items() if value}
-    return Response(reply.body, reply.status, kept)
+    sent = {name: value for name, value in headers.items() if value}
+    return Response(reply.body, reply.status, sent)

@@ -82,8 +82,8 @@ def _check_timestamp(timestamp: str | None, now_ms: int, choices: Choices) -> No
         status, code = choices.missing_timestamp
         raise RefusalError(status, (code, "The header SVC-API-TIMESTAMP is missing or repeated."))
     if not _INTEGER.fullmatch(timestamp) or abs(int(timestamp)) > _INT64_MAX:
-        found = shorten(timestamp)
-        message = f"The timestamp {found} is invalid: expected Unix time in milliseconds."
+        text = shorten(timestamp)
+        message = f"The timestamp {text} is invalid: expected Unix time in milliseconds."
         raise RefusalError(400, ("TIMESTAMP_INVALID", message))
     age = now_ms - int(timestamp)
     edge = 0 if choices.window_inclusive else 1
@@ -97,10 +97,10 @@ def _check_timestamp(timestamp: str | None, now_ms: int, choices: Choices) -> No
 def _check_signature(
     request: SignedParts,
     keys: Mapping[str, Caller],
-    given: tuple[str | None, str | None, str | None],
+    headers: tuple[str | None, str | None, str | None],
     choices: Choices,
 ) -> Caller:
-    key, timestamp, signature = given
+    key, timestamp, signature = headers
     if key is None or signature is None or timestamp is None:
         status, code = choices.missing_key
         message = "The headers SVC-API-KEY and SVC-API-SIGNATURE are required, each once."

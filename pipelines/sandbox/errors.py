@@ -31,10 +31,7 @@ class RefusalError(Exception):
     """A request that is answered with an error envelope: a status, and one or more errors."""
 
     def __init__(
-        self,
-        status: int,
-        *errors: tuple[str, str],
-        headers: Mapping[str, str] | None = None,
+        self, status: int, *errors: tuple[str, str], headers: Mapping[str, str] | None = None
     ) -> None:
         super().__init__("; ".join(f"{code}: {message}" for code, message in errors))
         self.status = status

@@ -55,9 +55,7 @@ def description(choices: Choices) -> Schema:
         },
         "components": {
             "schemas": {**schemas, "Error": _ERROR},
-            "securitySchemes": {
-                "key": {"type": "apiKey", "in": "header", "name": "SVC-API-KEY"},
-            },
+            "securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "SVC-API-KEY"}},
         },
     }
 

@@ -24,7 +24,7 @@ _KINDS = {
 Check = Literal["timestamp", "authentication"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
     """One answer to every question that the document leaves open."""
 
@@ -81,10 +81,10 @@ def describe_choices() -> Iterator[tuple[str, str, str]]:
     """Yield every choice by its name, with what it may be and what this server does, as JSON."""
     default = Choices()
     for choice in fields(Choices):
-        words = get_args(choice.type) if get_origin(choice.type) is Literal else ()
+        options = get_args(choice.type) if get_origin(choice.type) is Literal else ()
         kind = _KINDS.get(str(choice.type), "JSON")
         value = json.dumps(getattr(default, choice.name), default=dict)
-        yield choice.name, " | ".join(words) or kind, value
+        yield choice.name, " | ".join(options) or kind, value
 
 
 def parse_choices(texts: Iterable[str]) -> Choices:

@@ -49,22 +49,22 @@ def _portfolios(query: Query, world: World, caller: Caller, choices: Choices) ->
         if exists and not accessible and not choices.inaccessible_is_missing:
             message = "Access to the portfolio is refused."
             raise RefusalError(choices.denied_status, ("ACCESS_DENIED", message))
-        found = _one(query, own, "portfolio", choices)
+        portfolios = _one(query, own, "portfolio", choices)
     else:
-        found = _filter_by_id(query, own, choices)
+        portfolios = _filter_by_id(query, own, choices)
     if query.has_include or choices.integrations_without_include:
-        return found
-    return [{k: v for k, v in record.items() if k != "integrations"} for record in found]
+        return portfolios
+    return [{k: v for k, v in record.items() if k != "integrations"} for record in portfolios]
 
 
 def _venues(query: Query, world: World, choices: Choices) -> list[Record]:
     venues = list(world.venues)
     if query.path_id is not None:
-        found = _one(query, venues, "venue", choices)
+        chosen = _one(query, venues, "venue", choices)
     else:
-        found = _filter_by_id(query, venues, choices)
+        chosen = _filter_by_id(query, venues, choices)
     if not (query.has_include or choices.instruments_without_include):
-        return found
+        return chosen
     short = [field.name for field in RESOURCES["VenueInstrument"]]
     return [
         {
@@ -74,16 +74,16 @@ def _venues(query: Query, world: World, choices: Choices) -> list[Record]:
                 for instrument in (world.instruments or {}).get(record["id"], ())
             ],
         }
-        for record in found
+        for record in chosen
     ]
 
 
-def _one(query: Query, records: list[Record], what: str, choices: Choices) -> list[Record]:
-    found = [record for record in records if record["id"] == query.path_id]
-    if not found:
-        message = f"No {what} has the id {shorten(query.path_id or '')}."
+def _one(query: Query, records: list[Record], kind: str, choices: Choices) -> list[Record]:
+    matches = [record for record in records if record["id"] == query.path_id]
+    if not matches:
+        message = f"No {kind} has the id {shorten(query.path_id or '')}."
         raise RefusalError(choices.missing_status, (choices.missing_code, message))
-    return found[:1]
+    return matches[:1]
 
 
 def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list[Record]:
@@ -96,8 +96,8 @@ def _filter_by_id(query: Query, records: list[Record], choices: Choices) -> list
     is_portfolio = query.operation.resource == "Portfolio"
     if is_portfolio and choices.uuid_any_case:
         ids = [wanted.lower() for wanted in ids]
-    known = {record["id"] for record in records}
-    strangers = [wanted for wanted in ids if wanted not in known]
+    accessible = {record["id"] for record in records}
+    strangers = [wanted for wanted in ids if wanted not in accessible]
     if strangers and is_portfolio and len(ids) == 1:
         return []  # shown: rule 2 of 4.1 leaves no choice
     if strangers and choices.unknown_ids == "refuse":
@@ -130,20 +130,22 @@ def apply_forms(records: Iterable[Record], resource: str, choices: Choices) -> l
 
 
 def _apply_form(record: Mapping[str, Any], resource: str, choices: Choices) -> Record:
-    made: Record = dict(record)
+    formed: Record = dict(record)
     for field in RESOURCES[resource]:
-        if field.name not in made:
+        if field.name not in formed:
             if choices.optional_as_null and not field.required:
-                made[field.name] = None
+                formed[field.name] = None
         elif field.kind in RESOURCES and field.many:
-            made[field.name] = [_apply_form(item, field.kind, choices) for item in made[field.name]]
+            formed[field.name] = [
+                _apply_form(item, field.kind, choices) for item in formed[field.name]
+            ]
         elif field.kind in RESOURCES:
-            made[field.name] = _apply_form(made[field.name], field.kind, choices)
+            formed[field.name] = _apply_form(formed[field.name], field.kind, choices)
         elif field.kind == "amount":
-            made[field.name] = _formed_amount(made[field.name], choices)
+            formed[field.name] = _formed_amount(formed[field.name], choices)
         elif field.kind == "date-time":
-            made[field.name] = _formed_instant(made[field.name], choices)
-    return made
+            formed[field.name] = _formed_instant(formed[field.name], choices)
+    return formed
 
 
 def _formed_amount(text: str, choices: Choices) -> str:
@@ -156,12 +158,12 @@ def _formed_amount(text: str, choices: Choices) -> str:
 
 
 def _formed_instant(text: str, choices: Choices) -> str:
-    found = _FRACTION_AND_ZONE.search(text)
-    if found is None or choices.datetimes == "as-made":
+    match = _FRACTION_AND_ZONE.search(text)
+    if match is None or choices.datetimes == "as-made":
         return text
-    fraction, zone = found.group(1) or "", found.group(2)
+    fraction, zone = match.group(1) or "", match.group(2)
     if choices.datetimes == "offset":
         zone = zone.replace("Z", "+00:00")
     else:
         fraction = fraction.ljust(9, "0")
-    return text[: found.start()] + (f".{fraction}" if fraction else "") + zone
+    return text[: match.start()] + (f".{fraction}" if fraction else "") + zone

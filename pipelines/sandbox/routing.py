@@ -44,8 +44,8 @@ def find(path: bytes, choices: Choices) -> tuple[Operation, bytes | None]:
         for operation in OPERATIONS:
             if _fits(operation, segments):
                 return operation, segments[1] if len(segments) > 1 else None
-    found = shorten(path.decode("latin-1"))
-    message = f"Nothing is served at the path {found}."
+    text = shorten(path.decode("latin-1"))
+    message = f"Nothing is served at the path {text}."
     raise RefusalError(choices.unknown_path_status, ("RESOURCE_NOT_FOUND", message))
 
 

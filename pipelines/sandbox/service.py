@@ -23,7 +23,7 @@ from pipelines.sandbox.world.world import Calendar
 _SECOND = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
     """Everything that an answer depends on, beside the request."""
 

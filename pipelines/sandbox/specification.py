@@ -22,7 +22,7 @@ class FieldSpec:
     values: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """One GET: its path below the prefix, what it returns, and the parameters it takes.
 

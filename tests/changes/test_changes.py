@@ -8,9 +8,10 @@ import pytest
 
 from pipelines.lake import lessons
 from pipelines.landing import snapshots
-from pipelines.landing.snapshots import ACCEPTED, HELD, Snapshot
+from pipelines.landing.snapshots import Snapshot
 from tests.changes import api, harmless, losing, vanishing
 from tests.changes.api import Answers, Change
+from warehouse.contract.states import ACCEPTED, HELD
 from warehouse.storage.layout import Layout
 
 GOOD = 2

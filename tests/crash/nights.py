@@ -76,7 +76,18 @@ class Prepared:
             digest = hashlib.sha256(raw).hexdigest()
             yield (
                 call,
-                Reply(call, 200, FIRST, FIRST, 1, len(raw), digest, body, envelope, None),
+                Reply(
+                    call=call,
+                    status=200,
+                    sent_at=FIRST,
+                    received_at=FIRST,
+                    attempts=1,
+                    size=len(raw),
+                    sha256=digest,
+                    body=body,
+                    envelope=envelope,
+                    skew_ms=None,
+                ),
             )
 
 

@@ -19,10 +19,11 @@ from pipelines import night
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import leftovers, snapshots
 from pipelines.landing.manifest import load_manifest
-from pipelines.landing.snapshots import HELD, NotToBeDecided
+from pipelines.landing.snapshots import NotToBeDecided
 from pipelines.maintenance.verify import CHANGED, MISSING, verify
 from tests.crash.nights import Clock, answers, at, land, nightbook, run
 from warehouse.contract.book import BOOK
+from warehouse.contract.states import HELD
 from warehouse.database.ddl import stored_as
 from warehouse.storage.layout import Layout
 

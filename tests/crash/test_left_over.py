@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from pipelines import night
-from pipelines.flatten.flatten import Part
+from pipelines.flatten.part import Part
 from pipelines.landing import snapshots
 from pipelines.landing.manifest import Manifest
 from pipelines.maintenance.verify import verify
 from tests.crash import nights
 from tests.crash.scenarios import books
+from warehouse.contract import states
 from warehouse.storage.layout import Layout
 
 
@@ -34,10 +35,10 @@ def test_a_left_over_that_was_told_and_not_made_is_made_later(
     with monkeypatch.context() as failing:
         failing.setattr(night, "stage_portfolios", unreadable)
         nights.run(home, moments[1])
-    assert snapshots.find(Layout(home), left.snapshot_id).state == snapshots.COMPLETE
+    assert snapshots.find(Layout(home), left.snapshot_id).state == states.COMPLETE
     nights.run(home, moments[2])
     for moment in moments:
         nights.run(other, moment)
-    assert snapshots.find(Layout(home), left.snapshot_id).state == snapshots.ACCEPTED
+    assert snapshots.find(Layout(home), left.snapshot_id).state == states.ACCEPTED
     assert books(home) == books(other)
     assert list(verify(Layout(home))) == []

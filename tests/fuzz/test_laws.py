@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from assets.publishing import publish
-from pipelines.landing.snapshots import ACCEPTED
 from tests.crash.nights import Clock, nightbook
 from tests.pipelines.records.test_laws import books, expected
 from tests.support import nights, oracle
 from warehouse.contract.book import BOOK
+from warehouse.contract.states import ACCEPTED
 from warehouse.storage.layout import Layout
 
 LATER = nights.STARTED + timedelta(days=1)

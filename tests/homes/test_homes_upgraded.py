@@ -11,6 +11,7 @@ from pipelines.landing import snapshots
 from tests.homes.__main__ import BEFORE_THE_MOVE, COMMITS, HOMES
 from tests.homes.world import SmallWorld
 from tests.support.operator_home import Keeper, Sandbox, amounts_of, sandbox
+from warehouse.contract import states
 
 A_PERSON_MUST_DECIDE = 3
 FIRST, SECOND, HELD, TONIGHT = (date(2026, 3, day) for day in (3, 4, 5, 6))
@@ -63,8 +64,8 @@ def test_the_first_night_of_a_newer_nightbook_brings_an_older_home_up(
     assert (said.code, said.err) == (0, "")
     assert "made again from the landing zone" in said.out
     assert all(has_book(keeper, day) for day in (FIRST, SECOND, TONIGHT))
-    states = [one.state for one in snapshots.landed_snapshots(keeper.layout)]
-    assert states == [snapshots.ACCEPTED, snapshots.ACCEPTED, snapshots.HELD, snapshots.ACCEPTED]
+    reached = [snapshot.state for snapshot in snapshots.landed_snapshots(keeper.layout)]
+    assert reached == [states.ACCEPTED, states.ACCEPTED, states.HELD, states.ACCEPTED]
     [(version,)] = keeper.ask("select upgraded_from from ops.build")
     assert version.startswith("0.1.0, contract ")
     assert keeper("reconcile", "status", "--as-of", str(SECOND)).code == A_PERSON_MUST_DECIDE

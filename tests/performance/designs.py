@@ -85,19 +85,19 @@ class Landed:
         stamp = STAMP.isoformat()
         self._answers.append(
             self._landing.RequestRecord(
-                number,
-                operation,
-                venue,
-                "",
-                query,
-                200,
-                1,
-                stamp,
-                stamp,
-                len(body),
-                digest,
-                file,
-                None,
+                request_no=number,
+                operation=operation,
+                venue_id=venue,
+                path="",
+                query=query,
+                status=200,
+                attempts=1,
+                sent_at=stamp,
+                received_at=stamp,
+                byte_count=len(body),
+                sha256=digest,
+                file=file,
+                error=None,
             )
         )
 
@@ -106,7 +106,7 @@ class Landed:
         notes = importlib.import_module("pipelines.records.issues").Notes()
         _, written = self.flatten.portfolio_tables(self.layout, self.manifest, notes)
         venues = self.flatten.flatten_venues(self.layout, self.manifest)
-        names = [*written, *venues["tables"]]
+        names = [*written, *venues.tables]
         return {name: self.layout.staged_file(name, self.manifest.snapshot_id) for name in names}
 
     def database(self, files: dict[str, Path]) -> Path:

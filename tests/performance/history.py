@@ -30,6 +30,7 @@ from pipelines.landing import night_folders, snapshots
 from pipelines.landing.manifest import load_manifest
 from tests.performance.cpu_profile import Spent, spent
 from tests.performance.past import FIRST, Past, add_night
+from warehouse.contract import states
 from warehouse.contract.book import BOOK
 from warehouse.query.connect import open_database
 from warehouse.query.pandas_blocker import leave_pandas_out
@@ -112,10 +113,8 @@ def _published(layout: Layout, number: int, costs: list[Compared]) -> Iterator[L
 
 def _late(layout: Layout) -> Line:
     """Accept the night that was held: its day is put in behind all the others."""
-    snapshot = next(
-        one for one in snapshots.landed_snapshots(layout) if one.state == snapshots.HELD
-    )
-    snapshots.decide(snapshot, snapshots.ACCEPTED, by="bench", at=FIRST + timedelta(days=999))
+    snapshot = next(one for one in snapshots.landed_snapshots(layout) if one.state == states.HELD)
+    snapshots.decide(snapshot, states.ACCEPTED, by="bench", at=FIRST + timedelta(days=999))
     placement.settle(layout)
     done = _one("refresh", layout)
     return f"publishing night {LATE + 1} late, as one accepted by hand", *_figures(done)
@@ -250,7 +249,7 @@ def one_publish(home: Path) -> None:
     leave_pandas_out()
     with _counted():
         outcome = publish.judge_and_publish(_nightbook(home), manifest)
-    assert outcome.snapshot.state == snapshots.ACCEPTED, outcome.snapshot.decision
+    assert outcome.snapshot.state == states.ACCEPTED, outcome.snapshot.decision
     assert len(outcome.published.loaded) == 1, outcome.published.loaded
 
 

@@ -21,6 +21,7 @@ from pipelines.landing import sealed_json, snapshots, zone
 from pipelines.landing.manifest import Manifest, RequestRecord
 from pipelines.records import amounts
 from tests.performance.bodies import amount
+from warehouse.contract import states
 from warehouse.contract.book import BOOK
 from warehouse.contract.lake_contract import lake_contract
 from warehouse.contract.model import Kind, Table
@@ -207,7 +208,7 @@ def add_night(
         _stage(layout, manifest, made, totals)
     else:
         _seal(layout, manifest, made, totals, columns["portfolios"]["portfolio_id"].to_pylist())
-        _decide(layout, manifest, snapshots.HELD if held else snapshots.ACCEPTED)
+        _decide(layout, manifest, states.HELD if held else states.ACCEPTED)
     return manifest
 
 
@@ -225,7 +226,19 @@ def _landed(layout: Layout, started: datetime) -> Manifest:
     ]
     answers = tuple(
         RequestRecord(
-            n, what, venue, "/", query, 200, 1, stamp, stamp, 2, "0" * 64, f"{n:04}.json.zst", None
+            request_no=n,
+            operation=what,
+            venue_id=venue,
+            path="/",
+            query=query,
+            status=200,
+            attempts=1,
+            sent_at=stamp,
+            received_at=stamp,
+            byte_count=2,
+            sha256="0" * 64,
+            file=f"{n:04}.json.zst",
+            error=None,
         )
         for n, (what, venue, query) in enumerate(asked, 1)
     )

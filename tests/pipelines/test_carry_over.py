@@ -11,9 +11,10 @@ from pipelines.flatten import carry_over
 from pipelines.lake import lake_manifest
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
-from pipelines.landing.snapshots import ACCEPTED, HELD, Snapshot
+from pipelines.landing.snapshots import Snapshot
 from tests.pipelines.lake.test_placement import instrument, portfolio, venue
 from tests.support import nights
+from warehouse.contract.states import ACCEPTED, HELD
 from warehouse.storage.layout import Layout
 
 START, DAY = nights.STARTED, timedelta(days=1)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import msgspec
 import pyarrow.parquet as pq
 
 from pipelines import night
 from pipelines.flatten import flatten
-from pipelines.flatten.flatten import Part
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import zone as landing
 from pipelines.landing.manifest import Manifest, RequestRecord
@@ -24,6 +24,7 @@ from warehouse.storage.layout import Layout
 
 STARTED = datetime(2026, 11, 20, 2, 15, tzinfo=UTC)
 Rows = dict[str, list[dict[str, Any]]]
+Part = dict[str, Any]
 
 
 def body(records: Any) -> bytes:
@@ -111,10 +112,16 @@ def _answer(
 def staged(layout: Layout, manifest: Manifest) -> tuple[Rows, dict[str, Part]]:
     """Flatten a landed night: the rows of all eight tables, and what was noted."""
     parts = {
-        "portfolios": flatten.flatten_portfolios(layout, manifest),
-        "venues": flatten.flatten_venues(layout, manifest),
+        "portfolios": as_json(flatten.flatten_portfolios(layout, manifest)),
+        "venues": as_json(flatten.flatten_venues(layout, manifest)),
     }
     return read(layout, manifest), parts
+
+
+def as_json(part: object) -> Part:
+    """A staged part as its file has it."""
+    content: Part = json.loads(msgspec.json.encode(part))
+    return content
 
 
 def read(layout: Layout, manifest: Manifest) -> Rows:

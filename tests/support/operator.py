@@ -21,6 +21,7 @@ from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
 from tests.support.operator_home import FIRST, SECOND, Keeper, Sandbox, sandbox
 from tests.support.shared import once
+from warehouse.contract import states
 
 DEAD = "json://127.0.0.1:9/canary-token"
 
@@ -108,7 +109,7 @@ def two(shown: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Path:
     def make(folder: Path) -> None:
         shown.show()
         for day in (FIRST, SECOND):
-            assert take(Keeper(folder / "home", shown), day) == snapshots.ACCEPTED
+            assert take(Keeper(folder / "home", shown), day) == states.ACCEPTED
 
     return once(tmp_path_factory, "operator", make) / "home"
 

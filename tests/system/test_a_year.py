@@ -26,9 +26,10 @@ from pipelines import night
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
 from pipelines.landing.night_folders import MANIFEST
-from pipelines.landing.snapshots import ACCEPTED, DECISION, HELD, PRUNED
+from pipelines.landing.snapshots import DECISION
 from pipelines.sandbox.world.world import LivingWorld
 from tests.support.nights import Book, land
+from warehouse.contract.states import ACCEPTED, HELD, PRUNED
 from warehouse.storage.layout import Layout
 
 KEEP = 20

@@ -372,8 +372,8 @@ def night_after(good: Path, home: Path, *faults: str, world: World = WORLD) -> A
     night.stage_venues(layout, manifest)
     rows = nights.read(layout, manifest)
     parts = {
-        "portfolios": flatten.flatten_portfolios(layout, manifest),
-        "venues": night.stage_venues(layout, manifest),
+        "portfolios": nights.as_json(flatten.flatten_portfolios(layout, manifest)),
+        "venues": nights.as_json(night.stage_venues(layout, manifest)),
     }
     snapshot = night.finish(LakeManifests(layout), folder, nights.STARTED)
     return After(

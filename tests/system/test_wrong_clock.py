@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pipelines.landing import snapshots
 from pipelines.landing.manifest import load_manifest
 from tests.support.operator_home import FIRST, SECOND, Keeper
+from warehouse.contract import states
 
 TWENTY_HOURS = 72_000_331
 
@@ -22,7 +23,7 @@ def test_a_run_by_a_wrong_clock_ends_in_words_and_moves_no_book(
     first, wrong = snapshots.landed_snapshots(keeper.layout)
     assert wrong.snapshot_id in said.out + said.err, said
     assert {one.snapshot_date for one in (first, wrong)} == {FIRST}
-    assert (first.state, wrong.state) == (snapshots.ACCEPTED, snapshots.HELD)
+    assert (first.state, wrong.state) == (states.ACCEPTED, states.HELD)
     manifest = load_manifest(wrong.folder)
     assert manifest.is_date_doubtful
     assert (manifest.machine_date, manifest.snapshot_date) == (SECOND, FIRST)
@@ -30,5 +31,5 @@ def test_a_run_by_a_wrong_clock_ends_in_words_and_moves_no_book(
     keeper.sandbox.show()
     assert keeper.run(SECOND).code == 0
     newest = snapshots.landed_snapshots(keeper.layout)[-1]
-    assert (newest.snapshot_date, newest.state) == (SECOND, snapshots.ACCEPTED)
+    assert (newest.snapshot_date, newest.state) == (SECOND, states.ACCEPTED)
     assert newest.snapshot_id > wrong.snapshot_id

@@ -11,11 +11,9 @@ IN_MEMORY = 1 << 20
 
 
 class Body:
-    """The decoded bytes of one answer; memory does not grow with their number.
+    """The decoded bytes of one answer, written once and then read through `buffer`."""
 
-    Written once by the client, then read through `buffer`. The file has no name, so nothing is left
-    behind whatever happens.
-    """
+    # A large body lies in a file without a name: nothing is left behind, whatever happens.
 
     def __init__(self, spool_dir: Path | None = None) -> None:
         self._spool_dir = spool_dir
@@ -33,11 +31,7 @@ class Body:
         return self._digest.hexdigest()
 
     def write(self, chunk: bytes) -> None:
-        """Add bytes at the end.
-
-        Raises:
-            OSError: the disk is full or failing.
-        """
+        """Add bytes at the end; raises `OSError` where the disk is full or failing."""
         self._digest.update(chunk)
         self.is_ascii = self.is_ascii and chunk.isascii()
         self.size += len(chunk)
@@ -51,21 +45,12 @@ class Body:
         self._file.write(chunk)
 
     def flush(self) -> None:
-        """Let the file have what waits in memory, once all was written.
-
-        Raises:
-            OSError: the disk is full or failing.
-        """
+        """Let the file have what waits in memory; raises `OSError` as `write` does."""
         if self._file is not None:
             self._file.flush()
 
     def buffer(self) -> bytes | mmap.mmap:
-        """Return all bytes; of a large body a read-only memory map, which `close` gives up.
-
-        Raises:
-            ValueError: the body was closed.
-            OSError: it was not flushed, and the disk is full or failing.
-        """
+        """Return all bytes; of a large body a read-only memory map, which `close` gives up."""
         if self._closed:
             raise ValueError("the body was closed, its bytes are gone")
         if self._file is None:

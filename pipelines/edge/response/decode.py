@@ -14,7 +14,7 @@ _STEP = 1 << 16
 _GZIP = 31  # zlib's window size plus 16: gzip with header and trailer, both checked
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """How much one answer may be and how long it may take.
 
@@ -46,11 +46,7 @@ def decode_body(
 ) -> Iterator[bytes]:
     """Return the body without its content encoding (none or gzip), in pieces of bounded size.
 
-    `scrub` takes out of a header what no error may show.
-
-    Raises:
-        Misread: another encoding, or a gzip stream that is damaged, cut short or followed by more.
-        TooLarge: more than `limits.wire` or `limits.decoded` bytes; `where` is left to the caller.
+    Raises `Misread` and `TooLarge`. `scrub` takes out of a header what no error may show.
     """
     # A key in other letters, or cut short, would no longer be found.
     encoding = scrub(headers.get("content-encoding", "")).strip().lower()
@@ -79,7 +75,7 @@ def _gunzip(raw: Iterable[bytes]) -> Iterator[bytes]:
     """Unpack one or more gzip members; each must be whole, checksum and length included."""
     member = zlib.decompressobj(_GZIP)
     started = False
-    found = ""
+    defect = ""
     try:
         for piece in raw:
             rest = piece
@@ -92,10 +88,10 @@ def _gunzip(raw: Iterable[bytes]) -> Iterator[bytes]:
                 yield member.decompress(rest, _STEP)
                 rest = member.unused_data if member.eof else member.unconsumed_tail
     except zlib.error as error:
-        found = f"the gzip stream is damaged ({error})"
+        defect = f"the gzip stream is damaged ({error})"
     # The trailer of a member has its checksum and length, which zlib proves at its end: a body that
     # ends before is cut short, even where what came happens to be whole JSON.
-    if not found and not (started and member.eof):
-        found = "the gzip stream is cut short"
-    if found:
-        raise Misread(found)
+    if not defect and not (started and member.eof):
+        defect = "the gzip stream is cut short"
+    if defect:
+        raise Misread(defect)

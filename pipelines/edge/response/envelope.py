@@ -53,12 +53,9 @@ class _Key:
 def read_envelope(
     body: bytes | mmap | memoryview, *, single: bool, is_ascii: bool = False
 ) -> Envelope:
-    """Read a success body strictly (2.9), without building its records.
+    """Read a success body strictly (2.9), without building its records; raises `Misread`.
 
     `is_ascii` says that all of its bytes are known to be ASCII, which then is not looked at again.
-
-    Raises:
-        Misread: the body is not strict JSON, or not the documented envelope.
     """
     commas = _require_text(body, is_ascii=is_ascii)
     # Small bodies are read in one pass, which is quicker. Large ones, and those that may hold very
@@ -83,10 +80,7 @@ def read_envelope(
 
 
 def raw_records(envelope: Envelope) -> list[msgspec.Raw]:
-    """Return the elements of `data` as the bytes that came; a single record is a list of one.
-
-    Raises `RecursionError` where one is nested too deeply.
-    """
+    """Return the elements of `data` as they came, or its one record; may raise RecursionError."""
     if not envelope.is_list:
         return [envelope.data]
     # Where the scan has found them already, large records are cut out and not scanned once more.
@@ -150,7 +144,7 @@ def _require_text(body: bytes | mmap | memoryview, *, is_ascii: bool) -> int:
     commas = 0
     is_large = len(body) > _LARGE
     decoder = codecs.getincrementaldecoder("utf-8")()
-    found = ""
+    defect = ""
     with memoryview(body) as view:
         try:
             for start in range(0, len(view), _CHUNK):
@@ -162,16 +156,16 @@ def _require_text(body: bytes | mmap | memoryview, *, is_ascii: bool) -> int:
                 if not (is_ascii or (chunk.isascii() and not decoder.getstate()[0])):
                     decoder.decode(chunk)
                 if len(chunk) == _CHUNK and chunk.isspace():
-                    found = "a megabyte of white space"
+                    defect = "a megabyte of white space"
                     break
                 if start % _LARGE == 0:
                     give_back(body)
             else:
                 decoder.decode(b"", final=True)
         except UnicodeDecodeError as error:
-            found = f"not UTF-8: {error.reason}"
-    if found:
-        raise Misread(found)
+            defect = f"not UTF-8: {error.reason}"
+    if defect:
+        raise Misread(defect)
     return commas
 
 
@@ -183,13 +177,9 @@ def _require_strict(name: str, raw: msgspec.Raw) -> None:
 
 
 def _require_opening(name: str, raw: msgspec.Raw, opening: bytes) -> None:
-    if _opening(raw) != opening:
+    if bytes(memoryview(raw)[:1]) != opening:
         kind = "a list" if opening == b"[" else "an object"
         raise Misread(f"`{name}` is not {kind}")
-
-
-def _opening(raw: msgspec.Raw) -> bytes:
-    return bytes(memoryview(raw)[:1])
 
 
 def _names(members: dict[str, msgspec.Raw]) -> str:

@@ -101,12 +101,12 @@ _LONGEST = 2000
 @cache
 def words_of(name: str) -> frozenset[str]:
     """Split a name into lower-case words: `hasMore`, `has_more` and `hasmore` are alike."""
-    found: list[str] = []
+    name_words: list[str] = []
     # Names written as one word (`hasmore`) are taken apart by the words that are known, longest
     # first; a word that is not wholly made of them stays as it is.
     for word in (word.lower() for word in _WORD.findall(name[:_LONGEST])):
-        found += _KNOWN_WORD.findall(word) if _JOINED.fullmatch(word) else [word]
-    return frozenset(found)
+        name_words += _KNOWN_WORD.findall(word) if _JOINED.fullmatch(word) else [word]
+    return frozenset(name_words)
 
 
 def is_unrelated(words: frozenset[str]) -> bool:

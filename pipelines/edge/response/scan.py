@@ -29,11 +29,7 @@ _GIVE_BACK = 1 << 25
 
 
 class Scan:
-    """The members of the outermost object of a body, and where the records of `data` are.
-
-    Raises:
-        Misread: the body is not one JSON object, has a key twice, or too many keys or records.
-    """
+    """The members of the outermost object, and where the records of `data` are, or `Misread`."""
 
     def __init__(self, body: bytes | mmap | memoryview) -> None:
         self._body = body
@@ -88,7 +84,9 @@ class Scan:
         self._peek()
         start = self._at
         self._at += _step(self._view[start : start + limit], limit)
-        self._give_back()
+        if self._at - self._given_back >= _GIVE_BACK:
+            self._given_back = self._at
+            give_back(self._body)
         end = self._at
         while self._view[end - 1] in b" \t\n\r":
             end -= 1
@@ -100,15 +98,10 @@ class Scan:
         return bytes(self._view[self._at : self._at + 1])
 
     def _take(self, wanted: bytes) -> None:
-        if (found := self._peek()) != wanted:
-            said = repr(found.decode("latin-1")) if found else "its end"
-            raise Misread(f"not a JSON object: {wanted.decode()} was expected, not {said}")
+        if (letter := self._peek()) != wanted:
+            shown = repr(letter.decode("latin-1")) if letter else "its end"
+            raise Misread(f"not a JSON object: {wanted.decode()} was expected, not {shown}")
         self._at += 1
-
-    def _give_back(self) -> None:
-        if self._at - self._given_back >= _GIVE_BACK:
-            self._given_back = self._at
-            give_back(self._body)
 
 
 # msgspec decodes one value and refuses what follows it, naming the byte at which that stands. Its
@@ -118,11 +111,11 @@ def _step(view: memoryview, limit: int) -> int:
     try:
         msgspec.json.decode(view, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError) as error:
-        found = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        message = "nested too deeply" if isinstance(error, RecursionError) else str(error)
     else:
         return len(view)
-    if step := _NEXT.search(found):
+    if step := _NEXT.search(message):
         return int(step[1]) - 1
     if len(view) == limit:
         raise Misread(f"a record, or a member beside `data`, is larger than {limit:,} bytes")
-    raise Misread(f"not JSON: {found}")
+    raise Misread(f"not JSON: {message}")

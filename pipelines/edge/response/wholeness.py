@@ -195,10 +195,15 @@ class _Reader:
 
     def _content_range(self, text: str) -> Hint | None:
         """Judge a `Content-Range`: nothing is left out where it is from 0 to the last."""
-        found = _RANGE.fullmatch(text)
-        if found is None or found[2] is None:
+        content_range = _RANGE.fullmatch(text)
+        if content_range is None or content_range[2] is None:
             return LEFT_OUT
-        unit, first, last, total = found[1].lower(), int(found[2]), int(found[3]), found[4]
+        unit, first, last, total = (
+            content_range[1].lower(),
+            int(content_range[2]),
+            int(content_range[3]),
+            content_range[4],
+        )
         if first or total == "*" or int(total) != last + 1:
             return MORE if not first else LATER
         return OTHER_COUNT if unit != "bytes" and int(total) != self._records() else PROOF

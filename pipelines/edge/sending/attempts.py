@@ -33,7 +33,7 @@ PROBE = list_venues()
 TOLD_FROM = 15.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """A checked success: the exact bytes and how they came.
 
@@ -74,7 +74,9 @@ class Attempts:
     ) -> None:
         self._wire, self._gate, self._pacer, self._budget = wire, gate, pacer, budget
         self._sleep, self._on_event = sleep, on_event
-        self._sequel = Sequel(gate, pacer, budget, wire.clock, rng, self._tell)
+        self._sequel = Sequel(
+            gate=gate, pacer=pacer, budget=budget, clock=wire.clock, rng=rng, tell=self._tell
+        )
 
     def fetch(
         self,
@@ -82,16 +84,15 @@ class Attempts:
         rests: Callable[[bool], None] = lambda _: None,
         persistence: Persistence = Persistence.BRIEF,
     ) -> Reply:
-        """Return the answer to a call.
+        """Return the answer to a call, or raise the `EdgeError` that says why there is none.
 
         `rests` is told when the call begins to wait for its next attempt, and when that is over.
-
-        Raises:
-            EdgeError: there is none, and why.
         """
         where = _where(call)
         tally = CallProgress(
-            persistence if self._gate.seconds_until_deadline() is not None else Persistence.BRIEF,
+            persistence=persistence
+            if self._gate.seconds_until_deadline() is not None
+            else Persistence.BRIEF,
             outages=self._gate.outages,
         )
         while True:
@@ -170,10 +171,7 @@ class Attempts:
                 return number
 
     def _probe(self, sent: int) -> Setback | None:
-        """See whether the service is up at all: what fails may be to blame by itself.
-
-        None where it is, else what the probe met.
-        """
+        """Return None where the service is up, else what the probe met."""
         outcome = self._attempt(PROBE, _where(PROBE), 1, sent)
         if isinstance(outcome, Reply):
             outcome.body.close()
@@ -185,7 +183,9 @@ class Attempts:
     def _pause_before_probe(self, where: str, attempt: int, seconds: float, last: str) -> None:
         """Wait before a probe, and tell of the long waits."""
         if seconds > TOLD_FROM:
-            self._tell(Event("breaker", where, attempt, last, seconds))
+            self._tell(
+                Event(kind="breaker", where=where, attempt=attempt, words=last, wait=seconds)
+            )
         self._pause(where, seconds, last)
 
     def _judge(self, call: Call, where: str, answer: HttpAnswer) -> Envelope | EdgeError:
@@ -196,10 +196,10 @@ class Attempts:
                 is_ascii = answer.body.is_ascii
                 return read_envelope(buffer, single=call.single, is_ascii=is_ascii)
             except Misread as error:
-                found = error.found
+                defect = error.found
             errors = read_errors(buffer) if len(buffer) <= ERROR_BODY else None
             if not errors:
-                return Misread(self._wire.credentials.scrub(found), where)
+                return Misread(self._wire.credentials.scrub(defect), where)
         elif answer.status < 300:  # noqa: PLR2004 - 2xx
             return Misread(f"the status is {answer.status} where only 200 is a success", where)
         else:
@@ -217,7 +217,7 @@ class Attempts:
             self._gate.kill(error)
         elif setback.is_of_service:
             if self._gate.note_failure(error, path):
-                self._tell(Event("breaker", where, number, str(error)))
+                self._tell(Event(kind="breaker", where=where, attempt=number, words=str(error)))
         elif isinstance(error, Refused) and not setback.is_refused:
             self._gate.note_success(sent, path)
 

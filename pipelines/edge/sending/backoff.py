@@ -105,7 +105,7 @@ class Persistence(enum.Enum):
     REQUIRED = "required"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class CallProgress:
     """How far one call has come.
 

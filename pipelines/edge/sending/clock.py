@@ -23,10 +23,7 @@ TOLERATED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """How far the server's clock is ahead of this machine's, and how far that may be wrong, in ms.
-
-    The server wrote its date somewhere between sending and receiving, in whole seconds.
-    """
+    """How far the server's clock is ahead of this machine's, and how far that may be wrong: ms."""
 
     ahead: int
     doubt: int
@@ -38,10 +35,7 @@ class Skew:
 
 
 class Clock:
-    """Unix milliseconds, corrected to the server's clock where it asks for that; for all threads.
-
-    It is corrected once, and again only where one of the two clocks has jumped since.
-    """
+    """Unix milliseconds, corrected to the server's clock where it asks for it; thread-safe."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock

@@ -47,7 +47,7 @@ _BROKEN = (
 _PASSING_TLS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
     """What the service sent: times are milliseconds, `headers` are the answer's, never ours."""
 
@@ -59,7 +59,7 @@ class HttpAnswer:
     body: Body
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
     """What every attempt needs."""
 
@@ -115,7 +115,14 @@ class Sender:
                 body = self._read_error(response, body)
         finally:
             response.close()
-        return HttpAnswer(response.status_code, response.headers, offset, sent, received, body)
+        return HttpAnswer(
+            status=response.status_code,
+            headers=response.headers,
+            signed_with=offset,
+            sent=sent,
+            received=received,
+            body=body,
+        )
 
     def _read(self, response: httpx.Response, body: Body) -> None:
         require_framing(response.headers, response.http_version)
@@ -139,8 +146,8 @@ class Sender:
     def _words(self, error: Exception) -> str:
         """Return the reason in a few words, on one line, without anything of ours."""
         kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
-        said = " ".join(self.credentials.scrub(str(error)).split())[:200]
-        return f"{kind}: {said}" if said else kind
+        message = " ".join(self.credentials.scrub(str(error)).split())[:200]
+        return f"{kind}: {message}" if message else kind
 
 
 def _raw(response: httpx.Response) -> tuple[Iterable[bytes], Mapping[str, str]]:

@@ -29,16 +29,13 @@ class Slot:
 
 
 class Limiter:
-    """At most `concurrency` attempts at once; fewer while the service is unproved or failing.
+    """At most `concurrency` attempts at once; fewer while the service is unproved or failing."""
 
-    Until a first answer is good only one attempt is under way, so a wrong key is tried once.
-    While requests fail in a row, those under way and those failed are never more than `TRIPS_AT`
-    together, so a service that is down gets `TRIPS_AT + PROBES` requests in all, and until a
-    deadline one more each minute.
-
-    A probe is a request of its own that worked on every other night, not one of those that failed:
-    a venue that is dead must not cost the others their night.
-    """
+    # Until a first answer is good only one attempt is under way, so a wrong key is tried once.
+    # While requests fail in a row, those under way and those failed are never more than `TRIPS_AT`
+    # together, so a service that is down gets `TRIPS_AT + PROBES` requests in all, and until a
+    # deadline one more each minute. A probe is a request of its own that worked on every other
+    # night, not one of those that failed: a dead venue must not cost the others their night.
 
     def __init__(
         self, concurrency: int, deadline: float | None, monotonic: Callable[[], float]
@@ -64,11 +61,8 @@ class Limiter:
     def slot(self, where: str, path: str, pause: Callable[[float, str], None]) -> Iterator[Slot]:
         """Hold a slot: for the request itself, or for a probe before it.
 
-        `path` is what is asked for. `pause` waits some seconds, or raises where there is no time
-        for it.
-
-        Raises:
-            KeyRefused, DeadlinePassed, BreakerOpen, Stopped: the attempt must not be sent.
+        Raises `KeyRefused`, `DeadlinePassed`, `BreakerOpen` or `Stopped` where nothing may be
+        sent. `pause` waits some seconds, or raises where there is no time for it.
         """
         with self._changed:
             self._wait(where, path)
@@ -92,10 +86,8 @@ class Limiter:
             self._changed.notify_all()
 
     def note_success(self, number: int, path: str) -> None:
-        """Note that the service answered a request as a service that is up does.
-
-        One that was sent before the last failure was seen proves nothing about now.
-        """
+        """Note that the service answered a request as a service that is up does."""
+        # One that was sent before the last failure was seen proves nothing about now.
         with self._changed:
             self._good = max(self._good, number)
             # An answer that was under way when a later request failed says nothing of the outage.
@@ -114,11 +106,6 @@ class Limiter:
         """Note that a probe failed."""
         with self._changed:
             self.outages += 1
-
-    def require_open(self, where: str) -> None:
-        """Raise what forbids to send any more, after a wait inside a slot."""
-        with self._changed:
-            self._require_open(where)
 
     def note_failure(self, error: EdgeError, path: str) -> bool:
         """Note a failure of the service; True where it is the one that trips the breaker."""
@@ -177,6 +164,11 @@ class Limiter:
         # 5, 15, 45, then 60 seconds. The count starts anew with the first good answer.
         self._probes += 1
         return min(LONGEST_PAUSE, PAUSE * 3.0 ** min(self._probes - 1, 10))
+
+    def require_open(self, where: str) -> None:
+        """Raise what forbids to send any more, also after a wait inside a slot."""
+        with self._changed:  # whoever holds it already may take it again
+            self._require_open(where)
 
     def _require_open(self, where: str) -> None:
         if self._dead is not None:

@@ -62,10 +62,8 @@ class Pacer:
             return Ticket(at - now, self._episode)
 
     def departure(self, ticket: Ticket) -> int | None:
-        """Return the number of the request that leaves by a ticket; None where it counts no more.
-
-        After a refusal all tickets are given out anew.
-        """
+        """Return the number of the request that leaves by a ticket; None where that is void."""
+        # After a refusal all tickets are given out anew.
         with self._lock:
             if ticket.episode != self._episode:
                 return None
@@ -87,11 +85,9 @@ class Pacer:
                 self._rate = self._rate if self._rate < UNBOUND else None
 
     def wait_after(self, number: int, asked: float | None) -> float:
-        """Return the seconds that must pass after a refusal of the request of that number.
-
-        Whoever refuses again and again without an answer between is left alone for longer, also
-        where what it asks for is shorter.
-        """
+        """Return the seconds that must pass after a refusal of the request of that number."""
+        # Whoever refuses again and again without an answer between is left alone for longer, also
+        # where what it asks for is shorter.
         with self._lock:
             row = max(1, self._in_a_row + (number > self._slowed_at))
             own = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(row - 1, 10))

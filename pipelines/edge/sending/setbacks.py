@@ -27,7 +27,7 @@ from pipelines.edge.sending.limiter import Limiter
 from pipelines.edge.sending.pace import Pacer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """Something the operator may want to know; `kind` is `retry`, `pace`, `clock` or `breaker`.
 
@@ -45,14 +45,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Setback:
-    """An attempt that brought no answer to use, with what its headers say about the next one.
-
-    `number` is its place among the departures, `asked_wait` what the service asks to wait.
-    """
+    """An attempt that brought no answer to use, with what its headers say about the next one."""
 
     error: EdgeError
-    number: int
-    asked_wait: float | None = None
+    number: int  # its place among the departures
+    asked_wait: float | None = None  # seconds that the service asks to wait
     measured: Skew | None = None
     signed_with: int | None = None
 
@@ -74,7 +71,7 @@ class Setback:
         return has_told or self.is_too_fast
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sequel:
     """Decides what follows on a setback, for all calls of a client."""
 
@@ -100,8 +97,8 @@ class Sequel:
         left = self.gate.seconds_until_deadline()
         if left is not None and wait >= left:
             return DeadlinePassed(where, str(error))
-        words = str(error.anew(attempts=tally.attempt))
-        self.tell(Event("retry", where, tally.attempt, words, wait))
+        message = str(error.anew(attempts=tally.attempt))
+        self.tell(Event(kind="retry", where=where, attempt=tally.attempt, words=message, wait=wait))
         return wait
 
     def _final_error(self, setback: Setback, tally: CallProgress) -> EdgeError | None:
@@ -142,22 +139,33 @@ class Sequel:
         if is_optional and tally.refusals >= REFUSALS and self.gate.is_up_since(tally.sent):
             return ended
         if self.pacer.note_refusal(setback.number, wait, too_fast=setback.is_too_fast):
-            self.tell(Event("pace", where, tally.attempt, str(ended), wait))
+            self.tell(
+                Event(kind="pace", where=where, attempt=tally.attempt, words=str(ended), wait=wait)
+            )
         return 0.0
 
     def _correct_clock(
         self, where: str, setback: Setback, tally: CallProgress
     ) -> float | EdgeError:
         """No wait, where the clock was corrected since the refused request was signed (5.3)."""
-        again, made = self.clock.correct(setback.measured, setback.signed_with)
+        again, is_corrected = self.clock.correct(setback.measured, setback.signed_with)
         skew = self.clock.offset
-        if made and skew is not None:
-            words = (
+        if is_corrected and skew is not None:
+            message = (
                 f"{where}: the timestamp was refused; the server's clock is {skew / 1000:+.1f} s "
                 "from this machine's. Requests are signed with the server's time from now on; "
                 "set this machine's clock."
             )
-            self.tell(Event("clock", where, tally.attempt, words, 0.0, skew))
+            self.tell(
+                Event(
+                    kind="clock",
+                    where=where,
+                    attempt=tally.attempt,
+                    words=message,
+                    wait=0.0,
+                    skew_ms=skew,
+                )
+            )
         if again:
             return 0.0
         return setback.error.anew(attempts=tally.attempt, note=_clock_note(setback))

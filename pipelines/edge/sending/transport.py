@@ -52,11 +52,7 @@ class AttemptTimeout:
     # would never meet it. Each step is given what is left of the attempt, and the attempt grows
     # only with the bytes that came: `pace` bytes buy a second.
     def seconds_for_step(self, step: float | None) -> float:
-        """Return seconds for the next step on the wire.
-
-        Raises:
-            httpcore.ReadTimeout: there are none.
-        """
+        """Return the seconds for the next step on the wire; raises `ReadTimeout` without any."""
         now = self.monotonic()
         limit = self.started + self.limits.attempt + self.received / self.limits.pace - now
         if self.ends is not None:
@@ -66,11 +62,7 @@ class AttemptTimeout:
         return limit if step is None else min(limit, step)
 
     def count(self, size: int) -> None:
-        """Note bytes that came.
-
-        Raises:
-            TooLarge: more than the limit on the wire.
-        """
+        """Note bytes that came; raises `TooLarge` above the limit on the wire."""
         self.received += size
         if self.received > self.limits.wire + _HEAD:
             raise TooLarge("the answer", self.limits.wire, "on the wire")
@@ -95,10 +87,9 @@ class _Stream(httpcore.NetworkStream):
         return data
 
     def _with_more(self, data: bytes, timeout: float | None) -> bytes:
-        """Return the bytes, and those of the records that are there already.
-
-        What fails here fails again at the next read: the bytes at hand may be all that was needed.
-        """
+        """Return the bytes, and those of the records that are there already."""
+        # What fails here fails again at the next read: the bytes at hand may be all that was
+        # needed.
         records, size = [data], len(data)
         with contextlib.suppress(httpcore.ReadError, httpcore.ReadTimeout):
             while size < _READ and self._inner.get_extra_info("is_readable"):
@@ -173,12 +164,7 @@ class OneShot(httpx.BaseTransport):
         self._ssl = httpx.create_ssl_context(trust_env=False) if tls else None
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request whose extensions hold its `patience`.
-
-        Raises:
-            httpcore exceptions: the connection failed.
-            TooLarge: more came than is allowed on the wire.
-        """
+        """Send a request whose extensions hold its `patience`; raises as httpcore does."""
         patience: AttemptTimeout = request.extensions["patience"]
         connection = httpcore.HTTPConnection(
             httpcore.Origin(

@@ -73,8 +73,8 @@ def parse(text: str) -> Fault:
 
 def of_application(faults: Iterable[Fault]) -> Rehearsal:
     """Return those faults that the application shows, ready to strike."""
-    kept = [fault for fault in faults if fault.name not in {*WIRE_FAULTS, *_CONNECTION_FAULTS}]
-    return Rehearsal(kept, of_transport=_OF_TRANSPORT)
+    chosen = [fault for fault in faults if fault.name not in {*WIRE_FAULTS, *_CONNECTION_FAULTS}]
+    return Rehearsal(chosen, of_transport=_OF_TRANSPORT)
 
 
 def of_wire(faults: Iterable[Fault]) -> tuple[Fault, ...]:

@@ -88,25 +88,18 @@ def _unknown_field(part: Record, _kind: str) -> None:
     part["newField"] = {"since": "tonight"} if "id" in part else "tonight"
 
 
+def _bucket(name: str, value: Any) -> Callable[[Record, str], None]:
+    def act(part: Record, kind: str) -> None:
+        if kind == "Balance":
+            part[name] = value
+
+    return act
+
+
 def _unknown_value(part: Record, kind: str) -> None:
     for field in RESOURCES[kind]:
         if field.values and field.name != "resource":
             part[field.name] = ["dex", *part[field.name]] if field.many else "brand-new"
-
-
-def _lending(part: Record, kind: str) -> None:
-    if kind == "Balance":
-        part["lending"] = {"free": "1000.000000000000000001", "locked": "2.5"}
-
-
-def _odd_bucket(part: Record, kind: str) -> None:
-    if kind == "Balance":
-        part["vault"] = "12.5"
-
-
-def _untold(record: Record) -> None:
-    if record.get("resource") == "venue":
-        record.pop("instruments", None)
 
 
 def _pop(name: str) -> Callable[[Record], None]:
@@ -132,10 +125,6 @@ def _pop_in_account(records: list[Record], resource: str, fault: Fault) -> None:
             return
 
 
-def _without_zone(record: Record) -> None:
-    record["updatedAt"] = "2026-11-20T18:00:00"
-
-
 def _upper(record: Record) -> None:
     if "id" in record:
         record["id"] = record["id"].upper()
@@ -149,8 +138,14 @@ def _embed_another(record: Record) -> None:
 RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
     "unknown-field": ("one record and all its parts have a field more", _one(_unknown_field)),
     "unknown-value": ("one record and its parts have new enum values", _one(_unknown_value)),
-    "unknown-bucket": ("one portfolio has `lending` with free and locked", _one(_lending)),
-    "unknown-bucket-odd": ("one portfolio has `vault`, which is a bare text", _one(_odd_bucket)),
+    "unknown-bucket": (
+        "one portfolio has `lending` with free and locked",
+        _one(_bucket("lending", {"free": "1000.000000000000000001", "locked": "2.5"})),
+    ),
+    "unknown-bucket-odd": (
+        "one portfolio has `vault`, which is a bare text",
+        _one(_bucket("vault", "12.5")),
+    ),
     "field-missing": ("one record lacks `createdAt`", _top(_pop("createdAt"))),
     "field-missing-everywhere": ("every record lacks `createdAt`", _all(_pop("createdAt"))),
     "field-missing-in-account": ("one account lacks `venueId`", _pop_in_account),
@@ -167,7 +162,10 @@ RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
         "a single object comes with another id",
         _top(_set("id", "00000000-0000-4000-8000-00000000000f")),
     ),
-    "timestamp-naive": ("one updatedAt has no zone", _top(_without_zone)),
+    "timestamp-naive": (
+        "one updatedAt has no zone",
+        _top(_set("updatedAt", "2026-11-20T18:00:00")),
+    ),
     "timestamp-impossible": (
         "one createdAt is on the 30th of February",
         _top(_set("createdAt", "2024-02-30T12:00:00Z")),
@@ -177,7 +175,10 @@ RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
         _all(_set("updatedAt", "1999-12-31T23:59:59Z")),
     ),
     "timestamp-number": ("one createdAt is a number", _top(_set("createdAt", 1700000000))),
-    "instruments-untold": ("venues do not say which instruments they have", _all(_untold)),
+    "instruments-untold": (
+        "venues do not say which instruments they have",
+        _all(_pop("instruments")),
+    ),
     "instruments-disagree": ("venues embed an instrument no list has", _all(_embed_another)),
     "constraint-inexact": ("a constraint has 25 decimals, another an exponent", _constraint),
     "amount-number": ("one amount is a JSON number", _first_amount(1.5)),

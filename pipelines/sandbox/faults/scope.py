@@ -77,8 +77,8 @@ def target(records: list[Record], resource: str, fault: Fault) -> Record | None:
     None where the fault names an object of another kind, or one that is not there.
     """
     named = {"Portfolio": fault.portfolio, "Venue": fault.venue}.get(resource)
-    other = {"Portfolio": fault.venue, "Venue": fault.portfolio}.get(resource, fault.portfolio)
-    if other is not None and named is None:
+    foreign = {"Portfolio": fault.venue, "Venue": fault.portfolio}.get(resource, fault.portfolio)
+    if foreign is not None and named is None:
         return None
     # Another fault may have struck before, so that a record is null or lacks its id.
     fitting = [record for record in records if record and named in {None, record.get("id")}]

@@ -55,8 +55,8 @@ async def pass_on(request: "Request", upstream: tuple[str, int]) -> WireReply:
     status, *headers = head.split(b"\r\n")
     # The front closes after each answer of the application, and tells the length itself: a fault
     # may say another one.
-    kept = (line for line in headers if _name(line) not in {b"content-length", b"connection"})
-    return WireReply(status, tuple(kept), body)
+    lines = (line for line in headers if _name(line) not in {b"content-length", b"connection"})
+    return WireReply(status, tuple(lines), body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,10 @@ async def read_request(reader: asyncio.StreamReader) -> Request | None:
         body = await reader.readexactly(length)
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError, ConnectionError):
         return None
-    kept = [header for header in headers if _name(header) != b"connection"]
+    lines = [header for header in headers if _name(header) != b"connection"]
     raw = line.split(b" ")[1] if line.count(b" ") > 1 else b""
     path = raw.partition(b"?")[0].decode("latin-1").removeprefix(PREFIX)
-    return Request(path, b"\r\n".join([line, *kept, b"Connection: close", b"", b""]), body)
+    return Request(path, b"\r\n".join([line, *lines, b"Connection: close", b"", b""]), body)
 
 
 def _name(header: bytes) -> bytes:
@@ -219,15 +219,10 @@ REFUSED = "refused"
 
 
 async def start_front(
-    listener: socket.socket,
-    upstream: tuple[str, int],
-    faults: Sequence[Fault],
-    up: threading.Event,
+    listener: socket.socket, upstream: tuple[str, int], faults: Sequence[Fault], up: threading.Event
 ) -> asyncio.Server:
-    """Start a front on a bound socket, for the application upstream, and then set `up`.
-
-    It listens at once, or, where the port is to be refused, after that long.
-    """
+    """Start a front on a bound socket, for the application upstream, and then set `up`."""
+    # It listens at once, or, where the port is to be refused, after that long.
     rehearsal = Rehearsal(
         [fault_ for fault_ in faults if fault_.name in WIRE_FAULTS], of_transport=WIRE_FAULTS
     )

@@ -55,10 +55,6 @@ def _accounts(portfolios: tuple[Record, ...]) -> Iterator[tuple[Record, Record]]
                 yield position, account
 
 
-def _portfolios_empty(world: World, _fault: Fault) -> World:
-    return replace(world, portfolios=())
-
-
 def _remove_portfolio(world: World, fault: Fault) -> World:
     gone = target(list(world.portfolios), "Portfolio", fault)
     return replace(
@@ -84,13 +80,9 @@ def _remove_bucket(world: World, _fault: Fault) -> World:
     return replace(world, portfolios=portfolios)
 
 
-def _venues_empty(world: World, _fault: Fault) -> World:
-    return replace(world, venues=(), instruments={})
-
-
 def _drop_venues(world: World, _fault: Fault) -> World:
-    kept = sorted(world.venues, key=lambda venue: str(venue["id"]))
-    return replace(world, venues=tuple(kept[: len(kept) * _KEPT_OF_FIVE // 5]))
+    venues = sorted(world.venues, key=lambda venue: str(venue["id"]))
+    return replace(world, venues=tuple(venues[: len(venues) * _KEPT_OF_FIVE // 5]))
 
 
 def _venue_instruments_empty(world: World, fault: Fault) -> World:
@@ -123,24 +115,16 @@ def _repeat_position(world: World, fault: Fault) -> World:
     return replace(world, portfolios=portfolios)
 
 
-def _repeat_account(world: World, fault: Fault) -> World:
-    return _with_another_account(world, fault, {})
+def _repeat_account(**difference: Record) -> Change:
+    def change(world: World, fault: Fault) -> World:
+        portfolios = copy.deepcopy(world.portfolios)
+        portfolio = target(list(portfolios), "Portfolio", fault) or {"positions": []}
+        for position in portfolio["positions"][:1]:
+            twice = position["accounts"][:1]
+            position["accounts"] += [{**account, **difference} for account in twice]
+        return replace(world, portfolios=portfolios)
 
-
-def _account_repeated_different(world: World, fault: Fault) -> World:
-    return _with_another_account(world, fault, {"balance": {"custody": _balance("0.5")}})
-
-
-def _balance(free: str) -> Record:
-    return {"free": free, "locked": "0"}
-
-
-def _with_another_account(world: World, fault: Fault, difference: Record) -> World:
-    portfolios = copy.deepcopy(world.portfolios)
-    portfolio = target(list(portfolios), "Portfolio", fault)
-    for position in (portfolio or {"positions": []})["positions"][:1]:
-        position["accounts"] += [{**account, **difference} for account in position["accounts"][:1]]
-    return replace(world, portfolios=portfolios)
+    return change
 
 
 def _repeat_venue(world: World, fault: Fault) -> World:
@@ -206,11 +190,17 @@ def _unknown_type(world: World, fault: Fault) -> World:
 
 
 WORLD_FAULTS: Mapping[str, tuple[str, Change]] = {
-    "portfolios-empty": ("there are no portfolios at all", _portfolios_empty),
+    "portfolios-empty": (
+        "there are no portfolios at all",
+        lambda world, _: replace(world, portfolios=()),
+    ),
     "portfolio-vanished": ("the largest portfolio, or the named one, is gone", _remove_portfolio),
     "accounts-halved": ("every second account is gone", _halve_accounts),
     "bucket-gone": ("no balance has `trading` any more", _remove_bucket),
-    "venues-empty": ("there are no venues at all", _venues_empty),
+    "venues-empty": (
+        "there are no venues at all",
+        lambda world, _: replace(world, venues=(), instruments={}),
+    ),
     "venues-dropped": ("three of five venues are gone", _drop_venues),
     "venue-instruments-empty": ("one venue lists no instruments", _venue_instruments_empty),
     "instruments-halved": ("every second instrument is gone", _halve_instruments),
@@ -220,10 +210,10 @@ WORLD_FAULTS: Mapping[str, tuple[str, Change]] = {
         _portfolio_repeated_different,
     ),
     "position-repeated": ("one asset comes twice in a portfolio", _repeat_position),
-    "account-repeated": ("one account comes twice in a position, equal", _repeat_account),
+    "account-repeated": ("one account comes twice in a position, equal", _repeat_account()),
     "account-repeated-different": (
         "one account comes twice in a position, with different money",
-        _account_repeated_different,
+        _repeat_account(balance={"custody": {"free": "0.5", "locked": "0"}}),
     ),
     "venue-repeated": ("one venue id comes twice, with different content", _repeat_venue),
     "instrument-repeated": ("one instrument id comes twice at a venue", _repeat_instrument),

@@ -71,7 +71,7 @@ _CYCLE = 3
 
 
 def portfolio(
-    mandate: PortfolioPlan, words: tuple[object, ...], mark: str, day: date
+    mandate: PortfolioPlan, seed: tuple[object, ...], mark: str, day: date
 ) -> Record | None:
     """Return one portfolio with its integrations, or None on a day on which it does not exist."""
     # Days are counted from the year 1, so a night's phase is the same whichever night was made
@@ -79,22 +79,22 @@ def portfolio(
     round_, phase = divmod(day.toordinal(), _CYCLE)
     if mandate.passing and phase == _CYCLE - 1:
         return None
-    words = (*words, mandate.key, mark, round_ if mandate.passing else "")
-    made = date(2021, 6, 1) + timedelta(days=draw("made", *words) % 900)
+    seed = (*seed, mandate.key, mark, round_ if mandate.passing else "")
+    made = date(2021, 6, 1) + timedelta(days=draw("made", *seed) % 900)
     moved = mandate.assets and mandate.accounts
     return {
-        "id": identity("portfolio", *words),
+        "id": identity("portfolio", *seed),
         "resource": "portfolio",
         "name": turn(mandate.names, day) + mark,
-        "integrations": list(_integrations(mandate, words, mark, day)),
-        "positions": list(_positions(mandate, words, mark, day)),
-        "createdAt": instant(made, *words, "made"),
-        "updatedAt": instant(day if moved else made + timedelta(days=30), *words, "changed"),
+        "integrations": list(_integrations(mandate, seed, mark, day)),
+        "positions": list(_positions(mandate, seed, mark, day)),
+        "createdAt": instant(made, *seed, "made"),
+        "updatedAt": instant(day if moved else made + timedelta(days=30), *seed, "changed"),
     }
 
 
 def _integrations(
-    mandate: PortfolioPlan, words: tuple[object, ...], mark: str, day: date
+    mandate: PortfolioPlan, seed: tuple[object, ...], mark: str, day: date
 ) -> Iterator[Record]:
     """Yield one for each venue; every fifth is replaced now and then, and begins as requested."""
     for number, venue_id in enumerate(mandate.venues):
@@ -105,20 +105,20 @@ def _integrations(
         elif number and number % 5 == 0:
             status = "requested"
         yield {
-            "id": identity("integration", *words, venue_id, round_),
+            "id": identity("integration", *seed, venue_id, round_),
             "venueId": venue_id + mark,
             "integrationStatus": status,
         }
 
 
 def _positions(
-    mandate: PortfolioPlan, words: tuple[object, ...], mark: str, day: date
+    mandate: PortfolioPlan, seed: tuple[object, ...], mark: str, day: date
 ) -> Iterator[Record]:
     for number, asset in enumerate(mandate.assets):
         passing = mandate.key == "halcyon" and number == len(mandate.assets) - 1
         if passing and (day.toordinal() + 1) % _CYCLE == 0:
             continue
-        accounts = _accounts(mandate, (*words, asset.symbol), number, mark, day)
+        accounts = _accounts(mandate, (*seed, asset.symbol), number, mark, day)
         size: Size = "dust" if passing else "core"
         yield {
             "assetId": asset.symbol,
@@ -135,50 +135,50 @@ def _positions(
 
 
 def _accounts(
-    mandate: PortfolioPlan, words: tuple[object, ...], number: int, mark: str, day: date
+    mandate: PortfolioPlan, seed: tuple[object, ...], number: int, mark: str, day: date
 ) -> Iterator[tuple[str, tuple[object, ...], int, Size]]:
     """Yield name, words, shape and size of each account of a position on a day."""
     if mandate.accounts == _COPY_OF_A_SHAPE:
         for shape in range(16):
-            yield f"Rung {shape + 1}", (*words, shape), shape, "usual"
+            yield f"Rung {shape + 1}", (*seed, shape), shape, "usual"
         return
-    count = mandate.accounts and 1 + draw("accounts", *words) % mandate.accounts
+    count = mandate.accounts and 1 + draw("accounts", *seed) % mandate.accounts
     for place in range(count):
-        name = pick(ACCOUNT_NAMES, "name", *words, place)
-        shape = pick(_USUAL_SHAPES, "shape", *words, place)
-        yield name, (*words, place), shape, "usual"
+        name = pick(ACCOUNT_NAMES, "name", *seed, place)
+        shape = pick(_USUAL_SHAPES, "shape", *seed, place)
+        yield name, (*seed, place), shape, "usual"
     # Every seventh position has one more account, with dust in it, two nights in three.
     if count and number % 7 == 1 and (day.toordinal() + number) % _CYCLE:
-        yield f"Sweep {number}{mark}", (*words, "sweep"), 1, "dust"
+        yield f"Sweep {number}{mark}", (*seed, "sweep"), 1, "dust"
 
 
-def _balance(asset: Asset, words: tuple[object, ...], shape: int, size: Size, day: date) -> Record:
+def _balance(asset: Asset, seed: tuple[object, ...], shape: int, size: Size, day: date) -> Record:
     return {
         bucket: {
-            state: _amount(asset, (*words, bucket, state), size, day) for state in _BUCKETS[bucket]
+            state: _amount(asset, (*seed, bucket, state), size, day) for state in _BUCKETS[bucket]
         }
         for bit, bucket in enumerate(_BUCKETS)
         if shape >> bit & 1
     }
 
 
-def _amount(asset: Asset, words: tuple[object, ...], size: Size, day: date) -> str:
-    padded = draw("padded", *words) % 3 == 0
-    if size == "usual" and draw("zero", *words) % 8 == 0:
+def _amount(asset: Asset, seed: tuple[object, ...], size: Size, day: date) -> str:
+    padded = draw("padded", *seed) % 3 == 0
+    if size == "usual" and draw("zero", *seed) % 8 == 0:
         return amount(0, asset.decimals, padded=padded)
     if size == "dust":
-        return amount(1 + draw("dust", *words) % 999, asset.decimals, padded=padded)
+        return amount(1 + draw("dust", *seed) % 999, asset.decimals, padded=padded)
     top = 10 ** (asset.digits + asset.decimals)
     # Some amounts end early, as amounts that people typed do.
-    grain = 10 ** (asset.decimals * (draw("grain", *words) % 4) // 4)
+    grain = 10 ** (asset.decimals * (draw("grain", *seed) % 4) // 4)
     units = (
-        top // 10 + (draw("size", *words) << 64 | draw("more", *words)) % (top - top // 10)
+        top // 10 + (draw("size", *seed) << 64 | draw("more", *seed)) % (top - top // 10)
     ) // grain
-    return amount(_amount_on_day(units, words, day) * grain, asset.decimals, padded=padded)
+    return amount(_amount_on_day(units, seed, day) * grain, asset.decimals, padded=padded)
 
 
-def _amount_on_day(units: int, words: tuple[object, ...], day: date) -> int:
+def _amount_on_day(units: int, seed: tuple[object, ...], day: date) -> int:
     """Move an amount by up to two per cent, and let it rest for one to five nights."""
-    period = 1 + draw("period", *words) % 5
-    step = draw("step", *words, (day.toordinal() + draw("start", *words)) // period) % 41 - 20
+    period = 1 + draw("period", *seed) % 5
+    step = draw("step", *seed, (day.toordinal() + draw("start", *seed)) // period) % 41 - 20
     return units * (1000 + step) // 1000

@@ -147,17 +147,17 @@ def _last_friday(year: int, months: int) -> date:
 def _instrument(
     house: VenuePlan,
     venue_id: str,
-    what: tuple[str, str, str, str],
+    listing: tuple[str, str, str, str],
     expiry: date | None,
     day: date,
 ) -> Record:
-    kind, base, term, suffix = what
+    kind, base, term, suffix = listing
     # Ids repeat from venue to venue: the document says an instrument belongs to a venue only by
     # the path it was asked for.
     identifier = "-".join(part for part in (base, term, suffix) if part)
-    words = (venue_id, identifier)
+    seed = (venue_id, identifier)
     born = expiry - timedelta(days=200) if expiry else date(2023, 1, 2)
-    changed = min(day, born + timedelta(days=1 + draw("age", *words) % 90))
+    changed = min(day, born + timedelta(days=1 + draw("age", *seed) % 90))
     record: Record = {
         "id": identifier,
         "resource": "instrument",
@@ -167,12 +167,12 @@ def _instrument(
         "venueSymbol": house.symbols.format(base=base, term=term) + suffix,
         "baseAsset": base,
         "termAsset": term,
-        "createdAt": instant(born, words, "made"),
-        "updatedAt": instant(changed, words, "changed"),
+        "createdAt": instant(born, seed, "made"),
+        "updatedAt": instant(changed, seed, "changed"),
     }
     if expiry:
         record["expiration"] = f"{expiry.isoformat()}T08:00:00Z"
-    limits = _limits(words)
+    limits = _limits(seed)
     if limits is not None:
         record["tradingConstraints"] = limits
     return record
@@ -185,21 +185,21 @@ def _symbol(expiry: date) -> str:
     )
 
 
-def _limits(words: tuple[str, str]) -> Record | None:
+def _limits(seed: tuple[str, str]) -> Record | None:
     """Whole, partial, empty or absent constraints: all four are legal (2.8)."""
     values = {
         name: amount(
-            (1 + draw("limit", name, *words) % 9) * units,
+            (1 + draw("limit", name, *seed) % 9) * units,
             decimals,
-            padded=draw("padded", name, *words) % 4 == 0,
+            padded=draw("padded", name, *seed) % 4 == 0,
         )
         for name, (decimals, units) in _CONSTRAINTS.items()
     }
-    form = draw("limits", *words) % 8
+    form = draw("limits", *seed) % 8
     if form == 0:
         return None
     if form == 1:
         return {}
     if form in {2, 3}:
-        return {name: value for name, value in values.items() if draw(name, *words) % 2}
+        return {name: value for name, value in values.items() if draw(name, *seed) % 2}
     return values

@@ -76,7 +76,7 @@ def test_flattening_tells_the_rows_that_it_wrote(tmp_path: Path) -> None:
         flatten.flatten_venues(layout, manifest, say=told.append),
     )
     last = {one.things: one for one in told}
-    rows = [sum(table["rows"] for table in part["tables"].values()) for part in parts]
+    rows = [sum(table.rows for table in part.tables.values()) for part in parts]
     here = last["venues"], last["venues with their instruments"]
     assert last["portfolios"].amount == rows[0] > 0
     assert sum(one.amount for one in here) == rows[1] > 0

@@ -13,9 +13,9 @@ from assets.graph.sensors import look
 from assets.monitoring.alerts import Alert, deliver, plain_text, send_alerts, store_events
 from assets.monitoring.night_conditions import night_alerts
 from pipelines.landing import snapshots
-from pipelines.landing.snapshots import ACCEPTED, HELD
 from tests.support.operator import Receiver, Watched, take
 from tests.support.operator_home import SECOND, THIRD
+from warehouse.contract.states import ACCEPTED, HELD
 
 FOURTH, FIFTH, LATER = (THIRD + timedelta(days=n) for n in (1, 2, 30))
 FAILURE = Alert(

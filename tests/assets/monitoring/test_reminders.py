@@ -24,6 +24,7 @@ from pipelines.landing import snapshots
 from pipelines.schedule import is_due
 from tests.support.operator import Receiver, Watched
 from tests.support.operator_home import SECOND, THIRD, Keeper
+from warehouse.contract import states
 from warehouse.storage.layout import Layout
 
 
@@ -95,7 +96,7 @@ def test_a_record_that_cannot_be_read_is_told(watched: Callable[..., Watched]) -
 
 def held(here: Watched) -> str:
     """The third night, held; its snapshot."""
-    assert here.night(THIRD, "portfolios-empty") == snapshots.HELD
+    assert here.night(THIRD, "portfolios-empty") == states.HELD
     return snapshots.landed_snapshots(here.keeper.layout)[-1].snapshot_id
 
 

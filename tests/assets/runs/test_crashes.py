@@ -14,11 +14,13 @@ import pytest
 
 from assets.home.instance import PROCESS, close_dead_runs
 from assets.publishing import publish
-from pipelines.flatten.flatten import Part, flatten_portfolios
+from pipelines.flatten.flatten import flatten_portfolios
+from pipelines.flatten.part import Part
 from pipelines.landing import leftovers, snapshots
 from pipelines.landing.lock import WriterBusy, the_puller, the_writer
 from pipelines.landing.manifest import Manifest, load_manifest
 from tests.support.operator_home import THIRD, Keeper, amounts_of
+from warehouse.contract import states
 from warehouse.contract.book import BOOK
 from warehouse.progress import Say
 from warehouse.storage.layout import Layout
@@ -132,9 +134,9 @@ def test_a_night_is_read_whatever_else_is_done_in_its_home(copied: Keeper) -> No
     assert f"waiting for: backing up, process {os.getpid()}" in said.out
     assert f"of {FIRST_DAY} is landed, every byte of it" in said.err
     assert "wrote nothing" not in said.out + said.err
-    assert snapshots.landed_snapshots(copied.layout)[-1].state == snapshots.COMPLETE
+    assert snapshots.landed_snapshots(copied.layout)[-1].state == states.COMPLETE
     assert copied("rebuild").code == 0
-    assert snapshots.landed_snapshots(copied.layout)[-1].state == snapshots.ACCEPTED
+    assert snapshots.landed_snapshots(copied.layout)[-1].state == states.ACCEPTED
     rows = copied.ask(
         "select portfolio_id, asset_id, venue_id, account_name, bucket, state, amount_text "
         f"from history.balances where snapshot_date = '{FIRST_DAY}'"
@@ -188,7 +190,7 @@ def test_publishing_alone_can_be_tried_again(copied: Keeper, left: int) -> None:
         placed.rename(layout.staged_file(table.name, newest.snapshot_id))
     copied.sandbox.clock.night(newest.snapshot_date, hour=3)
     outcome = publish.judge_and_publish(copied.nightbook, load_manifest(newest.folder))
-    assert outcome.snapshot.state == snapshots.ACCEPTED
+    assert outcome.snapshot.state == states.ACCEPTED
     assert copied.everything().keys() == before.keys()
     assert copied.history() == {name: before[f"history.{name}"] for name in copied.history()}
     assert copied("verify").code == 0

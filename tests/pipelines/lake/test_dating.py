@@ -9,9 +9,10 @@ from pipelines import night
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
 from pipelines.landing.manifest import Manifest, load_manifest
-from pipelines.landing.snapshots import ACCEPTED, HELD, REJECTED, Snapshot
+from pipelines.landing.snapshots import Snapshot
 from pipelines.landing.zone import PendingSnapshot
 from tests.support import nights
+from warehouse.contract.states import ACCEPTED, HELD, REJECTED
 from warehouse.storage.layout import Layout
 
 START = nights.STARTED

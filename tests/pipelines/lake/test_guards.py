@@ -26,7 +26,12 @@ from warehouse.exact import EXACT
 from warehouse.storage.layout import Layout
 
 COUNTS = {"accounts": 100, "instruments": 200, "venues": 10}
-GOOD = Facts(COUNTS, {"BTC": "100", "ETH": "0.5"}, {"p1": True, "p2": True, "p3": False}, {})
+GOOD = Facts(
+    counts=COUNTS,
+    totals={"BTC": "100", "ETH": "0.5"},
+    money={"p1": True, "p2": True, "p3": False},
+    drops={},
+)
 
 
 def judged(facts: Facts, past: list[Facts], **found: Any) -> tuple[str, ...]:
@@ -59,7 +64,7 @@ def test_a_first_night_is_accepted_unless_it_sees_nothing() -> None:
     assert judged(no_position, []) == (f"no position is in any portfolio{why}",)
     no_venue = replace(GOOD, counts=COUNTS | {"venues": 0})
     assert judged(no_venue, []) == (f"the list of venues is empty{why}",)
-    nothing = Facts({"positions": 0, "venues": 0}, {}, {}, {})
+    nothing = Facts(counts={"positions": 0, "venues": 0}, totals={}, money={}, drops={})
     assert len(judged(nothing, [])) == 2
 
 
@@ -218,8 +223,18 @@ def test_after_a_wrong_night_the_good_ones_are_compared_with_the_one_before_it()
 
 def test_many_things_at_once_are_all_told_and_a_long_list_is_cut() -> None:
     """Nobody has to accept a night twice to see its second reason."""
-    before = Facts(COUNTS, {f"A{n}": "1" for n in range(9)}, {f"p{n}": True for n in range(9)}, {})
-    now = Facts({"accounts": 1, "instruments": 1, "venues": 1}, {}, {"p0": True}, {})
+    before = Facts(
+        counts=COUNTS,
+        totals={f"A{n}": "1" for n in range(9)},
+        money={f"p{n}": True for n in range(9)},
+        drops={},
+    )
+    now = Facts(
+        counts={"accounts": 1, "instruments": 1, "venues": 1},
+        totals={},
+        money={"p0": True},
+        drops={},
+    )
     shape = RejectGroup("data[]", "text was expected", 1, "1", "data[0]")
     told = judged(now, [before], notices=("n",), rejects=[shape])
     assert len(told) == 2 + 1 + 3 + 1
@@ -269,7 +284,12 @@ def facts_of(world: World) -> Facts:
                     asset = position["assetId"]
                     totals[asset] = totals.get(asset, Decimal(0)) + Decimal(text)
                     money[portfolio["id"]] |= Decimal(text) != 0
-    return Facts(counts, {asset: str(one) for asset, one in totals.items()}, money, {})
+    return Facts(
+        counts=counts,
+        totals={asset: str(one) for asset, one in totals.items()},
+        money=money,
+        drops={},
+    )
 
 
 def test_nothing_is_held_on_thirty_nights_of_a_living_world() -> None:

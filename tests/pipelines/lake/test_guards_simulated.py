@@ -76,15 +76,15 @@ def night(held: dict[Key, Decimal], name: str, instruments: int = 300) -> Facts:
         totals[asset] = totals.get(asset, Decimal(0)) + amount
     accounts = Counter(asset for _, _, asset in held)
     return Facts(
-        {
+        counts={
             "accounts": len(held),
             "instruments": instruments,
             "venues": 8,
             "positions": len({(portfolio, asset) for portfolio, _, asset in held}),
         },
-        {asset: str(total) for asset, total in totals.items()},
-        {portfolio: True for portfolio, _, _ in held},
-        {},
+        totals={asset: str(total) for asset, total in totals.items()},
+        money={portfolio: True for portfolio, _, _ in held},
+        drops={},
         accounts=accounts,
         snapshot_id=name,
     )

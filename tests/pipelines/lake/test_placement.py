@@ -14,10 +14,11 @@ from pipelines.flatten import record_batches
 from pipelines.lake import lake_manifest, placement
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import night_folders, sealed_json, snapshots
-from pipelines.landing.snapshots import ACCEPTED, COMPLETE, HELD, REJECTED, NotToBeDecided, NoWhy
+from pipelines.landing.snapshots import NotToBeDecided, NoWhy
 from pipelines.sandbox.world.world import LivingWorld
 from tests.support import nights
 from warehouse.contract.book import BOOK
+from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, REJECTED
 from warehouse.storage.layout import Layout
 
 START = nights.STARTED

@@ -15,16 +15,9 @@ import pytest
 from pipelines.landing import leftovers, night_folders, sealed_json, snapshots, zone
 from pipelines.landing.manifest import load_manifest
 from pipelines.landing.notices import Notice
-from pipelines.landing.snapshots import (
-    ACCEPTED,
-    COMPLETE,
-    GUARDS,
-    HELD,
-    REJECTED,
-    Decision,
-    Snapshot,
-)
+from pipelines.landing.snapshots import GUARDS, Decision, Snapshot
 from tests.support import nights
+from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, REJECTED
 from warehouse.storage.layout import Layout
 
 SUMMER = timezone(timedelta(hours=2))

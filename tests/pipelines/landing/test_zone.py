@@ -94,7 +94,19 @@ def _answer(name: str, content: bytes) -> RequestRecord:
 
 def _manifest() -> Manifest:
     at = nights.STARTED.isoformat()
-    return Manifest("20261120T021500Z", date(2026, 11, 20), "UTC", at, at, "", "", None, (), (), {})
+    return Manifest(
+        snapshot_id="20261120T021500Z",
+        snapshot_date=date(2026, 11, 20),
+        timezone="UTC",
+        started_at=at,
+        finished_at=at,
+        origin="",
+        program_version="",
+        clock_skew_ms=None,
+        notices=(),
+        answers=(),
+        stored={},
+    )
 
 
 def test_a_large_body_is_a_map_of_a_file_without_a_name(layout: Layout) -> None:

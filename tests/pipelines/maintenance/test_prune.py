@@ -13,11 +13,12 @@ from pipelines.lake import lake_manifest, placement
 from pipelines.landing import snapshots
 from pipelines.landing.manifest import load_manifest
 from pipelines.landing.night_folders import MANIFEST
-from pipelines.landing.snapshots import ACCEPTED, DECISION, HELD, PRUNED, REJECTED
+from pipelines.landing.snapshots import DECISION
 from pipelines.maintenance.prune import NotPruned, PruneResult, prune
 from pipelines.maintenance.verify import verify
 from tests.crash import nights
 from tests.support.shared import once
+from warehouse.contract.states import ACCEPTED, HELD, PRUNED, REJECTED
 from warehouse.storage.layout import Layout
 
 DAYS = ("2026-09-30", "2026-10-30", "2026-10-31", "2026-11-01", "2026-11-17", "2026-11-18")

@@ -16,6 +16,7 @@ from pipelines.landing import snapshots
 from pipelines.landing.sealed_json import Damaged
 from pipelines.maintenance.verify import CHANGED, MISSING, SURPLUS, Damage, verify
 from tests.crash import nights
+from warehouse.contract import states
 from warehouse.contract.book import BOOK
 from warehouse.database.ddl import stored_as
 from warehouse.database.load import FileChanged
@@ -263,7 +264,7 @@ def test_a_decision_that_was_put_back_is_found(layout: Layout) -> None:
     path = snapshot.folder / snapshots.DECISION
     older = path.read_bytes()
     moment = nights.at(5)
-    snapshots.decide(snapshot, snapshots.REJECTED, by="ann", at=moment, reasons=("wrong",))
+    snapshots.decide(snapshot, states.REJECTED, by="ann", at=moment, reasons=("wrong",))
     keeper = nights.nightbook(layout.home, nights.Clock(moment))
     placement.settle(layout)
     publish.refresh(keeper)

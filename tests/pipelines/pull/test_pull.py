@@ -214,8 +214,8 @@ def test_a_type_that_no_list_holds_is_read_once_more_without_a_type(night: Night
     rows = nights.rows_of(night.layout.staged_file("instruments", manifest.snapshot_id))
     options = [row for row in rows if row["type"] == "option"]
     assert [row["venue_id"] for row in options] == ["kestrel"]
-    assert ["kestrel", options[0]["instrument_id"], "typed lists"] in part["listings"]
-    assert nights.differing({"venues": part}) == []
+    assert ("kestrel", options[0]["instrument_id"], "typed lists") in part.listings
+    assert not any(total.differs for total in part.totals)
 
 
 def test_a_venue_of_which_a_type_failed_is_not_asked_a_third_time(night: Night) -> None:
@@ -242,7 +242,7 @@ def test_a_venue_that_does_not_say_what_it_has_is_asked_without_a_type(night: Ni
     assert len(untyped) == len(VENUES)
     assert flatten.whole_venues(manifest) == VENUES
     part = flatten.flatten_venues(night.layout, manifest)
-    assert part["listings"] == []
+    assert part.listings == []
 
 
 def test_hostile_venue_ids_are_sent_exactly_or_are_failed_venues(night: Night) -> None:
@@ -254,8 +254,8 @@ def test_hostile_venue_ids_are_sent_exactly_or_are_failed_venues(night: Night) -
     assert f"{PREFIX}/venues/a%2Fb%3Fc%23d/instruments?type=spot" in night.asked
     told = [answer for answer in manifest.answers if answer.venue_id in refused]
     assert all("no request can name it" in str(answer.error) for answer in told)
-    rows = flatten.flatten_venues(night.layout, manifest)["tables"]
-    assert rows["venues"]["rows"] == len(VENUES) + 12
+    rows = flatten.flatten_venues(night.layout, manifest).tables
+    assert rows["venues"].rows == len(VENUES) + 12
 
 
 def test_meta_that_looks_like_paging_is_a_notice(night: Night) -> None:

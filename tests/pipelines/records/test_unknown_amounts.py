@@ -6,11 +6,11 @@ from unittest import mock
 import duckdb
 import pytest
 
-from pipelines.landing.snapshots import ACCEPTED, HELD
 from pipelines.records import unknown_amounts
 from pipelines.records.json_text import read
 from pipelines.records.unknown_amounts import leaves
 from tests.support import nights
+from warehouse.contract.states import ACCEPTED, HELD
 from warehouse.storage.layout import Layout
 
 MOMENT = "2024-05-06T07:08:09.123Z"
