@@ -54,6 +54,7 @@ class View:
     left: int = 0
     top: int = 0
     right: int = 0
+    bottom: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,8 @@ def photograph(browser: Browser, url: str, view: View, picture: Path) -> None:
             sys.exit(f"{url} was not drawn within {PATIENCE} seconds; its picture stays as it was")
         time.sleep(0.5)
     time.sleep(3)  # what moves into its place has arrived
-    wide, high = view.width - view.left - view.right, view.height - view.top
+    wide = view.width - view.left - view.right
+    high = view.height - view.top - view.bottom
     box = {"x": view.left, "y": view.top, "width": wide, "height": high, "scale": 1}
     shot = browser.call("Page.captureScreenshot", session, clip=box)
     picture.write_bytes(base64.b64decode(shot["data"]))
@@ -164,7 +166,7 @@ GROUPS = "%2C".join(
 VIEWS = {
     REPORT: View(1000, 732),
     # Without Dagster's own menus; the groups are open.
-    GRAPH: View(1440, 930, "document.querySelectorAll('foreignObject').length > 15", 550, 110, 44),
+    GRAPH: View(1440, 1000, "document.querySelectorAll('foreignObject').length > 15", 550, 110, 44, 84),
 }
 CROPS = {
     FINANCE / "summary.png": Crop("Summary", 96, 28, 40, 736, 740),
