@@ -166,7 +166,9 @@ GROUPS = "%2C".join(
 VIEWS = {
     REPORT: View(1000, 732),
     # Without Dagster's own menus; the groups are open.
-    GRAPH: View(1440, 1000, "document.querySelectorAll('foreignObject').length > 15", 550, 110, 44, 84),
+    GRAPH: View(
+        1440, 1000, "document.querySelectorAll('foreignObject').length > 15", 550, 110, 44, 84
+    ),
 }
 CROPS = {
     FINANCE / "summary.png": Crop("Summary", 96, 28, 40, 736, 740),
