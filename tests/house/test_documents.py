@@ -14,6 +14,7 @@ import pytest
 from assets.commands.command_line import COMMANDS, RECONCILE, command_line
 from pipelines import settings
 from tests.house.pages import EVERY_TEXT, ROOT, WRITTEN, blocks, queries
+from warehouse.contract import states
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -76,6 +77,14 @@ def test_every_page_has_a_door() -> None:
         waiting += sorted(found - reached)
     forms = {page for page in WRITTEN if "TEMPLATE" in str(page)}  # GitHub shows these itself
     assert set(WRITTEN) - forms <= reached
+
+
+def test_the_diagram_of_a_night_has_every_state() -> None:
+    """Each state that a snapshot can be in is in the handbook's diagram, and has a way to it."""
+    [drawn] = [text for text in blocks("mermaid") if text.startswith("stateDiagram")]
+    reached = set(re.findall(r"--> (\w+)", drawn))
+    known = {states.COMPLETE, states.ACCEPTED, states.HELD, states.REJECTED, states.PRUNED}
+    assert known <= reached
 
 
 def is_kept(path: Path) -> bool:
