@@ -35,8 +35,9 @@ def run(
     most = _bytes(max_gb)
     require_limit(keep_days, most)
     with writing(nightbook, "pruning"):
-        given_up = _versions(layout, dry_run=dry_run)
-        is_untold = not dry_run and publish.restore_lake(nightbook, and_publish=False)
+        verb = "would go" if dry_run else "went"
+        _make_room(layout, verb, dry_run=dry_run)
+        is_unpublished = not dry_run and publish.restore_lake(nightbook, and_publish=False)
         result = prune(
             layout,
             keep_days=keep_days,
@@ -45,8 +46,8 @@ def run(
             dry_run=dry_run,
             at=now,
         )
-        _say(given_up, result, "would go" if dry_run else "went")
-        if is_untold or (result.snapshots and not dry_run):
+        _print_result(result, verb)
+        if is_unpublished or (result.snapshots and not dry_run):
             placement.settle(layout)
             publish.refresh(nightbook)
     print(f"Bodies and tables of the nights that stay take {result.left / 1e6:.1f} MB.")
@@ -57,26 +58,21 @@ def run(
     return 0
 
 
-def _versions(layout: Layout, *, dry_run: bool) -> tuple[int, int]:
-    """Remove old versions where a copy would not fit; return how many, and their bytes."""
+def _make_room(layout: Layout, verb: str, *, dry_run: bool) -> None:
+    """Remove old versions of the warehouse where the copy that a publish needs would not fit."""
     # They are all made again of the lake, and nights that are pruned publish a copy at the end.
     leftovers.sweep(layout)
     needed = COPIES * layout.database.stat().st_size if layout.database.exists() else 0
-    if shutil.disk_usage(layout.home).free >= needed:
-        return 0, 0
-    older = versions.older(layout)
-    size = sum(map(versions.size_of, older))
+    older = versions.older(layout) if shutil.disk_usage(layout.home).free < needed else []
+    if older:
+        count, size = count_of(len(older), "old version"), sum(map(versions.size_of, older))
+        print(f"The disk is nearly full: {count} of the warehouse {verb}, {size / 1e6:.1f} MB.")
     for version in older if not dry_run else ():
         versions.remove(version)
-    return len(older), size
 
 
-def _say(given_up: tuple[int, int], result: PruneResult, verb: str) -> None:
+def _print_result(result: PruneResult, verb: str) -> None:
     """Print what went, before the rest is published: it is gone whatever comes of that."""
-    count, size = given_up
-    if count:
-        old = count_of(count, "old version")
-        print(f"The disk is nearly full: {old} of the warehouse {verb}, {size / 1e6:.1f} MB.")
     nights, files = count_of(len(result.snapshots), "night"), count_of(len(result.files), "file")
     print(f"{nights} {verb}: {files}, {result.byte_count / 1e6:.1f} MB.")
     for snapshot_id in result.snapshots:

@@ -5,13 +5,6 @@ import os
 from typing import Any, TextIO
 
 
-class _NullStream(io.TextIOBase, TextIO):
-    """Takes every word and keeps none."""
-
-    def write(self, text: str) -> int:
-        return len(text)
-
-
 class SafeStream:
     """A text stream in front of another: once that one fails, what is said is dropped."""
 
@@ -19,13 +12,13 @@ class SafeStream:
 
     def __init__(self, out: TextIO | None) -> None:
         # A process may be started with standard output closed.
-        self._out: TextIO = out if out is not None else _NullStream()
+        self._out: TextIO = out if out is not None else io.StringIO()
         self.error: OSError | ValueError | None = None
         if hasattr(self._out, "reconfigure"):
             self._out.reconfigure(errors="backslashreplace")
 
     def write(self, text: str) -> int:
-        """Say it, where that is still possible."""
+        """Write a text, where that is still possible."""
         if self.error is None:
             try:
                 self._out.write(text)
@@ -34,7 +27,7 @@ class SafeStream:
         return len(text)
 
     def flush(self) -> None:
-        """Have said all of it, where that is still possible."""
+        """Flush what was written, where that is still possible."""
         if self.error is None:
             try:
                 self._out.flush()

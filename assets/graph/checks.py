@@ -7,7 +7,6 @@ They ran before publishing, in the file that was being built; here they are only
 # ruff: noqa: S608 - values are quoted by warehouse.contract.model.literal
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
@@ -32,36 +31,20 @@ CONTROL_MEANING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NewestCheckResult:
-    """What a check found in the newest book, of which date that is, and the first wrong row."""
-
-    day: date
-    wrong_rows: int
-    example: str | None
-
-
 KEYS = {f"{table.name}_key": key_of(table) for table in BOOK}
 
 
 def warehouse_checks() -> dg.AssetChecksDefinition:
     """Return every check of the warehouse on its table, and the control totals of each."""
-    specs = [
-        dg.AssetCheckSpec(
-            name,
-            asset=asset,
-            additional_deps=[] if asset == WAREHOUSE else [WAREHOUSE],
-            description=description,
-        )
-        for name, asset, description in _declared_checks()
-    ]
+    specs = [_spec(CONTROL, key_of(table), CONTROL_MEANING) for table in BOOK]
+    specs += [_spec(check.name, _asset_of(check), check.meaning) for check in every_check()]
 
     @dg.multi_asset_check(name="tell_checks", specs=specs, can_subset=True)
     def tell_checks(
         context: dg.AssetCheckExecutionContext, nightbook: dg.ResourceParam[Nightbook]
     ) -> Iterator[dg.AssetCheckResult]:
         layout = nightbook.layout
-        with failing_in_words(nightbook.layout.home):
+        with failing_in_words(layout.home):
             snapshot_id = _snapshot(nightbook, context.run.tags.get(PARTITION))
             results = [*_controls(layout.database, snapshot_id), *_results(layout.database)]
         for result in results:
@@ -75,11 +58,14 @@ def _key(result: dg.AssetCheckResult) -> dg.AssetCheckKey:
     return dg.AssetCheckKey(result.asset_key or WAREHOUSE, result.check_name or "")
 
 
-def _declared_checks() -> Iterator[tuple[str, dg.AssetKey, str]]:
-    for table in BOOK:
-        yield CONTROL, key_of(table), CONTROL_MEANING
-    for check in every_check():
-        yield check.name, KEYS.get(check.name, WAREHOUSE), check.meaning
+def _spec(name: str, asset: dg.AssetKey, description: str) -> dg.AssetCheckSpec:
+    deps = [] if asset == WAREHOUSE else [WAREHOUSE]
+    return dg.AssetCheckSpec(name, asset=asset, additional_deps=deps, description=description)
+
+
+def _asset_of(check: Check) -> dg.AssetKey:
+    """Return the table that a check is about, or the warehouse as a whole."""
+    return KEYS.get(check.name, WAREHOUSE)
 
 
 def _snapshot(nightbook: Nightbook, partition: str | None) -> str:
@@ -122,31 +108,18 @@ def _controls(database: Path, snapshot_id: str) -> Iterator[dg.AssetCheckResult]
         )
 
 
-def _check_results(database: Path) -> dict[str, NewestCheckResult]:
-    query = "select check_name, snapshot_date, wrong_rows, example from ops.checks"
-    return {
-        str(name): NewestCheckResult(day, int(wrong), example)
-        for name, day, wrong, example in run(database, query).rows
-    }
-
-
 def _results(database: Path) -> Iterator[dg.AssetCheckResult]:
-    results = _check_results(database)
+    """Yield the results in the newest book; a check that did not run has not passed."""
+    query = "select check_name, snapshot_date, wrong_rows, example from ops.checks"
+    results = {str(name): values for name, *values in run(database, query).rows}
+    severities = dg.AssetCheckSeverity
     for check in every_check():
-        yield _result(check, results.get(check.name))
-
-
-def _result(check: Check, newest: NewestCheckResult | None) -> dg.AssetCheckResult:
-    """Return the result of a check in the newest book; one that did not run has not passed."""
-    metadata: dict[str, str | int] = {}
-    if newest is not None:
-        metadata = {"book of": str(newest.day), "wrong rows": newest.wrong_rows}
-    severe = dg.AssetCheckSeverity.ERROR if check.severity == ERROR else dg.AssetCheckSeverity.WARN
-    return dg.AssetCheckResult(
-        asset_key=KEYS.get(check.name, WAREHOUSE),
-        check_name=check.name,
-        passed=newest is not None and not newest.wrong_rows,
-        severity=severe,
-        description=newest.example if newest else "It did not run.",
-        metadata=metadata,
-    )
+        day, wrong, example = results.get(check.name, (None, None, "It did not run."))
+        yield dg.AssetCheckResult(
+            asset_key=_asset_of(check),
+            check_name=check.name,
+            passed=wrong == 0,
+            severity=severities.ERROR if check.severity == ERROR else severities.WARN,
+            description=example,
+            metadata={"book of": str(day), "wrong rows": int(wrong or 0)} if day else {},
+        )
