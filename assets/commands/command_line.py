@@ -39,10 +39,10 @@ class Day(click.ParamType):
             self.fail(f"{value!r} is no date: write it as 2026-11-20.", param, ctx)
 
 
-class Pair(click.ParamType):
+class KeyValue(click.ParamType):
     """A name and a value, written as K=V."""
 
-    name = "pair"
+    name = "K=V"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -151,7 +151,7 @@ _ALL = (
         "api",
         "one signed GET; JSON to standard output",
         _argument("path", "PATH"),
-        _option("--query", type=Pair(), metavar="K=V", multiple=True, help="repeatable"),
+        _option("--query", type=KeyValue(), metavar="K=V", multiple=True, help="repeatable"),
     ),
     _command(
         "query",

@@ -118,9 +118,9 @@ def _print_lessons(snapshot: Snapshot) -> None:
 
 def _print_let_through(layout: Layout, held: set[str]) -> None:
     """Print which other nights were held for the same, and are accepted with it."""
-    for other in snapshots.landed_snapshots(layout):
-        if other.snapshot_id in held and other.state == states.ACCEPTED:
-            print(f"{other.snapshot_id} waited for the same: it is accepted as well.")
+    for snapshot in snapshots.landed_snapshots(layout):
+        if snapshot.snapshot_id in held and snapshot.state == states.ACCEPTED:
+            print(f"{snapshot.snapshot_id} waited for the same: it is accepted as well.")
 
 
 def _print_withdrawn(layout: Layout, before: Snapshot, snapshot: Snapshot) -> None:

@@ -75,7 +75,7 @@ def take(
     run_id: str | None = None,
     is_tick: bool = False,
 ) -> int:
-    """Run the job for a date, tell whoever is to be told, and say how it ended."""
+    """Run the job for a date, send its alerts, and print how it ended."""
     # With a `log` progress and ending are its lines; what a person must read is on standard error
     # either way. After one that `is_tick` others of the date follow.
     layout = nightbook.layout

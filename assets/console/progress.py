@@ -1,4 +1,4 @@
-"""How far long work is, told: a bar where somebody watches, now and then a line where it is read.
+"""Progress of long work: a bar where somebody watches, a line now and then in a log.
 
 Both are paced by the keeper's clock: a bar does not flicker, and a log of a long night has lines
 to show that it goes on, while that of a short one has none.
@@ -36,13 +36,13 @@ def _throttle(
 ) -> Say:
     # Paced by the keeper's clock, not by counts: reports come by the thousand in a second or once
     # in a minute. With `each` a change of the count is shown at once, bytes only with the pace.
-    shown, next_at = (-1, ""), nightbook.now() + pause
+    last, next_at = (-1, ""), nightbook.now() + pause
 
     def say(progress: Progress) -> None:
-        nonlocal shown, next_at
+        nonlocal last, next_at
         now, at = nightbook.now(), (progress.done, progress.things)
-        if now >= next_at or (each and at != shown):
-            shown, next_at = at, now + pause
+        if now >= next_at or (each and at != last):
+            last, next_at = at, now + pause
             show(progress)
 
     return say

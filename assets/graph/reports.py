@@ -1,4 +1,4 @@
-"""What is told after publishing: the morning report, and the reconciliation where a ledger lies."""
+"""What follows publishing: the morning report, and the reconciliation with a ledger."""
 
 from datetime import date, datetime
 

@@ -1,4 +1,4 @@
-"""A failed run in words: what its steps said, and what an operator is told of it."""
+"""The alerts of a failed run, and of a reconciliation that could not be made."""
 
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime

@@ -28,7 +28,7 @@ def nightly_job() -> UnresolvedAssetJobDefinition:
 def nightly_schedule(
     nightbook: Nightbook, job: UnresolvedAssetJobDefinition
 ) -> dg.ScheduleDefinition:
-    """`NIGHTBOOK_SCHEDULE` in `NIGHTBOOK_TIMEZONE`; running unless somebody turns it off."""
+    """Return `NIGHTBOOK_SCHEDULE` in `NIGHTBOOK_TIMEZONE`; it runs unless somebody turns it off."""
     # A missed tick is not made up for: the API tells only what is held now. The later ticks of a
     # night take it where the earlier ones could not, and else do nothing.
     settings = nightbook.settings()

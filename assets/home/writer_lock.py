@@ -1,4 +1,4 @@
-"""The writer's lock for whoever changes a home: a person's command waits a little, a night long."""
+"""The writer's lock of a home: a command waits ten seconds for it, a night its deadline."""
 
 import contextlib
 import sys

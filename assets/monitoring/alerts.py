@@ -39,7 +39,7 @@ logging.getLogger("apprise").addFilter(lambda _: False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """One thing to tell: what it is about (told once), its numbers, where to look, what to type."""
+    """One message: its cause (sent once), its facts, where to look, what to type."""
 
     # What `happened` (a run failed, say) is not found again by the next look: it is kept until a
     # channel took it. What `waits` for somebody is in a reminder a day until it is found no more.
@@ -98,7 +98,7 @@ def send_by_apprise(address: str, title: str, body: str, kind: str = WARNING) ->
 def send_alerts(
     nightbook: Nightbook, alerts: Sequence[Alert], send: Send = send_by_apprise
 ) -> SentAlerts:
-    """Tell what was not told before; what no channel takes is tried again at the next look."""
+    """Send what was not sent before; what no channel takes is tried again at the next look."""
     # What happened is on disk before it is sent, for nobody would find it again.
     addresses, layout, now = nightbook.settings().alerts, nightbook.layout, nightbook.now()
     if not addresses or is_demo(layout):
@@ -146,7 +146,7 @@ def _reminder(
 
 
 def _is_a_day_old(when: str | None, now: datetime) -> bool:
-    """Whether something was told, and that a day ago or more."""
+    """Whether something was sent, and that a day ago or more."""
     try:
         return when is not None and now - datetime.fromisoformat(when) >= A_DAY
     except (ValueError, TypeError):

@@ -192,7 +192,7 @@ def _unread(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]
 
 
 def _breaks(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]:
-    """Open breaks: told when new ones came, and once more when those of a day have grown old."""
+    """Yield open breaks: when new ones came, and once more when those of a day are old."""
     by_day: dict[str, list[dict[str, Any]]] = {}
     for break_ in standing.breaks:
         if break_["status"] != ACCEPTED:

@@ -41,13 +41,11 @@ def night_of(nightbook: Nightbook, day: date) -> Snapshot | None:
         candidates += [
             snapshot for snapshot in nights if snapshot.snapshot_id == manifest.snapshot_id
         ]
-    taken = [
-        snapshot
-        for snapshot in candidates
-        if snapshot.state == states.HELD
-        or (snapshot.state == states.ACCEPTED and snapshot.snapshot_id not in unpublished)
-    ]
-    return max(taken, key=lambda snapshot: snapshot.snapshot_id, default=None)
+    for snapshot in sorted(candidates, key=lambda snapshot: snapshot.snapshot_id, reverse=True):
+        is_open = snapshot.snapshot_id not in unpublished
+        if snapshot.state == states.HELD or (snapshot.state == states.ACCEPTED and is_open):
+            return snapshot
+    return None
 
 
 def next_try(nightbook: Nightbook, day: date) -> datetime | None:

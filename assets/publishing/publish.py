@@ -34,7 +34,7 @@ from warehouse.storage.layout import Layout, sync_directory
 
 @dataclass(frozen=True, slots=True)
 class PublishedSnapshot:
-    """A judged snapshot, and the version of the warehouse that tells of it."""
+    """A judged snapshot, and the version of the warehouse that was published after it."""
 
     snapshot: Snapshot
     published: Published
@@ -117,9 +117,8 @@ def _version(layout: Layout, now: datetime) -> str:
 
 
 def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
-    known = {snapshot_.snapshot_id: snapshot_ for snapshot_ in snapshots.landed_snapshots(layout)}
-    books = {snapshot_.snapshot_id for snapshot_ in snapshots.books(list(known.values())).values()}
-    to_hold = [known[snapshot_] for snapshot_ in refusal.snapshots if snapshot_ in books]
+    books = snapshots.books(snapshots.landed_snapshots(layout)).values()
+    to_hold = [book for book in books if book.snapshot_id in refusal.snapshots]
     if not to_hold:
         raise refusal
     for snapshot in to_hold:
@@ -171,7 +170,7 @@ def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
 
 
 def catch_up(nightbook: Nightbook) -> None:
-    """Publish anew where another nightbook made what people see: what is asked may not be in it."""
+    """Publish again where another version of nightbook made the warehouse that people see."""
     layout = nightbook.layout
     if not layout.database.exists():
         return

@@ -39,7 +39,7 @@ class DaemonUp(Exception):
 
 
 def reap(nightbook: Nightbook) -> int:
-    """Close dead runs and tell of them; the lock's descriptor, which a daemon goes on holding."""
+    """Close dead runs, alert, and return the lock, which the daemon goes on holding."""
     layout = nightbook.layout
     require_owner(layout, "the daemon")
     make_directory(layout.dagster)

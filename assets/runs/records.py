@@ -75,12 +75,13 @@ def reaching_record(layout: Layout) -> Iterator[None]:
 def record_away_alert(nightbook: Nightbook, why: str, *, is_taken: bool) -> Alert:
     """Return the alert that the record cannot be reached; once a day."""
     layout, day = nightbook.layout, nightbook.now().date()
-    taken = "The night was taken without it, and the record follows when it is back."
-    waits = "No schedule runs until it is back: tonight is read by nobody unless by hand."
+    outcome = "No schedule runs until it is back: tonight is read by nobody unless by hand."
+    if is_taken:
+        outcome = "The night was taken without it, and the record follows when it is back."
     return Alert(
         cause=f"record:{day}:{is_taken}",
         title="Dagster's record cannot be reached",
-        words=f"{why}\n{taken if is_taken else waits}",
+        words=f"{why}\n{outcome}",
         see=str(layout.dagster / "dagster.yaml"),
         command=full_command(layout, "run"),
     )
