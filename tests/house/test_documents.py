@@ -120,6 +120,28 @@ def test_every_command_of_a_page_is_understood(line: str) -> None:
     assert invocation.command in COMMANDS
 
 
+def test_every_door_and_module_of_a_page_is_there() -> None:
+    """`make` and `python -m` of a page name a door, a module and options that there are."""
+    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    lines += re.findall(r"`((?:make|python -m) [^`]+)`", EVERY_TEXT)
+    for line in lines:
+        match shlex.split(line, comments=True):
+            case ["make", door]:
+                assert re.search(rf"^{door}:", MAKEFILE, re.MULTILINE), line
+            case ["python", "-m", "pytest", path, "--golden-update"]:
+                assert (ROOT / path).exists(), line
+            case ["python", "-m", module, *options]:
+                place = ROOT.joinpath(*module.split("."))
+                source = place / "__main__.py" if place.is_dir() else place.with_suffix(".py")
+                text = source.read_text(encoding="utf-8")
+                named = [word for word in options if word.startswith("--") and word != "--help"]
+                assert all(f'"{word}"' in text for word in named), line
+            case [] | ["nightbook" | "cp", *_]:
+                pass  # nothing, commands of the command line, and a copy
+            case words:
+                raise AssertionError(f"nothing holds that this works: {words}")
+
+
 def test_what_the_demo_prints_can_be_pasted(folder: Path) -> None:
     """The queries and commands that the demo prints work, and the files that it names are there."""
     printed = (folder / "demo.txt").read_text(encoding="utf-8")
