@@ -7,7 +7,7 @@ from dataclasses import dataclass
 BYTES, ROWS = "bytes", "rows"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """So many of so many `things` are done, and the `amount` of bytes or rows that came of it."""
 
@@ -48,5 +48,12 @@ class Tally:
             self._done += done
             self._amount += amount
             self._known += known
-            about = (self._done, self._known, self._things, self._amount, self._of)
-            self._say(Progress(*about))
+            self._say(
+                Progress(
+                    done=self._done,
+                    known=self._known,
+                    things=self._things,
+                    amount=self._amount,
+                    of=self._of,
+                )
+            )

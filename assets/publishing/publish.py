@@ -60,12 +60,12 @@ def refresh(
             return publish(
                 layout,
                 Contents(
-                    books,
-                    shelf.nightly,
-                    shelf.snapshots,
-                    shelf.digests,
-                    _reconciliation_rows(layout),
-                    upgraded_from(layout),
+                    books=books,
+                    nightly=shelf.nightly,
+                    snapshots=shelf.snapshots,
+                    digests=shelf.digests,
+                    reconciled=_reconciliation_rows(layout),
+                    upgraded_from=upgraded_from(layout),
                     decided=shelf.decided,
                 ),
                 version=_version(layout, now),

@@ -207,7 +207,9 @@ def written(layout: Layout, nights: Iterable[Night]) -> Contents:
             )
         )
     return Contents(
-        tuple(books), {name: tuple(paths) for name, paths in nightly.items()}, tuple(snapshots)
+        books=tuple(books),
+        nightly={name: tuple(paths) for name, paths in nightly.items()},
+        snapshots=tuple(snapshots),
     )
 
 

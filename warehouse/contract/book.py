@@ -6,7 +6,7 @@ from warehouse.contract.model import Column, Kind, Table
 
 
 def _column(kind: Kind, name: str, source: str, meaning: str, *, nullable: bool = False) -> Column:
-    return Column(name, kind, source, meaning, nullable)
+    return Column(name=name, kind=kind, source=source, meaning=meaning, nullable=nullable)
 
 
 text = partial(_column, Kind.TEXT)
@@ -20,7 +20,7 @@ BROKEN = "NULL where what the API sent breaks the contract: see ops.rejects."
 
 
 def _column_or_null(kind: Kind, name: str, source: str, meaning: str) -> Column:
-    return Column(name, kind, source, f"{meaning} {BROKEN}", nullable=True)
+    return Column(name=name, kind=kind, source=source, meaning=f"{meaning} {BROKEN}", nullable=True)
 
 
 text_or_null = partial(_column_or_null, Kind.TEXT)

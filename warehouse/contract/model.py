@@ -20,7 +20,7 @@ class Kind(Enum):
     MOMENT = "TIMESTAMPTZ"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """One column: its name, kind, meaning, where its value comes from, and whether it may be NULL.
 

@@ -6,7 +6,7 @@ from warehouse.contract.model import Column, Kind, Table
 
 
 def _ours(kind: Kind, name: str, meaning: str, *, nullable: bool = False) -> Column:
-    return Column(name, kind, "nightbook", meaning, nullable)
+    return Column(name=name, kind=kind, source="nightbook", meaning=meaning, nullable=nullable)
 
 
 text = partial(_ours, Kind.TEXT)

@@ -54,7 +54,7 @@ class Book:
     files: Mapping[str, Path]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
     """What a warehouse holds: one book per date, the nights' own tables, and all snapshots.
 

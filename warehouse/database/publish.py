@@ -56,11 +56,18 @@ from warehouse.storage.layout import (
 __all__ = ["Book", "Contents", "NotPublished", "Published", "publish"]
 
 SHOWN_PROBLEMS = 5
-Done = tuple[tuple[date, ...], tuple[date, ...], tuple[CheckResult, ...]]
-"""What a build did: the dates put in, those taken out, and the checks."""
 
 
 @dataclass(frozen=True, slots=True)
+class BuildResult:
+    """What a build did: the dates put in, those taken out, and the checks."""
+
+    loaded: tuple[date, ...]
+    removed: tuple[date, ...]
+    checks: tuple[CheckResult, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
     """What a publish did: the version, its file, the dates put in and taken out, the checks."""
 
@@ -71,7 +78,7 @@ class Published:
     checks: tuple[CheckResult, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
     """What is noted of a build (version, when, by which program version), and who hears of it.
 
@@ -125,8 +132,14 @@ def publish(
     make_directory(aside)
     try:
         file = aside / DATABASE
-        build = Build(version, built_at, program_version, say, contents.upgraded_from)
-        published, digests = _in_memory(layout, contents, file, fresh=fresh, build=build)
+        build = Build(
+            version=version,
+            built_at=built_at,
+            program_version=program_version,
+            say=say,
+            upgraded_from=contents.upgraded_from,
+        )
+        result, digests = _in_memory(layout, contents, file, fresh=fresh, build=build)
         # 2. See the file on disk, alone (no log beside it) and unwritable, with its digests.
         seal(aside, file, digests, _decision_times(contents))
     except BaseException:
@@ -139,12 +152,18 @@ def publish(
     swap(layout, version)
     # 4. Older versions go last: a reader that has one open keeps its file.
     prune(versions, version)
-    return Published(version, layout.database, *published)
+    return Published(
+        version=version,
+        database=layout.database,
+        loaded=result.loaded,
+        removed=result.removed,
+        checks=result.checks,
+    )
 
 
 def _in_memory(
     layout: Layout, contents: Contents, file: Path, *, fresh: bool, build: Build
-) -> tuple[Done, tuple[str, ...]]:
+) -> tuple[BuildResult, tuple[str, ...]]:
     """Build the file in little memory, spilling to disk; again in more where that is not enough."""
     # A night that fits into little memory is built beside whatever else the machine does. DuckDB
     # spills most operators to disk, but not all: then it starts again with more.
@@ -157,7 +176,7 @@ def _in_memory(
 
 def _build_version(
     layout: Layout, contents: Contents, file: Path, memory: str, *, fresh: bool, build: Build
-) -> tuple[Done, tuple[str, ...]]:
+) -> tuple[BuildResult, tuple[str, ...]]:
     """Build upon the last version where that is what was published, else anew; with digests."""
     # The file that people see is copied and only the days that differ are replaced: a long history
     # is not read again. It was written once and its digests are known, so a byte that rotted in it
@@ -179,7 +198,7 @@ def _build_version(
     return done, block_digests(file)
 
 
-def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> Done:
+def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> BuildResult:
     """Bring an open warehouse up to `contents`, see it verified, and close it."""
     with contextlib.closing(connection):
         published = books_by_date(connection)
@@ -202,7 +221,7 @@ def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> 
         checks = _verify(connection, books, max(wanted, default=None), build.say)
         _note_build(connection, max(wanted, default=None), build)
         work_copy.complete(connection)
-    return loaded, removed, checks
+    return BuildResult(loaded, removed, checks)
 
 
 def _decision_times(contents: Contents) -> dict[str, str | None]:
@@ -232,7 +251,7 @@ def _verify(
             work_copy.save(connection)
         failures = list(count_totals(connection, book))
         results = _run_checks(connection, book.snapshot_date)
-        failures += [_failure(result) for result in results if result.stops]
+        failures += [result.failure for result in results if result.stops]
         if failures:
             wrong.append(book.snapshot_id)
             problems += failures
@@ -251,13 +270,6 @@ def _run_checks(connection: DuckDBPyConnection, day: date | None) -> tuple[Check
     before = max((held for held in books_by_date(connection) if day and held < day), default=None)
     work_copy.run_all(connection, newest_book(day, before))
     return run_checks(connection)
-
-
-def _failure(result: CheckResult) -> str:
-    return (
-        f"check {result.name} found {result.wrong_rows} wrong rows (first: {result.example}); "
-        f"expected: {result.meaning}"
-    )
 
 
 def _check_row(day: date, result: CheckResult) -> dict[str, object]:

@@ -21,7 +21,7 @@ __all__ = ["FORMATS", "Exported", "NotExported", "export"]
 FORMATS = ("xlsx", "csv", "parquet")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
     """What an export wrote: the files, the rows of each table, the book, and what to know of it.
 
@@ -66,7 +66,13 @@ def export(
         for format_ in ("csv", "parquet"):
             if format_ in formats:
                 files += _tables(source, folder, format_)
-        return Exported(tuple(files), source.rows, source.day, source.snapshot_id, notices)
+        return Exported(
+            files=tuple(files),
+            rows=source.rows,
+            as_of=source.day,
+            snapshot_id=source.snapshot_id,
+            notices=notices,
+        )
 
 
 def _with_progress(source: OpenBook, formats: Sequence[str], say: Say) -> OpenBook:

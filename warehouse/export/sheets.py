@@ -43,7 +43,7 @@ _DIGITS = SheetColumn(
     "digits: exact where every number of the row is its exact text; rounded where one has more "
     "than 15 digits, of which the number keeps 15; text only where no number can hold one.",
     SheetColumnKind.DIGITS,
-    10,
+    width=10,
 )
 
 
@@ -112,7 +112,14 @@ def _column(
 ) -> SheetColumn:
     column = name if kind is SheetColumnKind.EXACT else name.removesuffix("_text")
     heading = _TITLES.get(column, title(column))
-    return SheetColumn(name, heading, f"{column}: {meaning_of[column]}", kind, width, printed)
+    return SheetColumn(
+        name,
+        heading,
+        f"{column}: {meaning_of[column]}",
+        kind,
+        width=width,
+        is_printed=printed,
+    )
 
 
 def _number_width(whole: int) -> float:
@@ -177,8 +184,8 @@ def evidence(source: OpenBook, lines: Iterable[TotalLine], program_version: str)
             name,
             meaning,
             SheetColumnKind.EXACT if name in figures else SheetColumnKind.TEXT,
-            fitting(max(len(text or "") for text in (name, *values[name])), _WIDEST_PROOF),
-            position < _PRINTED_PROOF,
+            width=fitting(max(len(text or "") for text in (name, *values[name])), _WIDEST_PROOF),
+            is_printed=position < _PRINTED_PROOF,
         )
         for position, (name, meaning) in enumerate(heads)
     )
@@ -242,16 +249,26 @@ def long_texts(shortened: Mapping[str, str]) -> TextTable:
         for piece_no, piece in enumerate(pieces(text), 1)
     ]
     columns = (
-        SheetColumn("Text no.", "Text no.", "The number its cells give.", SheetColumnKind.TEXT, 10),
         SheetColumn(
-            "Piece", "Piece", "Pieces follow each other without a gap.", SheetColumnKind.TEXT, 8
+            "Text no.",
+            "Text no.",
+            "The number its cells give.",
+            SheetColumnKind.TEXT,
+            width=10,
+        ),
+        SheetColumn(
+            "Piece",
+            "Piece",
+            "Pieces follow each other without a gap.",
+            SheetColumnKind.TEXT,
+            width=8,
         ),
         SheetColumn(
             "Text",
             "Text",
             f"One piece of the text. {LONG_TEXTS} are cut nowhere else.",
             SheetColumnKind.TEXT,
-            120,
+            width=120,
         ),
     )
     return TextTable(columns, {c.source: [row[c.source] for row in rows] for c in columns})

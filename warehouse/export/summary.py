@@ -33,7 +33,7 @@ Names for formulas: as_of, snapshot_id, and each column, like accounts_total or 
 """.strip().splitlines()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
     """What the summary shows: the source, the sheets, the control totals."""
 

@@ -21,7 +21,7 @@ Asset = tuple[str, bool]
 _WITNESSES = ("in_json", "in_lake", "in_warehouse")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TotalLine:
     """One figure as each place has it, in plain digits; None where a place does not state it."""
 
@@ -75,11 +75,13 @@ def _counts(source: OpenBook, control_totals: Sequence[Mapping[str, Any]]) -> li
     sheets = {"accounts": ACCOUNTS, "positions": HOLDINGS}
     return [
         TotalLine(
-            "rows",
-            row["table_name"],
-            False,
-            tuple(row[name] for name in _WITNESSES),
-            (str(source.rows[sheets[row["table_name"]]]),) if row["table_name"] in sheets else (),
+            kind="rows",
+            of=row["table_name"],
+            is_custom=False,
+            places=tuple(row[name] for name in _WITNESSES),
+            sheets=(str(source.rows[sheets[row["table_name"]]]),)
+            if row["table_name"] in sheets
+            else (),
         )
         for row in control_totals
         if row["measure"] == "rows"
@@ -100,11 +102,13 @@ def _sums(
     none: list[Decimal | None] = [None] * len(_WITNESSES)
     return [
         TotalLine(
-            "total",
-            asset[0],
-            asset[1],
-            tuple(None if place_ is None else plain(place_) for place_ in places.get(asset, none)),
-            tuple(sums.get(asset, "0") for sums in sheets),
+            kind="total",
+            of=asset[0],
+            is_custom=asset[1],
+            places=tuple(
+                None if place_ is None else plain(place_) for place_ in places.get(asset, none)
+            ),
+            sheets=tuple(sums.get(asset, "0") for sums in sheets),
         )
         for asset in sorted({*places, *(asset for sums in sheets for asset in sums)})
     ]

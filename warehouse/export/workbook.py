@@ -67,7 +67,11 @@ def write(
         made_at=source.snapshot["finished_at"],
         about={"as_of": source.day.isoformat(), "snapshot_id": source.snapshot_id},
     )
-    summary(workbook, Figures(source, plans, promises, lines, notices), program_version)
+    summary(
+        workbook,
+        Figures(source=source, sheets=plans, promises=promises, lines=lines, notices=notices),
+        program_version,
+    )
     planned = [*_tables(source, plans, shortened), _texts(proof, proof_sheet, shortened)]
     if shortened:
         whole = long_texts(shortened)

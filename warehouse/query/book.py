@@ -58,7 +58,7 @@ EXHIBITS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenBook:
     """One book, open for an export.
 
@@ -115,15 +115,15 @@ def _source(
         lambda: _stage_each(connection, exhibits, day),
     )
     return OpenBook(
-        connection,
-        day,
-        snapshot,
-        records(connection, "select * from ops.build")[0],
-        {
+        connection=connection,
+        day=day,
+        snapshot=snapshot,
+        build=records(connection, "select * from ops.build")[0],
+        rows={
             exhibit.title: scalar(connection, f"select count(*) from {exhibit.staged_name}")
             for exhibit in exhibits
         },
-        tuple(_notices(connection, snapshot, as_of)),
+        notices=tuple(_notices(connection, snapshot, as_of)),
     )
 
 

@@ -39,7 +39,7 @@ class Answer:
     is_cut: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
     """A table, view or macro: where it is, what it is, its comment, and its columns.
 
@@ -176,11 +176,11 @@ def tables(database: Path) -> tuple[Description, ...]:
         columns_by_table.setdefault((schema, name), []).append((column, kind, comment or ""))
     return tuple(
         Description(
-            schema,
-            name,
-            kind,
-            comment or "",
-            tuple((parameter, "", "") for parameter in parameters)
+            schema=schema,
+            name=name,
+            kind=kind,
+            comment=comment or "",
+            columns=tuple((parameter, "", "") for parameter in parameters)
             if parameters is not None
             else tuple(columns_by_table[schema, name]),
         )

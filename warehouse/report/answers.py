@@ -40,7 +40,7 @@ class QueryRows:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Nights:
     """All that was taken: `last` is the newest snapshot, `book` and `before` the newest books."""
 
@@ -92,9 +92,9 @@ def nights(connection: DuckDBPyConnection) -> Nights:
         reverse=True,
     )
     return Nights(
-        snapshots,
-        ask(connection, GAPS).rows,
-        snapshots[-1] if snapshots else None,
-        books[0] if books else None,
-        books[1] if len(books) > 1 else None,
+        all=snapshots,
+        gaps=ask(connection, GAPS).rows,
+        last=snapshots[-1] if snapshots else None,
+        book=books[0] if books else None,
+        before=books[1] if len(books) > 1 else None,
     )

@@ -1,7 +1,7 @@
 """What the page is made of: sections of sentences, charts and tables, each with its query."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -22,7 +22,7 @@ class TableColumn:
     is_number: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableBlock:
     """Heads, cells, the query, and `more`: what is said where rows are left out."""
 
@@ -50,6 +50,7 @@ class Section:
     key: str
     title: str
     figure: str
+    _: KW_ONLY
     notes: tuple[Markup, ...] = ()
     charts: tuple[Chart, ...] = ()
     tables: tuple[TableBlock, ...] = ()
@@ -112,7 +113,7 @@ def table(
     )
     left = answered.count - len(rows)
     more = f"{count_of(left, 'more row')} not shown here: the query gives all." if left else ""
-    return TableBlock(title, columns, rows, more, answered.sql)
+    return TableBlock(title=title, columns=columns, rows=rows, more=more, sql=answered.sql)
 
 
 def note(text: str, *values: object) -> Markup:

@@ -29,7 +29,7 @@ LATEST = "latest.html"
 _HERE = Path(__file__).parent
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReportData:
     """All that a report tells, asked of one connection: one night, never two."""
 
@@ -54,7 +54,14 @@ def ask_all(database: Path, now: datetime) -> ReportData:
         build = ask(connection, BUILD).rows
     state, headline = night.headline(taken)
     warnings = tuple(night.warnings(taken, now))
-    return ReportData(now, state, headline, warnings, sections, build[0] if build else None)
+    return ReportData(
+        now=now,
+        state=state,
+        headline=headline,
+        warnings=warnings,
+        sections=sections,
+        build=build[0] if build else None,
+    )
 
 
 def report(database: Path, folder: Path, *, now: datetime, program_version: str) -> Path:

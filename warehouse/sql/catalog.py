@@ -24,7 +24,7 @@ BETWEEN = {"changes": "changes_between", "roll_forward": "roll_forward_between"}
 _DAY = "Any date: the newest book on or before it is used."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Macro:
     """A macro as the database has it: call form, meaning, parameters, example, and its SQL.
 
@@ -78,12 +78,12 @@ def _macro(sql_file: SqlFile, schema: str) -> Macro:
     parameters = dict(sql_file.entries)
     returns = parameters.pop("returns")
     return Macro(
-        sql_file.name,
-        call,
-        f"{comment} Returns: {returns}",
-        parameters,
-        sql_file.example,
-        sql_file.sql,
+        name=sql_file.name,
+        call=call,
+        comment=f"{comment} Returns: {returns}",
+        parameters=parameters,
+        example=sql_file.example,
+        sql=sql_file.sql,
         is_table=False,
         schema=schema,
     )
@@ -112,13 +112,13 @@ def _as_of(name: str, meaning: str, sql: str) -> Macro:
     macro = f"{name}_as_of"
     body = at_day(sql, "day")
     return Macro(
-        macro,
-        f"{macro}(day)",
-        f"`{name}` as it was on a day. {meaning}",
-        {"day": _DAY},
-        f"select * from {macro}('2026-11-20') limit 10",
-        f"create or replace macro {macro}(day) as table\n{body}",
-        True,
+        name=macro,
+        call=f"{macro}(day)",
+        comment=f"`{name}` as it was on a day. {meaning}",
+        parameters={"day": _DAY},
+        example=f"select * from {macro}('2026-11-20') limit 10",
+        sql=f"create or replace macro {macro}(day) as table\n{body}",
+        is_table=True,
     )
 
 
@@ -126,13 +126,13 @@ def _between(view: SqlFile) -> Macro:
     macro = BETWEEN[view.name]
     body = at_day(view.sql, "day2", "day1")
     return Macro(
-        macro,
-        f"{macro}(day1, day2)",
-        f"`{view.name}` between any two days. {view.notes}",
-        {"day1": f"The earlier one. {_DAY}", "day2": f"The later one. {_DAY}"},
-        f"select * from {macro}('2026-11-19', '2026-11-20') limit 10",
-        f"create or replace macro {macro}(day1, day2) as table\n{body}",
-        True,
+        name=macro,
+        call=f"{macro}(day1, day2)",
+        comment=f"`{view.name}` between any two days. {view.notes}",
+        parameters={"day1": f"The earlier one. {_DAY}", "day2": f"The later one. {_DAY}"},
+        example=f"select * from {macro}('2026-11-19', '2026-11-20') limit 10",
+        sql=f"create or replace macro {macro}(day1, day2) as table\n{body}",
+        is_table=True,
     )
 
 

@@ -30,7 +30,7 @@ class Check:
     sql: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
     """What one check found: how many rows are wrong, and the first of them in words."""
 
@@ -49,6 +49,14 @@ class CheckResult:
     def stops(self) -> bool:
         """Whether nothing may be published with it."""
         return self.severity == ERROR and not self.is_ok
+
+    @property
+    def failure(self) -> str:
+        """What was found wrong, and what was expected."""
+        return (
+            f"check {self.name} found {self.wrong_rows} wrong rows (first: {self.example}); "
+            f"expected: {self.meaning}"
+        )
 
 
 def every_check() -> tuple[Check, ...]:
@@ -88,8 +96,20 @@ def _run(connection: DuckDBPyConnection, check: Check) -> CheckResult:
     names = [column[0] for column in result.description or ()]
     row = result.fetchone()
     if row is None:
-        return CheckResult(check.name, check.meaning, check.severity, 0, None)
+        return CheckResult(
+            name=check.name,
+            meaning=check.meaning,
+            severity=check.severity,
+            wrong_rows=0,
+            example=None,
+        )
     counted = connection.execute(f"select count(*) from ({check.sql})").fetchone()
     wrong = int(counted[0]) if counted else 1
     example = ", ".join(f"{name}={value}" for name, value in zip(names, row, strict=True))
-    return CheckResult(check.name, check.meaning, check.severity, wrong, example[:_LONGEST])
+    return CheckResult(
+        name=check.name,
+        meaning=check.meaning,
+        severity=check.severity,
+        wrong_rows=wrong,
+        example=example[:_LONGEST],
+    )

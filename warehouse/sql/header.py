@@ -19,7 +19,7 @@ _ENTRY = re.compile(r"([a-z][a-z0-9_]*): (.*)")
 _FORM = re.compile(r"([a-z_]+) by ([a-z0-9_, ]+)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SqlFile:
     """One SQL file: its name, meaning, further notes, what it names, an example, and its SQL."""
 
@@ -64,12 +64,12 @@ def _parse(path: Path) -> SqlFile:
     examples = [index for index, (name, _) in enumerate(entries) if name == "example"]
     example = entries.pop(examples[-1])[1] if examples else ""
     return SqlFile(
-        path.stem.lstrip("0123456789_"),
-        " ".join(meaning.split()),
-        " ".join(notes.split()),
-        dict(entries),
-        example,
-        "\n".join(lines[count:]).strip(),
+        name=path.stem.lstrip("0123456789_"),
+        meaning=" ".join(meaning.split()),
+        notes=" ".join(notes.split()),
+        entries=dict(entries),
+        example=example,
+        sql="\n".join(lines[count:]).strip(),
     )
 
 

@@ -208,7 +208,7 @@ def test_a_bar_in_a_terminal_lines_in_a_log(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     terminal = TerminalProgress()
     assert terminal.watch is not None
-    terminal.watch(Progress(13, 26, "requests", 2_500_000, BYTES))
+    terminal.watch(Progress(done=13, known=26, things="requests", amount=2_500_000, of=BYTES))
     terminal("landed")
     assert capsys.readouterr().out == (
         "\r\x1b[K  [############............] 13 of 26 requests, 2.5 MB\r\x1b[K  landed\n"

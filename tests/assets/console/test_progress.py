@@ -115,7 +115,7 @@ def test_no_bar_stands_before_what_is_said_next(
     def fail() -> None:
         with TerminalProgress() as teller:
             assert teller.watch is not None
-            teller.watch(Progress(1, 2, "requests", 1_500_000, BYTES))
+            teller.watch(Progress(done=1, known=2, things="requests", amount=1_500_000, of=BYTES))
             raise ValueError("no more")
 
     with pytest.raises(ValueError, match="no more"):

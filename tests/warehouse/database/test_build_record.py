@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.books import Amount, Night, night, published, totals, written
 from warehouse.database.ddl import schema_version
-from warehouse.database.publish import Contents, NotPublished, publish
+from warehouse.database.publish import NotPublished, publish
 from warehouse.database.versions import seal
 from warehouse.database.work_copy import MEMORY, connect
 from warehouse.sql.checks import CheckResult
@@ -93,7 +93,7 @@ def test_a_version_keeps_when_each_night_was_decided(tmp_path: Path) -> None:
         {**row, "decided_at": moment}
         for row, moment in zip(contents.snapshots, moments, strict=True)
     )
-    contents = Contents(contents.books, contents.nightly, decided)
+    contents = replace(contents, snapshots=decided)
     publish(layout, contents, version="a", built_at=BUILT_AT, program_version="0")
     kept = read_json(layout.database.with_name(DIGESTS))["decided"]
     assert kept == {

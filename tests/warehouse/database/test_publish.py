@@ -29,7 +29,7 @@ from warehouse.contract.book import BALANCES, BOOK, PORTFOLIOS
 from warehouse.contract.model import Table
 from warehouse.contract.ops import CONTROL_TOTALS, DRIFT
 from warehouse.database.load import FileChanged
-from warehouse.database.publish import Contents, NotPublished, publish
+from warehouse.database.publish import NotPublished, publish
 from warehouse.database.versions import KEPT_VERSIONS, is_as_published
 from warehouse.storage.layout import DATABASE, DIGESTS, Layout, read_json
 from warehouse.storage.parquet import rows_batch, write
@@ -301,7 +301,7 @@ def test_books_are_those_the_snapshots_say(tmp_path: Path) -> None:
     """Contents that contradict themselves are refused before anything is done."""
     contents = written(Layout(tmp_path), [FIRST, SECOND])
     with pytest.raises(ValueError, match="not those that the snapshots call book"):
-        Contents(contents.books[:1], contents.nightly, contents.snapshots)
+        replace(contents, books=contents.books[:1])
 
 
 def test_a_reader_keeps_what_it_opened(tmp_path: Path) -> None:

@@ -27,12 +27,12 @@ from told
 group by $key
 """
 WORDS = SqlFile(
-    "things",
-    "One row a thing.",
-    "Notes of the file.",
-    {"a": "One.", "b": "Two.", "c": "Three.", "form": "plain by a, b", "d": "Four."},
-    "select * from things",
-    "select\n    1 as a",
+    name="things",
+    meaning="One row a thing.",
+    notes="Notes of the file.",
+    entries={"a": "One.", "b": "Two.", "c": "Three.", "form": "plain by a, b", "d": "Four."},
+    example="select * from things",
+    sql="select\n    1 as a",
 )
 
 

@@ -73,27 +73,65 @@ def _columns(shown: WorkbookContent) -> tuple[SheetColumn, ...]:
                 name.capitalize(),
                 f"{name} of the key.",
                 SheetColumnKind.TEXT,
-                _width(shown, name),
+                width=_width(shown, name),
             )
             for name in shown.outcome.fields
         ),
-        SheetColumn("ledger", "Ledger", "The ledger's amount.", SheetColumnKind.NUMBER, 24),
-        SheetColumn("snapshot", "Snapshot", "The snapshot's amount.", SheetColumnKind.NUMBER, 24),
+        SheetColumn(
+            "ledger",
+            "Ledger",
+            "The ledger's amount.",
+            SheetColumnKind.NUMBER,
+            width=24,
+        ),
+        SheetColumn(
+            "snapshot",
+            "Snapshot",
+            "The snapshot's amount.",
+            SheetColumnKind.NUMBER,
+            width=24,
+        ),
         SheetColumn(
             "digits",
             "Digits",
             "Whether the numbers are their exact texts.",
             SheetColumnKind.DIGITS,
-            10,
+            width=10,
         ),
         SheetColumn(
-            "result", "Result", "What is said of the key: see Help.", SheetColumnKind.TEXT, 20
+            "result",
+            "Result",
+            "What is said of the key: see Help.",
+            SheetColumnKind.TEXT,
+            width=20,
         ),
-        SheetColumn("id", "Break ID", "Its break, where it is one.", SheetColumnKind.TEXT, 14),
-        SheetColumn("ledger", "Ledger, exact", "The truth.", SheetColumnKind.EXACT, 34),
-        SheetColumn("snapshot", "Snapshot, exact", "The truth.", SheetColumnKind.EXACT, 34),
         SheetColumn(
-            "rows", "Ledger rows", "Rows of the ledger of this key.", SheetColumnKind.COUNT, 11
+            "id",
+            "Break ID",
+            "Its break, where it is one.",
+            SheetColumnKind.TEXT,
+            width=14,
+        ),
+        SheetColumn(
+            "ledger",
+            "Ledger, exact",
+            "The truth.",
+            SheetColumnKind.EXACT,
+            width=34,
+        ),
+        SheetColumn(
+            "snapshot",
+            "Snapshot, exact",
+            "The truth.",
+            SheetColumnKind.EXACT,
+            width=34,
+        ),
+        SheetColumn(
+            "rows",
+            "Ledger rows",
+            "Rows of the ledger of this key.",
+            SheetColumnKind.COUNT,
+            width=11,
         ),
     )
 

@@ -23,13 +23,13 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
     """Return everything that is not as it was in the book before."""
     title = "What changed"
     if nights.book_day is None:
-        return Section("changes", title, "no book", (note("There is no book yet."),))
+        return Section("changes", title, "no book", notes=(note("There is no book yet."),))
     if nights.before_day is None:
         sentence = note(
             "The book of {} is the first: there is nothing to compare it with.",
             wording.day(nights.book_day),
         )
-        return Section("changes", title, "first night", (sentence,))
+        return Section("changes", title, "first night", notes=(sentence,))
     return _comparison(connection, nights.before_day, nights.book_day)
 
 
@@ -69,7 +69,14 @@ def _comparison(connection: DuckDBPyConnection, before: date, book: date) -> Sec
     if nothing:
         notes.append(note("No change: {}.", ", ".join(nothing)))
     figure = count_of(sum(row["amounts"] for row in assets.rows), "amount")
-    return Section("changes", "What changed", figure, tuple(notes), tuple(_swings(assets)), filled)
+    return Section(
+        "changes",
+        "What changed",
+        figure,
+        notes=tuple(notes),
+        charts=tuple(_swings(assets)),
+        tables=filled,
+    )
 
 
 def _assets(answered: QueryRows) -> TableBlock:

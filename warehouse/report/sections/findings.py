@@ -38,10 +38,15 @@ def light(colours: dict[str, tuple[str, str]], value: str) -> Markup:
 def findings(connection: DuckDBPyConnection, nights: Nights) -> Section:
     """Return what only this API can tell, the worst first."""
     if nights.book is None:
-        return Section("findings", "Findings", "no book", (note("There is no book yet."),))
+        return Section(
+            "findings",
+            "Findings",
+            "no book",
+            notes=(note("There is no book yet."),),
+        )
     answered = ask(connection, query("findings"))
     if not answered.count:
-        return Section("findings", "Findings", "none", (note("There are none."),))
+        return Section("findings", "Findings", "none", notes=(note("There are none."),))
     counted = Counter(row["severity"] for row in answered.rows)
     severities = Markup(", ").join(
         note("{} {}", f"{counted[severity]:,}", light(_SEVERITIES, severity))
@@ -57,13 +62,25 @@ def findings(connection: DuckDBPyConnection, nights: Nights) -> Section:
     )
     worst = next(severity for severity in _SEVERITIES if counted[severity])
     tables = (blocks.table("The worst first", answered, columns, MOST),)
-    return Section("findings", "Findings", f"{counted[worst]:,} {worst}", (severities,), (), tables)
+    return Section(
+        "findings",
+        "Findings",
+        f"{counted[worst]:,} {worst}",
+        notes=(severities,),
+        charts=(),
+        tables=tables,
+    )
 
 
 def freshness(connection: DuckDBPyConnection, nights: Nights) -> Section:
     """Return how old each portfolio and venue was when it was read."""
     if nights.book is None:
-        return Section("freshness", "Freshness", "no book", (note("There is no book yet."),))
+        return Section(
+            "freshness",
+            "Freshness",
+            "no book",
+            notes=(note("There is no book yet."),),
+        )
     answered = ask(connection, query("freshness"))
     counted = Counter((row["kind"], row["light"]) for row in answered.rows)
     notes = [
@@ -94,9 +111,11 @@ def freshness(connection: DuckDBPyConnection, nights: Nights) -> Section:
         "freshness",
         "Freshness",
         _oldest(counted),
-        tuple(notes),
-        (),
-        (blocks.table("The oldest first", answered, columns, MOST),) if answered.rows else (),
+        notes=tuple(notes),
+        charts=(),
+        tables=(blocks.table("The oldest first", answered, columns, MOST),)
+        if answered.rows
+        else (),
     )
 
 
@@ -114,7 +133,10 @@ def unknown(connection: DuckDBPyConnection, nights: Nights) -> Section:
     title = "Unknown fields and values"
     if not answered.count:
         return Section(
-            "unknown", title, "none", (note("The API sent nothing that its document lacks."),)
+            "unknown",
+            title,
+            "none",
+            notes=(note("The API sent nothing that its document lacks."),),
         )
     last = None if nights.last is None else nights.last["snapshot_date"]
     columns = (
@@ -141,9 +163,9 @@ def unknown(connection: DuckDBPyConnection, nights: Nights) -> Section:
         "unknown",
         title,
         f"{answered.count:,}",
-        (sentence,),
-        (),
-        (blocks.table("The newest first", answered, columns),),
+        notes=(sentence,),
+        charts=(),
+        tables=(blocks.table("The newest first", answered, columns),),
     )
 
 
@@ -151,7 +173,7 @@ def rejects(connection: DuckDBPyConnection, nights: Nights) -> Section:
     """Return what of last night breaks the contract, and what is kept as text only."""
     title = "Rejects"
     if nights.last is None:
-        return Section("rejects", title, "none", (note("There are none yet."),))
+        return Section("rejects", title, "none", notes=(note("There are none yet."),))
     of_last_night = f"where snapshot_id = {literal(nights.last['snapshot_id'])}"
     refused = ask(
         connection,
@@ -175,7 +197,7 @@ def rejects(connection: DuckDBPyConnection, nights: Nights) -> Section:
     tables = (_refusals_table(refused), _inexact(inexact))
     figure = f"{refused.count:,}" if refused.count else "none"
     filled = tuple(table for table in tables if table.rows)
-    return Section("rejects", title, figure, notes, (), filled)
+    return Section("rejects", title, figure, notes=notes, charts=(), tables=filled)
 
 
 def _refusals_table(answered: QueryRows) -> TableBlock:

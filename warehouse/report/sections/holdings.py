@@ -23,7 +23,12 @@ LARGEST_DRAWN = Decimal("1e300")
 def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
     """Return holdings and locked funds of the newest book."""
     if nights.book_day is None:
-        return Section("holdings", "Holdings", "no book", (note("There is no book yet."),))
+        return Section(
+            "holdings",
+            "Holdings",
+            "no book",
+            notes=(note("There is no book yet."),),
+        )
     assets = ask(connection, query("holdings"))
     locked = ask(connection, query("locked_funds"), MOST)
     sentence = note(
@@ -36,7 +41,14 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
         table for table in (_holdings_table(assets), _locked_table(locked)) if table.rows
     )
     figure = count_of(assets.count, "asset")
-    return Section("holdings", "Holdings", figure, (sentence,), drawn, tables)
+    return Section(
+        "holdings",
+        "Holdings",
+        figure,
+        notes=(sentence,),
+        charts=drawn,
+        tables=tables,
+    )
 
 
 def _holdings_table(answered: QueryRows) -> TableBlock:
@@ -124,7 +136,12 @@ def over_time(connection: DuckDBPyConnection, nights: Nights) -> Section:
     """Return the assets with most accounts from night to night, each on its own scale."""
     title = "Amounts over time"
     if nights.before_day is None:
-        return Section("time", title, "too early", (note("It takes two nights to show a change."),))
+        return Section(
+            "time",
+            title,
+            "too early",
+            notes=(note("It takes two nights to show a change."),),
+        )
     answered = ask(connection, query("totals_over_time", followed=FOLLOWED))
     days = [row["snapshot_date"] for row in nights.all if row["is_book"]]
     drawn = tuple(
@@ -137,7 +154,13 @@ def over_time(connection: DuckDBPyConnection, nights: Nights) -> Section:
         "The assets with most accounts, each on a scale of its own that need not begin at zero. "
         "Where the line breaks there is no book of that night, or nothing of the asset in it."
     )
-    return Section("time", title, count_of(len(days), "night"), (sentence,), drawn)
+    return Section(
+        "time",
+        title,
+        count_of(len(days), "night"),
+        notes=(sentence,),
+        charts=drawn,
+    )
 
 
 def _line_chart(rows: list[Record], first: date, last: date, sql: str) -> Chart:

@@ -82,7 +82,12 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
     """Return last night in its own figures."""
     last = nights.last
     if last is None:
-        return Section("night", "Last night", "none", (note("There is nothing to tell yet."),))
+        return Section(
+            "night",
+            "Last night",
+            "none",
+            notes=(note("There is nothing to tell yet."),),
+        )
     snapshot_id = literal(last["snapshot_id"])
     tables = [_facts(connection, last), _counts(connection, nights, last)]
     failed = ask(
@@ -100,7 +105,14 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
         notes.append(_check_words(len(checks.rows), len(wrong), nights.book_day))
     if wrong:
         tables.append(_wrong(QueryRows(checks.sql, tuple(wrong), len(wrong))))
-    return Section("night", "Last night", last["state"], tuple(notes), (), tuple(tables))
+    return Section(
+        "night",
+        "Last night",
+        last["state"],
+        notes=tuple(notes),
+        charts=(),
+        tables=tuple(tables),
+    )
 
 
 def _facts(connection: DuckDBPyConnection, last: Record) -> TableBlock:
@@ -232,7 +244,7 @@ def calendar(nights: Nights) -> Section:
     """Return which nights there are, and which are missing for ever."""
     by_day = states(nights)
     if not by_day:
-        return Section("nights", "The nights", "none", (note("There are none yet."),))
+        return Section("nights", "The nights", "none", notes=(note("There are none yet."),))
     counted = Counter(by_day.values())
     counts = [count_of(counted["book"], "night") + " in the book"]
     counts += [f"{counted[state]:,} {state}" for state in sorted(counted) if state != "book"]
@@ -258,4 +270,4 @@ def calendar(nights: Nights) -> Section:
     missing = len(by_day) - counted["book"]
     figure = f"{missing:,} missing" if missing else "all there"
     notes = (note("{}.", ", ".join(counts)),)
-    return Section("nights", "The nights", figure, notes, (chart,), tables)
+    return Section("nights", "The nights", figure, notes=notes, charts=(chart,), tables=tables)

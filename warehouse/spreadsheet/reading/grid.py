@@ -23,7 +23,7 @@ HEAD = 100  # rows in which a header is looked for
 DELIMITERS = ";\t,|"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
     """One sheet: its rows from the first one on; `lines` are their numbers where not 1, 2, 3...
 
@@ -46,7 +46,7 @@ class Grid:
         return self.lines[row] if self.lines else row + 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedFile:
     """One file: its name, digest, grids and what there is to say of it.
 
@@ -100,9 +100,13 @@ def open_file(
     digest = hashlib.sha256(content).hexdigest()
     if path.suffix.lower() in TEXTS:
         text, notices = decode_text(path, content)
-        return OpenedFile(path, digest, (_table(path, text, recognised),), notices)
+        return OpenedFile(
+            path=path, sha256=digest, grids=(_table(path, text, recognised),), notices=notices
+        )
     grids, others = _spreadsheet(path, content)
-    return OpenedFile(path, digest, tuple(grids), (), tuple(others))
+    return OpenedFile(
+        path=path, sha256=digest, grids=tuple(grids), notices=(), others=tuple(others)
+    )
 
 
 def _spreadsheet(path: Path, content: bytes) -> tuple[list[Grid], list[tuple[str, str]]]:
@@ -122,8 +126,8 @@ def _spreadsheet(path: Path, content: bytes) -> tuple[list[Grid], list[tuple[str
         findings = workbook.findings.get(sheet.name, SheetFindings())
         grids.append(
             Grid(
-                sheet.name,
-                sheet.rows,
+                sheet=sheet.name,
+                rows=sheet.rows,
                 errors=findings.errors,
                 merged=sheet.merged,
                 hidden_rows=findings.hidden_rows,
@@ -172,13 +176,15 @@ def _table(path: Path, text: str, recognised: Callable[[Sequence[Row]], int]) ->
         raise too_wide(path)
     cells_by_line = cells_of(text, best)
     if cells_by_line is not None:
-        return Grid("", cells_by_line, range(1 + skipped, len(cells_by_line) + 1 + skipped))
+        return Grid(
+            sheet="", rows=cells_by_line, lines=range(1 + skipped, len(cells_by_line) + 1 + skipped)
+        )
     rows: list[Row] = []
     lines: list[int] = []
     for row, line in _rows(path, text, best):
         rows.append(row)
         lines.append(line + skipped)
-    return Grid("", rows, lines)
+    return Grid(sheet="", rows=rows, lines=lines)
 
 
 def _rows(

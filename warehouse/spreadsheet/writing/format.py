@@ -23,7 +23,7 @@ _OPTIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Formats:
     """The formats of a workbook, by what they are for."""
 

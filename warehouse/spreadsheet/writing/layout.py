@@ -3,7 +3,7 @@
 Titles are stable, for people's lookups hang on them. Nothing here writes.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 
 from xlsxwriter.utility import xl_col_to_name
@@ -35,11 +35,12 @@ class SheetColumn:
     title: str
     meaning: str
     kind: SheetColumnKind
+    _: KW_ONLY
     width: float = 12
     is_printed: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableSheet:
     """One sheet, or the part of a table that one sheet can hold: `start` is its first row, from 0.
 
@@ -88,7 +89,14 @@ def parts(
     """Return a table as sheets of at most `limit` rows each: one, unless there are more."""
     count = max(1, -(-rows // limit))
     return tuple(
-        TableSheet(table, columns, min(limit, rows - part * limit), part * limit, part + 1, count)
+        TableSheet(
+            table=table,
+            columns=columns,
+            rows=min(limit, rows - part * limit),
+            start=part * limit,
+            part=part + 1,
+            parts=count,
+        )
         for part in range(count)
     )
 

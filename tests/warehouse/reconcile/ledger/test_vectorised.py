@@ -79,7 +79,9 @@ def test_plain_amounts_are_read_as_one_by_one(texts: list[str]) -> None:
 def told(grid: Grid) -> object:
     """All that a reading says, or why it stops."""
     try:
-        found = read_ledger([OpenedFile(Path("l.csv"), "digest", (grid,))], Config(), {}, DAY)
+        found = read_ledger(
+            [OpenedFile(path=Path("l.csv"), sha256="digest", grids=(grid,))], Config(), {}, DAY
+        )
     except (Ambiguous, NotReconciled) as error:
         return type(error), str(error)
     return (
@@ -100,8 +102,8 @@ def test_a_ledger_read_in_columns_is_the_same(lines: list[str], end: str) -> Non
     cells = cells_of(text, ";")
     if cells is None:
         return
-    one_by_one = Grid("", rows(text), [line for _, line in rows_of(text, ";")])
-    together = Grid("", cells, range(1, len(cells) + 1))
+    one_by_one = Grid(sheet="", rows=rows(text), lines=[line for _, line in rows_of(text, ";")])
+    together = Grid(sheet="", rows=cells, lines=range(1, len(cells) + 1))
     assert told(together) == told(one_by_one)
 
 
@@ -111,12 +113,14 @@ def test_most_of_a_large_ledger_is_read_in_columns() -> None:
     body[500] = "p;BTC;v;a500;(7);2026-11-20;"
     cells = cells_of("\n".join([HEADER, *body]), ";")
     assert cells is not None
-    grid = Grid("", cells, range(1, len(cells) + 1))
+    grid = Grid(sheet="", rows=cells, lines=range(1, len(cells) + 1))
     head = header(grid, Config(), {}, "l.csv")
     assert head is not None
     taken, _ = plain_rows(cells, head, Rules(Decimals.POINT), None, lambda _, text: text != "")
     assert taken.to_pylist() == [row for row in range(1, 1001) if row != 501]
-    found = read_ledger([OpenedFile(Path("l.csv"), "digest", (grid,))], Config(), {}, DAY)
+    found = read_ledger(
+        [OpenedFile(path=Path("l.csv"), sha256="digest", grids=(grid,))], Config(), {}, DAY
+    )
     assert [line.line for line in found.lines] == list(range(2, 1002))
     assert found.lines[500].amount.text == "-7"
     assert found.lines[-1] == found.lines[999]
