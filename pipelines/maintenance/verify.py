@@ -22,13 +22,7 @@ from pipelines.landing.snapshots import DECISION, Snapshot
 from pipelines.maintenance.upgrade import RECORD
 from warehouse.contract import states
 from warehouse.storage.digests import read_digests
-from warehouse.storage.layout import (
-    DATABASE,
-    DIGESTS,
-    Layout,
-    digest_of,
-    json_bytes,
-)
+from warehouse.storage.layout import DATABASE, DIGESTS, Layout, digest_of, json_bytes
 
 CHANGED, MISSING, SURPLUS = "changed", "missing", "surplus"
 LANDED = "restore it from a backup: the API keeps no history"

@@ -33,7 +33,11 @@ ROOMS = {
         ("dripping", "silent", "queue_never_ages", "large"),
     ),
     "landing": Room(
-        ("pipelines/landing/zone.py", "pipelines/landing/sealed_json.py"),
+        (
+            "pipelines/landing/zone.py",
+            "pipelines/landing/manifest.py",
+            "pipelines/landing/sealed_json.py",
+        ),
         (
             "tests/pipelines/landing/test_file_formats.py",
             "tests/pipelines/landing/test_sealed_json.py",
