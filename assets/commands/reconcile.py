@@ -2,7 +2,6 @@
 
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from assets.console.invocation import command_for
 from assets.console.user import user_name
@@ -13,8 +12,8 @@ from assets.publishing import publish
 from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable, printable_lines
 from warehouse.reconcile import service
-from warehouse.reconcile.comments import signoff
 from warehouse.reconcile.notices import Notice
+from warehouse.reconcile.store.records import Break
 
 SHOWN = 12
 UNTOLD = {"at", "key", "names", "id", "break_id"}
@@ -68,7 +67,7 @@ def status(nightbook: Nightbook, *, as_of: date | None) -> int:
     _print_list(list(standing.unread), "file")
     _print_list([_break(break_) for break_ in standing.breaks], "break")
     for signature in standing.signatures:
-        print(printable(f"  {signoff.words(signature)}"))
+        print(printable(f"  {signature.words}"))
     if standing.void:
         print(f"  {printable(standing.void)}")
     return standing.exit_code
@@ -79,11 +78,10 @@ def _notice(notice: Notice) -> str:
     return f"{notice.where}: {notice.words}" if notice.where else notice.words
 
 
-def _break(break_: dict[str, Any]) -> str:
+def _break(break_: Break) -> str:
     """Return a break on one line: its id, status, result, difference and place."""
-    where = " / ".join(str(name) for name in break_["names"].values())
-    difference = break_["difference"] or ""
-    return f"{break_['id']}  {break_['status']}  {break_['result']}  {difference}  {where}"
+    where = " / ".join(break_.names.values())
+    return f"{break_.id}  {break_.status}  {break_.result}  {break_.difference}  {where}"
 
 
 def _print_list(lines: list[str], word: str) -> None:
@@ -117,8 +115,8 @@ def sign(
             now=now,
         )
         publish.refresh(nightbook)
-    signature = signoff.words(signed).removeprefix("signed")
-    print(printable(f"Signed{signature}: result {signed['digest']}"))
+    signature = signed.words.removeprefix("signed")
+    print(printable(f"Signed{signature}: result {signed.digest}"))
     return 0
 
 
@@ -129,6 +127,6 @@ def verify(nightbook: Nightbook, *, file: str) -> int:
         print(f"✓ {checked.words}")
     for difference in checked.differences:
         print(f"✗ {printable(difference)}")
-    for line in (*checked.uncompared, *map(signoff.words, checked.signatures)):
+    for line in (*checked.uncompared, *(signature.words for signature in checked.signatures)):
         print(f"  {printable(line)}")
     return 0 if checked.is_whole else 1

@@ -13,6 +13,7 @@ from assets.publishing import publish
 from pipelines.landing import snapshots
 from warehouse.reconcile import service
 from warehouse.reconcile.errors import Ambiguous, Late, NotReconciled
+from warehouse.reconcile.store.records import TIED
 from warehouse.report.build import ask_all, write
 
 REPORT = dg.AssetKey("report")
@@ -94,7 +95,7 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
                     passed=False, message=str(error), severity=dg.AssetCheckSeverity.ERROR
                 )
         files = [str(file) for file in summary.files]
-        passed = summary.exit_code == service.TIED
+        passed = summary.exit_code == TIED
         # Files lie there and none could be read: that is no late ledger, it is one that is missed.
         is_unread = not passed and not summary.run_id
         severity = dg.AssetCheckSeverity.ERROR if is_unread else dg.AssetCheckSeverity.WARN

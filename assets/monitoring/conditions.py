@@ -19,9 +19,9 @@ from pipelines.landing import snapshots
 from warehouse.contract.wording import count_of
 from warehouse.query.read import run as ask
 from warehouse.reconcile import service
-from warehouse.reconcile.comments.annotations import ACCEPTED
 from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.service import Standing
+from warehouse.reconcile.store.records import Break
 from warehouse.storage.layout import Layout
 
 AGED = timedelta(days=7)
@@ -193,10 +193,10 @@ def _unread(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]
 
 def _breaks(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]:
     """Yield open breaks: when new ones came, and once more when those of a day are old."""
-    by_day: dict[str, list[dict[str, Any]]] = {}
+    by_day: dict[str, list[Break]] = {}
     for break_ in standing.breaks:
-        if break_["status"] != ACCEPTED:
-            by_day.setdefault(break_["first_seen"], []).append(break_)
+        if break_.is_open:
+            by_day.setdefault(break_.first_seen.isoformat(), []).append(break_)
     if not by_day:
         return
     groups = [(max(by_day), "breaks", [break_ for day in sorted(by_day) for break_ in by_day[day]])]
@@ -215,9 +215,9 @@ def _breaks(layout: Layout, standing: Standing, folder: Path) -> Iterator[Alert]
         )
 
 
-def _break_line(break_: dict[str, Any]) -> str:
-    where = " / ".join(map(str, break_["names"].values()))
-    return f"{break_['id']}: {break_['result']}, {break_['difference'] or 'no amount'}, {where}"
+def _break_line(break_: Break) -> str:
+    where = " / ".join(break_.names.values())
+    return f"{break_.id}: {break_.result}, {break_.difference or 'no amount'}, {where}"
 
 
 def _count_are(number: int, noun: str) -> str:

@@ -27,8 +27,8 @@ from warehouse.database.ddl import schema_version
 from warehouse.database.publish import Book, Contents, NotPublished, Published, publish
 from warehouse.query.read import run as ask
 from warehouse.reconcile.errors import NotReconciled
-from warehouse.reconcile.store.archive import Folder
 from warehouse.reconcile.store.ops_rows import Rows, rows
+from warehouse.reconcile.store.store import Store
 from warehouse.storage.layout import Layout, sync_directory
 
 
@@ -102,7 +102,7 @@ def upgrade_lake(nightbook: Nightbook, tell: Tell | None, manifests: LakeManifes
 def _reconciliation_rows(layout: Layout) -> Rows | None:
     """Return what the reconciliation keeps; one that cannot be read costs no night."""
     try:
-        return rows(Folder(layout.home / "reconcile"))
+        return rows(Store(layout.home / "reconcile"))
     except NotReconciled as error:
         print(error, file=sys.stderr)
         return None

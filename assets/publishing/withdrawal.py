@@ -10,8 +10,7 @@ from pathlib import Path
 
 from pipelines.landing.snapshots import Decision, Snapshot
 from warehouse.reconcile.errors import NotReconciled
-from warehouse.reconcile.store import archive
-from warehouse.reconcile.store.archive import Folder
+from warehouse.reconcile.store.store import Store
 from warehouse.storage.layout import Layout, digest_of, written_aside
 
 NOTE = ".rejected.txt"
@@ -48,10 +47,10 @@ def _is_since(path: Path, snapshot: Snapshot) -> bool:
 
 def _is_reconciled(layout: Layout, snapshot: Snapshot) -> bool:
     try:
-        result = archive.result(Folder(layout.home / "reconcile"), snapshot.snapshot_date)
+        result = Store(layout.home / "reconcile").result(snapshot.snapshot_date)
     except NotReconciled:
         return True  # it cannot be read: better a note too many
-    return result is not None and result.get("snapshot_id") == snapshot.snapshot_id
+    return result is not None and result.snapshot_id == snapshot.snapshot_id
 
 
 def is_without_note(layout: Layout, decision: Decision) -> bool:

@@ -141,9 +141,9 @@ def reconcile(home: Path) -> dict[str, Any]:
         "counts": ran.counts,
         "files": [str(file) for file in ran.files],
         "differences": sorted(
-            {one["difference"].lstrip("-") for one in found if one["result"] == "Amount differs"}
+            {one.difference.lstrip("-") for one in found if one.result == "Amount differs"}
         ),
-        "accounts": sorted(one["names"]["account"] for one in found),
+        "accounts": sorted(one.names["account"] for one in found),
     }
 
 

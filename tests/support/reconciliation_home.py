@@ -4,13 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import openpyxl
 
 from tests.support.books import Amount, Night, night, published
 from warehouse.reconcile import service
 from warehouse.reconcile.service import InitFiles, RunSummary
-from warehouse.reconcile.store.archive import Folder, Json
+from warehouse.reconcile.store.records import to_json
+from warehouse.reconcile.store.store import Store
 from warehouse.storage.layout import Layout
 
 NOW = datetime(2026, 11, 21, 8, tzinfo=UTC)
@@ -32,9 +34,9 @@ class Desk:
         return Layout(self.home)
 
     @property
-    def folder(self) -> Folder:
+    def folder(self) -> Store:
         """The folder of the reconciliation."""
-        return Folder(self.home / "reconcile")
+        return Store(self.home / "reconcile")
 
     def publish(
         self,
@@ -85,9 +87,9 @@ class Desk:
             pause=lambda: None,
         )
 
-    def breaks(self, day: date | None = None) -> tuple[Json, ...]:
+    def breaks(self, day: date | None = None) -> tuple[dict[str, Any], ...]:
         """The breaks of the newest result, or of a day."""
-        return service.status(self.folder.root, day=day).breaks
+        return tuple(map(to_json, service.status(self.folder.root, day=day).breaks))
 
     def edit(self, book: Path, cells: Mapping[str, Mapping[str, str]], copy: Path) -> Path:
         """Write into the yellow cells of breaks as a person would, and save a copy."""

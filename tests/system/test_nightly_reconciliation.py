@@ -10,7 +10,7 @@ import openpyxl
 from tests.house.pages import ROOT, blocks
 from tests.support.operator_home import THIRD, Keeper, Said
 from warehouse.reconcile import service
-from warehouse.reconcile.store.archive import Folder
+from warehouse.reconcile.store.store import Store
 
 PAGE = ROOT / "warehouse" / "reconcile" / "README.md"
 OPEN = 3
@@ -127,5 +127,5 @@ def test_the_page_leads_from_the_demo_to_a_signed_workbook(copied: Keeper) -> No
         given = [one.replace("2026-11-20", str(THIRD)) for one in given]
         said = later(copied, *given)
         assert said.code == (OPEN if given[1] in ("run", "status") else 0), (given, said)
-    standing = service.status(Folder(copied.home / "reconcile").root)
-    assert {one["role"] for one in standing.signatures} == {"preparer", "reviewer"}
+    standing = service.status(Store(copied.home / "reconcile").root)
+    assert {one.role for one in standing.signatures} == {"preparer", "reviewer"}

@@ -1,86 +1,146 @@
-"""One run from end to end: comments in, ledgers in, verdict out, workbook out, all of it kept."""
+"""One run from end to end: comments in, ledgers in, breaks out, workbook out, all of it stored."""
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from datetime import date
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
+
+from msgspec import structs
 
 from warehouse.query.book import OpenBook, accounts, in_little_memory
 from warehouse.reconcile.breaks import engine_entries
 from warehouse.reconcile.breaks.engine import Outcome, reconcile
 from warehouse.reconcile.comments import intake, signoff
-from warehouse.reconcile.comments.annotations import Since, State, merge_edits, state
-from warehouse.reconcile.comments.edits import WorkbookEdits
+from warehouse.reconcile.comments.annotations import State, in_cell, state
 from warehouse.reconcile.config import Config
 from warehouse.reconcile.ledger import dating, inbox
-from warehouse.reconcile.ledger.coverage import by_severity, sort_unused
+from warehouse.reconcile.ledger.coverage import (
+    by_severity,
+    level_words,
+    lines_of,
+    totals,
+    worst_first,
+)
 from warehouse.reconcile.ledger.model import Ledger, Unused, stacked_twice
 from warehouse.reconcile.ledger.rows import read_ledger
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.totals import roll_forward, tie_totals
 from warehouse.reconcile.notices import Notice
-from warehouse.reconcile.result import RunInputs, evidence, store_result, write_files
-from warehouse.reconcile.store import archive, day_settings
-from warehouse.reconcile.store.archive import Folder, Json
+from warehouse.reconcile.store import day_settings
+from warehouse.reconcile.store.records import (
+    Coverage,
+    ResolvedBreak,
+    RunResult,
+    ShownTexts,
+    breaks_by_id,
+)
+from warehouse.reconcile.store.store import Store, write_json
 from warehouse.reconcile.workbook import positions
 from warehouse.reconcile.workbook.content import UNMATCHED, WorkbookContent
+from warehouse.reconcile.workbook.files import write_files
+from warehouse.reconcile.workbook.readback import imprint
 
 _TWICE = 20
 _LEAST_MEGABYTES, _KEYS_PER_MEGABYTE = 256, 1600
 
 
 @dataclass(frozen=True, slots=True)
+class RunInputs:
+    """What a run is given besides its data."""
+
+    program_version: str
+    now: datetime
+    pause: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
 class RunFiles:
     """What a run left: no result where no ledger was there."""
 
-    result: Json | None
+    result: RunResult | None
     files: tuple[Path, ...]
     notices: tuple[Notice, ...]
     unused: tuple[Unused, ...] = ()
 
 
-def run(source: OpenBook, folder: Folder, config: Config, given: RunInputs) -> RunFiles:
+def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> RunFiles:
     """Reconcile one book; nothing is written before everything is read."""
-    ours, paths = intake.workbooks(folder, archive.read_digests(folder))
-    settled = (config, archive.read_before(folder, source.day))
-    found = inbox.ledgers(folder, source.day, paths, given.pause, settled)
-    if not found.ledgers:
-        left = tuple(sort_unused(found.unused))
-        late = _late(folder, source, left)
-        return RunFiles(None, (), (late, *(item.notice for item in left)), left)
-    ledger = read_ledger(found.ledgers, config, archive.mappings(folder), source.day)
-    dating.require_days(ledger, config, source.day)
-    _read_comments(folder, ours, source.day)
-    unused = sort_unused([*found.unused, *ledger.unused])
-    said = [*found.notices, *_workbook_notices(folder, source.day)]
-    del found  # the cells of a large ledger, which are not needed any more
-    prior = archive.before(folder, source.day)
-    known = snapshot.read_reference(source, config.stale_hours)
-    past = (prior, *engine_entries.human_state(folder, source.day))
+    day = source.day
+    workbooks, ours = intake.find_workbooks(store)
+    done = store.ledgers_before(day)
+    contents = inbox.find_ledgers(
+        store.inbox, day, ours=ours, pause=inputs.pause, config=config, done=done
+    )
+    if not contents.ledgers:
+        return _without_ledger(store, source, contents.unused)
+    ledger = read_ledger(contents.ledgers, config, store.known_shapes(), day)
+    dating.require_days(ledger, config, day)
+    intake.read_comments(store, workbooks, day)
+    unused = worst_first([*contents.unused, *ledger.unused])
+    del contents  # the cells of a large ledger, which are not needed any more
+    # Comments are read before the breaks are made, so that this very workbook shows them.
+    reference = snapshot.read_reference(source, config.stale_hours)
+    history = engine_entries.history(store, day)
     outcome = in_little_memory(
         source.connection,
         _megabytes(source, ledger),
-        lambda: reconcile(source, ledger, config, known, past),
+        lambda: reconcile(source, ledger, config, reference, history),
     )
-    archive.write(folder.mappings, ledger.remembered)
-    engine_entries.keep(folder, outcome, given.now)
-    archive.add_read(folder, [source_.sha256 for source_ in ledger.sources], source.day)
-    notices = by_severity(
-        [
-            *(item.notice for item in unused if item.severity != "low"),
-            *_unlisted_notices(outcome, config),
-            *(Notice("medium", words) for words in source.notices),
-            *said,
-            *outcome.notices,
-            *_about(ledger, source),
-            *day_settings.changes(folder, config, source.day),
-        ]
+    write_json(store.mappings, ledger.remembered)
+    engine_entries.store_entries(store, outcome, inputs.now)
+    store.add_ledgers([file.sha256 for file in ledger.sources], day)
+    content = _content(
+        source,
+        store,
+        config,
+        ledger=ledger,
+        outcome=outcome,
+        names=reference.display_names,
+        prior=history.prior,
     )
-    shown = _workbook_content(
-        source, folder, (ledger, outcome, known), (config, given), (notices, unused)
+    loud = [item.notice for item in unused if item.severity != "low"]
+    content = replace(
+        content,
+        notices=by_severity([*loud, *_notices(store, source, config, outcome, ledger)]),
+        unused=unused,
+        evidence=_evidence(content, config, inputs.program_version),
     )
-    result = store_result(folder, shown, config, given)
-    return RunFiles(result, write_files(folder, shown), tuple(notices), tuple(unused))
+    result = _store_result(store, content, config, inputs.now)
+    return RunFiles(result, write_files(store, content), tuple(content.notices), tuple(unused))
+
+
+def _content(
+    source: OpenBook,
+    store: Store,
+    config: Config,
+    *,
+    ledger: Ledger,
+    outcome: Outcome,
+    names: Mapping[str, Mapping[str, str]],
+    prior: RunResult | None,
+) -> WorkbookContent:
+    """Return what the workbook shows, but for notices and evidence."""
+    ties = tuple(tie_totals(source.connection, outcome.fields))
+    run_id = f"{source.day:%Y%m%d}-{outcome.digest[:12]}"
+    now = state(store)
+    return WorkbookContent(
+        name=config.name,
+        source=source,
+        ledger=ledger,
+        outcome=outcome,
+        ties=ties,
+        rolled=roll_forward(ties, prior.ties if prior else ()),
+        resolved=_resolved_breaks(prior, outcome, now),
+        notices=(),
+        evidence={},
+        signatures=signoff.valid(store, outcome.digest),
+        void=signoff.why_void(store, source.day, outcome.digest, outcome.breaks, ties),
+        run_id=run_id,
+        revision=now.revision,
+        made_at=source.snapshot["finished_at"],
+        names=names,
+        listed=config.listed,
+    )
 
 
 def _megabytes(source: OpenBook, ledger: Ledger) -> int:
@@ -89,138 +149,140 @@ def _megabytes(source: OpenBook, ledger: Ledger) -> int:
     return max(_LEAST_MEGABYTES, larger // _KEYS_PER_MEGABYTE)
 
 
-def _late(folder: Folder, source: OpenBook, unused: tuple[Unused, ...]) -> Notice:
-    days = archive.days(folder)
+def _without_ledger(store: Store, source: OpenBook, unused: Iterable[Unused]) -> RunFiles:
+    """Return what to say of a day for which no ledger was found."""
+    left = tuple(worst_first(unused))
+    days = store.days()
     last = f"; the last one that was reconciled is of {days[-1]}" if days else ""
     words = f"no ledger for {source.day} lies in the inbox{last}"
-    if any(item.severity != "low" for item in unused):
+    if any(item.severity != "low" for item in left):
         words = f"no file in the inbox could be read as the ledger of {source.day}{last}"
-    return Notice("medium", words)
+    return RunFiles(None, (), (Notice("medium", words), *(item.notice for item in left)), left)
 
 
-def _read_comments(folder: Folder, ours: list[WorkbookEdits], day: date) -> None:
-    """Take in what people wrote, once for each version of each file, and what is to say of it."""
-    for workbook in ours:
-        told = archive.by_id(archive.result_of(folder, workbook.run_id))
-        since = Since(
-            state(folder, workbook.base_revision),
-            state(folder, workbook.base_revision, without=day),
-            state(folder, without=day),
-        )
-        entries, notices = merge_edits(workbook, since, told)
-        notices += signoff.take_signatures(folder, workbook)
-        if entries or notices:
-            archive.add_annotations(
-                folder,
-                {
-                    "who": workbook.who,
-                    "at": workbook.at.isoformat(),
-                    "source": workbook.name,
-                    "sha256": workbook.sha256,
-                    "run_id": workbook.run_id,
-                    "base_revision": workbook.base_revision,
-                    "entries": entries,
-                    "read_for": day.isoformat(),
-                    "notices": [asdict(notice) for notice in notices],
-                },
-            )
-    archive.add_digests(folder, [workbook.sha256 for workbook in ours])
-
-
-def _workbook_notices(folder: Folder, day: date) -> Iterator[Notice]:
-    """Yield what there was to say of the workbooks read for a day, by this run or one before it."""
-    for read in archive.annotations(folder):
-        if read.get("read_for") == day.isoformat():
-            yield from (Notice(**notice) for notice in read.get("notices", ()))
+def _notices(
+    store: Store, source: OpenBook, config: Config, outcome: Outcome, ledger: Ledger
+) -> Iterator[Notice]:
+    """Yield all that a reader must know, but for what was not used."""
+    yield from _unlisted_notices(outcome, config)
+    yield from (Notice("medium", words) for words in source.notices)
+    yield from intake.notices_of_day(store, source.day)
+    yield from outcome.notices
+    yield from _ledger_notices(ledger, source)
+    yield from day_settings.changes(store, config, source.day)
 
 
 def _unlisted_notices(outcome: Outcome, config: Config) -> Iterator[Notice]:
-    """What the workbook does not list is said, and where it is."""
+    """Yield where the keys are that the workbook does not list."""
     keys = sum(outcome.counts.values())
     if keys > config.listed:
         yield Notice(
             "medium",
             f"{keys} keys are more than the workbook lists (listed = {config.listed} in "
             f"recon.toml): the sheet {UNMATCHED} has those that do not match exactly, and "
-            f"{positions.name(outcome.day)} beside the workbook has them all",
+            f"{positions.file_name(outcome.day)} beside the workbook has them all",
         )
 
 
-def _about(ledger: Ledger, source: OpenBook) -> Iterator[Notice]:
-    """What the ledgers themselves say against being used."""
-    for source_ in ledger.sources:
-        stated = dating.day_of(source_)
+def _ledger_notices(ledger: Ledger, source: OpenBook) -> Iterator[Notice]:
+    """Yield what the ledgers themselves say against being used."""
+    for file in ledger.sources:
+        stated = dating.day_of(file)
         if stated not in (None, source.day):
-            told = (
-                f"the ledger is as of {stated}, the snapshot as of {source.day}: it was used, for "
-            )
-            yield Notice(
-                "high", f"{told}recon.toml says so under [late.{source.day}]", source_.name
-            )
-        if not source_.used:
-            yield Notice("high", "the ledger has no row that could be used", source_.name)
-    for place, words in zip(range(_TWICE), stacked_twice(ledger), strict=False):
-        if place < _TWICE:
-            yield Notice("medium", "two files have the same key: they were added up", words)
+            words = f"the ledger is as of {stated}, the snapshot as of {source.day}: it was used, "
+            words += f"for recon.toml says so under [late.{source.day}]"
+            yield Notice("high", words, file.name)
+        if not file.used:
+            yield Notice("high", "the ledger has no row that could be used", file.name)
+    for _, places in zip(range(_TWICE), stacked_twice(ledger), strict=False):
+        yield Notice("medium", "two files have the same key: they were added up", places)
 
 
-def _workbook_content(
-    source: OpenBook,
-    folder: Folder,
-    found: tuple[Ledger, Outcome, snapshot.Reference],
-    about: tuple[Config, RunInputs],
-    told: tuple[list[Notice], list[Unused]],
-) -> WorkbookContent:
-    ledger, outcome, known = found
-    notices, unused = told
-    config, given = about
-    prior = archive.before(folder, source.day)
-    ties = tie_totals(source.connection, outcome.fields)
-    run_id = f"{source.day:%Y%m%d}-{outcome.digest[:12]}"
-    said = state(folder)
-    signed = signoff.valid(folder, outcome.digest)
-    now = {
-        "day": source.day.isoformat(),
-        "digest": outcome.digest,
-        "breaks": [asdict(break_) for break_ in outcome.breaks],
-        "ties": [asdict(tie) for tie in ties],
-    }
-    return WorkbookContent(
-        config.name,
-        source,
-        ledger,
-        outcome,
-        ties,
-        roll_forward(ties, prior),
-        _resolved_breaks(prior, outcome, said),
-        notices,
-        evidence(source, (ledger, outcome), config, given, run_id),
-        {
-            role: (entry["who"], entry["comment"], signoff.with_open(entry))
-            for role, entry in signed.items()
-        },
-        signoff.void(folder, now),
-        run_id,
-        said.revision,
-        source.snapshot["finished_at"],
-        known.shown,
-        config.listed,
-        unused,
+def _resolved_breaks(
+    prior: RunResult | None, outcome: Outcome, comments: State
+) -> tuple[ResolvedBreak, ...]:
+    """Return the breaks of the run before that are gone, and how they went."""
+    now = {break_.id for break_ in outcome.breaks} | set(outcome.renamed.values())
+    return tuple(
+        ResolvedBreak(
+            **structs.asdict(break_)
+            | {field: comments.of(id_, field) for field in ("status", "owner", "comment")},
+            closed_on=outcome.day,
+            closed_because="matched, or its key is gone from both sides",
+        )
+        for id_, break_ in breaks_by_id(prior).items()
+        if id_ not in now
     )
 
 
-def _resolved_breaks(prior: Json | None, outcome: Outcome, said: State) -> list[Json]:
-    """Breaks of the run before that are gone, and how they went."""
-    now = {break_.id for break_ in outcome.breaks} | set(outcome.renamed.values())
-    gone = [entry for id_, entry in archive.by_id(prior).items() if id_ not in now]
-    return [
-        break_
-        | {
-            "closed_on": outcome.day.isoformat(),
-            "closed_because": "matched, or its key is gone from both sides",
-            "status": said.of(break_["id"], "status"),
-            "owner": said.of(break_["id"], "owner"),
-            "comment": said.of(break_["id"], "comment"),
+def _evidence(content: WorkbookContent, config: Config, program_version: str) -> dict[str, str]:
+    """Return what stands behind the figures, in words."""
+    source, ledger, outcome = content.source, content.ledger, content.outcome
+    return (
+        {
+            "run": content.run_id,
+            "digest of the result": outcome.digest,
+            "made by": f"nightbook {program_version}",
+            "warehouse made by": f"nightbook {source.build['program_version']}",
+            "snapshot": source.snapshot_id,
+            "read from": f"{source.snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
+            "read until": f"{source.snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
+            "level": level_words(ledger),
+            "tolerance": f"absolute {config.absolute}, relative {config.relative}",
+            "SHA-256 of recon.toml": config.digest,
         }
-        for break_ in gone
-    ]
+        | {f"tolerance of {asset}": str(limit) for asset, limit in config.per_asset.items()}
+        | {f"SHA-256 of {file.name} {file.sheet}".strip(): file.sha256 for file in ledger.sources}
+        | {result.value: str(count) for result, count in outcome.counts.items()}
+    )
+
+
+def _store_result(
+    store: Store, content: WorkbookContent, config: Config, now: datetime
+) -> RunResult:
+    """Store the result; what is stored is what `status` and `verify` say."""
+    outcome = content.outcome
+    return store.add_result(
+        RunResult(
+            name=config.name,
+            day=content.day,
+            run_id=content.run_id,
+            digest=outcome.digest,
+            snapshot_id=content.source.snapshot_id,
+            fields=outcome.fields,
+            counts={result.value: count for result, count in outcome.counts.items()},
+            rejected=len(content.ledger.rejected),
+            breaks=outcome.breaks,
+            resolved=content.resolved,
+            episodes=outcome.episodes,
+            ties=content.ties,
+            workbook=ShownTexts(
+                names=_names(content),
+                rolled=tuple(tuple(map(in_cell, line.line)) for line in content.rolled),
+            ),
+            coverage=Coverage(
+                level=level_words(content.ledger),
+                files=tuple(lines_of(content.ledger)),
+                unused=tuple(content.unused),
+                in_all=totals(content.unused),
+                forgiven=outcome.forgiven,
+            ),
+            written=imprint.identity(content),
+            day_settings=day_settings.own(store, config, content.day, content.run_id),
+            sources=content.ledger.sources,
+            notices=tuple(content.notices),
+            evidence=content.evidence,
+            revision=content.revision,
+            made_at=now.isoformat(),
+        )
+    )
+
+
+def _names(content: WorkbookContent) -> dict[str, dict[str, str]]:
+    """Return the names that the workbook shows for ids, of those in it: every key is in a tie."""
+    names: dict[str, dict[str, str]] = {}
+    for tie in content.ties:
+        name = content.names.get(tie.level, {}).get(tie.of, tie.of)
+        if name != tie.of:
+            names.setdefault(tie.level, {})[tie.of] = name
+    return names

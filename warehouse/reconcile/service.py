@@ -14,23 +14,28 @@ import python_calamine
 
 from warehouse.contract.wording import count_of
 from warehouse.query.book import book
-from warehouse.reconcile import reconciliation, result
+from warehouse.reconcile import reconciliation
 from warehouse.reconcile.comments import signoff
-from warehouse.reconcile.comments.annotations import ACCEPTED
+from warehouse.reconcile.comments.annotations import entries_about
 from warehouse.reconcile.comments.edits import read_edits
 from warehouse.reconcile.config import TEMPLATE, read_config
 from warehouse.reconcile.errors import NotReconciled
-from warehouse.reconcile.ledger.coverage import coverage_words, totals, unread
+from warehouse.reconcile.ledger.coverage import totals
 from warehouse.reconcile.ledger.model import Unused
 from warehouse.reconcile.notices import Notice
-from warehouse.reconcile.store import archive
-from warehouse.reconcile.store import ops_rows as published
-from warehouse.reconcile.store.archive import Folder, Json
+from warehouse.reconcile.store.records import (
+    OPEN_BREAKS,
+    TIED,
+    Break,
+    RunResult,
+    Signature,
+    breaks_by_id,
+    to_json,
+)
+from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.workbook import sample_ledger, template
-from warehouse.reconcile.workbook.readback import verification
+from warehouse.reconcile.workbook.readback.verification import VerifyResult, compare_workbook
 from warehouse.storage.layout import written_aside
-
-TIED, OPEN_BREAKS = 0, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,7 @@ class InitFiles:
     keys: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
     """What a run came to: `exit_code` is 0 where all ties or is accepted, 3 where breaks are open.
 
@@ -49,11 +54,12 @@ class RunSummary:
     """
 
     day: date
-    run_id: str
-    digest: str
+    run_id: str = ""
+    digest: str = ""
     counts: Mapping[str, int]
-    open_breaks: int
-    breaks: int
+    open_breaks: int = 0
+    breaks: int = 0
+    rejected: int = 0
     files: tuple[Path, ...]
     notices: tuple[Notice, ...]
     exit_code: int
@@ -66,16 +72,15 @@ class RunSummary:
         if not self.run_id:
             return "; ".join(": ".join(filter(None, (n.where, n.words))) for n in self.notices)
         keys = sum(self.counts.values())
-        rejected = sum(notice.words.startswith("rejected") for notice in self.notices)
         return (
             f"{self.day}: {count_of(keys, 'key')}, {self.counts['Matched']} exact, "
             f"{self.counts['Within tolerance']} within tolerance, {count_of(self.breaks, 'break')} "
-            f"({self.open_breaks} open), {count_of(rejected, 'row')} rejected. Compared at "
+            f"({self.open_breaks} open), {count_of(self.rejected, 'row')} rejected. Compared at "
             f"{self.level}; not used: {totals(self.unused) or 'nothing'}."
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """How the newest result, or that of a day, stands, with its breaks and signatures.
 
@@ -87,44 +92,13 @@ class Standing:
     run_id: str
     digest: str
     counts: Mapping[str, int]
-    breaks: tuple[Json, ...]
+    breaks: tuple[Break, ...]
     rejected: int
-    signatures: tuple[Json, ...]
+    signatures: tuple[Signature, ...]
     void: str
     exit_code: int
     unread: tuple[str, ...] = ()
     coverage: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyResult:
-    """What differs between a workbook and the result it shows; nothing where it is whole.
-
-    `compared` says which rows of which sheets were held against it, `uncompared` why others were
-    not.
-    """
-
-    file: Path
-    run_id: str
-    differences: tuple[str, ...]
-    compared: tuple[str, ...]
-    uncompared: tuple[str, ...]
-    signatures: tuple[Json, ...] = ()
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether everything that was compared is as it was."""
-        return not self.differences
-
-    @property
-    def words(self) -> str:
-        """What may be said where it is whole."""
-        *others, last = self.compared
-        rows = f"{', '.join(others)} and {last}" if others else last
-        return (
-            f"{self.file}: {rows} are as run {self.run_id} wrote them: numbers, texts, names and "
-            "formulas. What people write was not compared."
-        )
 
 
 def init(database: Path, folder: Path) -> InitFiles:
@@ -132,26 +106,25 @@ def init(database: Path, folder: Path) -> InitFiles:
 
     Raises `FileNotFoundError` where no warehouse is published.
     """
-    kept = Folder(folder)
-    kept.make()
-    files = []
+    store = Store(folder)
+    store.make()
+    path = folder / "ledger_template.xlsx"
+    files = [path]
     with book(database, None, ()) as source:
-        path = folder / "ledger_template.xlsx"
         keys = template.write(source, path)
-        files.append(path)
-    if not kept.config.exists():
-        with written_aside(kept.config) as file:
+    if not store.config.exists():
+        with written_aside(store.config) as file:
             file.write(TEMPLATE.encode())
-        files.append(kept.config)
+        files.append(store.config)
     return InitFiles(tuple(files), keys)
 
 
 def rehearse(database: Path, folder: Path) -> tuple[Path, tuple[str, ...]]:
-    """Write a ledger of the newest book with errors planted into the inbox; they come back."""
-    kept = Folder(folder)
-    kept.make()
+    """Write a ledger of the newest book with errors planted into the inbox; return the errors."""
+    store = Store(folder)
+    store.make()
     with book(database, None, ()) as source:
-        path = kept.inbox / f"ledger-{source.day}.xlsx"
+        path = store.inbox / f"ledger-{source.day}.xlsx"
         return path, sample_ledger.write(source, path)
 
 
@@ -169,112 +142,109 @@ def run(
     Raises `Ambiguous` (exit code 3) where a person must settle something, `NotReconciled` (2)
     where an input cannot be used, `NotExported` where there is no such book.
     """
-    kept = Folder(folder)
-    kept.make()
-    config = read_config(kept.config)
+    store = Store(folder)
+    store.make()
+    config = read_config(store.config)
+    inputs = reconciliation.RunInputs(program_version, now, pause)
     with book(database, as_of, ()) as source:
-        done = reconciliation.run(
-            source, kept, config, result.RunInputs(program_version, now, pause)
+        left = reconciliation.run(source, store, config, inputs)
+    result = left.result
+    if result is None:
+        is_quiet = all(item.severity == "low" for item in left.unused)
+        return RunSummary(
+            day=source.day,
+            counts={},
+            files=(),
+            notices=left.notices,
+            exit_code=TIED if is_quiet else OPEN_BREAKS,
+            unused=left.unused,
         )
-    if done.result is None:
-        code = OPEN_BREAKS if any(item.severity != "low" for item in done.unused) else TIED
-        return RunSummary(source.day, "", "", {}, 0, 0, (), done.notices, code, done.unused)
-    found = done.result
     return RunSummary(
-        source.day,
-        found["run_id"],
-        found["digest"],
-        found["counts"],
-        sum(break_["status"] != ACCEPTED for break_ in found["breaks"]),
-        len(found["breaks"]),
-        done.files,
-        done.notices,
-        _exit_code(found),
-        done.unused,
-        found["coverage"]["level"],
+        day=source.day,
+        run_id=result.run_id,
+        digest=result.digest,
+        counts=result.counts,
+        open_breaks=result.open_breaks,
+        breaks=len(result.breaks),
+        rejected=result.rejected,
+        files=left.files,
+        notices=left.notices,
+        exit_code=result.exit_code,
+        unused=left.unused,
+        level=result.coverage.level if result.coverage else "",
     )
 
 
-def _exit_code(found: Json) -> int:
-    """3 where a break is open, a row was rejected, or something was not delivered or not read."""
-    opened = any(break_["status"] != ACCEPTED for break_ in found["breaks"])
-    lost = found["counts"]["Portfolio not delivered"] or found["rejected"]
-    return OPEN_BREAKS if opened or lost or unread(found) else TIED
-
-
-def _result_of_day(kept: Folder, day: date | None) -> Json:
-    days = archive.days(kept)
+def _result_of_day(store: Store, day: date | None) -> RunResult:
+    days = store.days()
     wanted = day or (days[-1] if days else None)
-    found = archive.result(kept, wanted) if wanted else None
-    if found is None:
+    result = store.result(wanted) if wanted else None
+    if result is None:
         raise NotReconciled(
             f"There is no result of {wanted or 'any day'} yet. Put a ledger into the inbox and run "
             "`nightbook reconcile run`. Nothing was changed."
         )
-    return found
+    return result
 
 
 def status(folder: Path, *, day: date | None = None) -> Standing:
-    """How the newest result stands, or that of a day.
+    """Return how the newest result stands, or that of a day.
 
     Raises `NotReconciled` where there is none.
     """
-    kept = Folder(folder)
-    found = _result_of_day(kept, day)
+    store = Store(folder)
+    result = _result_of_day(store, day)
     return Standing(
-        date.fromisoformat(found["day"]),
-        found["run_id"],
-        found["digest"],
-        found["counts"],
-        tuple(found["breaks"]),
-        found["rejected"],
-        tuple(signoff.valid(kept, found["digest"]).values()),
-        signoff.void(kept, found),
-        _exit_code(found),
-        tuple(f"{item['name']}: {item['reason']}" for item in unread(found)),
-        coverage_words(found),
+        day=result.day,
+        run_id=result.run_id,
+        digest=result.digest,
+        counts=result.counts,
+        breaks=result.breaks,
+        rejected=result.rejected,
+        signatures=tuple(signoff.valid(store, result.digest).values()),
+        void=signoff.why_void(store, result.day, result.digest, result.breaks, result.ties),
+        exit_code=result.exit_code,
+        unread=tuple(f"{item.name}: {item.reason}" for item in result.unread),
+        coverage=result.coverage.words if result.coverage else "",
     )
 
 
-def history(folder: Path, break_id: str) -> tuple[Json, ...]:
-    """Every day of a break, everything that was said of it and who signed it, oldest first.
+def history(folder: Path, break_id: str) -> tuple[dict[str, Any], ...]:
+    """Return every day of a break, all that was written about it and who signed it, oldest first.
 
     Raises `NotReconciled` where nothing is known of it.
     """
-    kept = Folder(folder)
-    told: list[Json] = []
-    for day in archive.days(kept):
-        found = archive.by_id(archive.result(kept, day)).get(break_id)
-        if found:
-            told.append({"at": day.isoformat(), "kind": "break", **found})
-    for entry in archive.annotations(kept):
-        about = {"at": entry["at"], "kind": "said", "who": entry["who"]}
-        told += [about | entry for entry in entry["entries"] if entry["break_id"] == break_id]
-    days = {entry["at"] for entry in told if entry["kind"] == "break"}
-    told += [
-        {"kind": "signed", "at": signed["at"], "words": signoff.words(signed)}
-        for signed in archive.signoffs(kept)
-        if signed["day"] in days
+    store = Store(folder)
+    lines: list[dict[str, Any]] = []
+    for day in store.days():
+        break_ = breaks_by_id(store.result(day)).get(break_id)
+        if break_:
+            lines.append({"at": day.isoformat(), "kind": "break", **to_json(break_)})
+    days = {line["at"] for line in lines}
+    lines += entries_about(store, break_id)
+    lines += [
+        {"kind": "signed", "at": signature.at, "words": signature.words}
+        for signature in store.signatures
+        if signature.day.isoformat() in days
     ]
-    if not told:
+    if not lines:
         raise NotReconciled(
             f"{break_id!r} is no break that was ever seen; `nightbook reconcile status` lists "
             "those of today. Nothing was changed."
         )
-    return tuple(sorted(told, key=lambda entry: (entry["at"], entry["kind"])))
+    return tuple(sorted(lines, key=lambda line: (line["at"], line["kind"])))
 
 
 def sign(
     folder: Path, *, role: str, who: str, comment: str = "", day: date | None = None, now: datetime
-) -> Json:
+) -> Signature:
     """Sign the newest result, or that of a day, as preparer or reviewer.
 
     Raises `NotReconciled` where both would be the same person or there is no result.
     """
-    kept = Folder(folder)
-    return signoff.sign(
-        kept, _result_of_day(kept, day), role=role, who=who, comment=comment, at=now
-    )
+    store = Store(folder)
+    result = _result_of_day(store, day)
+    return signoff.sign(store, result, role=role, who=who, comment=comment, at=now)
 
 
 def verify(folder: Path, file: Path) -> VerifyResult:
@@ -283,25 +253,18 @@ def verify(folder: Path, file: Path) -> VerifyResult:
     Raises `NotReconciled` where the file is no workbook of ours, its run is not known, or a sheet
     cannot be read.
     """
-    kept = Folder(folder)
+    store = Store(folder)
     content = file.read_bytes() if file.is_file() else b""
-    read = read_edits(file, content) if content else None
-    found = archive.result_of(kept, read.run_id) if read else None
-    if read is None or found is None:
+    edits = read_edits(file, content) if content else None
+    result = store.result_of(edits.run_id) if edits else None
+    if edits is None or result is None:
         raise NotReconciled(
             f"{file.name} is no workbook of a run that this folder knows. Nothing was verified."
         )
     try:
-        held = verification.compare_workbook(kept, content, found, read.written)
+        return compare_workbook(store, file, content, result, edits.written)
     except python_calamine.CalamineError as error:
         raise NotReconciled(
             f"A sheet of {file.name} cannot be read ({error}): it is damaged. Nothing was "
             "verified. Take the workbook from where it was written, or from the backup."
         ) from error
-    signed = tuple(signoff.valid(kept, found["digest"]).values())
-    return VerifyResult(file, read.run_id, held.differences, held.compared, held.uncompared, signed)
-
-
-def ops_rows(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Rows for `ops.breaks`, `ops.annotations` and `ops.signoffs` (see `tables`)."""
-    return published.rows(Folder(folder))

@@ -14,8 +14,10 @@ import pytest
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk
 from warehouse.reconcile import service as counter
-from warehouse.reconcile.comments import signoff
-from warehouse.reconcile.store import archive
+from warehouse.reconcile.store import ops_rows
+from warehouse.reconcile.store.records import Signature, from_json
+from warehouse.reconcile.store.store import write_json
+from warehouse.storage.layout import read_json
 
 OFFICE = shutil.which("soffice")
 Saved = Callable[[Path, str], None]
@@ -74,7 +76,7 @@ def test_the_author_is_who_saved_last(desk: Desk, saved: str, who: str) -> None:
     """Who made the file is us; who saved it last is the author, else the file's name."""
     _as_excel(_commented(desk, "mine.xlsx"), saved)
     desk.run()
-    rows = counter.ops_rows(desk.folder.root)["annotations"]
+    rows = ops_rows.rows(desk.folder)["annotations"]
     assert [(row["value"], row["who"]) for row in rows] == [("seen", who)]
 
 
@@ -90,7 +92,7 @@ def test_the_author_of_a_workbook_of_libreoffice_is_who_saved_it(
     book.unlink()
     unnamed = Path(shutil.copy(tmp_path / "mine.ods", desk.folder.inbox / "unnamed.ods"))
     desk.run()
-    authors = [row["who"] for row in counter.ops_rows(desk.folder.root)["annotations"]]
+    authors = [row["who"] for row in ops_rows.rows(desk.folder)["annotations"]]
     assert authors == [unnamed.name]
 
 
@@ -100,11 +102,11 @@ def test_a_sign_off_says_with_how_many_open_breaks(desk: Desk) -> None:
     root = desk.folder.root
     counter.sign(root, role="preparer", who="Ada", now=NOW)
     words = "signed by Ada as preparer at 2026-11-21T08:00:00+00:00 with 1 open break"
-    assert [signoff.words(signed) for signed in counter.status(root).signatures] == [words]
+    assert [signed.words for signed in counter.status(root).signatures] == [words]
     told = counter.history(root, str(desk.breaks()[0]["id"]))
     assert [entry["words"] for entry in told if entry["kind"] == "signed"] == [words]
     book = desk.run().files[0]
-    assert [signoff.words(signed) for signed in counter.verify(root, book).signatures] == [words]
+    assert [signed.words for signed in counter.verify(root, book).signatures] == [words]
     cells = [cell.value for row in openpyxl.load_workbook(book)["Summary"] for cell in row]
     assert "with 1 open break" in cells
     desk.put(HEAD + "p1;BTC;v1;main;12\np1;ETH;v1;main;20\n")
@@ -115,8 +117,20 @@ def test_a_sign_off_says_with_how_many_open_breaks(desk: Desk) -> None:
 
 def test_a_signature_of_an_older_version_says_nothing_of_breaks(desk: Desk) -> None:
     """What was not kept then is not made up now."""
-    old = {"who": "Ada", "role": "preparer", "at": "2026-11-20T08:00:00+00:00"}
-    assert signoff.words(old) == "signed by Ada as preparer at 2026-11-20T08:00:00+00:00"
+    old = from_json(
+        {
+            "who": "Ada",
+            "role": "preparer",
+            "at": "2026-11-20T08:00:00+00:00",
+            "comment": "",
+            "day": "2026-11-20",
+            "run_id": "r",
+            "digest": "d",
+            "no": 1,
+        },
+        Signature,
+    )
+    assert old.words == "signed by Ada as preparer at 2026-11-20T08:00:00+00:00"
     assert SNAPSHOT[:8] in desk.run().run_id
 
 
@@ -160,12 +174,11 @@ def test_the_settings_of_a_day_kept_by_an_older_version_are_told_by_their_digest
     desk.run()
     desk.publish([Amount("10"), Amount("20", asset="ETH")], "20261121T021500Z")
     desk.run()
-    path = archive.newest(desk.folder, date(2026, 11, 20))
-    kept = archive.result(desk.folder, date(2026, 11, 20))
+    path = desk.folder.newest_path(date(2026, 11, 20))
     assert path is not None
-    assert kept is not None
+    kept = read_json(path)
     del kept["day_settings"]
-    archive.write(path, kept)
+    write_json(path, kept)
     desk.settle('[tolerance]\nabsolute = "0.5"\n')
     for _ in range(2):
         notices = desk.run(date(2026, 11, 20)).notices

@@ -377,22 +377,45 @@ def test_many_keys_are_matched_exactly_and_fast() -> None:
         name = f"only-{i}" if i % 2000 == 1007 else f"account-{i}"
         amount = f"{i}.{i:017}{2 if i % 1000 == 3 else 1}"
         lines.add((f"p{i % 50}", f"A{i % 300}", f"v{i % 20}", name, ""), Read(amount, 18), 0, i)
-    read = Ledger(fields, lines, (), (LedgerSource("l", "", "", None, 0, 0, {}, 0, ""),), (), {})
+    file = LedgerSource(
+        name="l",
+        sheet="",
+        sha256="",
+        as_of=None,
+        rows=0,
+        used=0,
+        skipped={},
+        rejected=0,
+        fingerprint="",
+    )
+    read = Ledger(
+        fields=fields, lines=lines, rejected=(), sources=(file,), notices=(), remembered={}
+    )
     names = {
         "portfolio": {f"p{n}": () for n in range(50)},
         "asset": {f"A{n}": () for n in range(300)},
         "venue": {f"v{n}": () for n in range(20)},
     }
-    known = snapshot.Reference(names, {}, frozenset(names["portfolio"]), {}, ())
+    known = snapshot.Reference(
+        names=names,
+        display_names={},
+        delivered=frozenset(names["portfolio"]),
+        closed={},
+        notices=(),
+    )
     begun = time.process_time()
-    snapshot.side_of(connection, date(2026, 11, 20), fields)
-    taken = key_resolution.side(connection, read, known, Config())
+    snapshot.make_book_side(connection, date(2026, 11, 20), fields)
+    taken = key_resolution.make_ledger_side(connection, read, known, Config())
     join.compare(connection, fields)
     court = classify.MatchRules(
-        fields, Config(), known.delivered, names["portfolio"], taken.rejected
+        fields=fields,
+        config=Config(),
+        delivered=known.delivered,
+        portfolios=names["portfolio"],
+        rejected=taken.rejected,
     )
-    found = classify.classify(join.odd(connection, fields), court)
-    join.settle(connection, {one.pair.no: one.result for one in found})
+    found = classify.classify(join.mismatches(connection, fields), court)
+    join.store_results(connection, {one.pair.no: one.result for one in found})
     taken_time = time.process_time() - begun
     planted = count // 1000
     counted = join.counts(connection)
@@ -428,7 +451,7 @@ def test_the_snapshots_side_is_what_its_view_says(desk: Desk) -> None:
     desk.again(night(SNAPSHOT, amounts, {"accounts": [names | {"balance_count": 0}]}))
     fields = ("portfolio", "asset", "venue", "account")
     with export_source.book(desk.layout.database, None, ()) as source:
-        snapshot.side(source, fields)
+        snapshot.make_book_side(source.connection, source.day, fields)
         found = source.connection.execute("select asset, amount from book_side").fetchall()
         view = source.connection.execute(
             "select asset_id || if(is_custom_asset, chr(31), ''), total_text from account_balances"

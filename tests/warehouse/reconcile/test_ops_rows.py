@@ -11,7 +11,7 @@ from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, Desk
 from warehouse.reconcile import service as desks
 from warehouse.reconcile.errors import NotReconciled
-from warehouse.reconcile.store import archive, ops_rows
+from warehouse.reconcile.store import ops_rows
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def desk(tmp_path: Path) -> Desk:
 
 def result(desk: Desk) -> Path:
     """The file of its newest result."""
-    found = archive.newest(desk.folder, date(2026, 11, 20))
+    found = desk.folder.newest_path(date(2026, 11, 20))
     assert found is not None
     return found
 

@@ -11,6 +11,7 @@ from tests.support.books import Amount
 from tests.support.reconciliation_home import NOW, Desk
 from warehouse.reconcile import service as counter
 from warehouse.reconcile.service import RunSummary
+from warehouse.reconcile.store import ops_rows
 
 FIRST = date(2026, 11, 20)
 ASSETS = ("BTC", "ETH", "SOL", "DOT", "ADA", "XRP")
@@ -82,7 +83,7 @@ def test_ten_nights_of_two_people_lose_no_word(tmp_path: Path) -> None:
         check_lives(night, found)
         expected = edit(desk, night, (ran.files[0], found), said, rng)
     desk.run(now=NOW + timedelta(20))
-    words = "\n".join(row["value"] for row in counter.ops_rows(desk.folder.root)["annotations"])
+    words = "\n".join(row["value"] for row in ops_rows.rows(desk.folder)["annotations"])
     assert [text for texts in said.values() for text in texts if text not in words] == []
     assert sum(map(len, said.values())) > 25
 

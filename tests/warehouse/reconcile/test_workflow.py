@@ -14,6 +14,7 @@ from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.reconcile import service as counter
 from warehouse.reconcile.errors import NotReconciled
+from warehouse.reconcile.store import ops_rows
 from warehouse.storage.parquet import rows_batch
 
 OFFICE = shutil.which("soffice")
@@ -221,7 +222,7 @@ def test_case_53_the_reviewer_must_differ_from_the_preparer(desk: Desk) -> None:
     with pytest.raises(NotReconciled, match="no signature"):
         counter.sign(root, role="boss", who="Bo", now=NOW)
     counter.sign(root, role="reviewer", who="Bo", now=NOW)
-    assert {one["who"] for one in counter.status(root).signatures} == {"Ada Lovelace", "Bo"}
+    assert {one.who for one in counter.status(root).signatures} == {"Ada Lovelace", "Bo"}
 
 
 def test_a_signature_is_void_when_an_amount_changes(desk: Desk) -> None:
@@ -250,7 +251,7 @@ def test_a_signature_typed_into_the_workbook_is_taken(desk: Desk) -> None:
     book.save(first.files[0])
     desk.run()
     signed = counter.status(desk.folder.root).signatures
-    assert {(one["role"], one["who"], one["comment"]) for one in signed} == {
+    assert {(one.role, one.who, one.comment) for one in signed} == {
         ("preparer", "Ada", "seen"),
         ("reviewer", "Bo", "seen"),
     }
@@ -311,7 +312,7 @@ def test_what_was_kept_fits_the_tables_of_ops(desk: Desk) -> None:
     desk.edit(first.files[0], {break_id: {"Comment": "x"}}, desk.folder.inbox / "a.xlsx")
     desk.run()
     counter.sign(desk.folder.root, role="preparer", who="Ada", now=NOW)
-    rows = counter.ops_rows(desk.folder.root)
+    rows = ops_rows.rows(desk.folder)
     for table in RECONCILED:
         found = rows[table.name]
         assert rows_batch(table, found).num_rows == len(found) > 0
@@ -333,5 +334,5 @@ def test_a_week_of_edits_by_two_people_loses_nothing(desk: Desk) -> None:
             copy = desk.folder.out / f"{person} {number} {break_id}.xlsx"
             desk.edit(done.files[0], {break_id: {"Comment": text}}, copy)
     desk.run()
-    kept = "\n".join(row["value"] for row in counter.ops_rows(desk.folder.root)["annotations"])
+    kept = "\n".join(row["value"] for row in ops_rows.rows(desk.folder)["annotations"])
     assert [text for text in said if text not in kept] == []

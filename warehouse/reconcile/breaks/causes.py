@@ -1,4 +1,4 @@
-"""Why a break may be there: a suggestion where the digits say so, nothing where they do not."""
+"""Suggest why a break may be there, where the digits say so; suggest nothing where they do not."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,175 +9,160 @@ from warehouse.exact import EXACT, exact, plain
 from warehouse.reconcile.config import setting
 from warehouse.reconcile.matching.classify import ClassifiedPair
 from warehouse.reconcile.matching.join import Result
+from warehouse.reconcile.store.records import Break
 
-_DIGITS = 3  # fewer significant digits are alike by chance
 _ROUNDING = Context(prec=EXACT.prec)
-_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})
+_DIGITS = 3  # fewer significant digits are alike by chance
+_POWERS = frozenset({2, 3, 6, 8, 9, 12, 18})  # of ten, by which units of amounts differ
+_TWO = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
-    """What the day before knew of one key: the snapshot's amount then, and its break then."""
-
-    snapshot: str | None = None
-    ledger: str | None = None
-    difference: str | None = None
-    first_seen: str = ""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One break, its id, what was before, and how people see its names."""
+    """One break before it is assembled; `earlier` is the same one in the run before.
 
-    judged: ClassifiedPair
+    `snapshot_before` is the amount of its key in the book before.
+    """
+
+    pair: ClassifiedPair
     id: str
-    past: Past
-    shown: Mapping[str, str]
+    names: Mapping[str, str]
+    earlier: Break | None = None
+    snapshot_before: str | None = None
 
     @property
     def ledger(self) -> Decimal:
         """The ledger's amount; zero where it has none."""
-        return exact(self.judged.pair.ledger or "0")
+        return exact(self.pair.pair.ledger or "0")
 
     @property
     def snapshot(self) -> Decimal:
         """The snapshot's amount; zero where it has none."""
-        return exact(self.judged.pair.snapshot or "0")
+        return exact(self.pair.pair.snapshot or "0")
 
 
 def suggest_causes(cases: Sequence[Case], fields: tuple[str, ...]) -> dict[str, str]:
-    """By break id the first cause that holds."""
-    told = dict(_names(cases, fields))
-    told |= {id_: words for id_, words in _opposites(cases, fields).items() if id_ not in told}
+    """Return by break id the first cause that holds."""
+    # From the surest to the least sure. A name that differs explains two breaks in whole, and a
+    # pair of opposite differences two amounts; the tests of one break alone come last, since an
+    # amount that happens to be double or reversed is weaker evidence than two that cancel.
+    causes = dict(_two_names(cases, fields))
+    causes = _opposites(cases, fields) | causes
     for case in cases:
-        if case.id not in told:
-            found = next((words for test in _ALONE if (words := test(case))), "")
-            if found:
-                told[case.id] = found
-    return told
+        if case.id not in causes and (cause := _cause_of_one(case)):
+            causes[case.id] = cause
+    return causes
 
 
-def _names(cases: Sequence[Case], fields: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """An amount that stands on each side once, under names that differ in one field."""
+def _two_names(cases: Sequence[Case], fields: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield amounts that stand on each side once, under names that differ in one field."""
     for place, field in enumerate(fields):
         if field == "bucket":
             continue
         groups: defaultdict[object, tuple[list[Case], list[Case]]] = defaultdict(lambda: ([], []))
         for case in cases:
-            pair = case.judged.pair
+            pair = case.pair.pair
             amount = pair.ledger if pair.snapshot is None else pair.snapshot
             if amount not in (None, "0") and (pair.ledger is None or pair.snapshot is None):
                 rest = pair.key[:place] + pair.key[place + 1 :]
                 groups[rest, amount][pair.snapshot is None].append(case)
-        for ours, theirs in groups.values():
-            if len(ours) == len(theirs) == 1:
-                ledger_value, other = theirs[0].shown[field], ours[0].shown[field]
-                words = f"{field} under two names? In recon.toml under [alias.{field}]: "
-                words += setting(ledger_value, other)
-                yield theirs[0].id, f"{words} ({ours[0].id})"
-                yield ours[0].id, f"{words} ({theirs[0].id})"
+        for only_snapshot, only_ledger in groups.values():
+            if len(only_snapshot) == len(only_ledger) == 1:
+                (reference,), (written,) = only_snapshot, only_ledger
+                alias = setting(written.names[field], reference.names[field])
+                hint = f"{field} under two names? In recon.toml under [alias.{field}]: {alias}"
+                yield written.id, f"{hint} ({reference.id})"
+                yield reference.id, f"{hint} ({written.id})"
 
 
 def _opposites(cases: Sequence[Case], fields: tuple[str, ...]) -> dict[str, str]:
-    """Two breaks of one asset, and portfolio, whose differences are opposite, and no third."""
+    """Return breaks of one asset, and portfolio, that cancel each other, and those misplaced."""
     shared = [place for place, name in enumerate(fields) if name in ("portfolio", "asset")]
     groups: defaultdict[object, list[Case]] = defaultdict(list)
     for case in cases:
-        if case.judged.difference and case.judged.result is not Result.REJECTED:
-            key = tuple(case.judged.pair.key[place] for place in shared)
-            groups[key, abs(case.judged.difference)].append(case)
-    told = {}
+        if case.pair.difference and case.pair.result is not Result.REJECTED:
+            key = tuple(case.pair.pair.key[place] for place in shared)
+            groups[key, abs(case.pair.difference)].append(case)
+    causes = {}
     for group in groups.values():
-        if len(group) == 2 and group[0].judged.difference == -group[1].judged.difference:  # noqa: PLR2004 - a pair
-            for side, other in (group, group[::-1]):
-                told[side.id] = (
+        # A third break of the same size would leave open which two belong together.
+        if len(group) == _TWO and group[0].pair.difference == -group[1].pair.difference:
+            for case, other in (group, group[::-1]):
+                causes[case.id] = (
                     f"Nets to zero with {other.id}: a transfer, or free and locked, not booked"
                 )
     for case in cases:
-        if case.judged.placement:
-            words = f"Nets to zero within the {case.judged.placement}: placed elsewhere"
-            told.setdefault(case.id, words)
-    return told
+        if case.pair.placement:
+            hint = f"Nets to zero within the {case.pair.placement}: placed elsewhere"
+            causes.setdefault(case.id, hint)
+    return causes
 
 
-def _is_two_sided(case: Case) -> bool:
-    return case.judged.result is Result.DIFFERS
-
-
-def _behind(case: Case) -> str:
-    if case.judged.pair.ledger is None or case.past.snapshot is None or case.ledger == 0:
-        return ""
-    if case.ledger == exact(case.past.snapshot) and case.ledger != case.snapshot:
+def _cause_of_one(case: Case) -> str:
+    """Return the first cause that one break alone shows."""
+    pair, before = case.pair.pair, case.snapshot_before
+    has_both = pair.ledger is not None and before is not None
+    if has_both and case.ledger not in (0, case.snapshot) and case.ledger == exact(before or "0"):
         return "A day behind: the ledger has yesterday's amount, tonight is not booked"
-    return ""
+    if case.pair.result is not Result.DIFFERS:
+        return ""
+    return next((cause for test in _TESTS if (cause := test(case))), "")
 
 
 def _sign(case: Case) -> str:
-    flipped = _is_two_sided(case) and case.ledger == -case.snapshot != 0
-    return "Sign flipped" if flipped else ""
+    return "Sign flipped" if case.ledger == -case.snapshot != 0 else ""
 
 
 def _twice(case: Case) -> str:
-    doubled = _is_two_sided(case) and case.judged.pair.rows == 2  # noqa: PLR2004 - twice
-    return "Row twice in the ledger" if doubled and case.ledger == 2 * case.snapshot else ""
+    doubled = case.pair.pair.rows == _TWO and case.ledger == 2 * case.snapshot
+    return "Row twice in the ledger" if doubled else ""
 
 
 def _unit(case: Case) -> str:
-    if not _is_two_sided(case) or case.ledger == 0 or case.snapshot == 0:
+    if case.ledger == 0 or case.snapshot == 0:
         return ""
-    ours, theirs = EXACT.normalize(case.ledger), EXACT.normalize(case.snapshot)
-    ledger_value, other = ours.as_tuple(), theirs.as_tuple()
-    power = int(ledger_value.exponent) - int(other.exponent)
-    if (ledger_value.sign, ledger_value.digits) != (other.sign, other.digits) or abs(
-        power
-    ) not in _POWERS:
+    ledger = EXACT.normalize(case.ledger).as_tuple()
+    snapshot = EXACT.normalize(case.snapshot).as_tuple()
+    power = int(ledger.exponent) - int(snapshot.exponent)
+    if (ledger.sign, ledger.digits) != (snapshot.sign, snapshot.digits):
         return ""
-    if len(ledger_value.digits) < _DIGITS and abs(power) == min(_POWERS):
+    is_chance = len(ledger.digits) < _DIGITS and abs(power) == min(_POWERS)
+    if abs(power) not in _POWERS or is_chance:
         return ""
     return f"Another unit: the ledger is 10^{power} times the snapshot"
 
 
 def _transposition(case: Case) -> str:
-    ledger_value, other = plain(case.ledger), plain(case.snapshot)
-    if not _is_two_sided(case) or len(ledger_value) != len(other):
+    ledger, snapshot = plain(case.ledger), plain(case.snapshot)
+    if len(ledger) != len(snapshot):
         return ""
-    places = [
-        place
-        for place, pair in enumerate(zip(ledger_value, other, strict=True))
-        if len(set(pair)) > 1
-    ]
-    swapped = (
-        len(places) == 2  # noqa: PLR2004 - two digits change places
-        and ledger_value[places[0]] == other[places[1]]
-        and ledger_value[places[1]] == other[places[0]]
-        and "." not in ledger_value[places[0] : places[1] + 1]
-        and places[1] == places[0] + 1
-    )
+    odd = [place for place in range(len(ledger)) if ledger[place] != snapshot[place]]
+    if len(odd) != _TWO or odd[1] != odd[0] + 1 or "." in ledger[odd[0] : odd[1] + 1]:
+        return ""
+    swapped = ledger[odd[0] : odd[1] + 1] == snapshot[odd[0] : odd[1] + 1][::-1]
     return "Two digits transposed" if swapped else ""
 
 
 def _rounding(case: Case) -> str:
-    if not _is_two_sided(case) or case.ledger == 0:
+    if case.ledger == 0:
         return ""
     decimals = len(plain(case.ledger).partition(".")[2])
     unit = Decimal(1).scaleb(-decimals, EXACT)
-    near = case.snapshot.quantize(unit, ROUND_HALF_EVEN, _ROUNDING) == case.ledger
-    return f"Rounded to {decimals} decimals" if near else ""
+    is_near = case.snapshot.quantize(unit, ROUND_HALF_EVEN, _ROUNDING) == case.ledger
+    return f"Rounded to {decimals} decimals" if is_near else ""
 
 
 def _moving(case: Case) -> str:
-    past = case.past
-    if past.difference is None or not _is_two_sided(case):
+    if case.earlier is None:
         return ""
-    if exact(past.difference) == case.judged.difference:
-        return f"Static since {past.first_seen}"
-    if past.ledger == case.judged.pair.ledger:
+    if exact(case.earlier.difference) == case.pair.difference:
+        return f"Static since {case.earlier.first_seen}"
+    if case.earlier.ledger == case.pair.pair.ledger:
         return "Accruing: the snapshot moves and the ledger does not (rewards, interest, fees)"
     return ""
 
 
-_ALONE: tuple[Callable[[Case], str], ...] = (
-    _behind,
+_TESTS: tuple[Callable[[Case], str], ...] = (
     _sign,
     _twice,
     _unit,

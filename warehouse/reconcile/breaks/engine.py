@@ -1,4 +1,4 @@
-"""One reconciliation of one book: both sides read, matched and judged, and what came of it."""
+"""One reconciliation of one book: both sides read, matched and classified, and their breaks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,16 +11,13 @@ from warehouse.contract.wording import count_of
 from warehouse.exact import plain
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.breaks.assemble import (
-    MayOpen,
-    Prior,
-    known_before,
-    past_of,
-    tonight,
-    with_yesterday,
+    History,
+    amounts_before,
+    assemble_break,
+    earlier_breaks,
 )
 from warehouse.reconcile.breaks.causes import Case, suggest_causes
-from warehouse.reconcile.breaks.identity import Break, break_ids, shown_names
-from warehouse.reconcile.comments.annotations import State
+from warehouse.reconcile.breaks.identity import Key, break_ids, display_names
 from warehouse.reconcile.config import Config
 from warehouse.reconcile.dimensions import display_asset
 from warehouse.reconcile.ledger.model import Ledger
@@ -30,20 +27,27 @@ from warehouse.reconcile.matching.classify import (
     ClassifiedPair,
     MatchRules,
     classify,
-    forgiven,
+    mean_share,
+    sum_forgiven,
 )
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.key_resolution import Alias
 from warehouse.reconcile.matching.snapshot import Reference
 from warehouse.reconcile.notices import Notice
+from warehouse.reconcile.store.records import Break
+
+_DESCENDING = str.maketrans("0123456789", "9876543210")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a run; every key stands in the table `compared` of the connection."""
+    """What came of a run; every key stands in the table `compared` of the connection.
+
+    `ids` are the breaks by the number of their key, `renamed` the ids that had another one before.
+    """
 
     day: date
-    fields: tuple[str, ...]
+    fields: Key
     counts: Mapping[Result, int]
     breaks: tuple[Break, ...]
     ids: Mapping[int, str]
@@ -55,71 +59,116 @@ class Outcome:
     forgiven: tuple[tuple[str, str, str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Matches:
+    """Every mismatch of the two sides, classified, and what it was classified by."""
+
+    classified: Sequence[ClassifiedPair]
+    rules: MatchRules
+    aliases: tuple[Alias, ...]
+    notices: tuple[Notice, ...]
+
+
 def reconcile(
-    source: OpenBook,
-    ledger: Ledger,
-    config: Config,
-    known: Reference,
-    past: tuple[Prior, State, MayOpen],
+    source: OpenBook, ledger: Ledger, config: Config, reference: Reference, history: History
 ) -> Outcome:
-    """Hold a ledger against a book.
-
-    `past` is the result before, the annotations, and which breaks may be opened again where they
-    were settled: all of them on the newest day.
-    """
+    """Hold a ledger against a book."""
     connection, fields = source.connection, ledger.fields
-    snapshot.side(source, fields)
-    taken = key_resolution.side(connection, ledger, known, config)
-    levels.assign(connection, ledger)
-    join.compare(connection, fields, taken.rejected)
-    per_asset, unnamed = key_resolution.tolerances(known, config)
-    rules = (replace(config, per_asset=per_asset), known.delivered, known.names["portfolio"])
-    court = MatchRules(fields, *rules, taken.rejected, _totals(connection, rules[0]))
-    found = classify(join.odd(connection, fields), court)
-    join.settle(connection, {pair.pair.no: pair.result for pair in found})
-    broken = [pair for pair in found if pair.result.is_break]
-    prior, said = past[0], (*known.notices, *ledger.notices, *levels.notices(ledger))
-    keys = [classified.pair.key for classified in broken]
-    ids = break_ids(config.name, fields, keys)
-    before, notices = known_before(prior, fields, dict(zip(ids, keys, strict=True)))
-    cases = with_yesterday(
-        source,
-        fields,
-        [
-            Case(classified, id_, past_of(before.get(id_)), _names(classified, fields, known))
-            for classified, id_ in zip(broken, ids, strict=True)
-        ],
-    )
-    episodes = {
-        id_: (entry[0], entry[1]) for id_, entry in (prior or {}).get("episodes", {}).items()
+    # Keys that are equal never leave DuckDB: of a million keys Python sees the mismatches alone.
+    matches = _match(source, ledger, config, reference)
+    broken = [pair for pair in matches.classified if pair.result.is_break]
+    keys = {
+        id_: pair.pair.key
+        for id_, pair in zip(
+            break_ids(config.name, fields, [pair.pair.key for pair in broken]), broken, strict=True
+        )
     }
+    earlier, level_notices = earlier_breaks(history.prior, fields, keys)
+    cases = _cases(source, dict(zip(keys, broken, strict=True)), earlier, fields, reference)
     causes = suggest_causes(cases, fields)
-    then = (source.day, before, episodes, past)
-    made = [tonight(case, causes, (ledger, known, config), then) for case in cases]
-    episodes |= {
-        decision.id: (decision.episode, decision.ever_seen.isoformat()) for decision in made
-    }
-    digest = join.digest(connection, fields, [config.name, str(source.day), source.snapshot_id])
+    breaks = [
+        assemble_break(
+            case,
+            cause=causes.get(case.id, ""),
+            ledger=ledger,
+            reference=reference,
+            history=history,
+            accept_days=config.accept_days,
+        )
+        for case in cases
+    ]
     return Outcome(
-        source.day,
-        fields,
-        join.counts(connection),
-        tuple(sorted(made, key=_order)),
-        {classified.pair.no: id_ for classified, id_ in zip(broken, ids, strict=True)},
-        episodes,
-        {id_: entry["id"] for id_, entry in before.items() if entry["id"] != id_},
-        taken.aliases,
-        (*said, *taken.notices, *unnamed, *notices, *_unclassified_notices(found, court, known)),
-        digest,
-        tuple(_forgiven(found, court)),
+        day=source.day,
+        fields=fields,
+        counts=join.counts(connection),
+        breaks=tuple(sorted(breaks, key=_order)),
+        ids={pair.pair.no: id_ for id_, pair in zip(keys, broken, strict=True)},
+        episodes=(dict(history.prior.episodes) if history.prior else {})
+        | {break_.id: (break_.episode, break_.ever_seen.isoformat()) for break_ in breaks},
+        renamed={id_: break_.id for id_, break_ in earlier.items() if break_.id != id_},
+        aliases=matches.aliases,
+        notices=(
+            *matches.notices,
+            *level_notices,
+            *_missing_portfolios(matches.classified, reference, fields),
+            *_over_limit(matches.classified, matches.rules),
+        ),
+        digest=join.digest(connection, fields, [config.name, str(source.day), source.snapshot_id]),
+        forgiven=tuple(_forgiven(matches.classified, matches.rules)),
     )
 
 
-def _unclassified_notices(
-    found: Sequence[ClassifiedPair], court: MatchRules, known: Reference
-) -> list[Notice]:
-    """Return what is said of keys that no verdict of their own decided."""
-    return [*_absent(found, known, court.fields), *_over(found, court)]
+def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Reference) -> _Matches:
+    """Bring both sides to one level, join them, and classify every key that is not equal."""
+    connection, fields = source.connection, ledger.fields
+    snapshot.make_book_side(connection, source.day, fields)
+    resolution = key_resolution.make_ledger_side(connection, ledger, reference, config)
+    levels.assign(connection, ledger)
+    join.compare(connection, fields, resolution.rejected)
+    per_asset, unnamed = key_resolution.tolerances(reference, config)
+    config = replace(config, per_asset=per_asset)
+    rules = MatchRules(
+        fields=fields,
+        config=config,
+        delivered=reference.delivered,
+        portfolios=reference.names["portfolio"],
+        rejected=resolution.rejected,
+        totals=_totals(connection, config),
+    )
+    classified = classify(join.mismatches(connection, fields), rules)
+    join.store_results(connection, {pair.pair.no: pair.result for pair in classified})
+    notices = (*reference.notices, *ledger.notices, *levels.notices(ledger))
+    return _Matches(
+        classified=classified,
+        rules=rules,
+        aliases=resolution.aliases,
+        notices=(*notices, *resolution.notices, *unnamed),
+    )
+
+
+def _cases(
+    source: OpenBook,
+    broken: Mapping[str, ClassifiedPair],
+    earlier: Mapping[str, Break],
+    fields: Key,
+    reference: Reference,
+) -> list[Case]:
+    """Return the breaks by id with what was known of their keys the run and the book before."""
+    place = fields.index("asset")
+    assets = {pair.pair.key[place] for pair in broken.values()}
+    before = amounts_before(source, fields, assets) if broken else {}
+    return [
+        Case(
+            pair=pair,
+            id=id_,
+            names=display_names(
+                fields, pair.pair.key, reference.display_names, is_unmapped=pair.pair.is_unmapped
+            ),
+            earlier=earlier.get(id_),
+            snapshot_before=before.get(pair.pair.key),
+        )
+        for id_, pair in broken.items()
+    ]
 
 
 def _totals(connection: DuckDBPyConnection, config: Config) -> dict[str, Decimal]:
@@ -131,74 +180,56 @@ def _totals(connection: DuckDBPyConnection, config: Config) -> dict[str, Decimal
 
 
 def _forgiven(
-    found: Sequence[ClassifiedPair], court: MatchRules
+    classified: Sequence[ClassifiedPair], rules: MatchRules
 ) -> Iterator[tuple[str, str, str, str]]:
     """Yield what tolerance forgave: the asset, how many keys, how much, and of how much."""
-    for asset, pair in sorted(forgiven(found, court).items()):
-        share = f"{plain(pair.total)} ({pair.share:.2e} of it)"
-        yield display_asset(asset), count_of(pair.keys, "key"), plain(pair.amount), share
-    sums = forgiven(found, court).values()
+    sums = sum_forgiven(classified, rules)
+    for asset, amount in sorted(sums.items()):
+        share = f"{plain(amount.total)} ({amount.share:.2e} of it)"
+        yield display_asset(asset), count_of(amount.keys, "key"), plain(amount.amount), share
     if sums:
-        mean = sum((amount.share for amount in sums), Decimal(0)) / max(len(court.totals), 1)
-        keys = count_of(sum(amount.keys for amount in sums), "key")
-        yield (
-            "all",
-            keys,
-            f"{mean:.2e}",
-            f"each of {count_of(len(court.totals), 'asset')}, as a mean",
-        )
+        keys = count_of(sum(amount.keys for amount in sums.values()), "key")
+        mean = f"{mean_share(sums, rules):.2e}"
+        yield "all", keys, mean, f"each of {count_of(len(rules.totals), 'asset')}, as a mean"
 
 
-def _over(found: Sequence[ClassifiedPair], court: MatchRules) -> Iterator[Notice]:
+def _over_limit(classified: Sequence[ClassifiedPair], rules: MatchRules) -> Iterator[Notice]:
     """Yield one notice where tolerance would have forgiven too much in sum."""
-    over = [pair for pair in found if pair.rule.endswith(OVER)]
+    over = [pair for pair in classified if pair.rule.endswith(OVER)]
     if over:
-        assets = ", ".join(sorted({display_asset(court.asset(asset)) for asset in over})[:10])
-        words = (
+        assets = ", ".join(sorted({display_asset(rules.asset(pair)) for pair in over})[:10])
+        yield Notice(
+            "high",
             f"tolerance would forgive too much in sum: {count_of(len(over), 'key')} of {assets} "
+            "are breaks. More than `limit` of an asset, or than `limit_in_all` of all, is no "
+            "noise; other limits stand in recon.toml under [tolerance]",
         )
-        words += "are breaks. More than `limit` of an asset, or than `limit_in_all` of all, is no "
-        words += "noise; other limits stand in recon.toml under [tolerance]"
-        yield Notice("high", words)
-
-
-def _names(classified: ClassifiedPair, fields: tuple[str, ...], known: Reference) -> dict[str, str]:
-    return shown_names(
-        fields, classified.pair.key, known.shown, is_unmapped=classified.pair.is_unmapped
-    )
 
 
 def _order(break_: Break) -> tuple[str, int, str, str]:
+    """Sort breaks by asset, the largest difference first, without converting any of them."""
+    # Of plain digits the longer whole part is the larger number, and of equal length the later
+    # text. Exact decimals of any length would have to be made for every comparison instead.
     size = break_.difference.lstrip("-")
     return (
         break_.names.get("asset", ""),
         -len(size.partition(".")[0]),
-        _descending(size),
+        size.translate(_DESCENDING),
         break_.id,
     )
 
 
-def _descending(digits: str) -> str:
-    """A text that sorts the other way round, for digits of equal length."""
-    return digits.translate(str.maketrans("0123456789", "9876543210"))
-
-
-def _absent(
-    found: Sequence[ClassifiedPair], known: Reference, fields: tuple[str, ...]
-) -> Sequence[Notice]:
-    """One notice for each portfolio that the API did not deliver, not one break for each key."""
+def _missing_portfolios(
+    classified: Sequence[ClassifiedPair], reference: Reference, fields: Key
+) -> Iterator[Notice]:
+    """Yield one notice for each portfolio that the API did not deliver, not one for each key."""
     keys: dict[str, int] = {}
-    for pair in found:
+    for pair in classified:
         if pair.result is Result.NOT_DELIVERED:
             portfolio = pair.pair.key[fields.index("portfolio")]
             keys[portfolio] = keys.get(portfolio, 0) + 1
-    return [
-        Notice(
-            "high",
-            f"portfolio {known.shown['portfolio'].get(entry, entry)} was not delivered by the API: "
-            f"{count_of(number, 'key')} of the ledger could not be compared",
-            "snapshot",
-            entry,
-        )
-        for entry, number in sorted(keys.items())
-    ]
+    for portfolio, number in sorted(keys.items()):
+        name = reference.display_names["portfolio"].get(portfolio, portfolio)
+        words = f"portfolio {name} was not delivered by the API: {count_of(number, 'key')}"
+        words += " of the ledger could not be compared"
+        yield Notice("high", words, "snapshot", portfolio)

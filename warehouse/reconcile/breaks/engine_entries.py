@@ -1,86 +1,120 @@
 """What the engine itself says of breaks: opened again, and known by another id.
 
 It says so of a day. A run that replaces one of the same day takes back what the engine had said of
-that day and decides anew; what people said stays.
+that day and decides anew; what people wrote stays.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 
+from warehouse.reconcile.breaks.assemble import History
 from warehouse.reconcile.breaks.engine import Outcome
-from warehouse.reconcile.comments.annotations import ENGINE, FIELDS, OPEN, State, state
-from warehouse.reconcile.store.archive import Folder, Json, add_annotations, annotations, is_newest
+from warehouse.reconcile.comments.annotations import ENGINE, FIELDS, State, state
+from warehouse.reconcile.store.records import OPEN, Annotation, Entry
+from warehouse.reconcile.store.store import Store
 
 
-def human_state(folder: Folder, day: date) -> tuple[State, Callable[[str], bool]]:
-    """Return what people decided, and of which breaks a run of the day may say anything.
+def history(store: Store, day: date) -> History:
+    """Return what was known when a run begins: the result before, and what people decided.
 
     The newest day may open any break again; an earlier one only says anew what it had said.
     """
-    said, force = state(folder, without=day), state(folder)
-    newest = is_newest(folder, day)
-    return said, lambda id_: newest or said.of(id_, "status") != force.of(id_, "status")
+    comments, in_force = state(store, without=day), state(store)
+    is_newest = store.is_newest(day)
+    return History(
+        day=day,
+        prior=store.result_before(day),
+        comments=comments,
+        may_open=lambda id_: is_newest or comments.of(id_, "status") != in_force.of(id_, "status"),
+    )
 
 
-def keep(folder: Folder, outcome: Outcome, at: datetime) -> None:
-    """Keep what the engine says of the day of a run, in place of what it had said of it."""
-    before = _standing(folder, outcome.day)
-    old = [entry for file in before for entry in file["entries"] if not entry.get("is_restored")]
-    now = state(folder, without=outcome.day)
-    ids = None if is_newest(folder, outcome.day) else {entry["break_id"] for entry in old}
+def store_entries(store: Store, outcome: Outcome, at: datetime) -> None:
+    """Store what the engine says of the day of a run, in place of what it had said of it."""
+    before = _in_force(store, outcome.day)
+    old = [entry for note in before for entry in note.entries if not entry.is_restored]
+    now = state(store, without=outcome.day)
+    ids = None if store.is_newest(outcome.day) else {entry.break_id for entry in old}
     entries = [*_renames(outcome, now, ids), *_reopenings(outcome, now)]
     if entries == old:
         return
-    restored = list(_restorations(old, entries, (state(folder), now)))
-    about: Json = {"who": ENGINE, "at": at.isoformat(), "source": "", "sha256": "", "run_id": ""}
-    about |= {"base_revision": now.revision, "engine_day": outcome.day.isoformat()}
-    about |= {"replaces": [file["no"] for file in before]}
-    add_annotations(folder, about | {"entries": [*restored, *entries]})
+    restored = _restorations(old, entries, state(store), now)
+    store.add_annotation(
+        Annotation(
+            who=ENGINE,
+            at=at.isoformat(),
+            source="",
+            sha256="",
+            run_id="",
+            base_revision=now.revision,
+            entries=(*restored, *entries),
+            engine_day=outcome.day.isoformat(),
+            replaces=tuple(note.no for note in before),
+        )
+    )
 
 
-def _standing(folder: Folder, day: date) -> list[Json]:
+def _in_force(store: Store, day: date) -> list[Annotation]:
     """Return what the engine said of a day and did not take back."""
-    files = list(annotations(folder))
-    undone = {number for file in files for number in file.get("replaces", ())}
+    undone = {number for note in store.annotations for number in note.replaces}
     return [
-        file
-        for file in files
-        if file.get("engine_day") == day.isoformat() and file["no"] not in undone
+        note
+        for note in store.annotations
+        if note.engine_day == day.isoformat() and note.no not in undone
     ]
 
 
-def _renames(outcome: Outcome, now: State, ids: set[str] | None) -> Iterator[Json]:
+def _renames(outcome: Outcome, now: State, ids: set[str] | None) -> Iterator[Entry]:
     """Yield what was said under an id of before, where nobody said anything under that of now."""
     for new, old in outcome.renamed.items():
-        if ids is None or new in ids:
-            for field in FIELDS:
-                if field in now.breaks.get(old, {}) and field not in now.breaks.get(new, {}):
-                    entry: Json = {"break_id": new, "field": field, "value": now.of(old, field)}
-                    yield entry | (_about(now, old) if field == "status" else {})
+        for field in FIELDS:
+            values = now.breaks.get(old, {})
+            if (ids is not None and new not in ids) or field not in values:
+                continue
+            if field in now.breaks.get(new, {}):
+                continue
+            if field != "status":
+                yield Entry(break_id=new, field=field, value=now.of(old, field))
+                continue
+            # Whose decision it is, of which difference and when: all that a status is judged by.
+            decision = now.decision(old)
+            yield Entry(
+                break_id=new,
+                field=field,
+                value=decision.status,
+                accepted=decision.accepted,
+                episode=decision.episode,
+                said_on=decision.on,
+                said_by=decision.by,
+            )
 
 
-def _about(now: State, id_: str) -> Json:
-    """Return whose word a status is, of which difference and when: all that it is judged by."""
-    said = now.breaks[id_]
-    about: Json = {"accepted": said["accepted"], "episode": int(said["episode"])}
-    return about | {"said_on": said["accepted_on"], "said_by": said["accepted_by"]}
+def _reopenings(outcome: Outcome, now: State) -> Iterator[Entry]:
+    for break_ in outcome.breaks:
+        is_opened = break_.status == OPEN != now.of(break_.id, "status")
+        if is_opened and break_.id not in outcome.renamed:
+            yield Entry(
+                break_id=break_.id,
+                field="status",
+                value=OPEN,
+                note=break_.note,
+                episode=break_.episode,
+            )
 
 
-def _reopenings(outcome: Outcome, now: State) -> Iterator[Json]:
-    for broken in outcome.breaks:
-        is_opened = broken.status == OPEN != now.of(broken.id, "status")
-        if is_opened and broken.id not in outcome.renamed:
-            entry = {"break_id": broken.id, "field": "status", "value": OPEN, "note": broken.note}
-            yield entry | {"episode": broken.episode}
-
-
-def _restorations(old: list[Json], new: list[Json], states: tuple[State, State]) -> Iterator[Json]:
+def _restorations(
+    old: Sequence[Entry], new: Sequence[Entry], in_force: State, now: State
+) -> Iterator[Entry]:
     """Yield what holds again where a word of the engine is taken back, for readers of the list."""
-    force, now = states
-    again = {(entry["break_id"], entry["field"]) for entry in new}
+    again = {(entry.break_id, entry.field) for entry in new}
     for entry in old:
-        id_, field = entry["break_id"], entry["field"]
-        if (id_, field) not in again and force.of(id_, field) != now.of(id_, field):
-            restored: Json = {"break_id": id_, "field": field, "value": now.of(id_, field)}
-            restored |= {"is_restored": True, "note": "taken back: the day was run again"}
-            yield restored | {"accepted": now.breaks.get(id_, {}).get("accepted", "")}
+        id_, field = entry.break_id, entry.field
+        if (id_, field) not in again and in_force.of(id_, field) != now.of(id_, field):
+            yield Entry(
+                break_id=id_,
+                field=field,
+                value=now.of(id_, field),
+                is_restored=True,
+                note="taken back: the day was run again",
+                accepted=now.decision(id_).accepted,
+            )

@@ -1,188 +1,217 @@
 """What people wrote beside breaks: kept forever, merged three ways, never lost.
 
-An entry is one field of one break, said by somebody at some time. The state at a revision is what
-the entries up to it come to; a workbook says which revision it was made from.
+An entry is one field of one break, written by somebody at some time. The state at a revision is
+what the entries up to it come to; a workbook says which revision it was made from.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any
 
 from warehouse.reconcile.comments.edits import WorkbookEdits
 from warehouse.reconcile.notices import Notice
-from warehouse.reconcile.store.archive import Folder, Json, annotations
+from warehouse.reconcile.store.records import ACCEPTED, OPEN, STATUSES, Break, Entry, to_json
+from warehouse.reconcile.store.store import Store
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, units
 
 FIELDS = ("status", "owner", "root_cause", "comment")
-OPEN, ACCEPTED = "Open", "Explained - accepted"
-STATUSES = (OPEN, "In progress", "Waiting", ACCEPTED)
 ENGINE = "nightbook"
 _CUT = 30_000
 _ALSO = "\n-- also: "
 
 
-@dataclass(frozen=True, slots=True)
-class Since:
-    """What is known at three times, for a workbook that is read back.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The status that a person, or the engine, gave a break, and what it was judged by."""
 
-    `shown` is what the workbook showed, `then` the same without what the engine said of the day
-    that is run, `now` all that people said until now.
-    """
-
-    shown: "State"
-    then: "State"
-    now: "State"
+    status: str = OPEN
+    episode: int = 1
+    accepted: str = ""
+    on: str = ""
+    by: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is known of every break, by id and field, at one revision.
-
-    Beside the fields a break may have `accepted` (the difference), `accepted_on`, `accepted_by`
-    and `episode` (of its status).
-    """
+    """What is known of every break at one revision: its fields, and the decision on it."""
 
     revision: int
     breaks: Mapping[str, Mapping[str, str]]
+    decisions: Mapping[str, Decision]
 
     def of(self, break_id: str, field: str) -> str:
-        """The value of a field; Open for a status that nobody set."""
+        """Return the value of a field; Open for a status that nobody set."""
         return self.breaks.get(break_id, {}).get(field, OPEN if field == "status" else "")
 
+    def decision(self, break_id: str) -> Decision:
+        """Return the decision on a break; it is open where there is none."""
+        return self.decisions.get(break_id, Decision())
 
-def state(folder: Folder, revision: int | None = None, *, without: date | None = None) -> State:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeStates:
+    """The three states that a workbook which is read back is merged by.
+
+    `shown` is what the workbook showed, `base` the same without what the engine said of the day
+    that is run, `current` all that people wrote until now.
+    """
+
+    shown: State
+    base: State
+    current: State
+
+
+def state(store: Store, revision: int | None = None, *, without: date | None = None) -> State:
     """Return what the entries come to, up to a revision or all of them.
 
     What the engine said of a day and took back counts no more; `without` leaves out all that it
     said of that day, which a run of that day decides anew.
     """
     breaks: dict[str, dict[str, str]] = {}
-    last = 0
-    known = [
-        entry_ for entry_ in annotations(folder) if revision is None or entry_["no"] <= revision
-    ]
-    undone = {number for entry_ in known for number in entry_.get("replaces", ())}
-    for entry_ in known:
-        last = entry_["no"]
-        if last in undone or (without and entry_.get("engine_day") == without.isoformat()):
+    decisions: dict[str, Decision] = {}
+    notes = [note for note in store.annotations if revision is None or note.no <= revision]
+    undone = {number for note in notes for number in note.replaces}
+    for note in notes:
+        if note.no in undone or (without and note.engine_day == without.isoformat()):
             continue
-        for entry in entry_["entries"]:
-            if entry.get("is_restored"):
+        for entry in note.entries:
+            if entry.is_restored:
                 continue
-            said = breaks.setdefault(entry["break_id"], {})
-            said[entry["field"]] = entry["value"]
-            if entry["field"] == "status":
-                said["accepted"] = entry.get("accepted", "")
-                said["accepted_on"] = entry.get("said_on", entry_["at"][:10])
-                said["accepted_by"] = entry.get("said_by", entry_["who"])
-                said["episode"] = str(entry.get("episode", 1))
-                said["note"] = entry.get("note", "")
-    return State(last, breaks)
+            breaks.setdefault(entry.break_id, {})[entry.field] = entry.value
+            if entry.field == "status":
+                decisions[entry.break_id] = Decision(
+                    status=entry.value,
+                    episode=1 if entry.episode is None else entry.episode,
+                    accepted=entry.accepted or "",
+                    on=entry.said_on or note.at[:10],
+                    by=entry.said_by or note.who,
+                    note=entry.note or "",
+                )
+    return State(notes[-1].no if notes else 0, breaks, decisions)
 
 
-def tidy(text: str) -> str:
-    """A text as it is compared: one kind of line end, nothing that a cell cannot keep."""
+def comparable_text(text: str) -> str:
+    """Return a text as it is compared: one kind of line end, nothing that a cell cannot keep."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
-    return "".join(entry for entry in lines if entry >= " " or entry in "\n\t").strip()
+    return "".join(letter for letter in lines if letter >= " " or letter in "\n\t").strip()
 
 
 def in_cell(text: str) -> str:
-    """A text as its cell shows it: cut where no cell holds it; the whole stays in the store."""
+    """Return a text as its cell shows it: cut where no cell holds it; the store has the whole."""
     if units(text) <= CELL_LIMIT:
         return text
     return f"{text[: _CUT // 2]} ... (cut: the whole is in ops.annotations)"
 
 
 def merge_edits(
-    edited: WorkbookEdits, since: Since, told: Mapping[str, Json]
-) -> tuple[list[Json], list[Notice]]:
-    """What a workbook says that was not known: entries, and what a reader must be told.
+    edited: WorkbookEdits, states: MergeStates, breaks: Mapping[str, Break]
+) -> tuple[list[Entry], list[Notice]]:
+    """Return what a workbook says that was not known: entries, and notices for its reader.
 
-    `told` are the breaks of the run that the workbook shows, whose differences are accepted.
+    `breaks` are those of the run that the workbook shows, whose differences are accepted.
     """
-    entries: list[Json] = []
+    entries: list[Entry] = []
     notices: list[Notice] = []
     for break_id, cells in edited.rows.items():
-        if break_id not in told and break_id not in since.now.breaks:
+        if break_id not in breaks and break_id not in states.current.breaks:
             words = "a comment on a break that this folder does not know was kept"
             notices.append(Notice("medium", words, edited.name, break_id))
-        also: list[str] = []
-        said = [
-            entry
+        merged = [
+            _merge_field(break_id, field, cells[field], states)
             for field in FIELDS
             if field in cells
-            for entry in _field(edited, (break_id, field), since, also)
         ]
-        if also:
-            said = _both(said, break_id, since.now, also)
-            words = "said in two ways; both are in the comment: " + "; ".join(also)
+        written = [change for change in merged if isinstance(change, Entry)]
+        conflicts = [change for change in merged if isinstance(change, str)]
+        if conflicts:
+            written = _with_conflicts(written, break_id, states.current, conflicts)
+            words = "said in two ways; both are in the comment: " + "; ".join(conflicts)
             notices.append(Notice("medium", words[:1000], edited.name, break_id))
-        entries += [_accepting(entry, told.get(break_id, {})) for entry in said]
+        entries += [_with_difference(entry, breaks.get(break_id)) for entry in written]
     return entries, notices
 
 
-def _both(said: list[Json], break_id: str, now: State, also: Sequence[str]) -> list[Json]:
-    """What two people said of one field: the later words go below the comment."""
-    others = [entry for entry in said if entry["field"] != "comment"]
-    comment = next(
-        (entry["value"] for entry in said if entry["field"] == "comment"),
-        now.of(break_id, "comment"),
+def _merge_field(break_id: str, field: str, text: str, states: MergeStates) -> Entry | str | None:
+    """Merge one cell: an entry where it is new, a text where it conflicts, else None.
+
+    The comparison is three-way, as of versions of a file:
+
+    - the cell is what the workbook showed: nobody wrote there, whatever was written elsewhere;
+    - it differs, and the state of now is still the base: it is simply new;
+    - it differs, and so does the state of now: two people wrote, and both texts are kept.
+    """
+    shown, base, current = (
+        comparable_text(in_cell(known.of(break_id, field)))
+        for known in (states.shown, states.base, states.current)
     )
-    value = (comment + "".join(_ALSO + entry for entry in also)).strip()
-    return [*others, {"break_id": break_id, "field": "comment", "value": value}]
-
-
-def _accepting(entry: Json, told: Mapping[str, Any]) -> Json:
-    """A status with the episode and the difference that it was said of."""
-    if entry["field"] != "status":
-        return entry
-    accepted = told.get("difference", "") if entry["value"] == ACCEPTED else ""
-    return entry | {"episode": told.get("episode", 1), "accepted": accepted}
-
-
-def _field(
-    edited: WorkbookEdits, cell: tuple[str, str], since: Since, also: list[str]
-) -> Iterable[Json]:
-    break_id, field = cell
-    shown, then, now = (
-        tidy(in_cell(state.of(break_id, field))) for state in (since.shown, since.then, since.now)
-    )
-    said = tidy(edited.rows[break_id][field])
+    value = comparable_text(text)
     if field == "status":
-        said = said or OPEN
-        chosen = next((status for status in STATUSES if status.casefold() == said.casefold()), "")
+        value = value or OPEN
+        chosen = next((known for known in STATUSES if known.casefold() == value.casefold()), "")
         if not chosen:
-            if said != shown and _ALSO + f"status {said}" not in since.now.of(break_id, "comment"):
-                also.append(f"status {said} (none of {', '.join(STATUSES)})")
-            return
-        said = chosen
-    # Who writes again what stood there before the engine's own words says something new.
-    if said == shown or (said == now and then == shown):
-        return
-    if said != now != then:
-        also.append(said if field == "comment" else f"{field} {said}")
-        return
-    yield {"break_id": break_id, "field": field, "value": said}
+            is_known = _ALSO + f"status {value}" in states.current.of(break_id, "comment")
+            if value == shown or is_known:
+                return None
+            return f"status {value} (none of {', '.join(STATUSES)})"
+        value = chosen
+    # The engine may have opened the break in what the workbook showed. Who writes again what stood
+    # there before its words says something new, unless that is what holds now.
+    if value == shown or (value == current and base == shown):
+        return None
+    if value != current != base:
+        return value if field == "comment" else f"{field} {value}"
+    return Entry(break_id=break_id, field=field, value=value)
+
+
+def _with_conflicts(
+    written: list[Entry], break_id: str, current: State, conflicts: list[str]
+) -> list[Entry]:
+    """Put what conflicts below the comment, so that neither of two people's words is lost."""
+    comment = next(
+        (entry.value for entry in written if entry.field == "comment"),
+        current.of(break_id, "comment"),
+    )
+    value = (comment + "".join(_ALSO + text for text in conflicts)).strip()
+    others = [entry for entry in written if entry.field != "comment"]
+    return [*others, Entry(break_id=break_id, field="comment", value=value)]
+
+
+def _with_difference(entry: Entry, break_: Break | None) -> Entry:
+    """Return a status with the episode and the difference that it was decided on."""
+    if entry.field != "status":
+        return entry
+    is_accepted = break_ is not None and entry.value == ACCEPTED
+    return Entry(
+        break_id=entry.break_id,
+        field=entry.field,
+        value=entry.value,
+        episode=break_.episode if break_ else 1,
+        accepted=break_.difference if break_ and is_accepted else "",
+    )
 
 
 def status_now(
-    known: State, break_id: str, found: Mapping[str, Any], day: date, accept_days: int
+    decision: Decision, episode: int, difference: str, day: date, accept_days: int
 ) -> tuple[str, str]:
-    """The status of a break tonight, and why it is open again where it had been settled."""
-    status = known.of(break_id, "status")
-    if status == OPEN:
-        return OPEN, known.breaks.get(break_id, {}).get("note", "")
-    about = known.breaks[break_id]
-    if int(about.get("episode", "1")) < found["episode"]:
-        return OPEN, f"returned; it was {status} before"
-    if status != ACCEPTED:
-        return status, ""
-    when = (
-        f"was accepted at {about['accepted']} on {about['accepted_on']} by {about['accepted_by']}"
-    )
-    if about["accepted"] != found["difference"]:
+    """Return the status of a break tonight, and why it is open again where it was settled."""
+    if decision.status == OPEN:
+        return OPEN, decision.note
+    if decision.episode < episode:
+        return OPEN, f"returned; it was {decision.status} before"
+    if decision.status != ACCEPTED:
+        return decision.status, ""
+    when = f"was accepted at {decision.accepted} on {decision.on} by {decision.by}"
+    if decision.accepted != difference:
         return OPEN, f"reopened: {when}"
-    if day > date.fromisoformat(about["accepted_on"]) + timedelta(days=accept_days):
+    if day > date.fromisoformat(decision.on) + timedelta(days=accept_days):
         return OPEN, f"acceptance expired after {accept_days} days: {when}"
     return ACCEPTED, ""
+
+
+def entries_about(store: Store, break_id: str) -> Iterator[dict[str, object]]:
+    """Yield all that was written about a break, oldest first, for `history`."""
+    for note in store.annotations:
+        for entry in note.entries:
+            if entry.break_id == break_id:
+                yield {"at": note.at, "kind": "said", "who": note.who} | to_json(entry)

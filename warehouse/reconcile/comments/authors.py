@@ -30,27 +30,28 @@ _NOBODY = re.compile(
 )
 
 
-def last_saved(path: Path, content: bytes) -> tuple[str, datetime]:
+def last_author(path: Path, content: bytes) -> tuple[str, datetime]:
     """Return who saved a file last and when, as it says; else its name, and its time on disk."""
-    told, who = "", re.compile("$^")
+    properties, who = "", re.compile("$^")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as names:
             for part, pattern in _WHO.items():
                 if part in names.namelist():
-                    told, who = names.read(part).decode("utf-8", "replace"), pattern
+                    properties, who = names.read(part).decode("utf-8", "replace"), pattern
     except UNREADABLE:
-        told = ""
-    return _person(who.search(told)) or path.name, _moment(path, _WHEN.search(told))
+        properties = ""
+    return _person(who.search(properties)) or path.name, _moment(path, _WHEN.search(properties))
 
 
-def _person(found: re.Match[str] | None) -> str:
+def _person(match: re.Match[str] | None) -> str:
     """Return the name that was written, or nothing where it is nobody's."""
-    name = " ".join(unescape(found[1]).split())[:_LONGEST] if found else ""
+    name = " ".join(unescape(match[1]).split())[:_LONGEST] if match else ""
     return "" if _NOBODY.fullmatch(name) else name
 
 
 def _moment(path: Path, when: re.Match[str] | None) -> datetime:
     """Return when it was saved: the later of what it says and its time on disk."""
+    # Either may be missing, or be the time at which we wrote the file: so the later one counts.
     changed = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(microsecond=0)
     try:
         stated = (

@@ -6,12 +6,12 @@ Only the fields for people and the sign-off are read; every number in it is igno
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
-from warehouse.reconcile.comments.authors import last_saved
+from warehouse.reconcile.comments.authors import last_author
 from warehouse.reconcile.errors import reading_files
 from warehouse.spreadsheet.reading.safety import NotASpreadsheet
 from warehouse.spreadsheet.reading.text import as_text, fold
@@ -26,10 +26,19 @@ _ID = re.compile(r"B-[0-9A-F]{8,64}")
 
 
 @dataclass(frozen=True, slots=True)
+class SignatureCells:
+    """A name beside the label of a role, and the comment beside it."""
+
+    role: str
+    who: str
+    comment: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkbookEdits:
     """One workbook as it was found: what it was made from, and what is written in it.
 
-    `rows` are fields by break id; `written` names what was kept of its cells.
+    `rows` are fields by break id; `written` names the cells that were stored of it.
     """
 
     path: Path
@@ -40,7 +49,7 @@ class WorkbookEdits:
     at: datetime
     rows: Mapping[str, Mapping[str, str]]
     written: str = ""
-    signed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    signatures: tuple[SignatureCells, ...] = ()
 
     @property
     def name(self) -> str:
@@ -64,67 +73,58 @@ def read_edits(path: Path, content: bytes) -> WorkbookEdits | None:
         return None
     sheets = [sheet.rows for sheet in book.sheets if sheet.rows]
     made_from = _beside(sheets, ("run_id", "base_revision", "written"))
-    found = [table for rows in sheets if (table := _table(rows)) is not None]
-    if not found or "run_id" not in made_from:
+    tables = [table for rows in sheets if (table := _table(rows)) is not None]
+    if not tables or "run_id" not in made_from:
         return None
-    who, at = last_saved(path, content)
+    who, at = last_author(path, content)
     revision = made_from.get("base_revision", "0")
     return WorkbookEdits(
-        path,
-        hashlib.sha256(content).hexdigest(),
-        made_from["run_id"],
-        int(revision) if revision.isdigit() else 0,
-        who,
-        at,
-        found[0],
-        made_from.get("written", ""),
-        dict(_signatures(sheets)),
+        path=path,
+        sha256=hashlib.sha256(content).hexdigest(),
+        run_id=made_from["run_id"],
+        base_revision=int(revision) if revision.isdigit() else 0,
+        who=who,
+        at=at,
+        rows=tables[0],
+        written=made_from.get("written", ""),
+        signatures=tuple(_signatures(sheets)),
     )
 
 
 def _beside(sheets: Sequence[Sequence[Sequence[object]]], labels: Sequence[str]) -> dict[str, str]:
-    """What stands right of some labels, on any sheet."""
-    found: dict[str, str] = {}
+    """Return what stands right of some labels, on any sheet."""
+    values: dict[str, str] = {}
     for rows in sheets:
         for row in rows:
             for cell, beside in pairwise(row):
                 if isinstance(cell, str) and cell in labels and as_text(beside):
-                    found.setdefault(cell, as_text(beside))
-    return found
+                    values.setdefault(cell, as_text(beside))
+    return values
 
 
 def _table(rows: Sequence[Sequence[object]]) -> dict[str, dict[str, str]] | None:
-    """The table of breaks on a sheet, by its header, which may stand anywhere near the top."""
+    """Return what people wrote by break id, of a sheet that has the table of breaks."""
+    # The header may stand anywhere near the top: people put lines above it, sort and move columns.
     for number, row in enumerate(rows[:_LOOKED_AT]):
         titles = [fold(as_text(cell)) for cell in row]
-        if fold(BREAK_ID) in titles and "comment" in titles and "last comment" not in titles:
-            place = titles.index(fold(BREAK_ID))
-            below = [
-                row_ for row_ in rows[number + 1 :] if _ID.fullmatch(as_text(row_[place]).strip())
-            ]
-            people = {
-                name.replace(" ", "_"): titles.index(name) for name in TITLES if name in titles
+        if fold(BREAK_ID) not in titles or "comment" not in titles or "last comment" in titles:
+            continue
+        id_place = titles.index(fold(BREAK_ID))
+        places = {name.replace(" ", "_"): titles.index(name) for name in TITLES if name in titles}
+        return {
+            as_text(below[id_place]).strip(): {
+                field: as_text(below[place]) for field, place in places.items()
             }
-            return _cells(below, place, people)
+            for below in rows[number + 1 :]
+            if _ID.fullmatch(as_text(below[id_place]).strip())
+        }
     return None
 
 
-def _cells(
-    rows: Sequence[Sequence[object]], place: int, columns: Mapping[str, int]
-) -> dict[str, dict[str, str]]:
-    return {
-        as_text(row[place]).strip(): {name: as_text(row[at]) for name, at in columns.items()}
-        for row in rows
-    }
-
-
-def _signatures(
-    sheets: Sequence[Sequence[Sequence[object]]],
-) -> Iterator[tuple[str, tuple[str, str]]]:
-    """By role the name and the comment beside its label."""
-    for rows in sheets:
-        for row in rows:
-            role = ROLES.get(fold(as_text(row[0]))) if row else None
-            if role and len(row) > 1 and as_text(row[1]).strip():
-                comment = as_text(row[2]).strip() if len(row) > 2 else ""  # noqa: PLR2004 - third cell
-                yield role, (as_text(row[1]).strip(), comment)
+def _signatures(sheets: Sequence[Sequence[Sequence[object]]]) -> Iterator[SignatureCells]:
+    """Yield the names beside the labels of roles, on any sheet."""
+    for row in (row for rows in sheets for row in rows if row):
+        role = ROLES.get(fold(as_text(row[0])))
+        who, comment, *_ = (*(as_text(cell).strip() for cell in row[1:3]), "", "")
+        if role and who:
+            yield SignatureCells(role, who, comment)

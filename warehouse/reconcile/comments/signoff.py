@@ -1,45 +1,28 @@
 """Sign-offs: bound to the digest of a result, void as soon as an amount changes."""
 
-from collections.abc import Mapping
-from datetime import datetime
-from typing import Any
+from datetime import date, datetime
 
-from warehouse.contract.wording import count_of
-from warehouse.reconcile.comments.annotations import ACCEPTED
 from warehouse.reconcile.comments.edits import WorkbookEdits
 from warehouse.reconcile.errors import NotReconciled
+from warehouse.reconcile.matching.totals import Tie
 from warehouse.reconcile.notices import Notice
-from warehouse.reconcile.store.archive import Folder, Json, add_signoff, by_id, result_of, signoffs
+from warehouse.reconcile.store.records import Break, RunResult, Signature, breaks_by_id
+from warehouse.reconcile.store.store import Store
 from warehouse.spreadsheet.reading.text import fold
 
 ROLES = ("preparer", "reviewer")
 
 
-def open_breaks(found: Mapping[str, Any]) -> int:
-    """Return how many breaks of a result nobody has accepted."""
-    return sum(broken["status"] != ACCEPTED for broken in found["breaks"])
+def valid(store: Store, digest: str) -> dict[str, Signature]:
+    """Return by role the last signature of exactly this result."""
+    return {
+        signature.role: signature for signature in store.signatures if signature.digest == digest
+    }
 
 
-def with_open(signed: Mapping[str, Any]) -> str:
-    """Return with how many open breaks it was signed, in words; nothing of an older signature."""
-    number = signed.get("open_breaks")
-    if number is None:
-        return ""
-    return f"with {count_of(number, 'open break')}" if number else "with no open break"
-
-
-def words(signed: Mapping[str, Any]) -> str:
-    """Return a signature in one line."""
-    told = f"signed by {signed['who']} as {signed['role']} at {signed['at']}"
-    return " ".join(filter(None, (told, with_open(signed))))
-
-
-def valid(folder: Folder, digest: str) -> dict[str, Json]:
-    """By role the last signature of exactly this result."""
-    return {signoff["role"]: signoff for signoff in signoffs(folder) if signoff["digest"] == digest}
-
-
-def sign(folder: Folder, found: Json, *, role: str, who: str, comment: str, at: datetime) -> Json:
+def sign(
+    store: Store, result: RunResult, *, role: str, who: str, comment: str, at: datetime
+) -> Signature:
     """Sign a result.
 
     Raises `NotReconciled` where the role is unknown, nobody signs, or preparer and reviewer are
@@ -50,72 +33,73 @@ def sign(folder: Folder, found: Json, *, role: str, who: str, comment: str, at: 
             f"{role!r} by {who!r} is no signature: expected {' or '.join(ROLES)} and a name. "
             "Nothing was signed."
         )
-    other = valid(folder, found["digest"]).get(ROLES[role == ROLES[0]])
-    if other and fold(other["who"]) == fold(who):
+    other = valid(store, result.digest).get(ROLES[role == ROLES[0]])
+    if other and fold(other.who) == fold(who):
         raise NotReconciled(
-            f"{who} has already signed run {found['run_id']} as {other['role']}: the reviewer must "
+            f"{who} has already signed run {result.run_id} as {other.role}: the reviewer must "
             "differ from the preparer. Nothing was signed."
         )
-    signed = {
-        "role": role,
-        "who": " ".join(who.split()),
-        "comment": comment,
-        "at": at.isoformat(),
-        "day": found["day"],
-        "run_id": found["run_id"],
-        "digest": found["digest"],
-        "open_breaks": open_breaks(found),
-    }
-    add_signoff(folder, signed)
-    return signed
+    signature = Signature(
+        role=role,
+        who=" ".join(who.split()),
+        comment=comment,
+        at=at.isoformat(),
+        day=result.day,
+        run_id=result.run_id,
+        digest=result.digest,
+        open_breaks=result.open_breaks,
+    )
+    store.add_signature(signature)
+    return signature
 
 
-def take_signatures(folder: Folder, workbook: WorkbookEdits) -> list[Notice]:
+def take_signatures(store: Store, workbook: WorkbookEdits) -> list[Notice]:
     """Take the signatures that were written into a workbook, for the result that it shows."""
-    found = result_of(folder, workbook.run_id)
+    result = store.result_of(workbook.run_id)
     notices = []
-    for role, (who, comment) in workbook.signed.items():
-        if found is None:
-            words = f"signed by {who}, but its run {workbook.run_id} is not known: not taken"
+    for cells in workbook.signatures:
+        if result is None:
+            words = f"signed by {cells.who}, but its run {workbook.run_id} is not known: not taken"
             notices.append(Notice("high", words, workbook.name))
             continue
-        known = valid(folder, found["digest"]).get(role)
-        if known and fold(known["who"]) == fold(who):
+        signature = valid(store, result.digest).get(cells.role)
+        if signature and fold(signature.who) == fold(cells.who):
             continue
         try:
-            sign(folder, found, role=role, who=who, comment=comment, at=workbook.at)
-        except NotReconciled as refused:
-            notices.append(Notice("high", str(refused), workbook.name))
+            sign(
+                store, result, role=cells.role, who=cells.who, comment=cells.comment, at=workbook.at
+            )
+        except NotReconciled as refusal:
+            notices.append(Notice("high", str(refusal), workbook.name))
     return notices
 
 
-def void(folder: Folder, now: Mapping[str, Any]) -> str:
-    """Why the last signature of a day no longer holds, in words; nothing where it holds."""
-    signed = [signoff for signoff in signoffs(folder) if signoff["day"] == now["day"]]
-    if not signed or signed[-1]["digest"] == now["digest"]:
+def why_void(
+    store: Store, day: date, digest: str, breaks: tuple[Break, ...], ties: tuple[Tie, ...]
+) -> str:
+    """Return why the last signature of a day no longer holds; nothing where it holds."""
+    signed = [signature for signature in store.signatures if signature.day == day]
+    if not signed or signed[-1].digest == digest:
         return ""
     last = signed[-1]
-    then = result_of(folder, last["run_id"])
-    told = " ".join(filter(None, (f"signed run {last['run_id']}", with_open(last))))
-    return f"sign-off void: {last['who']} {told}, and since then {count_changes(then, now)}"
+    run = " ".join(filter(None, (f"signed run {last.run_id}", last.open_words)))
+    changes = _count_changes(store.result_of(last.run_id), breaks, ties)
+    return f"sign-off void: {last.who} {run}, and since then {changes}"
 
 
-def count_changes(then: Json | None, now: Mapping[str, Any]) -> str:
-    """How many totals of assets and breaks differ between two results of a day."""
+def _count_changes(then: RunResult | None, breaks: tuple[Break, ...], ties: tuple[Tie, ...]) -> str:
+    """Say how many breaks and totals of assets differ between two results of a day."""
     if then is None:
         return "the result is another one"
-    before, after = by_id(then), by_id(dict(now))
-    moved = sum(
-        before[key]["difference"] != after[key]["difference"] for key in before.keys() & after
-    )
+    before, after = breaks_by_id(then), {break_.id: break_ for break_ in breaks}
+    moved = sum(before[id_].difference != after[id_].difference for id_ in before.keys() & after)
     new, gone = len(after.keys() - before), len(before.keys() - after)
-    assets = {key[2] for key in _totals(now) ^ _totals(then)}
+    assets = {asset for _, _, asset, _, _ in _totals(ties) ^ _totals(then.ties)}
     return (
         f"{moved} amounts of breaks changed, {new} breaks came, {gone} went, and the totals of "
         f"{len(assets)} assets changed"
     )
 
 
-def _totals(found: Mapping[str, Any]) -> set[tuple[str, ...]]:
-    names = ("level", "of", "asset", "ledger", "snapshot")
-    return {tuple(str(tie[name]) for name in names) for tie in found["ties"]}
+def _totals(ties: tuple[Tie, ...]) -> set[tuple[str, str, str, str, str]]:
+    return {(tie.level, tie.of, tie.asset, tie.ledger, tie.snapshot) for tie in ties}

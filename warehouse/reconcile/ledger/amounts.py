@@ -14,6 +14,7 @@ from warehouse.reconcile.config import Decimals
 
 FLOAT_DIGITS = 15  # what a number cell of a spreadsheet keeps and shows
 LONGEST = 1000
+BLANK = "the amount is blank"
 LARGEST_EXPONENT = 200
 _SPACES = "\u00a0\u2007\u2009\u202f\u3000\t"
 _LETTERS = str.maketrans(
@@ -28,25 +29,7 @@ _UNIT = re.compile(
     r"(?P<before>[^\W\d_]{2,} )?(?P<number>[^A-Za-z]*(?:[0-9.,][eE][+-]?[0-9]+)?)"
     r"(?P<after> [^\W\d_][^\s]*|[^\W\d_]{2,})?"
 )
-_MAGNITUDES = frozenset(
-    [
-        "k",
-        "m",
-        "mm",
-        "mn",
-        "mio",
-        "mln",
-        "mil",
-        "bn",
-        "b",
-        "mrd",
-        "tsd",
-        "t",
-        "thousand",
-        "million",
-        "billion",
-    ]
-)
+_MAGNITUDE = re.compile("k|mm?|mn|mio|mln|mil|bn?|mrd|tsd|t|thousand|million|billion")
 _SCIENTIFIC = re.compile(r"([0-9]+)(?:([.,])([0-9]*))?[eE]([+-]?[0-9]{1,3})")
 _GROUPS = r"[1-9][0-9]{0,2}(?:%(g)s[0-9]{3})+|[1-9][0-9]?(?:%(g)s[0-9]{2})+%(g)s[0-9]{3}"
 _DEBIT = re.compile(r"(.*?) ?(CR|DR)\.?", re.IGNORECASE)
@@ -57,10 +40,7 @@ def _pattern(point: str, others: str) -> re.Pattern[str]:
     return re.compile(rf"(?P<whole>{grouped}|[0-9]*)(?:{re.escape(point)}(?P<part>[0-9]*))?")
 
 
-_NUMERALS = {
-    Decimals.POINT: _pattern(".", ",' "),
-    Decimals.COMMA: _pattern(",", ".' "),
-}
+_NUMERALS = {Decimals.POINT: _pattern(".", ",' "), Decimals.COMMA: _pattern(",", ".' ")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,28 +77,28 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
     """Sign, digits and unit of a text, or the reason why it is no amount."""
     text = cell.translate(_LETTERS).strip()
     if _DASHES.fullmatch(text):
-        return "the amount is blank"
+        return BLANK
     word = _DEBIT.fullmatch(text)
     minus = False
     if word and negative_word:
         text, minus = word[1], word[2].upper() == negative_word.upper()
     # The length goes first: what a long text without an amount takes grows with its square.
-    found = _UNIT.fullmatch(text) if len(text) <= LONGEST else None
-    if not found:
+    match = _UNIT.fullmatch(text) if len(text) <= LONGEST else None
+    if not match:
         return "it is no amount"
-    unit = (found["before"] or found["after"] or "").strip()
+    unit = (match["before"] or match["after"] or "").strip()
     if word and unit.upper() in {"CR", "DR"}:
         return "CR and DR need the setting negative_word"
-    if unit.casefold() in _MAGNITUDES:
+    if _MAGNITUDE.fullmatch(unit.casefold()):
         return f"{unit} is a magnitude, or a unit that cannot be told from one"
-    signed = _split_sign(found["number"].strip())
-    if signed is None or (found["before"] and found["after"]):
+    signed = _split_sign(match["number"].strip())
+    if signed is None or (match["before"] and match["after"]):
         return "it is no amount"
     return Numeral(signed[0] != minus, signed[1], unit)
 
 
 def _split_sign(text: str) -> tuple[bool, str] | None:
-    """Whether it is negative, and the rest; None where two signs stand in it."""
+    """Return whether it is negative, and the rest; None where two signs stand in it."""
     minus = text.startswith("(") and text.endswith(")")
     rest = text[1:-1].strip() if minus else text
     if rest.endswith("-") and not minus:
@@ -129,23 +109,26 @@ def _split_sign(text: str) -> tuple[bool, str] | None:
 
 
 def readings(digits: str) -> dict[Decimals, tuple[str, int]]:
-    """What each convention reads in unsigned digits: plain text and how many decimals it had."""
-    found = _SCIENTIFIC.fullmatch(digits)
-    if found:
-        return _scientific(found)
+    """Return what each convention reads in unsigned digits, and how many decimals it had."""
+    # `1.234` is 1.234 with a decimal point and 1234 with a decimal comma; `1.23` and `1,234.5`
+    # have one reading. A grouping letter must stand at every third digit, or as in India at every
+    # second one before the last three, so that `1,23` is no grouped number.
+    scientific = _SCIENTIFIC.fullmatch(digits)
+    if scientific:
+        return _scientific(scientific)
     read = {}
     for convention, numeral in _NUMERALS.items():
         match = numeral.fullmatch(digits)
         if match and (match["whole"] or match["part"]):
             whole = re.sub("[^0-9]", "", match["whole"]).lstrip("0") or "0"
             part = match["part"] or ""
-            kept = part.rstrip("0")
-            read[convention] = (f"{whole}.{kept}" if kept else whole, len(part))
+            decimals = part.rstrip("0")
+            read[convention] = (f"{whole}.{decimals}" if decimals else whole, len(part))
     return read
 
 
-def _scientific(found: re.Match[str]) -> dict[Decimals, tuple[str, int]]:
-    whole, point, part, exponent = found.groups()
+def _scientific(match: re.Match[str]) -> dict[Decimals, tuple[str, int]]:
+    whole, point, part, exponent = match.groups()
     if abs(int(exponent)) > LARGEST_EXPONENT:
         return {}
     value = exact(f"{whole}.{part or ''}e{exponent}")
@@ -155,7 +138,7 @@ def _scientific(found: re.Match[str]) -> dict[Decimals, tuple[str, int]]:
 
 
 def evidence(cells: Sequence[object], negative_word: str = "") -> tuple[dict[Decimals, str], str]:
-    """For each convention a cell that only it can read, and a cell that both read differently."""
+    """Return by convention a cell that only it reads, and a cell that both read differently."""
     sure: dict[Decimals, str] = {}
     unsure = ""
     for cell in cells:
@@ -173,7 +156,7 @@ def evidence(cells: Sequence[object], negative_word: str = "") -> tuple[dict[Dec
 
 
 def read(cell: object, rules: Rules) -> Amount | str:
-    """One cell as an exact amount, or the reason why it is none."""
+    """Return one cell as an exact amount, or the reason why it is none."""
     if isinstance(cell, str):
         if rules.decimals is not Decimals.COMMA and _PLAIN.fullmatch(cell):
             return _read_plain(cell)
@@ -186,8 +169,8 @@ def read(cell: object, rules: Rules) -> Amount | str:
 
 def _read_plain(cell: str) -> Amount:
     whole, _, part = cell.partition(".")
-    kept = part.rstrip("0")
-    text = f"{whole}.{kept}" if kept else whole
+    decimals = part.rstrip("0")
+    text = f"{whole}.{decimals}" if decimals else whole
     return Amount("0" if text == "-0" else text, len(part))
 
 

@@ -1,4 +1,4 @@
-"""What a whole column says: its decimal convention, and the order of its dates."""
+"""Infer from a whole column its decimal separator and the order of its dates."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from datetime import date, datetime
 from warehouse.reconcile.config import Decimals
 from warehouse.reconcile.errors import Ambiguous
 from warehouse.reconcile.ledger.amounts import Rules, evidence
-from warehouse.reconcile.ledger.amounts_vectorised import telling
+from warehouse.reconcile.ledger.fast_rows import telling_cells
 from warehouse.reconcile.ledger.header import Header
 from warehouse.spreadsheet.reading.delimited_text import Cells
 from warehouse.spreadsheet.reading.grid import Grid
@@ -26,28 +26,30 @@ _LAST_MONTH = 12
 
 
 def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], where: str) -> Rules:
-    """How the amounts of a sheet are written; what was settled once is used again.
+    """Return how the amounts of a sheet are written; what was settled once is used again.
 
     Raises `Ambiguous` where the column says nothing, or two things.
     """
+    # One amount that only one convention reads settles all the others of its column. Nothing is
+    # guessed from how often a letter occurs: a column of `1.234` alone may be either.
     word = head.shape.negative_word
     if head.shape.decimals:
         return Rules(head.shape.decimals, word)
     sure, unsure = evidence(_telling(grid, head), word)
-    known = remembered.setdefault(head.print, {})
+    settled = remembered.setdefault(head.fingerprint, {})
     if len(sure) > 1:
-        shown = " and ".join(repr(cell[:40]) for cell in sure.values())
+        examples = " and ".join(repr(cell[:40]) for cell in sure.values())
         raise Ambiguous(
-            f"{where}: the amounts are written in two ways, {shown}: one with a decimal "
+            f"{where}: the amounts are written in two ways, {examples}: one with a decimal "
             f"{' and one with a decimal '.join(rule.value for rule in sure)}.",
             _line(head, 'decimal = "point"   # or "comma": the others are then rejected'),
         )
     if sure:
-        found = next(iter(sure))
-        known[_DECIMAL] = found.value
-        return Rules(found, word)
-    if unsure and _DECIMAL in known:
-        return Rules(Decimals(known[_DECIMAL]), word)
+        decimals = next(iter(sure))
+        settled[_DECIMAL] = decimals.value
+        return Rules(decimals, word)
+    if unsure and _DECIMAL in settled:
+        return Rules(Decimals(settled[_DECIMAL]), word)
     if unsure:
         raise Ambiguous(
             f"{where}: {unsure!r} can be read with a decimal point or with a decimal comma, and no "
@@ -58,21 +60,21 @@ def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], wh
 
 
 def _telling(grid: Grid, head: Header) -> Sequence[object]:
-    """The cells that say how amounts are written."""
+    """Return the cells that say how amounts are written."""
     place = head.columns["amount"]
     if isinstance(grid.rows, Cells):
-        return telling(grid.rows.column(place).slice(head.row + 1))
+        return telling_cells(grid.rows.column(place).slice(head.row + 1))
     return [row[place] for row in grid.rows[head.row + 1 :] if len(row) > place]
 
 
 def _line(head: Header, setting: str) -> str:
-    return f'[ledger."{head.print}"]\n{setting}'
+    return f'[ledger."{head.fingerprint}"]\n{setting}'
 
 
 def dates_of(
     grid: Grid, head: Header, remembered: dict[str, dict[str, str]], where: str
 ) -> tuple[Sequence[date | None], frozenset[int]]:
-    """The date of every row of a sheet, None where it states none, and rows that state no date.
+    """Return the date of every row, None where it states none, and rows of an unreadable date.
 
     A date that is not understood is not the same as none: it may be of another day. Raises
     `Ambiguous` where 01/02/2026 may be January or February, and where no date is understood.
@@ -82,35 +84,35 @@ def dates_of(
         return [None] * len(grid.rows), frozenset()
     cells = _column(grid, place)
     order = head.shape.dates or _order(dict.fromkeys(cells[head.row + 1 :]))
-    known = remembered.setdefault(head.print, {})
+    settled = remembered.setdefault(head.fingerprint, {})
     if order == "?":
-        order = known.get(_DATES, "?")
+        order = settled.get(_DATES, "?")
     if order == "?":
-        shown = next(cell for cell in cells[head.row + 1 :] if _is_unsure(cell))
+        example = next(cell for cell in cells[head.row + 1 :] if _is_unsure(cell))
         raise Ambiguous(
-            f"{where}: the date {shown!r} may begin with the day or with the month, and no other "
+            f"{where}: the date {example!r} may begin with the day or with the month, and no other "
             "date of the column settles it.",
             _line(head, 'dates = "day first"   # or "month first"'),
         )
     if order:
-        known[_DATES] = order
+        settled[_DATES] = order
     dates = {cell: date_of(cell, order) for cell in set(cells)}
     odd = {cell for cell, found in dates.items() if found is None and as_text(cell).strip()}
     rows = [row for row, cell in enumerate(cells) if row > head.row and cell in odd] if odd else []
     if rows and not any(dates[cell] for cell in cells[head.row + 1 :]):
-        _ask(grid, head, where, [(row, cells[row]) for row in rows])
+        _ask_for_dates(grid, head, where, [(row, cells[row]) for row in rows])
     return [dates[cell] for cell in cells], frozenset(rows)
 
 
-def _ask(grid: Grid, head: Header, where: str, odd: Sequence[tuple[int, object]]) -> None:
-    """A column without one date is a question, unless only notes stand in it."""
+def _ask_for_dates(grid: Grid, head: Header, where: str, odd: Sequence[tuple[int, object]]) -> None:
+    """Raise `Ambiguous` for a column without one date, unless only notes stand in it."""
     amounts = _column(grid, head.columns["amount"])
-    shown = next((cell for row, cell in odd if as_text(amounts[row]).strip()), None)
-    if shown is not None:
+    example = next((cell for row, cell in odd if as_text(amounts[row]).strip()), None)
+    if example is not None:
         title = head.titles[head.columns["as_of"]]
         raise Ambiguous(
             f"{where}: the column {title!r} is taken for the date of each row, and no date in it "
-            f"is understood, like {as_text(shown)[:40]!r}. Write dates like 2026-11-20, or say "
+            f"is understood, like {as_text(example)[:40]!r}. Write dates like 2026-11-20, or say "
             "that the column is none.",
             _line(head, 'as_of = ""'),
         )
@@ -124,14 +126,16 @@ def _column(grid: Grid, place: int) -> list[object]:
 
 
 def _order(cells: Iterable[object]) -> str:
-    """`day first`, `month first`, `?` where both may be, nothing where no date needs it."""
+    """Return `day first`, `month first`, `?` where both may be; nothing where no date needs it."""
+    # A part above 12 is a day, and a point between the parts is written where days come first.
+    # 02/02/2026 is the same either way; any other date leaves the order open.
     unsure = ""
     for cell in cells:
-        found = _NUMBERS.fullmatch(cell.strip()) if isinstance(cell, str) else None
-        if not found:
+        match = _NUMBERS.fullmatch(cell.strip()) if isinstance(cell, str) else None
+        if not match:
             continue
-        first, second = int(found[1]), int(found[3])
-        if found[2] == "." or first > _LAST_MONTH:
+        first, second = int(match[1]), int(match[3])
+        if match[2] == "." or first > _LAST_MONTH:
             return "day first"
         if second > _LAST_MONTH:
             return "month first"
@@ -155,15 +159,15 @@ def date_of(cell: object, order: str) -> date | None:
         return cell.date()
     if isinstance(cell, date):
         return cell
-    found = _parts(as_text(cell).strip(), order)
+    parts = _parts(as_text(cell).strip(), order)
     try:
-        return date(*found) if found else None
+        return date(*parts) if parts else None
     except ValueError:
         return None
 
 
 def _parts(text: str, order: str) -> tuple[int, int, int] | None:
-    """Year, month and day of a text that is a date."""
+    """Return year, month and day of a text that is a date."""
     year_first, numbers = _YEAR_FIRST.fullmatch(text), _NUMBERS.fullmatch(text)
     if year_first:
         has_all = bool(year_first[2]) or len(text) == len("20261120")
@@ -176,7 +180,7 @@ def _parts(text: str, order: str) -> tuple[int, int, int] | None:
 
 
 def _date_with_month_name(text: str) -> tuple[int, int, int] | None:
-    """The parts of a date with its month in English, which needs no order."""
+    """Return the parts of a date with its month in English, which needs no order."""
     day_month, month_day = _DAY_MONTH.fullmatch(text), _MONTH_DAY.fullmatch(text)
     if day_month:
         day, name, year = day_month.groups()

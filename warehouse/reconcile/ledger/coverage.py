@@ -1,10 +1,9 @@
 """Nothing unread: what of the inbox was not used, and why, as a control beside the totals."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from warehouse.contract.wording import count_of
-from warehouse.reconcile.ledger.model import Kind, Ledger, LedgerSource, Unused
+from warehouse.reconcile.ledger.model import FilePart, Ledger, LedgerSource, Unused
 from warehouse.reconcile.notices import Notice
 
 SEVERITIES = ("high", "medium", "low")
@@ -20,14 +19,14 @@ def by_severity(notices: Iterable[Notice]) -> list[Notice]:
     )
 
 
-def sort_unused(unused: Iterable[Unused]) -> list[Unused]:
+def worst_first(unused: Iterable[Unused]) -> list[Unused]:
     """Return what was not used with the worst first, otherwise in its order."""
     return sorted(unused, key=lambda item: SEVERITIES.index(item.severity))
 
 
 def totals(unused: Sequence[Unused]) -> str:
     """Return how much was not used, as `1 file, 2 columns`; nothing where all was."""
-    numbers = {kind: sum(item.count for item in unused if item.kind is kind) for kind in Kind}
+    numbers = {kind: sum(item.count for item in unused if item.kind is kind) for kind in FilePart}
     return ", ".join(count_of(number, kind.value) for kind, number in numbers.items() if number)
 
 
@@ -39,16 +38,9 @@ def level_words(ledger: Ledger) -> str:
     return "; ".join(f"{item.place_name} at {', '.join(item.fields)}" for item in ledger.sources)
 
 
-def lines_of(ledger: Ledger) -> list[list[str]]:
+def lines_of(ledger: Ledger) -> list[tuple[str, str, str]]:
     """Return a line for each tab that was read: its name, level, and what became of its rows."""
-    return [
-        [
-            item.place_name,
-            ", ".join(item.fields),
-            _rows(item),
-        ]
-        for item in ledger.sources
-    ]
+    return [(item.place_name, ", ".join(item.fields), _rows(item)) for item in ledger.sources]
 
 
 def _rows(source: LedgerSource) -> str:
@@ -57,29 +49,15 @@ def _rows(source: LedgerSource) -> str:
     return f"{rows}, {source.rejected} rejected"
 
 
-def group_unused(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
+def unused_by_reason(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
     """Return severity, what, and reason: what one reason is given for in a file is one line."""
-    groups: dict[tuple[str, str, Kind, str], list[Unused]] = {}
-    for item in sort_unused(unused):
+    groups: dict[tuple[str, str, FilePart, str], list[Unused]] = {}
+    for item in worst_first(unused):
         groups.setdefault((item.severity, item.file, item.kind, item.reason), []).append(item)
     lines = []
     for (severity, file, kind, reason), same in groups.items():
         names = ", ".join(item.name for item in same)
         what = kind.value if sum(item.count for item in same) == 1 else f"{kind.value}s"
-        where = f"file {names}" if kind is Kind.FILE else f"{file}: {what} {names}"
+        where = f"file {names}" if kind is FilePart.FILE else f"{file}: {what} {names}"
         lines.append((severity, where, reason))
     return lines
-
-
-def unread(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return what a kept result says was not used and nobody decided about, if it says so."""
-    unused = found.get("coverage", {}).get("unused", [])
-    return [item for item in unused if item["severity"] == "high"]
-
-
-def coverage_words(found: Mapping[str, Any]) -> str:
-    """Return at which level a kept result was compared and what was not used, in one line."""
-    coverage = found.get("coverage")
-    if not coverage:
-        return ""
-    return f"Compared at {coverage['level']}; not used: {coverage['in_all'] or 'nothing'}."

@@ -37,14 +37,16 @@ def title_day(rows: Iterable[Row], day: date) -> date | None:
 
     A date beside words like `as of` counts before others; of several, that of the book counts.
     """
-    found: dict[str, list[date]] = {_STATED: [], "": [], _MADE: []}
+    days_by_kind: dict[str, list[date]] = {_STATED: [], "": [], _MADE: []}
     for row in rows:
         label = ""
         for cell in row:
             for about, written in _days(cell, label, day):
-                found[about].append(written)
+                days_by_kind[about].append(written)
             label = as_text(cell) or label
-    counting = found[_STATED] or found[""]
+    # "As of" beats a bare date, a bare date beats "printed on". A report may state several days, of
+    # a period say: that of the book counts if it is among them, else the latest.
+    counting = days_by_kind[_STATED] or days_by_kind[""]
     return day if day in counting else max(counting, default=None)
 
 
@@ -68,8 +70,8 @@ def _days(cell: object, label: str, day: date) -> Iterator[tuple[str, date]]:
 
 def _kind_of_words(words: str) -> str:
     """Return which kind of words these are; the last ones before a date count."""
-    found = [word.lastgroup or "" for word in _WORDS.finditer(words)]
-    return found[-1] if found else ""
+    kinds = [word.lastgroup or "" for word in _WORDS.finditer(words)]
+    return kinds[-1] if kinds else ""
 
 
 def day_of(source: LedgerSource) -> date | None:
@@ -94,11 +96,11 @@ def used_late(config: Config, day: date) -> frozenset[str]:
 
 
 def _late(late: Sequence[LedgerSource], day: date) -> Late:
-    told = " and ".join(f"{source.name} is of {day_of(source)}" for source in late)
+    sentences = " and ".join(f"{source.name} is of {day_of(source)}" for source in late)
     lines = [setting(name, "used") for name in dict.fromkeys(source.name for source in late)]
     return Late(
-        f"The book is of {day}, and {told}: it was not used, for against another day's book it "
-        "opens what was settled. Put the ledger of the day into the inbox, or take this one out of "
-        "it; or say that it is used for this day all the same.",
+        f"The book is of {day}, and {sentences}: it was not used, for against another day's book "
+        "it opens what was settled. Put the ledger of the day into the inbox, or take this one out "
+        "of it; or say that it is used for this day all the same.",
         "\n".join([f"[late.{day}]", *lines]),
     )

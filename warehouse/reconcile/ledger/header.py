@@ -1,4 +1,4 @@
-"""Which row is the header, and which column is which field: by words, or by what was settled.
+"""Find the header row, and which column is which field: by words, or by what was settled.
 
 A ledger's shape is known by its headers, whatever their order: the first eight digits of their
 digest name it in recon.toml.
@@ -69,26 +69,26 @@ REQUIRED = ("asset", "amount")
 _SHOWN = 12
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """Where the header stands, the shape it makes, and the column of each field, from 0."""
+    """The row of the header, the shape it makes, and the column of each field, from 0."""
 
     row: int
-    print: str
+    fingerprint: str
     titles: tuple[str, ...]
     columns: Mapping[str, int]
     shape: Shape
 
 
 def fingerprint(titles: Sequence[str]) -> str:
-    """The name of a shape: the same for the same headers in any order."""
-    kept = sorted(fold(title) for title in titles if title)
-    return hashlib.sha256("\x1f".join(kept).encode()).hexdigest()[:8]
+    """Return the name of a shape: the same for the same headers in any order."""
+    folded = sorted(fold(title) for title in titles if title)
+    return hashlib.sha256("\x1f".join(folded).encode()).hexdigest()[:8]
 
 
 def field_of(title: str, words: Mapping[str, str] = _FIELD) -> str:
-    """The field that a title names in one of the known languages, or nothing."""
-    for name in spoken(title):
+    """Return the field that a title names in one of the known languages, or nothing."""
+    for name in title_words(title):
         if name in words:
             return words[name]
     return ""
@@ -99,7 +99,7 @@ def also_field_of(title: str) -> str:
     return field_of(title, _SECOND)
 
 
-def spoken(title: str) -> Iterator[str]:
+def title_words(title: str) -> Iterator[str]:
     """Yield a title as words, with and without what stands in brackets.
 
     `portfolioName` and `portfolio_name` are two words each.
@@ -121,7 +121,9 @@ def letters(place: int) -> str:
 
 
 def count_fields(rows: Sequence[Row]) -> int:
-    """The most fields that one of these rows names, both required ones among them counting more."""
+    """Return how many fields the best of these rows names, to compare readings of a file."""
+    # A text file is tried with several letter sets and separators. That reading is right whose
+    # header names most fields; one with both an asset and an amount beats any number of others.
     best = 0
     for row in rows[:HEAD]:
         fields = {field_of(text) or also_field_of(text) for text in _titles(row)} - {""}
@@ -136,11 +138,13 @@ def _titles(row: Row) -> tuple[str, ...]:
 def header(
     grid: Grid, config: Config, remembered: Mapping[str, Mapping[str, str]], file: str
 ) -> Header | None:
-    """The header of a sheet, or None where no row can be one.
+    """Return the header of a sheet, or None where no row can be one.
 
     Raises `Ambiguous` where two columns may be the same field, `NotReconciled` where a column that
     was settled is not there.
     """
+    # The first row that names both an asset and an amount, by its words or by what was settled for
+    # headers like these. Titles, blank lines and addresses above it name at most one of them.
     for row, cells in enumerate(grid.rows[:HEAD]):
         titles = _titles(cells)
         name = fingerprint(titles)
@@ -149,7 +153,7 @@ def header(
         fields = {field_of(title) or also_field_of(title) for title in titles} | settled.keys()
         if fields.issuperset(REQUIRED):
             columns = _columns(titles, settled, f"{file} {grid.sheet}".strip(), name)
-            return Header(row, name, titles, columns, shape)
+            return Header(row=row, fingerprint=name, titles=titles, columns=columns, shape=shape)
     return None
 
 
@@ -162,44 +166,44 @@ def _columns(
         if wanted == "":
             continue
         if wanted is None:
-            found = [place for place, title in enumerate(titles) if field_of(title) == field]
-            found = found or [
+            # A second choice of words counts only where no column has one of the first.
+            places = [place for place, title in enumerate(titles) if field_of(title) == field] or [
                 place for place, title in enumerate(titles) if also_field_of(title) == field
             ]
         else:
-            found = [
+            places = [
                 place
                 for place, title in enumerate(titles)
                 if fold(title or letters(place)) == fold(wanted)
             ]
-            if not found:
+            if not places:
                 raise NotReconciled(
                     f"{where} has no column {wanted!r}, which was settled for {field}. Nothing was "
                     f'reconciled. Mend [ledger."{name}"] in recon.toml.'
                 )
-        if len(found) > 1:
-            shown = " and ".join(repr(titles[place]) for place in found)
+        if len(places) > 1:
+            candidates = " and ".join(repr(titles[place]) for place in places)
             raise Ambiguous(
-                f"{where}: the columns {shown} may each be the {field}.",
-                f'[ledger."{name}"]\n{setting(field, titles[found[0]])}',
+                f"{where}: the columns {candidates} may each be the {field}.",
+                f'[ledger."{name}"]\n{setting(field, titles[places[0]])}',
             )
-        if found:
-            columns[field] = found[0]
+        if places:
+            columns[field] = places[0]
     return columns
 
 
-def unknown(grids: Sequence[Grid], file: str) -> Ambiguous | NotReconciled:
-    """What to say of a file in which no header was recognised: its columns, with two values."""
+def question_of_columns(grids: Sequence[Grid], file: str) -> Ambiguous | NotReconciled:
+    """Return the question about a file without a known header: its columns, with two values."""
     for grid in grids:
         for row, cells in enumerate(grid.rows[:HEAD]):
             titles = [title for title in _titles(cells) if title]
             if len(titles) > 1 and len(grid.rows) > row + 1:
                 name = fingerprint(_titles(cells))
-                shown = "; ".join(_samples(grid, row))
+                samples = "; ".join(_samples(grid, row))
                 lines = [f'[ledger."{name}"]'] + [f'{field} = "..."' for field in REQUIRED]
                 return Ambiguous(
                     f"{file}: no row says which column is the asset and which the amount. Its "
-                    f"columns and their first values: {shown[:1500]}. Columns that may be named "
+                    f"columns and their first values: {samples[:1500]}. Columns that may be named "
                     f"besides: {', '.join(READ)}. If it is no ledger, say so under [inbox] by "
                     f"{setting(file, 'unused')} instead.",
                     "\n".join(lines),

@@ -1,4 +1,4 @@
-"""Which files are tonight's ledgers, and which are workbooks that people wrote into."""
+"""Find tonight's ledgers in the inbox, and say why every other file is not used."""
 
 import hashlib
 import re
@@ -11,9 +11,7 @@ from warehouse.contract.wording import count_of
 from warehouse.reconcile.config import LEDGER, UNUSED, Config, setting
 from warehouse.reconcile.errors import Ambiguous, reading_files
 from warehouse.reconcile.ledger.header import count_fields
-from warehouse.reconcile.ledger.model import Kind, Unused
-from warehouse.reconcile.notices import Notice
-from warehouse.reconcile.store.archive import Folder
+from warehouse.reconcile.ledger.model import FilePart, Unused
 from warehouse.spreadsheet.reading.grid import OpenedFile, is_ledger_name, open_file
 
 _DAY = re.compile(r"(20[0-9]{2})[-_.]?(0[1-9]|1[0-2])[-_.]?(0[1-9]|[12][0-9]|3[01])")
@@ -30,14 +28,13 @@ class InboxContents:
     """What lies in the inbox for one day: ledgers to read, and what to say of the others."""
 
     ledgers: tuple[OpenedFile, ...]
-    notices: tuple[Notice, ...]
     unused: tuple[Unused, ...] = ()
 
 
 def day_in(name: str) -> date | None:
-    """The date in a file's name, or None."""
-    found, german = _DAY.search(name), _DAY_FIRST.search(name)
-    parts = found.groups() if found else german.groups()[::-1] if german else None
+    """Return the date in a file's name, or None."""
+    match, german = _DAY.search(name), _DAY_FIRST.search(name)
+    parts = match.groups() if match else german.groups()[::-1] if german else None
     try:
         return date(*map(int, parts)) if parts else None
     except ValueError:
@@ -45,28 +42,29 @@ def day_in(name: str) -> date | None:
 
 
 def family(name: str) -> str:
-    """What the nightly files of one ledger have in common in their names."""
+    """Return what the nightly files of one ledger have in common in their names."""
     stem = _DAY.sub("", Path(name).stem)
     return re.sub(r"[\W\d_]+", " ", _COPY.sub("", stem)).strip().casefold()
 
 
-def ledgers(
-    folder: Folder,
+def find_ledgers(
+    inbox: Path,
     day: date,
-    ours: Sequence[Path],
+    *,
+    ours: Collection[Path] = (),
     pause: Callable[[], None],
-    settled: tuple[Config, Collection[str]] = (Config(), ()),
+    config: Config,
+    done: Collection[str] = (),
 ) -> InboxContents:
     """Return the ledgers of a day, and every other file of the inbox with why it is not used.
 
     Of each family the newest file that is not of a later day is read; the same bytes count once.
-    `settled` is what a person said, and the digests of ledgers of days that are done. Raises
+    `ours` are workbooks of ours, `done` the digests of ledgers of days that are done. Raises
     `Ambiguous` where two files of a family may each be the one of the day.
     """
-    config, done = settled
     families: dict[str, list[Path]] = {}
     unused: list[Unused] = []
-    for path in sorted(folder.inbox.glob("*")):
+    for path in sorted(inbox.glob("*")):
         reason = _put_aside(path, config)
         stated = day_in(path.name)
         if path in ours:
@@ -76,15 +74,18 @@ def ledgers(
         elif stated is not None and stated > day:
             unused.append(_file(path, f"its name is of {stated}, after the day of the book"))
         else:
-            own = path.name if config.said_of(path.name) == LEDGER else family(path.name)
+            own = path.name if config.inbox_setting(path.name) == LEDGER else family(path.name)
             families.setdefault(own, []).append(path)
     chosen: list[OpenedFile] = []
     older: list[tuple[Path, Path]] = []
+    # A family is what one source delivers night after night, told by its name without dates, digits
+    # and words like "copy". Its newest file is read; the rest is older, unless it may be another
+    # version of the same day, which only a person can tell.
     for paths in families.values():
         *others, newest = sorted(paths, key=lambda path: _age(path, day))
         with reading_files():
             read = open_file(newest, count_fields, pause)
-        rivals = _rivals(others, newest, (read.sha256, done))
+        rivals = _rivals(others, newest, read.sha256, done)
         if rivals:
             raise _versions(rivals, newest)
         twin = next((file for file in chosen if file.sha256 == read.sha256), None)
@@ -94,16 +95,16 @@ def ledgers(
         else:
             chosen.append(read)
         older += [(path, newest) for path in others]
-    return InboxContents(tuple(chosen), (), (*unused, *_older(older)))
+    return InboxContents(tuple(chosen), (*unused, *_older(older)))
 
 
 def _file(path: Path, reason: str, severity: str = "low", count: int = 1) -> Unused:
-    return Unused(path.name, Kind.FILE, path.name, reason, severity, count)
+    return Unused(path.name, FilePart.FILE, path.name, reason, severity, count)
 
 
 def _put_aside(path: Path, config: Config) -> Unused | None:
     """Return why a file cannot be a ledger, or None where it may be one."""
-    if config.said_of(path.name) == UNUSED:
+    if config.inbox_setting(path.name) == UNUSED:
         return _file(path, "recon.toml says under [inbox] that it is unused", "medium")
     return next(_reasons(path), None)
 
@@ -132,13 +133,14 @@ def _reasons(path: Path) -> Iterator[Unused]:
         yield _file(path, f"{words}, {settle}", "high")
 
 
-def _rivals(others: Sequence[Path], newest: Path, known: tuple[str, Collection[str]]) -> list[Path]:
+def _rivals(others: Sequence[Path], newest: Path, sha256: str, done: Collection[str]) -> list[Path]:
     """Return the files that may be of the same day as the newest one and hold something else.
 
     One of an earlier day by its name is none, nor one with which an earlier day was reconciled.
     """
-    sha256, done = known
     stated = day_in(newest.name)
+    # Time stamps say nothing here: a file copied yesterday may be newer than its content. So two
+    # different files of a family, neither dated apart nor used before, are a question.
     rivals = []
     for path in others:
         if stated is not None and day_in(path.name) != stated:
@@ -169,10 +171,10 @@ def _older(older: Sequence[tuple[Path, Path]]) -> Iterator[Unused]:
         names = sorted(path.name for path, _ in older)
         words = f"{count_of(len(older), 'older file')}, of which newer ones were read"
         name = f"{names[0]} ... {names[-1]}"
-        yield Unused(name, Kind.FILE, name, words, "low", len(older))
+        yield Unused(name, FilePart.FILE, name, words, "low", len(older))
 
 
 def _age(path: Path, day: date) -> tuple[bool, date, int, str]:
-    """Files of the day itself last, then by the date in the name, then by their time."""
+    """Sort files of the day itself last, then by the date in the name, then by their time."""
     stated = day_in(path.name)
     return (stated == day, stated or date.min, path.stat().st_mtime_ns, path.name)

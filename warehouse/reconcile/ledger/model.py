@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
-from typing import overload
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -34,13 +34,11 @@ class LedgerRow:
     line: int
 
 
-class LedgerRows(Sequence[LedgerRow]):
-    """Used rows, column by column: a million of them as objects would take a gigabyte.
+class LedgerRows:
+    """Used rows in the order of their files, however they were added.
 
-    They stand in the order of the files and of the rows in them, however they were added.
+    They are held column by column: a million of them as objects would take a gigabyte.
     """
-
-    __slots__ = ("_loose", "_tables", "_whole")
 
     def __init__(self) -> None:
         self._loose: list[tuple[object, ...]] = []
@@ -77,13 +75,10 @@ class LedgerRows(Sequence[LedgerRow]):
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
-    @overload
-    def __getitem__(self, place: int) -> LedgerRow: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[LedgerRow]: ...
-    def __getitem__(self, place: int | slice) -> LedgerRow | list[LedgerRow]:
-        if isinstance(place, slice):
-            return [self[index] for index in range(*place.indices(len(self)))]
+    def __iter__(self) -> Iterator[LedgerRow]:
+        return (self[place] for place in range(len(self)))
+
+    def __getitem__(self, place: int) -> LedgerRow:
         row = [column[place].as_py() for column in self.table.itercolumns()]
         wide = len(FIELDS)
         text, decimals, is_number, unit, file, line = row[wide:]
@@ -91,7 +86,7 @@ class LedgerRows(Sequence[LedgerRow]):
 
 
 def _in_order(table: pa.Table) -> pa.Table:
-    """The rows as they stand in the files; nothing is moved where they do already."""
+    """Sort rows as they stand in the files; nothing is moved where they do already."""
     places = pc.add(pc.shift_left(table["file"], 32), table["line"]).combine_chunks()
     if table.num_rows and pc.any(pc.less(places[1:], places[:-1])).as_py():
         table = table.take(pc.array_sort_indices(places))
@@ -109,7 +104,7 @@ class RejectedRow:
     line: int
 
 
-class Kind(Enum):
+class FilePart(Enum):
     """What a thing is that was not used."""
 
     FILE = "file"
@@ -127,7 +122,7 @@ class Unused:
     """
 
     file: str
-    kind: Kind
+    kind: FilePart
     name: str
     reason: str
     severity: str = "low"
@@ -137,7 +132,9 @@ class Unused:
     def where(self) -> str:
         """Return the file, and what in it."""
         return (
-            self.file if self.kind is Kind.FILE else f"{self.file}: {self.kind.value} {self.name}"
+            self.file
+            if self.kind is FilePart.FILE
+            else f"{self.file}: {self.kind.value} {self.name}"
         )
 
     @property
@@ -146,8 +143,7 @@ class Unused:
         return Notice(self.severity, f"not used: {self.reason}", self.where)
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerSource:
+class LedgerSource(msgspec.Struct, frozen=True, kw_only=True, rename={"fingerprint": "print"}):
     """One file or sheet that was read, and its count: `rows` = used + skipped + rejected."""
 
     name: str
@@ -158,7 +154,7 @@ class LedgerSource:
     used: int
     skipped: Mapping[str, int]
     rejected: int
-    print: str
+    fingerprint: str
     fields: tuple[str, ...] = ()
 
     @property
@@ -167,8 +163,8 @@ class LedgerSource:
         return f"{self.name}!{self.sheet}" if self.sheet else self.name
 
     def place(self, line: int) -> str:
-        """`ledger.xlsx!Sheet1:12`."""
-        return f"{self.name}!{self.sheet}:{line}" if self.sheet else f"{self.name}:{line}"
+        """Return where a row stands, like `ledger.xlsx!Sheet1:12`."""
+        return f"{self.place_name}:{line}"
 
     @property
     def is_complete(self) -> bool:
@@ -176,7 +172,7 @@ class LedgerSource:
         return self.rows == self.used + sum(self.skipped.values()) + self.rejected
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
     """All ledgers of one run, stacked: `fields` are those that one of them has at least.
 
@@ -206,21 +202,21 @@ class Ledger:
         ]
 
     def place(self, line: LedgerRow | RejectedRow) -> str:
-        """Where a row stands."""
+        """Return where a row stands."""
         return self.sources[line.file].place(line.line)
 
 
 def stacked_twice(ledger: Ledger) -> Iterator[str]:
-    """Keys that two files hold, as their first rows say."""
+    """Yield keys that two files hold, by the places of their first rows."""
     if len(ledger.sources) < 2:  # noqa: PLR2004 - two files
         return
     table = ledger.lines.table
     counted = table.group_by(list(FIELDS)).aggregate([("file", "count_distinct")])
     several = counted.filter(pc.greater(counted["file_count_distinct"], 1)).select(FIELDS)
     numbered = table.append_column("row", pa.array(range(len(ledger.lines)), pa.int64()))
-    found = numbered.join(several, list(FIELDS), join_type="left semi")["row"].combine_chunks()
+    rows = numbered.join(several, list(FIELDS), join_type="left semi")["row"].combine_chunks()
     seen: dict[tuple[str, ...], LedgerRow] = {}
-    for row in found.sort():
+    for row in rows.sort():
         line = ledger.lines[row.as_py()]
         first = seen.setdefault(line.names, line)
         if first.file != line.file:

@@ -18,8 +18,8 @@ from warehouse.reconcile.config import UNUSED, Config, setting
 from warehouse.reconcile.dimensions import FIELDS, LEDGER_FIELDS
 from warehouse.reconcile.errors import Ambiguous
 from warehouse.reconcile.ledger.conventions import is_date
-from warehouse.reconcile.ledger.header import Header, also_field_of, field_of, letters, spoken
-from warehouse.reconcile.ledger.model import Kind, Unused
+from warehouse.reconcile.ledger.header import Header, also_field_of, field_of, letters, title_words
+from warehouse.reconcile.ledger.model import FilePart, Unused
 from warehouse.spreadsheet.reading.delimited_text import Cells
 from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.text import as_text, fold
@@ -55,7 +55,7 @@ _OF_ASSETS = _words(
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class _UnusedColumn:
     """A column that no field takes: its title, and what most of its values are."""
 
     title: str
@@ -72,16 +72,16 @@ def holds_amounts(rows: Iterable[Sequence[object]]) -> bool:
     return False
 
 
-def above(grid: Grid, head: Header, where: str) -> Iterator[Unused]:
+def rows_above(grid: Grid, head: Header, where: str) -> Iterator[Unused]:
     """Yield the rows above the header, louder where amounts stand in them."""
     rows = [row for row in grid.rows[: head.row] if any(as_text(cell).strip() for cell in row)]
     if rows:
         severity = "medium" if holds_amounts(rows) else "low"
         number = len(rows)
-        yield Unused(where, Kind.ROW, f"({number})", "above the header", severity, number)
+        yield Unused(where, FilePart.ROW, f"({number})", "above the header", severity, number)
 
 
-def columns(grid: Grid, head: Header, config: Config, where: str) -> Iterator[Unused]:
+def unused_columns(grid: Grid, head: Header, config: Config, where: str) -> Iterator[Unused]:
     """Yield the columns that are not used; raise `Ambiguous` where one may be needed.
 
     It may where it is of words and the ledger has no column for a part of the key, and where it is
@@ -90,7 +90,7 @@ def columns(grid: Grid, head: Header, config: Config, where: str) -> Iterator[Un
     wanted = _WANTED if config.level is None else config.level
     settled = head.columns.keys() | {name for name, at in head.shape.columns.items() if not at}
     lacking = [field for field in wanted if field not in settled]
-    asked: list[_Column] = []
+    asked: list[_UnusedColumn] = []
     unused: list[Unused] = []
     for place, title in enumerate(head.titles):
         if place in head.columns.values():
@@ -100,16 +100,16 @@ def columns(grid: Grid, head: Header, config: Config, where: str) -> Iterator[Un
         if not reason:
             asked.append(column)
         elif title or column.kind:
-            unused.append(Unused(where, Kind.COLUMN, repr(column.title), reason))
+            unused.append(Unused(where, FilePart.COLUMN, repr(column.title), reason))
     if asked:
         raise _question(asked, head, lacking, where)
     yield from unused
 
 
 def _question(
-    asked: Sequence[_Column], head: Header, lacking: Sequence[str], where: str
+    asked: Sequence[_UnusedColumn], head: Header, lacking: Sequence[str], where: str
 ) -> Ambiguous:
-    shown = "; ".join(f"{column.title!r} ({', '.join(column.examples)})" for column in asked)
+    samples = "; ".join(f"{column.title!r} ({', '.join(column.examples)})" for column in asked)
     needed = ""
     if lacking:
         needed = f" The ledger has no column for {', '.join(lacking)}: without it the comparison "
@@ -118,21 +118,22 @@ def _question(
     meant = " or ".join(f'{field} = "..."' for field in (*lacking, "amount"))
     amount = head.titles[head.columns["amount"]]
     return Ambiguous(
-        f"{where}: it is not known what these columns are: {shown[:1500]}.{needed} The amount is "
-        f"read from {amount!r}. Say which column is what, by {meant}, or that they are not needed.",
-        f'[ledger."{head.print}"]\n{UNUSED} = {titles}',
+        f"{where}: it is not known what these columns are: {samples[:1500]}.{needed} The amount "
+        f"is read from {amount!r}. Say which column is what, by {meant}, or that they are not "
+        "needed.",
+        f'[ledger."{head.fingerprint}"]\n{UNUSED} = {titles}',
     )
 
 
-def _reason(column: _Column, head: Header, lacking: Sequence[str]) -> str:
+def _reason(column: _UnusedColumn, head: Header, lacking: Sequence[str]) -> str:
     """Return why a column is not needed; nothing where it may be."""
-    known = field_of(column.title) or also_field_of(column.title)
+    field = field_of(column.title) or also_field_of(column.title)
     if fold(column.title) in map(fold, head.shape.unused):
         return "recon.toml says that it is unused"
-    if known and head.shape.columns.get(known) == "":
-        return f"recon.toml says {setting(known, '')}"
-    if known in head.columns:
-        return f"the {known} is read from {head.titles[head.columns[known]]!r}"
+    if field and head.shape.columns.get(field) == "":
+        return f"recon.toml says {setting(field, '')}"
+    if field in head.columns:
+        return f"the {field} is read from {head.titles[head.columns[field]]!r}"
     kinds = {"": "it is empty", "date": "it holds dates", "index": "it numbers the rows"}
     if column.kind in kinds:
         return kinds[column.kind]
@@ -140,16 +141,16 @@ def _reason(column: _Column, head: Header, lacking: Sequence[str]) -> str:
     return of_kind(column, head, lacking)
 
 
-def _reason_of_words(column: _Column, head: Header, lacking: Sequence[str]) -> str:
+def _reason_of_words(column: _UnusedColumn, head: Header, lacking: Sequence[str]) -> str:
     del head
-    names = set(spoken(column.title))
+    names = set(title_words(column.title))
     if _OF_ASSETS & names or _REMARK & {word for name in names for word in name.split()}:
         return "it holds remarks, or describes the asset"
     return "" if lacking else "it is no part of the key"
 
 
-def _reason_of_figures(column: _Column, head: Header, lacking: Sequence[str]) -> str:
-    words = {word for name in spoken(column.title) for word in name.split()}
+def _reason_of_figures(column: _UnusedColumn, head: Header, lacking: Sequence[str]) -> str:
+    words = {word for name in title_words(column.title) for word in name.split()}
     if words & _FIGURE or "%" in column.title:
         return "it holds prices, values or other figures"
     if "amount" in head.shape.columns:
@@ -157,16 +158,16 @@ def _reason_of_figures(column: _Column, head: Header, lacking: Sequence[str]) ->
     return "it holds numbers of things" if words & _NUMBERED and not lacking else ""
 
 
-def _column(grid: Grid, head: Header, place: int, title: str) -> _Column:
+def _column(grid: Grid, head: Header, place: int, title: str) -> _UnusedColumn:
     values = list(_values(grid, head, place))
     kinds = [_kind(value) for value in values]
     examples = tuple(as_text(value).strip()[:30] for value in values[:2])
     if not values:
-        return _Column(title, "", ())
+        return _UnusedColumn(title, "", ())
     if _is_index(values) and not head.titles[place]:
-        return _Column(title, "index", examples)
+        return _UnusedColumn(title, "index", examples)
     most = max(("text", "number", "date"), key=kinds.count)
-    return _Column(title, most, examples)
+    return _UnusedColumn(title, most, examples)
 
 
 def _values(grid: Grid, head: Header, place: int) -> Iterable[object]:
@@ -203,7 +204,7 @@ def _is_index(values: Sequence[object]) -> bool:
     return start >= 0 and texts == [str(start + place) for place in range(len(texts))]
 
 
-def other_dates(
+def rows_of_other_dates(
     grid: Grid, head: Header, days: Sequence[date | None], day: date | None, where: str
 ) -> Iterator[Unused]:
     """Yield the rows of other dates; raise `Ambiguous` where the column may state no such thing.
@@ -231,11 +232,11 @@ def other_dates(
             f"{where}: by the column {title!r} {number} of {len(days) - head.row - 1} rows would "
             f"be of other days than {day} and be left out, and {gone} of {len(now | then)} keys "
             "with them. It may be the date of the last movement.",
-            f'[ledger."{head.print}"]\nas_of = ""   # or {setting("as_of", title)}, where the rows '
-            "of other days are to be left out",
+            f'[ledger."{head.fingerprint}"]\nas_of = ""'
+            f"   # or {setting('as_of', title)}, where the rows of other days are to be left out",
         )
     words = f"another date than {day} in {title!r}"
     words += (
         f"; {count_of(gone, 'key')} {'has' if gone == 1 else 'have'} no other row" if gone else ""
     )
-    yield Unused(where, Kind.ROW, f"({number})", words, "medium" if gone else "low", number)
+    yield Unused(where, FilePart.ROW, f"({number})", words, "medium" if gone else "low", number)

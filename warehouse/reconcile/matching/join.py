@@ -1,4 +1,4 @@
-"""The two sides held against each other: a full outer join of keys and exact amounts.
+"""Join the two sides: a full outer join of keys and exact amounts.
 
 Both sides hold amounts in one canonical form of plain digits, so that equal texts are equal
 amounts, however many digits they have; no decimal type is asked to hold or to subtract them.
@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
+from typing import Any
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
@@ -23,7 +24,7 @@ _BATCH = 20_000
 
 
 class Result(Enum):
-    """What is said of one key; exactly one of them, the first that holds in this order."""
+    """The result of one key; exactly one of them, the first that holds in this order."""
 
     REJECTED = "Rejected"
     UNMAPPED = "Unmapped"
@@ -42,29 +43,26 @@ class Result(Enum):
         return self in _BREAKS
 
 
-_BREAKS = frozenset(
-    {
-        Result.REJECTED,
-        Result.UNMAPPED,
-        Result.NOT_IN_LEDGER,
-        Result.NOT_IN_SNAPSHOT,
-        Result.DIFFERS,
-    }
+_BREAKS = (
+    Result.REJECTED,
+    Result.UNMAPPED,
+    Result.NOT_IN_LEDGER,
+    Result.NOT_IN_SNAPSHOT,
+    Result.DIFFERS,
 )
-
-
-_BROKEN = ", ".join(
-    f"'{result.value}'" for result in sorted(_BREAKS, key=lambda result: result.value)
-)
+_NEAR = (Result.PRECISION, Result.TOLERANCE)
 _SIDES = ("ledger", "snapshot")
-_PARTS = {
-    "all": "true",
-    "broken": f"result in ({_BROKEN})",
-    "near": f"result in ('{Result.PRECISION.value}', '{Result.TOLERANCE.value}')",
-}
 
 
-@dataclass(frozen=True, slots=True)
+def _is_in(results: tuple[Result, ...]) -> str:
+    return f"result in ({', '.join(repr(result.value) for result in results)})"
+
+
+# The three sums of each total, as predicates: of all keys, of breaks, and of what is forgiven.
+_PARTS = {"all": "true", "broken": _is_in(_BREAKS), "near": _is_in(_NEAR)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
     """One key on which the sides are not equal, as the join found it.
 
@@ -113,71 +111,72 @@ def compare(
     connection.execute("drop table ledger_side; drop table book_side")
 
 
-def odd(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> Iterator[Pair]:
-    """Every key whose two amounts are not the same text, also those that one side lacks."""
-    found = connection.execute(
+def mismatches(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> Iterator[Pair]:
+    """Yield every key whose amounts are not the same text, also those that one side lacks."""
+    cursor = connection.execute(
         f"select no, {columns(fields)}, ledger, snapshot, rows, coalesce(lines, [line]), "
         "coalesce(decimals, 0), coalesce(is_number, false), is_unmapped from compared "
         "where is_unmapped or is_unread or ledger is distinct from snapshot order by no"
     )
     wide = len(fields)
-    while rows := found.fetchmany(_BATCH):
+    while rows := cursor.fetchmany(_BATCH):
         for row in rows:
             ledger, snapshot, count, lines, decimals, is_number, is_unmapped = row[wide + 1 :]
-            places = tuple(line for line in lines if line is not None)
             yield Pair(
-                row[0],
-                row[1 : wide + 1],
-                ledger,
-                snapshot,
-                count,
-                places,
-                decimals,
-                is_number,
-                is_unmapped,
+                no=row[0],
+                key=row[1 : wide + 1],
+                ledger=ledger,
+                snapshot=snapshot,
+                rows=count,
+                lines=tuple(line for line in lines if line is not None),
+                decimals=decimals,
+                is_number=is_number,
+                is_unmapped=is_unmapped,
             )
 
 
 def totals_of_book(connection: DuckDBPyConnection) -> dict[str, Decimal]:
     """Return by asset what the book has of it, debts as what they are without their sign."""
-    found = connection.execute(
+    rows = connection.execute(
         "select asset, exact_sum(ltrim(snapshot, '-')) from compared "
         "where snapshot is not null group by 1"
     ).fetchall()
-    return {asset: exact(amount) for asset, amount in found}
+    return {asset: exact(amount) for asset, amount in rows}
 
 
-def settle(connection: DuckDBPyConnection, results: Mapping[int, Result]) -> None:
-    """Write what was said of the odd keys into `compared`; all others are matched."""
+def store_results(connection: DuckDBPyConnection, results: Mapping[int, Result]) -> None:
+    """Write the results of the mismatches into `compared`; all others are matched."""
     table = pa.table(
         {
-            "settled": pa.array(list(results), pa.int64()),
+            "number": pa.array(list(results), pa.int64()),
             "result": pa.array([result.value for result in results.values()], pa.string()),
         }
     )
     copy_table(connection, "results", table)
-    connection.execute(
-        "update compared set result = results.result from results where settled = no"
-    )
+    connection.execute("update compared set result = results.result from results where number = no")
 
 
 def counts(connection: DuckDBPyConnection) -> dict[Result, int]:
-    """How many keys have each result, in the fixed order."""
-    found = dict(connection.execute("select result, count(*) from compared group by 1").fetchall())
-    return {result: found.get(result.value, 0) for result in Result}
+    """Return how many keys have each result, in the fixed order."""
+    numbers = dict(
+        connection.execute("select result, count(*) from compared group by 1").fetchall()
+    )
+    return {result: numbers.get(result.value, 0) for result in Result}
 
 
 def digest(connection: DuckDBPyConnection, fields: tuple[str, ...], also: Sequence[str]) -> str:
-    """The SHA-256 of every key, both amounts and the result, in order, and of what goes with it."""
-    said = hashlib.sha256("\x1e".join((*fields, *also)).encode())
+    """Return the SHA-256 of every key, both amounts and the result, in order, and of `also`."""
+    # A signature is bound to it. Each part of a key is preceded by its length, so that no two
+    # tables of keys give the same bytes, whatever letters stand in their names.
+    sha256 = hashlib.sha256("\x1e".join((*fields, *also)).encode())
     cells = ", ".join(f"strlen({name}), {name}" for name in fields)
-    found = connection.execute(
+    cursor = connection.execute(
         f"select concat_ws(chr(31), {cells}, coalesce(ledger, '?'), coalesce(snapshot, '?'), "
         "result) from compared order by no"
     )
-    while rows := found.fetchmany(_BATCH):
-        said.update("".join(["\x1e" + row[0] for row in rows]).encode())
-    return said.hexdigest()
+    while rows := cursor.fetchmany(_BATCH):
+        sha256.update("".join(["\x1e" + row[0] for row in rows]).encode())
+    return sha256.hexdigest()
 
 
 def add_up(connection: DuckDBPyConnection, by: tuple[str, ...]) -> None:
@@ -185,7 +184,7 @@ def add_up(connection: DuckDBPyConnection, by: tuple[str, ...]) -> None:
 
     Sums of keys that are breaks, and of those within tolerance, stand beside them.
     """
-    shown = ", ".join(by)
+    fields = ", ".join(by)
     # Where the amounts are equal one sum serves both sides; the others are few.
     equal = f"result = '{Result.MATCHED.value}'"
     odd = ", ".join(
@@ -194,22 +193,22 @@ def add_up(connection: DuckDBPyConnection, by: tuple[str, ...]) -> None:
         for side in _SIDES
     )
     connection.execute(
-        f"create or replace temp table totals as select {shown}, count(*) as keys, 0 as breaks, "
+        f"create or replace temp table totals as select {fields}, count(*) as keys, 0 as breaks, "
         "exact_sum(ledger) as ledger_all, ledger_all as snapshot_all, null as ledger_broken, "
         "null as snapshot_broken, null as ledger_near, null as snapshot_near from compared "
-        f"where {equal} group by {shown} union all by name select {shown}, count(*) as keys, "
+        f"where {equal} group by {fields} union all by name select {fields}, count(*) as keys, "
         f"count(*) filter (where {_PARTS['broken']}) as breaks, {odd} from compared "
-        f"where not {equal} and result <> '{Result.NOT_DELIVERED.value}' group by {shown}"
+        f"where not {equal} and result <> '{Result.NOT_DELIVERED.value}' group by {fields}"
     )
 
 
-def ties(connection: DuckDBPyConnection, by: tuple[str, ...]) -> list[tuple[object, ...]]:
-    """`totals` by fewer fields: those, keys, breaks, and six exact sums."""
-    shown = ", ".join(by)
+def totals(connection: DuckDBPyConnection, by: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    """Return the table `totals` by fewer fields: those, keys, breaks, and six exact sums."""
+    fields = ", ".join(by)
     sums = ", ".join(
         f"coalesce(exact_sum({side}_{part}), '0')" for part in _PARTS for side in _SIDES
     )
     return connection.execute(
-        f"select {shown}, sum(keys), sum(breaks), {sums} from totals "
-        f"group by {shown} order by {shown}"
+        f"select {fields}, sum(keys), sum(breaks), {sums} from totals "
+        f"group by {fields} order by {fields}"
     ).fetchall()

@@ -1,4 +1,4 @@
-"""The ledger's side: written names become ids, rows of one key are added up, nothing is lost."""
+"""The ledger's side: written names become ids, and rows of one key are added up."""
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
 
@@ -23,7 +23,7 @@ from warehouse.spreadsheet.reading.text import fold
 UNMAPPED = "?"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
     """One name that was not taken as written: what it was taken for, how, and how often."""
 
@@ -44,30 +44,30 @@ class KeyResolution:
     notices: tuple[Notice, ...]
 
 
-def side(
-    connection: DuckDBPyConnection, ledger: Ledger, known: Reference, config: Config
+def make_ledger_side(
+    connection: DuckDBPyConnection, ledger: Ledger, reference: Reference, config: Config
 ) -> KeyResolution:
     """Make the table `ledger_side` from the lines of a ledger."""
-    _rows(connection, ledger)
+    _copy_rows(connection, ledger)
     aliases: list[Alias] = []
     resolved: dict[str, dict[str, Resolution]] = {}
     for name in ledger.fields:
-        names = Names(name, _names_of(connection, name, known), config.aliases.get(name, {}))
+        names = Names(name, _names_of(connection, name, reference), config.aliases.get(name, {}))
         resolved[name] = _resolve_names(connection, name, names, ledger)
         aliases += _aliases(connection, name, resolved[name])
-    _keys(connection, ledger.fields)
-    _added_up(connection, ledger.fields)
+    _group_by_key(connection, ledger.fields)
+    _add_up_rows(connection, ledger.fields)
     rejected = frozenset(_rejections(ledger, resolved))
     return KeyResolution(tuple(aliases), rejected, tuple(_notices(ledger, aliases)))
 
 
-def tolerances(known: Reference, config: Config) -> tuple[dict[str, Decimal], list[Notice]]:
-    """The tolerance of each asset by its id, written as people write names; notices of no asset.
+def tolerances(reference: Reference, config: Config) -> tuple[dict[str, Decimal], list[Notice]]:
+    """Return the tolerance of each asset by its id, and notices of names that are no asset.
 
     Where two names are of one asset the smaller one counts.
     """
-    names = Names("asset", known.names["asset"], config.aliases.get("asset", {}))
-    found: dict[str, Decimal] = {}
+    names = Names("asset", reference.names["asset"], config.aliases.get("asset", {}))
+    limits: dict[str, Decimal] = {}
     notices = []
     for written, amount in config.per_asset.items():
         resolution = names.resolve(written)
@@ -80,11 +80,11 @@ def tolerances(known: Reference, config: Config) -> tuple[dict[str, Decimal], li
             words = f"[tolerance.asset] in recon.toml names no asset of this book{meant}: unused"
             notices.append(Notice("low", words, "", written[:1000]))
         else:
-            found[resolution.id] = min(amount, found.get(resolution.id, amount))
-    return found, notices
+            limits[resolution.id] = min(amount, limits.get(resolution.id, amount))
+    return limits, notices
 
 
-def _rows(connection: DuckDBPyConnection, ledger: Ledger) -> None:
+def _copy_rows(connection: DuckDBPyConnection, ledger: Ledger) -> None:
     table = ledger.lines.table
     for name in ledger.fields:
         lacking = pa.array(ledger.lacks(name), pa.int64())
@@ -97,48 +97,50 @@ def _rows(connection: DuckDBPyConnection, ledger: Ledger) -> None:
 
 
 def copy_table(connection: DuckDBPyConnection, name: str, table: pa.Table) -> None:
-    """An Arrow table as a temporary table of the connection."""
+    """Make an Arrow table a temporary table of the connection."""
     connection.register("given_rows", table)
     connection.execute(f"create or replace temp table {name} as select * from given_rows")
     connection.unregister("given_rows")
 
 
 def _names_of(
-    connection: DuckDBPyConnection, name: str, known: Reference
+    connection: DuckDBPyConnection, name: str, reference: Reference
 ) -> Mapping[str, Iterable[str]]:
-    """The names of a field; of accounts only those that one not found may be."""
+    """Return the names of a field; of accounts only those that one not found may be."""
+    # A book may have a million accounts. Nearly all stand in the ledger as they are, so only those
+    # whose name the ledger does not have, or has in another case, are candidates.
     if name != "account":
-        return known.names.get(name, {})
+        return reference.names.get(name, {})
     unfound = _unfound(connection, name)
     if not unfound:
         return {}
-    found = connection.execute(
+    rows = connection.execute(
         "select distinct account from book_side where lower(trim(account)) in "
         "(select unnest(?)) or account not in (select account from ledger_rows)",
         [[fold(account) for account in unfound]],
     ).fetchall()
-    return {row[0]: () for row in found}
+    return {row[0]: () for row in rows}
 
 
 def _unfound(connection: DuckDBPyConnection, name: str) -> list[str]:
-    found = connection.execute(
+    rows = connection.execute(
         f"select distinct {name} from ledger_rows where {name} not in "
         f"(select {name} from book_side) order by 1"
     ).fetchall()
-    return [row[0] for row in found]
+    return [row[0] for row in rows]
 
 
 def _resolve_names(
     connection: DuckDBPyConnection, name: str, names: Names, ledger: Ledger
 ) -> dict[str, Resolution]:
-    """What every written name of a field stands for; an account of the book is itself."""
+    """Return what every written name of a field stands for; an account of the book is itself."""
     if name == "account":
         written = _unfound(connection, name)
     else:
         found = connection.execute(f"select distinct {name} from ledger_rows").fetchall()
         written = [row[0] for row in found]
-    given = {*written, *(_written_name(ledger, row, name) for row in ledger.rejected if row.names)}
-    resolved = {name_: names.resolve(name_) for name_ in sorted(given)}
+    names_ = {*written, *(_written_name(ledger, row, name) for row in ledger.rejected if row.names)}
+    resolved = {name_: names.resolve(name_) for name_ in sorted(names_)}
     if ledger.lacks(name):
         resolved[WHOLE] = Resolution(WHOLE, "as written")
     if name == "account":
@@ -150,10 +152,7 @@ def _resolve_names(
     table = pa.table(
         {
             "written": pa.array(list(resolved), pa.string()),
-            "id": pa.array(
-                [_key(entry, found) for entry, found in resolved.items()],
-                pa.string(),
-            ),
+            "id": pa.array([_key(entry, found) for entry, found in resolved.items()], pa.string()),
             "is_known": pa.array([entry.id is not None for entry in resolved.values()], pa.bool_()),
         }
     )
@@ -165,8 +164,8 @@ def _written_name(ledger: Ledger, row: RejectedRow, name: str) -> str:
     return WHOLE if row.file in ledger.lacks(name) else row.names[FIELDS.index(name)]
 
 
-def _key(written: str, found: Resolution) -> str:
-    return found.id if found.id is not None else UNMAPPED + fold(written)
+def _key(written: str, resolution: Resolution) -> str:
+    return resolution.id if resolution.id is not None else UNMAPPED + fold(written)
 
 
 def _aliases(
@@ -182,10 +181,17 @@ def _aliases(
         ).fetchall()
     )
     for entry, found in odd.items():
-        yield Alias(name, entry, found.id or "", found.how, counted.get(entry, 0), found.suggestion)
+        yield Alias(
+            field=name,
+            written=entry,
+            id=found.id or "",
+            how=found.how,
+            rows=counted.get(entry, 0),
+            suggestion=found.suggestion,
+        )
 
 
-def _keys(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
+def _group_by_key(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
     """Group the rows by key: how many, and the first of them."""
     joins = " ".join(
         f"left join names_{name} on names_{name}.written = ledger_rows.{name}" for name in fields
@@ -205,8 +211,10 @@ def _keys(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
     )
 
 
-def _added_up(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
-    """Rows of one key become one amount, added up by Python's decimals."""
+def _add_up_rows(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
+    """Add up rows of one key."""
+    # By Python's decimals: they hold any number of digits, which no type of DuckDB does. Few keys
+    # have several rows, and all others are never lifted out of DuckDB.
     same = " and ".join(f"g.{name} = r.{name}" for name in (*fields, "is_unmapped"))
     several = connection.execute(
         "select g.line, list(r.amount order by r.line), list(r.line order by r.line) "

@@ -32,6 +32,7 @@ def assign(connection: DuckDBPyConnection, ledger: Ledger) -> None:
     )
     for level in levels:
         _take(connection, fields, level)
+    # Many fine rows of the book become one amount beside the one row of a coarse file.
     connection.execute(
         f"create or replace temp table book_side as select {keys}, exact_sum(amount) as amount "
         f"from (select {keys}, amount from book_taken union all "
@@ -42,15 +43,17 @@ def assign(connection: DuckDBPyConnection, ledger: Ledger) -> None:
 
 def _take(connection: DuckDBPyConnection, fields: Sequence[str], level: Sequence[str]) -> None:
     """Move the rows whose keys the files of a level have, as those files say them."""
+    # Called for the finest level first. What it takes is gone from `book_left`, so that no amount
+    # is compared twice; a key that the files do not have stays for the next, coarser level.
     whole = literal(WHOLE)
     key = ", ".join(name if name in level else f"{whole} as {name}" for name in fields)
     same = " and ".join(f"l.{name} = b.{name}" for name in level)
     same += "".join(f" and l.{name} = {whole}" for name in fields if name not in level)
-    found = f"exists (select 1 from ledger_side as l where {same} and not l.is_unmapped)"
+    is_in_ledger = f"exists (select 1 from ledger_side as l where {same} and not l.is_unmapped)"
     connection.execute(
-        f"insert into book_taken select {key}, amount from book_left as b where {found}"
+        f"insert into book_taken select {key}, amount from book_left as b where {is_in_ledger}"
     )
-    connection.execute(f"delete from book_left as b where {found}")
+    connection.execute(f"delete from book_left as b where {is_in_ledger}")
 
 
 def notices(ledger: Ledger) -> list[Notice]:

@@ -40,7 +40,7 @@ class Resolution:
 
 
 def in_name_cell(text: str) -> str:
-    """A name as its cell shows it: one that no cell holds is cut, and known by its digest."""
+    """Return a name as its cell shows it: one that no cell holds is cut, with its digest."""
     if 2 * len(text) <= CELL_LIMIT or units(text) <= CELL_LIMIT:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -48,7 +48,7 @@ def in_name_cell(text: str) -> str:
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """A name, and what a cell makes of one that it cannot hold."""
+    """Yield a name, and what a cell makes of one that it cannot hold."""
     yield name
     if 2 * len(name) > CELL_LIMIT or _NON_CHARACTERS.search(name):
         cut = in_name_cell(name)
@@ -57,10 +57,10 @@ def _spellings(name: str) -> Iterator[str]:
 
 
 def skeleton(text: str) -> str:
-    """What names that look alike have in common: Latin letters and digits, no leading zero."""
+    """Return what names that look alike share: Latin letters and digits, no leading zero."""
     bare = unicodedata.normalize("NFKD", fold(text)).translate(_LOOKALIKES)
-    kept = "".join(letter for letter in bare if letter.isalnum())
-    return kept.lstrip("0") or kept
+    letters = "".join(letter for letter in bare if letter.isalnum())
+    return letters.lstrip("0") or letters
 
 
 class Names:
@@ -81,18 +81,19 @@ class Names:
                 self._folded.setdefault(fold(name), set()).add(entry)
 
     def resolve(self, written: str) -> Resolution:
-        """The id that a written name stands for; two candidates are none."""
-        found = self._exact.get(written)
-        if found and len(found) == 1:
-            return Resolution(next(iter(found)), "as written")
+        """Return the id that a written name stands for; two candidates are none."""
+        ids = self._exact.get(written)
+        if ids and len(ids) == 1:
+            return Resolution(next(iter(ids)), "as written")
+        # What a person wrote down as an alias counts before what only looks the same once folded.
         name = fold(written)
         if name in self._aliases:
             return self._follow_alias(name)
-        found = self._folded.get(name, set())
-        if len(found) == 1:
-            return Resolution(next(iter(found)), "folded")
-        if found:
-            return Resolution(None, "unknown", " or ".join(sorted(found)))
+        ids = self._folded.get(name, set())
+        if len(ids) == 1:
+            return Resolution(next(iter(ids)), "folded")
+        if ids:
+            return Resolution(None, "unknown", " or ".join(sorted(ids)))
         return Resolution(None, "unknown", self._suggestion(name))
 
     def _follow_alias(self, name: str) -> Resolution:
@@ -107,18 +108,20 @@ class Names:
                 )
             seen.append(target)
         target = self._aliases[seen[-2]]
-        found = self._exact.get(target) or self._folded.get(seen[-1], set())
-        if len(found) != 1:
+        ids = self._exact.get(target) or self._folded.get(seen[-1], set())
+        if len(ids) != 1:
             return Resolution(None, "unknown", f"the alias {target} names nothing in the book")
-        return Resolution(next(iter(found)), "alias")
+        return Resolution(next(iter(ids)), "alias")
 
     def _suggestion(self, name: str) -> str:
         if self._skeletons is None:
             self._skeletons = {skeleton(known): known for known in sorted(self._folded)}
+        # First what looks alike or is called so elsewhere (XBT), then what differs by few letters.
+        # The second compares with every name, so all suggestions of a run share one budget.
         bare = skeleton(name)
-        other = _OTHER_NAMES.get(bare, bare)
-        if other in self._skeletons:
-            return self._display_name(self._skeletons[other])
+        common = _OTHER_NAMES.get(bare, bare)
+        if common in self._skeletons:
+            return self._display_name(self._skeletons[common])
         self._budget -= len(self._skeletons)
         if self._budget < 0:
             return ""

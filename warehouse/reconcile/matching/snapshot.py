@@ -1,8 +1,4 @@
-"""The snapshot's side: one book of the published warehouse, grouped to the level of the ledger.
-
-An asset that the organization defined itself may have the id of a listed one: its key ends with a
-letter that no one types, and people see `BTC (custom)`.
-"""
+"""The snapshot's side: one book of the published warehouse, grouped to the level of the ledger."""
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
 
@@ -27,39 +23,32 @@ _DOCUMENTED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """What the book and the nights before know by name: ids, and what else they are called.
+    """The names of the book and of the nights before it: ids, and what else they are called.
 
     `delivered` are the portfolios of this book; others are known from earlier nights. `closed` are
     venues that are not trading, with their status.
     """
 
     names: Mapping[str, Mapping[str, Sequence[str]]]
-    shown: Mapping[str, Mapping[str, str]]
+    display_names: Mapping[str, Mapping[str, str]]
     delivered: frozenset[str]
     closed: Mapping[str, str]
     notices: tuple[Notice, ...]
 
 
-def side(source: OpenBook, fields: tuple[str, ...]) -> None:
-    """Make the table `book_side`: the key columns of these fields, and the exact amount.
+def make_book_side(connection: DuckDBPyConnection, day: date, fields: tuple[str, ...]) -> None:
+    """Make the table `book_side` of a day: the key columns of these fields, and the exact amount.
 
     What the API does not state is no row: an absent part of a balance is not a zero.
     """
-    side_of(source.connection, source.day, fields)
-
-
-def side_of(connection: DuckDBPyConnection, day: date, fields: tuple[str, ...]) -> None:
-    """Make the table `book_side` of the book of any day.
-
-    It is made of the tables and not of a view, whose other columns cost twice as much (measured).
-    """
+    # It is made of the tables and not of a view, whose other columns cost twice as much (measured).
     keys = ", ".join(f"{key_expression(name)} as {name}" for name in fields)
-    given = f"select {keys}, amount, amount_text from history.balances where {_on(day)}"
+    rows = f"select {keys}, amount, amount_text from history.balances where {_on(day)}"
     if "bucket" not in fields:
         # Of an account of which nothing is stated the total is zero.
-        given += (
+        rows += (
             f" union all select {keys}, 0::decimal(38, 18), '0' from history.accounts "
             f"where {_on(day)} and coalesce(balance_count, 0) = 0"
         )
@@ -67,7 +56,7 @@ def side_of(connection: DuckDBPyConnection, day: date, fields: tuple[str, ...]) 
         f"create or replace temp table book_side as select {', '.join(fields)}, "
         "internal.exact_sums([internal.exact_part_where("
         "internal.exact_split(amount, amount_text), true)])[1]['text'] as amount "
-        f"from ({given}) group by all"
+        f"from ({rows}) group by all"
     )
 
 
@@ -76,7 +65,7 @@ def _on(day: date) -> str:
 
 
 def read_reference(source: OpenBook, stale_hours: int) -> Reference:
-    """Who and what the book and its past know by name."""
+    """Read the names that the book and its past know."""
     ask = source.connection.execute
     day = f"date {literal(source.day.isoformat())}"
     portfolios = ask(
@@ -97,41 +86,43 @@ def read_reference(source: OpenBook, stale_hours: int) -> Reference:
     delivered = frozenset(row[0] for row in portfolios if row[2] == source.day)
     clock = source.snapshot["started_at"]
     return Reference(
-        {
+        names={
             "portfolio": {row[0]: [row[1]] if row[1] else [] for row in portfolios},
             "asset": asset_names(row[0] for row in assets if row[0]),
             "venue": {row[0]: [row[1]] if row[1] else [] for row in venues},
             "bucket": _buckets(source, day),
         },
-        {
+        display_names={
             "portfolio": {row[0]: row[1] or row[0] for row in portfolios},
             "venue": {row[0]: row[1] or row[0] for row in venues},
         },
-        delivered,
-        {row[0]: row[2] or "unknown" for row in venues if row[2] != "trading"},
-        tuple(_stale([row for row in portfolios if row[0] in delivered], clock, stale_hours)),
+        delivered=delivered,
+        closed={row[0]: row[2] or "unknown" for row in venues if row[2] != "trading"},
+        notices=tuple(
+            _stale([row for row in portfolios if row[0] in delivered], clock, stale_hours)
+        ),
     )
 
 
 def _buckets(source: OpenBook, day: str) -> dict[str, list[str]]:
-    found = source.connection.execute(
+    rows = source.connection.execute(
         f"select distinct bucket, state from history.balances where snapshot_date = {day}"
     ).fetchall()
     return {
         f"{bucket} {state}": [f"{bucket}{mark}{state}" for mark in "_./-"]
-        for bucket, state in {*_DOCUMENTED, *found}
+        for bucket, state in {*_DOCUMENTED, *rows}
     }
 
 
 def asset_names(keys: Iterable[str]) -> dict[str, list[str]]:
-    """Keys of assets and what they may be called: a listed one is what its bare id means."""
-    given = sorted(set(keys))
-    listed = {key for key in given if not key.endswith(CUSTOM)}
+    """Return keys of assets and what they may be called: a bare id means the listed one."""
+    assets = sorted(set(keys))
+    listed = {key for key in assets if not key.endswith(CUSTOM)}
     return {
         key: []
         if key in listed
         else [display_asset(key)] + ([] if key[:-1] in listed else [key.removesuffix(CUSTOM)])
-        for key in given
+        for key in assets
     }
 
 
@@ -152,5 +143,5 @@ def _stale(
 
 
 def columns(fields: Iterable[str]) -> str:
-    """The fields as a list of quoted columns."""
+    """Return the fields as a list of quoted columns."""
     return ", ".join(map(quote_identifier, fields))

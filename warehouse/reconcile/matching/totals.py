@@ -1,22 +1,24 @@
 """Totals that must agree, per asset, venue and portfolio, and how they rolled forward."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+import msgspec
 from duckdb import DuckDBPyConnection
 
 from warehouse.exact import EXACT, exact, subtract
 from warehouse.reconcile.dimensions import TOTALLED, display_asset
 from warehouse.reconcile.matching import join
 
-_SIDES = ("Ledger", "Snapshot", "Breaks")
-_STEPS = ("opening", "movement", "closing")
-STEPPED = tuple(f"{side} {step}" for side in _SIDES for step in _STEPS)
+STEPPED = tuple(
+    f"{side} {step}"
+    for side in ("Ledger", "Snapshot", "Breaks")
+    for step in ("opening", "movement", "closing")
+)
+Steps = tuple[str, str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Tie:
+class Tie(msgspec.Struct, frozen=True, kw_only=True):
     """Both sides of one asset, perhaps at one venue or in one portfolio, in exact texts.
 
     `broken` and `near` are the parts of the difference that breaks, and keys within tolerance,
@@ -48,37 +50,39 @@ class Tie:
 
 
 def tie_totals(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> list[Tie]:
-    """Every asset, then every venue and portfolio that the level has, by asset."""
-    join.add_up(connection, tuple(name for name in TOTALLED if name in fields))
-    return [tie for level in TOTALLED if level in fields for tie in _level(connection, level)]
+    """Return the totals of every asset, then of every venue and portfolio that the level has."""
+    levels = [name for name in TOTALLED if name in fields]
+    join.add_up(connection, tuple(levels))
+    return [tie for level in levels for tie in _ties(connection, level)]
 
 
-def _level(connection: DuckDBPyConnection, level: str) -> Iterator[Tie]:
+def _ties(connection: DuckDBPyConnection, level: str) -> Iterator[Tie]:
     by = ("asset",) if level == "asset" else (level, "asset")
-    for row in join.ties(connection, by):
-        *names, keys, breaks, ours, theirs, our_breaks, their_breaks, our_near, their_near = row
+    for row in join.totals(connection, by):
+        *names, keys, breaks, ledger, snapshot = row[:-4]
+        broken_ledger, broken_snapshot, near_ledger, near_snapshot = row[-4:]
         yield Tie(
-            level,
-            str(names[0]),
-            str(names[-1]),
-            int(str(keys)),
-            int(str(breaks)),
-            str(ours),
-            str(theirs),
-            subtract(str(ours), str(theirs)),
-            subtract(str(our_breaks), str(their_breaks)),
-            subtract(str(our_near), str(their_near)),
+            level=level,
+            of=names[0],
+            asset=names[-1],
+            keys=int(keys),
+            breaks=int(breaks),
+            ledger=ledger,
+            snapshot=snapshot,
+            difference=subtract(ledger, snapshot),
+            broken=subtract(broken_ledger, broken_snapshot),
+            near=subtract(near_ledger, near_snapshot),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class RollForwardLine:
-    """One asset from the run before to this one: openings, movements and closings of three."""
+    """One asset from the run before to this one: opening, movement and closing of each."""
 
     asset: str
-    ledger: tuple[str, str, str]
-    snapshot: tuple[str, str, str]
-    breaks: tuple[str, str, str]
+    ledger: Steps
+    snapshot: Steps
+    breaks: Steps
 
     @property
     def adds_up(self) -> bool:
@@ -95,16 +99,16 @@ class RollForwardLine:
         return [display_asset(self.asset), *steps, "yes" if self.adds_up else "NO"]
 
 
-def roll_forward(ties: Sequence[Tie], prior: Mapping[str, Any] | None) -> list[RollForwardLine]:
-    """Every asset that either run has."""
+def roll_forward(ties: Sequence[Tie], before: Sequence[Tie]) -> list[RollForwardLine]:
+    """Return every asset that this run or the one before it has."""
     now = {tie.asset: tie for tie in ties if tie.level == "asset"}
-    then = {tie["asset"]: tie for tie in (prior or {}).get("ties", []) if tie["level"] == "asset"}
-    made = []
+    then = {tie.asset: tie for tie in before if tie.level == "asset"}
+    lines = []
     for asset in sorted({*now, *then}):
-        steps = []
+        steps: list[Steps] = []
         for name in ("ledger", "snapshot", "broken"):
-            opening = str(then.get(asset, {}).get(name, "0"))
-            closing = str(getattr(now[asset], name)) if asset in now else "0"
+            opening = getattr(then.get(asset), name, "0")
+            closing = getattr(now.get(asset), name, "0")
             steps.append((opening, subtract(closing, opening), closing))
-        made.append(RollForwardLine(asset, *steps))
-    return made
+        lines.append(RollForwardLine(asset, *steps))
+    return lines

@@ -1,4 +1,4 @@
-"""What was kept, as rows of the tables of `ops`.
+"""What is stored, as rows of the tables of `ops`.
 
 A result has much that is not published: what is stands once more under `.published`, and is read
 from there as long as the result is the same file. That folder may be removed at any time.
@@ -7,129 +7,141 @@ from there as long as the result is the same file. That folder may be removed at
 import json
 from collections.abc import Iterator
 from datetime import date, datetime
-from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from warehouse.exact import exact, fit_decimal
 from warehouse.reconcile.dimensions import CUSTOM, DIMENSIONS
 from warehouse.reconcile.errors import NotReconciled
-from warehouse.reconcile.store import archive
-from warehouse.reconcile.store.archive import Folder, Json
+from warehouse.reconcile.store.records import Break, from_json, to_json
+from warehouse.reconcile.store.store import Store
 from warehouse.storage.layout import read_json, written_aside
 
 _SAME = ("episode", "result", "source", "placement", "cause", "note", "age_days", "change")
 _SAID = ("status", "owner", "root_cause", "comment")
-_PUBLISHED = ("fields", "run_id", "digest", "breaks")
 Row = dict[str, Any]
 Rows = dict[str, list[Row]]
 
 
-def rows(folder: Folder) -> Rows:
-    """Rows of `breaks`, `annotations` and `signoffs`, by the table's name.
+class _PublicFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is published of a result; `of` tells whether it is still that file."""
 
-    Raises `NotReconciled` where a kept file cannot be read.
+    of: tuple[str, int, int]
+    fields: tuple[str, ...]
+    run_id: str
+    digest: str
+    breaks: tuple[Break, ...]
+
+
+def rows(store: Store) -> Rows:
+    """Return rows of `breaks`, `annotations` and `signoffs`, by the table's name.
+
+    Raises `NotReconciled` where a stored file cannot be read.
     """
     try:
         return {
-            "breaks": list(_breaks(folder)),
-            "annotations": list(_annotations(folder)),
-            "signoffs": list(_signoffs(folder)),
+            "breaks": list(_breaks(store)),
+            "annotations": list(_annotations(store)),
+            "signoffs": list(_signatures(store)),
         }
     except NotReconciled:
         raise
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, ArithmeticError) as error:
         raise NotReconciled(
-            f"What the reconciliation keeps under {folder.root} cannot be read "
+            f"What the reconciliation keeps under {store.root} cannot be read "
             f"({type(error).__name__}: {str(error)[:200]}). ops.breaks, ops.annotations and "
             "ops.signoffs stay as they were; the book is not touched. Restore that folder from the "
             "backup."
         ) from error
 
 
-def _facts(folder: Folder, day: date) -> Json:
-    """What is published of the newest result of a day; nothing where there is none."""
-    path = archive.newest(folder, day)
+def _public_facts(store: Store, day: date) -> _PublicFacts | None:
+    """Return what is published of the newest result of a day."""
+    path = store.newest_path(day)
     if path is None:
-        return {}
-    about = path.stat()
-    of = [path.name, about.st_size, about.st_mtime_ns]
-    beside = folder.root / ".published" / f"{day}.json"
-    known = _stored_rows(beside)
-    if known.get("of") == of:
-        return known
-    found = archive.result(folder, day) or {}
-    facts: Json = {"of": of} | {name: found[name] for name in _PUBLISHED}
-    with written_aside(beside) as file:
-        file.write(json.dumps(facts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-    return facts
-
-
-def _stored_rows(path: Path) -> Json:
-    """What stands there already; nothing where it cannot be read, for it can be made again."""
+        return None
+    file = path.stat()
+    of = (path.name, file.st_size, file.st_mtime_ns)
+    copy = store.root / ".published" / f"{day}.json"
     try:
-        found = read_json(path)
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) and found.keys() >= {"of", *_PUBLISHED} else {}
+        published = from_json(read_json(copy), _PublicFacts)
+        if published.of == of:
+            return published
+    except (OSError, ValueError):  # it can be made again
+        pass
+    result = store.result(day)
+    if result is None:
+        return None
+    published = _PublicFacts(
+        of=of,
+        fields=result.fields,
+        run_id=result.run_id,
+        digest=result.digest,
+        breaks=result.breaks,
+    )
+    with written_aside(copy) as target:
+        text = json.dumps(to_json(published), ensure_ascii=False)
+        target.write(text.encode("utf-8", "surrogatepass"))
+    return published
 
 
-def _breaks(folder: Folder) -> Iterator[Row]:
-    for day in archive.days(folder):
-        found = _facts(folder, day)
-        for break_ in found["breaks"]:
-            yield _break(day, found["run_id"], found["fields"], break_)
+def _breaks(store: Store) -> Iterator[Row]:
+    for day in store.days():
+        if (result := _public_facts(store, day)) is not None:
+            for break_ in result.breaks:
+                yield _break(day, result.run_id, result.fields, break_)
 
 
-def _break(day: date, run_id: str, fields: list[str], break_: Json) -> Row:
-    key = dict(zip(fields, break_["key"], strict=True))
+def _break(day: date, run_id: str, fields: tuple[str, ...], break_: Break) -> Row:
+    key = dict(zip(fields, break_.key, strict=True))
     asset = key["asset"]
     row: Row = {known.column: key.get(name) for name, known in DIMENSIONS.items()}
-    row |= {name: break_[name] for name in (*_SAME, *_SAID)}
+    row |= {name: getattr(break_, name) for name in (*_SAME, *_SAID)}
     return row | {
         "snapshot_date": day,
-        "break_id": break_["id"],
+        "break_id": break_.id,
         "run_id": run_id,
         "asset_id": asset.removesuffix(CUSTOM),
         "is_custom_asset": asset.endswith(CUSTOM),
-        "ledger_text": break_["ledger"],
-        "snapshot_text": break_["snapshot"],
-        "difference": fit_decimal(exact(break_["difference"])),
-        "difference_text": break_["difference"],
-        "ledger_rows": break_["rows"],
-        "first_seen": date.fromisoformat(break_["first_seen"]),
-        "ever_seen": date.fromisoformat(break_["ever_seen"]),
+        "ledger_text": break_.ledger,
+        "snapshot_text": break_.snapshot,
+        "difference": fit_decimal(exact(break_.difference)),
+        "difference_text": break_.difference,
+        "ledger_rows": break_.rows,
+        "first_seen": break_.first_seen,
+        "ever_seen": break_.ever_seen,
     }
 
 
-def _annotations(folder: Folder) -> Iterator[Row]:
-    for entry_ in archive.annotations(folder):
-        for number, entry in enumerate(entry_["entries"], 1):
+def _annotations(store: Store) -> Iterator[Row]:
+    for annotation in store.annotations:
+        for number, entry in enumerate(annotation.entries, 1):
             yield {
-                "revision": entry_["no"],
+                "revision": annotation.no,
                 "entry_no": number,
-                "break_id": entry["break_id"],
-                "field": entry["field"],
-                "value": entry["value"],
-                "accepted_text": entry.get("accepted", ""),
-                "who": entry_["who"],
-                "said_at": datetime.fromisoformat(entry_["at"]),
-                "source": entry_["source"],
-                "sha256": entry_["sha256"],
+                "break_id": entry.break_id,
+                "field": entry.field,
+                "value": entry.value,
+                "accepted_text": entry.accepted or "",
+                "who": annotation.who,
+                "said_at": datetime.fromisoformat(annotation.at),
+                "source": annotation.source,
+                "sha256": annotation.sha256,
             }
 
 
-def _signoffs(folder: Folder) -> Iterator[Row]:
-    for signoff in archive.signoffs(folder):
-        day = date.fromisoformat(signoff["day"])
-        newest = _facts(folder, day)
+def _signatures(store: Store) -> Iterator[Row]:
+    for signature in store.signatures:
+        newest = _public_facts(store, signature.day)
         yield {
-            "snapshot_date": day,
-            "signoff_no": signoff["no"],
-            "role": signoff["role"],
-            "who": signoff["who"],
-            "signed_at": datetime.fromisoformat(signoff["at"]),
-            "comment": signoff["comment"],
-            "run_id": signoff["run_id"],
-            "digest": signoff["digest"],
-            "is_valid": newest.get("digest") == signoff["digest"],
+            "snapshot_date": signature.day,
+            "signoff_no": signature.no,
+            "role": signature.role,
+            "who": signature.who,
+            "signed_at": datetime.fromisoformat(signature.at),
+            "comment": signature.comment,
+            "run_id": signature.run_id,
+            "digest": signature.digest,
+            "is_valid": newest is not None and newest.digest == signature.digest,
         }

@@ -5,11 +5,10 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from warehouse.reconcile.breaks.identity import Break
-from warehouse.reconcile.comments.annotations import ACCEPTED, STATUSES
 from warehouse.reconcile.dimensions import DIMENSIONS, FIELDS
 from warehouse.reconcile.ledger.amounts import FLOAT_DIGITS
 from warehouse.reconcile.matching.names import in_name_cell
+from warehouse.reconcile.store.records import ACCEPTED, STATUSES, Break
 from warehouse.reconcile.workbook.content import BREAKS, FIRST, HEADER, RESOLVED, WorkbookContent
 from warehouse.reconcile.workbook.sheet import (
     Heading,
@@ -17,6 +16,7 @@ from warehouse.reconcile.workbook.sheet import (
     can_be_live,
     difference,
     fixed_point,
+    machine_headings,
 )
 from warehouse.spreadsheet.writing.format import Draft, must
 
@@ -24,16 +24,8 @@ LISTS = "Lists"
 LONGEST_COMMENT = 1000
 MOST_LIVE = 5000  # breaks: beyond, formulas would take longer to open than they are worth
 ROOT_CAUSES = (
-    "Timing",
-    "Transfer not booked",
-    "Trade not booked",
-    "Fee",
-    "Reward or interest",
-    "Mapping",
-    "Ledger error",
-    "Snapshot error",
-    "Rounding",
-    "Other",
+    *("Timing", "Transfer not booked", "Trade not booked", "Fee", "Reward or interest"),
+    *("Mapping", "Ledger error", "Snapshot error", "Rounding", "Other"),
 )
 _NAMES = tuple(Heading(name.capitalize(), known.width) for name, known in DIMENSIONS.items())
 HEADINGS = (
@@ -49,18 +41,15 @@ HEADINGS = (
     Heading("Owner", 12, "yellow"),
     Heading("Root cause", 16, "yellow"),
     Heading("Comment", 34, "yellow"),
-    Heading("First seen", 11, "text", is_printed=False),
-    Heading("vs. prior run", 11, "text", is_printed=False),
-    Heading("Ledger, exact", 34, "exact", is_printed=False),
-    Heading("Snapshot, exact", 34, "exact", is_printed=False),
-    Heading("Difference, exact", 34, "exact", is_printed=False),
-    Heading("Digits equal?", 9, "text", is_printed=False),
-    Heading("Shown amounts", 10, "text", is_printed=False),
-    Heading("Ledger source", 30, "text", is_printed=False),
-    Heading("Tolerance rule", 16, "text", is_printed=False),
-    Heading("Accepted at", 24, "exact", is_printed=False),
-    Heading("Ever seen", 11, "text", is_printed=False),
-    Heading("Episode", 8, "text", is_printed=False),
+    *machine_headings("First seen", "vs. prior run", width=11, kind="text"),
+    *machine_headings("Ledger, exact", "Snapshot, exact", "Difference, exact"),
+    *machine_headings("Digits equal?", width=9, kind="text"),
+    *machine_headings("Shown amounts", width=10, kind="text"),
+    *machine_headings("Ledger source", width=30, kind="text"),
+    *machine_headings("Tolerance rule", width=16, kind="text"),
+    *machine_headings("Accepted at", width=24),
+    *machine_headings("Ever seen", width=11, kind="text"),
+    *machine_headings("Episode", width=8, kind="text"),
 )
 _RESOLVED = (
     Heading("Break ID", 13),
@@ -77,7 +66,7 @@ _RESOLVED = (
 
 
 def _headings(fields: Sequence[str]) -> tuple[Heading, ...]:
-    """The columns, always the same; those of names that this level does not have are hidden."""
+    """Return the columns, always the same; names that this level does not have are hidden."""
     absent = {name.capitalize() for name in FIELDS if name not in fields}
     return tuple(
         replace(heading, is_hidden=True) if heading.title in absent else heading
@@ -85,59 +74,42 @@ def _headings(fields: Sequence[str]) -> tuple[Heading, ...]:
     )
 
 
-def breaks(draft: Draft, shown: WorkbookContent) -> None:
+def write_breaks(draft: Draft, content: WorkbookContent) -> None:
     """Write the sheet Breaks: what was found, and yellow cells for what people say."""
-    on = SheetWriter(draft, BREAKS, _headings(shown.outcome.fields))
-    on.title(f"Breaks as of {shown.day}: write into the yellow cells and save anywhere in out")
+    on = SheetWriter(draft, BREAKS, _headings(content.outcome.fields))
+    on.title(f"Breaks as of {content.day}: write into the yellow cells and save anywhere in out")
     on.heads()
-    is_live = len(shown.outcome.breaks) <= MOST_LIVE
-    for break_ in shown.outcome.breaks:
+    is_live = len(content.outcome.breaks) <= MOST_LIVE
+    for break_ in content.outcome.breaks:
         _break(on, break_, is_live=is_live)
-    if not shown.outcome.breaks:
+    if not content.outcome.breaks:
         on.row += 1
-    _rules(draft, on, shown)
-    on.sheet.ignore_errors({"number_stored_as_text": f"A{FIRST}:AB{shown.last}"})
-    on.finish(HEADER - 1, shown.footer, frozen=4)
+    _rules(draft, on, content)
+    on.sheet.ignore_errors({"number_stored_as_text": f"A{FIRST}:AB{content.last}"})
+    on.finish(HEADER - 1, content.footer, frozen=4)
 
 
 def _break(on: SheetWriter, break_: Break, *, is_live: bool) -> None:
     row = on.row + 1
-    ours, theirs = fixed_point(break_.ledger), fixed_point(break_.snapshot)
-    values: list[object] = [
-        break_.id,
-        break_.result,
-        *_names(break_.names),
-        break_.ledger,
-        break_.snapshot,
-        None,
-        None,
-        "; ".join(filter(None, (break_.note, break_.cause))),
-        break_.status,
-        break_.owner,
-        break_.root_cause,
-        break_.comment,
-        break_.first_seen,
-        break_.change,
-        ours,
-        theirs,
-        break_.difference,
-        None,
-        _digits(break_),
-        break_.source,
-        break_.rule,
-        break_.accepted,
-        break_.ever_seen,
-        break_.episode,
-    ]
-    if is_live and can_be_live(ours, theirs):
-        shown_difference = float(Decimal(break_.difference))
-        on.formula(9, difference(f"S{row}", f"T{row}"), shown_difference, "amount")
+    ledger, snapshot = fixed_point(break_.ledger), fixed_point(break_.snapshot)
+    # Three columns are formulas, so that a reader can follow them; their values stand beside them
+    # for programs that do not calculate.
+    if is_live and can_be_live(ledger, snapshot):
+        value = float(Decimal(break_.difference))
+        on.formula(9, difference(f"S{row}", f"T{row}"), value, "amount")
     else:
         on.number(9, break_.difference)
     on.formula(10, f"=as_of-Q{row}", break_.age_days, "count")
-    equal = "yes" if ours == theirs else "no"
-    on.formula(21, f'=IF(EXACT(S{row},T{row}),"yes","no")', equal)
-    on.line(values)
+    is_equal = "yes" if ledger == snapshot else "no"
+    on.formula(21, f'=IF(EXACT(S{row},T{row}),"yes","no")', is_equal)
+    people = (break_.status, break_.owner, break_.root_cause, break_.comment)
+    cause = "; ".join(filter(None, (break_.note, break_.cause)))
+    amounts = (break_.ledger, break_.snapshot, None, None)
+    exact = (ledger, snapshot, break_.difference, None, _digits(break_))
+    rules = (break_.source, break_.rule, break_.accepted, break_.ever_seen, break_.episode)
+    seen = (break_.first_seen, break_.change)
+    names = _names(break_.names)
+    on.line([break_.id, break_.result, *names, *amounts, cause, *people, *seen, *exact, *rules])
 
 
 def _names(names: Mapping[str, str]) -> list[str | None]:
@@ -153,9 +125,9 @@ def _digits(break_: Break) -> str:
     return "rounded" if long else "exact"
 
 
-def _rules(draft: Draft, on: SheetWriter, shown: WorkbookContent) -> None:
-    """Choices for the yellow cells, and colours by age, status and size."""
-    last = shown.last
+def _rules(draft: Draft, on: SheetWriter, content: WorkbookContent) -> None:
+    """Set choices for the yellow cells, and colours by age and status."""
+    last = content.last
     status: dict[str, Any] = {
         "validate": "list",
         "source": f"={LISTS}!$B$4:$B${3 + len(STATUSES)}",
@@ -182,33 +154,26 @@ def _rules(draft: Draft, on: SheetWriter, shown: WorkbookContent) -> None:
         must(on.sheet.conditional_format(area, condition))
 
 
-def write_closed(draft: Draft, shown: WorkbookContent) -> None:
+def write_resolved_breaks(draft: Draft, content: WorkbookContent) -> None:
     """Write the breaks of the run before that are gone, with what was last said of them."""
     on = SheetWriter(draft, RESOLVED, _RESOLVED)
-    on.title(f"Breaks resolved by {shown.day}")
+    on.title(f"Breaks resolved by {content.day}")
     rows = [
         [
-            break_["id"],
-            break_["result"],
-            *_names(break_["names"]),
-            break_["difference"],
-            break_["first_seen"],
-            break_["closed_on"],
-            break_["closed_because"],
-            break_["status"],
-            break_["owner"],
-            break_["comment"],
+            *(break_.id, break_.result, *_names(break_.names), break_.difference),
+            *(break_.first_seen.isoformat(), break_.closed_on.isoformat(), break_.closed_because),
+            *(break_.status, break_.owner, break_.comment),
         ]
-        for break_ in shown.resolved
+        for break_ in content.resolved
     ]
-    on.table(rows, shown.footer)
+    on.table(rows, content.footer)
 
 
-def lists(draft: Draft, shown: WorkbookContent) -> None:
+def write_lists(draft: Draft, content: WorkbookContent) -> None:
     """Write the hidden sheet: choices, and what the workbook was made from."""
     paper = draft.book.add_worksheet(LISTS)
-    rows = [["run_id", shown.run_id, ""], ["base_revision", str(shown.revision), ""]]
-    rows.append(["written", shown.written, ""])
+    rows = [["run_id", content.run_id, ""], ["base_revision", str(content.revision), ""]]
+    rows.append(["written", content.written, ""])
     height = max(len(STATUSES), len(ROOT_CAUSES))
     for place in range(height):
         status = STATUSES[place] if place < len(STATUSES) else ""

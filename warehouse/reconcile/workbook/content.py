@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
 
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.breaks.engine import Outcome
@@ -11,6 +10,7 @@ from warehouse.reconcile.ledger.model import Ledger, Unused
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.totals import RollForwardLine, Tie
 from warehouse.reconcile.notices import Notice
+from warehouse.reconcile.store.records import ResolvedBreak, Signature
 
 BREAKS, RESOLVED, TIES = "Breaks", "Resolved", "Tie-out"
 POSITIONS, UNMATCHED = "All positions", "Not matched"
@@ -18,29 +18,29 @@ ROLLED, NOTICES, MAPPING, EVIDENCE = "Roll-forward", "Notices", "Mapping", "Evid
 HEADER, FIRST = 2, 3  # of the sheet Breaks, as a spreadsheet counts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkbookContent:
     """Everything a workbook shows; `resolved` are breaks of the run before that are gone.
 
-    `signatures` are by role: name, comment, and with how many open breaks. Of more than `listed`
-    keys the workbook lists those that do not match. `written` names what was kept of its cells.
+    `names` are by field what people call ids. Of more than `listed` keys the workbook lists those
+    that do not match. `written` names the cells that are stored of it.
     """
 
     name: str
     source: OpenBook
     ledger: Ledger
     outcome: Outcome
-    ties: Sequence[Tie]
+    ties: tuple[Tie, ...]
     rolled: Sequence[RollForwardLine]
-    resolved: Sequence[Mapping[str, Any]]
+    resolved: tuple[ResolvedBreak, ...]
     notices: Sequence[Notice]
     evidence: Mapping[str, str]
-    signatures: Mapping[str, tuple[str, str, str]]
+    signatures: Mapping[str, Signature]
     void: str
     run_id: str
     revision: int
     made_at: datetime
-    shown: Mapping[str, Mapping[str, str]]
+    names: Mapping[str, Mapping[str, str]]
     listed: int
     unused: Sequence[Unused] = ()
     written: str = ""
@@ -72,5 +72,5 @@ class WorkbookContent:
         return FIRST + max(len(self.outcome.breaks), 1) - 1
 
     def cells(self, letter: str) -> str:
-        """A column of the sheet Breaks."""
+        """Return a column of the sheet Breaks."""
         return f"{BREAKS}!${letter}${FIRST}:${letter}${self.last}"

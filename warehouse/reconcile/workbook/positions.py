@@ -38,46 +38,46 @@ _WORDS = {
 _SAID = ("ledger_text", "snapshot_text", "ledger_rows", "result", "break_id")
 
 
-def name(day: date) -> str:
-    """The name of the file of a day."""
+def file_name(day: date) -> str:
+    """Return the name of the file of a day."""
     return f"positions_{day}.parquet"
 
 
-def write(shown: WorkbookContent, path: Path) -> None:
+def write_positions(content: WorkbookContent, path: Path) -> None:
     """Write every key in order; the same run gives the same bytes."""
-    connection = shown.source.connection
-    _add_names(connection, shown.outcome.ids)
-    found = connection.sql(
-        f"select {', '.join(map(_key, shown.outcome.fields))}, "
+    connection = content.source.connection
+    _add_names(connection, content.outcome.ids)
+    rows = connection.sql(
+        f"select {', '.join(map(_key, content.outcome.fields))}, "
         "ledger as ledger_text, snapshot as snapshot_text, rows as ledger_rows, result, "
         "break_id from compared left join break_ids on break_no = no order by no"
     )
-    about = {"nightbook.run": shown.run_id, "nightbook.snapshot": shown.source.snapshot_id}
-    stream_rows(found.to_arrow_reader(ROW_GROUP), path, _WORDS, about)
+    about = {"nightbook.run": content.run_id, "nightbook.snapshot": content.source.snapshot_id}
+    stream_rows(rows.to_arrow_reader(ROW_GROUP), path, _WORDS, about)
 
 
 def read_positions(path: Path, run_id: str, fields: Sequence[str]) -> pa.Table:
-    """Every key of a run again: its fields as their ids, then the amounts and what was said.
+    """Read every key of a run again: its fields as their ids, then the amounts and the result.
 
     Raises `NotReconciled` where the file is not there, not whole, or of another run.
     """
     then = "`nightbook reconcile run` writes it for its newest result."
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            told = (file.schema_arrow.metadata or {}).get(b"nightbook.run", b"").decode()
-            if told != run_id:
+            of_run = (file.schema_arrow.metadata or {}).get(b"nightbook.run", b"").decode()
+            if of_run != run_id:
                 raise NotReconciled(
-                    f"{path.name} is of run {told or 'unknown'}, not {run_id}. {then}"
+                    f"{path.name} is of run {of_run or 'unknown'}, not {run_id}. {then}"
                 )
-            found = file.read()
+            table = file.read()
         if "asset" in fields:
-            custom = pc.binary_join_element_wise(found["asset_id"], CUSTOM, "")
-            asset = pc.if_else(found["is_custom_asset"], custom, found["asset_id"])
-            found = found.append_column("asset", asset)
-        given = {
-            name: found[name if name == "asset" else DIMENSIONS[name].column] for name in fields
+            custom = pc.binary_join_element_wise(table["asset_id"], CUSTOM, "")
+            asset = pc.if_else(table["is_custom_asset"], custom, table["asset_id"])
+            table = table.append_column("asset", asset)
+        columns = {
+            name: table[name if name == "asset" else DIMENSIONS[name].column] for name in fields
         }
-        return pa.table(given | {name: found[name] for name in _SAID})
+        return pa.table(columns | {name: table[name] for name in _SAID})
     except (OSError, pa.ArrowException, KeyError) as error:
         what = "is not there" if isinstance(error, FileNotFoundError) else "cannot be read"
         raise NotReconciled(f"{path.name} {what} in {path.parent.name}. {then}") from error

@@ -33,6 +33,11 @@ class Heading:
     is_hidden: bool = False
 
 
+def machine_headings(*titles: str, width: float = 34, kind: str = "exact") -> tuple[Heading, ...]:
+    """Return columns that are there to be looked up, and are not printed."""
+    return tuple(Heading(title, width, kind, is_printed=False) for title in titles)
+
+
 class SheetWriter:
     """One sheet, written from top to bottom."""
 
@@ -61,13 +66,13 @@ class SheetWriter:
         self.sheet.hide_gridlines(2)
 
     def title(self, text: str) -> None:
-        """A line in large letters."""
+        """Write a line in large letters."""
         self.sheet.set_row(self.row, 26)
         must(self.sheet.write_string(self.row, 0, text, self._formats.title))
         self.row += 1
 
     def heads(self, titles: Sequence[str] = (), figures: Container[int] = ()) -> None:
-        """The header, of all columns or of other ones; above figures it stands to the right."""
+        """Write the header, of all columns or of other ones; above figures to the right."""
         self.sheet.set_row(self.row, 32)
         if not titles:
             kinds = enumerate(heading.kind for heading in self.headings)
@@ -78,7 +83,7 @@ class SheetWriter:
         self.row += 1
 
     def text(self, place: int, text: str, kind: str = "text", shape: Any = None) -> None:
-        """A text, whatever it looks like."""
+        """Write a text, whatever it looks like."""
         if shape is None:
             plain, quoted = {
                 "yellow": (self._yellow, self._quoted_yellow),
@@ -92,11 +97,12 @@ class SheetWriter:
             self._widen(place, len(text) + 3.0)
         must(self.sheet.write_string(self.row, place, in_cell(text), shape))
 
+    # A number that is wider than its column is shown as ####, so columns grow with their contents.
     def _widen(self, place: int, width: float) -> None:
         self._needed[place] = max(self._needed.get(place, 0), min(width, _WIDEST))
 
     def number(self, place: int, text: str | None, shape: Any = None) -> None:
-        """An exact text as the number nearest to it, where a number can be."""
+        """Write an exact text as the number nearest to it, where a number can be."""
         if text is not None and len(text) <= LONGEST_NUMBER:
             whole = len(text.partition(".")[0])
             if whole <= _WHOLE:  # beyond, it is shown in powers of ten
@@ -105,19 +111,16 @@ class SheetWriter:
             must(self.sheet.write_number(self.row, place, float(text), shape))
 
     def count(self, place: int, number: int) -> None:
-        """A count."""
-        must(
-            self.sheet.write_number(
-                self.row, place, number, self._formats.cells[SheetColumnKind.COUNT]
-            )
-        )
+        """Write a count."""
+        shape = self._formats.cells[SheetColumnKind.COUNT]
+        must(self.sheet.write_number(self.row, place, number, shape))
 
     def day(self, place: int, day: date) -> None:
-        """A date."""
+        """Write a date."""
         must(self.sheet.write_datetime(self.row, place, day, self._date))
 
     def formula(self, place: int, formula: str, value: object, kind: str = "text") -> None:
-        """A formula of ours with what it comes to."""
+        """Write a formula of ours with what it comes to."""
         shape = {
             "amount": self._formats.cells[SheetColumnKind.NUMBER],
             "count": self._formats.cells[SheetColumnKind.COUNT],
@@ -129,7 +132,7 @@ class SheetWriter:
         must(self.sheet.write_formula(self.row, place, formula, shape, value))
 
     def line(self, values: Sequence[object]) -> None:
-        """One row by the kinds of the columns; None is an empty cell."""
+        """Write one row by the kinds of the columns; None is an empty cell."""
         for place, (value, heading) in enumerate(zip(values, self.headings, strict=True)):
             if value is None:
                 self._blank(place, heading.kind)
@@ -150,18 +153,15 @@ class SheetWriter:
         self.row += 1
 
     def _blank(self, place: int, kind: str) -> None:
-        """An empty cell, unless a formula stands there: the line below its row goes on."""
+        """Write an empty cell, unless a formula stands there: the line below its row goes on."""
         if (self.row, place) in self._formulas:
             return
         amount = self._formats.cells[SheetColumnKind.NUMBER]
-        must(
-            self.sheet.write_blank(
-                self.row, place, None, amount if kind == "amount" else self._calculated
-            )
-        )
+        shape = amount if kind == "amount" else self._calculated
+        must(self.sheet.write_blank(self.row, place, None, shape))
 
     def table(self, rows: Iterable[Sequence[object]], footer: str, frozen: int = 1) -> None:
-        """Title above, then the header, the rows, panes, filter and print set-up."""
+        """Write a whole table: header, rows, panes, filter and print set-up."""
         first = self.row
         self.heads()
         for row in rows:
@@ -169,7 +169,7 @@ class SheetWriter:
         self.finish(first, footer, frozen)
 
     def finish(self, header: int, footer: str, frozen: int) -> None:
-        """Panes, filter and print set-up of a table whose header stands in a row."""
+        """Set panes, filter and print set-up of a table by the row of its header."""
         last = max(self.row - 1, header)
         self.fit(header + 1, last)
         self.sheet.freeze_panes(header + 1, frozen)
@@ -186,13 +186,12 @@ class SheetWriter:
             if needed > heading.width:
                 options = {} if heading.is_printed else {"level": 1}
                 self.sheet.set_column(place, place, needed, None, options)
-        amounts = [
-            place for place, heading_ in enumerate(self.headings) if heading_.kind == "amount"
+        letters = [
+            xl_col_to_name(place)
+            for place, heading in enumerate(self.headings)
+            if heading.kind == "amount"
         ]
-        areas = tuple(
-            f"{xl_col_to_name(place)}{first + 1}:{xl_col_to_name(place)}{max(last, first) + 1}"
-            for place in amounts
-        )
+        areas = tuple(f"{at}{first + 1}:{at}{max(last, first) + 1}" for at in letters)
         if areas:
             sizes(self._draft, self.sheet, areas)
 
@@ -204,13 +203,13 @@ def _lines(text: str, heading: Heading) -> int:
 
 
 def fixed_point(text: str | None) -> str:
-    """An exact text with 18 decimals, as the difference formula takes it apart."""
+    """Return an exact text with 18 decimals, as the difference formula takes it apart."""
     whole, _, part = (text or "0").partition(".")
     return f"{whole}.{part.ljust(PLACES, '0')}"
 
 
 def can_be_live(*texts: str) -> bool:
-    """Whether the difference formula is exact for these: 15 whole digits and 18 decimals."""
+    """Return whether the difference formula is exact: 15 whole digits and 18 decimals."""
     return all(
         len(text.partition(".")[0].lstrip("-")) <= _WHOLE and len(text.partition(".")[2]) == PLACES
         for text in texts
@@ -218,7 +217,10 @@ def can_be_live(*texts: str) -> bool:
 
 
 def difference(ours: str, theirs: str) -> str:
-    """The formula of the difference of two cells of fixed texts: exact, and no point is parsed."""
+    """Return the formula of the difference of two cells of fixed texts."""
+    # A spreadsheet calculates with 15 digits, so each text is cut into the whole number and twice
+    # nine decimals, which are subtracted apart. VALUE never sees a decimal point, which a program
+    # in another language would read as a grouping letter.
 
     def whole(cell: str) -> str:
         return f"VALUE(LEFT({cell},LEN({cell})-19))"

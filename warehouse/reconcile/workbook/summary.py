@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from warehouse.contract.wording import count_of
-from warehouse.reconcile.comments.annotations import ACCEPTED, STATUSES
 from warehouse.reconcile.dimensions import display_asset
-from warehouse.reconcile.ledger.coverage import group_unused, level_words, lines_of, totals
+from warehouse.reconcile.ledger.coverage import level_words, lines_of, totals, unused_by_reason
 from warehouse.reconcile.matching.join import Result
+from warehouse.reconcile.store.records import ACCEPTED, STATUSES
 from warehouse.reconcile.workbook.content import WorkbookContent
 from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up
@@ -25,45 +25,45 @@ _SHOWN_ASSETS = 10
 _UNUSED = 40
 
 
-def summary(draft: Draft, shown: WorkbookContent) -> None:
+def write_summary(draft: Draft, content: WorkbookContent) -> None:
     """Write the first sheet; it is protected without a password but for the sign-off."""
     on = SheetWriter(draft, "Summary", _COLUMNS)
-    on.title(f"Reconciliation {shown.name}")
+    on.title(f"Reconciliation {content.name}")
     on.text(0, "As of")
-    must(on.sheet.write_datetime(on.row, 1, shown.day, draft.formats.day))
+    must(on.sheet.write_datetime(on.row, 1, content.day, draft.formats.day))
     draft.book.define_name("as_of", f"=Summary!$B${on.row + 1}")
     on.row += 1
-    for label, value in (("Snapshot", shown.source.snapshot_id), ("Run", shown.run_id)):
+    for label, value in (("Snapshot", content.source.snapshot_id), ("Run", content.run_id)):
         on.text(0, label)
         on.text(1, value)
         on.row += 1
     for label, value in (
-        ("Compared at", level_words(shown.ledger)),
-        ("Not used", _not_used(shown)),
+        ("Compared at", level_words(content.ledger)),
+        ("Not used", _unused_words(content)),
     ):
         _spread(on, ((0, 0, label), (1, len(_COLUMNS) - 1, value)))
-    _banner(draft, on, shown)
-    _coverage(on, shown)
-    _counters(on, shown)
-    _grid(on, shown)
-    _assets(on, shown)
-    _signatures(on, shown)
+    _write_banner(draft, on, content)
+    _write_coverage(on, content)
+    _write_counters(on, content)
+    _write_ages(on, content)
+    _write_assets(on, content)
+    _write_signatures(on, content)
     on.fit(0, on.row)
     on.sheet.print_area(0, 0, on.row, len(_COLUMNS) - 1)
-    print_set_up(on.sheet, footer=f"{shown.footer}, Summary")
+    print_set_up(on.sheet, footer=f"{content.footer}, Summary")
     on.sheet.set_portrait()
     on.sheet.protect("", {"format_columns": True, "format_rows": True})
 
 
-def _not_used(shown: WorkbookContent) -> str:
-    in_all = totals(shown.unused)
+def _unused_words(content: WorkbookContent) -> str:
+    in_all = totals(content.unused)
     return f"{in_all}: see below" if in_all else "nothing: everything in the inbox was read"
 
 
-def _banner(draft: Draft, on: SheetWriter, shown: WorkbookContent) -> None:
-    breaks = shown.outcome.breaks
-    total, accepted = len(breaks), sum(break_.status == ACCEPTED for break_ in breaks)
-    cells, status = shown.cells("A"), shown.cells("M")
+def _write_banner(draft: Draft, on: SheetWriter, content: WorkbookContent) -> None:
+    breaks = content.outcome.breaks
+    total, accepted = len(breaks), sum(not break_.is_open for break_ in breaks)
+    cells, status = content.cells("A"), content.cells("M")
     counted = f'COUNTA({cells})-COUNTIF({status},"{ACCEPTED}")'
     formula = f'={counted}&" OPEN BREAKS ("&COUNTA({cells})&" in total)"'
     words = f"{total - accepted} OPEN BREAKS ({total} in total)"
@@ -73,23 +73,23 @@ def _banner(draft: Draft, on: SheetWriter, shown: WorkbookContent) -> None:
     must(on.sheet.merge_range(on.row, 0, on.row, len(_COLUMNS) - 1, "", shape))
     on.formula(0, formula, words, kind)
     on.row += 1
-    _write_warnings(draft, on, shown)
+    _write_warnings(draft, on, content)
     on.row += 1
 
 
-def _write_warnings(draft: Draft, on: SheetWriter, shown: WorkbookContent) -> None:
+def _write_warnings(draft: Draft, on: SheetWriter, content: WorkbookContent) -> None:
     """Write that something was not read, and the worst of what a reader must know."""
-    unread = sum(item.count for item in shown.unused if item.severity == "high")
+    unread = sum(item.count for item in content.unused if item.severity == "high")
     if unread:
         words = f"NOT EVERYTHING WAS READ: {count_of(unread, 'file')} in the inbox, see below"
         last = len(_COLUMNS) - 1
         must(on.sheet.merge_range(on.row, 0, on.row, last, words, draft.formats.bad))
         on.row += 1
     # What was not used stands below in whole: here only what nobody decided about.
-    below = {item.notice for item in shown.unused if item.severity == "medium"}
+    below = {item.notice for item in content.unused if item.severity == "medium"}
     urgent = [
         notice
-        for notice in shown.notices
+        for notice in content.notices
         if notice.severity in ("high", "medium") and notice not in below
     ]
     for notice in urgent[:6]:
@@ -104,14 +104,14 @@ def _write_warnings(draft: Draft, on: SheetWriter, shown: WorkbookContent) -> No
         on.row += 1
 
 
-def _coverage(on: SheetWriter, shown: WorkbookContent) -> None:
+def _write_coverage(on: SheetWriter, content: WorkbookContent) -> None:
     """Write what was read and at which level, and everything that was not used, the worst first."""
     on.heads(("What was read", "Level", "", "Rows", "", ""))
-    for name, level, rows in lines_of(shown.ledger):
+    for name, level, rows in lines_of(content.ledger):
         _wide(on, name, level, rows)
-    for asset, keys, amount, share in shown.outcome.forgiven:
+    for asset, keys, amount, share in content.outcome.forgiven:
         _wide(on, f"Forgiven of {asset}", f"{keys} by tolerance", f"{amount} of {share}")
-    lines = group_unused(shown.unused)
+    lines = unused_by_reason(content.unused)
     for severity, where, reason in lines[:_UNUSED]:
         _wide(on, f"NOT USED ({severity})" if severity != "low" else "not used", where, reason)
     if len(lines) > _UNUSED:
@@ -141,47 +141,49 @@ def _spread(on: SheetWriter, texts: Sequence[tuple[int, int, str]]) -> None:
     on.row += 1
 
 
-def _counters(on: SheetWriter, shown: WorkbookContent) -> None:
+def _write_counters(on: SheetWriter, content: WorkbookContent) -> None:
     on.heads(("Result", "Keys", "", "Since the run before", "Breaks", ""), (1, 4))
-    changes = {change: sum(b.change == change for b in shown.outcome.breaks) for change in _CHANGES}
-    right = [*changes.items(), ("resolved", len(shown.resolved))]
-    assets = [tie for tie in shown.ties if tie.level == "asset"]
+    changes = {
+        change: sum(b.change == change for b in content.outcome.breaks) for change in _CHANGES
+    }
+    right = [*changes.items(), ("resolved", len(content.resolved))]
+    assets = [tie for tie in content.ties if tie.level == "asset"]
     ties = sum(tie.result == "equal" for tie in assets)
     right.append((f"assets that tie exactly, of {len(assets)}", ties))
     for place, result in enumerate(Result):
         on.text(0, result.value)
-        on.count(1, shown.outcome.counts[result])
+        on.count(1, content.outcome.counts[result])
         if place < len(right):
             on.text(3, right[place][0])
             on.count(4, right[place][1])
         on.row += 1
     on.text(0, "Keys in all")
-    on.formula(1, f"=SUM(B{on.row - len(Result) + 1}:B{on.row})", _all(shown), "count")
+    on.formula(1, f"=SUM(B{on.row - len(Result) + 1}:B{on.row})", _all(content), "count")
     on.row += 2
 
 
-def _all(shown: WorkbookContent) -> int:
-    return sum(shown.outcome.counts.values())
+def _all(content: WorkbookContent) -> int:
+    return sum(content.outcome.counts.values())
 
 
-def _grid(on: SheetWriter, shown: WorkbookContent) -> None:
-    """Breaks by status and age, counted live."""
+def _write_ages(on: SheetWriter, content: WorkbookContent) -> None:
+    """Write breaks by status and age, counted live."""
     on.heads(("Status", *(label for label, _, _ in _AGES), "In all"), range(1, 6))
-    status, age = shown.cells("M"), shown.cells("K")
+    status, age = content.cells("M"), content.cells("K")
     for status_ in STATUSES:
         on.text(0, status_)
-        found = [b.age_days for b in shown.outcome.breaks if b.status == status_]
+        ages = [b.age_days for b in content.outcome.breaks if b.status == status_]
         for place, (_, low, high) in enumerate(_AGES, 1):
             formula = f'=COUNTIFS({status},$A{on.row + 1},{age},">={low}",{age},"<={high}")'
-            on.formula(place, formula, sum(low <= days <= high for days in found), "count")
-        on.formula(5, f"=SUM(B{on.row + 1}:E{on.row + 1})", len(found), "count")
+            on.formula(place, formula, sum(low <= days <= high for days in ages), "count")
+        on.formula(5, f"=SUM(B{on.row + 1}:E{on.row + 1})", len(ages), "count")
         on.row += 1
     on.row += 1
 
 
-def _assets(on: SheetWriter, shown: WorkbookContent) -> None:
+def _write_assets(on: SheetWriter, content: WorkbookContent) -> None:
     on.heads(("Asset", "Result", "Ledger", "Snapshot", "Difference", "Breaks"), range(2, 6))
-    assets = [tie for tie in shown.ties if tie.level == "asset"]
+    assets = [tie for tie in content.ties if tie.level == "asset"]
     for break_ in sorted(assets, key=lambda tie: (-tie.breaks, tie.asset))[:_SHOWN_ASSETS]:
         on.text(0, display_asset(break_.asset))
         on.text(1, break_.result)
@@ -193,21 +195,21 @@ def _assets(on: SheetWriter, shown: WorkbookContent) -> None:
     on.row += 1
 
 
-def _signatures(on: SheetWriter, shown: WorkbookContent) -> None:
+def _write_signatures(on: SheetWriter, content: WorkbookContent) -> None:
     on.heads(("Sign-off", "Name", "Comment", "", "", ""))
     rows = []
     for label, role in (("Prepared by", "preparer"), ("Reviewed by", "reviewer")):
         on.text(0, label)
-        name, comment, opened = shown.signatures.get(role, ("", "", ""))
-        on.text(1, name, "yellow")
-        on.text(2, comment, "yellow")
-        on.text(3, opened)
+        signature = content.signatures.get(role)
+        on.text(1, signature.who if signature else "", "yellow")
+        on.text(2, signature.comment if signature else "", "yellow")
+        on.text(3, signature.open_words if signature else "")
         rows.append(on.row + 1)
         on.row += 1
     formula, other = (f"LOWER(TRIM(B{row}))" for row in rows)
     words = "REVIEWER MUST DIFFER FROM PREPARER"
     on.formula(0, f'=IF(AND({formula}<>"",{formula}={other}),"{words}","")', "", "warning")
     on.row += 1
-    if shown.void:
-        on.text(0, shown.void)
+    if content.void:
+        on.text(0, content.void)
         on.row += 1

@@ -11,7 +11,7 @@ from warehouse.reconcile.workbook.content import (
     TIES,
     WorkbookContent,
 )
-from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
+from warehouse.reconcile.workbook.sheet import Heading, SheetWriter, machine_headings
 from warehouse.spreadsheet.writing.format import Draft
 
 _TIES = (
@@ -25,21 +25,11 @@ _TIES = (
     Heading("Breaks", 9),
     Heading("Result", 16),
     Heading("Sums agree", 10),
-    Heading("Ledger, exact", 34, "exact", is_printed=False),
-    Heading("Snapshot, exact", 34, "exact", is_printed=False),
-    Heading("Difference, exact", 34, "exact", is_printed=False),
-    Heading("Of breaks, exact", 34, "exact", is_printed=False),
-    Heading("Within tolerance, exact", 34, "exact", is_printed=False),
+    *machine_headings("Ledger, exact", "Snapshot, exact", "Difference, exact"),
+    *machine_headings("Of breaks, exact", "Within tolerance, exact"),
 )
 _COMPLETE = (
-    "Ledger",
-    "Sheet",
-    "As of",
-    "Rows",
-    "Used",
-    "Skipped",
-    "Rejected",
-    "Accounted for",
+    *("Ledger", "Sheet", "As of", "Rows", "Used", "Skipped", "Rejected", "Accounted for"),
     "Skipped because",
 )
 _ROLLED = (
@@ -81,78 +71,60 @@ A sign-off holds for this result only: it is void as soon as an amount changes.
 """.strip().splitlines()
 
 
-def ties(draft: Draft, shown: WorkbookContent) -> None:
+def write_ties(draft: Draft, content: WorkbookContent) -> None:
     """Write the totals of both sides, and below them that every row of the ledger is counted."""
     on = SheetWriter(draft, TIES, _TIES)
-    on.title(f"Totals of ledger and snapshot as of {shown.day}")
+    on.title(f"Totals of ledger and snapshot as of {content.day}")
     on.heads()
     header = on.row - 1
-    for tie in shown.ties:
-        name = shown.shown.get(tie.level, {}).get(tie.of, tie.of)
+    for tie in content.ties:
+        name = content.names.get(tie.level, {}).get(tie.of, tie.of)
+        of = display_asset(name) if tie.level == "asset" else name
+        amounts = (tie.ledger, tie.snapshot, tie.difference)
         agree = "yes" if tie.adds_up else "NO"
-        on.line(
-            [
-                tie.level,
-                display_asset(name) if tie.level == "asset" else name,
-                display_asset(tie.asset),
-                tie.ledger,
-                tie.snapshot,
-                tie.difference,
-                tie.keys,
-                tie.breaks,
-                tie.result,
-                agree,
-                tie.ledger,
-                tie.snapshot,
-                tie.difference,
-                tie.broken,
-                tie.near,
-            ]
-        )
-    on.finish(header, shown.footer, frozen=3)
-    _complete(on, shown)
+        result = (tie.keys, tie.breaks, tie.result, agree)
+        exact = (*amounts, tie.broken, tie.near)
+        on.line([tie.level, of, display_asset(tie.asset), *amounts, *result, *exact])
+    on.finish(header, content.footer, frozen=3)
+    _complete(on, content)
 
 
-def _complete(on: SheetWriter, shown: WorkbookContent) -> None:
+def _complete(on: SheetWriter, content: WorkbookContent) -> None:
     on.row += 1
     on.heads(_COMPLETE, range(3, 7))
-    for source_ in shown.ledger.sources:
+    for source in content.ledger.sources:
         row = on.row + 1
-        skipped = sum(source_.skipped.values())
-        on.text(0, source_.name)
-        on.text(1, source_.sheet)
-        on.text(2, source_.as_of.isoformat() if source_.as_of else "not stated")
-        for place, number in (
-            (3, source_.rows),
-            (4, source_.used),
-            (5, skipped),
-            (6, source_.rejected),
-        ):
+        skipped = sum(source.skipped.values())
+        on.text(0, source.name)
+        on.text(1, source.sheet)
+        on.text(2, source.as_of.isoformat() if source.as_of else "not stated")
+        numbers = (source.rows, source.used, skipped, source.rejected)
+        for place, number in enumerate(numbers, 3):
             on.count(place, number)
         formula = f'=IF(D{row}=E{row}+F{row}+G{row},"yes","NO")'
-        on.formula(7, formula, "yes" if source_.is_complete else "NO")
-        on.text(8, ", ".join(f"{reason}: {count}" for reason, count in source_.skipped.items()))
+        on.formula(7, formula, "yes" if source.is_complete else "NO")
+        on.text(8, ", ".join(f"{reason}: {count}" for reason, count in source.skipped.items()))
         on.row += 1
 
 
-def write_roll_forward(draft: Draft, shown: WorkbookContent) -> None:
+def write_roll_forward(draft: Draft, content: WorkbookContent) -> None:
     """Write how both sides, and the breaks, came from the run before to this one."""
     on = SheetWriter(draft, ROLLED, _ROLLED)
-    on.title(f"From the run before to {shown.day}, per asset, exact")
-    on.table([line.line for line in shown.rolled], shown.footer)
+    on.title(f"From the run before to {content.day}, per asset, exact")
+    on.table([line.line for line in content.rolled], content.footer)
 
 
-def notices(draft: Draft, shown: WorkbookContent) -> None:
+def write_notices(draft: Draft, content: WorkbookContent) -> None:
     """Write everything that a reader must know, the worst first."""
     on = SheetWriter(draft, NOTICES, _NOTICES)
     on.title("What to know of this reconciliation")
-    quiet = [item.notice for item in shown.unused if item.severity == "low"]
-    given = by_severity([*shown.notices, *quiet])
-    rows = [[notice.severity, notice.words, notice.where, notice.raw] for notice in given]
-    on.table(rows, shown.footer)
+    quiet = [item.notice for item in content.unused if item.severity == "low"]
+    in_order = by_severity([*content.notices, *quiet])
+    rows = [[notice.severity, notice.words, notice.where, notice.raw] for notice in in_order]
+    on.table(rows, content.footer)
 
 
-def mapping(draft: Draft, shown: WorkbookContent) -> None:
+def write_mapping(draft: Draft, content: WorkbookContent) -> None:
     """Write every name that was not taken as it was written."""
     on = SheetWriter(draft, MAPPING, _MAPPING)
     on.title("Names that were not taken as written")
@@ -165,20 +137,20 @@ def mapping(draft: Draft, shown: WorkbookContent) -> None:
             alias.rows,
             alias.suggestion,
         ]
-        for alias in shown.outcome.aliases
+        for alias in content.outcome.aliases
     ]
-    on.table(rows, shown.footer)
+    on.table(rows, content.footer)
 
 
-def evidence(draft: Draft, shown: WorkbookContent) -> None:
+def write_evidence(draft: Draft, content: WorkbookContent) -> None:
     """Write what stands behind the figures: versions, times, digests."""
     on = SheetWriter(draft, EVIDENCE, _EVIDENCE)
     on.title("What stands behind the figures")
-    on.table([[what, value] for what, value in shown.evidence.items()], shown.footer)
+    on.table([[what, value] for what, value in content.evidence.items()], content.footer)
 
 
-def explanations(draft: Draft, shown: WorkbookContent) -> None:
+def write_help(draft: Draft, content: WorkbookContent) -> None:
     """Write one page of words."""
     on = SheetWriter(draft, "Help", (Heading("Help", 110),))
     on.title("How to read this workbook")
-    on.table([[text] for text in _HELP], shown.footer, frozen=0)
+    on.table([[text] for text in _HELP], content.footer, frozen=0)

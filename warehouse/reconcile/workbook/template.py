@@ -37,42 +37,47 @@ def write(source: OpenBook, path: Path) -> int:
     """Write the template; returns how many keys it has."""
     keys = _keys(source)
     rows = sorted(_template_rows(keys, snapshot.read_reference(source, 0)))
-    made = draft(title="Ledger", made_at=source.snapshot["finished_at"], about={})
+    file_draft = draft(title="Ledger", made_at=source.snapshot["finished_at"], about={})
     headings = [
         Heading(name.capitalize(), DIMENSIONS[name].template_width) for name in LEDGER_FIELDS
     ]
-    on = SheetWriter(made, "Ledger", [*headings, _AMOUNT])
-    on.sheet.set_column(_PLACE, _PLACE, _AMOUNT.width, made.formats.cells[SheetColumnKind.NUMBER])
+    on = SheetWriter(file_draft, "Ledger", [*headings, _AMOUNT])
+    on.sheet.set_column(
+        _PLACE, _PLACE, _AMOUNT.width, file_draft.formats.cells[SheetColumnKind.NUMBER]
+    )
     on.table([[*row, None] for row in rows], "Ledger template")
-    help_ = SheetWriter(made, "Help", (Heading("How to fill in the ledger", 110),))
+    help_ = SheetWriter(file_draft, "Help", (Heading("How to fill in the ledger", 110),))
     help_.table([[text] for text in _HELP], "Ledger template", frozen=0)
-    made.book.close()
+    file_draft.book.close()
     with written_aside(path) as file:
-        file.write(made.file.getvalue())
+        file.write(file_draft.file.getvalue())
     return len(rows)
 
 
 def _keys(source: OpenBook) -> list[tuple[str, ...]]:
-    snapshot.side(source, LEDGER_FIELDS)
+    snapshot.make_book_side(source.connection, source.day, LEDGER_FIELDS)
     return source.connection.execute(f"select {columns(LEDGER_FIELDS)} from book_side").fetchall()
 
 
-def _template_rows(keys: Sequence[tuple[str, ...]], known: Reference) -> Iterator[tuple[str, ...]]:
-    """The keys as they are written: the name that people use, where it is found again."""
+def _template_rows(
+    keys: Sequence[tuple[str, ...]], reference: Reference
+) -> Iterator[tuple[str, ...]]:
+    """Yield the keys as they are written: the name that people use, where it is found again."""
     words: list[dict[str, str]] = []
     for place, field in enumerate(LEDGER_FIELDS):
-        names = Names(field, known.names.get(field, {}), {})
+        names = Names(field, reference.names.get(field, {}), {})
         ids = {key[place] for key in keys}
-        shown = known.shown.get(field, {})
-        words.append({id_: _word(field, id_, shown.get(id_, id_), names) for id_ in ids})
+        names_of = reference.display_names.get(field, {})
+        words.append({id_: _word(field, id_, names_of.get(id_, id_), names) for id_ in ids})
     for key in keys:
         yield tuple(words[place][field_] for place, field_ in enumerate(key))
 
 
-def _word(field: str, id_: str, shown: str, names: Names) -> str:
+def _word(field: str, id_: str, name: str, names: Names) -> str:
     if field == "account":
         return in_name_cell(id_)
-    for word in (display_asset(shown) if field == "asset" else shown, id_):
+    # The name that people use if it leads back to this id alone, else the id itself.
+    for word in (display_asset(name) if field == "asset" else name, id_):
         written = in_name_cell(word)
         if written.strip() and names.resolve(written).id == id_:
             return written

@@ -2,13 +2,13 @@
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from warehouse.contract.model import literal, quote_identifier
-from warehouse.reconcile.breaks.identity import shown_names
+from warehouse.reconcile.breaks.identity import display_names
 from warehouse.reconcile.dimensions import CUSTOM
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.names import in_name_cell
@@ -33,147 +33,103 @@ _CELL_BYTES = 130
 _BEFORE = 3  # sheets before the first part of All positions
 
 
-def write(shown: WorkbookContent, path: Path, *, rows_per_sheet: int = ROWS_PER_SHEET) -> None:
+def write(content: WorkbookContent, path: Path, *, rows_per_sheet: int = ROWS_PER_SHEET) -> None:
     """Write the workbook; the same run gives the same bytes."""
-    made = draft(
-        title=f"Reconciliation {shown.name} as of {shown.day}",
-        made_at=shown.made_at,
-        about={"run_id": shown.run_id, "base_revision": str(shown.revision)},
+    file_draft = draft(
+        title=f"Reconciliation {content.name} as of {content.day}",
+        made_at=content.made_at,
+        about={"run_id": content.run_id, "base_revision": str(content.revision)},
     )
-    name = POSITIONS if shown.rows == shown.keys else UNMATCHED
-    sheets = parts(name, _columns(shown), shown.rows, rows_per_sheet)
-    summary.summary(made, shown)
-    breaks.breaks(made, shown)
-    breaks.write_closed(made, shown)
+    name = POSITIONS if content.rows == content.keys else UNMATCHED
+    sheets = parts(name, _columns(content), content.rows, rows_per_sheet)
+    summary.write_summary(file_draft, content)
+    breaks.write_breaks(file_draft, content)
+    breaks.write_resolved_breaks(file_draft, content)
     for sheet in sheets:
-        long_table(made, sheet, footer=shown.footer)
-    define_names(made, sheets[0])
-    supporting.ties(made, shown)
-    supporting.write_roll_forward(made, shown)
-    supporting.notices(made, shown)
-    supporting.mapping(made, shown)
-    supporting.evidence(made, shown)
-    supporting.explanations(made, shown)
-    breaks.lists(made, shown)
-    made.book.close()
+        long_table(file_draft, sheet, footer=content.footer)
+    define_names(file_draft, sheets[0])
+    supporting.write_ties(file_draft, content)
+    supporting.write_roll_forward(file_draft, content)
+    supporting.write_notices(file_draft, content)
+    supporting.write_mapping(file_draft, content)
+    supporting.write_evidence(file_draft, content)
+    supporting.write_help(file_draft, content)
+    breaks.write_lists(file_draft, content)
+    file_draft.book.close()
     fillings = {}
     for number, sheet in enumerate(sheets, _BEFORE + 1):
         last = sheet.letter(sheet.columns[-1].source, sheet.columns[-1].kind)
         size = sheet.rows * len(sheet.columns) * _CELL_BYTES
-        fillings[number] = (f"A1:{last}{sheet.last_row}", size, partial(_fill_sheet, shown, sheet))
+        fillings[number] = (
+            f"A1:{last}{sheet.last_row}",
+            size,
+            partial(_fill_sheet, content, sheet),
+        )
     with written_aside(path) as file:
-        splice(made.file, file, fillings)
+        splice(file_draft.file, file, fillings)
 
 
-def _columns(shown: WorkbookContent) -> tuple[SheetColumn, ...]:
-    return (
-        *(
-            SheetColumn(
-                name,
-                name.capitalize(),
-                f"{name} of the key.",
-                SheetColumnKind.TEXT,
-                width=_width(shown, name),
-            )
-            for name in shown.outcome.fields
-        ),
-        SheetColumn(
-            "ledger",
-            "Ledger",
-            "The ledger's amount.",
-            SheetColumnKind.NUMBER,
-            width=24,
-        ),
-        SheetColumn(
-            "snapshot",
-            "Snapshot",
-            "The snapshot's amount.",
-            SheetColumnKind.NUMBER,
-            width=24,
-        ),
-        SheetColumn(
-            "digits",
-            "Digits",
-            "Whether the numbers are their exact texts.",
-            SheetColumnKind.DIGITS,
-            width=10,
-        ),
-        SheetColumn(
-            "result",
-            "Result",
-            "What is said of the key: see Help.",
-            SheetColumnKind.TEXT,
-            width=20,
-        ),
-        SheetColumn(
-            "id",
-            "Break ID",
-            "Its break, where it is one.",
-            SheetColumnKind.TEXT,
-            width=14,
-        ),
-        SheetColumn(
-            "ledger",
-            "Ledger, exact",
-            "The truth.",
-            SheetColumnKind.EXACT,
-            width=34,
-        ),
-        SheetColumn(
-            "snapshot",
-            "Snapshot, exact",
-            "The truth.",
-            SheetColumnKind.EXACT,
-            width=34,
-        ),
-        SheetColumn(
-            "rows",
-            "Ledger rows",
-            "Rows of the ledger of this key.",
-            SheetColumnKind.COUNT,
-            width=11,
-        ),
+def _columns(content: WorkbookContent) -> tuple[SheetColumn, ...]:
+    kinds = SheetColumnKind
+    names = [
+        (name, name.capitalize(), f"{name} of the key.", kinds.TEXT, _width(content, name))
+        for name in content.outcome.fields
+    ]
+    columns_ = (
+        *names,
+        ("ledger", "Ledger", "The ledger's amount.", kinds.NUMBER, 24),
+        ("snapshot", "Snapshot", "The snapshot's amount.", kinds.NUMBER, 24),
+        ("digits", "Digits", "Whether the numbers are their exact texts.", kinds.DIGITS, 10),
+        ("result", "Result", "What is said of the key: see Help.", kinds.TEXT, 20),
+        ("id", "Break ID", "Its break, where it is one.", kinds.TEXT, 14),
+        ("ledger", "Ledger, exact", "The truth.", kinds.EXACT, 34),
+        ("snapshot", "Snapshot, exact", "The truth.", kinds.EXACT, 34),
+        ("rows", "Ledger rows", "Rows of the ledger of this key.", kinds.COUNT, 11),
+    )
+    return tuple(
+        SheetColumn(source, title, meaning, kind, width=width)
+        for source, title, meaning, kind, width in columns_
     )
 
 
-def _width(shown: WorkbookContent, field: str) -> float:
-    """Room for the longest name of a field, as people see it."""
-    names = shown.shown.get(field)
+def _width(content: WorkbookContent, field: str) -> float:
+    """Return room for the longest name of a field, as people see it."""
+    names = content.names.get(field)
     name = quote_identifier(field)
     if names is None:
         longest = f"max(length(replace({name}, {literal(CUSTOM)}, ' (custom)')))"
-        found = shown.source.connection.execute(f"select {longest} from compared")
-        return fitting(max(row[0] or 0 for row in found.fetchall()))
-    found = shown.source.connection.execute(f"select distinct {name} from compared")
-    return fitting(max((len(names.get(row[0], row[0])) for row in found.fetchall()), default=0))
+        rows = content.source.connection.execute(f"select {longest} from compared")
+        return fitting(max(row[0] or 0 for row in rows.fetchall()))
+    rows = content.source.connection.execute(f"select distinct {name} from compared")
+    return fitting(max((len(names.get(row[0], row[0])) for row in rows.fetchall()), default=0))
 
 
-def _fill_sheet(shown: WorkbookContent, sheet: TableSheet, styles: Styles) -> Iterator[bytes]:
+def _fill_sheet(content: WorkbookContent, sheet: TableSheet, styles: Styles) -> Iterator[bytes]:
     rows = Rows(sheet.columns, styles, {})
     first = 2
-    for batch in positions(shown, sheet.start, sheet.rows):
-        values = _values(shown, batch)
+    for batch in positions(content, sheet.start, sheet.rows):
+        values = _values(content, batch)
         yield rows.render(values, first)
         first += len(batch)
 
 
-def positions(shown: WorkbookContent, start: int, count: int) -> Iterator[list[tuple[Any, ...]]]:
-    """The listed keys by number, both amounts, how many rows, the result, and whether unmapped."""
-    is_listed = "true" if shown.rows == shown.keys else f"result <> '{Result.MATCHED.value}'"
-    found = shown.source.connection.execute(
-        f"select no, {columns(shown.outcome.fields)}, ledger, snapshot, rows, result, is_unmapped "
-        f"from compared where {is_listed} order by no limit {count} offset {start}"
+def positions(content: WorkbookContent, start: int, count: int) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield the listed keys: number, fields, amounts, rows, result, and whether unmapped."""
+    is_listed = "true" if content.rows == content.keys else f"result <> '{Result.MATCHED.value}'"
+    cursor = content.source.connection.execute(
+        f"select no, {columns(content.outcome.fields)}, ledger, snapshot, rows, result, "
+        f"is_unmapped from compared where {is_listed} order by no limit {count} offset {start}"
     )
-    while batch := found.fetchmany(_BATCH):
+    while batch := cursor.fetchmany(_BATCH):
         yield batch
 
 
 def _values(
-    shown: WorkbookContent, batch: Sequence[tuple[Any, ...]]
+    content: WorkbookContent, batch: Sequence[tuple[Any, ...]]
 ) -> dict[str, Sequence[object]]:
-    fields = shown.outcome.fields
+    fields = content.outcome.fields
     names = [
-        shown_names(fields, row[1 : len(fields) + 1], shown.shown, is_unmapped=row[-1])
+        display_names(fields, row[1 : len(fields) + 1], content.names, is_unmapped=row[-1])
         for row in batch
     ]
     values: dict[str, Sequence[object]] = {
@@ -181,23 +137,5 @@ def _values(
     }
     for place, name in enumerate(("ledger", "snapshot", "rows", "result"), len(fields) + 1):
         values[name] = [row[place] for row in batch]
-    values["id"] = [shown.outcome.ids.get(row[0]) for row in batch]
+    values["id"] = [content.outcome.ids.get(row[0]) for row in batch]
     return values
-
-
-def rows_of_breaks(shown: WorkbookContent) -> Iterable[list[str]]:
-    """The breaks as a table for machines: every text as it is."""
-    fields = shown.outcome.fields
-    yield ["break_id", "result", *fields, "ledger", "snapshot", "difference", "first_seen", "cause"]
-    for break_ in shown.outcome.breaks:
-        names = [break_.names[name] for name in fields]
-        yield [
-            break_.id,
-            break_.result,
-            *names,
-            break_.ledger or "",
-            break_.snapshot or "",
-            break_.difference,
-            break_.first_seen.isoformat(),
-            break_.cause,
-        ]

@@ -140,7 +140,7 @@ def test_case_14_credit_and_debit_need_a_setting(write: Write, read: Read) -> No
     plainly = read(path)
     assert len(plainly.rejected) == 2
     shape = Shape(negative_word="CR")
-    settled = read(path, config=Config(shapes={plainly.sources[0].print: shape}))
+    settled = read(path, config=Config(shapes={plainly.sources[0].fingerprint: shape}))
     assert amounts(settled) == ["-5", "6"]
 
 

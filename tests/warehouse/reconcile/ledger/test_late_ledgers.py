@@ -12,10 +12,10 @@ import pytest
 
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk, ledger
-from warehouse.reconcile import service as counter
 from warehouse.reconcile.errors import Ambiguous, Late
 from warehouse.reconcile.ledger.dating import title_day
-from warehouse.reconcile.store import archive
+from warehouse.reconcile.store import ops_rows
+from warehouse.reconcile.store.records import to_json
 
 ACCEPTED = "Explained - accepted"
 DAY, BEFORE = date(2026, 11, 20), date(2026, 11, 19)
@@ -131,14 +131,14 @@ def _written(desk: Desk, files: Sequence[Path]) -> list[object]:
         for name in book.sheetnames
         if name != "Lists"  # the revision that it was made from
     }
-    result = archive.result(desk.folder, DAY)
+    result = desk.folder.result(DAY)
     assert result is not None
     changing = {"revision", "made_at", "no", "written"}  # which names the revision
     return [
         cells,
         files[1].read_bytes(),
-        counter.ops_rows(desk.folder.root)["breaks"],
-        {name: value for name, value in result.items() if name not in changing},
+        ops_rows.rows(desk.folder)["breaks"],
+        {name: value for name, value in to_json(result).items() if name not in changing},
     ]
 
 
@@ -147,7 +147,7 @@ def _statuses(desk: Desk) -> dict[str, str]:
 
 
 def _said(desk: Desk) -> set[tuple[Any, ...]]:
-    rows = counter.ops_rows(desk.folder.root)["annotations"]
+    rows = ops_rows.rows(desk.folder)["annotations"]
     return {(row["break_id"], row["field"], row["value"]) for row in rows if row["sha256"]}
 
 
@@ -216,7 +216,7 @@ def test_a_past_day_run_again_takes_back_what_it_had_opened(tmp_path: Path) -> N
     assert desk.run().open_breaks == 1
     assert desk.run(BEFORE).open_breaks == 0
     assert desk.run().open_breaks == 0
-    rows = counter.ops_rows(desk.folder.root)["annotations"]
+    rows = ops_rows.rows(desk.folder)["annotations"]
     assert [row["value"] for row in rows if row["field"] == "status"] == [
         ACCEPTED,
         "Open",

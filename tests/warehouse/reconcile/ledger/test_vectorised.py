@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from warehouse.reconcile.config import Config, Decimals
 from warehouse.reconcile.errors import Ambiguous, NotReconciled
 from warehouse.reconcile.ledger.amounts import Rules, read
-from warehouse.reconcile.ledger.amounts_vectorised import amounts, is_plain
+from warehouse.reconcile.ledger.fast_rows import amounts, is_plain, plain_rows
 from warehouse.reconcile.ledger.header import header
 from warehouse.reconcile.ledger.model import LINES as SCHEMA
 from warehouse.reconcile.ledger.rows import read_ledger
-from warehouse.reconcile.ledger.rows_vectorised import plain_rows
 from warehouse.spreadsheet.reading.delimited_text import Cells, cells_of, rows_of
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile
 

@@ -13,11 +13,11 @@ import pytest
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk
 from warehouse.reconcile import service as counter
-from warehouse.reconcile.service import VerifyResult
 from warehouse.reconcile.workbook.readback import imprint
-from warehouse.reconcile.workbook.readback.imprint import Sheet
+from warehouse.reconcile.workbook.readback.imprint import SheetImprint
 from warehouse.reconcile.workbook.readback.likeness import likeness
-from warehouse.reconcile.workbook.readback.verification import WITH_KEYS
+from warehouse.reconcile.workbook.readback.stored_tables import WITH_KEYS
+from warehouse.reconcile.workbook.readback.verification import VerifyResult
 
 OFFICE = shutil.which("soffice")
 ACCEPTED = "Explained - accepted"
@@ -46,12 +46,14 @@ def _book(desk: Desk) -> Path:
 
 
 @pytest.fixture(scope="module")
-def sheets(desk: Desk) -> Mapping[str, Sheet]:
+def sheets(desk: Desk) -> Mapping[str, SheetImprint]:
     """Every cell of its workbook."""
     return imprint.read(_book(desk).read_bytes())
 
 
-def _forged(sheets: Mapping[str, Sheet]) -> Iterator[tuple[str, int, int, dict[str, Sheet]]]:
+def _forged(
+    sheets: Mapping[str, SheetImprint],
+) -> Iterator[tuple[str, int, int, dict[str, SheetImprint]]]:
     """Each cell of each sheet changed, one after the other."""
     for name, sheet in sheets.items():
         for number, row in enumerate(sheet.rows):
@@ -61,14 +63,14 @@ def _forged(sheets: Mapping[str, Sheet]) -> Iterator[tuple[str, int, int, dict[s
                 yield name, number, place, {**sheets, name: replace(sheet, rows=rows)}
 
 
-def _is_of_people(name: str, sheet: Sheet, number: int, place: int) -> bool:
+def _is_of_people(name: str, sheet: SheetImprint, number: int, place: int) -> bool:
     row = sheet.rows[number]
     if name == "Summary":
         return row[0] in ("Preparedby", "Reviewedby") and place in (1, 2)
     return name == "Breaks" and row[0].startswith("B-") and sheet.rows[1][place] in YELLOW
 
 
-def test_every_cell_that_was_forged_is_named(sheets: Mapping[str, Sheet]) -> None:
+def test_every_cell_that_was_forged_is_named(sheets: Mapping[str, SheetImprint]) -> None:
     """Of every sheet every cell, empty ones too: but for people's, and figures with their keys."""
     pages = {page.sheet: page for page in WITH_KEYS}
     assert likeness(sheets, sheets, pages).differences == ()

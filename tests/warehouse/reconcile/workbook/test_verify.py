@@ -13,9 +13,10 @@ from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
 from warehouse.reconcile import service as counter
 from warehouse.reconcile.errors import NotReconciled
-from warehouse.reconcile.service import VerifyResult
-from warehouse.reconcile.store import archive
+from warehouse.reconcile.store.store import write_json
 from warehouse.reconcile.workbook import write
+from warehouse.reconcile.workbook.readback.verification import VerifyResult
+from warehouse.storage.layout import read_json
 
 OFFICE = shutil.which("soffice")
 NAMES = (
@@ -184,7 +185,7 @@ def test_an_untouched_workbook_is_whole_and_the_words_say_of_what(settled: Desk)
     book = written(settled)
     found = counter.verify(settled.folder.root, book)
     assert (found.differences, found.uncompared) == ((), ())
-    ties = len(archive.result_of(settled.folder, found.run_id)["ties"])  # type: ignore[index]
+    ties = len(settled.folder.result_of(found.run_id).ties)  # type: ignore[union-attr]
     assert found.words == (
         f"{book}: 12 rows of Breaks, {ties} rows of Tie-out, 6 rows of Roll-forward, 13 rows of "
         "All positions and every other cell of Summary, Breaks, Resolved, Tie-out, Roll-forward, "
@@ -307,9 +308,10 @@ def test_a_result_of_an_older_version_claims_the_breaks_alone(desk: Desk) -> Non
     """Where the stored result does not say what the other sheets showed, they are not claimed."""
     book = written(desk)
     (path,) = (desk.folder.root / "results").glob("*/*.json")
-    kept = archive.result(desk.folder, desk.run().day) or {}
+    desk.run()
+    kept = read_json(path)
     del kept["workbook"], kept["written"]
-    archive.write(path, kept)
+    write_json(path, kept)
     shutil.rmtree(desk.folder.root / "written")
     found = counter.verify(desk.folder.root, book)
     assert found.is_whole

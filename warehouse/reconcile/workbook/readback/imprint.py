@@ -16,9 +16,11 @@ from datetime import date, datetime, time
 from html import unescape
 from typing import Any, Self
 
+import msgspec
 import python_calamine
+from msgspec import structs
 
-from warehouse.reconcile.store.archive import Folder
+from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WorkbookContent
 from warehouse.spreadsheet.reading.text import as_text
 from warehouse.storage.layout import written_aside
@@ -36,20 +38,20 @@ _TOKEN = re.compile(
 
 
 class Cell(str):
-    """A cell as it is compared, the same whichever program saved it; `said` is how it is read."""
+    """A cell as it is compared, the same whichever program saved it; `text` is how it is read."""
 
-    __slots__ = ("said",)
-    said: str
+    __slots__ = ("text",)
+    text: str
 
-    def __new__(cls, said: str) -> Self:
-        """Take a cell in."""
-        made = super().__new__(cls, _UNKEPT.sub("", said))
-        made.said = said
-        return made
+    def __new__(cls, text: str) -> Self:
+        """Make the text comparable, and keep it as it is."""
+        cell = super().__new__(cls, _UNKEPT.sub("", text))
+        cell.text = text
+        return cell
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class SheetImprint:
     """One sheet: its rows of cells, and the formulas of a workbook of Excel by row and column."""
 
     rows: Sequence[Sequence[str]]
@@ -62,32 +64,36 @@ class Sheet:
         return cells[column] if column < len(cells) else ""
 
 
-def identity(shown: WorkbookContent) -> str:
+def identity(content: WorkbookContent) -> str:
     """Return the name of what a workbook shows: the same for the same cells."""
     left = {"source", "ledger", "outcome", "written"}
-    given = {
-        name.name: getattr(shown, name.name) for name in fields(shown) if name.name not in left
+    shown_values = {
+        name.name: getattr(content, name.name) for name in fields(content) if name.name not in left
     }
-    outcome = shown.outcome
-    given |= {"breaks": outcome.breaks, "aliases": outcome.aliases, "digest": outcome.digest}
-    given |= {"sources": shown.ledger.sources, "fields": outcome.fields}
-    given |= {"forgiven": outcome.forgiven}
-    text = json.dumps(given, default=_plain, sort_keys=True, skipkeys=True)
+    outcome = content.outcome
+    shown_values |= {"breaks": outcome.breaks, "aliases": outcome.aliases, "digest": outcome.digest}
+    shown_values |= {"sources": content.ledger.sources, "fields": outcome.fields}
+    shown_values |= {"forgiven": outcome.forgiven}
+    text = json.dumps(shown_values, default=_plain, sort_keys=True, skipkeys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, msgspec.Struct):
+        return structs.asdict(value)
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
-def read(content: bytes, left: Collection[str] = ()) -> dict[str, Sheet]:
+def read(content: bytes, left: Collection[str] = ()) -> dict[str, SheetImprint]:
     """Return every sheet of a workbook but the long table, also where it is `left` by its name.
 
     Raises `CalamineError` where one cannot be read.
     """
+    # The reader of cells gives values and no formulas, so these are taken from the XML, of which
+    # only the tags of cells with a formula are looked at.
     formulas = _formulas(content)
     return {
-        name: Sheet([[Cell(cell) for cell in row] for row in rows], formulas.get(name, {}))
+        name: SheetImprint([[Cell(cell) for cell in row] for row in rows], formulas.get(name, {}))
         for name, rows in _rows(content, left).items()
     }
 
@@ -104,7 +110,7 @@ def _rows(content: bytes, left: Collection[str] = ()) -> dict[str, list[list[str
         }
 
 
-def keep(folder: Folder, identity_: str, content: bytes) -> None:
+def store_imprint(store: Store, identity_: str, content: bytes) -> None:
     """Keep the cells of a workbook under the name of what it shows."""
     formulas = _formulas(content)
     sheets = {
@@ -115,23 +121,23 @@ def keep(folder: Folder, identity_: str, content: bytes) -> None:
         for name, rows in _rows(content).items()
     }
     written = json.dumps(sheets, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    with written_aside(folder.root / "written" / f"{identity_}.json.gz") as file:
+    with written_aside(store.root / "written" / f"{identity_}.json.gz") as file:
         file.write(gzip.compress(written, mtime=0))
 
 
-def read_imprint(folder: Folder, identity_: str) -> dict[str, Sheet] | None:
+def read_imprint(store: Store, identity_: str) -> dict[str, SheetImprint] | None:
     """Return the cells that were kept under a name, or None where there are none."""
-    path = folder.root / "written" / f"{identity_}.json.gz"
+    path = store.root / "written" / f"{identity_}.json.gz"
     if not re.fullmatch("[0-9a-f]{32}", identity_) or not path.is_file():
         return None
     try:
-        given: dict[str, dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))
+        sheets: dict[str, dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))
         return {
-            name: Sheet(
+            name: SheetImprint(
                 [[Cell(cell) for cell in row] for row in sheet["rows"]],
                 {(row, column): formula for row, column, formula in sheet["formulas"]},
             )
-            for name, sheet in given.items()
+            for name, sheet in sheets.items()
         }
     except (OSError, EOFError, ValueError, KeyError, TypeError):
         return None
@@ -152,7 +158,7 @@ def text(cell: object) -> str:
 
 def cell_text(cell: str) -> str:
     """Return a cell as it is read."""
-    return cell.said if isinstance(cell, Cell) else cell
+    return cell.text if isinstance(cell, Cell) else cell
 
 
 def normal_form(formula: str) -> str:
@@ -160,14 +166,14 @@ def normal_form(formula: str) -> str:
     return _TOKEN.sub(_normal_form, formula)
 
 
-def _normal_form(found: re.Match[str]) -> str:
-    token = found[0]
-    if found[1] or not token.strip():
-        return found[1] or ""
+def _normal_form(match: re.Match[str]) -> str:
+    token = match[0]
+    if match[1] or not token.strip():
+        return match[1] or ""
     return format(float(token), "g") if token[0].isdigit() else "@"
 
 
-def exactly(formula: str) -> str:
+def with_cells(formula: str) -> str:
     """Return a formula with its cells, and with numbers written in one way."""
     return _TOKEN.sub(
         lambda found: _normal_form(found) if _normal_form(found) != "@" else found[0], formula
@@ -211,8 +217,8 @@ def _paths(names: zipfile.ZipFile) -> dict[str, str]:
 
 
 def _attribute(tag: str, name: str) -> str:
-    found = re.search(rf"\s{name}\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", tag)
-    return unescape(found[1] or found[2] or "") if found else ""
+    match = re.search(rf"\s{name}\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", tag)
+    return unescape(match[1] or match[2] or "") if match else ""
 
 
 def _column(letters: bytes) -> int:

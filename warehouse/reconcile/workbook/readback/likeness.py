@@ -21,8 +21,13 @@ from warehouse.reconcile.workbook.content import (
     ROLLED,
     TIES,
 )
-from warehouse.reconcile.workbook.readback.imprint import Sheet, cell_text, exactly, normal_form
-from warehouse.reconcile.workbook.readback.read_tables import Page
+from warehouse.reconcile.workbook.readback.imprint import (
+    SheetImprint,
+    cell_text,
+    normal_form,
+    with_cells,
+)
+from warehouse.reconcile.workbook.readback.read_tables import SheetTable
 from warehouse.reconcile.workbook.readback.recount import counted_again
 from warehouse.spreadsheet.reading.text import fold
 
@@ -45,38 +50,42 @@ class Likeness:
 
 
 def likeness(
-    written: Mapping[str, Sheet], given: Mapping[str, Sheet], left: Mapping[str, Page]
+    written: Mapping[str, SheetImprint],
+    copy: Mapping[str, SheetImprint],
+    left: Mapping[str, SheetTable],
 ) -> Likeness:
     """Hold the sheets of a copy against those that were written.
 
     `left` are by sheet the tables whose figures are compared elsewhere.
     """
-    pairs = _pairs(written, given)
+    pairs = _pairs(written, copy)
     differences: list[str] = []
     for name, sheet in written.items():
-        found = given.get(pairs.get(name, ""))
-        if found is None:
+        sheet_of_copy = copy.get(pairs.get(name, ""))
+        if sheet_of_copy is None:
             differences.append(f"{name} is missing: no sheet has what was written there")
             continue
-        columns = _columns(name, sheet, found)
-        theirs = _rows(found, columns, sheet)
+        columns = _columns(name, sheet, sheet_of_copy)
+        theirs = _rows(sheet_of_copy, columns, sheet)
         ours = [tuple(row) for row in sheet.rows]
         if name == SUMMARY:
-            theirs = counted_again(ours, theirs, _breaks(written, given, pairs))
+            theirs = counted_again(ours, theirs, _breaks(written, copy, pairs))
             ours, theirs = _without_signatures(ours), _without_signatures(theirs)
         differences += _compare(name, ours, theirs, left.get(name))
-    known = set(pairs.values())
-    return Likeness(tuple(differences), tuple(name for name in given if name not in known))
+    paired = set(pairs.values())
+    return Likeness(tuple(differences), tuple(name for name in copy if name not in paired))
 
 
-def _pairs(written: Mapping[str, Sheet], given: Mapping[str, Sheet]) -> dict[str, str]:
+def _pairs(written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint]) -> dict[str, str]:
     """Return which sheet is which: by its name, else by what it shares with the one written."""
-    pairs = {name: name for name in written if name in given}
+    pairs = {name: name for name in written if name in copy}
     for name in written.keys() - pairs.keys():
+        # A sheet that was renamed is the one that shares most of its rows, in whatever order of
+        # columns: so each row is a set of its cells.
         ours = {frozenset(filter(None, row)) for row in written[name].rows} - {frozenset()}
         shared = {
             other: len(ours & {frozenset(filter(None, row)) for row in sheet.rows})
-            for other, sheet in given.items()
+            for other, sheet in copy.items()
             if other not in pairs.values()
         }
         best = max(shared, key=lambda other: shared[other], default="")
@@ -85,7 +94,7 @@ def _pairs(written: Mapping[str, Sheet], given: Mapping[str, Sheet]) -> dict[str
     return pairs
 
 
-def _columns(name: str, ours: Sheet, theirs: Sheet) -> list[int | None]:
+def _columns(name: str, ours: SheetImprint, theirs: SheetImprint) -> list[int | None]:
     """Return where each column of ours stands in a copy."""
     width = max(map(len, ours.rows), default=0)
     if name not in _TABLES:
@@ -99,9 +108,9 @@ def _columns(name: str, ours: Sheet, theirs: Sheet) -> list[int | None]:
     return list(range(width))
 
 
-def _rows(theirs: Sheet, columns: Sequence[int | None], ours: Sheet) -> list[Row]:
+def _rows(theirs: SheetImprint, columns: Sequence[int | None], ours: SheetImprint) -> list[Row]:
     """Return the rows of a copy in the order of our columns, formulas judged."""
-    known = {normal_form(formula) for formula in ours.formulas.values()}
+    formulas = {normal_form(formula) for formula in ours.formulas.values()}
     rows = []
     for number, row in enumerate(theirs.rows):
         cells = list(row)
@@ -109,7 +118,7 @@ def _rows(theirs: Sheet, columns: Sequence[int | None], ours: Sheet) -> list[Row
             formula = theirs.formulas.get((number, place))
             if formula is not None:
                 cells[place] = _formula_result(
-                    (number, place), cells[place], formula, (ours, known)
+                    (number, place), cells[place], formula, (ours, formulas)
                 )
         rows.append(
             tuple(cells[at] if at is not None and at < len(cells) else "" for at in columns)
@@ -118,22 +127,25 @@ def _rows(theirs: Sheet, columns: Sequence[int | None], ours: Sheet) -> list[Row
 
 
 def _formula_result(
-    place: tuple[int, int], value: str, formula: str, about: tuple[Sheet, set[str]]
+    place: tuple[int, int], value: str, formula: str, about: tuple[SheetImprint, set[str]]
 ) -> str:
     """Return what a formula comes to; one that is not ours comes to something else."""
     ours, known = about
+    # A formula of ours may stand anywhere, for rows are sorted: it is known by its form without
+    # cells. Its value is taken from the program that calculated it; one that has not calculated
+    # keeps ours, if the formula is still the same in the same cell.
     if not formula:  # shares the one of another cell
         return value
     if normal_form(formula) not in known:
         return f"={formula}"
-    same = exactly(ours.formulas.get(place, "")) == exactly(formula)
+    same = with_cells(ours.formulas.get(place, "")) == with_cells(formula)
     if value:
         return value
     return ours.at(place) if same else f"={formula}"
 
 
 def _compare(
-    name: str, ours: Sequence[Row], theirs: Sequence[Row], page: Page | None
+    name: str, ours: Sequence[Row], theirs: Sequence[Row], page: SheetTable | None
 ) -> Iterator[str]:
     titles = _titles(name, ours)
     mine, yours = (
@@ -149,7 +161,7 @@ def _compare(
 
 
 def _difference_words(
-    name: str, odd: tuple[list[Row], list[Row]], titles: Sequence[str], page: Page | None
+    name: str, odd: tuple[list[Row], list[Row]], titles: Sequence[str], page: SheetTable | None
 ) -> Iterator[str]:
     missing, extra = odd
     for row in missing[:_MOST]:
@@ -167,16 +179,16 @@ def _difference_words(
             yield f"{name}: the row {_row_label(row)} is in no such run"
 
 
-def _is_elsewhere(row: Row, titles: Sequence[str], page: Page | None) -> bool:
-    """Whether a row is one of those that are compared by their key, with exact texts."""
+def _is_elsewhere(row: Row, titles: Sequence[str], page: SheetTable | None) -> bool:
+    """Return whether a row is compared by its key elsewhere, with exact texts."""
     return page is not None and bool(re.search(page.pattern, row[titles.index(_mark(page))]))
 
 
-def _mark(page: Page) -> str:
+def _mark(page: SheetTable) -> str:
     return page.mark.replace(" ", "")
 
 
-def _own(name: str, row: Row, titles: Sequence[str], page: Page | None) -> Row:
+def _own(name: str, row: Row, titles: Sequence[str], page: SheetTable | None) -> Row:
     """Return a row without the cells that are compared elsewhere, and without those of people."""
     row = (*row, *[""] * (len(titles) - len(row)))
     if page is None or not _is_elsewhere(row, titles, page):
@@ -208,14 +220,14 @@ def _titles(name: str, rows: Sequence[Row]) -> list[str]:
 
 def _only(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
     """Return the rows that the others have not, or not as often, in their order."""
-    known = Counter(others)
-    found = []
+    counts = Counter(others)
+    rows_left = []
     for row in rows:
-        if known[row]:
-            known[row] -= 1
+        if counts[row]:
+            counts[row] -= 1
         else:
-            found.append(row)
-    return found
+            rows_left.append(row)
+    return rows_left
 
 
 def _like(row: Row, others: Sequence[Row], keys: int) -> Row | None:
@@ -224,6 +236,7 @@ def _like(row: Row, others: Sequence[Row], keys: int) -> Row | None:
         same = [other for other in others if other[:keys] == row[:keys]]
         if same or len(row) == keys:
             return next(iter(same), None)
+    # Without a key, that row is the same which shares most cells, if it shares at least half.
     best = max(others, key=lambda other: _alike(row, other), default=None)
     enough = max(1, sum(map(bool, row)) // 2)
     if best is not None and _alike(row, best) >= enough:
@@ -242,8 +255,8 @@ def _cells(name: str, rows: tuple[Row, Row], titles: Sequence[str]) -> Iterator[
     at = cell_text(next(filter(None, ours), ""))[:_LONGEST]
     for title, was, now in zip(titles, ours, theirs, strict=True):
         if was != now:
-            told = f"was {cell_text(was)[:_LONGEST]!r} and is now {cell_text(now)[:_LONGEST]!r}"
-            yield f"{name}, {at}: {cell_text(title)} {told}"
+            change = f"was {cell_text(was)[:_LONGEST]!r} and is now {cell_text(now)[:_LONGEST]!r}"
+            yield f"{name}, {at}: {cell_text(title)} {change}"
 
 
 def _row_label(row: Row) -> str:
@@ -262,10 +275,10 @@ def _role(label: str) -> str:
 
 
 def _breaks(
-    written: Mapping[str, Sheet], given: Mapping[str, Sheet], pairs: Mapping[str, str]
+    written: Mapping[str, SheetImprint], copy: Mapping[str, SheetImprint], pairs: Mapping[str, str]
 ) -> list[tuple[str, int]]:
     """Return status, as people say it now, and age of every break that was written."""
-    ours, theirs = written[BREAKS], given.get(pairs.get(BREAKS, ""))
+    ours, theirs = written[BREAKS], copy.get(pairs.get(BREAKS, ""))
     if theirs is None:
         return []
     columns = _columns(BREAKS, ours, theirs)

@@ -22,7 +22,7 @@ _ESCAPED = "(_x005F)+_"
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class SheetTable:
     """One table of the workbook: its sheet, the headers that name a row, and those of its figures.
 
     It is known by the headers `marks`; a row of it has a text like `pattern` under `mark`. Rows of
@@ -44,7 +44,7 @@ class Page:
 
 
 @dataclass(slots=True)
-class Found:
+class TableRows:
     """What stands in a workbook of one page, over all its sheets; `odd` are headers not once there.
 
     Where no sheet has the table, `sheets` is empty.
@@ -52,15 +52,15 @@ class Found:
 
     sheets: list[str] = field(default_factory=list)
     tables: list[pa.Table] = field(default_factory=list)
-    odd: dict[str, int] = field(default_factory=dict)
+    faulty_titles: dict[str, int] = field(default_factory=dict)
 
 
-def read_pages(content: bytes, pages: Sequence[Page]) -> dict[str, Found]:
-    """The tables of a workbook by the sheet they were written to.
+def read_pages(content: bytes, pages: Sequence[SheetTable]) -> dict[str, TableRows]:
+    """Read the tables of a workbook by the sheet they were written to.
 
     Raises `CalamineError` where a sheet cannot be read.
     """
-    made = {page.sheet: Found() for page in pages}
+    tables = {page.sheet: TableRows() for page in pages}
     with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
         for name in book.sheet_names:
             rows = iter(book.get_sheet_by_name(name).iter_rows())
@@ -68,9 +68,9 @@ def read_pages(content: bytes, pages: Sequence[Page]) -> dict[str, Found]:
                 titles = [fold(as_text(cell)) for cell in row]
                 page = next((page_ for page_ in pages if _has(titles, page_.marks)), None)
                 if page is not None:
-                    _take_rows(made[page.sheet], name, page, titles, rows)
+                    _take_rows(tables[page.sheet], name, page, titles, rows)
                     break
-    return made
+    return tables
 
 
 def _has(titles: Sequence[str], marks: Sequence[str]) -> bool:
@@ -78,13 +78,17 @@ def _has(titles: Sequence[str], marks: Sequence[str]) -> bool:
 
 
 def _take_rows(
-    into: Found, name: str, page: Page, titles: Sequence[str], rows: Iterator[Sequence[object]]
+    into: TableRows,
+    name: str,
+    page: SheetTable,
+    titles: Sequence[str],
+    rows: Iterator[Sequence[object]],
 ) -> None:
     """Take the rows below a header; a column that is not there is empty, and told."""
     places = {title: titles.index(fold(title)) for title in page.titles if _has(titles, [title])}
     for title in page.titles:
         if titles.count(fold(title)) != 1:
-            into.odd[title] = titles.count(fold(title))
+            into.faulty_titles[title] = titles.count(fold(title))
     into.sheets.append(name)
     while batch := list(islice(rows, _BATCH)):
         columns = {
@@ -97,8 +101,8 @@ def _take_rows(
         into.tables.append(pa.table(columns).filter(is_row))
 
 
-def plainly(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Texts as they are compared: without what one program or another does not keep in a cell."""
+def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts as they are compared: without what some program does not keep in a cell."""
     if not pc.any(pc.match_substring_regex(column, rf"{_UNKEPT}|_x005F")).as_py():
         return column
     spoken = pc.replace_substring_regex(column, _ESCAPED, "_")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from warehouse.reconcile.comments.annotations import ACCEPTED, STATUSES
+from warehouse.reconcile.store.records import ACCEPTED, STATUSES
 
 Row = tuple[str, ...]
 _BANNER = re.compile(r"\d+OPENBREAKS\((\d+)intotal\)")
@@ -13,6 +13,9 @@ def counted_again(
     ours: Sequence[Row], theirs: Sequence[Row], breaks: Sequence[tuple[str, int]]
 ) -> list[Row]:
     """Return the rows of a copy with those that were counted again as they were written."""
+    # Formulas of Summary count what people write, so a copy may rightly show other numbers than we
+    # wrote. The same counts are made here from the statuses of the copy, and only what differs from
+    # those is a difference.
     again = {new: row for row in ours if (new := _again(row, breaks)) != row}
     return [again.get(row, row) for row in theirs]
 

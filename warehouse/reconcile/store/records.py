@@ -1,0 +1,225 @@
+"""What the reconciliation stores: results, comments and signatures, as typed records.
+
+The names of fields are the keys of the JSON files. A field that older files lack has a default.
+"""
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any, TypeVar
+
+import msgspec
+
+from warehouse.contract.wording import count_of
+from warehouse.reconcile.ledger.model import LedgerSource, Unused
+from warehouse.reconcile.matching.totals import Tie
+from warehouse.reconcile.notices import Notice
+
+Record = TypeVar("Record")
+TIED, OPEN_BREAKS = 0, 3
+OPEN, ACCEPTED = "Open", "Explained - accepted"
+STATUSES = (OPEN, "In progress", "Waiting", ACCEPTED)
+
+
+class Break(msgspec.Struct, frozen=True, kw_only=True):
+    """One break of one day; amounts are exact texts.
+
+    `change` is new, returned, changed or unchanged since the run before; `accepted` is the
+    difference that was accepted, empty where none is.
+    """
+
+    id: str
+    episode: int
+    key: tuple[str, ...]
+    names: Mapping[str, str]
+    result: str
+    ledger: str | None
+    snapshot: str | None
+    difference: str
+    rows: int
+    source: str
+    rule: str
+    placement: str
+    cause: str
+    note: str
+    first_seen: date
+    ever_seen: date
+    age_days: int
+    change: str
+    status: str = OPEN
+    owner: str = ""
+    root_cause: str = ""
+    comment: str = ""
+    accepted: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has accepted it."""
+        return self.status != ACCEPTED
+
+
+class ResolvedBreak(Break, frozen=True, kw_only=True):
+    """A break of the run before that is gone, with what was last written about it."""
+
+    closed_on: date
+    closed_because: str
+
+
+class Coverage(msgspec.Struct, frozen=True, kw_only=True):
+    """At which level was compared, and what of the inbox was not used."""
+
+    level: str
+    files: tuple[tuple[str, str, str], ...]
+    unused: tuple[Unused, ...]
+    in_all: str
+    forgiven: tuple[tuple[str, str, str, str], ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The level and what was not used, in one line."""
+        return f"Compared at {self.level}; not used: {self.in_all or 'nothing'}."
+
+
+class ShownTexts(msgspec.Struct, frozen=True, kw_only=True):
+    """Texts of the workbook that follow from no other part of a result: names and roll-forward."""
+
+    names: Mapping[str, Mapping[str, str]]
+    rolled: tuple[tuple[str, ...], ...]
+
+
+class DaySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings a day was reconciled with; `words` are None where an older run kept none."""
+
+    digest: str
+    words: Mapping[str, str] | None
+    run_id: str
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one run: what `status`, `history` and `verify` read."""
+
+    name: str
+    day: date
+    run_id: str
+    digest: str
+    snapshot_id: str
+    fields: tuple[str, ...]
+    counts: Mapping[str, int]
+    rejected: int
+    breaks: tuple[Break, ...]
+    resolved: tuple[ResolvedBreak, ...]
+    episodes: Mapping[str, tuple[int, str]]
+    ties: tuple[Tie, ...]
+    workbook: ShownTexts | None = None
+    coverage: Coverage | None = None
+    written: str = ""
+    day_settings: DaySettings | None = None
+    sources: tuple[LedgerSource, ...]
+    notices: tuple[Notice, ...]
+    evidence: Mapping[str, str]
+    revision: int
+    made_at: str
+    no: int = 0
+
+    @property
+    def open_breaks(self) -> int:
+        """How many breaks nobody has accepted."""
+        return sum(break_.is_open for break_ in self.breaks)
+
+    @property
+    def unread(self) -> list[Unused]:
+        """What of the inbox was not used and nobody decided about."""
+        unused = self.coverage.unused if self.coverage else ()
+        return [item for item in unused if item.severity == "high"]
+
+    @property
+    def exit_code(self) -> int:
+        """3 where a break is open, a row was rejected, or something was not delivered or read."""
+        lost = self.counts["Portfolio not delivered"] or self.rejected
+        return OPEN_BREAKS if self.open_breaks or lost or self.unread else TIED
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One field of one break as somebody, or the engine, set it.
+
+    A status also has the episode and the `accepted` difference that it was decided on; where it is
+    taken over from another id, `said_on` and `said_by` say whose decision it was. One that is
+    `is_restored` only tells a reader of the list what holds again.
+    """
+
+    break_id: str
+    field: str
+    value: str
+    episode: int | None = None
+    accepted: str | None = None
+    said_on: str | None = None
+    said_by: str | None = None
+    note: str | None = None
+    is_restored: bool = False
+
+
+class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one workbook, or the engine, had to say: entries of one moment.
+
+    `read_for` is the day of the run that read a workbook. Entries of the engine are about
+    `engine_day`, and take back the files that they replace.
+    """
+
+    who: str
+    at: str
+    source: str
+    sha256: str
+    run_id: str
+    base_revision: int
+    entries: tuple[Entry, ...]
+    read_for: str | None = None
+    notices: tuple[Notice, ...] = ()
+    engine_day: str | None = None
+    replaces: tuple[int, ...] = ()
+    no: int = 0
+
+
+class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One signature below one result; older ones do not say how many breaks were open."""
+
+    role: str
+    who: str
+    comment: str
+    at: str
+    day: date
+    run_id: str
+    digest: str
+    open_breaks: int | None = None
+    no: int = 0
+
+    @property
+    def open_words(self) -> str:
+        """With how many open breaks it was signed, where that is known."""
+        if self.open_breaks is None:
+            return ""
+        number = self.open_breaks
+        return f"with {count_of(number, 'open break')}" if number else "with no open break"
+
+    @property
+    def words(self) -> str:
+        """The signature in one line."""
+        signed = f"signed by {self.who} as {self.role} at {self.at}"
+        return " ".join(filter(None, (signed, self.open_words)))
+
+
+def from_json(content: Any, kind: type[Record]) -> Record:
+    """Return a record from what JSON holds of it; raise `ValueError` where it is another."""
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from error
+
+
+def to_json(record: msgspec.Struct) -> dict[str, Any]:
+    """Return a record as JSON holds it."""
+    content: dict[str, Any] = msgspec.to_builtins(record)
+    return content
+
+
+def breaks_by_id(result: RunResult | None) -> dict[str, Break]:
+    """Return the breaks of a result by their id."""
+    return {break_.id: break_ for break_ in (result.breaks if result else ())}

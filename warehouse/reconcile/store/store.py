@@ -1,0 +1,175 @@
+"""The folder of the reconciliation, whose files appear whole or not at all.
+
+`results/<day>/<no>-<run>.json`, `annotations/<no>.json` and `signoffs/<no>.json` are only ever
+added to.
+"""
+
+import json
+from collections.abc import Iterable
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from warehouse.reconcile.errors import NotReconciled
+from warehouse.reconcile.store.records import Annotation, RunResult, Signature, from_json, to_json
+from warehouse.storage.layout import make_directory, read_json, written_aside
+
+Record = TypeVar("Record")
+_DIGITS = 6  # of a file's number
+
+
+class Store:
+    """The folder `<home>/reconcile`, opened once for a run or a command.
+
+    What was read once is not read again, so that one run sees one state of every file.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.config = root / "recon.toml"
+        self.inbox = root / "inbox"
+        self.out = root / "out"
+        self.mappings = root / "mappings.json"
+        self._results: dict[Path, RunResult] = {}
+
+    def make(self) -> None:
+        """Make the folders that people use."""
+        make_directory(self.inbox)
+        make_directory(self.out)
+
+    @cached_property
+    def annotations(self) -> list[Annotation]:
+        """All comments and decisions in the order in which they came."""
+        return [_read(path, Annotation) for path in _numbered_files(self.root / "annotations")]
+
+    def add_annotation(self, annotation: Annotation) -> None:
+        """Add what one workbook, or the engine, had to say."""
+        number = _add(self.root / "annotations", "", to_json(annotation))
+        self.annotations.append(replace(annotation, no=number))
+
+    @cached_property
+    def signatures(self) -> list[Signature]:
+        """All signatures in the order in which they came."""
+        return [_read(path, Signature) for path in _numbered_files(self.root / "signoffs")]
+
+    def add_signature(self, signature: Signature) -> None:
+        """Add one signature."""
+        number = _add(self.root / "signoffs", "", to_json(signature))
+        self.signatures.append(replace(signature, no=number))
+
+    def days(self) -> list[date]:
+        """Return the days that have a result, oldest first."""
+        folder = self.root / "results"
+        names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+        return [date.fromisoformat(name) for name in names if _numbered_files(folder / name)]
+
+    def is_newest(self, day: date) -> bool:
+        """Return whether no later day has a result."""
+        return all(day >= other for other in self.days())
+
+    def newest_path(self, day: date) -> Path | None:
+        """Return the file of the newest result of a day."""
+        files = _numbered_files(self.root / "results" / day.isoformat())
+        return files[-1] if files else None
+
+    def result(self, day: date) -> RunResult | None:
+        """Return the newest result of a day."""
+        path = self.newest_path(day)
+        return self._result(path) if path else None
+
+    def result_of(self, run_id: str) -> RunResult | None:
+        """Return the result of one run, as it was stored last."""
+        for path in sorted((self.root / "results").glob("*/*.json"), reverse=True):
+            if path.stem.partition("-")[2] == run_id:
+                return self._result(path)
+        return None
+
+    def result_before(self, day: date) -> RunResult | None:
+        """Return the newest result of an earlier day."""
+        earlier = [other for other in self.days() if other < day]
+        return self.result(earlier[-1]) if earlier else None
+
+    def _result(self, path: Path) -> RunResult:
+        if path not in self._results:
+            self._results[path] = _read(path, RunResult)
+        return self._results[path]
+
+    def add_result(self, result: RunResult) -> RunResult:
+        """Store the result of a run and return it; the same one again replaces itself."""
+        folder = self.root / "results" / result.day.isoformat()
+        files = _numbered_files(folder)
+        content = to_json(result)
+        # A run's id is of its digest: the same id is the same result, made once more.
+        if files and files[-1].stem.endswith(result.run_id):
+            write_json(files[-1], content | {"no": len(files)})
+        else:
+            _add(folder, f"-{result.run_id}", content)
+        self._results.clear()
+        stored = self.result(result.day)
+        return stored or result
+
+    def known_shapes(self) -> dict[str, dict[str, str]]:
+        """Return what was learned of ledgers by their headers."""
+        return _read(self.mappings, dict[str, dict[str, str]]) if self.mappings.exists() else {}
+
+    def ledgers_before(self, day: date) -> frozenset[str]:
+        """Return the digests of ledgers with which an earlier day was reconciled."""
+        before = self.result_before(day)
+        return frozenset(
+            [*(digest for digest, at in self._first_days().items() if at < day.isoformat())]
+            + [source.sha256 for source in (before.sources if before else ())]
+        )
+
+    def add_ledgers(self, digests: Iterable[str], day: date) -> None:
+        """Remember the first day that each ledger was read for."""
+        first_days = self._first_days()
+        for digest in digests:
+            first_days[digest] = min(first_days.get(digest, day.isoformat()), day.isoformat())
+        write_json(self.root / "read.json", first_days)
+
+    def _first_days(self) -> dict[str, str]:
+        path = self.root / "read.json"
+        return _read(path, dict[str, str]) if path.exists() else {}
+
+    def known_workbooks(self) -> frozenset[str]:
+        """Return the digests of workbooks that were read back, or written, already."""
+        path = self.root / "seen.json"
+        digests = _read(path, list[str]) if path.exists() else []
+        return frozenset([*digests, *(annotation.sha256 for annotation in self.annotations)])
+
+    def add_workbooks(self, digests: Iterable[str]) -> None:
+        """Remember workbooks that need not be read back again."""
+        write_json(self.root / "seen.json", sorted({*self.known_workbooks(), *digests}))
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON, whole or not at all."""
+    text = json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True)
+    with written_aside(path) as file:
+        file.write(text.encode("utf-8", "surrogatepass") + b"\n")
+
+
+def _read(path: Path, kind: type[Record]) -> Record:
+    """Read one of our files; raise `NotReconciled` where it is damaged."""
+    try:
+        return from_json(read_json(path), kind)
+    except (OSError, ValueError) as error:
+        raise NotReconciled(
+            f"{path} cannot be read ({type(error).__name__}: {str(error)[:200]}): it was changed "
+            "or damaged. Nothing was reconciled and nothing was changed. Restore that folder from "
+            "the backup."
+        ) from error
+
+
+def _numbered_files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("[0-9]*.json"))
+
+
+def _add(folder: Path, suffix: str, content: dict[str, Any]) -> int:
+    files = _numbered_files(folder)
+    number = int(files[-1].name[:_DIGITS]) + 1 if files else 1
+    write_json(folder / f"{number:0{_DIGITS}}{suffix}.json", content | {"no": number})
+    return number

@@ -1,0 +1,52 @@
+"""The files of a run: the workbook, and for machines the breaks and every key."""
+
+import csv
+import hashlib
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.workbook import positions, write
+from warehouse.reconcile.workbook.content import WorkbookContent
+from warehouse.reconcile.workbook.readback import imprint
+from warehouse.storage.layout import written_aside
+
+
+def write_files(store: Store, content: WorkbookContent) -> tuple[Path, ...]:
+    """Write the workbook, and for machines the breaks and every key."""
+    folder = store.out / content.day.isoformat()
+    workbook = folder / f"recon_{content.day}.xlsx"
+    table = folder / f"breaks_{content.day}.machines.csv"
+    keys = folder / positions.file_name(content.day)
+    identity = imprint.identity(content)
+    write.write(replace(content, written=identity), workbook)
+    written = workbook.read_bytes()
+    imprint.store_imprint(store, identity, written)
+    text = io.StringIO()
+    csv.writer(text).writerows(_rows_of_breaks(content))
+    positions.write_positions(content, keys)
+    with written_aside(table) as file:
+        file.write(text.getvalue().encode())
+    # What we wrote need not be read back.
+    store.add_workbooks([hashlib.sha256(written).hexdigest()])
+    return workbook, table, keys
+
+
+def _rows_of_breaks(content: WorkbookContent) -> Iterator[list[str]]:
+    """Yield the breaks as a table for machines: every text as it is."""
+    fields = content.outcome.fields
+    yield ["break_id", "result", *fields, "ledger", "snapshot", "difference", "first_seen", "cause"]
+    for break_ in content.outcome.breaks:
+        names = [break_.names[name] for name in fields]
+        yield [
+            break_.id,
+            break_.result,
+            *names,
+            break_.ledger or "",
+            break_.snapshot or "",
+            break_.difference,
+            break_.first_seen.isoformat(),
+            break_.cause,
+        ]

@@ -1,0 +1,147 @@
+"""The tables that a workbook must hold, from the stored result of its run."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from warehouse.reconcile.breaks.identity import display_names
+from warehouse.reconcile.comments.annotations import in_cell
+from warehouse.reconcile.dimensions import FIELDS, TOTALLED, display_asset
+from warehouse.reconcile.errors import NotReconciled
+from warehouse.reconcile.matching.join import Result
+from warehouse.reconcile.matching.names import in_name_cell
+from warehouse.reconcile.matching.totals import STEPPED, Tie
+from warehouse.reconcile.store.records import Break, RunResult
+from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.workbook import positions
+from warehouse.reconcile.workbook.content import BREAKS, POSITIONS, ROLLED, TIES, UNMATCHED
+from warehouse.reconcile.workbook.readback.read_tables import SheetTable, TableRows
+from warehouse.reconcile.workbook.sheet import fixed_point
+from warehouse.spreadsheet.reading.text import as_text
+from warehouse.spreadsheet.writing.cells import number
+
+OLDER = "the result was kept by an older nightbook, which did not keep what stands there"
+_EXACT = ("Ledger, exact", "Snapshot, exact", "Difference, exact")
+_PARTS = ("Of breaks, exact", "Within tolerance, exact")
+_BREAKS = SheetTable(
+    BREAKS,
+    ("Break ID", "Comment"),
+    ("Break ID",),
+    ("Result", *(name.capitalize() for name in FIELDS), *_EXACT),
+    "Break ID",
+    r"^\s*B-[0-9A-F]{8,64}\s*$",
+)
+_TIES = SheetTable(
+    TIES,
+    ("Per", "Of", "Asset"),
+    ("Per", "Of", "Asset"),
+    ("Keys", "Breaks", "Result", "Sums agree", *_EXACT, *_PARTS),
+    "Per",
+    rf"^\s*({'|'.join(TOTALLED)})\s*$",
+)
+_ROLLED = SheetTable(ROLLED, ("Asset", "Adds up"), ("Asset",), (*STEPPED, "Adds up"), "Adds up")
+WITH_KEYS = (_BREAKS, _TIES, _ROLLED)
+
+
+def positions_page(fields: Sequence[str]) -> SheetTable:
+    """Return the table of all keys at a level."""
+    exact = ("Result", "Break ID", "Ledger, exact", "Snapshot, exact", "Ledger rows")
+    return SheetTable(
+        POSITIONS,
+        marks=("Result", "Break ID", "Ledger rows"),
+        key=tuple(name.capitalize() for name in fields),
+        values=(*exact, "Ledger", "Snapshot", "Digits"),
+        mark="Result",
+        adds_up=True,
+    )
+
+
+def sheet_name(page: SheetTable, read: TableRows) -> str:
+    """Return what the sheet is called there: the long table has two names, by what it lists."""
+    return UNMATCHED if _lists_odd(page, read) else page.sheet
+
+
+def _lists_odd(page: SheetTable, read: TableRows) -> bool:
+    return page.sheet == POSITIONS and any(name.startswith(UNMATCHED) for name in read.sheets)
+
+
+def stored_table(store: Store, page: SheetTable, read: TableRows, result: RunResult) -> pa.Table:
+    """Return what the table must hold; raise `NotReconciled` where that is not known."""
+    if page.sheet == BREAKS:
+        return _table(page, map(_break, result.breaks))
+    texts = result.workbook
+    if texts is None:
+        raise NotReconciled(f"{OLDER}. `nightbook reconcile run` keeps it.")
+    if page.sheet == TIES:
+        return _table(page, (_tie(tie, texts.names) for tie in result.ties))
+    if page.sheet == ROLLED:
+        return _table(page, texts.rolled)
+    path = store.out / result.day.isoformat() / positions.file_name(result.day)
+    keys = positions.read_positions(path, result.run_id, result.fields)
+    if _lists_odd(page, read):
+        keys = keys.filter(pc.not_equal(keys["result"], Result.MATCHED.value))
+    return _position_table(page, keys, result.fields, texts.names)
+
+
+def _table(
+    page: SheetTable, rows: Iterator[Sequence[object]] | Sequence[Sequence[object]]
+) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * len(page.titles)
+    return pa.table(
+        {
+            title: pa.array(map(str, cells), pa.string())
+            for title, cells in zip(page.titles, columns, strict=True)
+        }
+    )
+
+
+def _break(break_: Break) -> list[str]:
+    names = [in_name_cell(break_.names.get(field, "")) for field in FIELDS]
+    exact = [fixed_point(break_.ledger), fixed_point(break_.snapshot), break_.difference]
+    return [break_.id, break_.result, *names, *exact]
+
+
+def _tie(table: Tie, names: Mapping[str, Mapping[str, str]]) -> list[object]:
+    of = names.get(table.level, {}).get(table.of, table.of)
+    of = display_asset(of) if table.level == "asset" else of
+    figures = [table.ledger, table.snapshot, table.difference, table.broken, table.near]
+    results = [table.keys, table.breaks, table.result, "yes" if table.adds_up else "NO"]
+    return [table.level, in_cell(of), in_cell(display_asset(table.asset)), *results, *figures]
+
+
+def _position_table(
+    page: SheetTable, keys: pa.Table, fields: Sequence[str], names: Mapping[str, Mapping[str, str]]
+) -> pa.Table:
+    """Return the keys as their sheet shows them; each name is looked up once, not once a row."""
+    unmapped = pc.is_in(keys["result"], pa.array([Result.UNMAPPED.value, Result.REJECTED.value]))
+    columns = []
+    for name in fields:
+        coded = keys[name].combine_chunks().dictionary_encode()
+        mapped, folded = (
+            pa.array(
+                [
+                    in_name_cell(display_names((name,), (id_,), names, is_unmapped=is_one)[name])
+                    for id_ in coded.dictionary.to_pylist()
+                ],
+                pa.string(),
+            ).take(coded.indices)
+            for is_one in (False, True)
+        )
+        columns.append(pc.if_else(unmapped.combine_chunks(), folded, mapped))
+    others = ("result", "break_id", "ledger_text", "snapshot_text", "ledger_rows")
+    columns += [pc.fill_null(keys[name].cast(pa.string()), "") for name in others]
+    columns += _numbers(keys["ledger_text"].to_pylist(), keys["snapshot_text"].to_pylist())
+    return pa.table(columns, names=list(page.titles))
+
+
+def _numbers(*sides: Sequence[str | None]) -> list[pa.Array]:
+    """Return the number cells of both amounts, and whether they are their texts."""
+    cells = [[number(text or "") for text in side] for side in sides]
+    ranks = [max(table for _, table in pair) for pair in zip(*cells, strict=True)]
+    numbers = [pa.array([_figure(cell) for cell, _ in side], pa.string()) for side in cells]
+    return [*numbers, pa.array([rank.words for rank in ranks], pa.string())]
+
+
+def _figure(cell: str) -> str:
+    return as_text(float(cell)) if cell else ""
