@@ -6,7 +6,7 @@ them can reach Dagster's configuration, its event log or a repr.
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -52,6 +52,7 @@ class Nightbook:
 
     variables: Callable[[], Mapping[str, str]] = field(default=process_environment, repr=False)
     now: Callable[[], datetime] = field(default=utc_now, repr=False)
+    _: KW_ONLY
     tell: Tell | None = field(default=None, repr=False)
     watch: Say | None = field(default=None, repr=False)
     is_demo: bool = False

@@ -71,8 +71,20 @@ class SentAlerts:
     dropped: tuple[Alert, ...] = ()
 
 
-# What waits for a channel, by its cause: since when, and the alert.
-Waiting = dict[str, tuple[str, Alert]]
+@dataclass(frozen=True, slots=True)
+class StoredAlert:
+    """An alert that waits for a channel, and since when."""
+
+    since: str
+    alert: Alert
+
+    def with_date(self) -> Alert:
+        """Return the alert with the time at which it was found."""
+        note = f"Found at {datetime.fromisoformat(self.since):%Y-%m-%d %H:%M} UTC."
+        return replace(self.alert, words=f"{note}\n{self.alert.words}")
+
+
+Waiting = dict[str, StoredAlert]  # by the cause
 
 
 def plain_text(text: str) -> str:
@@ -110,7 +122,7 @@ def send_alerts(
         }
         stored = waiting | _events(fresh.values(), now)
         _write_events(layout, stored)
-        messages = (*(_with_date(*alert) for alert in waiting.values()), *fresh.values())
+        messages = (*(entry.with_date() for entry in waiting.values()), *fresh.values())
         outcome = deliver(addresses, (*messages, *_reminder(alerts, sent_causes, now)), send)
         sent = {alert.cause for alert in outcome.sent}
         sent_causes.update(dict.fromkeys(sent, now.isoformat()))
@@ -215,13 +227,8 @@ def _memory(layout: Layout) -> Iterator[dict[str, str]]:
 
 
 def _events(alerts: Iterable[Alert], now: datetime) -> Waiting:
-    return {alert.cause: (now.isoformat(), alert) for alert in alerts if alert.happened}
-
-
-def _with_date(since: str, alert: Alert) -> Alert:
-    """Return a stored alert as it is sent: with the time at which it was found."""
-    note = f"Found at {datetime.fromisoformat(since):%Y-%m-%d %H:%M} UTC."
-    return replace(alert, words=f"{note}\n{alert.words}")
+    since = now.isoformat()
+    return {alert.cause: StoredAlert(since, alert) for alert in alerts if alert.happened}
 
 
 def _unsent(layout: Layout) -> Path:
@@ -235,23 +242,31 @@ def _stored_events(
     # A file that cannot be read holds nothing: it must not stop what is found today.
     try:
         entries = [
-            (str(entry.pop("since")), Alert(**entry)) for entry in read_json(_unsent(layout))
+            StoredAlert(str(entry.pop("since")), Alert(**entry))
+            for entry in read_json(_unsent(layout))
         ]
-        young = {since for since, _ in entries if now - datetime.fromisoformat(since) < OF_INTEREST}
+        oldest = now - OF_INTEREST
+        is_young = [datetime.fromisoformat(entry.since) > oldest for entry in entries]
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return {}, ()
-    untold = [(since, entry) for since, entry in entries if entry.cause not in sent_causes]
-    waiting = {alert.cause: (since, alert) for since, alert in untold if since in young}
-    return waiting, tuple(alert for since, alert in untold if since not in young)
+    waiting, dropped = Waiting(), list[Alert]()
+    for entry, is_waiting in zip(entries, is_young, strict=True):
+        if entry.alert.cause in sent_causes:
+            continue
+        if is_waiting:
+            waiting[entry.alert.cause] = entry
+        else:
+            dropped.append(entry.alert)
+    return waiting, tuple(dropped)
 
 
 def _write_events(layout: Layout, waiting: Waiting) -> None:
     """Write what waits, whole or not at all; the file is there only while something does."""
     path = _unsent(layout)
-    newest = sorted(waiting.values(), key=lambda entry: entry[0])[-MOST_KEPT:]
+    newest = sorted(waiting.values(), key=lambda entry: entry.since)[-MOST_KEPT:]
     with contextlib.suppress(OSError):  # a full disk must not keep an alert from going out
         if newest:
-            write_json(path, [{"since": since, **asdict(alert)} for since, alert in newest])
+            write_json(path, [{"since": entry.since, **asdict(entry.alert)} for entry in newest])
         else:
             path.unlink(missing_ok=True)
 
