@@ -3,13 +3,11 @@
 Dagster's own command has no place for a guard, so its application is made here and wrapped.
 """
 
-import argparse
 import contextlib
 import signal
-import sys
-from collections.abc import Sequence
 from importlib.metadata import version
 
+import click
 import dagster as dg
 import uvicorn
 
@@ -30,32 +28,25 @@ STATEMENT_TIMEOUT, POOL_RECYCLE, POOL_OVERFLOW = 15_000, 3600, 20
 CLOSING = 5
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the arguments of the process."""
-    top = argparse.ArgumentParser(prog="python -m assets.runs.web", description=__doc__)
-    top.add_argument("--host", default=LOOPBACK, help="the address to listen on")
-    top.add_argument("--port", type=int, default=PORT)
-    top.add_argument("--host-name", action="append", default=[], metavar="NAME")
-    top.add_argument("--log-format", default="colored", choices=("colored", "json"))
-    top.add_argument("-d", "--working-directory", required=True)
-    return top
-
-
-def main(argv: Sequence[str]) -> int:
+@click.command(help=__doc__)
+@click.option("--host", default=LOOPBACK, help="the address to listen on")
+@click.option("--port", type=int, default=PORT)
+@click.option("--host-name", "host_names", multiple=True, metavar="NAME")
+@click.option("--log-format", default="colored", type=click.Choice(["colored", "json"]))
+@click.option("-d", "--working-directory", required=True)
+def main(
+    host: str, port: int, host_names: tuple[str, ...], log_format: str, working_directory: str
+) -> None:
     """Serve until stopped, by Ctrl-C or SIGTERM, which both end all that was started here."""
-    arguments = parser().parse_args(argv)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
-    with contextlib.suppress(KeyboardInterrupt):
-        _serve(arguments)
-    return 0
-
-
-def _serve(arguments: argparse.Namespace) -> None:
-    configure_loggers(formatter=arguments.log_format, log_level="INFO")
+    configure_loggers(formatter=log_format, log_level="INFO")
     # The name by which the schedule is known, and whether it is on, is that of the module.
-    target = ModuleTarget(MODULE, None, arguments.working_directory, MODULE)
-    with dg.DagsterInstance.get() as instance:
+    target = ModuleTarget(MODULE, None, working_directory, MODULE)
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        dg.DagsterInstance.get() as instance,
+    ):
         instance.optimize_for_webserver(STATEMENT_TIMEOUT, POOL_RECYCLE, POOL_OVERFLOW)
         with WorkspaceProcessContext(
             instance,
@@ -63,15 +54,14 @@ def _serve(arguments: argparse.Namespace) -> None:
             read_only=False,
             workspace_load_target=target,
         ) as workspace:
-            application = create_app_from_workspace_process_context(workspace)
             uvicorn.run(
-                Guard(application, frozenset(arguments.host_name)),
-                host=arguments.host,
-                port=arguments.port,
+                Guard(create_app_from_workspace_process_context(workspace), frozenset(host_names)),
+                host=host,
+                port=port,
                 log_level="warning",
                 timeout_graceful_shutdown=CLOSING,
             )
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()
