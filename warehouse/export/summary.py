@@ -7,6 +7,7 @@ reader to see; whether a figure ties is said by exact decimals, never by a formu
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from warehouse.export.sheets import TOTAL, yes
@@ -102,21 +103,21 @@ def summary(draft: Draft, figures: Figures, program_version: str) -> None:
 def _head(draft: Draft, on: _SummaryWriter, source: OpenBook, program_version: str) -> None:
     on.worksheet.set_row(0, 28)
     on.text(0, "Positions", on.formats.title)
-    on.row = 2
-    on.text(0, "As of", on.formats.label)
-    must(on.worksheet.write_datetime(on.row, 1, source.day, on.formats.day))
-    draft.book.define_name("as_of", f"={SHEET}!$B${on.row + 1}")
-    on.row += 1
-    on.text(0, "Snapshot", on.formats.label)
-    on.text(1, source.snapshot_id)
-    draft.book.define_name("snapshot_id", f"={SHEET}!$B${on.row + 1}")
-    on.row += 1
     started, finished = source.snapshot["started_at"], source.snapshot["finished_at"]
-    on.text(0, "Read from the API", on.formats.label)
-    on.text(1, f"{started:%Y-%m-%d %H:%M:%S} to {finished:%H:%M:%S} UTC")
-    on.row += 1
-    on.text(0, "Made by", on.formats.label)
-    on.text(1, f"nightbook {program_version}")
+    facts: dict[str, date | str] = {
+        "As of": source.day,
+        "Snapshot": source.snapshot_id,
+        "Read from the API": f"{started:%Y-%m-%d %H:%M:%S} to {finished:%H:%M:%S} UTC",
+        "Made by": f"nightbook {program_version}",
+    }
+    for on.row, (label, value) in enumerate(facts.items(), 2):
+        on.text(0, label, on.formats.label)
+        if isinstance(value, date):
+            must(on.worksheet.write_datetime(on.row, 1, value, on.formats.day))
+        else:
+            on.text(1, value)
+    draft.book.define_name("as_of", f"={SHEET}!$B$3")
+    draft.book.define_name("snapshot_id", f"={SHEET}!$B$4")
     on.row += 2
 
 
@@ -140,15 +141,8 @@ def _verdict(on: _SummaryWriter, figures: Figures) -> None:
 
 
 def _rows(on: _SummaryWriter, figures: Figures) -> None:
-    on.heads(
-        "Sheet",
-        "",
-        "Rows in the warehouse",
-        "Rows in this workbook",
-        "Rows with rounded numbers",
-        "",
-        "Ties",
-    )
+    in_both = ("Rows in the warehouse", "Rows in this workbook")
+    on.heads("Sheet", "", *in_both, "Rows with rounded numbers", "", "Ties")
     for promised in figures.promises:
         title = promised.exhibit.title
         sheets = figures.sheets[title]

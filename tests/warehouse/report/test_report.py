@@ -446,7 +446,7 @@ def test_a_year_of_hostile_nights_is_small_and_quick(tmp_path: Path) -> None:
     assert "4 nights in the book, 362 no snapshot." in read(html).text
 
 
-def test_a_drawing_has_no_name_that_matplotlib_read() -> None:
+def test_a_label_of_a_drawing_is_only_letters() -> None:
     """A label is a text node: mathematics and markup in it are only letters."""
     drawn = charts.bars([charts.Bar(name, name == "", (1.0,), "1") for name in HOSTILE], "Bars")
     found = read(drawn)
