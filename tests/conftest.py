@@ -1,5 +1,7 @@
 """Options of the whole suite, and texts that are kept and compared whole."""
 
+import atexit
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +21,17 @@ GOLDEN = Path(__file__).parent / "golden"
 # How long one example takes says nothing about the law, on a machine that does other things too.
 settings.register_profile("nightbook", deadline=None)
 settings.load_profile("nightbook")
+
+
+@atexit.register
+def _end_quietly() -> None:
+    """Let nothing be written after the last line.
+
+    Hypothesis keeps the functions that it was given, and by their globals the module of DuckDB,
+    until the interpreter is gone. DuckDB's binding (nanobind) then lists what of it was left, forty
+    lines after the result. Nothing of ours runs any more at that time.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,12 +2,13 @@
 
 import pytest
 
+from pipelines.edge import models
 from pipelines.flatten.portfolios import PORTFOLIO_TABLES
 from pipelines.flatten.venues import VENUE_TABLES
 from pipelines.records import schema
 from pipelines.records.schema import INSTRUMENT, PORTFOLIO, VENUE, Field, every_field
 from warehouse.contract import ops
-from warehouse.contract.book import BOOK
+from warehouse.contract.book import BOOK, KNOWN_BALANCES
 from warehouse.contract.model import Column, Table
 from warehouse.contract.reconciliation import RECONCILED
 
@@ -44,6 +45,16 @@ def unused(fields: list[Field]) -> list[str]:
 def test_every_field_of_the_api_reaches_a_column() -> None:
     """A field of the models is a column, or has a reason not to be."""
     assert unused(FIELDS) == []
+
+
+def test_the_contract_knows_the_balance_kinds_of_the_model() -> None:
+    """A kind of balance and each of its parts stand in the model and in the contract."""
+    kinds = {
+        name: set(kind.shape.fields)
+        for name, kind in schema.shape_of(models.Balance).fields.items()
+        if kind.shape is not None
+    }
+    assert {bucket: set(states) for bucket, states in KNOWN_BALANCES.items()} == kinds
 
 
 def test_a_field_that_reaches_nothing_is_named() -> None:

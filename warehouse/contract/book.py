@@ -148,6 +148,15 @@ ACCOUNTS = Table(
     ),
 )
 
+# The parts of a balance that the document knows (2.5): a bucket with its states. What is not here
+# is money all the same: it has rows, is in every total, and counts as `other`.
+KNOWN_BALANCES = {
+    "trading": ("free", "locked"),
+    "margin": ("locked",),
+    "staking": ("locked",),
+    "custody": ("free", "locked"),
+}
+
 BALANCES = Table(
     "balances",
     "One row per amount the API states: one part of the balance of one account.",

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from warehouse.contract.book import BALANCES, BOOK
-from warehouse.contract.model import quote_identifier
+from warehouse.contract.book import BALANCES, BOOK, KNOWN_BALANCES
+from warehouse.contract.model import literal, quote_identifier
 from warehouse.sql.header import SqlFile, fill_form, read
 
 HERE = Path(__file__).parent
@@ -83,9 +83,17 @@ def _macro(sql_file: SqlFile, schema: str) -> Macro:
         comment=f"{comment} Returns: {returns}",
         parameters=parameters,
         example=sql_file.example,
-        sql=sql_file.sql,
+        sql=sql_file.sql.replace("$known_balances", _known_balances()),
         is_table=False,
         schema=schema,
+    )
+
+
+def _known_balances() -> str:
+    """Return the condition that a bucket and its state are of the document (2.5)."""
+    return "\n    or ".join(
+        f"(bucket = {literal(bucket)} and state in ({', '.join(map(literal, states))}))"
+        for bucket, states in KNOWN_BALANCES.items()
     )
 
 

@@ -8,19 +8,13 @@ from datetime import date, datetime, timedelta
 
 from duckdb import DuckDBPyConnection
 
+from warehouse.contract.book import KNOWN_BALANCES
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.dimensions import CUSTOM, display_asset, key_expression
 from warehouse.reconcile.notices import Notice
 
-_DOCUMENTED = (
-    ("trading", "free"),
-    ("trading", "locked"),
-    ("margin", "locked"),
-    ("staking", "locked"),
-    ("custody", "free"),
-    ("custody", "locked"),
-)
+_DOCUMENTED = {(bucket, state) for bucket, states in KNOWN_BALANCES.items() for state in states}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@
 -- custody_free_text: The same, exact.
 -- custody_locked: Locked in custody; NULL when not stated.
 -- custody_locked_text: The same, exact.
--- other: Sum of all that the document does not know, like lending; NULL when there is none.
+-- other: Sum of all that has no column here, like lending; NULL when there is none.
 -- other_text: The same, exact.
 -- total: Sum of all that is stated, known and unknown; 0 when nothing is.
 -- total_text: The same, exact.
@@ -39,7 +39,15 @@ with split as (
         account_name,
         duplicate_no,
         case
-            when internal.is_known_balance(bucket, state) then bucket || '_' || state
+            when bucket || '_' || state in (
+                'trading_free',
+                'trading_locked',
+                'margin_locked',
+                'staking_locked',
+                'custody_free',
+                'custody_locked'
+            )
+                then bucket || '_' || state
             else 'other'
         end as kind,
         internal.exact_split(amount, amount_text) as split

@@ -6,6 +6,5 @@
 -- example: select internal.is_known_balance('lending', 'free')
 
 create or replace macro internal.is_known_balance(bucket, state) as (
-    (bucket in ('trading', 'custody') and state in ('free', 'locked'))
-    or (bucket in ('margin', 'staking') and state = 'locked')
+    $known_balances
 );
