@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 
-from pipelines.lake import lake_manifest
+from pipelines.lake import lake_manifest, placement
 from pipelines.landing import zone
 from tests.crash.power import Call
 from warehouse.database import publish, versions
@@ -71,11 +71,8 @@ def _manifest_first() -> None:
             with layout.written_aside(path) as file:
                 file.write(content)
 
-    _set(lake_manifest, "seal", early)
-    for module in ("lake", "night"):
-        target = getattr(__import__(f"pipelines.{module}"), module)
-        if hasattr(target, "seal"):
-            target.seal = early
+    for module in (lake_manifest, placement):
+        _set(module, "seal", early)
 
 
 def _link_first() -> None:

@@ -155,6 +155,7 @@ def watched(
     def make(*channels: str) -> Watched:
         home = tmp_path / "home"
         shutil.copytree(two, home, symlinks=True)
+        shown.show()  # whatever the test before showed
         more = settings | {"NIGHTBOOK_ALERTS": ",".join(channels or (DEAD, receiver.channel))}
         return Watched(Keeper(home, shown, more), [])
 
