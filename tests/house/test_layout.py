@@ -52,7 +52,13 @@ def crowds(root: Path) -> Iterator[str]:
                 path.name
                 for path in folder.glob("*")
                 if path.name not in {"__pycache__", "__init__.py"}
-                and (path.suffix in {".py", ".sql"} or (path.is_dir() and any(path.glob("*"))))
+                and (
+                    path.suffix in {".py", ".sql"}
+                    or (
+                        path.is_dir()
+                        and any(child.name != "__pycache__" for child in path.iterdir())
+                    )
+                )
             }
             is_sql = any(name.endswith(".sql") for name in entries)
             # A folder of SQL is a list by design: one file for each view, macro or check.
