@@ -1,6 +1,6 @@
 # The doors of the project. Each needs only Python 3.11+ and says what it does.
 .DEFAULT_GOAL := help
-.PHONY: help setup sides demo run dev test torture bench mutants lint dictionary pictures lock clean
+.PHONY: help setup sides demo run dev test suite check unit torture bench mutants lint dictionary pictures lock clean
 
 PYTHON ?= python3
 BIN    := .venv/bin
@@ -42,10 +42,25 @@ run: setup   ## tonight's job, once, here
 dev: setup   ## the Dagster UI, daemon and schedule, on this machine only
 	@$(BIN)/nightbook dev
 
-test: setup sides lint ## every test
+# Types are checked by one process: the other core may test meanwhile.
+test: setup sides ## format, lint, types and every test but the long ones
+	@$(MAKE) --no-print-directory --jobs 2 lint suite
+
+suite: setup
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
-torture: setup sides ## the long tests, whole
+# Tests that need no night: the house, the client, the sandbox, what is landed, who asks the warehouse.
+UNIT := tests/house/test_architecture.py tests/house/test_layout.py tests/house/test_completeness.py \
+        tests/pipelines/edge tests/pipelines/sandbox tests/pipelines/landing tests/pipelines/test_settings.py \
+        tests/pipelines/records/test_hostile.py tests/pipelines/test_reference_count.py tests/warehouse/query
+
+check: setup ## lint, types and unit tests: under a minute
+	@$(MAKE) --no-print-directory --jobs 2 lint unit
+
+unit: setup
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal $(UNIT)
+
+torture: setup sides ## the long tests, whole: an hour and more
 	@$(BIN)/python -m pytest -n 2 --dist worksteal --torture
 
 bench: setup .side/peers/ready ## what a night costs, against the peers

@@ -19,8 +19,9 @@ pytest_plugins = [
 ]
 GOLDEN = Path(__file__).parent / "golden"
 # How long one example takes says nothing about the law, on a machine that does other things too.
-settings.register_profile("nightbook", deadline=None)
-settings.load_profile("nightbook")
+settings.register_profile("daily", deadline=None, max_examples=30)
+settings.register_profile("torture", deadline=None, max_examples=300)
+settings.load_profile("daily")
 
 
 @atexit.register
@@ -44,6 +45,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Tests marked `torture` are left out without the option; with it, what they count is told."""
     config.addinivalue_line("markers", "torture: long; runs with --torture only")
+    if config.getoption("--torture"):
+        settings.load_profile("torture")
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal and config.getoption("--torture"):
         config.pluginmanager.register(Progress(terminal), "torture")

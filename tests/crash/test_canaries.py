@@ -112,6 +112,7 @@ def told(keeper: Keeper, *words: str) -> str:
 SMALL = ["authentication-failed", "cut-body"]
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     "faults",
     [SMALL, *(pytest.param(shard(one), marks=pytest.mark.torture) for one in range(SHARDS))],

@@ -16,6 +16,7 @@ from warehouse.contract import states
 from warehouse.storage.layout import Layout
 
 
+@pytest.mark.torture
 def test_a_left_over_that_was_told_and_not_made_is_made_later(
     two_nights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     "words", [("accept", HELD), ("reject", HELD), ("prune", "--keep", "1", "--no-month-ends")]
 )

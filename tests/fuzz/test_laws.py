@@ -101,6 +101,7 @@ def test_parquet_and_duckdb_return_what_was_written(many: Callable[[int, int], s
     law()
 
 
+@pytest.mark.torture
 def test_a_rebuild_equals_the_run(many: Callable[[int, int], settings]) -> None:
     """Two nights made again, from the lake or from the landing zone, have the same rows."""
 

@@ -28,6 +28,7 @@ def read(seed: int, count: int, *how: str) -> tuple[str, dict[str, int]]:
     return "\n".join(told["wrong"]), told["counts"]
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     ("seed", "count"),
     [

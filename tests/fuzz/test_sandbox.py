@@ -100,6 +100,7 @@ def fuzz(origin: str, folder: Path, examples: int, seed: int, without: str = "")
     return ran.stdout if ran.returncode else ""
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("choices", [Choices(), TELLING], ids=["by default", "telling"])
 def test_a_fuzzer_finds_no_violation(
     choices: Choices,

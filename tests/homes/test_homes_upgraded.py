@@ -72,6 +72,7 @@ def test_the_first_night_of_a_newer_nightbook_brings_an_older_home_up(
     assert keeper("verify").code == 0
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     ("commit", "words"),
     [
@@ -111,6 +112,7 @@ def test_an_older_home_is_no_damage(older: Callable[[str], Keeper]) -> None:
     assert keeper("verify").code == 0
 
 
+@pytest.mark.torture
 def test_a_reconciliation_brings_an_older_home_up(older: Callable[[str], Keeper]) -> None:
     """What an older nightbook published lacks what a newer one asks: it is published anew first."""
     keeper = older(OLDEST)
@@ -119,6 +121,7 @@ def test_a_reconciliation_brings_an_older_home_up(older: Callable[[str], Keeper]
     assert all(has_book(keeper, day) for day in (FIRST, SECOND))
 
 
+@pytest.mark.torture
 def test_an_upgrade_that_was_stopped_goes_on(older: Callable[[str], Keeper]) -> None:
     """A night whose older manifest is gone and whose tables are half made is made by the next."""
     keeper = older(NEWEST)
@@ -129,6 +132,7 @@ def test_an_upgrade_that_was_stopped_goes_on(older: Callable[[str], Keeper]) -> 
     assert all(has_book(keeper, day) for day in (FIRST, SECOND, TONIGHT))
 
 
+@pytest.mark.torture
 def test_an_old_night_that_cannot_be_made_again_costs_no_other(
     older: Callable[[str], Keeper],
 ) -> None:

@@ -142,6 +142,7 @@ def test_every_door_and_module_of_a_page_is_there() -> None:
                 raise AssertionError(f"nothing holds that this works: {words}")
 
 
+@pytest.mark.torture
 def test_what_the_demo_prints_can_be_pasted(folder: Path) -> None:
     """The queries and commands that the demo prints work, and the files that it names are there."""
     printed = (folder / "demo.txt").read_text(encoding="utf-8")

@@ -254,6 +254,7 @@ for schema, name in book.sql(timed).fetchall():
 """
 
 
+@pytest.mark.torture
 def test_python_needs_what_the_page_installs(folder: Path, tmp_path: Path) -> None:
     """With `pytz` beside `duckdb` every table can be fetched; without it, only as data frames."""
     assert "pip install duckdb pytz" in EVERY_TEXT

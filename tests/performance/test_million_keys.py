@@ -12,6 +12,7 @@ Sized = Callable[[int, int], int]
 MILLION = 1_000_000
 
 
+@pytest.mark.torture
 def test_every_planted_difference_is_found_and_nothing_else(tmp_path: Path, sized: Sized) -> None:
     """In a million keys 1,000 differences of 1e-18 and 1,000 one-sided ones, in little memory."""
     count = sized(20_000, MILLION)
@@ -39,6 +40,7 @@ def test_every_planted_difference_is_found_and_nothing_else(tmp_path: Path, size
         assert found["megabytes"] < 1536
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("what", ["xlsx", "csv"])
 def test_positions_of_a_large_book_are_written_whole(
     tmp_path: Path, sized: Sized, what: str

@@ -29,6 +29,7 @@ def _threads(module: str, **told: str) -> int:
     return int(said.stdout)
 
 
+@pytest.mark.torture
 @pytest.mark.skipif(not TASKS.is_dir(), reason="this system does not tell the threads of a process")
 @pytest.mark.parametrize(
     "module", ["assets.commands.export", "assets.definitions", "pipelines.landing.zone"]

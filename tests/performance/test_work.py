@@ -23,6 +23,8 @@ from warehouse.contract.book import VENUE_TYPES
 from warehouse.storage import parquet
 from warehouse.storage.parquet import Writer, conform
 
+pytestmark = pytest.mark.torture
+
 FEW, MORE, MOST = (Scale(name, many, 4, 2) for name, many in (("8", 8), ("16", 16), ("32", 32)))
 NARROW, WIDE = Scale("narrow", 4, 50, 1), Scale("wide", 4, 50, 16)
 BLOCK = 256 * 1024  # what DuckDB reads and writes at a time

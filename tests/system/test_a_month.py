@@ -136,6 +136,7 @@ def troubles(seed: int) -> Iterator[Span]:
             yield begins, begins + draws.uniform(5, 30) * MINUTE / 60
 
 
+@pytest.mark.torture
 def test_a_month_of_trouble_costs_no_date_and_fills_at_most_a_page(
     tmp_path: Path, sized: Callable[[int, int], int]
 ) -> None:
@@ -156,6 +157,7 @@ OUTAGES: list[tuple[str, tuple[int, int], list[str], int]] = [
 ]
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(("name", "hours", "told", "tries"), OUTAGES, ids=[o[0] for o in OUTAGES])
 def test_a_failing_night_is_told_quietly_while_it_is_tried_and_loudly_at_its_end(
     name: str, hours: tuple[int, int], told: list[str], tries: int, tmp_path: Path
@@ -182,6 +184,7 @@ def test_a_person_who_runs_is_told_at_once(tmp_path: Path) -> None:
     assert alert.cause == "failed:r"
 
 
+@pytest.mark.torture
 def test_cron_may_call_as_often_as_the_schedule_ticks(shown: Sandbox, tmp_path: Path) -> None:
     """`run --unless-taken` reads nothing where the date has its night, and says which."""
     shown.show()

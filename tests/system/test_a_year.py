@@ -230,6 +230,7 @@ def lived(home: Path, span: Span) -> Year:
     return year
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("span", SPANS, ids=lambda span: f"{span.zone}, {span.days} days")
 def test_a_year_of_nights(span: Span, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every date ticks once, holes are told and listed, retention and the disk are as said."""

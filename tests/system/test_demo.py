@@ -15,6 +15,8 @@ from warehouse.sql.dictionary.questions import QUESTIONS, Question
 from warehouse.sql.dictionary.render import FILE
 from warehouse.storage.layout import Layout
 
+pytestmark = pytest.mark.torture
+
 SHOWN = 6
 OPENING = f"""# Twenty questions, answered
 

@@ -263,6 +263,7 @@ def as_pods(content: dict[str, Any]) -> subprocess.CompletedProcess[str]:
 NAMES = {"env": "env", "volumes": "volumes", "volume_mounts": "volumeMounts"}
 
 
+@pytest.mark.torture
 def test_helm_values_are_taken_by_the_launcher() -> None:
     """Dagster's launcher takes volumes, mounts, variables and secrets, and refuses a wrong name."""
     content = loaded("helm-values.yaml")

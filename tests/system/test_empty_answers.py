@@ -122,6 +122,7 @@ def test_a_portfolio_that_vanished_is_asked_for_by_its_id(bad: Bad) -> None:
     }
 
 
+@pytest.mark.torture
 def test_a_key_that_sees_nothing_gives_no_green_first_night(empty: Callable[..., Keeper]) -> None:
     """With nothing to compare with, an empty list is held as well: that is what no access is."""
     keeper = empty()
@@ -162,6 +163,7 @@ def test_drift_is_told_with_path_count_example_and_first_night(bad: Bad) -> None
     assert "changed type: data[].createdAt createdAt, 1 time, for example 1700000000" in alert
 
 
+@pytest.mark.torture
 def test_accept_publishes_and_reject_does_not(after: Keeper) -> None:
     """What a person accepts is its date's book; what is rejected is none, and both stay told."""
     half, bucket = snapshot_of(after, HALF), snapshot_of(after, BUCKET)

@@ -15,6 +15,8 @@ from pipelines.landing.reasons import Reason
 from pipelines.landing.snapshots import DECISION
 from tests.support.operator_home import THIRD, Keeper, Said
 
+pytestmark = pytest.mark.torture
+
 EMPTY, VANISHED, BROKEN, DOWN, LAST = (THIRD + timedelta(days=n) for n in range(1, 6))
 FAULTS = {
     EMPTY: "portfolios-empty",

@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import openpyxl
+import pytest
 
 from tests.house.pages import ROOT, blocks
 from tests.support.operator_home import THIRD, Keeper, Said
@@ -29,6 +30,7 @@ def planted(keeper: Keeper) -> Path:
     return path
 
 
+@pytest.mark.torture
 def test_what_was_reconciled_can_be_asked_for(copied: Keeper) -> None:
     """Breaks, words and signatures are in ops at once, after a rebuild, and after a next night."""
     planted(copied)
@@ -54,6 +56,7 @@ def test_what_was_reconciled_can_be_asked_for(copied: Keeper) -> None:
     assert {name: again[name] for name in kept} == {name: everything[name] for name in kept}
 
 
+@pytest.mark.torture
 def test_verify_says_what_it_compared_and_names_an_edit(copied: Keeper) -> None:
     """Code 0 tells rows and sheets, 1 the cell; without the file of all keys it claims less."""
     planted(copied)
@@ -73,6 +76,7 @@ def test_verify_says_what_it_compared_and_names_an_edit(copied: Keeper) -> None:
     assert "All positions was not compared" in forged.out
 
 
+@pytest.mark.torture
 def test_a_file_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
     """With a damaged result the next night is published, says so, and ops keeps what it had."""
     planted(copied)
@@ -101,6 +105,7 @@ def test_a_nightly_run_takes_the_ledger_of_its_day(copied: Keeper) -> None:
     assert found == [(THIRD,)]
 
 
+@pytest.mark.torture
 def test_a_late_ledger_is_a_notice(copied: Keeper) -> None:
     """Without a ledger the night is done all the same; status says that none was held."""
     said = later(copied, "reconcile", "run")
@@ -110,6 +115,7 @@ def test_a_late_ledger_is_a_notice(copied: Keeper) -> None:
     assert copied.ask("select count(*) from ops.breaks") == [(0,)]
 
 
+@pytest.mark.torture
 def test_the_page_leads_from_the_demo_to_a_signed_workbook(copied: Keeper) -> None:
     """Every command of finance's page works in its order, and both signatures hold."""
     planted(copied)

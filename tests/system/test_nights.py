@@ -66,6 +66,7 @@ def test_every_body_is_kept_as_it_came(nights: Keeper) -> None:
         assert (nights.layout.snapshot(day, snapshot_id) / file).is_file()
 
 
+@pytest.mark.torture
 def test_a_date_run_again_changes_nothing(copied: Keeper) -> None:
     """A landed past date is made again from its landed bytes, and every row stays as it was."""
     before = copied.everything()
@@ -75,6 +76,7 @@ def test_a_date_run_again_changes_nothing(copied: Keeper) -> None:
     assert copied.everything() == before
 
 
+@pytest.mark.torture
 def test_today_run_again_is_the_same_book(copied: Keeper) -> None:
     """A second run of one day takes a second snapshot, which is the book; the first is kept."""
     before = copied.history()
@@ -86,6 +88,7 @@ def test_today_run_again_is_the_same_book(copied: Keeper) -> None:
     assert "superseded" in copied("snapshots").out
 
 
+@pytest.mark.torture
 def test_a_run_after_the_clock_was_set_back_is_judged_itself(
     empty: Callable[..., Keeper],
 ) -> None:
@@ -104,6 +107,7 @@ def test_a_run_after_the_clock_was_set_back_is_judged_itself(
     assert keeper.ask(query) == [(ids[0], 4, False), (ids[1], 3, True)]
 
 
+@pytest.mark.torture
 def test_a_copy_in_the_landing_zone_stops_no_command(copied: Keeper) -> None:
     """Days and nights that somebody copied beside the real ones are told by `verify` alone."""
     before, landed = copied.everything(), copied.layout.landing
@@ -155,6 +159,7 @@ def test_a_rebuild_gives_the_same_rows(copied: Keeper, words: tuple[str, ...]) -
     assert copied.everything() == before
 
 
+@pytest.mark.torture
 def test_landing_alone_is_enough(nights: Keeper, tmp_path: Path) -> None:
     """A landing zone copied into an empty home becomes the same lake and warehouse, offline."""
     alone = Keeper(tmp_path / "home", nights.sandbox, {"NIGHTBOOK_API_URL": ""})

@@ -90,6 +90,7 @@ def asked(port: int, question: str) -> Any:
         return None
 
 
+@pytest.mark.torture
 def test_a_night_runs_and_the_ui_shows_it(postgres: Postgres, tmp_path: Path) -> None:
     """A night from the command line is in PostgreSQL, and the shipped unit's UI shows it."""
     home, port = tmp_path / "home", free_port()

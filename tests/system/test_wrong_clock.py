@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from pipelines.landing import snapshots
 from pipelines.landing.manifest import load_manifest
 from tests.support.operator_home import FIRST, SECOND, Keeper
@@ -10,6 +12,7 @@ from warehouse.contract import states
 TWENTY_HOURS = 72_000_331
 
 
+@pytest.mark.torture
 def test_a_run_by_a_wrong_clock_ends_in_words_and_moves_no_book(
     empty: Callable[..., Keeper],
 ) -> None:

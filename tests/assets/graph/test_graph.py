@@ -106,6 +106,7 @@ def test_definitions_validate_from_anywhere(tmp_path: Path) -> None:
     assert "Validation successful" in done.stdout + done.stderr
 
 
+@pytest.mark.torture
 def test_a_daemon_may_start_in_a_home(nights: Keeper) -> None:
     """As the units start it, the `warehouse` of the home is not taken for the program's."""
     home = nights.home
@@ -134,6 +135,7 @@ def test_a_daemon_may_start_in_a_home(nights: Keeper) -> None:
 ZONES = ("Europe/Zurich", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "UTC")
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("cron", ["15 2 * * *", "0 0 * * *"])
 def test_each_day_of_a_year_has_its_tick(tmp_path: Path, zone: str, cron: str) -> None:

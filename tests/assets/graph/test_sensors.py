@@ -43,6 +43,7 @@ def test_a_failed_run_is_told_once(watched: Make, receiver: Receiver) -> None:
     assert receiver.fetched == []
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("is_seen", [True, False])
 def test_a_failed_run_is_told_when_a_channel_lives_again(
     watched: Make, receiver: Receiver, *, is_seen: bool
@@ -71,6 +72,7 @@ def test_a_failed_run_is_told_when_a_channel_lives_again(
     assert not unsent.exists()
 
 
+@pytest.mark.torture
 def test_a_held_run_is_told_as_held_only(watched: Make, receiver: Receiver) -> None:
     """A run that ends badly only because its night is held is one message: that it is held."""
     keeper = watched().keeper
@@ -104,6 +106,7 @@ def test_a_night_that_never_began_is_told_once(watched: Make, receiver: Receiver
     assert receiver.titles == [f"no book of {THIRD} yet"]
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("later", [timedelta(), timedelta(days=3)])
 def test_a_landed_night_that_nobody_judged_is_told_once(
     watched: Make, receiver: Receiver, later: timedelta

@@ -109,6 +109,7 @@ def test_what_links_show_is_kept(keeper: Keeper, tmp_path: Path) -> None:
     assert held(tmp_path / "book.tar") == expected
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("is_there", [True, False])
 def test_nights_that_are_gone_are_missed(keeper: Keeper, backup: Path, *, is_there: bool) -> None:
     """Where landing lacks nights that lake or warehouse tell of, the old backup stays."""
@@ -129,6 +130,7 @@ def test_an_empty_home_is_no_backup(shown: Sandbox, backup: Path, tmp_path: Path
     assert "mistyped holds no landed night" in refused(keeper, backup, 2).err
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     ("name", "found"),
     [
@@ -181,6 +183,7 @@ def test_a_file_that_changes_meanwhile_is_kept_as_it_was_read(
     assert kept(keeper.home) != before
 
 
+@pytest.mark.torture
 def test_a_home_that_was_looked_at_can_be_restored_into(keeper: Keeper, backup: Path) -> None:
     """What looking leaves in a home without nights stands in no restore's way."""
     before = kept(keeper.home)
@@ -197,6 +200,7 @@ def test_a_home_that_was_looked_at_can_be_restored_into(keeper: Keeper, backup: 
     assert keeper("verify").code == 0
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("moved", [0, 1, 2])
 def test_a_restore_that_was_killed_can_be_done_again(
     keeper: Keeper, backup: Path, monkeypatch: pytest.MonkeyPatch, moved: int

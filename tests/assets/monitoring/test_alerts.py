@@ -258,6 +258,7 @@ def test_what_no_channel_takes_is_told_later(watched: Make, receiver: Receiver) 
     assert receiver.titles == [f"the night of {THIRD} is held"]
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(("days", "is_told"), [(6, True), (7, False)])
 def test_what_happened_waits_for_a_channel_for_a_week(
     watched: Make, receiver: Receiver, days: int, *, is_told: bool
@@ -306,6 +307,7 @@ def test_a_damaged_memory_stops_no_alert(watched: Make, receiver: Receiver, cont
     assert not (folder / "unsent.json").exists()
 
 
+@pytest.mark.torture
 def test_a_heartbeat_that_fails_is_given_later(watched: Make, receiver: Receiver) -> None:
     """A monitor that does not answer is asked again at the next look, and then no more."""
     home = watched()

@@ -9,6 +9,8 @@ from tests.support.ledgers import inbox, reconciled, rows
 from tests.support.operator import Receiver, Watched, ended
 from tests.support.operator_home import SECOND, THIRD
 
+pytestmark = pytest.mark.torture
+
 Make = Callable[..., Watched]
 FOURTH, LATER = (THIRD + timedelta(days=n) for n in (1, 8))
 

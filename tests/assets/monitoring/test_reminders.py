@@ -48,6 +48,7 @@ def days_later(keeper: Keeper, days: int, hour: int = 2) -> None:
     keeper.sandbox.clock.night(SECOND + timedelta(days=days), hour)
 
 
+@pytest.mark.torture
 def test_a_schedule_that_is_off_is_told(
     watched: Callable[..., Watched], receiver: Receiver
 ) -> None:
@@ -153,6 +154,7 @@ def test_a_date_that_was_not_read_is_a_failure_and_stays_in_status(
     assert "39 dates not read (ops.gaps)" in here.keeper("status").out
 
 
+@pytest.mark.torture
 def test_a_stale_book_says_so(watched: Callable[..., Watched]) -> None:
     """`query`, `export` and `report` say of which date the newest book is, and what is missing."""
     here = watched()

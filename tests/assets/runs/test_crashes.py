@@ -70,6 +70,7 @@ def killed(keeper: Keeper, day: date, script: str, *words: str) -> None:
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
+@pytest.mark.torture
 def test_the_night_after_a_crash(copied: Keeper) -> None:
     """The next run takes its own night, and the landed nights of dead runs are in the book too."""
     shown = copied.history()
@@ -92,6 +93,7 @@ def test_the_night_after_a_crash(copied: Keeper) -> None:
     assert states == ["SUCCESS", "FAILURE", "SUCCESS", "SUCCESS", "SUCCESS"]
 
 
+@pytest.mark.torture
 def test_a_left_over_that_cannot_be_read_costs_no_night(copied: Keeper) -> None:
     """A dead run's landed bytes that are damaged are told and stay a gap; tonight is taken."""
     killed(copied, FIRST_DAY, BY_HAND, "landed")
@@ -123,6 +125,7 @@ def test_a_command_waits_a_little_and_says_for_whom(copied: Keeper) -> None:
     assert sorted(copied.home.rglob("*")) == before
 
 
+@pytest.mark.torture
 def test_a_night_is_read_whatever_else_is_done_in_its_home(copied: Keeper) -> None:
     """A command that holds the writer's lock costs no night: it is landed, and the next makes it.
 
@@ -144,6 +147,7 @@ def test_a_night_is_read_whatever_else_is_done_in_its_home(copied: Keeper) -> No
     assert sorted(rows) == amounts_of(FIRST_DAY)
 
 
+@pytest.mark.torture
 def test_a_run_holds_its_lock_from_its_first_step_that_writes_to_its_end(
     copied: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +181,7 @@ def test_a_living_pull_is_not_cleared_away(copied: Keeper) -> None:
     assert not half.exists()
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("left", [0, 1, len(BOOK)])
 def test_publishing_alone_can_be_tried_again(copied: Keeper, left: int) -> None:
     """A run that died while a judged night went to its place is taken up where it stopped.

@@ -27,6 +27,7 @@ def broken(keeper: Keeper) -> Path:
     return runs
 
 
+@pytest.mark.torture
 def test_a_night_is_taken_while_dagsters_database_is_away(
     watched: Make, receiver: Receiver
 ) -> None:
@@ -53,6 +54,7 @@ def test_a_night_is_taken_while_dagsters_database_is_away(
     assert not (keeper.home / "unrecorded.json").exists()
 
 
+@pytest.mark.torture
 def test_a_record_that_is_lost_on_the_way_costs_no_night(
     watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ def lines(text: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.torture
 def test_a_failed_run_tells_by_itself_once(watched: Make, receiver: Receiver) -> None:
     """Without a daemon the run itself tells that it failed; a daemon that sees it tells no more."""
     keeper = watched().keeper
@@ -42,6 +43,7 @@ def test_a_failed_run_tells_by_itself_once(watched: Make, receiver: Receiver) ->
     assert receiver.fetched == []
 
 
+@pytest.mark.torture
 def test_a_held_run_tells_by_itself_once(watched: Make, receiver: Receiver) -> None:
     """The same of a held night, whose run is no failure beside it."""
     keeper = watched().keeper
@@ -56,6 +58,7 @@ def test_a_held_run_tells_by_itself_once(watched: Make, receiver: Receiver) -> N
     assert receiver.fetched == []
 
 
+@pytest.mark.torture
 def test_a_good_run_logs_lines_and_is_alive(watched: Make, receiver: Receiver) -> None:
     """A good run: JSON lines with night, run and snapshot, one sign of life, metrics, no alert."""
     keeper = watched().keeper
@@ -79,6 +82,7 @@ def test_a_good_run_logs_lines_and_is_alive(watched: Make, receiver: Receiver) -
         assert secret not in said.out
 
 
+@pytest.mark.torture
 def test_the_next_run_tells_of_a_dead_one(
     watched: Make, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,8 @@ from starlette.types import Receive, Scope, Send
 from pipelines.sandbox.server import serve
 from tests.support.operator_home import THIRD, Clock, Keeper, Sandbox, amounts_of
 
+pytestmark = pytest.mark.torture
+
 ROOT = Path(__file__).parents[3]
 DAY = THIRD + timedelta(days=1)
 START = """
@@ -120,7 +122,6 @@ def test_one_works_the_other_says_so(
     assert sorted(rows) == amounts_of(DAY)
 
 
-@pytest.mark.torture
 def test_two_that_begin_together_make_one_night_between_them(
     copied: Keeper, waiting: Waiting
 ) -> None:

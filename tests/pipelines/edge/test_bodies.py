@@ -233,6 +233,7 @@ with EdgeClient(sys.argv[1], Credentials("key", "secret")) as edge:
 """
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     ("kind", "outcome"), [("spaces", "Misread"), ("records", "Misread"), ("keys", "Misread")]
 )

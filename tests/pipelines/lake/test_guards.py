@@ -292,6 +292,7 @@ def facts_of(world: World) -> Facts:
     )
 
 
+@pytest.mark.torture
 def test_nothing_is_held_on_thirty_nights_of_a_living_world() -> None:
     """Balances move, things come and go, and no guard cries."""
     nights_before: list[Facts] = []

@@ -16,6 +16,7 @@ TREES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(TEX
 CONTENTS = st.dictionaries(TEXT.filter(lambda key: key != sealed_json.SEAL), TREES, max_size=5)
 
 
+@pytest.mark.torture
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(CONTENTS)
 @example({"": "\x00\x1f\x7f\u2028\U0001f600", "b": 2**70, "a": 1e300})

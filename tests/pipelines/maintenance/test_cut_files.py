@@ -44,6 +44,7 @@ def cut(path: Path, how: str) -> None:
     path.chmod(mode)
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("how", CUTS)
 def test_a_file_cut_short_is_found_and_named_with_its_remedy(
     layout: Layout, how: str, sized: Sized, record_property: Record

@@ -176,6 +176,7 @@ TROUBLE: dict[str, Callable[[httpx.Request], httpx.Response]] = {
 }
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     ("minutes", "begins", "kind"),
     [

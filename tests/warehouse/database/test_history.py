@@ -163,6 +163,7 @@ def months(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Layout]:
     return lambda: Layout(tmp_path_factory.mktemp("month"))
 
 
+@pytest.mark.torture
 def test_as_of_is_what_the_night_itself_said(months: Callable[[], Layout]) -> None:
     """Nights held, superseded, repeated or missing: every date answers as it did, row by row."""
     _hold(months, EVERYTHING, Random(5))  # noqa: S311 - test data

@@ -106,6 +106,7 @@ def test_a_night_costs_only_itself(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.torture
 def test_publishing_twice_changes_no_row(tmp_path: Path) -> None:
     """The same contents, built upon or built anew, are the same rows."""
     layout = Layout(tmp_path)
@@ -362,6 +363,7 @@ def test_a_last_version_that_cannot_be_read_is_built_anew(tmp_path: Path) -> Non
     assert published(layout, [FIRST, SECOND], "b").loaded == (FIRST.day, SECOND.day)
 
 
+@pytest.mark.torture
 def test_a_last_version_of_which_one_bit_changed_is_built_anew(tmp_path: Path) -> None:
     """Nothing is built upon a file that is not the one that was published."""
     layout = Layout(tmp_path)
@@ -388,6 +390,7 @@ def test_damage_anywhere_in_the_last_version_is_found(tmp_path: Path, share: flo
     assert is_as_published(layout, layout.database)
 
 
+@pytest.mark.torture
 def test_bytes_added_to_the_last_version_are_found(tmp_path: Path) -> None:
     """A file that has grown or lost its end is not the one that was published."""
     layout = Layout(tmp_path)

@@ -78,6 +78,7 @@ def _scanned(layout: Layout, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
     return scanned
 
 
+@pytest.mark.torture
 def test_a_publish_reads_no_more_of_a_long_history_than_of_a_short_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +177,7 @@ def _published_in_turn(layout: Layout, rows: int, nights: int) -> Iterator[list[
         yield _groups(layout)
 
 
+@pytest.mark.torture
 def test_a_night_that_nearly_fills_a_group_of_rows_is_not_written_again(tmp_path: Path) -> None:
     """What was published stays in its blocks: a new night is added, no old one is pressed anew."""
     before: list[tuple[Any, ...]] = []

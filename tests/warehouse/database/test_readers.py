@@ -78,6 +78,7 @@ def gui(python: Path | str, database: Path) -> Iterator[Gui]:
             process.kill()
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     ("client", "at_once"), [("now", True), ("duckdb15", True), ("duckdb14", False)]
 )

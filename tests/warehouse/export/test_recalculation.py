@@ -68,6 +68,7 @@ def is_same(ours: Any, theirs: Any) -> bool:
     return bool(ours == theirs)
 
 
+@pytest.mark.torture
 @pytest.mark.skipif(SOFFICE is None, reason="LibreOffice (soffice) is not on this machine")
 @pytest.mark.parametrize("rows_per_sheet", [1000, 20], ids=["whole", "split"])
 def test_recalculation_finds_what_was_cached(tmp_path: Path, rows_per_sheet: int) -> None:
@@ -91,6 +92,7 @@ def test_recalculation_finds_what_was_cached(tmp_path: Path, rows_per_sheet: int
         assert b"SUMPRODUCT" in archive.read("xl/worksheets/sheet1.xml")
 
 
+@pytest.mark.torture
 @pytest.mark.skipif(SOFFICE is None, reason="LibreOffice (soffice) is not on this machine")
 def test_a_wrong_cached_value_would_be_seen(tmp_path: Path) -> None:
     """The comparison is worth something: a cached value that is off by one is found out."""

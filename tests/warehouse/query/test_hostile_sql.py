@@ -139,6 +139,7 @@ def test_what_is_let_through_does_no_harm(layout: Layout, question: str) -> None
     assert digest_of(layout.database) == digest
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     "sql",
     [

@@ -10,6 +10,7 @@ from tests.support import simulated_month
 from tests.support.reconciliation_home import Desk
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("nights", [4, pytest.param(30, marks=pytest.mark.torture)])
 def test_a_suggested_cause_is_seldom_wrong(
     tmp_path: Path, nights: int, record_property: Callable[[str, object], None]

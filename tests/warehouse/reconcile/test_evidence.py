@@ -61,6 +61,7 @@ def _as_excel(path: Path, who: str) -> None:
     _rewritten(path, "docProps/core.xml", change)
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     ("saved", "who"),
     [
@@ -80,6 +81,7 @@ def test_the_author_is_who_saved_last(desk: Desk, saved: str, who: str) -> None:
     assert [(row["value"], row["who"]) for row in rows] == [("seen", who)]
 
 
+@pytest.mark.torture
 @pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
 def test_the_author_of_a_workbook_of_libreoffice_is_who_saved_it(
     desk: Desk, tmp_path: Path
@@ -96,6 +98,7 @@ def test_the_author_of_a_workbook_of_libreoffice_is_who_saved_it(
     assert authors == [unnamed.name]
 
 
+@pytest.mark.torture
 def test_a_sign_off_says_with_how_many_open_breaks(desk: Desk) -> None:
     """The number stands in the signature for ever: in status, history, verify and the workbook."""
     desk.run()
@@ -150,6 +153,7 @@ def _past(desk: Desk, settings: str) -> list[str]:
     return told
 
 
+@pytest.mark.torture
 def test_a_past_day_under_other_settings_says_what_they_are(desk: Desk) -> None:
     """Each run of a past day says on its first sheet in what its settings are not that day's."""
     told = _past(desk, '[tolerance]\nabsolute = "5"\nlimit = "1"\nlimit_in_all = "1"\n')
@@ -160,6 +164,7 @@ def test_a_past_day_under_other_settings_says_what_they_are(desk: Desk) -> None:
         assert 'tolerance.limit is new: "1"' in words
 
 
+@pytest.mark.torture
 def test_a_past_day_under_its_own_settings_says_nothing(desk: Desk) -> None:
     """A comment in recon.toml changes no setting, and the newest day has the settings of now."""
     assert not _past(desk, '# kept\n[alias.asset]\nXBT = "BTC"\n[tolerance]\nabsolute = "0"\n')
@@ -167,6 +172,7 @@ def test_a_past_day_under_its_own_settings_says_nothing(desk: Desk) -> None:
     assert not [one for one in desk.run().notices if "other settings" in one.words]
 
 
+@pytest.mark.torture
 def test_the_settings_of_a_day_kept_by_an_older_version_are_told_by_their_digest(
     desk: Desk,
 ) -> None:

@@ -6,6 +6,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import openpyxl
+import pytest
 
 from tests.support.books import Amount
 from tests.support.reconciliation_home import NOW, Desk
@@ -64,6 +65,7 @@ def take(desk: Desk, night: int, rng: random.Random) -> RunSummary:
     return desk.run(now=NOW + timedelta(night))
 
 
+@pytest.mark.torture
 def test_ten_nights_of_two_people_lose_no_word(tmp_path: Path) -> None:
     """No comment is lost, each conflict is told, the accepted break that moved is open again."""
     rng = random.Random(11)  # noqa: S311 - a scenario

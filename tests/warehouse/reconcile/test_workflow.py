@@ -93,6 +93,7 @@ def test_case_47_a_workbook_may_be_sorted_renamed_and_thinned(desk: Desk) -> Non
     assert found["BTC"]["comment"] == ""
 
 
+@pytest.mark.torture
 @pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
 @pytest.mark.parametrize("ending", ["xlsx", "ods"])
 def test_case_47_a_workbook_saved_by_libreoffice_is_read(
@@ -112,6 +113,7 @@ def test_case_47_a_workbook_saved_by_libreoffice_is_read(
     assert by_asset(desk)["ETH"]["comment"] == ""
 
 
+@pytest.mark.torture
 def test_case_48_two_copies_are_merged_and_nothing_is_lost(desk: Desk) -> None:
     """Different cells are both taken; the same cell twice keeps both texts and is told."""
     first = desk.run()
@@ -142,6 +144,7 @@ def test_case_49_a_status_of_ones_own_is_kept_in_the_comment(desk: Desk) -> None
     assert any("Parked" in notice.words for notice in second.notices)
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("comments", [("=HYPERLINK(1)",), ("x" * 20_000, "y" * 20_000)])
 def test_case_50_any_comment_is_kept_whole(desk: Desk, comments: tuple[str, ...]) -> None:
     """A formula is a text; two that no cell can hold together survive later edits whole."""
@@ -160,6 +163,7 @@ def test_case_50_any_comment_is_kept_whole(desk: Desk, comments: tuple[str, ...]
     assert (found["comment"], found["owner"]) == (kept, "Bo")
 
 
+@pytest.mark.torture
 def test_case_51_an_accepted_break_that_moves_is_open_again(desk: Desk) -> None:
     """1e-18 more than what was accepted opens the break, with who accepted what and when."""
     first = desk.run()
@@ -179,6 +183,7 @@ def test_case_51_an_accepted_break_that_moves_is_open_again(desk: Desk) -> None:
     assert "was accepted at 1" in str(by_asset(desk)["BTC"]["note"])
 
 
+@pytest.mark.torture
 def test_an_acceptance_expires(desk: Desk) -> None:
     """After the days that were settled an accepted break is asked about again."""
     desk.settle("accept_days = 0\n")
@@ -193,6 +198,7 @@ def test_an_acceptance_expires(desk: Desk) -> None:
     assert "expired" in str(by_asset(desk)["BTC"]["note"])
 
 
+@pytest.mark.torture
 def test_case_52_a_break_that_returns_begins_a_new_episode(desk: Desk) -> None:
     """It keeps its id and comment, counts a new episode, and is not accepted any more."""
     first = desk.run()
@@ -272,6 +278,7 @@ def test_case_54_edited_numbers_are_ignored_and_told(desk: Desk) -> None:
     assert by_asset(desk)["BTC"]["ledger"] == "11"
 
 
+@pytest.mark.torture
 def test_case_55_an_old_day_run_again_leaves_newer_words_alone(desk: Desk) -> None:
     """Run again, the day before yesterday neither opens a break nor loses a comment."""
     desk.run()
@@ -288,6 +295,7 @@ def test_case_55_an_old_day_run_again_leaves_newer_words_alone(desk: Desk) -> No
     assert (found["status"], found["comment"], found["difference"]) == (ACCEPTED, "fine", "2")
 
 
+@pytest.mark.torture
 def test_case_56_another_level_is_told_and_mapped_one_to_one(desk: Desk) -> None:
     """With a coarser level ids change; what can only be the same break keeps its comment."""
     first = desk.run()
@@ -320,6 +328,7 @@ def test_what_was_kept_fits_the_tables_of_ops(desk: Desk) -> None:
         assert len(set(keys)) == len(keys)
 
 
+@pytest.mark.torture
 def test_a_week_of_edits_by_two_people_loses_nothing(desk: Desk) -> None:
     """Every comment of five nights is in the history, whoever wrote it and in which copy."""
     said: set[str] = set()

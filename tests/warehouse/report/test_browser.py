@@ -11,6 +11,8 @@ from tests.support.browser import LOOKS, PRINTED, Browser, Look, chromium, requi
 from tests.warehouse.report.test_report import HOSTILE, NOW, hostile_night, warehouse
 from warehouse.report.build import page
 
+pytestmark = pytest.mark.torture
+
 DAYS = [date(2025, 11, 20) + timedelta(days=number) for number in (0, 1, 182, 363, 364, 365)]
 
 

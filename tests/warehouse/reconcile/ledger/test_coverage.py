@@ -81,6 +81,7 @@ def test_an_older_ledger_of_each_night_is_one_line(desk: Desk) -> None:
     assert unused.name == "ledger-2026-11-01.csv ... ledger-2026-11-19.csv"
 
 
+@pytest.mark.torture
 def test_a_ledger_of_a_day_that_is_done_is_no_rival_of_tonights(desk: Desk) -> None:
     """Downloads that lie in the inbox night after night are older ones, not versions."""
     desk.put(ledger(BOOK))
@@ -145,6 +146,7 @@ def test_an_empty_inbox_is_no_failure_and_one_with_an_archive_is_a_question(desk
     assert "no file in the inbox could be read as the ledger of 2026-11-20" in ran.words
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("text", ["please call me\n", "what;who\nnotes;Ada\nmore;Bob\n"])
 def test_a_file_that_is_no_ledger_may_be_set_aside(desk: Desk, text: str) -> None:
     """A note in the inbox stops the run in words, and the line that they name lets it go on."""

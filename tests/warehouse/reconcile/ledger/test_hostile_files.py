@@ -112,6 +112,7 @@ WIDE = {
 }
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("content", WIDE.values(), ids=WIDE.keys())
 def test_case_40_a_sheet_too_wide_for_any_memory_is_refused(desk: Desk, content: bytes) -> None:
     """A cell far away would take a rectangle of memory up to it: only the child process ends."""
@@ -222,6 +223,7 @@ def zipfile_stored(size: int) -> bytes:
     return (b"\x00\xff\xff\x00\x00" + b" " * size)[:size]
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("kind", ["stream", "end", "place"])
 def test_case_38_a_damaged_archive_is_named_by_a_run(desk: Desk, kind: str) -> None:
     """A stream that does not unpack or ends too early, or a list of parts that is not there."""

@@ -151,6 +151,7 @@ def _said(desk: Desk) -> set[tuple[Any, ...]]:
     return {(row["break_id"], row["field"], row["value"]) for row in rows if row["sha256"]}
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("seed", range(2))
 def test_the_right_ledger_undoes_what_a_late_one_did(tmp_path: Path, seed: int) -> None:
     """A late run and then the right one leave what the right one alone does, and every word."""
@@ -182,6 +183,7 @@ def test_the_right_ledger_undoes_what_a_late_one_did(tmp_path: Path, seed: int) 
     assert _statuses(desk)["BTC"] == ACCEPTED
 
 
+@pytest.mark.torture
 def test_what_a_person_decided_in_a_late_workbook_stays(tmp_path: Path) -> None:
     """Who accepts a break again that the engine had opened is not undone with it."""
     desk = Desk(tmp_path)
@@ -201,6 +203,7 @@ def test_what_a_person_decided_in_a_late_workbook_stays(tmp_path: Path) -> None:
     assert "was accepted at 2" in desk.breaks()[0]["note"]
 
 
+@pytest.mark.torture
 def test_a_past_day_run_again_takes_back_what_it_had_opened(tmp_path: Path) -> None:
     """The right ledger of yesterday closes what the wrong one of yesterday opened, also today."""
     desk = Desk(tmp_path)

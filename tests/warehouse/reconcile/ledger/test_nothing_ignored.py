@@ -116,6 +116,7 @@ def test_the_day_in_a_name_is_read_as_people_write_it(name: str, day: date | Non
     assert day_in(name) == day
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("other", ["Fund 2.csv", "Fund 1 (2).csv"])
 def test_a_ledger_that_only_a_number_tells_apart_is_a_question(desk: Desk, other: str) -> None:
     """A copy and a second ledger look alike: neither is taken for the other in silence."""

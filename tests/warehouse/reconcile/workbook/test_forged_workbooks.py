@@ -70,6 +70,7 @@ def _is_of_people(name: str, sheet: SheetImprint, number: int, place: int) -> bo
     return name == "Breaks" and row[0].startswith("B-") and sheet.rows[1][place] in YELLOW
 
 
+@pytest.mark.torture
 def test_every_cell_that_was_forged_is_named(sheets: Mapping[str, SheetImprint]) -> None:
     """Of every sheet every cell, empty ones too: but for people's, and figures with their keys."""
     pages = {page.sheet: page for page in WITH_KEYS}
@@ -159,6 +160,7 @@ def test_what_people_write_and_what_is_counted_from_it_is_no_forgery(
     assert found.uncompared == ("the sheet 'My notes' is none of the run",)
 
 
+@pytest.mark.torture
 @pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
 @pytest.mark.parametrize("ending", ["xlsx", "ods"])
 def test_an_office_that_counts_again_forges_nothing(

@@ -80,6 +80,7 @@ def filled(desk: Desk, put: Put) -> None:
     made.save(desk.folder.inbox / "ledger-2026-11-20.xlsx")
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("put", [str, float], ids=["texts", "numbers"])
 def test_a_template_filled_with_the_truth_matches_whole(tmp_path: Path, put: Put) -> None:
     """As texts every key is Matched; as numbers those of 15 digits, the others by precision."""

@@ -234,6 +234,7 @@ def test_what_people_may_do_is_no_difference(settled: Desk, change: Change) -> N
     assert (found.differences, found.uncompared) == ((), ())
 
 
+@pytest.mark.torture
 @pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
 @pytest.mark.parametrize("ending", ["xlsx", "ods"])
 def test_a_workbook_saved_by_libreoffice_is_whole(
@@ -285,6 +286,7 @@ def of_another_run(desk: Desk, file: Path) -> None:
     desk.run()
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     ("become", "words"),
     [(gone, "is not there"), (damaged, "cannot be read"), (of_another_run, "is of run ")],

@@ -63,6 +63,7 @@ def recalculated(book: Path, place: Path) -> Path:
     return place / book.name
 
 
+@pytest.mark.torture
 @pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
 def test_recalculated_every_cell_is_what_it_was(desk: Desk, tmp_path: Path) -> None:
     """Every cached value is what its formula comes to; no cell holds an error."""
@@ -138,6 +139,7 @@ def test_a_difference_that_no_number_shows_is_shown(desk: Desk) -> None:
     assert rows["SHIB"][21] == "no"
 
 
+@pytest.mark.torture
 def test_the_same_inputs_are_the_same_bytes(desk: Desk, tmp_path: Path) -> None:
     """Another home with the same book and ledger makes the same workbook, byte for byte."""
     one = desk.run().files[0].read_bytes()
