@@ -47,7 +47,7 @@ test: setup sides ## format, lint, types and every test but the long ones
 	@$(MAKE) --no-print-directory --jobs 2 lint suite
 
 suite: setup
-	@$(BIN)/python -m pytest -n 2 --dist worksteal
+	@$(BIN)/python -m pytest -n 3 --dist worksteal
 
 # Tests that need no night: the house, the client, the sandbox, what is landed, who asks the warehouse.
 UNIT := tests/house/test_architecture.py tests/house/test_layout.py tests/house/test_completeness.py \

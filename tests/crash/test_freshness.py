@@ -80,6 +80,7 @@ def venues(edge: EdgeClient) -> list[str]:
     return [str(one["id"]) for one in json.loads(bytes(edge.fetch(list_venues()).envelope.data))]
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     ("window_ms", "seconds"),
     [(4000, 0.7), pytest.param(WINDOW, 5.0, marks=pytest.mark.torture)],

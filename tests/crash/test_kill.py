@@ -110,6 +110,7 @@ def test_a_breach_of_the_discipline_is_caught(
     record_property("torture", ["seeded breaches", {"caught": 1}])
 
 
+@pytest.mark.torture
 def test_readers_are_served_all_along(
     harness: Harness, record_property: Record, sized: Sized
 ) -> None:

@@ -82,6 +82,7 @@ def in_lake(layout: Layout) -> Rows:
     }
 
 
+@pytest.mark.torture
 def test_parquet_and_duckdb_return_what_was_written(many: Callable[[int, int], settings]) -> None:
     """Both hold exactly the rows that an independent reading of the JSON gives, for any night."""
 

@@ -416,6 +416,7 @@ class Keeping(RuleBasedStateMachine):
         return is_unmade or (known[night] == PRUNED and not is_for_ever)
 
 
+@pytest.mark.torture
 def test_whatever_happens_to_a_home_people_see_what_was_accepted(
     pytestconfig: pytest.Config, record_property: Callable[[str, object], None]
 ) -> None:

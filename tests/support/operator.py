@@ -137,7 +137,7 @@ def take(keeper: Keeper, day: date) -> str:
     """A night over the wire, without Dagster, whose own part is tested elsewhere; its state."""
     keeper.sandbox.clock.night(day)
     book = keeper.nightbook
-    manifest = night.take(book.settings(api=True), book.now, "0")
+    manifest = night.take(book.settings(api=True), book.now, "0", pause=book.pause)
     night.finish(
         LakeManifests(keeper.layout), keeper.layout.snapshot(day, manifest.snapshot_id), book.now()
     )

@@ -15,6 +15,8 @@ from assets.monitoring.conditions import find_alerts
 from pipelines.landing.snapshots import DECISION
 from tests.support.operator_home import THIRD, WORLD, Keeper, Said, amounts_of
 
+pytestmark = pytest.mark.torture
+
 LOST, GONE, HALF, BUCKET, ERROR, DRIFT = (THIRD + timedelta(days=n) for n in range(1, 7))
 LAST = DRIFT + timedelta(days=1)
 FAULTS = {
@@ -122,7 +124,6 @@ def test_a_portfolio_that_vanished_is_asked_for_by_its_id(bad: Bad) -> None:
     }
 
 
-@pytest.mark.torture
 def test_a_key_that_sees_nothing_gives_no_green_first_night(empty: Callable[..., Keeper]) -> None:
     """With nothing to compare with, an empty list is held as well: that is what no access is."""
     keeper = empty()
@@ -163,7 +164,6 @@ def test_drift_is_told_with_path_count_example_and_first_night(bad: Bad) -> None
     assert "changed type: data[].createdAt createdAt, 1 time, for example 1700000000" in alert
 
 
-@pytest.mark.torture
 def test_accept_publishes_and_reject_does_not(after: Keeper) -> None:
     """What a person accepts is its date's book; what is rejected is none, and both stay told."""
     half, bucket = snapshot_of(after, HALF), snapshot_of(after, BUCKET)

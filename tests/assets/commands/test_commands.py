@@ -235,6 +235,7 @@ def test_a_reader_that_goes_away_is_no_failure(nights: Keeper) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.torture
 def test_what_the_demo_prints_works(tmp_path: Path, api: Sandbox) -> None:
     """The demo takes three nights, and each query and command it prints does what it says."""
     keeper = Keeper(tmp_path / "a home", api)

@@ -76,6 +76,7 @@ def test_doctor_names_an_unreachable_host(empty: Callable[..., Keeper]) -> None:
     assert "127.0.0.1" in said.out
 
 
+@pytest.mark.torture
 def test_doctor_tells_of_a_damaged_warehouse_and_looks_on(empty: Callable[..., Keeper]) -> None:
     """What cannot be read is a line with what to do; the schedule is looked at all the same."""
     keeper = empty()
@@ -110,6 +111,7 @@ def test_a_home_that_is_a_file_is_told_by_whoever_would_write(empty: Callable[..
             assert "that is no folder. Nothing was done." in said.err
 
 
+@pytest.mark.torture
 def test_a_stray_folder_costs_no_night(empty: Callable[..., Keeper]) -> None:
     """Somebody's copy of a night is no night."""
     keeper = empty()

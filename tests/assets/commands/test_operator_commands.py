@@ -113,6 +113,7 @@ def kept(keeper: Keeper) -> dict[str, str]:
     return {str(path): digest_of(path) for path in found}
 
 
+@pytest.mark.torture
 def test_a_home_comes_back_from_its_backup(watched: Make, tmp_path: Path) -> None:
     """Everything destroyed but the backup: verify passes and every as-of answer is the same.
 

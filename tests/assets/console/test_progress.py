@@ -142,6 +142,7 @@ def test_an_export_tells_the_rows_it_has_written(tmp_path: Path) -> None:
     assert told[-1].done == told[-1].known == 3 * sum(done.rows.values()) > 0
 
 
+@pytest.mark.torture
 def test_a_retry_tells_what_happened_and_when_it_goes_on(empty: Callable[..., Keeper]) -> None:
     """What to do about it is said once, if the last attempt fails; a good night has no advice."""
     keeper = empty()

@@ -57,6 +57,7 @@ def test_without_standard_output_there_is_nothing_to_fail() -> None:
     assert (steady.error, steady.isatty()) == (None, False)
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     "error", [OSError(28, "No space left on device"), BrokenPipeError(32, "Broken pipe")]
 )

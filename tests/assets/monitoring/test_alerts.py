@@ -159,6 +159,7 @@ def test_a_look_reads_no_body_and_no_database_for_the_nights(watched: Make) -> N
     assert list(night_alerts(keeper.nightbook, known, SECOND, timedelta())) == []
 
 
+@pytest.mark.torture
 def test_a_stale_venue_is_told_once(watched: Make, receiver: Receiver) -> None:
     """A venue that stays down for two nights is one message; down again later is another."""
     home = watched()

@@ -101,6 +101,7 @@ def held(here: Watched) -> str:
     return snapshots.landed_snapshots(here.keeper.layout)[-1].snapshot_id
 
 
+@pytest.mark.torture
 def test_a_held_night_is_told_until_it_is_decided(
     watched: Callable[..., Watched], receiver: Receiver
 ) -> None:

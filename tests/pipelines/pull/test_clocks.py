@@ -74,6 +74,7 @@ def test_a_clock_that_jumps_during_the_run_costs_no_night(by: timedelta, pulled:
     assert night.finish(LakeManifests(pulled.layout), folder, clock.now()).state == "accepted"
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("by", JUMPS)
 def test_the_deadline_does_not_jump_with_the_clock(by: timedelta, pulled: Night) -> None:
     """A venue that hangs is given up when a second and a half have passed, not an hour later."""

@@ -75,11 +75,15 @@ def cases_of(test: str) -> set[int]:
 
 @pytest.fixture(scope="module")
 def collected() -> list[str]:
-    """The tests of this folder that run, by name."""
+    """The tests of this folder, by name: those of every day and those of `--torture`."""
+    return [*_collect(), *_collect("--torture")]
+
+
+def _collect(*options: str) -> list[str]:
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
     folder = Path(__file__).parent
     done = subprocess.run(
-        [*command, str(folder)],
+        [*command, *options, str(folder)],
         capture_output=True,
         text=True,
         check=True,

@@ -126,6 +126,7 @@ def test_case_35_dates_of_1904_are_the_same_days(write: Write, read: Read) -> No
     assert read(path).sources[0].as_of == date(2026, 11, 20)
 
 
+@pytest.mark.torture
 @pytest.mark.skipif(OFFICE is None, reason="LibreOffice is not installed")
 @pytest.mark.parametrize("ending", ["ods", "xls", "xlsm"])
 def test_case_35_other_formats_read_the_same(
