@@ -147,9 +147,9 @@ def whole_night(body: Path, folder: Path) -> Work:
     nightbook = landed.resources.Nightbook(lambda: variables, lambda: STAMP)
 
     def work() -> Path:
-        known = landed.night.LakeManifests(landed.layout)
-        landed.night.finish(known, landed.folder, STAMP)
-        landed.publishing.refresh(nightbook, known=known)
+        manifests = landed.night.LakeManifests(landed.layout)
+        landed.night.finish(manifests, landed.folder, STAMP)
+        landed.publishing.refresh(nightbook, manifests=manifests)
         database: Path = landed.layout.database
         return database
 
