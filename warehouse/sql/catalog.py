@@ -8,6 +8,7 @@ a second copy; what several views share is a form that each fills.
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -91,9 +92,14 @@ def _macro(sql_file: SqlFile, schema: str) -> Macro:
 
 def _known_balances() -> str:
     """Return the condition that a bucket and its state are of the document (2.5)."""
+    # Buckets with the same states share a comparison: this is asked of every amount of a book.
+    buckets: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for bucket, states in KNOWN_BALANCES.items():
+        buckets[states].append(bucket)
     return "\n    or ".join(
-        f"(bucket = {literal(bucket)} and state in ({', '.join(map(literal, states))}))"
-        for bucket, states in KNOWN_BALANCES.items()
+        f"(bucket in ({', '.join(map(literal, names))})"
+        f" and state in ({', '.join(map(literal, states))}))"
+        for states, names in buckets.items()
     )
 
 

@@ -39,14 +39,9 @@ with split as (
         account_name,
         duplicate_no,
         case
-            when bucket || '_' || state in (
-                'trading_free',
-                'trading_locked',
-                'margin_locked',
-                'staking_locked',
-                'custody_free',
-                'custody_locked'
-            )
+            when
+                (bucket in ('trading', 'custody') and state in ('free', 'locked'))
+                or (bucket in ('margin', 'staking') and state = 'locked')
                 then bucket || '_' || state
             else 'other'
         end as kind,
