@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation, localcontext
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ import pyarrow.parquet as pq
 
 from pipelines.control_totals import reference
 from pipelines.control_totals.reference import PortfolioCount, Raw, Sum, Totals
+from pipelines.edge import models
 from pipelines.records import amounts
+from pipelines.records.schema import shape_of
 from warehouse.exact import EXACT, plain
 
 COUNTED = ("portfolios", "integrations", "positions", "accounts", "balances")
@@ -32,10 +35,39 @@ _PLAIN = b"0123456789.-"
 _SHORT = 200
 
 
+# The kinds of a balance and their amounts, as the models have them. Structs are decoded four times
+# as fast as dicts of dicts (0.15 s of CPU instead of 0.58 s for 300,000 accounts). What is not as
+# documented fails to decode, and is counted with care.
+_PARTS = {
+    kind: tuple(field.shape.fields)
+    for kind, field in shape_of(models.Balance).fields.items()
+    if field.shape is not None
+}
+_GETTERS = [
+    (kind, attrgetter(kind), [attrgetter(name) for name in names]) for kind, names in _PARTS.items()
+]
+_BalanceAmounts = msgspec.defstruct(
+    "_BalanceAmounts",
+    [
+        (
+            kind,
+            msgspec.defstruct(
+                f"_{kind}", [(name, str) for name in names], forbid_unknown_fields=True, gc=False
+            )
+            | None,
+            None,
+        )
+        for kind, names in _PARTS.items()
+    ],
+    forbid_unknown_fields=True,
+    gc=False,
+)
+
+
 class _AccountAmounts(msgspec.Struct, gc=False):
     venueId: str  # noqa: N815 - the document's spelling, so that nothing is renamed here
     name: str
-    balance: dict[str, dict[str, str] | None]
+    balance: _BalanceAmounts  # type: ignore[valid-type] # made above, of what the models name
 
 
 class _PositionAmounts(msgspec.Struct):
@@ -142,11 +174,13 @@ def _quickly(raw: Raw) -> PortfolioCount | None:
 
 def _amount_texts(accounts: list[_AccountAmounts]) -> dict[str, list[str]]:
     """Return the amount texts of balances by their kind, whatever kinds there are."""
-    texts_by_kind: defaultdict[str, list[str]] = defaultdict(list)
-    for account in accounts:
-        for bucket, part in account.balance.items():
-            if part is not None:
-                texts_by_kind[bucket] += part.values()
+    texts_by_kind: dict[str, list[str]] = {}
+    balances = [account.balance for account in accounts]
+    for kind, part_of, text_getters in _GETTERS:
+        if parts := [part for part in map(part_of, balances) if part is not None]:
+            texts = texts_by_kind[kind] = []
+            for text_of in text_getters:
+                texts += map(text_of, parts)
     return texts_by_kind
 
 
