@@ -35,7 +35,8 @@ def runs(home: Path) -> dict[str, dg.DagsterRun]:
 
 def left_by_a_power_cut(layout: Layout, variables: dict[str, str], day: str) -> str:
     """A run that a daemon started and that died with it, as its record says for ever: going on."""
-    nightbook = Nightbook(lambda: variables)
+    ours = {name: value for name, value in variables.items() if name.startswith("NIGHTBOOK_")}
+    nightbook = Nightbook(lambda: ours)
     job = assemble(nightbook).resolve_job_def(NIGHTLY)
     target = LoadableTargetOrigin(
         executable_path=sys.executable, module_name="assets.definitions", working_directory=None
