@@ -5,7 +5,6 @@ them (what they say of not being whole included), flattened, judged and settled:
 """
 
 import copy
-import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from pipelines.landing import zone
 from pipelines.landing.manifest import RequestRecord
 from pipelines.landing.notices import Noticing
 from pipelines.landing.snapshots import Snapshot
+from tests.support import nights
 from warehouse.storage.layout import Layout
 
 Json = dict[str, Any]
@@ -140,14 +140,20 @@ def taken(layout: Layout, answers: Answers, started: datetime) -> Snapshot:
         envelope = read_envelope(content, single=False)
         headers = answers.headers if is_meant else {}
         noticing.note(operation, signs(envelope, headers, operation.partition("_")[2]))
-        landed.append(_answer(pulling, len(landed) + 1, operation, venue, query, content))
+        record = nights.land_answer(
+            pulling, len(landed) + 1, operation, content, query=query, venue_id=venue
+        )
+        landed.append(record)
 
     add("list_portfolios", answers.portfolios, query="include=integrations")
     add("list_venues", _embedding(answers), query="include=instruments")
     for venue, instruments in answers.instruments.items():
         if venue in answers.failed:
             number = len(landed) + 1
-            landed.append(_answer(pulling, number, "list_instruments", venue, "type=spot", b""))
+            record = nights.land_answer(
+                pulling, number, "list_instruments", b"", query="type=spot", venue_id=venue
+            )
+            landed.append(record)
         else:
             add("list_instruments", instruments, venue, "type=spot")
     manifest = pulling.finish(
@@ -176,32 +182,6 @@ def _embedding(answers: Answers) -> list[Any]:
         else venue
         for venue in answers.venues
     ]
-
-
-def _answer(  # noqa: PLR0917 - the parts of an answer
-    pulling: zone.PendingSnapshot,
-    number: int,
-    operation: str,
-    venue_id: str | None,
-    query: str,
-    content: bytes,
-) -> RequestRecord:
-    file = pulling.land(f"{number:04}-body", content) if content else None
-    return RequestRecord(
-        request_no=number,
-        operation=operation,
-        venue_id=venue_id,
-        path="/",
-        query=query,
-        status=200 if content else 500,
-        attempts=1,
-        sent_at=None,
-        received_at=None,
-        byte_count=len(content) if content else None,
-        sha256=hashlib.sha256(content).hexdigest() if content else None,
-        file=file,
-        error=None if content else "it failed",
-    )
 
 
 def changed(number: int, change: Change) -> Answers:

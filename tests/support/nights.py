@@ -63,15 +63,17 @@ def land(layout: Layout, book: Book, started: datetime = STARTED, zone: str = "U
     """Land a night as a pull would."""
     pulling = landing.PendingSnapshot(layout, started, ZoneInfo(zone))
     answers = [
-        _answer(pulling, 1, "list_portfolios", body(book.portfolios), query="include=integrations"),
-        _answer(pulling, 2, "list_venues", body(book.venues), query="include=instruments"),
+        land_answer(
+            pulling, 1, "list_portfolios", body(book.portfolios), query="include=integrations"
+        ),
+        land_answer(pulling, 2, "list_venues", body(book.venues), query="include=instruments"),
     ]
     asked = [(key, body(records)) for key, records in book.instruments.items()]
     asked += [((venue, kind), b"") for venue in sorted(book.failed) for kind in ("spot", "future")]
     for number, ((venue, kind), content) in enumerate(asked, 3):
         query = f"type={kind}" if kind else ""
         answers.append(
-            _answer(pulling, number, "list_instruments", content, query=query, venue_id=venue)
+            land_answer(pulling, number, "list_instruments", content, query=query, venue_id=venue)
         )
     return pulling.finish(
         started,
@@ -82,7 +84,7 @@ def land(layout: Layout, book: Book, started: datetime = STARTED, zone: str = "U
     )
 
 
-def _answer(
+def land_answer(
     pulling: landing.PendingSnapshot,
     number: int,
     operation: str,
@@ -91,6 +93,7 @@ def _answer(
     query: str,
     venue_id: str | None = None,
 ) -> RequestRecord:
+    """Land the body of an answer and return its record; without a body it is one that failed."""
     name = pulling.land(f"{number:04}-body", content) if content else None
     return RequestRecord(
         request_no=number,
