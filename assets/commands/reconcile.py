@@ -12,8 +12,8 @@ from assets.publishing import publish
 from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable, printable_lines
 from warehouse.reconcile import service
-from warehouse.reconcile.notices import Notice
 from warehouse.reconcile.store.records import Break
+from warehouse.reconcile.terms.notices import Notice
 
 SHOWN = 12
 UNTOLD = {"at", "key", "names", "id", "break_id"}

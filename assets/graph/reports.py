@@ -12,8 +12,8 @@ from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines.landing import snapshots
 from warehouse.reconcile import service
-from warehouse.reconcile.errors import Ambiguous, Late, NotReconciled
 from warehouse.reconcile.store.records import TIED
+from warehouse.reconcile.terms.errors import Ambiguous, Late, NotReconciled
 from warehouse.report.build import ask_all, write
 
 REPORT = dg.AssetKey("report")

@@ -19,9 +19,9 @@ from pipelines.landing import snapshots
 from warehouse.contract.wording import count_of
 from warehouse.query.read import run as ask
 from warehouse.reconcile import service
-from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.service import Standing
 from warehouse.reconcile.store.records import Break
+from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.storage.layout import Layout
 
 AGED = timedelta(days=7)

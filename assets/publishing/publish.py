@@ -26,9 +26,9 @@ from warehouse.database import versions
 from warehouse.database.ddl import schema_version
 from warehouse.database.publish import Book, Contents, NotPublished, Published, publish
 from warehouse.query.read import run as ask
-from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.store.ops_rows import Rows, rows
 from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.storage.layout import Layout, sync_directory
 
 

@@ -12,8 +12,6 @@ from warehouse.reconcile.breaks import engine_entries
 from warehouse.reconcile.breaks.engine import Outcome, reconcile
 from warehouse.reconcile.comments import intake, signoff
 from warehouse.reconcile.comments.annotations import State, in_cell, state
-from warehouse.reconcile.config import Config
-from warehouse.reconcile.ledger import dating, inbox
 from warehouse.reconcile.ledger.coverage import (
     by_severity,
     level_words,
@@ -21,11 +19,12 @@ from warehouse.reconcile.ledger.coverage import (
     totals,
     worst_first,
 )
+from warehouse.reconcile.ledger.inbox import dating, inbox
 from warehouse.reconcile.ledger.model import Ledger, Unused, stacked_twice
 from warehouse.reconcile.ledger.rows import read_ledger
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.totals import roll_forward, tie_totals
-from warehouse.reconcile.notices import Notice
+from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.store import day_settings
 from warehouse.reconcile.store.records import (
     Coverage,
@@ -35,6 +34,7 @@ from warehouse.reconcile.store.records import (
     breaks_by_id,
 )
 from warehouse.reconcile.store.store import Store, write_json
+from warehouse.reconcile.terms.notices import Notice
 from warehouse.reconcile.workbook import positions
 from warehouse.reconcile.workbook.content import UNMATCHED, WorkbookContent
 from warehouse.reconcile.workbook.files import write_files

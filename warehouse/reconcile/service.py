@@ -18,11 +18,9 @@ from warehouse.reconcile import reconciliation
 from warehouse.reconcile.comments import signoff
 from warehouse.reconcile.comments.annotations import entries_about
 from warehouse.reconcile.comments.edits import read_edits
-from warehouse.reconcile.config import TEMPLATE, read_config
-from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.ledger.coverage import totals
 from warehouse.reconcile.ledger.model import Unused
-from warehouse.reconcile.notices import Notice
+from warehouse.reconcile.settings.config import TEMPLATE, read_config
 from warehouse.reconcile.store.records import (
     OPEN_BREAKS,
     TIED,
@@ -33,6 +31,8 @@ from warehouse.reconcile.store.records import (
     to_json,
 )
 from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.reconcile.terms.notices import Notice
 from warehouse.reconcile.workbook import sample_ledger, template
 from warehouse.reconcile.workbook.readback.verification import VerifyResult, compare_workbook
 from warehouse.storage.layout import written_aside

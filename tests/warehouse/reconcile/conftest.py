@@ -7,11 +7,11 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from warehouse.reconcile.config import Config
-from warehouse.reconcile.errors import reading_files
-from warehouse.reconcile.ledger.header import count_fields
+from warehouse.reconcile.ledger.header.header_row import count_fields
 from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.ledger.rows import read_ledger
+from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.terms.errors import reading_files
 from warehouse.spreadsheet.reading.grid import open_file
 
 DAY = date(2026, 11, 20)

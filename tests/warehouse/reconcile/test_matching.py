@@ -12,12 +12,12 @@ from tests.support.books import Amount, make_macros, night
 from tests.support.reconciliation_home import HEAD, SNAPSHOT, Desk, ledger
 from warehouse.exact import exact
 from warehouse.query import book as export_source
-from warehouse.reconcile.config import Config
-from warehouse.reconcile.errors import Late, NotReconciled
-from warehouse.reconcile.ledger.amounts import Amount as Read
+from warehouse.reconcile.ledger.cells.amounts import Amount as Read
 from warehouse.reconcile.ledger.model import Ledger, LedgerRows, LedgerSource
 from warehouse.reconcile.matching import classify, join, key_resolution, snapshot
 from warehouse.reconcile.matching.join import Result
+from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.terms.errors import Late, NotReconciled
 
 STALE = datetime(2025, 12, 1, tzinfo=UTC)
 ONE = Amount("1523.123456789012345678")

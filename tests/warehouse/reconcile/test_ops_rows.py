@@ -10,8 +10,8 @@ import pytest
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, Desk
 from warehouse.reconcile import service as desks
-from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.store import ops_rows
+from warehouse.reconcile.terms.errors import NotReconciled
 
 
 @pytest.fixture

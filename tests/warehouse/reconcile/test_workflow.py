@@ -13,8 +13,8 @@ from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.reconcile import service as counter
-from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.store import ops_rows
+from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.storage.parquet import rows_batch
 
 OFFICE = shutil.which("soffice")

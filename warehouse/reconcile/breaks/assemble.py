@@ -15,8 +15,8 @@ from warehouse.reconcile.comments.annotations import State, status_now
 from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.snapshot import Reference
-from warehouse.reconcile.notices import Notice
 from warehouse.reconcile.store.records import Break, RunResult, breaks_by_id
+from warehouse.reconcile.terms.notices import Notice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

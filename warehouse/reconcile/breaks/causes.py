@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 from warehouse.exact import EXACT, exact, plain
-from warehouse.reconcile.config import setting
 from warehouse.reconcile.matching.classify import ClassifiedPair
 from warehouse.reconcile.matching.join import Result
+from warehouse.reconcile.settings.toml_table import setting
 from warehouse.reconcile.store.records import Break
 
 _ROUNDING = Context(prec=EXACT.prec)

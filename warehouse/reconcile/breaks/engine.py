@@ -18,8 +18,6 @@ from warehouse.reconcile.breaks.assemble import (
 )
 from warehouse.reconcile.breaks.causes import Case, suggest_causes
 from warehouse.reconcile.breaks.identity import Key, break_ids, display_names
-from warehouse.reconcile.config import Config
-from warehouse.reconcile.dimensions import display_asset
 from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.matching import join, key_resolution, levels, snapshot
 from warehouse.reconcile.matching.classify import (
@@ -33,8 +31,10 @@ from warehouse.reconcile.matching.classify import (
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.key_resolution import Alias
 from warehouse.reconcile.matching.snapshot import Reference
-from warehouse.reconcile.notices import Notice
+from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.store.records import Break
+from warehouse.reconcile.terms.dimensions import display_asset
+from warehouse.reconcile.terms.notices import Notice
 
 _DESCENDING = str.maketrans("0123456789", "9876543210")
 

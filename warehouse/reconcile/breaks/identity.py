@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import date
 
 from warehouse.exact import plain
-from warehouse.reconcile.dimensions import display_asset
 from warehouse.reconcile.matching.classify import ClassifiedPair
 from warehouse.reconcile.matching.key_resolution import UNMAPPED
 from warehouse.reconcile.store.records import Break
+from warehouse.reconcile.terms.dimensions import display_asset
 
 _SHORTEST = 8
 Key = tuple[str, ...]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from warehouse.reconcile.comments.edits import WorkbookEdits
-from warehouse.reconcile.notices import Notice
 from warehouse.reconcile.store.records import ACCEPTED, OPEN, STATUSES, Break, Entry, to_json
 from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.terms.notices import Notice
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, units
 
 FIELDS = ("status", "owner", "root_cause", "comment")

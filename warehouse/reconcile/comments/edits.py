@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from warehouse.reconcile.comments.authors import last_author
-from warehouse.reconcile.errors import reading_files
+from warehouse.reconcile.terms.errors import reading_files
 from warehouse.spreadsheet.reading.safety import NotASpreadsheet
 from warehouse.spreadsheet.reading.text import as_text, fold
 from warehouse.spreadsheet.reading.workbook import read_workbook

@@ -8,9 +8,9 @@ from pathlib import Path
 from warehouse.reconcile.comments import signoff
 from warehouse.reconcile.comments.annotations import MergeStates, merge_edits, state
 from warehouse.reconcile.comments.edits import WorkbookEdits, read_edits
-from warehouse.reconcile.notices import Notice
 from warehouse.reconcile.store.records import Annotation, breaks_by_id
 from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.terms.notices import Notice
 from warehouse.spreadsheet.reading.grid import is_ledger_name
 
 _WORKBOOKS = (".xlsx", ".xlsm", ".ods")

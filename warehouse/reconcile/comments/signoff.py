@@ -3,11 +3,11 @@
 from datetime import date, datetime
 
 from warehouse.reconcile.comments.edits import WorkbookEdits
-from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.matching.totals import Tie
-from warehouse.reconcile.notices import Notice
 from warehouse.reconcile.store.records import Break, RunResult, Signature, breaks_by_id
 from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.reconcile.terms.notices import Notice
 from warehouse.spreadsheet.reading.text import fold
 
 ROLES = ("preparer", "reviewer")

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from warehouse.contract.wording import count_of
 from warehouse.reconcile.ledger.model import FilePart, Ledger, LedgerSource, Unused
-from warehouse.reconcile.notices import Notice
+from warehouse.reconcile.terms.notices import Notice
 
 SEVERITIES = ("high", "medium", "low")
 

@@ -9,9 +9,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warehouse.reconcile.dimensions import FIELDS
-from warehouse.reconcile.ledger.amounts import Amount
-from warehouse.reconcile.notices import Notice
+from warehouse.reconcile.ledger.cells.amounts import Amount
+from warehouse.reconcile.terms.dimensions import FIELDS
+from warehouse.reconcile.terms.notices import Notice
 
 Remembered = dict[str, dict[str, str]]
 WHOLE = "(all)"  # in a key of a file that has no such field, beside files that have it

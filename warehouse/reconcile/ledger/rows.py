@@ -9,13 +9,11 @@ from datetime import date
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warehouse.reconcile.config import Config
-from warehouse.reconcile.dimensions import FIELDS, REQUIRED_NAMES
-from warehouse.reconcile.ledger.amounts import BLANK, Amount, Rules, read
-from warehouse.reconcile.ledger.conventions import dates_of, rules_of
-from warehouse.reconcile.ledger.dating import title_day
-from warehouse.reconcile.ledger.fast_rows import plain_rows
-from warehouse.reconcile.ledger.header import Header
+from warehouse.reconcile.ledger.cells.amounts import BLANK, Amount, Rules, read
+from warehouse.reconcile.ledger.cells.conventions import dates_of, rules_of
+from warehouse.reconcile.ledger.cells.fast_rows import plain_rows
+from warehouse.reconcile.ledger.header.header_row import Header
+from warehouse.reconcile.ledger.inbox.dating import title_day
 from warehouse.reconcile.ledger.model import (
     FilePart,
     Ledger,
@@ -27,7 +25,9 @@ from warehouse.reconcile.ledger.model import (
 )
 from warehouse.reconcile.ledger.tabs import chosen_tabs, level_of, other_tabs
 from warehouse.reconcile.ledger.unread import rows_above, rows_of_other_dates, unused_columns
-from warehouse.reconcile.notices import Notice
+from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.terms.dimensions import FIELDS, REQUIRED_NAMES
+from warehouse.reconcile.terms.notices import Notice
 from warehouse.spreadsheet.reading.delimited_text import Cells, Row
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile
 from warehouse.spreadsheet.reading.text import as_text, fold

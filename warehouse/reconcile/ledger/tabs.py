@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from warehouse.reconcile.config import Config, setting
-from warehouse.reconcile.dimensions import FIELDS
-from warehouse.reconcile.errors import Ambiguous, NotReconciled
-from warehouse.reconcile.ledger.header import Header, header, question_of_columns
+from warehouse.reconcile.ledger.header.header_row import Header, header, question_of_columns
 from warehouse.reconcile.ledger.model import FilePart, Remembered, Unused
 from warehouse.reconcile.ledger.unread import holds_amounts
+from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.settings.toml_table import setting
+from warehouse.reconcile.terms.dimensions import FIELDS
+from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile
 from warehouse.spreadsheet.reading.text import as_text
 

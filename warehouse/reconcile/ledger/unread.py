@@ -14,12 +14,15 @@ from itertools import islice
 import pyarrow.compute as pc
 
 from warehouse.contract.wording import count_of
-from warehouse.reconcile.config import UNUSED, Config, setting
-from warehouse.reconcile.dimensions import FIELDS, LEDGER_FIELDS
-from warehouse.reconcile.errors import Ambiguous
-from warehouse.reconcile.ledger.conventions import is_date
-from warehouse.reconcile.ledger.header import Header, also_field_of, field_of, letters, title_words
+from warehouse.reconcile.ledger.cells.conventions import is_date
+from warehouse.reconcile.ledger.header.header_row import Header, letters
+from warehouse.reconcile.ledger.header.words import also_field_of, field_of, title_words
 from warehouse.reconcile.ledger.model import FilePart, Unused
+from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.settings.shape import UNUSED
+from warehouse.reconcile.settings.toml_table import setting
+from warehouse.reconcile.terms.dimensions import FIELDS, LEDGER_FIELDS
+from warehouse.reconcile.terms.errors import Ambiguous
 from warehouse.spreadsheet.reading.delimited_text import Cells
 from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.text import as_text, fold

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 from warehouse.exact import EXACT, exact, exact_sum, plain
-from warehouse.reconcile.config import Config
-from warehouse.reconcile.dimensions import display_asset
-from warehouse.reconcile.ledger.amounts import FLOAT_DIGITS
+from warehouse.reconcile.ledger.cells.amounts import FLOAT_DIGITS
 from warehouse.reconcile.matching.join import Pair, Result
+from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.terms.dimensions import display_asset
 
 OVER = "but in sum too much is forgiven"
 _WRITTEN = "decimals written"

@@ -12,12 +12,13 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.wording import count_of
 from warehouse.exact import total
-from warehouse.reconcile.config import Config, setting
-from warehouse.reconcile.dimensions import FIELDS, display_asset
 from warehouse.reconcile.ledger.model import WHOLE, Ledger, RejectedRow
 from warehouse.reconcile.matching.names import Names, Resolution
 from warehouse.reconcile.matching.snapshot import Reference, columns
-from warehouse.reconcile.notices import Notice
+from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.settings.toml_table import setting
+from warehouse.reconcile.terms.dimensions import FIELDS, display_asset
+from warehouse.reconcile.terms.notices import Notice
 from warehouse.spreadsheet.reading.text import fold
 
 UNMAPPED = "?"

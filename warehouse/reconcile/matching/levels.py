@@ -13,7 +13,7 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
 from warehouse.reconcile.ledger.model import WHOLE, Ledger
-from warehouse.reconcile.notices import Notice
+from warehouse.reconcile.terms.notices import Notice
 
 
 def assign(connection: DuckDBPyConnection, ledger: Ledger) -> None:

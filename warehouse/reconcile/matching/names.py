@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from warehouse.reconcile.errors import NotReconciled
+from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.spreadsheet.reading.text import fold
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, units
 

@@ -11,8 +11,8 @@ from duckdb import DuckDBPyConnection
 from warehouse.contract.book import KNOWN_BALANCES
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.query.book import OpenBook
-from warehouse.reconcile.dimensions import CUSTOM, display_asset, key_expression
-from warehouse.reconcile.notices import Notice
+from warehouse.reconcile.terms.dimensions import CUSTOM, display_asset, key_expression
+from warehouse.reconcile.terms.notices import Notice
 
 _DOCUMENTED = {(bucket, state) for bucket, states in KNOWN_BALANCES.items() for state in states}
 

@@ -7,8 +7,8 @@ import msgspec
 from duckdb import DuckDBPyConnection
 
 from warehouse.exact import EXACT, exact, subtract
-from warehouse.reconcile.dimensions import TOTALLED, display_asset
 from warehouse.reconcile.matching import join
+from warehouse.reconcile.terms.dimensions import TOTALLED, display_asset
 
 STEPPED = tuple(
     f"{side} {step}"

@@ -7,10 +7,10 @@ sheet, every time, and what the day's own settings were stays.
 from collections.abc import Iterator, Mapping
 from datetime import date
 
-from warehouse.reconcile.config import Config
-from warehouse.reconcile.notices import Notice
+from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.store.records import DaySettings
 from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.terms.notices import Notice
 
 _MOST, _LONGEST = 20, 80
 

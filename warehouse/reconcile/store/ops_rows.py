@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from warehouse.exact import exact, fit_decimal
-from warehouse.reconcile.dimensions import CUSTOM, DIMENSIONS
-from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.store.records import Break, from_json, to_json
 from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.terms.dimensions import CUSTOM, DIMENSIONS
+from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.storage.layout import read_json, written_aside
 
 _SAME = ("episode", "result", "source", "placement", "cause", "note", "age_days", "change")

@@ -12,7 +12,7 @@ import msgspec
 from warehouse.contract.wording import count_of
 from warehouse.reconcile.ledger.model import LedgerSource, Unused
 from warehouse.reconcile.matching.totals import Tie
-from warehouse.reconcile.notices import Notice
+from warehouse.reconcile.terms.notices import Notice
 
 Record = TypeVar("Record")
 TIED, OPEN_BREAKS = 0, 3

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.store.records import Annotation, RunResult, Signature, from_json, to_json
+from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.storage.layout import make_directory, read_json, written_aside
 
 Record = TypeVar("Record")

@@ -5,10 +5,10 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from warehouse.reconcile.dimensions import DIMENSIONS, FIELDS
-from warehouse.reconcile.ledger.amounts import FLOAT_DIGITS
+from warehouse.reconcile.ledger.cells.amounts import FLOAT_DIGITS
 from warehouse.reconcile.matching.names import in_name_cell
 from warehouse.reconcile.store.records import ACCEPTED, STATUSES, Break
+from warehouse.reconcile.terms.dimensions import DIMENSIONS, FIELDS
 from warehouse.reconcile.workbook.content import BREAKS, FIRST, HEADER, RESOLVED, WorkbookContent
 from warehouse.reconcile.workbook.sheet import (
     Heading,

@@ -9,8 +9,8 @@ from warehouse.reconcile.breaks.engine import Outcome
 from warehouse.reconcile.ledger.model import Ledger, Unused
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.totals import RollForwardLine, Tie
-from warehouse.reconcile.notices import Notice
 from warehouse.reconcile.store.records import ResolvedBreak, Signature
+from warehouse.reconcile.terms.notices import Notice
 
 BREAKS, RESOLVED, TIES = "Breaks", "Resolved", "Tie-out"
 POSITIONS, UNMATCHED = "All positions", "Not matched"

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
-from warehouse.reconcile.dimensions import CUSTOM, DIMENSIONS
-from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.matching.key_resolution import copy_table
+from warehouse.reconcile.terms.dimensions import CUSTOM, DIMENSIONS
+from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.reconcile.workbook.content import WorkbookContent
 from warehouse.storage.parquet import ROW_GROUP, stream_rows
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from warehouse.exact import EXACT, exact, plain
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.breaks import assemble
-from warehouse.reconcile.dimensions import LEDGER_FIELDS, display_asset
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.snapshot import columns
+from warehouse.reconcile.terms.dimensions import LEDGER_FIELDS, display_asset
 from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import draft, print_set_up
 from warehouse.storage.layout import written_aside

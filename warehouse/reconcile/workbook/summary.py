@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from warehouse.contract.wording import count_of
-from warehouse.reconcile.dimensions import display_asset
 from warehouse.reconcile.ledger.coverage import level_words, lines_of, totals, unused_by_reason
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.store.records import ACCEPTED, STATUSES
+from warehouse.reconcile.terms.dimensions import display_asset
 from warehouse.reconcile.workbook.content import WorkbookContent
 from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up

@@ -1,8 +1,8 @@
 """The sheets behind the figures: Tie-out, Roll-forward, Notices, Mapping, Evidence and Help."""
 
-from warehouse.reconcile.dimensions import display_asset
 from warehouse.reconcile.ledger.coverage import by_severity
 from warehouse.reconcile.matching.totals import STEPPED
+from warehouse.reconcile.terms.dimensions import display_asset
 from warehouse.reconcile.workbook.content import (
     EVIDENCE,
     MAPPING,

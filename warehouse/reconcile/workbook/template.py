@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from warehouse.query.book import OpenBook
-from warehouse.reconcile.dimensions import DIMENSIONS, LEDGER_FIELDS, display_asset
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.names import Names, in_name_cell
 from warehouse.reconcile.matching.snapshot import Reference, columns
+from warehouse.reconcile.terms.dimensions import DIMENSIONS, LEDGER_FIELDS, display_asset
 from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import draft
 from warehouse.spreadsheet.writing.layout import SheetColumnKind

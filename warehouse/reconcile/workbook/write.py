@@ -9,10 +9,10 @@ from typing import Any
 
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.reconcile.breaks.identity import display_names
-from warehouse.reconcile.dimensions import CUSTOM
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.names import in_name_cell
 from warehouse.reconcile.matching.snapshot import columns
+from warehouse.reconcile.terms.dimensions import CUSTOM
 from warehouse.reconcile.workbook import breaks, summary, supporting
 from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WorkbookContent
 from warehouse.spreadsheet.writing.format import define_names, draft, long_table

@@ -12,8 +12,8 @@ from tests.support.books import Amount
 from tests.support.reconciliation_home import Desk, ledger
 from tests.warehouse.reconcile.ledger.test_nothing_unread import CASES, Place, database, place
 from warehouse.reconcile import service as desks
-from warehouse.reconcile.config import TEMPLATE
-from warehouse.reconcile.errors import Ambiguous, NotReconciled
+from warehouse.reconcile.settings.config import TEMPLATE
+from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 
 __all__ = ["database", "place"]
 BOOK = [Amount("10"), Amount("5", venue="v2", account="cold"), Amount("7", portfolio="p2")]
@@ -225,7 +225,7 @@ def test_one_line_of_300_megabytes_takes_little_memory(tmp_path: Path) -> None:
         "import resource, sys\n"
         "from pathlib import Path\n"
         "from warehouse.spreadsheet.reading.grid import open_file\n"
-        "from warehouse.reconcile.ledger.header import count_fields\n"
+        "from warehouse.reconcile.ledger.header.header_row import count_fields\n"
         "from warehouse.spreadsheet.reading.safety import UnreadableSpreadsheet\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "try:\n    open_file(Path(sys.argv[1]), count_fields)\n"

@@ -11,10 +11,11 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from warehouse.reconcile.config import Config, Shape
-from warehouse.reconcile.errors import Ambiguous, NotReconciled
-from warehouse.reconcile.ledger.header import count_fields
+from warehouse.reconcile.ledger.header.header_row import count_fields
 from warehouse.reconcile.ledger.model import Ledger
+from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.settings.shape import Shape
+from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 from warehouse.spreadsheet.reading.grid import is_ledger_name, open_file
 from warehouse.spreadsheet.reading.safety import UnreadableSpreadsheet
 

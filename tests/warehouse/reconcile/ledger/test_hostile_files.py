@@ -17,9 +17,9 @@ from tests.support.reconciliation_home import HEAD, Desk
 from tests.warehouse.reconcile.ledger.test_formats import archive
 from warehouse.isolation import Limits
 from warehouse.reconcile import service as counter
-from warehouse.reconcile.config import Config
-from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.ledger.model import Ledger
+from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.spreadsheet.reading import workbook
 
 Write = Callable[..., Path]

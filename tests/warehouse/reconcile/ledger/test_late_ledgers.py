@@ -12,10 +12,10 @@ import pytest
 
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk, ledger
-from warehouse.reconcile.errors import Ambiguous, Late
-from warehouse.reconcile.ledger.dating import title_day
+from warehouse.reconcile.ledger.inbox.dating import title_day
 from warehouse.reconcile.store import ops_rows
 from warehouse.reconcile.store.records import to_json
+from warehouse.reconcile.terms.errors import Ambiguous, Late
 
 ACCEPTED = "Explained - accepted"
 DAY, BEFORE = date(2026, 11, 20), date(2026, 11, 19)

@@ -9,10 +9,11 @@ from tests.support.books import Amount
 from tests.support.reconciliation_home import Desk, ledger
 from tests.warehouse.reconcile.conftest import Read, Write
 from warehouse.reconcile import service as desks
-from warehouse.reconcile.config import Config, Shape, read_config
-from warehouse.reconcile.errors import Ambiguous, NotReconciled
-from warehouse.reconcile.ledger.header import fingerprint
-from warehouse.reconcile.ledger.inbox import day_in
+from warehouse.reconcile.ledger.header.header_row import fingerprint
+from warehouse.reconcile.ledger.inbox.inbox import day_in
+from warehouse.reconcile.settings.config import Config, read_config
+from warehouse.reconcile.settings.shape import Shape
+from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 
 HEAD = "asset;account;amount;date\n"
 BOOK = [Amount("1.5"), Amount("2", asset="ETH")]

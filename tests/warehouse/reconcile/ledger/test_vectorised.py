@@ -7,13 +7,14 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from warehouse.reconcile.config import Config, Decimals
-from warehouse.reconcile.errors import Ambiguous, NotReconciled
-from warehouse.reconcile.ledger.amounts import Rules, read
-from warehouse.reconcile.ledger.fast_rows import amounts, is_plain, plain_rows
-from warehouse.reconcile.ledger.header import header
+from warehouse.reconcile.ledger.cells.amounts import Rules, read
+from warehouse.reconcile.ledger.cells.fast_rows import amounts, is_plain, plain_rows
+from warehouse.reconcile.ledger.header.header_row import header
 from warehouse.reconcile.ledger.model import LINES as SCHEMA
 from warehouse.reconcile.ledger.rows import read_ledger
+from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.settings.shape import Decimals
+from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 from warehouse.spreadsheet.reading.delimited_text import Cells, cells_of, rows_of
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile
 

@@ -12,8 +12,8 @@ import pytest
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
 from warehouse.reconcile import service as counter
-from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.store.store import write_json
+from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.reconcile.workbook import write
 from warehouse.reconcile.workbook.readback.verification import VerifyResult
 from warehouse.storage.layout import read_json

@@ -7,13 +7,13 @@ import pyarrow.compute as pc
 
 from warehouse.reconcile.breaks.identity import display_names
 from warehouse.reconcile.comments.annotations import in_cell
-from warehouse.reconcile.dimensions import FIELDS, TOTALLED, display_asset
-from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.names import in_name_cell
 from warehouse.reconcile.matching.totals import STEPPED, Tie
 from warehouse.reconcile.store.records import Break, RunResult
 from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.terms.dimensions import FIELDS, TOTALLED, display_asset
+from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.reconcile.workbook import positions
 from warehouse.reconcile.workbook.content import BREAKS, POSITIONS, ROLLED, TIES, UNMATCHED
 from warehouse.reconcile.workbook.readback.read_tables import SheetTable, TableRows

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from warehouse.reconcile.comments import signoff
-from warehouse.reconcile.errors import NotReconciled
 from warehouse.reconcile.store.records import RunResult, Signature
 from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.reconcile.workbook.content import BREAKS, POSITIONS
 from warehouse.reconcile.workbook.readback import imprint
 from warehouse.reconcile.workbook.readback.likeness import likeness

@@ -8,10 +8,12 @@ from datetime import date
 from pathlib import Path
 
 from warehouse.contract.wording import count_of
-from warehouse.reconcile.config import LEDGER, UNUSED, Config, setting
-from warehouse.reconcile.errors import Ambiguous, reading_files
-from warehouse.reconcile.ledger.header import count_fields
+from warehouse.reconcile.ledger.header.header_row import count_fields
 from warehouse.reconcile.ledger.model import FilePart, Unused
+from warehouse.reconcile.settings.config import LEDGER, Config
+from warehouse.reconcile.settings.shape import UNUSED
+from warehouse.reconcile.settings.toml_table import setting
+from warehouse.reconcile.terms.errors import Ambiguous, reading_files
 from warehouse.spreadsheet.reading.grid import OpenedFile, is_ledger_name, open_file
 
 _DAY = re.compile(r"(20[0-9]{2})[-_.]?(0[1-9]|1[0-2])[-_.]?(0[1-9]|[12][0-9]|3[01])")

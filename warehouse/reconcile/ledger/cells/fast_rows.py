@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warehouse.reconcile.config import Decimals
-from warehouse.reconcile.dimensions import FIELDS, REQUIRED_NAMES
-from warehouse.reconcile.ledger.amounts import Rules
-from warehouse.reconcile.ledger.header import Header
+from warehouse.reconcile.ledger.cells.amounts import Rules
+from warehouse.reconcile.ledger.header.header_row import Header
+from warehouse.reconcile.settings.shape import Decimals
+from warehouse.reconcile.terms.dimensions import FIELDS, REQUIRED_NAMES
 from warehouse.spreadsheet.reading.delimited_text import Cells
 
 _LONGEST = 400

@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
 
-from warehouse.reconcile.config import Config, setting
-from warehouse.reconcile.errors import Late
-from warehouse.reconcile.ledger.conventions import date_of
-from warehouse.reconcile.ledger.inbox import day_in
+from warehouse.reconcile.ledger.cells.conventions import date_of
+from warehouse.reconcile.ledger.inbox.inbox import day_in
 from warehouse.reconcile.ledger.model import Ledger, LedgerSource
+from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.settings.toml_table import setting
+from warehouse.reconcile.terms.errors import Late
 from warehouse.spreadsheet.reading.delimited_text import Row
 from warehouse.spreadsheet.reading.text import as_text
 

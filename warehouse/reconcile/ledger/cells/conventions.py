@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 
-from warehouse.reconcile.config import Decimals
-from warehouse.reconcile.errors import Ambiguous
-from warehouse.reconcile.ledger.amounts import Rules, evidence
-from warehouse.reconcile.ledger.fast_rows import telling_cells
-from warehouse.reconcile.ledger.header import Header
+from warehouse.reconcile.ledger.cells.amounts import Rules, evidence
+from warehouse.reconcile.ledger.cells.fast_rows import telling_cells
+from warehouse.reconcile.ledger.header.header_row import Header
+from warehouse.reconcile.settings.shape import Decimals
+from warehouse.reconcile.terms.errors import Ambiguous
 from warehouse.spreadsheet.reading.delimited_text import Cells
 from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.text import as_text

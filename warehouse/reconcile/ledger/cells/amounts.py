@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, time, timedelta
 
 from warehouse.exact import exact, plain
-from warehouse.reconcile.config import Decimals
+from warehouse.reconcile.settings.shape import Decimals
 
 FLOAT_DIGITS = 15  # what a number cell of a spreadsheet keeps and shows
 LONGEST = 1000

@@ -1,0 +1,1 @@
+"""Cells as amounts and dates."""

@@ -1,0 +1,1 @@
+"""The header row: which column is what."""

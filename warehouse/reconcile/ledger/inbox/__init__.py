@@ -1,0 +1,1 @@
+"""The inbox: which files are tonight's ledgers."""

@@ -1,0 +1,176 @@
+"""recon.toml: what a person settled, once, in lines that a question told them to write."""
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from warehouse.reconcile.settings.scope import FileSettings, file_settings, of_file
+from warehouse.reconcile.settings.shape import UNUSED, Shape, shape_of
+from warehouse.reconcile.settings.toml_table import TomlTable, join_tables
+from warehouse.reconcile.terms.dimensions import FIELDS
+from warehouse.reconcile.terms.errors import NotReconciled
+
+_ISO_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+LEDGER = "ledger"
+_NAMES = (
+    "name level blank ledger_rounding accept_days stale_hours listed "
+    "tolerance alias ledger inbox late file"
+)
+_TOLERANCE = "absolute relative limit limit_in_all asset"
+TEMPLATE = """\
+# What was settled for the reconciliation. A question of `nightbook reconcile run` names the line.
+name = "positions"            # part of every break's id
+level = "auto"                # the finest that the ledger has, or ["portfolio", "asset", "venue"]
+blank = "reject"              # a blank amount is no zero; or "skip"
+ledger_rounding = "number"    # number cells keep 15 digits; "written" also forgives rounded texts
+accept_days = 30              # an accepted break is asked about again after so many days
+stale_hours = 48              # a portfolio not updated for longer is told
+listed = 500000               # of more keys only those that do not match are in the workbook
+
+[tolerance]
+absolute = "0"
+relative = "0"
+# limit = "0.0001"            # the part of an asset that may be forgiven in all its keys together
+# limit_in_all = "0.001"      # the same as the mean of all assets
+
+[tolerance.asset]
+# SHIB = "0.01"
+
+# [file."coinbase*"]            # what files of a name cover: one name, or a list
+# venue = "coinbase"
+# expected = true               # its ledger is missed where it is not there
+
+[inbox]
+# "statement_*.pdf" = "unused"  # or "ledger", of one that is read beside another of its name
+
+[alias.asset]
+# XBT = "BTC"
+
+[alias.venue]
+
+[alias.account]
+
+[alias.portfolio]
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """All that a person settled; `digest` is the SHA-256 of the file as it was read.
+
+    `limit` and `limit_in_all` are the parts of an asset, and of all, that tolerance may forgive.
+    `inbox` says of names, or patterns of names, that a file is `unused` or a `ledger` of its own;
+    `late` has by day the ledgers of other days that are used for it, `files` what was settled of
+    files by their names. `words` has every line by its place, as `tolerance.absolute`.
+    """
+
+    name: str = "positions"
+    level: tuple[str, ...] | None = None
+    blank: str = "reject"
+    ledger_rounding: str = "number"
+    accept_days: int = 30
+    stale_hours: int = 48
+    listed: int = 500_000
+    absolute: Decimal = Decimal(0)
+    relative: Decimal = Decimal(0)
+    limit: Decimal = Decimal("0.0001")
+    limit_in_all: Decimal = Decimal("0.001")
+    per_asset: Mapping[str, Decimal] = field(default_factory=dict)
+    inbox: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    late: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    files: tuple[FileSettings, ...] = ()
+    digest: str = ""
+    words: Mapping[str, str] = field(default_factory=dict)
+
+    def inbox_setting(self, name: str) -> str:
+        """Return what a person said of a file: its own name counts before a pattern."""
+        matching = (pattern for pattern in self.inbox if fnmatchcase(name, pattern))
+        return self.inbox.get(name) or self.inbox.get(next(matching, ""), "")
+
+    def of_file(self, name: str, sheet: str = "") -> FileSettings:
+        """Return what was settled of a file, or of one of its tabs, by its name."""
+        return of_file(self.files, name, sheet)
+
+
+def read_config(path: Path) -> Config:
+    """Read the configuration, or what stands in the template where there is no file.
+
+    Raises `NotReconciled` with every complaint in one message.
+    """
+    content = path.read_bytes() if path.exists() else TEMPLATE.encode()
+    try:
+        words = tomllib.loads(join_tables(content.decode("utf-8-sig")))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise NotReconciled(
+            f"{path.name} is not TOML: {error}. Nothing was reconciled. Mend that line."
+        ) from error
+    table = TomlTable(words, [])
+    config = _config(table, hashlib.sha256(content).hexdigest())
+    if table.complaints:
+        raise NotReconciled(
+            f"{path.name} cannot be used: {'; '.join(table.complaints)}. Nothing was reconciled."
+        )
+    return config
+
+
+def _config(file: TomlTable, digest: str) -> Config:
+    file.refuse_unknown(_NAMES)
+    tolerance, inbox, aliases = map(file.table, ("tolerance", "inbox", "alias"))
+    tolerance.refuse_unknown(_TOLERANCE)
+    aliases.refuse_unknown(" ".join(FIELDS))
+    per_asset = tolerance.table("asset")
+    return Config(
+        name=file.choice("name", default="positions"),
+        level=_level(file),
+        blank=file.choice("blank", "reject", "skip", default="reject"),
+        ledger_rounding=file.choice(
+            "ledger_rounding", "number", "written", "off", default="number"
+        ),
+        accept_days=file.count("accept_days", 30),
+        stale_hours=file.count("stale_hours", 48),
+        listed=file.count("listed", 500_000),
+        absolute=tolerance.amount("absolute"),
+        relative=tolerance.amount("relative"),
+        limit=tolerance.amount("limit", "0.0001"),
+        limit_in_all=tolerance.amount("limit_in_all", "0.001"),
+        per_asset={asset: per_asset.amount(asset) for asset in per_asset.values},
+        inbox={name: inbox.choice(name, UNUSED, LEDGER, default=UNUSED) for name in inbox.values},
+        aliases={
+            field_: {name: str(id_) for name, id_ in aliases.table(field_).values.items()}
+            for field_ in FIELDS
+        },
+        shapes={name: shape_of(table) for name, table in file.tables("ledger")},
+        late={
+            day: _late(day, files, file.complaints)
+            for day, files in file.table("late").values.items()
+        },
+        files=tuple(file_settings(name, table) for name, table in file.tables("file")),
+        digest=digest,
+        words=dict(file.lines()),
+    )
+
+
+def _level(file: TomlTable) -> tuple[str, ...] | None:
+    value = file.values.get("level", "auto")
+    if value == "auto":
+        return None
+    if isinstance(value, list) and all(name in FIELDS for name in value) and "asset" in value:
+        return tuple(name for name in FIELDS if name in value)
+    expected = f'"auto" or a list of {", ".join(FIELDS)}'
+    file.complaints.append(f"level is {value!r}, expected {expected}")
+    return None
+
+
+def _late(day: str, files: object, complaints: list[str]) -> frozenset[str]:
+    """Return the ledgers of other days that are used for the book of a day."""
+    if not _ISO_DAY.fullmatch(day) or not isinstance(files, dict) or {*files.values()} - {"used"}:
+        complaints.append(f'late.{day} is no table of a day like [late.2026-11-20] with "used"')
+        return frozenset()
+    return frozenset(files)

@@ -1,0 +1,125 @@
+"""One table of recon.toml, read with every complaint collected instead of the first one raised."""
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from warehouse.exact import exact
+
+_BARE = re.compile("[a-z_]+")
+_HEADING = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
+
+
+def setting(name: str, value: str) -> str:
+    """Return a line of recon.toml that says so, whatever letters are in it."""
+    return f"{quoted_key(name)} = {json.dumps(value, ensure_ascii=False)}"
+
+
+def quoted_key(name: str) -> str:
+    """Return a name as a key of TOML."""
+    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+
+
+def join_tables(text: str) -> str:
+    """Return the text with the lines of a table that is opened twice below its first heading."""
+    # Each question names the table of its answer, so that two answers, pasted one after the other,
+    # open one table twice, which TOML refuses.
+    tables: dict[str, list[str]] = {"": []}
+    name = ""
+    for line in text.splitlines(keepends=True):
+        heading = _HEADING.fullmatch(line)
+        name = heading[1].strip() if heading else name
+        if not heading or name not in tables:
+            tables.setdefault(name, []).append(line if line.endswith("\n") else f"{line}\n")
+    return "".join(line for lines in tables.values() for line in lines)
+
+
+@dataclass(frozen=True, slots=True)
+class TomlTable:
+    """One table of recon.toml; what is wrong in any of them is collected in `complaints`."""
+
+    values: Mapping[str, Any]
+    complaints: list[str]
+    place: str = ""
+
+    def table(self, name: str) -> "TomlTable":
+        """Return a table within this one."""
+        value = self.values.get(name, {})
+        place = f"{self.place}.{name}" if self.place else name
+        if not isinstance(value, dict):
+            self.complaints.append(f"{place} is not a table")
+            value = {}
+        return TomlTable(value, self.complaints, place)
+
+    def tables(self, name: str) -> Iterator[tuple[str, "TomlTable"]]:
+        """Yield each table within a table of this one, with its name."""
+        table = self.table(name)
+        yield from ((key, table.table(key)) for key in table.values)
+
+    def lines(self, place: str = "") -> Iterator[tuple[str, str]]:
+        """Yield each setting with the tables that it stands in."""
+        for name, value in self.values.items():
+            if isinstance(value, dict):
+                yield from self.table(name).lines(f"{place}{name}.")
+            else:
+                yield f"{place}{name}", json.dumps(value, ensure_ascii=False, default=str)
+
+    def refuse_unknown(self, names: str) -> None:
+        """Complain about each setting that is none of these."""
+        unknown = sorted(self.values.keys() - set(names.split()))
+        self.complaints.extend(f"{self.place or 'the file'} has no {name}" for name in unknown)
+
+    def _complain(self, name: str, expected: str) -> None:
+        place = f"{self.place} {name}" if self.place else name
+        self.complaints.append(f"{place} is {self.values[name]!r}, expected {expected}")
+
+    def choice(self, name: str, *allowed: str, default: str = "") -> str:
+        """Return a text, one of those allowed where some are named."""
+        value = self.values.get(name, default)
+        if isinstance(value, str) and (not allowed or value in allowed or name not in self.values):
+            return value
+        self._complain(name, " or ".join(f'"{word}"' for word in allowed) or "a text")
+        return default
+
+    def texts(self, name: str, *, allowed: tuple[str, ...] = ()) -> tuple[str, ...] | None:
+        """Return a text or a list of texts as a list; None where nothing is said."""
+        if name not in self.values:
+            return None
+        value = self.values[name]
+        values = [value] if isinstance(value, str) else value
+        if isinstance(values, list) and all(
+            isinstance(item, str) and (not allowed or item in allowed) for item in values
+        ):
+            return tuple(values)
+        self._complain(name, f"a list of {', '.join(allowed) or 'texts'}")
+        return None
+
+    def flag(self, name: str) -> bool:
+        """Return true or false, false where nothing is said."""
+        value = self.values.get(name, False)
+        if isinstance(value, bool):
+            return value
+        self._complain(name, "true or false")
+        return False
+
+    def count(self, name: str, default: int) -> int:
+        """Return a whole number."""
+        value = self.values.get(name, default)
+        if type(value) is int and value >= 0:
+            return value
+        self._complain(name, "a whole number")
+        return default
+
+    def amount(self, name: str, default: str = "0") -> Decimal:
+        """Return a number that is not negative, as text, since TOML's numbers are floats."""
+        value = self.values.get(name, default)
+        with contextlib.suppress(ArithmeticError):
+            amount = exact(value) if isinstance(value, str) else Decimal("NaN")
+            if amount.is_finite() and amount >= 0:
+                return amount
+        self._complain(name, 'a text like "0.01"')
+        return Decimal(0)

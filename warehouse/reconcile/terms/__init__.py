@@ -1,0 +1,1 @@
+"""The words every part of the reconciliation uses: dimensions, notices, errors."""
