@@ -17,12 +17,10 @@ UNITS = {
 }
 UNUSED = "unused"
 # What a ledger may write beside an amount, or in a column of its own, for a negative one.
-NEGATIVE_WORDS = tuple(
-    variant
-    for word in (
-        "CR DR C D S H Credit Debit Soll Haben Cr\u00e9dit D\u00e9bit Debe Haber Dare Avere - +"
-    ).split()
-    for variant in dict.fromkeys((word, word.lower(), word.upper()))
+NEGATIVE_WORDS = (
+    *("CR", "DR", "cr", "dr", "Cr", "Dr", "C", "D", "S", "H", "c", "d", "s", "h", "-", "+"),
+    *("Credit", "Debit", "credit", "debit", "CREDIT", "DEBIT", "Soll", "Haben", "SOLL", "HABEN"),
+    *("Cr\u00e9dit", "D\u00e9bit", "Debe", "Haber", "Dare", "Avere"),
 )
 LAYOUT = (
     "amount as_of decimal sheet negative_word dates unused sign unit fill_down groups columns_are "
