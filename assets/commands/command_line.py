@@ -11,6 +11,7 @@ import click
 
 LAST_PORT = 65535
 WRONG_USAGE = 2
+ROLES = ("preparer", "reviewer", "approver")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +105,15 @@ RECONCILE = InOrder(
     help="the book against a ledger: each figure ties out or is a break",
     commands=[
         _command("init", "write settings and a ledger to fill in", run="reconcile.init"),
-        _command("run", "compare; exit code 3 while breaks are open", AS_OF, run="reconcile.run"),
+        _command(
+            "run",
+            "compare; exit code 3 while breaks are open",
+            AS_OF,
+            _option(
+                "--restate", default="", metavar="WHY", help="run a day of a closed month again"
+            ),
+            run="reconcile.run",
+        ),
         _command("status", "a result and its open breaks", AS_OF, run="reconcile.status"),
         _command(
             "history",
@@ -116,7 +125,7 @@ RECONCILE = InOrder(
             "sign",
             "sign a result",
             AS_OF,
-            _option("--role", type=click.Choice(["preparer", "reviewer"]), default="preparer"),
+            _option("--role", type=click.Choice(ROLES), default="preparer"),
             _option("--who", help="who signs; the user of this machine when not given"),
             _option("--comment", default="", help="kept with the signature"),
             run="reconcile.sign",

@@ -35,7 +35,7 @@ def init(nightbook: Nightbook) -> int:
     return 0
 
 
-def run(nightbook: Nightbook, *, as_of: date | None) -> int:
+def run(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:
     """Compare the book with the ledgers of the inbox; exit code 3 while breaks are open."""
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, "reconciling"):
@@ -46,6 +46,8 @@ def run(nightbook: Nightbook, *, as_of: date | None) -> int:
             as_of=as_of,
             program_version=program_version(),
             now=now,
+            by=user_name(),
+            restate=restate,
         )
         if summary.run_id:
             publish.refresh(nightbook)
@@ -113,6 +115,7 @@ def sign(
             comment=comment,
             day=as_of,
             now=now,
+            entered_by=user_name(),
         )
         publish.refresh(nightbook)
     signature = signed.words.removeprefix("signed")

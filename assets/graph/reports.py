@@ -4,6 +4,7 @@ from datetime import date, datetime
 
 import dagster as dg
 
+from assets.console.user import user_name
 from assets.console.version import program_version
 from assets.graph.step import night_step
 from assets.graph.warehouse import WAREHOUSE
@@ -13,7 +14,7 @@ from assets.publishing import publish
 from pipelines.landing import snapshots
 from warehouse.reconcile import service
 from warehouse.reconcile.store.records import TIED
-from warehouse.reconcile.terms.errors import Ambiguous, Late, NotReconciled
+from warehouse.reconcile.terms.errors import Ambiguous, DayClosed, Late, NotReconciled
 from warehouse.report.build import ask_all, write
 
 REPORT = dg.AssetKey("report")
@@ -87,8 +88,9 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
             try:
                 writing.acquire(nightbook, f"reconciling {day}", step.tell)
                 summary = _reconcile(nightbook, day, now)
-            except Late as error:
-                # The ledger of the day is still to come, on most nights: no alert, no success.
+            except (Late, DayClosed) as error:
+                # The ledger of the day is still to come, on most nights, or the day of a closed
+                # month is taken again: no alert, no success.
                 return _reconciliation_result(passed=False, message=str(error))
             except (Ambiguous, NotReconciled) as error:
                 return _reconciliation_result(
@@ -114,6 +116,7 @@ def _reconcile(nightbook: Nightbook, day: date, now: datetime) -> service.RunSum
         as_of=day,
         program_version=program_version(),
         now=now,
+        by=user_name(),
     )
     if summary.run_id:
         # A second version of the night: the first, checked, is what was read here, and

@@ -78,12 +78,18 @@ SIGNOFFS = ops_table(
     columns=(
         SNAPSHOT_DATE,
         count("signoff_no", "Its number, from 1."),
-        text("role", "preparer or reviewer."),
+        text("role", "preparer, reviewer or approver."),
         text("who", "Who signed."),
         moment("signed_at", "When, UTC."),
         text("comment", "What was said with it; empty where nothing was."),
         text("run_id", "The run that was signed."),
         text("digest", "The SHA-256 of that run's result."),
+        count(
+            "open_breaks",
+            "How many breaks were open then; NULL where an older nightbook signed.",
+            nullable=True,
+        ),
+        text("entered_by", "Who typed it, where that is somebody else; else empty."),
         flag("is_valid", "Whether the day's newest result still has that digest."),
     ),
 )

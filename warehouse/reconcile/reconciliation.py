@@ -26,6 +26,7 @@ from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.totals import roll_forward, tie_totals
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.store import day_settings
+from warehouse.reconcile.store.kept_files import keep_ledgers, keep_settings
 from warehouse.reconcile.store.records import (
     Coverage,
     ResolvedBreak,
@@ -46,11 +47,16 @@ _LEAST_MEGABYTES, _KEYS_PER_MEGABYTE = 256, 1600
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """What a run is given besides its data."""
+    """What a run is given besides its data.
+
+    `by` is who runs it; `before_writing` is called before anything is stored.
+    """
 
     program_version: str
     now: datetime
     pause: Callable[[], None]
+    by: str = ""
+    before_writing: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +81,10 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
         return _without_ledger(store, source, contents.unused)
     ledger = read_ledger(contents.ledgers, config, store.known_shapes(), day)
     dating.require_days(ledger, config, day)
-    intake.read_comments(store, workbooks, day)
+    keep_ledgers(store, [(file.path, file.sha256) for file in contents.ledgers])
+    keep_settings(store, config.digest)
+    inputs.before_writing()
+    intake.read_comments(store, workbooks, day, config.close)
     unused = worst_first([*contents.unused, *ledger.unused])
     del contents  # the cells of a large ledger, which are not needed any more
     # Comments are read before the breaks are made, so that this very workbook shows them.
@@ -105,7 +114,7 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
         unused=unused,
         evidence=_evidence(content, config, inputs.program_version),
     )
-    result = _store_result(store, content, config, inputs.now)
+    result = _store_result(store, content, config, inputs)
     return RunFiles(result, write_files(store, content), tuple(content.notices), tuple(unused))
 
 
@@ -238,7 +247,7 @@ def _evidence(content: WorkbookContent, config: Config, program_version: str) ->
 
 
 def _store_result(
-    store: Store, content: WorkbookContent, config: Config, now: datetime
+    store: Store, content: WorkbookContent, config: Config, inputs: RunInputs
 ) -> RunResult:
     """Store the result; what is stored is what `status` and `verify` say."""
     outcome = content.outcome
@@ -273,7 +282,8 @@ def _store_result(
             notices=tuple(content.notices),
             evidence=content.evidence,
             revision=content.revision,
-            made_at=now.isoformat(),
+            made_at=inputs.now.isoformat(),
+            by=inputs.by,
         )
     )
 

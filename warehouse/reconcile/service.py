@@ -10,14 +10,12 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-import python_calamine
-
 from warehouse.contract.wording import count_of
 from warehouse.query.book import book
 from warehouse.reconcile import reconciliation
+from warehouse.reconcile.close.lock import Restating, restating
 from warehouse.reconcile.comments import signoff
-from warehouse.reconcile.comments.annotations import entries_about
-from warehouse.reconcile.comments.edits import read_edits
+from warehouse.reconcile.comments.trail import break_history
 from warehouse.reconcile.ledger.coverage import totals
 from warehouse.reconcile.ledger.model import Unused
 from warehouse.reconcile.settings.config import TEMPLATE, read_config
@@ -27,14 +25,12 @@ from warehouse.reconcile.store.records import (
     Break,
     RunResult,
     Signature,
-    breaks_by_id,
-    to_json,
 )
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.reconcile.terms.notices import Notice
 from warehouse.reconcile.workbook import sample_ledger, template
-from warehouse.reconcile.workbook.readback.verification import VerifyResult, compare_workbook
+from warehouse.reconcile.workbook.readback.verification import VerifyResult, verify_workbook
 from warehouse.storage.layout import written_aside
 
 
@@ -136,31 +132,49 @@ def run(
     program_version: str,
     now: datetime,
     pause: Callable[[], None] = lambda: time.sleep(0.2),
+    by: str = "",
+    restate: str = "",
 ) -> RunSummary:
     """Read what people wrote, hold the inbox's ledgers against the book, write the workbook.
 
-    Raises `Ambiguous` (exit code 3) where a person must settle something, `NotReconciled` (2)
-    where an input cannot be used, `NotExported` where there is no such book.
+    `by` is who runs it; `restate` says why a day of a closed month is run again.
+
+    Raises `DayClosed` (exit code 3) where that is not said, `Ambiguous` (3) where a person must
+    settle something, `NotReconciled` (2) where an input cannot be used, `NotExported` where there
+    is no such book.
     """
     store = Store(folder)
     store.make()
     config = read_config(store.config)
-    inputs = reconciliation.RunInputs(program_version, now, pause)
     with book(database, as_of, ()) as source:
-        left = reconciliation.run(source, store, config, inputs)
-    result = left.result
-    if result is None:
-        is_quiet = all(item.severity == "low" for item in left.unused)
-        return RunSummary(
-            day=source.day,
-            counts={},
-            files=(),
-            notices=left.notices,
-            exit_code=TIED if is_quiet else OPEN_BREAKS,
-            unused=left.unused,
+        inputs = reconciliation.RunInputs(
+            program_version,
+            now,
+            pause,
+            by=by,
+            before_writing=restating(store, source.day, Restating(by, restate, now)),
         )
+        left = reconciliation.run(source, store, config, inputs)
+    if left.result is None:
+        return _summary_without_ledger(source.day, left)
+    return _summary(left.result, left)
+
+
+def _summary_without_ledger(day: date, left: reconciliation.RunFiles) -> RunSummary:
+    is_quiet = all(item.severity == "low" for item in left.unused)
     return RunSummary(
-        day=source.day,
+        day=day,
+        counts={},
+        files=(),
+        notices=left.notices,
+        exit_code=TIED if is_quiet else OPEN_BREAKS,
+        unused=left.unused,
+    )
+
+
+def _summary(result: RunResult, left: reconciliation.RunFiles) -> RunSummary:
+    return RunSummary(
+        day=result.day,
         run_id=result.run_id,
         digest=result.digest,
         counts=result.counts,
@@ -214,37 +228,30 @@ def history(folder: Path, break_id: str) -> tuple[dict[str, Any], ...]:
 
     Raises `NotReconciled` where nothing is known of it.
     """
-    store = Store(folder)
-    lines: list[dict[str, Any]] = []
-    for day in store.days():
-        break_ = breaks_by_id(store.result(day)).get(break_id)
-        if break_:
-            lines.append({"at": day.isoformat(), "kind": "break", **to_json(break_)})
-    days = {line["at"] for line in lines}
-    lines += entries_about(store, break_id)
-    lines += [
-        {"kind": "signed", "at": signature.at, "words": signature.words}
-        for signature in store.signatures
-        if signature.day.isoformat() in days
-    ]
-    if not lines:
-        raise NotReconciled(
-            f"{break_id!r} is no break that was ever seen; `nightbook reconcile status` lists "
-            "those of today. Nothing was changed."
-        )
-    return tuple(sorted(lines, key=lambda line: (line["at"], line["kind"])))
+    return break_history(Store(folder), break_id)
 
 
 def sign(
-    folder: Path, *, role: str, who: str, comment: str = "", day: date | None = None, now: datetime
+    folder: Path,
+    *,
+    role: str,
+    who: str,
+    comment: str = "",
+    day: date | None = None,
+    now: datetime,
+    entered_by: str = "",
 ) -> Signature:
-    """Sign the newest result, or that of a day, as preparer or reviewer.
+    """Sign the newest result, or that of a day; `entered_by` is who types it.
 
-    Raises `NotReconciled` where both would be the same person or there is no result.
+    Raises `NotReconciled` where the role is not that person's, the same person signed in another
+    one, or there is no result.
     """
     store = Store(folder)
-    result = _result_of_day(store, day)
-    return signoff.sign(store, result, role=role, who=who, comment=comment, at=now)
+    settings = read_config(store.config).close
+    signing = signoff.Signing(
+        role=role, who=who, comment=comment, at=now, entered_by=entered_by or who
+    )
+    return signoff.sign(store, _result_of_day(store, day), signing, settings)
 
 
 def verify(folder: Path, file: Path) -> VerifyResult:
@@ -253,18 +260,4 @@ def verify(folder: Path, file: Path) -> VerifyResult:
     Raises `NotReconciled` where the file is no workbook of ours, its run is not known, or a sheet
     cannot be read.
     """
-    store = Store(folder)
-    content = file.read_bytes() if file.is_file() else b""
-    edits = read_edits(file, content) if content else None
-    result = store.result_of(edits.run_id) if edits else None
-    if edits is None or result is None:
-        raise NotReconciled(
-            f"{file.name} is no workbook of a run that this folder knows. Nothing was verified."
-        )
-    try:
-        return compare_workbook(store, file, content, result, edits.written)
-    except python_calamine.CalamineError as error:
-        raise NotReconciled(
-            f"A sheet of {file.name} cannot be read ({error}): it is damaged. Nothing was "
-            "verified. Take the workbook from where it was written, or from the backup."
-        ) from error
+    return verify_workbook(Store(folder), file)

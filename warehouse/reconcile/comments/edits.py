@@ -19,7 +19,7 @@ from warehouse.spreadsheet.reading.workbook import read_workbook
 
 BREAK_ID = "Break ID"
 TITLES = ("status", "owner", "root cause", "comment")
-ROLES = {"prepared by": "preparer", "reviewed by": "reviewer"}
+ROLES = {"prepared by": "preparer", "reviewed by": "reviewer", "approved by": "approver"}
 _LOOKED_AT = 60
 _RUN = b"run_id"
 _ID = re.compile(r"B-[0-9A-F]{8,64}")

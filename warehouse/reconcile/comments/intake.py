@@ -8,6 +8,7 @@ from pathlib import Path
 from warehouse.reconcile.comments import signoff
 from warehouse.reconcile.comments.annotations import MergeStates, merge_edits, state
 from warehouse.reconcile.comments.edits import WorkbookEdits, read_edits
+from warehouse.reconcile.settings.closing import CloseSettings
 from warehouse.reconcile.store.records import Annotation, breaks_by_id
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.notices import Notice
@@ -34,7 +35,9 @@ def find_workbooks(store: Store) -> tuple[list[WorkbookEdits], frozenset[Path]]:
     return sorted(unread, key=lambda file: (file.at, file.name, file.sha256)), frozenset(ours)
 
 
-def read_comments(store: Store, workbooks: list[WorkbookEdits], day: date) -> None:
+def read_comments(
+    store: Store, workbooks: list[WorkbookEdits], day: date, settings: CloseSettings
+) -> None:
     """Store what people wrote, once for each version of each file, and what is to say of it."""
     for workbook in workbooks:
         states = MergeStates(
@@ -44,7 +47,7 @@ def read_comments(store: Store, workbooks: list[WorkbookEdits], day: date) -> No
         )
         breaks = breaks_by_id(store.result_of(workbook.run_id))
         entries, notices = merge_edits(workbook, states, breaks)
-        notices += signoff.take_signatures(store, workbook)
+        notices += signoff.take_signatures(store, workbook, settings)
         if entries or notices:
             store.add_annotation(
                 Annotation(

@@ -1,16 +1,29 @@
 """Sign-offs: bound to the digest of a result, void as soon as an amount changes."""
 
+from dataclasses import dataclass
 from datetime import date, datetime
 
 from warehouse.reconcile.comments.edits import WorkbookEdits
 from warehouse.reconcile.matching.totals import Tie
+from warehouse.reconcile.settings.closing import ROLES, CloseSettings
 from warehouse.reconcile.store.records import Break, RunResult, Signature, breaks_by_id
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.reconcile.terms.notices import Notice
 from warehouse.spreadsheet.reading.text import fold
 
-ROLES = ("preparer", "reviewer")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signing:
+    """Who signs, in which role and when; `entered_by` typed it, in a workbook or at a terminal."""
+
+    role: str
+    who: str
+    comment: str
+    at: datetime
+    entered_by: str
+    source: str = ""
+    sha256: str = ""
 
 
 def valid(store: Store, digest: str) -> dict[str, Signature]:
@@ -20,40 +33,48 @@ def valid(store: Store, digest: str) -> dict[str, Signature]:
     }
 
 
-def sign(
-    store: Store, result: RunResult, *, role: str, who: str, comment: str, at: datetime
-) -> Signature:
+def sign(store: Store, result: RunResult, signing: Signing, settings: CloseSettings) -> Signature:
     """Sign a result.
 
-    Raises `NotReconciled` where the role is unknown, nobody signs, or preparer and reviewer are
-    the same person, however they write their name.
+    Raises `NotReconciled` where the role is unknown or not that person's, nobody signs, or the
+    same person signed in another role, however they write their name.
     """
+    role, who = signing.role, " ".join(signing.who.split())
     if role not in ROLES or not fold(who):
         raise NotReconciled(
-            f"{role!r} by {who!r} is no signature: expected {' or '.join(ROLES)} and a name. "
+            f"{role!r} by {who!r} is no signature: expected {', '.join(ROLES)} and a name. "
             "Nothing was signed."
         )
-    other = valid(store, result.digest).get(ROLES[role == ROLES[0]])
-    if other and fold(other.who) == fold(who):
+    if not settings.may_sign(role, who):
+        others = ", ".join(settings.roles_of(who)) or "no role"
         raise NotReconciled(
-            f"{who} has already signed run {result.run_id} as {other.role}: the reviewer must "
-            "differ from the preparer. Nothing was signed."
+            f"{who} is no {role}: {who} has {others} under [roles] in recon.toml, and {role} is "
+            f"{', '.join(settings.roles[role]) or 'nobody'}. Nothing was signed."
         )
+    for other in valid(store, result.digest).values():
+        if other.role != role and fold(other.who) == fold(who):
+            raise NotReconciled(
+                f"{who} has already signed run {result.run_id} as {other.role}: the {role} must "
+                f"differ from the {other.role}. Nothing was signed."
+            )
     signature = Signature(
         role=role,
-        who=" ".join(who.split()),
-        comment=comment,
-        at=at.isoformat(),
+        who=who,
+        comment=signing.comment,
+        at=signing.at.isoformat(),
         day=result.day,
         run_id=result.run_id,
         digest=result.digest,
         open_breaks=result.open_breaks,
+        entered_by="" if fold(signing.entered_by) == fold(who) else signing.entered_by,
+        source=signing.source,
+        sha256=signing.sha256,
     )
     store.add_signature(signature)
     return signature
 
 
-def take_signatures(store: Store, workbook: WorkbookEdits) -> list[Notice]:
+def take_signatures(store: Store, workbook: WorkbookEdits, settings: CloseSettings) -> list[Notice]:
     """Take the signatures that were written into a workbook, for the result that it shows."""
     result = store.result_of(workbook.run_id)
     notices = []
@@ -65,10 +86,17 @@ def take_signatures(store: Store, workbook: WorkbookEdits) -> list[Notice]:
         signature = valid(store, result.digest).get(cells.role)
         if signature and fold(signature.who) == fold(cells.who):
             continue
+        signing = Signing(
+            role=cells.role,
+            who=cells.who,
+            comment=cells.comment,
+            at=workbook.at,
+            entered_by=workbook.who,
+            source=workbook.name,
+            sha256=workbook.sha256,
+        )
         try:
-            sign(
-                store, result, role=cells.role, who=cells.who, comment=cells.comment, at=workbook.at
-            )
+            sign(store, result, signing, settings)
         except NotReconciled as refusal:
             notices.append(Notice("high", str(refusal), workbook.name))
     return notices

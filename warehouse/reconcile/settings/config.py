@@ -9,6 +9,7 @@ from decimal import Decimal
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from warehouse.reconcile.settings.closing import CloseSettings, close_settings
 from warehouse.reconcile.settings.scope import FileSettings, file_settings, of_file
 from warehouse.reconcile.settings.shape import UNUSED, Shape, shape_of
 from warehouse.reconcile.settings.toml_table import TomlTable, join_tables
@@ -19,7 +20,7 @@ _ISO_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 LEDGER = "ledger"
 _NAMES = (
     "name level blank ledger_rounding accept_days stale_hours listed "
-    "tolerance alias ledger inbox late file"
+    "tolerance alias ledger inbox late file roles close"
 )
 _TOLERANCE = "absolute relative limit limit_in_all asset"
 TEMPLATE = """\
@@ -47,6 +48,17 @@ relative = "0"
 
 [inbox]
 # "statement_*.pdf" = "unused"  # or "ledger", of one that is read beside another of its name
+
+# [roles]                       # who may sign; without this table anybody may
+# preparer = ["ada"]            # user names of this machine, or names as they are typed
+# reviewer = ["grace"]
+# approver = ["margaret"]
+
+# [close]
+# unsigned = "list"             # or "refuse": a month with unsigned days is not closed
+# open_breaks = "list"          # or "refuse": nor one whose last day has open breaks
+# approver = true               # its last day must be signed by an approver
+# keep_days = 400               # of ledgers that a pack has; the packs stay
 
 [alias.asset]
 # XBT = "BTC"
@@ -86,6 +98,7 @@ class Config:
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     late: Mapping[str, frozenset[str]] = field(default_factory=dict)
     files: tuple[FileSettings, ...] = ()
+    close: CloseSettings = field(default_factory=CloseSettings)
     digest: str = ""
     words: Mapping[str, str] = field(default_factory=dict)
 
@@ -152,6 +165,7 @@ def _config(file: TomlTable, digest: str) -> Config:
             for day, files in file.table("late").values.items()
         },
         files=tuple(file_settings(name, table) for name, table in file.tables("file")),
+        close=close_settings(file.table("close"), file.table("roles")),
         digest=digest,
         words=dict(file.lines()),
     )

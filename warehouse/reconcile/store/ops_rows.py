@@ -143,5 +143,7 @@ def _signatures(store: Store) -> Iterator[Row]:
             "comment": signature.comment,
             "run_id": signature.run_id,
             "digest": signature.digest,
+            "open_breaks": signature.open_breaks,
+            "entered_by": signature.entered_by,
             "is_valid": newest is not None and newest.digest == signature.digest,
         }

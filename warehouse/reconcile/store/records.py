@@ -118,6 +118,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     evidence: Mapping[str, str]
     revision: int
     made_at: str
+    by: str = ""
     no: int = 0
 
     @property
@@ -179,7 +180,10 @@ class Annotation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One signature below one result; older ones do not say how many breaks were open."""
+    """One signature below one result; older ones do not say how many breaks were open.
+
+    `entered_by` is who typed it where that is somebody else; `source` the workbook it stood in.
+    """
 
     role: str
     who: str
@@ -189,6 +193,9 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     run_id: str
     digest: str
     open_breaks: int | None = None
+    entered_by: str = ""
+    source: str = ""
+    sha256: str = ""
     no: int = 0
 
     @property
@@ -203,7 +210,9 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def words(self) -> str:
         """The signature in one line."""
         signed = f"signed by {self.who} as {self.role} at {self.at}"
-        return " ".join(filter(None, (signed, self.open_words)))
+        entered = f"entered by {self.entered_by}" if self.entered_by else ""
+        about = " ".join(filter(None, (signed, self.open_words)))
+        return ", ".join(filter(None, (about, entered)))
 
 
 def from_json(content: Any, kind: type[Record]) -> Record:

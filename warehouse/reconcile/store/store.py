@@ -1,7 +1,7 @@
 """The folder of the reconciliation, whose files appear whole or not at all.
 
-`results/<day>/<no>-<run>.json`, `annotations/<no>.json` and `signoffs/<no>.json` are only ever
-added to.
+`results/<day>/<no>-<run>.json` and the numbered files of `annotations`, `signoffs`, `restatements`
+and `closings` are only ever added to.
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from warehouse.reconcile.store.closings import Closing, Restatement
 from warehouse.reconcile.store.records import Annotation, RunResult, Signature, from_json, to_json
 from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.storage.layout import make_directory, read_json, written_aside
@@ -60,6 +61,26 @@ class Store:
         number = _add(self.root / "signoffs", "", to_json(signature))
         self.signatures.append(replace(signature, no=number))
 
+    @cached_property
+    def restatements(self) -> list[Restatement]:
+        """All runs of closed days, in their order."""
+        return [_read(path, Restatement) for path in _numbered_files(self.root / "restatements")]
+
+    def add_restatement(self, restatement: Restatement) -> None:
+        """Add that a closed day is run again, before it is."""
+        number = _add(self.root / "restatements", "", to_json(restatement))
+        self.restatements.append(replace(restatement, no=number))
+
+    @cached_property
+    def closings(self) -> list[Closing]:
+        """All versions of packs in the order in which they were closed."""
+        return [_read(path, Closing) for path in _numbered_files(self.root / "closings")]
+
+    def add_closing(self, closing: Closing) -> None:
+        """Add one version of a month's pack, after its file."""
+        number = _add(self.root / "closings", "", to_json(closing))
+        self.closings.append(replace(closing, no=number))
+
     def days(self) -> list[date]:
         """Return the days that have a result, oldest first."""
         folder = self.root / "results"
@@ -70,21 +91,25 @@ class Store:
         """Return whether no later day has a result."""
         return all(day >= other for other in self.days())
 
+    def result_paths(self, day: date) -> list[Path]:
+        """Return the files of all results of a day, the oldest first."""
+        return _numbered_files(self.root / "results" / day.isoformat())
+
     def newest_path(self, day: date) -> Path | None:
         """Return the file of the newest result of a day."""
-        files = _numbered_files(self.root / "results" / day.isoformat())
+        files = self.result_paths(day)
         return files[-1] if files else None
 
     def result(self, day: date) -> RunResult | None:
         """Return the newest result of a day."""
         path = self.newest_path(day)
-        return self._result(path) if path else None
+        return self.result_at(path) if path else None
 
     def result_of(self, run_id: str) -> RunResult | None:
         """Return the result of one run, as it was stored last."""
         for path in sorted((self.root / "results").glob("*/*.json"), reverse=True):
             if path.stem.partition("-")[2] == run_id:
-                return self._result(path)
+                return self.result_at(path)
         return None
 
     def result_before(self, day: date) -> RunResult | None:
@@ -92,7 +117,8 @@ class Store:
         earlier = [other for other in self.days() if other < day]
         return self.result(earlier[-1]) if earlier else None
 
-    def _result(self, path: Path) -> RunResult:
+    def result_at(self, path: Path) -> RunResult:
+        """Return the result that a file holds."""
         if path not in self._results:
             self._results[path] = _read(path, RunResult)
         return self._results[path]

@@ -22,6 +22,12 @@ class Late(Ambiguous):
     """A ledger is of another day, and nobody has said that it is to be used."""
 
 
+class DayClosed(Exception):
+    """A day of a closed month was to be run again without a reason, or a closed month closed."""
+
+    exit_code = 3
+
+
 class NotReconciled(ValueError):
     """The input or the configuration cannot be used; nothing was written."""
 

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import python_calamine
 
 from warehouse.reconcile.comments import signoff
+from warehouse.reconcile.comments.edits import read_edits
 from warehouse.reconcile.store.records import RunResult, Signature
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.errors import NotReconciled
@@ -66,7 +68,29 @@ class VerifyResult:
         )
 
 
-def compare_workbook(
+def verify_workbook(store: Store, file: Path) -> VerifyResult:
+    """Hold a workbook against the stored result of its run.
+
+    Raises `NotReconciled` where the file is no workbook of ours, its run is not known, or a sheet
+    cannot be read.
+    """
+    content = file.read_bytes() if file.is_file() else b""
+    edits = read_edits(file, content) if content else None
+    result = store.result_of(edits.run_id) if edits else None
+    if edits is None or result is None:
+        raise NotReconciled(
+            f"{file.name} is no workbook of a run that this folder knows. Nothing was verified."
+        )
+    try:
+        return _compare_workbook(store, file, content, result, edits.written)
+    except python_calamine.CalamineError as error:
+        raise NotReconciled(
+            f"A sheet of {file.name} cannot be read ({error}): it is damaged. Nothing was "
+            "verified. Take the workbook from where it was written, or from the backup."
+        ) from error
+
+
+def _compare_workbook(
     store: Store, file: Path, content: bytes, result: RunResult, written: str
 ) -> VerifyResult:
     """Hold every table of a workbook against the stored result, and every cell that was written.

@@ -1,0 +1,52 @@
+"""A closed day is run again only with a reason, which is stored before anything else is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from warehouse.reconcile.store.closings import Closing, Restatement
+from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.terms.errors import DayClosed
+
+
+@dataclass(frozen=True, slots=True)
+class Restating:
+    """Who runs a closed day again, why and when; without a reason nobody does."""
+
+    who: str
+    why: str
+    at: datetime
+
+
+def closing_of(store: Store, day: date) -> Closing | None:
+    """Return the newest closing that a day is locked by."""
+    month = f"{day:%Y-%m}"
+    closings = [item for item in store.closings if item.month == month and day <= item.through]
+    return closings[-1] if closings else None
+
+
+def restating(store: Store, day: date, restated: Restating) -> Callable[[], None]:
+    """Return what stores that a closed day is run again; nothing is stored for an open one.
+
+    Raises `DayClosed` where the day is closed and no reason is given.
+    """
+    closing, why = closing_of(store, day), " ".join(restated.why.split())
+    if closing is None:
+        return lambda: None
+    if not why:
+        raise DayClosed(
+            f"{day} is closed: {closing.words}. Nothing was reconciled and nothing was changed. "
+            "If it has to be corrected, say why; the old pack stays, and the next "
+            f"`nightbook reconcile close {closing.month}` writes another beside it:\n"
+            f'nightbook reconcile run --as-of {day} --restate "why"'
+        )
+    before = store.result(day)
+    restatement = Restatement(
+        day=day,
+        who=restated.who,
+        why=why,
+        at=restated.at.isoformat(),
+        run_before=before.run_id if before else "",
+        digest_before=before.digest if before else "",
+    )
+    return lambda: store.add_restatement(restatement)

@@ -1,0 +1,48 @@
+"""Who may sign in which role, and what a month needs to be closed: `[roles]` and `[close]`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from warehouse.reconcile.settings.toml_table import TomlTable
+from warehouse.spreadsheet.reading.text import fold
+
+ROLES = ("preparer", "reviewer", "approver")
+_KEEP_DAYS = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseSettings:
+    """What `close` does with unsigned days and open breaks: `list` them, or `refuse`.
+
+    `roles` has the names of those who may sign, by role; a role that is not there is anybody's.
+    Where an `approver` is needed, the last day of the month must be signed by one. Ledgers of
+    closed months are kept for `keep_days`, and in the packs for ever.
+    """
+
+    unsigned: str = "list"
+    open_breaks: str = "list"
+    needs_approver: bool = False
+    keep_days: int = _KEEP_DAYS
+    roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def may_sign(self, role: str, who: str) -> bool:
+        """Return whether a person has a role, however the name is written."""
+        names = self.roles.get(role)
+        return names is None or fold(who) in map(fold, names)
+
+    def roles_of(self, who: str) -> list[str]:
+        """Return the roles that a person has."""
+        return [role for role in ROLES if self.may_sign(role, who)]
+
+
+def close_settings(close: TomlTable, roles: TomlTable) -> CloseSettings:
+    """Return the settings of the tables `[close]` and `[roles]`."""
+    close.refuse_unknown("unsigned open_breaks approver keep_days")
+    roles.refuse_unknown(" ".join(ROLES))
+    return CloseSettings(
+        unsigned=close.choice("unsigned", "list", "refuse", default="list"),
+        open_breaks=close.choice("open_breaks", "list", "refuse", default="list"),
+        needs_approver=close.flag("approver"),
+        keep_days=close.count("keep_days", _KEEP_DAYS),
+        roles={role: names for role in ROLES if (names := roles.texts(role)) is not None},
+    )
