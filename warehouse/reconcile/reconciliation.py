@@ -24,7 +24,7 @@ from warehouse.reconcile.ledger.model import Ledger, Unused, stacked_twice
 from warehouse.reconcile.ledger.rows import read_ledger
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.totals import roll_forward, tie_totals
-from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.settings.config import OWN_WORDS, Config
 from warehouse.reconcile.store import day_settings
 from warehouse.reconcile.store.kept_files import keep_ledgers, keep_settings
 from warehouse.reconcile.store.records import (
@@ -240,6 +240,7 @@ def _evidence(content: WorkbookContent, config: Config, program_version: str) ->
             "tolerance": f"absolute {config.absolute}, relative {config.relative}",
             "SHA-256 of recon.toml": config.digest,
         }
+        | {f"SHA-256 of {OWN_WORDS}": digest for digest in config.words.get(OWN_WORDS, "").split()}
         | {f"tolerance of {asset}": str(limit) for asset, limit in config.per_asset.items()}
         | {f"SHA-256 of {file.name} {file.sheet}".strip(): file.sha256 for file in ledger.sources}
         | {result.value: str(count) for result, count in outcome.counts.items()}

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from warehouse.contract.wording import count_of
 from warehouse.reconcile.ledger.cells.conventions import is_date
 from warehouse.reconcile.ledger.header.header_row import Header, letters
-from warehouse.reconcile.ledger.header.words import also_field_of, field_of, title_words
 from warehouse.reconcile.ledger.model import FilePart, Unused
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.shape import UNUSED
@@ -33,27 +32,6 @@ _FEW = 0.1  # the part of the keys that may stand under other dates only
 _NUMBER = re.compile(
     r"[(+\-\u2212]?[\s$\u20ac\u00a3]*[0-9][0-9\s.,'\u2019\u00a0\u202f]*(e[+-]?[0-9]+)?[\s%)-]*",
     re.IGNORECASE,
-)
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(word.strip() for word in text.split(","))
-
-
-_FIGURE = _words(
-    "price, px, rate, fx, value, valuation, worth, usd, eur, gbp, chf, jpy, cost, pnl, p&l, profit,"
-    "gain, loss, percent, percentage, pct, weight, fee, fees, yield, apr, apy, year, month, day,"
-    "decimals, precision, row, line, index, wert, marktwert, kurs, preis, valeur, cours, prix,"
-    "valor, precio, pre\u00e7o"
-)
-_NUMBERED = _words("id, no, nr, number, num, code, key, nummer")
-_REMARK = _words(
-    "comment, comments, note, notes, remark, remarks, memo, bemerkung, bemerkungen, kommentar,"
-    "kommentare, notiz, notizen, commentaire, commentaires, comentarios, isin, cusip, sedol, figi"
-)
-_OF_ASSETS = _words(
-    "asset name, asset type, asset class, coin name, token name, currency name, network,"
-    "blockchain, chain, instrument name, security name, instrument type"
 )
 
 
@@ -130,7 +108,7 @@ def _question(
 
 def _reason(column: _UnusedColumn, head: Header, lacking: Sequence[str]) -> str:
     """Return why a column is not needed; nothing where it may be."""
-    field = field_of(column.title) or also_field_of(column.title)
+    field = head.words.field_of(column.title) or head.words.also_field_of(column.title)
     if fold(column.title) in map(fold, head.shape.unused):
         return "recon.toml says that it is unused"
     if field and head.shape.columns.get(field) == "":
@@ -145,20 +123,19 @@ def _reason(column: _UnusedColumn, head: Header, lacking: Sequence[str]) -> str:
 
 
 def _reason_of_words(column: _UnusedColumn, head: Header, lacking: Sequence[str]) -> str:
-    del head
-    names = set(title_words(column.title))
-    if _OF_ASSETS & names or _REMARK & {word for name in names for word in name.split()}:
+    if head.words.is_remark(column.title):
         return "it holds remarks, or describes the asset"
     return "" if lacking else "it is no part of the key"
 
 
 def _reason_of_figures(column: _UnusedColumn, head: Header, lacking: Sequence[str]) -> str:
-    words = {word for name in title_words(column.title) for word in name.split()}
-    if words & _FIGURE or "%" in column.title:
+    if head.words.is_figure(column.title):
         return "it holds prices, values or other figures"
     if "amount" in head.shape.columns:
         return f"recon.toml says {setting('amount', head.shape.columns['amount'])}"
-    return "it holds numbers of things" if words & _NUMBERED and not lacking else ""
+    return (
+        "it holds numbers of things" if head.words.is_number(column.title) and not lacking else ""
+    )
 
 
 def _column(grid: Grid, head: Header, place: int, title: str) -> _UnusedColumn:

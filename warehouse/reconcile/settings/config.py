@@ -4,7 +4,7 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -18,6 +18,7 @@ from warehouse.reconcile.terms.errors import NotReconciled
 
 _ISO_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 LEDGER = "ledger"
+OWN_WORDS = "words.toml"
 _NAMES = (
     "name level blank ledger_rounding accept_days stale_hours listed "
     "tolerance alias ledger inbox late file roles close"
@@ -78,7 +79,8 @@ class Config:
     `limit` and `limit_in_all` are the parts of an asset, and of all, that tolerance may forgive.
     `inbox` says of names, or patterns of names, that a file is `unused` or a `ledger` of its own;
     `late` has by day the ledgers of other days that are used for it, `files` what was settled of
-    files by their names. `words` has every line by its place, as `tolerance.absolute`.
+    files by their names. `words` has every line by its place, as `tolerance.absolute`; `own_words`
+    is the text of the person's own `words.toml`, whose words are known in headers besides ours.
     """
 
     name: str = "positions"
@@ -100,6 +102,7 @@ class Config:
     files: tuple[FileSettings, ...] = ()
     close: CloseSettings = field(default_factory=CloseSettings)
     digest: str = ""
+    own_words: str = ""
     words: Mapping[str, str] = field(default_factory=dict)
 
     def inbox_setting(self, name: str) -> str:
@@ -130,7 +133,20 @@ def read_config(path: Path) -> Config:
         raise NotReconciled(
             f"{path.name} cannot be used: {'; '.join(table.complaints)}. Nothing was reconciled."
         )
+    own_words = _own_words(path.with_name(OWN_WORDS))
+    if own_words:
+        words = {**config.words, OWN_WORDS: hashlib.sha256(own_words.encode()).hexdigest()}
+        config = replace(config, own_words=own_words, words=words)
     return config
+
+
+def _own_words(path: Path) -> str:
+    try:
+        return path.read_bytes().decode() if path.exists() else ""
+    except UnicodeDecodeError as error:
+        raise NotReconciled(
+            f"{path.name} is no text in UTF-8: {error}. Nothing was reconciled. Save it so."
+        ) from error
 
 
 def _config(file: TomlTable, digest: str) -> Config:

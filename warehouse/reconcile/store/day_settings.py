@@ -27,7 +27,7 @@ def own(store: Store, config: Config, day: date, run_id: str) -> DaySettings:
 def changes(store: Store, config: Config, day: date) -> Iterator[Notice]:
     """Yield what the settings of now change in a past day that had others."""
     then = own(store, config, day, "")
-    if then.digest == config.digest:
+    if then.digest == config.digest and then.words in (None, config.words):
         return
     if then.words is None:
         differences = ["what stood there then was not kept by an older nightbook"]

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from warehouse.reconcile.ledger.header.words import also_field_of, field_of
+from warehouse.reconcile.ledger.header.words import Words, words_of
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.shape import READ, Shape
 from warehouse.reconcile.settings.toml_table import setting
@@ -30,6 +30,7 @@ class Header:
     titles: tuple[str, ...]
     columns: Mapping[str, int]
     shape: Shape
+    words: Words
 
 
 def fingerprint(titles: Sequence[str]) -> str:
@@ -48,13 +49,14 @@ def letters(place: int) -> str:
     return f"column {name}"
 
 
-def count_fields(rows: Sequence[Row]) -> int:
+def count_fields(rows: Sequence[Row], own_words: str = "") -> int:
     """Return how many fields the best of these rows names, to compare readings of a file."""
     # A text file is tried with several letter sets and separators. That reading is right whose
     # header names most fields; one with both an asset and an amount beats any number of others.
     best = 0
+    words = words_of(own_words)
     for row in rows[:HEAD]:
-        fields = {field_of(text) or also_field_of(text) for text in _titles(row)} - {""}
+        fields = {words.field_of(text) or words.also_field_of(text) for text in _titles(row)} - {""}
         best = max(best, len(fields) + 10 * fields.issuperset(REQUIRED))
     return best
 
@@ -73,20 +75,29 @@ def header(
     """
     # The first row that names both an asset and an amount, by its words or by what was settled for
     # headers like these. Titles, blank lines and addresses above it name at most one of them.
+    words = words_of(config.own_words)
     for row, cells in enumerate(grid.rows[:HEAD]):
         titles = _titles(cells)
         name = fingerprint(titles)
         shape = config.shapes.get(name, Shape())
         settled = dict(remembered.get(name, {})) | dict(shape.columns)
-        fields = {field_of(title) or also_field_of(title) for title in titles} | settled.keys()
+        fields = {words.field_of(title) or words.also_field_of(title) for title in titles}
+        fields |= settled.keys()
         if fields.issuperset(REQUIRED):
-            columns = _columns(titles, settled, f"{file} {grid.sheet}".strip(), name)
-            return Header(row=row, fingerprint=name, titles=titles, columns=columns, shape=shape)
+            where = f"{file} {grid.sheet}".strip()
+            return Header(
+                row=row,
+                fingerprint=name,
+                titles=titles,
+                columns=_columns(titles, words, settled, where, name),
+                shape=shape,
+                words=words,
+            )
     return None
 
 
 def _columns(
-    titles: Sequence[str], settled: Mapping[str, str], where: str, name: str
+    titles: Sequence[str], words: Words, settled: Mapping[str, str], where: str, name: str
 ) -> dict[str, int]:
     columns: dict[str, int] = {}
     for field in READ:
@@ -95,8 +106,10 @@ def _columns(
             continue
         if wanted is None:
             # A second choice of words counts only where no column has one of the first.
-            places = [place for place, title in enumerate(titles) if field_of(title) == field] or [
-                place for place, title in enumerate(titles) if also_field_of(title) == field
+            places = [
+                place for place, title in enumerate(titles) if words.field_of(title) == field
+            ] or [
+                place for place, title in enumerate(titles) if words.also_field_of(title) == field
             ]
         else:
             places = [

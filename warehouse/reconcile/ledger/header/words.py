@@ -1,73 +1,125 @@
-"""The words that name a field in the header of a ledger, in six languages and more."""
+"""The words of ledgers: which field or role a title names, sums, units, sides of an amount.
+
+They are data, in `words.toml` beside this module; a person adds words in a file of the same form.
+"""
 
 import re
+import tomllib
+import unicodedata
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
+from warehouse.reconcile.settings.config import OWN_WORDS
+from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.spreadsheet.reading.text import fold
 
-_WORDS = {
-    "portfolio": "portfolio, portfolios, portfolio id, portfolio name, portefeuille, portafoglio, "
-    "cartera, carteira, fund, fonds, mandate, mandat, book, depot, "
-    "\u043f\u043e\u0440\u0442\u0444\u0435\u043b\u044c",
-    "asset": "asset, assets, asset id, asset symbol, asset code, symbol, ticker, coin, token, "
-    "currency, currency code, ccy, instrument, w\u00e4hrung, waehrung, verm\u00f6genswert, devise, "
-    "monnaie, actif, moneda, activo, divisa, valuta, attivo, moeda, ativo, "
-    "\u0430\u043a\u0442\u0438\u0432, \u0432\u0430\u043b\u044e\u0442\u0430, \u901a\u8ca8",
-    "venue": "venue, venue id, exchange, custodian, counterparty, provider, platform, broker, "
-    "handelsplatz, b\u00f6rse, boerse, verwahrer, verwahrstelle, bourse, plateforme, "
-    "d\u00e9positaire, bolsa, plataforma, custodio, borsa, piattaforma, "
-    "\u0431\u0438\u0440\u0436\u0430, \u53d6\u5f15\u6240",
-    "account": "account, accounts, account name, account id, sub account, subaccount, "
-    "sub-account, wallet, wallet name, vault account, konto, kontoname, kontonummer, unterkonto, "
-    "compte, portefeuille crypto, cuenta, conto, conta, "
-    "\u0441\u0447\u0435\u0442, \u0441\u0447\u0451\u0442, \u53e3\u5ea7",
-    "bucket": "bucket, balance type, balance kind, kind of balance, saldoart, type de solde",
-    "amount": "amount, quantity, qty, balance, units, position, holding, holdings, total, "
-    "total balance, total amount, ledger amount, ledger balance, closing balance, betrag, menge, "
-    "bestand, saldo, guthaben, anzahl, endbestand, montant, quantit\u00e9, quantite, solde, "
-    "cantidad, importe, quantit\u00e0, quantita, importo, quantidade, "
-    "\u043a\u043e\u043b\u0438\u0447\u0435\u0441\u0442\u0432\u043e, "
-    "\u0441\u0443\u043c\u043c\u0430, \u6570\u91cf, \u6b8b\u9ad8",
-    "as_of": "as of, as-of, as of date, date, balance date, position date, valuation date, "
-    "statement date, datum, stichtag, valuta datum, date d'arr\u00eat\u00e9, fecha, data, "
-    "\u0434\u0430\u0442\u0430, \u65e5\u4ed8",
-}
-# Taken for a field only where no column is named by a word of its own.
-_ALSO = {
-    "portfolio": "fund name, fund id, fund code, sub fund, subfund, subsidiary, entity, "
-    "entity name, legal entity, company, mandate name, mandate id, book name, strategy, client, "
-    "client name, portfolio code, portfolio no, portfolio number, fondsname, gesellschaft, mandant",
-    "venue": "venue name, exchange name, exchange id, custodian name, custodian id, broker name, "
-    "platform name, provider name, counterparty name, prime broker, b\u00f6rsenname, institution",
-    "account": "account no, account number, account code, wallet id, sub account name, "
-    "subaccount name, sub account id, vault, vault name, vault id, wallet address, "
-    "kontobezeichnung",
-    "asset": "asset ticker, coin symbol, token symbol, currency symbol, currency id, coin id, "
-    "token id, asset id code",
-}
-
-
-def _by_word(words_of: Mapping[str, str]) -> dict[str, str]:
-    return {word.strip(): field for field, words in words_of.items() for word in words.split(",")}
-
-
-_FIELD = _by_word(_WORDS)
-_SECOND = _by_word(_ALSO)
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SHIPPED = Path(__file__).with_name("words.toml")
+_HUMP = re.compile(r"(?<=[^\W\dA-Z_])(?=[A-Z])|(?<=[0-9])(?=[A-Z][a-z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _BESIDE = re.compile(r"\s*[\(\[].*?[\)\]]\s*$")
+_KEPT = re.compile(r"[^\w/%#&]|_")
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
+# A currency of values: `Balance (USD)` beside `Balance` is what the balance is worth.
+_CURRENCY = r"(?:usd|eur|gbp|chf|jpy|cad|aud|hkd|sgd|cny|rub|brl|dollars?|euros?|francs?|[$€£¥])"
+_OF_CURRENCY = re.compile(rf"\W*(?:in|en)?\W*{_CURRENCY}\W*", re.IGNORECASE)
+_SHORT = re.compile(r"[A-Z0-9$€£¥]{1,6}")
+_BEFORE = "(?:in|en|em|x|\u00d7|\u0432)"
+_AFTER = r"(?:of|de|di|von|van|units?|shares?|tokens?|coins?|stuck|stucke)"
+
+# By group and kind, like `field` and `asset`, the words.
+_Lists = dict[tuple[str, str], list[str]]
 
 
-def field_of(title: str, words: Mapping[str, str] = _FIELD) -> str:
-    """Return the field that a title names in one of the known languages, or nothing."""
-    for name in title_words(title):
-        if name in words:
-            return words[name]
-    return ""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """The words that are known, by their keys; titles are looked up in all their spellings."""
 
+    fields: Mapping[str, str]
+    second: Mapping[str, str]
+    roles: Mapping[str, str]
+    beside: frozenset[str]
+    cells: Mapping[str, str]
+    columns: Mapping[str, str]
+    total: re.Pattern[str]
+    whole_totals: frozenset[str]
+    units: Mapping[str, re.Pattern[str]]
 
-def also_field_of(title: str) -> str:
-    """Return the field that a title names where no other column names it better, or nothing."""
-    return field_of(title, _SECOND)
+    def field_of(self, title: str) -> str:
+        """Return the field that a title names in one of the known languages, or nothing."""
+        return self._field(title, self.fields) if not _is_valued(title) else ""
+
+    def also_field_of(self, title: str) -> str:
+        """Return the field that a title names where no other column names it better, or nothing."""
+        valued = self._field(title, self.fields) if _is_valued(title) else ""
+        return self._field(title, self.second) or valued
+
+    def _field(self, title: str, words: Mapping[str, str]) -> str:
+        if self.unit_of(title):
+            title = re.split(rf"\s{_BEFORE}\s|[,(\[]", title, maxsplit=1)[0]
+        for written in _spellings(title):
+            if field := words.get(_key(written), ""):
+                return field
+        # `Coin / Token`: two words for one thing.
+        parts = {words.get(_key(part), "") for part in title.split("/")}
+        return parts.pop() if len(parts) == 1 else ""
+
+    def role_of(self, title: str) -> str:
+        """Return what a column of amounts is beside others, like `debit` or `locked`."""
+        for written in _spellings(title):
+            key = _key(written)
+            if key in self.roles:
+                return self.roles[key]
+            shorter = {key.removeprefix(word) for word in self.beside}
+            shorter |= {key.removesuffix(word) for word in self.beside}
+            roles = {self.roles[part] for part in shorter if part in self.roles}
+            if len(roles) == 1:
+                return roles.pop()
+        return ""
+
+    def is_debit(self, cell: str) -> bool:
+        """Return whether a cell of a column of sides says debit."""
+        return self.cells.get(_key(cell)) == "debit"
+
+    def is_credit(self, cell: str) -> bool:
+        """Return whether a cell of a column of sides says credit."""
+        return self.cells.get(_key(cell)) == "credit"
+
+    def is_figure(self, title: str) -> bool:
+        """Return whether a title speaks of prices, values or other figures that are no amounts."""
+        return "%" in title or self._has(title, "figure")
+
+    def is_number(self, title: str) -> bool:
+        """Return whether a title speaks of numbers or codes of things."""
+        return self._has(title, "number")
+
+    def is_remark(self, title: str) -> bool:
+        """Return whether a title speaks of remarks, or describes the asset."""
+        return self._has(title, "remark") or any(
+            self.columns.get(_key(written)) == "of_asset" for written in _spellings(title)
+        )
+
+    def _has(self, title: str, kind: str) -> bool:
+        words = {
+            word for name in title_words(title) for word in re.split(r"[\s.,:;/()\[\]-]+", name)
+        }
+        return any(
+            self.columns.get(_key(word)) == kind for word in (*words, *_spellings(title)) if word
+        )
+
+    def total_name(self, text: str) -> str | None:
+        """Return the group whose sum a line is, "" of a bare word for a sum, None of no sum."""
+        bare = text.strip().rstrip(":").strip()
+        if _key(bare) in self.whole_totals:
+            return ""
+        match = self.total.fullmatch(bare)
+        return (match["after"] or match["before"] or "").strip() if match else None
+
+    def unit_of(self, text: str) -> str:
+        """Return `thousands`, `millions` or `billions` where a text says that amounts are in it."""
+        bare = _bare(text)
+        return next((unit for unit, pattern in self.units.items() if pattern.search(bare)), "")
 
 
 def title_words(title: str) -> Iterator[str]:
@@ -79,3 +131,162 @@ def title_words(title: str) -> Iterator[str]:
         name = fold(written.replace("_", " "))
         yield name
         yield _BESIDE.sub("", name)
+
+
+def _spellings(title: str) -> Iterator[str]:
+    """Yield a title, then without what stands in brackets, then without a unit after a slash."""
+    yield title
+    yield _BESIDE.sub("", title)
+    name, _, unit = title.rpartition("/")
+    if _SHORT.fullmatch(unit.strip()):
+        yield name
+
+
+def _is_valued(title: str) -> bool:
+    match = _BESIDE.search(title)
+    unit = match[0] if match else title.rpartition("/")[2] if "/" in title else ""
+    return bool(_OF_CURRENCY.fullmatch(unit))
+
+
+def _bare(text: str) -> str:
+    """Return a text folded and without accents."""
+    letters = unicodedata.normalize("NFKD", fold(text))
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+
+def _key(text: str) -> str:
+    """Return what all spellings of a word have in common: its letters and digits."""
+    bare = _bare(text).strip()
+    return _KEPT.sub("", f"{bare[:-1]} no" if bare.endswith("#") else bare)
+
+
+def _keys(word: str) -> frozenset[str]:
+    """Return the keys of a word; `ä` may be written `ae`."""
+    return frozenset((_key(word), _key(word.translate(_UMLAUTS))))
+
+
+@lru_cache(maxsize=8)
+def words_of(own: str = "") -> Words:
+    """Return the known words, with those of a person's own `words.toml`, which count before ours.
+
+    Raises `NotReconciled` with every complaint about the own file in one message.
+    """
+    shipped = _lists(tomllib.loads(_SHIPPED.read_text(encoding="utf-8")))
+    theirs = _own_lists(own, shipped)
+    tables = {group: _by_key(group, shipped) for group, _ in shipped}
+    own_tables = {group: _by_key(group, theirs) for group in tables}
+    # A word that they take for a field of one choice is none of the other choice any more.
+    for group, other in (("field", "second"), ("second", "field")):
+        for word in own_tables[other]:
+            tables[group].pop(word, None)
+    tables = {group: table | own_tables[group] for group, table in tables.items()}
+    lists = {place: [*theirs.get(place, ()), *words] for place, words in shipped.items()}
+    return Words(
+        fields=tables["field"],
+        second=tables["second"],
+        roles=tables["role"],
+        beside=frozenset(tables["beside"]),
+        cells=tables["cell"],
+        columns=tables["column"],
+        total=_total_pattern(lists["total", "word"]),
+        whole_totals=frozenset(word for word, kind in tables["total"].items() if kind == "whole"),
+        units={
+            unit: _unit_pattern(lists["unit", unit], lists["unit_alone", unit])
+            for unit in ("thousands", "millions", "billions")
+        },
+    )
+
+
+def _lists(file: Mapping[str, Any]) -> _Lists:
+    """Return the words of a file by group and kind; those of a kind may be told by language."""
+    return {
+        (group, kind): [
+            word
+            for part in (words.values() if isinstance(words, dict) else [words])
+            for word in _word_list(part)
+        ]
+        for group, kinds in file.items()
+        for kind, words in kinds.items()
+    }
+
+
+def _word_list(value: object) -> list[str]:
+    if isinstance(value, str | list):
+        return [value] if isinstance(value, str) else value
+    raise TypeError
+
+
+def _own_lists(text: str, shipped: _Lists) -> _Lists:
+    complaints = []
+    lists: _Lists = {}
+    try:
+        lists = _lists(tomllib.loads(text.removeprefix("\ufeff")))
+    except tomllib.TOMLDecodeError as error:
+        complaints = [f"it is not TOML: {error}"]
+    except (AttributeError, TypeError):  # a value of another form than lists in tables
+        complaints = ['each line must be like portfolio = ["our word", "another"] under [field]']
+    for (group, kind), words in lists.items():
+        if (group, kind) not in shipped:
+            kinds = ", ".join(f"{known}.{name}" for known, name in shipped)
+            complaints.append(f"there is no {group}.{kind}, only {kinds}")
+        bad = [word for word in words if not isinstance(word, str) or not _key(word)]
+        complaints += [f"{group}.{kind} has {word!r}, which is no word" for word in bad]
+    if not complaints:
+        complaints = list(_words_of_two(lists))
+    if complaints:
+        raise NotReconciled(
+            f"{OWN_WORDS} cannot be used: {'; '.join(complaints)}. Nothing was reconciled."
+        )
+    return lists
+
+
+def _words_of_two(lists: _Lists) -> Iterator[str]:
+    """Yield each word that would mean two things of one group."""
+    kinds: dict[tuple[str, str], str] = {}
+    for (group, kind), words in lists.items():
+        space = "field" if group == "second" else group
+        for word in words:
+            others = {kinds.setdefault((space, key), kind) for key in _keys(word)} - {kind}
+            yield from (f"{word!r} is in {group}.{kind} and in {space}.{other}" for other in others)
+
+
+def _by_key(group: str, lists: _Lists) -> dict[str, str]:
+    return {
+        key: kind
+        for (of, kind), words in lists.items()
+        if of == group
+        for word in words
+        for key in _keys(word)
+    }
+
+
+def _either(words: list[str], gap: str) -> str:
+    """Return a pattern of all these words, the longest first."""
+    spellings = {spelling for word in words for spelling in (word, word.translate(_UMLAUTS))}
+    spellings |= {_bare(spelling) for spelling in spellings}
+    in_order = sorted(spellings, key=lambda word: (-len(word), word))
+    return "|".join(re.escape(word).replace(r"\ ", gap) for word in in_order)
+
+
+def _total_pattern(words: list[str]) -> re.Pattern[str]:
+    either = _either(words, r"[\s-]*")
+    return re.compile(
+        rf"(?:(?:{either})(?:[\s:\u2013-]+(?P<after>.+))?|(?P<before>.+?)[\s:\u2013-]+(?:{either}))",
+        re.IGNORECASE | re.DOTALL,
+    )
+
+
+def _unit_pattern(words: list[str], alone: list[str]) -> re.Pattern[str]:
+    # One letter and a bare number are units only beside a currency, or in brackets.
+    plain = _either([word for word in words if len(word) > 1], r"\s*")
+    named = _either([word for word in words if word.isalpha() and len(word) > 1], r"\s*")
+    every = _either(words, r"\s*")
+    money = rf"(?:us)?{_CURRENCY}(?!\w)"
+    end = rf"(?!\w)\.?(?=\s*(?:$|[,;:/)\]]|{_AFTER}(?!\w)|d'|{money}))"
+    return re.compile(
+        rf"[(\[]\s*(?:{_BEFORE}\s+)?(?:{money}\s*)?(?:{plain}){end}"
+        rf"|(?<!\w){_BEFORE}\s+(?:(?:{money}\s*)?(?:{plain})|{money}\s*(?:{every})){end}"
+        rf"|(?<!\w)(?:us)?{_CURRENCY}(?:\s+|(?<=[$€£¥]))(?:{every})(?!\w)"
+        rf"|(?<![\w,.'])(?:{named})(?!\w)\.?\s*(?:{_AFTER}\s+|d')?{money}"
+        rf"|(?<!\w)(?:{_either(alone, ' ')})(?!\w)"
+    )

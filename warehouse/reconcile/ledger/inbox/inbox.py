@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 from warehouse.contract.wording import count_of
@@ -79,6 +80,7 @@ def find_ledgers(
             own = path.name if config.inbox_setting(path.name) == LEDGER else family(path.name)
             families.setdefault(own, []).append(path)
     chosen: list[OpenedFile] = []
+    count = partial(count_fields, own_words=config.own_words)
     older: list[tuple[Path, Path]] = []
     # A family is what one source delivers night after night, told by its name without dates, digits
     # and words like "copy". Its newest file is read; the rest is older, unless it may be another
@@ -86,7 +88,7 @@ def find_ledgers(
     for paths in families.values():
         *others, newest = sorted(paths, key=lambda path: _age(path, day))
         with reading_files():
-            read = open_file(newest, count_fields, pause)
+            read = open_file(newest, count, pause)
         rivals = _rivals(others, newest, read.sha256, done)
         if rivals:
             raise _versions(rivals, newest)

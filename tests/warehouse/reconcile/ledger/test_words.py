@@ -1,0 +1,198 @@
+"""The words of ledgers: every word in every spelling, sums, units, sides, and a person's own."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.warehouse.reconcile.conftest import Read, Write
+from warehouse.reconcile.ledger.header import words as module
+from warehouse.reconcile.ledger.header.words import words_of
+from warehouse.reconcile.settings.config import Config, read_config
+from warehouse.reconcile.terms.errors import NotReconciled
+
+SHIPPED = module._lists(tomllib.loads(Path(module.__file__).with_suffix(".toml").read_text()))
+OF_TITLES = [(place, word) for place, words in SHIPPED.items() for word in words]
+WORDS = words_of()
+
+
+def _camel(word: str) -> str:
+    first, *rest = re.split(r"[ '-]", word)
+    return first + "".join(part.capitalize() for part in rest)
+
+
+SPELLINGS = {
+    "as it is": str,
+    "title": str.title,
+    "capitals": str.upper,
+    "snake": lambda word: word.replace(" ", "_"),
+    "capital snake": lambda word: word.upper().replace(" ", "_"),
+    "kebab": lambda word: word.replace(" ", "-"),
+    "camel": _camel,
+    "Pascal": lambda word: _camel(word)[:1].upper() + _camel(word)[1:],
+    "points": lambda word: ". ".join(word.split(" ")) + ".",
+    "wide spaces": lambda word: f"\u00a0 {word.replace(' ', chr(0xA0) * 2)} ",
+    "brackets": lambda word: f"{word} (BTC)",
+    "umlauts in two": lambda word: word.translate(module._UMLAUTS),
+    "no accents": module._bare,
+}
+
+
+def test_no_word_means_two_things() -> None:
+    """No word is of two fields, of two roles, or of both sides."""
+    assert list(module._words_of_two(SHIPPED)) == []
+
+
+@given(st.sampled_from(OF_TITLES), st.sampled_from(sorted(SPELLINGS)))
+def test_every_word_is_known_in_every_spelling(
+    known: tuple[tuple[str, str], str], spelling: str
+) -> None:
+    """A word that is written once in the file is known as programs and people write it."""
+    (group, kind), word = known
+    title = SPELLINGS[spelling](word)
+    look_up = {
+        "field": WORDS.field_of,
+        "second": WORDS.also_field_of,
+        "role": WORDS.role_of,
+        "column": lambda title: kind if _is_kind(kind, title) else "",
+    }
+    if group in look_up:
+        assert look_up[group](title) == kind
+
+
+def _is_kind(kind: str, title: str) -> bool:
+    ask = {"figure": WORDS.is_figure, "number": WORDS.is_number}.get(kind, WORDS.is_remark)
+    return ask(title)
+
+
+@pytest.mark.parametrize(
+    ("title", "first", "second"),
+    [
+        ("Qty.", "amount", ""),
+        ("Acct. No.", "", "account"),
+        ("Wallet #", "", "account"),
+        ("vaultAccountID", "", "account"),
+        ("Coin / Token", "asset", ""),
+        ("W\u00e4hrung / Currency", "asset", ""),
+        ("Wallet / Fund", "", ""),
+        ("Amount / BTC", "amount", ""),
+        ("Balance (USD)", "", "amount"),
+        ("Betrag in TEUR", "amount", ""),
+        ("Balance (in thousands)", "amount", ""),
+        ("Balance %", "", ""),
+        ("Price", "", ""),
+    ],
+)
+def test_titles_are_taken_apart(title: str, first: str, second: str) -> None:
+    """Units, brackets, points and slashes are no part of a word; a worth is a second choice."""
+    assert (WORDS.field_of(title), WORDS.also_field_of(title)) == (first, second)
+
+
+@pytest.mark.parametrize(
+    ("title", "role"),
+    [
+        ("Available Balance", "free"),
+        ("lockedAmount", "locked"),
+        ("verf\u00fcgbarer Bestand", "free"),
+        ("Total balance", "total"),
+        ("Soll/Haben", "sign"),
+        ("Cr / Dr", "sign"),
+        ("Debit amount", "debit"),
+        ("Haben", "credit"),
+        ("Value", ""),
+        ("Asset", ""),
+    ],
+)
+def test_a_column_of_amounts_may_have_a_role(title: str, role: str) -> None:
+    """A side, a part of a total, and the total are told apart, whatever word stands beside."""
+    assert WORDS.role_of(title) == role
+
+
+def test_the_cells_of_a_side_are_known() -> None:
+    """S and H, D and C, and the words of six languages say a side; other texts say none."""
+    assert all(map(WORDS.is_debit, ("S", "DR", "Dr.", "d", "Soll", "D\u00e9bit", "Debe", "dare")))
+    assert all(map(WORDS.is_credit, ("H", "CR", "c", "Haben", "credit", "Cr\u00e9dit", "Avere")))
+    assert not any(WORDS.is_debit(text) or WORDS.is_credit(text) for text in ("", "BTC", "-", "x"))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Total", ""),
+        ("TOTAL:", ""),
+        ("Sub-Total", ""),
+        ("Total g\u00e9n\u00e9ral", ""),
+        ("Gesamtsumme", ""),
+        ("Total Kraken", "Kraken"),
+        ("Kraken total", "Kraken"),
+        ("Kraken - Total", "Kraken"),
+        ("Summe f\u00fcr Bitpanda Pro", "Bitpanda Pro"),
+        ("Zwischensumme: Kraken", "Kraken"),
+        ("Subtotal BTC:", "BTC"),
+        ("Sumitomo", None),
+        ("Totally", None),
+        ("BTC", None),
+        ("", None),
+    ],
+)
+def test_a_sum_is_named_after_its_group(text: str, name: str | None) -> None:
+    """A line of a sum says which group it adds up, in any of the languages, before or after."""
+    assert WORDS.total_name(text) == name
+
+
+UNITS = {
+    "thousands": "(in thousands)|in Tsd. EUR|Betrag in TEUR|000s|(000)|Balance ('000)|en milliers|"
+    "$000|in migliaia di euro|x \u20ac 1.000|USD '000|miles de euros|k\u20ac|x 1,000",
+    "millions": "in Mio.|USD m|$m|in Mio. EUR|en millions d'euros|in miljoenen",
+    "billions": "in Mrd. EUR|(bn)",
+    "": "Balance|1000|Account 000|Fund 1000|Mio Capital|Thousand Oaks Fund|TUSD|mUSD|kUSD|in 2026|"
+    "USD|12,000 USD|1000 EUR|Book in M|Miles|Amount (m)|Position in BTC|K|M",
+}
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_unit_is_read_and_no_ordinary_title_is_one(unit: str) -> None:
+    """A text says thousands or millions in several languages; no name or number does."""
+    texts = UNITS[unit].split("|")
+    assert {text: WORDS.unit_of(text) for text in texts} == dict.fromkeys(texts, unit)
+
+
+def test_a_person_adds_words(write: Write, read: Read) -> None:
+    """Words of one's own file name columns, count before ours, and leave ours as they are."""
+    own = '[field]\naccount = ["our drawer"]\n'
+    own += 'portfolio = "strategy"\n[field.asset]\nsv = ["mynt"]\n'
+    rows = [["Strategy", "Mynt", "Our Drawer", "Venue", "Qty"], ["F1", "BTC", "a", "Kraken", "1"]]
+    ledger = read(write(rows), config=Config(own_words=own))
+    assert ledger.fields == ("portfolio", "asset", "venue", "account")
+    assert words_of(own).field_of("Strategie") == ""
+    assert words_of(own).also_field_of("Strategie") == "portfolio"
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        ("[field\n", "it is not TOML"),
+        ("[field.asset.en]\nx = 3\n", "each line must be like"),
+        ("[field]\nasset = [3]\n", "3, which is no word"),
+        ('[field]\nowner = ["x"]\n', "there is no field.owner, only field.portfolio, field.asset"),
+        ('[field]\nasset = ["X"]\nvenue = ["x"]\n', "'x' is in field.venue and in field.asset"),
+        ("field = 3\n", "each line must be like"),
+    ],
+)
+def test_a_bad_file_of_words_is_refused(own: str, words: str) -> None:
+    """Each fault of one's own file is named with what would be right."""
+    with pytest.raises(NotReconciled, match=r"words.toml cannot be used") as refused:
+        words_of(own)
+    assert words in str(refused.value)
+
+
+def test_the_own_file_lies_beside_the_settings(tmp_path: Path) -> None:
+    """`words.toml` in the folder of the reconciliation is read with recon.toml."""
+    (tmp_path / "words.toml").write_text('[field]\nasset = ["mynt"]\n', encoding="utf-8-sig")
+    assert words_of(read_config(tmp_path / "recon.toml").own_words).field_of("Mynt") == "asset"
+    (tmp_path / "words.toml").write_bytes(b"\xff")
+    with pytest.raises(NotReconciled, match=r"words.toml is no text in UTF-8"):
+        read_config(tmp_path / "recon.toml")
