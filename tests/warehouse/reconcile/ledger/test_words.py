@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def _camel(word: str) -> str:
     return first + "".join(part.capitalize() for part in rest)
 
 
-SPELLINGS = {
+SPELLINGS: dict[str, Callable[[str], str]] = {
     "as it is": str,
     "title": str.title,
     "capitals": str.upper,
@@ -53,7 +54,7 @@ def test_every_word_is_known_in_every_spelling(
     """A word that is written once in the file is known as programs and people write it."""
     (group, kind), word = known
     title = SPELLINGS[spelling](word)
-    look_up = {
+    look_up: dict[str, Callable[[str], str]] = {
         "field": WORDS.field_of,
         "second": WORDS.also_field_of,
         "role": WORDS.role_of,
