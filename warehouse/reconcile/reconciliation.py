@@ -110,7 +110,9 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
     loud = [item.notice for item in unused if item.severity != "low"]
     content = replace(
         content,
-        notices=by_severity([*loud, *_notices(store, source, config, outcome, ledger)]),
+        notices=by_severity(
+            [*outcome.proposals, *loud, *_notices(store, source, config, outcome, ledger)]
+        ),
         unused=unused,
         evidence=_evidence(content, config, inputs.program_version),
     )

@@ -16,6 +16,7 @@ from warehouse.reconcile.ledger.cells.amounts import Amount as Read
 from warehouse.reconcile.ledger.model import Ledger, LedgerRows, LedgerSource
 from warehouse.reconcile.matching import classify, join, key_resolution, snapshot
 from warehouse.reconcile.matching.join import Result
+from warehouse.reconcile.matching.precision import kept_digits
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.terms.errors import Late, NotReconciled
 
@@ -413,6 +414,7 @@ def test_many_keys_are_matched_exactly_and_fast() -> None:
         delivered=known.delivered,
         portfolios=names["portfolio"],
         rejected=taken.rejected,
+        kept=kept_digits(read, Config()),
     )
     found = classify.classify(join.mismatches(connection, fields), court)
     join.store_results(connection, {one.pair.no: one.result for one in found})

@@ -21,7 +21,8 @@ _TWO = 2
 class Case:
     """One break before it is assembled; `earlier` is the same one in the run before.
 
-    `snapshot_before` is the amount of its key in the book before.
+    `snapshot_before` is the amount of its key in the book before, `rounding` what its whole file
+    explains it by.
     """
 
     pair: ClassifiedPair
@@ -29,6 +30,7 @@ class Case:
     names: Mapping[str, str]
     earlier: Break | None = None
     snapshot_before: str | None = None
+    rounding: str = ""
 
     @property
     def ledger(self) -> Decimal:
@@ -51,7 +53,7 @@ def suggest_causes(cases: Sequence[Case], fields: tuple[str, ...]) -> dict[str, 
     for case in cases:
         if case.id not in causes and (cause := _cause_of_one(case)):
             causes[case.id] = cause
-    return causes
+    return causes | {case.id: case.rounding for case in cases if case.rounding}
 
 
 def _two_names(cases: Sequence[Case], fields: tuple[str, ...]) -> Iterator[tuple[str, str]]:

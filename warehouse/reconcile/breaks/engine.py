@@ -3,12 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from decimal import Decimal
-
-from duckdb import DuckDBPyConnection
 
 from warehouse.contract.wording import count_of
-from warehouse.exact import plain
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.breaks.assemble import (
     History,
@@ -18,22 +14,17 @@ from warehouse.reconcile.breaks.assemble import (
 )
 from warehouse.reconcile.breaks.causes import Case, suggest_causes
 from warehouse.reconcile.breaks.identity import Key, break_ids, display_names
+from warehouse.reconcile.breaks.limits import forgiven_lines, over_limit, totals_to_limit
 from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.matching import join, key_resolution, levels, snapshot
-from warehouse.reconcile.matching.classify import (
-    OVER,
-    ClassifiedPair,
-    MatchRules,
-    classify,
-    mean_share,
-    sum_forgiven,
-)
+from warehouse.reconcile.matching.classify import ClassifiedPair, MatchRules, classify
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.key_resolution import Alias
+from warehouse.reconcile.matching.precision import kept_digits
+from warehouse.reconcile.matching.rounding import Rounding, find_rounding
 from warehouse.reconcile.matching.snapshot import Reference
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.store.records import Break
-from warehouse.reconcile.terms.dimensions import display_asset
 from warehouse.reconcile.terms.notices import Notice
 
 _DESCENDING = str.maketrans("0123456789", "9876543210")
@@ -44,6 +35,7 @@ class Outcome:
     """What came of a run; every key stands in the table `compared` of the connection.
 
     `ids` are the breaks by the number of their key, `renamed` the ids that had another one before.
+    `proposals` are notices that stand before all others: one line settles many breaks.
     """
 
     day: date
@@ -56,6 +48,7 @@ class Outcome:
     aliases: tuple[Alias, ...]
     notices: tuple[Notice, ...]
     digest: str
+    proposals: tuple[Notice, ...] = ()
     forgiven: tuple[tuple[str, str, str, str], ...] = ()
 
 
@@ -67,6 +60,7 @@ class _Matches:
     rules: MatchRules
     aliases: tuple[Alias, ...]
     notices: tuple[Notice, ...]
+    rounding: Rounding
 
 
 def reconcile(
@@ -77,14 +71,10 @@ def reconcile(
     # Keys that are equal never leave DuckDB: of a million keys Python sees the mismatches alone.
     matches = _match(source, ledger, config, reference)
     broken = [pair for pair in matches.classified if pair.result.is_break]
-    keys = {
-        id_: pair.pair.key
-        for id_, pair in zip(
-            break_ids(config.name, fields, [pair.pair.key for pair in broken]), broken, strict=True
-        )
-    }
+    ids = break_ids(config.name, fields, [pair.pair.key for pair in broken])
+    keys = {id_: pair.pair.key for id_, pair in zip(ids, broken, strict=True)}
     earlier, level_notices = earlier_breaks(history.prior, fields, keys)
-    cases = _cases(source, dict(zip(keys, broken, strict=True)), earlier, fields, reference)
+    cases = _cases(source, dict(zip(ids, broken, strict=True)), earlier, matches, reference)
     causes = suggest_causes(cases, fields)
     breaks = [
         assemble_break(
@@ -102,7 +92,7 @@ def reconcile(
         fields=fields,
         counts=join.counts(connection),
         breaks=tuple(sorted(breaks, key=_order)),
-        ids={pair.pair.no: id_ for id_, pair in zip(keys, broken, strict=True)},
+        ids={pair.pair.no: id_ for id_, pair in zip(ids, broken, strict=True)},
         episodes=(dict(history.prior.episodes) if history.prior else {})
         | {break_.id: (break_.episode, break_.ever_seen.isoformat()) for break_ in breaks},
         renamed={id_: break_.id for id_, break_ in earlier.items() if break_.id != id_},
@@ -111,10 +101,11 @@ def reconcile(
             *matches.notices,
             *level_notices,
             *_missing_portfolios(matches.classified, reference, fields),
-            *_over_limit(matches.classified, matches.rules),
+            *over_limit(matches.classified, matches.rules),
         ),
         digest=join.digest(connection, fields, [config.name, str(source.day), source.snapshot_id]),
-        forgiven=tuple(_forgiven(matches.classified, matches.rules)),
+        proposals=matches.rounding.proposals,
+        forgiven=tuple(forgiven_lines(matches.classified, matches.rules)),
     )
 
 
@@ -127,13 +118,15 @@ def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Referenc
     join.compare(connection, fields, resolution.rejected)
     per_asset, unnamed = key_resolution.tolerances(reference, config)
     config = replace(config, per_asset=per_asset)
+    kept = kept_digits(ledger, config)
     rules = MatchRules(
         fields=fields,
         config=config,
+        kept=kept,
         delivered=reference.delivered,
         portfolios=reference.names["portfolio"],
         rejected=resolution.rejected,
-        totals=_totals(connection, config),
+        totals=totals_to_limit(connection, config, kept),
     )
     classified = classify(join.mismatches(connection, fields), rules)
     join.store_results(connection, {pair.pair.no: pair.result for pair in classified})
@@ -143,6 +136,7 @@ def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Referenc
         rules=rules,
         aliases=resolution.aliases,
         notices=(*notices, *resolution.notices, *unnamed),
+        rounding=find_rounding(connection, classified, ledger, rules),
     )
 
 
@@ -150,10 +144,11 @@ def _cases(
     source: OpenBook,
     broken: Mapping[str, ClassifiedPair],
     earlier: Mapping[str, Break],
-    fields: Key,
+    matches: _Matches,
     reference: Reference,
 ) -> list[Case]:
     """Return the breaks by id with what was known of their keys the run and the book before."""
+    fields = matches.rules.fields
     place = fields.index("asset")
     assets = {pair.pair.key[place] for pair in broken.values()}
     before = amounts_before(source, fields, assets) if broken else {}
@@ -166,44 +161,10 @@ def _cases(
             ),
             earlier=earlier.get(id_),
             snapshot_before=before.get(pair.pair.key),
+            rounding=matches.rounding.causes.get(pair.pair.no, ""),
         )
         for id_, pair in broken.items()
     ]
-
-
-def _totals(connection: DuckDBPyConnection, config: Config) -> dict[str, Decimal]:
-    """Return the totals of the book by asset, where a setting may forgive a part of them."""
-    tolerant = (config.absolute, config.relative, *config.per_asset.values())
-    if config.ledger_rounding != "written" and not any(tolerant):
-        return {}
-    return join.totals_of_book(connection)
-
-
-def _forgiven(
-    classified: Sequence[ClassifiedPair], rules: MatchRules
-) -> Iterator[tuple[str, str, str, str]]:
-    """Yield what tolerance forgave: the asset, how many keys, how much, and of how much."""
-    sums = sum_forgiven(classified, rules)
-    for asset, amount in sorted(sums.items()):
-        share = f"{plain(amount.total)} ({amount.share:.2e} of it)"
-        yield display_asset(asset), count_of(amount.keys, "key"), plain(amount.amount), share
-    if sums:
-        keys = count_of(sum(amount.keys for amount in sums.values()), "key")
-        mean = f"{mean_share(sums, rules):.2e}"
-        yield "all", keys, mean, f"each of {count_of(len(rules.totals), 'asset')}, as a mean"
-
-
-def _over_limit(classified: Sequence[ClassifiedPair], rules: MatchRules) -> Iterator[Notice]:
-    """Yield one notice where tolerance would have forgiven too much in sum."""
-    over = [pair for pair in classified if pair.rule.endswith(OVER)]
-    if over:
-        assets = ", ".join(sorted({display_asset(rules.asset(pair)) for pair in over})[:10])
-        yield Notice(
-            "high",
-            f"tolerance would forgive too much in sum: {count_of(len(over), 'key')} of {assets} "
-            "are breaks. More than `limit` of an asset, or than `limit_in_all` of all, is no "
-            "noise; other limits stand in recon.toml under [tolerance]",
-        )
 
 
 def _order(break_: Break) -> tuple[str, int, str, str]:

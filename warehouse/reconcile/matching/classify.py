@@ -9,11 +9,14 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from warehouse.exact import EXACT, exact, exact_sum, plain
 from warehouse.reconcile.ledger.cells.amounts import FLOAT_DIGITS
 from warehouse.reconcile.matching.join import Pair, Result
+from warehouse.reconcile.matching.precision import KeptDigits
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.terms.dimensions import display_asset
 
 OVER = "but in sum too much is forgiven"
+KEPT = "kept by the ledger"
 _WRITTEN = "decimals written"
+_DUST = Decimal("0.000001")  # of any asset: what one rounding may always leave
 _SEVERAL = 3  # keys: below, what tolerance forgives is judged key by key alone
 _DOUBLES = 300  # powers of ten that a double holds at full precision
 _SHOWN = Context(prec=FLOAT_DIGITS, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(10**6))
@@ -37,8 +40,8 @@ class ClassifiedPair:
     @property
     def is_forgiven(self) -> bool:
         """Whether a setting made it no break; what a number cell cannot hold is none."""
-        is_written = self.result is Result.PRECISION and self.rule.endswith(_WRITTEN)
-        return self.result is Result.TOLERANCE or is_written
+        is_rounded = self.result is Result.PRECISION and self.rule.endswith((_WRITTEN, KEPT))
+        return self.result is Result.TOLERANCE or is_rounded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,7 @@ class MatchRules:
     """What a result depends on besides the two amounts.
 
     `portfolios` are all that are known, `delivered` those of this book; `totals` are the book's by
-    asset.
+    asset; `kept` is what was settled of the precision of each file.
     """
 
     fields: tuple[str, ...]
@@ -54,6 +57,7 @@ class MatchRules:
     delivered: frozenset[str]
     portfolios: Mapping[str, object]
     rejected: frozenset[tuple[str, ...]]
+    kept: KeptDigits
     totals: Mapping[str, Decimal] = field(default_factory=dict)
 
     def asset(self, pair: ClassifiedPair) -> str:
@@ -117,9 +121,18 @@ def sum_forgiven(pairs: Iterable[ClassifiedPair], rules: MatchRules) -> dict[str
     return sums
 
 
+def noise(allowed: Decimal) -> Decimal:
+    """Return how much of what one rounding may leave counts for nothing in a sum."""
+    # Half a unit of whole numbers is half a Bitcoin: so a coarse unit has no free part at all,
+    # and what it forgives is held against the limit from the first key on.
+    return min(allowed, _DUST)
+
+
 def mean_share(sums: Mapping[str, Forgiven], rules: MatchRules) -> Decimal:
     """Return the forgiven share of all assets of the book, as a mean."""
-    shares = sum((amount.share for amount in sums.values()), Decimal(0))
+    # Of dust that rounds to nothing the share is the whole, and says nothing.
+    larger = (amount for amount in sums.values() if amount.amount > _DUST)
+    shares = sum((amount.share for amount in larger), Decimal(0))
     return shares / max(len(rules.totals), 1)
 
 
@@ -152,6 +165,9 @@ def _by_amount(pair: Pair, rules: MatchRules, difference: Decimal) -> tuple[Resu
     precision = _precision(pair, rules.config)
     if precision:
         return Result.PRECISION, precision, abs(difference)
+    kept, allowed = rules.kept.rule(pair)
+    if kept:
+        return Result.PRECISION, f"{kept} {KEPT}", noise(allowed)
     limit, rule = _tolerance(pair, rules)
     if abs(difference) <= limit:
         return Result.TOLERANCE, rule, limit

@@ -45,6 +45,7 @@ relative = "0"
 
 # [file."coinbase*"]            # what files of a name cover: one name, or a list
 # venue = "coinbase"
+# keeps = "8 decimals"          # of each amount; also "8 decimals, cut off", "11 digits", "doubles"
 # expected = true               # its ledger is missed where it is not there
 
 [inbox]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from enum import Enum
 
+from warehouse.reconcile.settings.precision import Precision, precision_of
 from warehouse.reconcile.settings.toml_table import TomlTable
 from warehouse.reconcile.terms.dimensions import FIELDS
 
@@ -24,7 +25,7 @@ NEGATIVE_WORDS = (
 )
 LAYOUT = (
     "amount as_of decimal sheet negative_word dates unused sign unit fill_down groups columns_are "
-    "label_columns header_rows"
+    "label_columns header_rows keeps"
 )
 
 
@@ -44,7 +45,7 @@ class Shape:
     word for a negative one. In `fill_down` columns a blank cell means the value above it. `groups`
     are the fields that a line with nothing but a name says for the lines below it. `columns_are` is
     the field whose values are the titles of several amount columns, `label_columns` which of them.
-    None is what nobody said anything about.
+    `keeps` is how much of each amount is kept. None is what nobody said anything about.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -61,6 +62,7 @@ class Shape:
     columns_are: str | None = None
     label_columns: tuple[str, ...] = ()
     header_rows: int = 0
+    keeps: Precision | None = None
 
     def over(self, other: "Shape") -> "Shape":
         """Return what this one says, and where it says nothing what the other one says."""
@@ -101,6 +103,7 @@ def shape_of(table: TomlTable, dimensions: tuple[str, ...] = FIELDS) -> Shape:
         else None,
         label_columns=table.texts("label_columns") or (),
         header_rows=table.count("header_rows", 0),
+        keeps=precision_of(table, "keeps"),
     )
 
 

@@ -110,7 +110,7 @@ def _write_coverage(on: SheetWriter, content: WorkbookContent) -> None:
     for name, level, rows in lines_of(content.ledger):
         _wide(on, name, level, rows)
     for asset, keys, amount, share in content.outcome.forgiven:
-        _wide(on, f"Forgiven of {asset}", f"{keys} by tolerance", f"{amount} of {share}")
+        _wide(on, f"Forgiven of {asset}", keys, f"{amount} of {share}")
     lines = unused_by_reason(content.unused)
     for severity, where, reason in lines[:_UNUSED]:
         _wide(on, f"NOT USED ({severity})" if severity != "low" else "not used", where, reason)

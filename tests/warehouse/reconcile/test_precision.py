@@ -1,0 +1,187 @@
+"""Ledgers that keep fewer digits than the book: seen from the whole file, never in silence."""
+
+import re
+from collections.abc import Callable
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from pathlib import Path
+
+import openpyxl
+import pytest
+
+from tests.support.books import Amount
+from tests.support.reconciliation_home import HEAD, Desk
+from warehouse.reconcile.service import RunSummary
+
+# Amounts of all sizes, and two in the very middle between two units of 8 decimals.
+_BOOK = [
+    f"{(7919 * place) ** 2 % 100_000 / 100:.2f}{9_176_543_211_731_987 * place % 10**16:016d}"
+    for place in range(1, 25)
+]
+_BOOK += ["3.000000125", "3.000000135"]
+_WRONG = "12.5"
+Writer = Callable[[str], str]
+
+
+def _places(number: int, rounding: str) -> Writer:
+    unit = Decimal(1).scaleb(-number)
+    return lambda text: format(Decimal(text).quantize(unit, rounding), "f")
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """A book of amounts with 18 decimals, each in an account of its own."""
+    made = Desk(tmp_path_factory.mktemp("home"))
+    made.publish([Amount(text, account=f"a{no}") for no, text in enumerate(_BOOK)])
+    return made
+
+
+def _put(desk: Desk, writer: Writer, **wrong: str) -> None:
+    """Put a ledger as a writer has it, some amounts wrong by their accounts."""
+    rows = [
+        f"p1;BTC;v1;a{no};{wrong.get(f'a{no}', writer(text))}\n" for no, text in enumerate(_BOOK)
+    ]
+    desk.put(HEAD + "".join(rows))
+
+
+def _run(desk: Desk, settings: str = "") -> tuple[RunSummary, dict[str, int]]:
+    desk.settle(settings)
+    summary = desk.run()
+    return summary, {name: count for name, count in summary.counts.items() if count}
+
+
+def _proposed(summary: RunSummary) -> str:
+    """The line of the first notice, below its table."""
+    match = re.search(
+        r'under (\[file\.".*?"\]), the line (keeps = ".*?")', summary.notices[0].words
+    )
+    assert match, summary.notices
+    return f"{match[1]}\n{match[2]}\n"
+
+
+@pytest.mark.parametrize(
+    ("writer", "words"),
+    [
+        (_places(8, ROUND_HALF_EVEN), "8 decimals"),
+        (_places(8, ROUND_HALF_UP), "8 decimals"),
+        (_places(8, ROUND_DOWN), "8 decimals, cut off"),
+        (_places(6, ROUND_HALF_EVEN), "6 decimals"),
+        (lambda text: format(float(text), ".8f"), "8 decimals"),
+        (lambda text: format(float(text), ".10e"), "11 digits"),
+        (lambda text: repr(float(text)), "doubles"),
+        (lambda text: format(float(text), ".15g"), "15 digits"),
+    ],
+)
+def test_a_rounded_file_is_one_line_and_that_line_settles_it(
+    desk: Desk, writer: Writer, words: str
+) -> None:
+    """However its writer rounds: breaks before, *Ledger precision* after; a real error stays."""
+    _put(desk, writer, a3=_WRONG)
+    summary, counts = _run(desk)
+    assert counts["Amount differs"] > 20
+    assert f"keeps {words}: " in summary.notices[0].words
+    rounded = [row for row in desk.breaks() if row["cause"].startswith("Rounding: ")]
+    assert len(rounded) == counts["Amount differs"] - 1
+    settled, after = _run(desk, _proposed(summary))
+    assert after["Amount differs"] == 1
+    assert after["Ledger precision"] == len(rounded)
+    assert settled.exit_code == 3
+    assert not any(" keeps " in f" {notice.words}" for notice in settled.notices)
+
+
+def test_a_unit_in_digit_15_is_a_sum_of_doubles(desk: Desk) -> None:
+    """What a program added up is a unit off where two roundings met; that has a name too."""
+
+    def added_up(text: str) -> str:
+        shown = Decimal(format(float(text), ".15g"))
+        return format(shown + Decimal(1).scaleb(shown.adjusted() - 14), "f")
+
+    _put(desk, added_up)
+    summary, _ = _run(desk)
+    assert 'keeps = "15 digits, calculated"' in summary.notices[0].words
+    _, after = _run(desk, _proposed(summary))
+    assert "Amount differs" not in after
+
+
+def test_number_cells_of_8_decimals_are_seen_as_the_texts_are(desk: Desk) -> None:
+    """A workbook whose formulas round is the same as a text file."""
+    _put(desk, str)
+    path = desk.folder.inbox / "ledger.xlsx"
+    book = openpyxl.Workbook()
+    book.active.append(["portfolio", "asset", "venue", "account", "amount"])
+    for no, text in enumerate(_BOOK):
+        book.active.append(["p1", "BTC", "v1", f"a{no}", round(float(text), 8)])
+    book.save(path)
+    (desk.folder.inbox / "ledger.csv").unlink()
+    try:
+        summary, _ = _run(desk)
+        assert 'keeps = "8 decimals"' in summary.notices[0].words
+        _, after = _run(desk, _proposed(summary))
+        assert "Amount differs" not in after
+    finally:
+        path.unlink()
+
+
+def test_what_hides_in_rounding_is_bounded_and_summed(desk: Desk) -> None:
+    """More than half a unit, or a digit too many, is a break; and the sum of the rest is shown."""
+    writer = _places(8, ROUND_HALF_EVEN)
+    next_unit = format(Decimal(writer(_BOOK[4])) + Decimal("0.00000001"), "f")
+    finer = format(Decimal(writer(_BOOK[5])) + Decimal("0.000000001"), "f")
+    _put(desk, writer, a4=next_unit, a5=finer)
+    _, counts = _run(desk, '[file."ledger*"]\nkeeps = "8 decimals"\n')
+    assert counts["Amount differs"] == 2
+    result = desk.folder.result(desk.folder.days()[-1])
+    assert result is not None
+    assert result.coverage is not None
+    asset, by, amount, of = result.coverage.forgiven[0]
+    assert (asset, by) == ("BTC", f"{counts['Ledger precision']} keys by ledger precision")
+    assert 0 < Decimal(amount) < Decimal("0.00000013")
+    assert of.endswith("of it)")
+
+
+@pytest.mark.parametrize("places", [0, 2])
+def test_a_coarse_unit_is_never_forgiven_in_silence(desk: Desk, places: int) -> None:
+    """Whole numbers against 18 decimals are proposed with what is too much, and stay breaks."""
+    few = [f"{number / 7:.18f}" for number in range(1, len(_BOOK) + 1)]
+    small = Desk(desk.home.parent / f"coarse{places}")
+    small.publish([Amount(text, account=f"a{no}") for no, text in enumerate(few)])
+    writer = _places(places, ROUND_HALF_EVEN)
+    rows = [f"p1;BTC;v1;a{no};{writer(text)}\n" for no, text in enumerate(few)]
+    small.put(HEAD + "".join(rows))
+    summary, _ = _run(small)
+    assert f'keeps = "{places} decimals"' in summary.notices[0].words
+    assert "In sum it is too much of BTC" in summary.notices[0].words
+    settled, after = _run(small, _proposed(summary))
+    assert "Ledger precision" not in after
+    assert settled.notices[0].words.startswith("ledger precision would forgive too much in sum")
+    wider = '[tolerance]\nlimit = "0.5"\nlimit_in_all = "0.5"\n'
+    _, widest = _run(small, wider + _proposed(summary))
+    assert "Amount differs" not in widest
+
+
+def test_a_file_that_keeps_all_digits_elsewhere_is_not_proposed(desk: Desk) -> None:
+    """A few amounts that somebody cut are no rounding of a file whose others are whole."""
+    cut = _places(2, ROUND_DOWN)
+    _put(desk, str, **{f"a{no}": cut(_BOOK[no]) for no in range(5)})
+    summary, counts = _run(desk)
+    assert counts["Amount differs"] == 5
+    assert not any("keeps" in notice.words for notice in summary.notices)
+
+
+def test_several_rows_of_a_key_lose_a_part_each(tmp_path: Path) -> None:
+    """Three lots of one account, each rounded, may be three half units off, and no more."""
+    desk = Desk(tmp_path)
+    desk.publish([Amount("0.333333333333"), Amount("3.999999987999", account="b")])
+    lots = "p1;BTC;v1;main;0.11111111\n" * 3 + "p1;BTC;v1;b;1.33333333\n" * 3
+    desk.put(HEAD + lots)
+    _, counts = _run(desk, '[file."ledger*"]\nkeeps = "8 decimals"\n')
+    assert counts == {"Ledger precision": 2}
+    desk.put(HEAD + lots.replace("1.33333333", "1.33333334", 2))
+    _, counts = _run(desk, '[file."ledger*"]\nkeeps = "8 decimals"\n')
+    assert counts == {"Ledger precision": 1, "Amount differs": 1}
+
+
+@pytest.mark.parametrize("words", ["8 places", "0 digits", "8 decimals, up", "decimals"])
+def test_a_precision_that_is_none_is_refused(desk: Desk, words: str) -> None:
+    """The complaint says what may stand there."""
+    with pytest.raises(ValueError, match='expected a text like "8 decimals"'):
+        _run(desk, f'[file."ledger*"]\nkeeps = "{words}"\n')

@@ -1,0 +1,71 @@
+"""What settings forgave of each asset, and where that would be too much in sum."""
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract.wording import count_of
+from warehouse.exact import plain
+from warehouse.reconcile.matching import join
+from warehouse.reconcile.matching.classify import (
+    KEPT,
+    OVER,
+    ClassifiedPair,
+    MatchRules,
+    mean_share,
+    sum_forgiven,
+)
+from warehouse.reconcile.matching.join import Result
+from warehouse.reconcile.matching.precision import KeptDigits
+from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.terms.dimensions import display_asset
+from warehouse.reconcile.terms.notices import Notice
+
+
+def totals_to_limit(
+    connection: DuckDBPyConnection, config: Config, kept: KeptDigits
+) -> dict[str, Decimal]:
+    """Return the totals of the book by asset, where a setting may forgive a part of them."""
+    tolerant = (config.absolute, config.relative, *config.per_asset.values())
+    if config.ledger_rounding != "written" and not any(tolerant) and not kept.by_file:
+        return {}
+    return join.totals_of_book(connection)
+
+
+def forgiven_lines(
+    classified: Sequence[ClassifiedPair], rules: MatchRules
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield what was forgiven: the asset, how many keys by what, how much, and of how much."""
+    forgiven = [pair for pair in classified if pair.is_forgiven]
+    sums = sum_forgiven(forgiven, rules)
+    for asset, amount in sorted(sums.items()):
+        share = f"{plain(amount.total)} ({amount.share:.2e} of it)"
+        of_asset = [pair for pair in forgiven if rules.asset(pair) == asset]
+        yield display_asset(asset), _by_what(of_asset), plain(amount.amount), share
+    if sums:
+        keys = _by_what(forgiven)
+        mean = f"{mean_share(sums, rules):.2e}"
+        yield "all", keys, mean, f"each of {count_of(len(rules.totals), 'asset')}, as a mean"
+
+
+def _by_what(forgiven: Sequence[ClassifiedPair]) -> str:
+    """Return how many keys are forgiven by a tolerance, and how many by a precision."""
+    rounded = sum(pair.result is Result.PRECISION for pair in forgiven)
+    counts = ((len(forgiven) - rounded, "by tolerance"), (rounded, "by ledger precision"))
+    return ", ".join(f"{count_of(number, 'key')} {by}" for number, by in counts if number)
+
+
+def over_limit(classified: Sequence[ClassifiedPair], rules: MatchRules) -> Iterator[Notice]:
+    """Yield one notice where tolerance would have forgiven too much in sum."""
+    over = [pair for pair in classified if pair.rule.endswith(OVER)]
+    if over:
+        is_rounded = all(pair.rule.endswith(f"{KEPT}, {OVER}") for pair in over)
+        what = "ledger precision" if is_rounded else "tolerance"
+        assets = ", ".join(sorted({display_asset(rules.asset(pair)) for pair in over})[:10])
+        yield Notice(
+            "high",
+            f"{what} would forgive too much in sum: {count_of(len(over), 'key')} of {assets} "
+            "are breaks. More than `limit` of an asset, or than `limit_in_all` of all, is no "
+            "noise; other limits stand in recon.toml under [tolerance]",
+        )

@@ -1,0 +1,200 @@
+"""Files that keep fewer digits than the book, seen as such from all their amounts, and proposed.
+
+Nothing is forgiven by this: the differences stay breaks until a person says what a file keeps.
+"""
+
+# ruff: noqa: S608 - names are ours
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract.wording import count_of
+from warehouse.exact import exact, plain
+from warehouse.reconcile.ledger.model import Ledger
+from warehouse.reconcile.matching import join
+from warehouse.reconcile.matching.classify import (
+    KEPT,
+    ClassifiedPair,
+    MatchRules,
+    apply_limits,
+    noise,
+)
+from warehouse.reconcile.matching.join import Result
+from warehouse.reconcile.matching.precision import (
+    DOUBLE_DIGITS,
+    decimals,
+    digits,
+    is_left_of,
+    largest_loss,
+)
+from warehouse.reconcile.settings.precision import Kept, Precision, Way
+from warehouse.reconcile.settings.toml_table import setting
+from warehouse.reconcile.terms.dimensions import display_asset
+from warehouse.reconcile.terms.notices import Notice
+
+_FEWEST = 3  # differences that one rule explains: fewer are alike by chance
+_TRIED = 2
+_FLOAT_DIGITS = 15
+_DATE = re.compile(r"[0-9]+(?:[-_. ][0-9]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """What explains differences: by the number of their key a cause, and the proposals."""
+
+    causes: Mapping[int, str] = field(default_factory=dict)
+    proposals: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    pair: ClassifiedPair
+    ledger: Decimal
+    snapshot: Decimal
+
+
+def find_rounding(
+    connection: DuckDBPyConnection,
+    classified: Sequence[ClassifiedPair],
+    ledger: Ledger,
+    rules: MatchRules,
+) -> Rounding:
+    """Return which files keep fewer digits than the book; nothing where no file does."""
+    causes: dict[int, str] = {}
+    proposals = []
+    for number, differences in sorted(_by_file(classified, ledger, rules).items()):
+        precision, rounded = _best(differences)
+        if precision is None or len(rounded) < _FEWEST:
+            continue
+        against = len(differences) - len(rounded)
+        against += _equal_beyond(connection, ledger, number, precision)
+        # Two thirds: among the others may be real errors, but an amount that has all its digits
+        # says that the file keeps them.
+        if len(rounded) < 2 * against:
+            continue
+        place = ledger.sources[number].place_name
+        cause = f"Rounding: {place} keeps {precision.words}. Summary has the line that settles it"
+        causes |= {difference.pair.pair.no: cause for difference in rounded}
+        limited = replace(rules, totals=rules.totals or join.totals_of_book(connection))
+        pairs = [each.pair for each in rounded]
+        proposals.append(
+            Notice(
+                "high",
+                _words(precision, _pattern(ledger, number), pairs)
+                + _limit_words(_forgiven(pairs, precision, limited), limited),
+                place,
+            )
+        )
+    return Rounding(causes, tuple(proposals))
+
+
+def _by_file(
+    classified: Sequence[ClassifiedPair], ledger: Ledger, rules: MatchRules
+) -> dict[int, list[_Difference]]:
+    """Return by file, of those of which nothing is settled, the amounts of one row that differ."""
+    files = ledger.lines.table["file"]
+    by_file: dict[int, list[_Difference]] = {}
+    for classified_pair in classified:
+        pair = classified_pair.pair
+        if classified_pair.result is Result.DIFFERS and pair.rows == 1:
+            number = files[pair.lines[0]].as_py()
+            if number not in rules.kept.by_file:
+                amounts = exact(pair.ledger or "0"), exact(pair.snapshot or "0")
+                by_file.setdefault(number, []).append(_Difference(classified_pair, *amounts))
+    return by_file
+
+
+def _best(differences: Sequence[_Difference]) -> tuple[Precision | None, list[_Difference]]:
+    """Return the rule that explains most differences, of several the narrowest, and those."""
+    best: tuple[Precision | None, list[_Difference]] = (None, [])
+    most = (0, Decimal(0))
+    for precision in _candidates(differences):
+        explained = [
+            each for each in differences if is_left_of(precision, each.ledger, each.snapshot)
+        ]
+        loss = max((largest_loss(precision, each.ledger) for each in explained), default=Decimal(0))
+        if (len(explained), -loss) > most:
+            best, most = (precision, explained), (len(explained), -loss)
+    return best
+
+
+def _candidates(differences: Sequence[_Difference]) -> Iterator[Precision]:
+    # Where amounts are rounded nine of ten have the last digit, for it is zero in one of ten.
+    counts = {
+        Kept.DECIMALS: Counter(decimals(each.ledger) for each in differences),
+        Kept.DIGITS: Counter(digits(each.ledger) for each in differences),
+    }
+    for kept, numbers in counts.items():
+        for way in (Way.NEAREST, Way.CUT_OFF):
+            yield from (Precision(kept, number, way) for number, _ in numbers.most_common(_TRIED))
+    yield Precision(Kept.DOUBLES)
+    yield Precision(Kept.DIGITS, _FLOAT_DIGITS, Way.CALCULATED)
+
+
+def _equal_beyond(
+    connection: DuckDBPyConnection, ledger: Ledger, file: int, precision: Precision
+) -> int:
+    """Return how many amounts of a file equal the book with more digits than it would keep."""
+    count = "case when contains(ledger, '.') then length(split_part(ledger, '.', 2)) else 0 end"
+    number = precision.number
+    if precision.kept is not Kept.DECIMALS:
+        count = "length(trim(replace(ltrim(ledger, '-'), '.', ''), '0'))"
+        number = number if precision.way is not Way.CALCULATED else DOUBLE_DIGITS
+        number = DOUBLE_DIGITS if precision.kept is Kept.DOUBLES else number
+    lines = connection.sql(
+        "select line from compared where line is not null and ledger = snapshot and rows = 1 "
+        f"and {count} > {number}"
+    ).to_arrow_table()["line"]
+    files = ledger.lines.table["file"].take(lines)
+    return int(pc.sum(pc.equal(files, pa.scalar(file))).as_py() or 0)
+
+
+def _forgiven(
+    pairs: Sequence[ClassifiedPair], precision: Precision, rules: MatchRules
+) -> list[ClassifiedPair]:
+    """Return what the pairs would be if the proposal were settled."""
+    rule = f"{precision.words} {KEPT}"
+    settled = [
+        replace(
+            pair,
+            result=Result.PRECISION,
+            rule=rule,
+            allowed=noise(largest_loss(precision, exact(pair.pair.snapshot or "0"))),
+        )
+        for pair in pairs
+    ]
+    return apply_limits(settled, rules)
+
+
+def _pattern(ledger: Ledger, file: int) -> str:
+    """Return a pattern for the name of a file, and of its tab where it has several, on any day."""
+    source = ledger.sources[file]
+    is_alone = [other.name for other in ledger.sources].count(source.name) == 1
+    return _DATE.sub("*", source.name if is_alone else source.place_name)
+
+
+def _words(precision: Precision, pattern: str, pairs: Sequence[ClassifiedPair]) -> str:
+    largest = plain(max(abs(pair.difference) for pair in pairs))
+    return (
+        f"keeps {precision.words}: {count_of(len(pairs), 'difference')} from the book are what "
+        f"this leaves, the largest {largest}. They are breaks until recon.toml has, under "
+        f'[file."{pattern}"], the line {setting("keeps", precision.words)}'
+    )
+
+
+def _limit_words(settled: Sequence[ClassifiedPair], rules: MatchRules) -> str:
+    """Say of which assets it would be too much in sum."""
+    over = sorted({display_asset(rules.asset(pair)) for pair in settled if not pair.is_forgiven})
+    if not over:
+        return ""
+    return (
+        f". In sum it is too much of {', '.join(over[:10])}, of which breaks stay: see `limit` "
+        "under [tolerance]"
+    )
