@@ -14,15 +14,14 @@ from typing import Final
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from dotenv import dotenv_values
-
 from pipelines.edge.letters import has_unseen, is_visible_ascii
 from pipelines.edge.origin import problem_of_origin
 from pipelines.schedule import is_schedule
+from warehouse.storage.home import DEFAULTS as PLACE_DEFAULTS
+from warehouse.storage.home import home_path, merged_environment
 
 DEFAULTS: Final = {
-    "NIGHTBOOK_HOME": "./data",
-    "NIGHTBOOK_TIMEZONE": "UTC",
+    **PLACE_DEFAULTS,
     "NIGHTBOOK_SCHEDULE": "15 2,4,6 * * *",
     "NIGHTBOOK_CONCURRENCY": "8",
     "NIGHTBOOK_DEADLINE": "1800",
@@ -90,10 +89,12 @@ def environment(directory: Path, process: Mapping[str, str] | None = None) -> di
     An empty one of the process counts as not set. Raises `SettingsWrong` where `.env` cannot be
     read.
     """
-    variables = dict(os.environ if process is None else process)
-    merged = _dotenv(directory / ".env") | {
-        n: value for n, value in variables.items() if value.strip()
-    }
+    try:
+        merged = merged_environment(directory, os.environ if process is None else process)
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        complaint = f".env cannot be read: {why}. Mend it, or take it away."
+        raise SettingsWrong((complaint,)) from None
     return {name: value for name, value in merged.items() if _is_meant(name)}
 
 
@@ -110,17 +111,6 @@ def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
     for name in sorted(variables.keys() - set(NAMES)):
         [nearest] = difflib.get_close_matches(name.upper(), NAMES, n=1, cutoff=0)
         yield f"{name[:SHOWN]} is no setting: do you mean {nearest}?"
-
-
-def _dotenv(path: Path) -> dict[str, str]:
-    """Return what a `.env` says, letter by letter: a `$` in a secret stands for itself."""
-    try:
-        values = dotenv_values(path, interpolate=False)
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        complaint = f"{path.name} cannot be read: {why}. Mend it, or take it away."
-        raise SettingsWrong((complaint,)) from None
-    return {name: value or "" for name, value in values.items()}
 
 
 def read(variables: Mapping[str, str], *, api: bool) -> Settings:
@@ -149,7 +139,7 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
 def _home(variables: Mapping[str, str], complaints: list[str]) -> Path:
     text = variables["NIGHTBOOK_HOME"]
     try:
-        home = Path(text).expanduser().absolute()
+        home = home_path(text)
     except RuntimeError:
         complaints.append(f"NIGHTBOOK_HOME is {text[:SHOWN]!r}: no such user has a home here.")
         return Path.cwd()

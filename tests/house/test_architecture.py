@@ -35,7 +35,7 @@ HOMES = {
     "pandas": ("warehouse",),
     "xlsxwriter": ("warehouse",),
     "openpyxl": ("warehouse",),
-    "dotenv": ("pipelines.settings",),
+    "dotenv": ("warehouse.storage.home",),
 }
 # Vague names gather things that belong somewhere else.
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "base", "core"}

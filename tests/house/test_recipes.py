@@ -86,7 +86,7 @@ def _interpreter(block: str) -> str:
         if shutil.which("java") is None:
             pytest.skip("Spark needs Java, and there is none here")
         return str(environments.python("spark"))
-    return str(environments.python("engines"))
+    return sys.executable if "open_book" in block else str(environments.python("engines"))
 
 
 def _quick_java(folder: Path) -> Mapping[str, str]:

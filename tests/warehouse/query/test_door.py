@@ -1,0 +1,334 @@
+"""The door for Python: each figure of a hostile year is exact, or there is none."""
+
+import itertools
+import json
+import pickle
+import random
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.support import environments
+from tests.support.books import Amount, exact, night, published
+from warehouse import NotExact, ReadOnlyBook, exact_total, floats, open_book
+from warehouse.query.door import NoBookThatDay
+from warehouse.query.read import NotAQuestion
+from warehouse.storage.layout import Layout
+
+NEWEST = date(2026, 11, 20)
+GAP = date(2026, 11, 19)
+TEXTS = (
+    *("99999999999999999999.9", "90000000000000000000", "50000000000000000000", "1e40", "-7.25"),
+    *("0.000000000000000001", "1e-30", "0.1234567890123456789012345", "-1e40", "0", "-0", "1.10"),
+)
+KINDS = (("trading", "free"), ("margin", "locked"), ("lending", "due"))
+ASSET = ["asset_id", "is_custom_asset"]
+SILENT = {"accounts": [{"portfolio_id": "p1", "asset_id": "ETH", "account_name": "silent"}]}
+
+
+def amounts(day: date) -> list[Amount]:
+    """What is stated on a day: other amounts every day, from those that break tools."""
+    pick = random.Random(day.toordinal())  # noqa: S311 - a fixed draw, no secret
+    places = itertools.product(("p1", "p2", "p3"), ("BTC", "ETH"), (False, True), ("v1", "v2"))
+    return [
+        Amount(pick.choice(TEXTS), portfolio, asset, venue, "main", bucket, state, custom)
+        for portfolio, asset, custom, venue in places
+        for bucket, state in KINDS
+        if pick.random() < 0.6
+    ]
+
+
+def sums(given: Iterable[Amount], *names: str) -> dict[tuple[Any, ...], str]:
+    """The exact sums of amounts for each value of these fields."""
+    groups: dict[tuple[Any, ...], list[str]] = defaultdict(list)
+    for amount in given:
+        groups[tuple(getattr(amount, name) for name in names)].append(amount.text)
+    return {key: exact(texts) for key, texts in groups.items()}
+
+
+def figures(series: "pd.Series[Any]") -> dict[tuple[Any, ...], str]:
+    """A series of pandas as keys and texts."""
+    return {
+        (key if isinstance(key, tuple) else (key,)): str(value) for key, value in series.items()
+    }
+
+
+def rows(frame: pd.DataFrame, *names: str) -> dict[tuple[Any, ...], str]:
+    """The exact text of each group that `exact_total` returned."""
+    keys = frame[list(names)].itertuples(index=False, name=None)
+    return dict(zip(keys, frame["total_text"], strict=True))
+
+
+def home_of(folder: Path, count: int) -> list[date]:
+    """Publish a year of so many nights, the last but one missing; their dates."""
+    step = 364 // (count - 1)
+    days = sorted({NEWEST - timedelta(days=n * step) for n in range(count)} - {GAP})
+    nights = [night(f"{day:%Y%m%d}T021500Z", amounts(day), SILENT) for day in days]
+    published(Layout(folder), nights, "a")
+    return days
+
+
+@pytest.fixture(scope="module", params=[8, pytest.param(365, marks=pytest.mark.torture)])
+def year(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, list[date]]:
+    """A home of a hostile year, and the dates of its books."""
+    home = tmp_path_factory.mktemp("year") / "data"
+    return home, home_of(home, request.param)
+
+
+@pytest.fixture
+def book(year: tuple[Path, list[date]]) -> Iterator[ReadOnlyBook]:
+    """The book of that year, open."""
+    with open_book(year[0], clock=lambda: datetime(2026, 11, 20, 6, tzinfo=UTC)) as opened:
+        yield opened
+
+
+def test_two_hours_of_an_analyst_are_exact(
+    book: ReadOnlyBook, year: tuple[Path, list[date]]
+) -> None:
+    """Totals, shares of them, moves, pivots and a year over time: each is the sum of the texts."""
+    days, tonight = year[1], amounts(NEWEST)
+    assert book.days == tuple(days)
+    held = book.holdings()
+    keys = ("portfolio", "asset", "custom")
+    assert figures(held.groupby(["portfolio_id", *ASSET])["total"].sum()) == {
+        ("p1", "ETH", False): "0"
+    } | sums(tonight, *keys)
+    per_asset = sums(tonight, "asset", "custom")
+    for found in (
+        held.groupby(ASSET)["total"].sum(),
+        held.groupby(ASSET).agg(total=("total", "sum"))["total"],
+        held.pivot_table(index=ASSET, values="total", aggfunc="sum")["total"],
+        book.holdings(by="venue").groupby(ASSET)["total"].sum(),
+        book.holdings(by="asset").set_index(ASSET)["total"],
+        book.balances().groupby(ASSET)["amount"].sum(),
+        (held["free"] + held["locked"] + held["other"]).groupby([held[n] for n in ASSET]).sum(),
+        held.assign(total=-held["total"] * 3).groupby(ASSET)["total"].sum() / -3,
+    ):
+        assert {key: exact([text]) for key, text in figures(found).items()} == per_asset
+    bitcoin = held[(held["asset_id"] == "BTC") & ~held["is_custom_asset"]]
+    wanted = per_asset["BTC", False]
+    assert str(bitcoin["total"].sum()) == str(sum(bitcoin["total"])) == wanted
+    assert str(np.sum(bitcoin["total"].to_numpy())) == wanted
+    assert str(bitcoin["total"].dropna().cumsum().iloc[-1]) == wanted
+    largest = max((a for a in sums(tonight, *keys).items()), key=lambda item: Decimal(item[1]))
+    assert str(held["total"].max()) == largest[1]
+
+
+def test_a_year_over_time_is_exact(book: ReadOnlyBook, year: tuple[Path, list[date]]) -> None:
+    """Exposure by night, a day of the past, and the move between two days."""
+    days = year[1]
+    history = book.history("balances", since=days[1])
+    every = {
+        (pd.Timestamp(day), *key): text
+        for day in days[1:]
+        for key, text in sums(amounts(day), "asset", "custom").items()
+    }
+    by = ["snapshot_date", *ASSET]
+    assert figures(history.groupby(by)["amount"].sum()) == every
+    table = history.pivot_table(
+        index="snapshot_date", columns=ASSET, values="amount", aggfunc="sum"
+    )
+    columns = {asset: column.dropna() for asset, column in table.items()}
+    assert {
+        (at, *asset): str(value)
+        for asset, column in columns.items()
+        for at, value in column.items()
+    } == every
+    first = book.holdings(as_of=days[0].isoformat()).groupby(ASSET)["total"].sum()
+    assert figures(first) == sums(amounts(days[0]), "asset", "custom")
+    move = book.holdings().groupby(ASSET)["total"].sum() - first
+    turned = [
+        Amount(f"-{a.text}".replace("--", ""), asset=a.asset, custom=a.custom)
+        for a in amounts(days[0])
+    ]
+    assert figures(move) == sums([*amounts(NEWEST), *turned], "asset", "custom")
+    changed = book.query("from changes_between(?, ?)", [days[0], NEWEST])
+    found = figures(changed.groupby(ASSET)["delta"].sum())
+    assert {key: text for key, text in found.items() if text != "0"} == {
+        key: text for key, text in figures(move).items() if text != "0"
+    }
+
+
+@pytest.mark.parametrize("kind", ["query", "arrow", "polars"])
+def test_exact_total_adds_up_any_frame(year: tuple[Path, list[date]], kind: str) -> None:
+    """A pandas, Arrow or polars frame gives the same exact sums."""
+    wanted = sums(amounts(NEWEST), "asset", "custom")
+    if kind != "polars":
+        with open_book(year[0]) as opened:
+            frame = getattr(opened, kind)("from holdings")
+            assert rows(exact_total(frame, by=ASSET), *ASSET) == wanted
+            amount = exact_total(getattr(opened, kind)("from balances"), by=ASSET)
+        assert rows(amount.rename(columns={"amount_text": "total_text"}), *ASSET) == wanted
+        return
+    program = (
+        "from warehouse import exact_total, open_book\n"
+        "frame = open_book(sys.argv[1]).polars('from holdings')\n"
+        "assert type(frame).__module__.startswith('polars')\n"
+        f"print(exact_total(frame, by={ASSET}).drop(columns='total').to_json(orient='values'))"
+    )
+    program = f"import sys; sys.path.append(sys.argv[2]); {program}"
+    said = _ran(sys.executable, program, str(year[0]), str(environments.packages("engines")))
+    assert {tuple(key): text for *key, text in json.loads(said)} == wanted
+
+
+def _ran(python: Path | str, program: str, *words: str) -> str:
+    root = Path(__file__).parents[3]
+    return subprocess.run(
+        [str(python), "-c", program, *words], check=True, capture_output=True, text=True, cwd=root
+    ).stdout
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        lambda held: held["total"].mean(),
+        lambda held: held.groupby("asset_id")["total"].mean(),
+        lambda held: held["total"].median(),
+        lambda held: held["total"].std(),
+        lambda held: held["total"].rolling(2).sum(),
+        lambda held: held["total"].astype(float),
+        lambda held: held["total"] * 1.5,
+        lambda held: np.array(held["total"], dtype=float),
+        lambda held: complex(held["total"].iloc[0]),
+        exact_total,
+        lambda held: exact_total(held, by=["asset_id"]),
+        lambda held: exact_total(held.assign(total_text=1.5), by=ASSET),
+        lambda held: exact_total(held.assign(total_text="1,5"), by=ASSET),
+    ],
+)
+def test_what_would_round_or_mix_raises(
+    book: ReadOnlyBook, figure: Callable[[pd.DataFrame], Any]
+) -> None:
+    """What pandas would make floats of, and what adds up different assets, gives no figure."""
+    with pytest.raises((NotExact, TypeError)):
+        figure(book.holdings())
+
+
+def test_floats_are_made_on_purpose(book: ReadOnlyBook) -> None:
+    """For charts there are floats, missing where nothing is stated, of shares too."""
+    held = book.holdings(by="asset")
+    assert floats(held["total"]).tolist() == [float(text) for text in held["total_text"]]
+    stated = book.query("select trading_free, trading_free_text from account_balances")
+    assert floats(stated["trading_free"]).isna().sum() == stated["trading_free_text"].isna().sum()
+    share = held["total"] / held["total"].abs().sum()
+    assert share.astype(float).abs().sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("select asset_id, amount from balances", "amount is NULL in .* Select amount_text beside"),
+        ("select total as t from holdings", "t is NULL in .* Select t_text beside it"),
+        ("select free as total, total_text from holdings", "they are not the same amount"),
+    ],
+)
+def test_a_number_that_may_be_missing_is_refused(book: ReadOnlyBook, sql: str, words: str) -> None:
+    """A NULL that can be an amount too large for its type is no gap in a sum, but an error."""
+    with pytest.raises(NotExact, match=words):
+        book.query(sql)
+    with pytest.raises(NotExact, match=words):
+        book.arrow(sql)
+
+
+def test_what_is_never_an_amount_may_be_missing(book: ReadOnlyBook) -> None:
+    """Terms of instruments are NULL where nothing is stated, and have no text beside them."""
+    assert book.query("select null::decimal(38,18) as min_price")["min_price"].isna().all()
+    answer = book.query("select $word as word, count(*) as n, sum(1) as s", {"word": "x"})
+    assert answer.to_dict("records") == [{"word": "x", "n": 1, "s": 1}]
+
+
+def test_a_frame_says_what_it_is_and_survives_being_kept(
+    book: ReadOnlyBook, tmp_path: Path
+) -> None:
+    """Comments and the night are in `attrs`; the amounts survive pickle, CSV and Parquet."""
+    held = book.holdings(as_of=book.days[0])
+    assert held.attrs["columns"]["total"] == "Free, locked and other together."
+    assert held.attrs["night"] == {
+        "snapshot_id": f"{book.days[0]:%Y%m%d}T021500Z",
+        "as_of": book.days[0].isoformat(),
+        "rejects": 0,
+        "incomplete_portfolios": ["p1"],  # an account whose balance could not be read
+        "waiting": [],
+        "is_newest": False,
+        "is_tonights": False,
+        "is_replaced": False,
+    }
+    tonight = book.query("from changes").attrs["night"]
+    assert (tonight["is_newest"], tonight["is_tonights"]) == (True, True)
+    kept = pickle.loads(pickle.dumps(held))  # noqa: S301 - our own bytes
+    assert str(kept["total"].iloc[0]) == held["total_text"].iloc[0]
+    held.to_csv(tmp_path / "a.csv")
+    again = pd.read_csv(tmp_path / "a.csv", dtype=str)
+    assert again["total"].tolist() == again["total_text"].tolist()
+    book.query("from holdings where total_text = '0' or total is not null").to_parquet(
+        tmp_path / "a.parquet"
+    )
+
+
+def test_a_day_without_a_book_is_said(book: ReadOnlyBook) -> None:
+    """A gap, a time before the first night and nonsense are errors that name the days there are."""
+    with pytest.raises(NoBookThatDay, match=r"2026-11-19 has no book.*nearest are.*2026-11-20"):
+        book.holdings(as_of=GAP)
+    with pytest.raises(NoBookThatDay, match=r"1999-01-01 has no book.*from .* to 2026-11-20"):
+        book.balances("1999-01-01")
+    with pytest.raises(NotAQuestion, match="no history of 'total'; there is of accounts, "):
+        book.history("total")
+    with pytest.raises(NotAQuestion, match="DuckDB could not answer: Parser Error"):
+        book.query("selec")
+    with pytest.raises(ValueError, match="holdings are by portfolio, venue, asset"):
+        book.holdings(by="continent")
+
+
+def test_the_home_is_the_one_of_every_command(
+    year: tuple[Path, list[date]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment, then a `.env` here, then `./data`; where nothing is published it says so."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NIGHTBOOK_HOME", raising=False)
+    with pytest.raises(FileNotFoundError, match=r"no book at .*data.*NIGHTBOOK_HOME, or its def"):
+        open_book()
+    (tmp_path / ".env").write_text(f"NIGHTBOOK_HOME={year[0]}\n", encoding="utf-8")
+    with open_book() as opened:
+        assert opened.days[-1] == NEWEST
+    monkeypatch.setenv("NIGHTBOOK_HOME", str(tmp_path / "other"))
+    with pytest.raises(FileNotFoundError, match="other"):
+        open_book()
+
+
+def test_a_book_stays_on_its_night_while_others_are_published(tmp_path: Path) -> None:
+    """An open book keeps its figures and says that it was replaced; one opened anew has the new."""
+    layout = Layout(tmp_path)
+    first = night("20261118T021500Z", [Amount("1e40")])
+    published(layout, [first], "v1")
+    with open_book(tmp_path) as old:
+        published(layout, [first, night("20261120T021500Z", [Amount("6")])], "v2")
+        shutil.rmtree(layout.warehouse / "versions" / "v1")
+        assert exact_total(old.query("from balances"))["amount_text"].tolist() == [exact(["1e40"])]
+        assert old.holdings().attrs["night"]["is_replaced"]
+        with open_book(tmp_path) as new:
+            assert new.holdings()["total_text"].tolist() == ["6"]
+            assert not new.night()["is_replaced"]
+
+
+def test_the_door_opens_without_pandas_until_it_is_used() -> None:
+    """`import warehouse` and `nightbook query` import neither pandas nor pyarrow."""
+    program = (
+        "import sys, warehouse\n"
+        "import warehouse.query.read, warehouse.query.child\n"
+        "print(sorted({'pandas', 'pyarrow'} & sys.modules.keys()))\n"
+        "from warehouse import open_book\n"
+        "print('pandas' in sys.modules)"
+    )
+    assert _ran(sys.executable, program).splitlines() == ["[]", "True"]

@@ -1,0 +1,109 @@
+"""The amount of a data frame: a `Decimal` that is added up exactly, or not at all.
+
+Measured with pandas 3.1 and pyarrow 26, on twice 99999999999999999999.9, 1e-18, 5e19, a negative, a
+missing one, 1e40 and 1e-30: `Decimal` objects lose what is beyond 28 digits in every sum; Arrow's
+decimal128 wraps in `sum`, `mean` and `pivot_table`, to -9e19; decimal256 holds no 1e-30 and makes
+floats of `rolling` and `median`. A subclass of `Decimal` is exact wherever pandas adds, and refuses
+where pandas would make a float of it.
+"""
+
+from collections.abc import Callable
+from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation
+from typing import Any, NoReturn, SupportsIndex
+
+from warehouse.exact import EXACT, plain
+
+
+class NotExact(ArithmeticError):
+    """A figure would have been rounded, or would leave out what it cannot hold; there is none."""
+
+
+class ExactAmount(Decimal):
+    """A decimal whose sums, differences and products keep every digit.
+
+    A quotient is a plain `Decimal`: exact where it ends within 400 digits, or else of 28 digits.
+    Making a float raises `NotExact`: that is how pandas takes a mean, a median or a rolling sum.
+    `warehouse.floats` makes floats on purpose.
+    """
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Any:
+        return _exactly(EXACT.add, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _exactly(EXACT.add, other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return _exactly(EXACT.subtract, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _exactly(EXACT.subtract, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _exactly(EXACT.multiply, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _exactly(EXACT.multiply, other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _quotient(self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _quotient(other, self)
+
+    def __neg__(self) -> "ExactAmount":
+        return ExactAmount(self.copy_negate())
+
+    def __pos__(self) -> "ExactAmount":
+        return self
+
+    def __abs__(self) -> "ExactAmount":
+        return ExactAmount(self.copy_abs())
+
+    def __str__(self) -> str:
+        return plain(self)
+
+    def __repr__(self) -> str:
+        return plain(self)
+
+    def __reduce__(self) -> tuple[type["ExactAmount"], tuple[str]]:
+        return ExactAmount, (str(self),)
+
+    def __float__(self) -> NoReturn:
+        raise NotExact(
+            f"{plain(self)[:60]} would become a float of 15 digits; nothing was rounded. A mean is "
+            "sum() / count(). For charts, say so: `from warehouse import floats`, then "
+            "floats(frame['total'])."
+        )
+
+    # Not Decimal's own, which makes the float without asking.
+    __complex__ = __float__
+
+    def __round__(self, places: SupportsIndex | None = None) -> Any:
+        """Round on purpose, half to even, whatever its size; an `int` without `places`."""
+        digits = -(places or 0).__index__() if places is not None else 0
+        rounded = self.quantize(Decimal(1).scaleb(digits), context=_ROUNDING)
+        return int(rounded) if places is None else ExactAmount(rounded)
+
+
+_ENDING = Context(prec=400, traps=[Inexact, DivisionByZero, InvalidOperation])
+_SHARE = Context(prec=28, traps=[DivisionByZero, InvalidOperation])
+_ROUNDING = EXACT.copy()
+_ROUNDING.clear_traps()
+
+
+def _exactly(operation: Callable[[Any, Any], Decimal], left: Any, right: Any) -> Any:
+    """Return the exact result; another kind of number is asked to answer, and refuses."""
+    if all(isinstance(operand, int | Decimal) for operand in (left, right)):
+        return ExactAmount(operation(left, right))
+    return NotImplemented
+
+
+def _quotient(left: Any, right: Any) -> Any:
+    if not all(isinstance(operand, int | Decimal) for operand in (left, right)):
+        return NotImplemented
+    try:
+        return _ENDING.divide(Decimal(left), Decimal(right))
+    except Inexact:
+        return _SHARE.divide(Decimal(left), Decimal(right))
