@@ -107,12 +107,10 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
         names=reference.display_names,
         prior=history.prior,
     )
-    loud = [item.notice for item in unused if item.severity != "low"]
+    loud = [*outcome.proposals, *(item.notice for item in unused if item.severity != "low")]
     content = replace(
         content,
-        notices=by_severity(
-            [*outcome.proposals, *loud, *_notices(store, source, config, outcome, ledger)]
-        ),
+        notices=by_severity([*loud, *_notices(store, source, config, outcome, ledger)]),
         unused=unused,
         evidence=_evidence(content, config, inputs.program_version),
     )
