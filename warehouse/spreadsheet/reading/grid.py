@@ -17,7 +17,7 @@ from warehouse.spreadsheet.reading.safety import MOST_CELLS, is_compound, refusa
 from warehouse.spreadsheet.reading.workbook import read_workbook
 from warehouse.spreadsheet.reading.xml_findings import SheetFindings
 
-SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".fods", ".xml")
 TEXTS = (".csv", ".tsv", ".txt")
 HEAD = 100  # rows in which a header is looked for
 DELIMITERS = ";\t,|"
@@ -111,14 +111,11 @@ def open_file(
 
 def _spreadsheet(path: Path, content: bytes) -> tuple[list[Grid], list[tuple[str, str]]]:
     """Return the sheets of cells of a workbook, and its other tabs with what they are."""
-    if content[:512].lstrip()[:1] == b"<":
-        raise refusal(path, "is a web page, whatever its name says", "Save it as xlsx or CSV")
     workbook = read_workbook(path, content)
     grids: list[Grid] = []
     others: list[tuple[str, str]] = []
     if workbook is None:
         return grids, others
-    hides_errors = any(findings.hides_errors for findings in workbook.findings.values())
     for sheet in workbook.sheets:
         if sheet.kind != "WorkSheet":
             others.append((sheet.name, sheet.kind))
@@ -133,7 +130,7 @@ def _spreadsheet(path: Path, content: bytes) -> tuple[list[Grid], list[tuple[str
                 hidden_rows=findings.hidden_rows,
                 hidden_columns=findings.hidden_columns,
                 is_visible=sheet.is_visible,
-                is_blank_sure=not is_compound(content) and not hides_errors,
+                is_blank_sure=not is_compound(content),
             )
         )
     return grids, others

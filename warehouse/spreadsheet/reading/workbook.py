@@ -16,6 +16,12 @@ import python_calamine
 from msgspec.msgpack import Ext
 
 from warehouse.isolation import ChildStopped, Limits, run_in_child
+from warehouse.spreadsheet.reading.formats.biff import mend_code_page
+from warehouse.spreadsheet.reading.formats.flat_xml import NoSuchFormat
+from warehouse.spreadsheet.reading.formats.kinds import FLAT, REFUSED, Kind, kind_of
+from warehouse.spreadsheet.reading.formats.open_document import read_open_document
+from warehouse.spreadsheet.reading.formats.sheet_rows import SheetRows, TooWide, filled_spans
+from warehouse.spreadsheet.reading.formats.spreadsheet_ml import read_spreadsheet_ml
 from warehouse.spreadsheet.reading.safety import (
     MOST_CELLS,
     NotASpreadsheet,
@@ -33,6 +39,7 @@ from warehouse.spreadsheet.reading.xml_findings import SheetFindings, findings
 # Python's objects, and for what an interpreter maps for itself.
 LIMITS = Limits(seconds=600, memory_bytes=4 * 1024**3)
 _PLAIN = {str, float, int, bool}
+_CONTENT = "content.xml"  # of OpenDocument
 # MessagePack knows no times without a zone: each kind has an extension, whose content is its text.
 _TO_TEXT: dict[type, tuple[int, Callable[[Any], str]]] = {
     datetime: (1, datetime.isoformat),
@@ -119,14 +126,17 @@ def _read(request: WorkbookRequest) -> WorkbookCells:
     path = Path(request.name)
     if request.marker and not _has_marker(path, request):
         return WorkbookCells(lacks_marker=True)
-    findings_by_sheet = {} if request.marker else _findings(path, request.content)
+    kind = kind_of(request.content)
+    if kind in REFUSED:
+        raise refusal(path, kind.value, "Open it in its program and save it as xlsx or CSV")
     try:
-        source = io.BytesIO(request.content)
-        with python_calamine.CalamineWorkbook.from_filelike(source) as book:
-            sheets = tuple(_sheet(path, book, tab, request.skipped) for tab in book.sheets_metadata)
+        own = _own_sheets(path, request, kind)
+        return _read_by_calamine(path, request) if own is None else _as_cells(own, request)
+    except TooWide as error:
+        raise too_wide(path) from error
     except python_calamine.PasswordError as error:
         raise password_refusal(path) from error
-    except python_calamine.CalamineError as error:
+    except (python_calamine.CalamineError, NoSuchFormat) as error:
         raise NotASpreadsheet(
             str(
                 refusal(
@@ -134,6 +144,59 @@ def _read(request: WorkbookRequest) -> WorkbookCells:
                 )
             )
         ) from error
+
+
+def _own_sheets(path: Path, request: WorkbookRequest, kind: Kind) -> list[SheetRows] | None:
+    """Return the sheets of a format that is read here, or None of one that is left to calamine."""
+    if kind in FLAT:
+        file = io.BytesIO(request.content)
+        is_open = kind is Kind.FLAT_OPEN
+        return read_open_document(file) if is_open else read_spreadsheet_ml(file)
+    if is_compound(request.content):
+        require_no_password(path, request.content)
+        return None
+    with archive(path, request.content) as names:
+        if _CONTENT not in names.namelist():
+            return None
+        with names.open(_CONTENT) as content:
+            return read_open_document(content, request.skipped)
+
+
+def _as_cells(sheets: list[SheetRows], request: WorkbookRequest) -> WorkbookCells:
+    if request.marker:  # whoever looks for comments takes each row for as long as the others
+        for sheet in sheets:
+            for row in sheet.rows:
+                row += [""] * (sheet.width - len(row))
+    return WorkbookCells(
+        sheets=tuple(
+            SheetCells(
+                name=sheet.name,
+                kind="WorkSheet",
+                is_visible=sheet.is_visible,
+                rows=_packable(sheet.rows),
+                merged=filled_spans(sheet.rows, sheet.merged),
+            )
+            for sheet in sheets
+        ),
+        findings={
+            sheet.name: SheetFindings(
+                sheet.errors, sheet.hidden_rows, frozenset(sheet.hidden_columns)
+            )
+            for sheet in sheets
+        },
+    )
+
+
+def _read_by_calamine(path: Path, request: WorkbookRequest) -> WorkbookCells:
+    content = request.content
+    findings_by_sheet: dict[str, SheetFindings] = {}
+    if is_compound(content):
+        content = mend_code_page(content)
+    elif not request.marker:
+        with archive(path, content) as names:
+            findings_by_sheet = findings(names)
+    with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
+        sheets = tuple(_sheet(path, book, tab, request) for tab in book.sheets_metadata)
     return WorkbookCells(sheets=sheets, findings=findings_by_sheet)
 
 
@@ -145,19 +208,11 @@ def _has_marker(path: Path, request: WorkbookRequest) -> bool:
         return False
 
 
-def _findings(path: Path, content: bytes) -> dict[str, SheetFindings]:
-    if is_compound(content):
-        require_no_password(path, content)
-        return {}
-    with archive(path, content) as names:
-        return findings(names)
-
-
 def _sheet(
     path: Path,
     book: python_calamine.CalamineWorkbook,
     tab: python_calamine.SheetMetadata,
-    skipped: str,
+    request: WorkbookRequest,
 ) -> SheetCells:
     kind = str(tab.typ).rpartition(".")[2]
     if tab.typ is not python_calamine.SheetTypeEnum.WorkSheet:
@@ -166,14 +221,26 @@ def _sheet(
     height, width = sheet.end or (0, 0)
     if (height + 1) * (width + 1) > MOST_CELLS:
         raise too_wide(path)
-    is_read = not (skipped and tab.name.startswith(skipped))
+    is_read = not (request.skipped and tab.name.startswith(request.skipped))
+    rows = sheet.to_python(skip_empty_area=False) if is_read else []
+    if not request.marker:
+        _trim(rows)
     return SheetCells(
         name=tab.name,
         kind=kind,
         is_visible=tab.visible is python_calamine.SheetVisibleEnum.Visible,
-        rows=_packable(sheet.to_python(skip_empty_area=False)) if is_read else [],
-        merged=tuple(sheet.merged_cell_ranges or ()),
+        rows=_packable(rows),
+        merged=filled_spans(rows, sheet.merged_cell_ranges or ()),
     )
+
+
+def _trim(rows: list[list[Any]]) -> None:
+    """Cut what is blank at the end of rows: a cell in column IV makes all of them 256 wide."""
+    for row in rows:
+        filled = len(row)
+        while filled and row[filled - 1] == "":
+            filled -= 1
+        del row[filled:]
 
 
 def _packable(rows: list[list[Any]]) -> list[list[Any]]:

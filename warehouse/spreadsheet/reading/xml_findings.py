@@ -25,23 +25,15 @@ _MOST_HIDDEN = 1000
 
 @dataclass(frozen=True, slots=True)
 class SheetFindings:
-    """Cells, by row and column from 0, that hold an error or no value; rows and columns hidden.
-
-    Where it `hides_errors`, cells hold errors and it is not told which.
-    """
+    """Cells, by row and column from 0, that hold an error or no value; rows and columns hidden."""
 
     errors: Mapping[tuple[int, int], str] = field(default_factory=dict)
     hidden_rows: int = 0
-    hides_errors: bool = False
     hidden_columns: frozenset[int] = frozenset()
 
 
 def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
-    """Return findings by sheet; of OpenDocument, under no name, whether there are errors."""
-    if "content.xml" in names.namelist():
-        content = names.read("content.xml")
-        is_told = b"calcext:" in content and b'value-type="error"' not in content
-        return {"": SheetFindings(hides_errors=not is_told)}
+    """Return findings by sheet of OpenXML."""
     try:
         book = names.read("xl/workbook.xml").decode("utf-8", "replace")
         relations = names.read("xl/_rels/workbook.xml.rels").decode("utf-8", "replace")
@@ -72,7 +64,7 @@ def _scan(xml: bytes) -> SheetFindings:
     hidden = len(_HIDDEN.findall(xml)) if b"hidden=" in xml else 0
     columns = frozenset(_hidden_columns(xml)) if b"hidden=" in xml else frozenset()
     if b't="e"' not in xml and b"<f" not in xml and b":f" not in xml:
-        return SheetFindings({}, hidden, hidden_columns=columns)
+        return SheetFindings({}, hidden, columns)
     errors = {}
     for cell in _CELL.finditer(xml):
         attributes, inside = cell[1], cell[2] or b""
@@ -87,7 +79,7 @@ def _scan(xml: bytes) -> SheetFindings:
             errors[_at(reference)] = text or "error"
         elif not text and not is_blank_text and _FORMULA.search(inside):
             errors[_at(reference)] = "a formula without a value: open the file and save it once"
-    return SheetFindings(errors, hidden, hidden_columns=columns)
+    return SheetFindings(errors, hidden, columns)
 
 
 def _hidden_columns(xml: bytes) -> Iterator[int]:

@@ -1,0 +1,1 @@
+"""Formats of spreadsheets that the common reader does not take, or takes wrongly."""
