@@ -11,6 +11,7 @@ from pathlib import Path
 from warehouse.reconcile.settings.config import TEMPLATE
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.spreadsheet.reading.archives import LedgerFile
 from warehouse.storage.layout import written_aside
 
 
@@ -19,7 +20,7 @@ def kept_path(store: Store, sha256: str) -> Path:
     return store.root / "kept" / sha256
 
 
-def keep_ledgers(store: Store, files: Iterable[tuple[Path, str]]) -> None:
+def keep_ledgers(store: Store, files: Iterable[tuple[LedgerFile, str]]) -> None:
     """Keep files by the digests under which they were read.
 
     Raises `NotReconciled` where one of them is another one by now.

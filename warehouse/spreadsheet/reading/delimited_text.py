@@ -7,7 +7,6 @@ take a tenth of both, and a column of them is had at once.
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import overload
 
 import pyarrow as pa
@@ -55,17 +54,18 @@ class Cells(Sequence[Row]):
         return pc.replace_with_mask(pa.repeat("", len(self)), has_it, cells)
 
 
-def has_long_line(path: Path) -> bool:
+def has_long_line(content: bytes) -> bool:
     """Return whether some line of a file is longer than a field may be, give or take a block.
 
-    It is asked before the file is read: one line of 300 MB was a list of 150 million cells.
+    It is asked before its cells are made: one line of 300 MB was a list of 150 million cells.
     """
     blocks = 0
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            blocks = 0 if b"\n" in block or b"\r" in block else blocks + 1
-            if blocks * _BLOCK >= LONGEST_FIELD:
-                return True
+    for start in range(0, len(content), _BLOCK):
+        end = start + _BLOCK
+        has_end = content.find(b"\n", start, end) >= 0 or content.find(b"\r", start, end) >= 0
+        blocks = 0 if has_end else blocks + 1
+        if blocks * _BLOCK >= LONGEST_FIELD:
+            return True
     return False
 
 

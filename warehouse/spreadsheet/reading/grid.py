@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from warehouse.spreadsheet.reading.archives import GZIP, ArchiveMember, LedgerFile
 from warehouse.spreadsheet.reading.delimited_text import (
     LONGEST_FIELD,
     Row,
@@ -53,28 +54,28 @@ class OpenedFile:
     `others` are tabs that are no sheets of cells, with what they are.
     """
 
-    path: Path
+    path: LedgerFile
     sha256: str
     grids: tuple[Grid, ...]
     notices: tuple[str, ...] = ()
     others: tuple[tuple[str, str], ...] = ()
 
 
-def is_ledger_name(path: Path) -> bool:
+def is_ledger_name(path: LedgerFile) -> bool:
     """Return whether a file may be a ledger by its name: visible, with a known ending."""
-    name = path.name
+    name = path.name.rpartition("/")[2]
     return not name.startswith(("~$", ".")) and path.suffix.lower() in (*SPREADSHEETS, *TEXTS)
 
 
-def whole(path: Path, pause: Callable[[], None]) -> bytes:
+def whole(path: LedgerFile, pause: Callable[[], None]) -> bytes:
     """Return the bytes of a file that nobody is writing to; `pause` waits between two looks."""
     before = path.stat()
     pause()
     content = path.read_bytes()
     after = path.stat()
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(
-        content
-    ) != after.st_size:
+    is_packed = isinstance(path, ArchiveMember)
+    is_as_long = is_packed or len(content) == after.st_size
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or not is_as_long:
         raise refusal(path, "is still being written", "Wait until it is whole and run again")
     if not content:
         raise refusal(path, "is empty (0 bytes)", "Save the ledger again")
@@ -82,7 +83,7 @@ def whole(path: Path, pause: Callable[[], None]) -> bytes:
 
 
 def open_file(
-    path: Path,
+    path: LedgerFile,
     recognised: Callable[[Sequence[Row]], int],
     pause: Callable[[], None] = lambda: None,
 ) -> OpenedFile:
@@ -90,15 +91,18 @@ def open_file(
 
     Raises `UnreadableSpreadsheet` with what the file really is.
     """
-    if path.suffix.lower() in TEXTS and has_long_line(path):
-        raise refusal(
-            path,
-            f"has a line of more than {LONGEST_FIELD:,} bytes: a ledger has one line for each row",
-            "Export it again with a line for each row, or save it as xlsx",
-        )
+    if isinstance(path, Path) and path.suffix.lower() == GZIP:
+        path = ArchiveMember(path)
     content = whole(path, pause)
     digest = hashlib.sha256(content).hexdigest()
     if path.suffix.lower() in TEXTS:
+        if has_long_line(content):
+            raise refusal(
+                path,
+                f"has a line of more than {LONGEST_FIELD:,} bytes: a ledger has one line for each "
+                "row",
+                "Export it again with a line for each row, or save it as xlsx",
+            )
         text, notices = decode_text(path, content)
         return OpenedFile(
             path=path, sha256=digest, grids=(_table(path, text, recognised),), notices=notices
@@ -109,7 +113,7 @@ def open_file(
     )
 
 
-def _spreadsheet(path: Path, content: bytes) -> tuple[list[Grid], list[tuple[str, str]]]:
+def _spreadsheet(path: LedgerFile, content: bytes) -> tuple[list[Grid], list[tuple[str, str]]]:
     """Return the sheets of cells of a workbook, and its other tabs with what they are."""
     workbook = read_workbook(path, content)
     grids: list[Grid] = []
@@ -136,7 +140,7 @@ def _spreadsheet(path: Path, content: bytes) -> tuple[list[Grid], list[tuple[str
     return grids, others
 
 
-def decode_text(path: Path, content: bytes) -> tuple[str, tuple[str, ...]]:
+def decode_text(path: LedgerFile, content: bytes) -> tuple[str, tuple[str, ...]]:
     """Return the text of a file by its mark, as UTF-8, else as cp1252, which is then told."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", "replace"), ()
@@ -154,7 +158,7 @@ def decode_text(path: Path, content: bytes) -> tuple[str, tuple[str, ...]]:
         return content.decode("cp1252", "replace"), ("read as cp1252: it is no UTF-8",)
 
 
-def _table(path: Path, text: str, recognised: Callable[[Sequence[Row]], int]) -> Grid:
+def _table(path: LedgerFile, text: str, recognised: Callable[[Sequence[Row]], int]) -> Grid:
     """Read delimited text, with the delimiter that makes a header recognisable."""
     first, _, rest = text.partition("\n")
     skipped = 0
@@ -185,7 +189,7 @@ def _table(path: Path, text: str, recognised: Callable[[Sequence[Row]], int]) ->
 
 
 def _rows(
-    path: Path, text: str, delimiter: str, *, is_whole: bool = True
+    path: LedgerFile, text: str, delimiter: str, *, is_whole: bool = True
 ) -> Iterator[tuple[Row, int]]:
     try:
         yield from rows_of(text, delimiter, is_whole=is_whole)

@@ -5,9 +5,10 @@ import lzma
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Protocol
 
 MOST_CELLS = 60_000_000
 LARGEST = 2 * 1024**3  # bytes that a workbook may unpack to
@@ -26,6 +27,21 @@ UNREADABLE = (
 )
 
 
+class Named(Protocol):
+    """A file by the name that people know it by."""
+
+    @property
+    def name(self) -> str:
+        """The name, with that of its archive before it where it lies in one."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileName:
+    """A file of which nothing but its name is at hand."""
+
+    name: str
+
+
 class UnreadableSpreadsheet(ValueError):
     """A file cannot be read as a spreadsheet or a table of text; nothing was made of it."""
 
@@ -36,17 +52,17 @@ class NotASpreadsheet(UnreadableSpreadsheet):
     """The reader of spreadsheets does not take the file for one."""
 
 
-def refusal(path: Path, problem: str, remedy: str) -> UnreadableSpreadsheet:
+def refusal(path: Named, problem: str, remedy: str) -> UnreadableSpreadsheet:
     """Return the error for a file: what was found in it, and what to do."""
     return UnreadableSpreadsheet(f"{path.name} {problem}. {remedy}.")
 
 
-def password_refusal(path: Path) -> UnreadableSpreadsheet:
+def password_refusal(path: Named) -> UnreadableSpreadsheet:
     """Return the error for a file with a password."""
     return refusal(path, "is protected by a password", "Save a copy without one")
 
 
-def too_wide(path: Path) -> UnreadableSpreadsheet:
+def too_wide(path: Named) -> UnreadableSpreadsheet:
     """Return the error for a file for which a reader would need more room than there may be."""
     return refusal(
         path,
@@ -56,19 +72,24 @@ def too_wide(path: Path) -> UnreadableSpreadsheet:
     )
 
 
+def unpacks_too_far(path: Named) -> UnreadableSpreadsheet:
+    """Return the error for a file that would fill the memory."""
+    return refusal(path, "unpacks to more than a ledger can be", "Save it anew")
+
+
 def is_compound(content: bytes) -> bool:
     """Return whether a file is of the format before OpenXML, or an encrypted workbook."""
     return content.startswith(_OLE)
 
 
-def require_no_password(path: Path, content: bytes) -> None:
+def require_no_password(path: Named, content: bytes) -> None:
     """Raise `UnreadableSpreadsheet` for a compound file with a password."""
     if "EncryptedPackage".encode("utf-16-le") in content or _LOCKED_XLS.search(content):
         raise password_refusal(path)
 
 
 @contextmanager
-def archive(path: Path, content: bytes) -> Iterator[zipfile.ZipFile]:
+def archive(path: Named, content: bytes) -> Iterator[zipfile.ZipFile]:
     """Open the parts of a workbook that may be unpacked.
 
     Raises `UnreadableSpreadsheet` where it is a bomb, has a password, is binary or is damaged, be
@@ -76,8 +97,8 @@ def archive(path: Path, content: bytes) -> Iterator[zipfile.ZipFile]:
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as names:
-            if _is_bomb(names, len(content)):
-                raise refusal(path, "unpacks to more than a ledger can be", "Save it anew")
+            if is_bomb(names.infolist(), len(content)):
+                raise unpacks_too_far(path)
             if _is_locked(names):
                 raise password_refusal(path)
             if any(name.lower().endswith("workbook.bin") for name in names.namelist()):
@@ -96,9 +117,9 @@ def archive(path: Path, content: bytes) -> Iterator[zipfile.ZipFile]:
         ) from error
 
 
-def _is_bomb(names: zipfile.ZipFile, size: int) -> bool:
-    """Return whether the archive says that it unpacks to more than a ledger can be."""
-    whole = sum(info.file_size for info in names.infolist())
+def is_bomb(parts: Sequence[zipfile.ZipInfo], size: int, more: int = 0) -> bool:
+    """Return whether parts say that they unpack to more than a ledger can be, or `more` did."""
+    whole = sum(info.file_size for info in parts) + more
     return whole > LARGEST or (whole > 100 * 1024**2 and whole > PACKED * size)
 
 

@@ -8,7 +8,6 @@ it happens in the child: where that ends without a result, the file is refused.
 import io
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,6 +23,8 @@ from warehouse.spreadsheet.reading.formats.sheet_rows import SheetRows, TooWide,
 from warehouse.spreadsheet.reading.formats.spreadsheet_ml import read_spreadsheet_ml
 from warehouse.spreadsheet.reading.safety import (
     MOST_CELLS,
+    FileName,
+    Named,
     NotASpreadsheet,
     UnreadableSpreadsheet,
     archive,
@@ -89,7 +90,7 @@ class WorkbookCells(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
 
 
 def read_workbook(
-    path: Path, content: bytes, *, marker: bytes = b"", skipped: str = ""
+    path: Named, content: bytes, *, marker: bytes = b"", skipped: str = ""
 ) -> WorkbookCells | None:
     """Read the cells of every tab, or return None where no part of the file has the marker.
 
@@ -123,7 +124,7 @@ def read_in_child(request: bytes) -> bytes:
 
 
 def _read(request: WorkbookRequest) -> WorkbookCells:
-    path = Path(request.name)
+    path = FileName(request.name)
     if request.marker and not _has_marker(path, request):
         return WorkbookCells(lacks_marker=True)
     kind = kind_of(request.content)
@@ -146,7 +147,7 @@ def _read(request: WorkbookRequest) -> WorkbookCells:
         ) from error
 
 
-def _own_sheets(path: Path, request: WorkbookRequest, kind: Kind) -> list[SheetRows] | None:
+def _own_sheets(path: Named, request: WorkbookRequest, kind: Kind) -> list[SheetRows] | None:
     """Return the sheets of a format that is read here, or None of one that is left to calamine."""
     if kind in FLAT:
         file = io.BytesIO(request.content)
@@ -166,7 +167,7 @@ def _as_cells(sheets: list[SheetRows], request: WorkbookRequest) -> WorkbookCell
     if request.marker:  # whoever looks for comments takes each row for as long as the others
         for sheet in sheets:
             for row in sheet.rows:
-                row += [""] * (sheet.width - len(row))
+                row.extend([""] * (sheet.width - len(row)))
     return WorkbookCells(
         sheets=tuple(
             SheetCells(
@@ -187,7 +188,7 @@ def _as_cells(sheets: list[SheetRows], request: WorkbookRequest) -> WorkbookCell
     )
 
 
-def _read_by_calamine(path: Path, request: WorkbookRequest) -> WorkbookCells:
+def _read_by_calamine(path: Named, request: WorkbookRequest) -> WorkbookCells:
     content = request.content
     findings_by_sheet: dict[str, SheetFindings] = {}
     if is_compound(content):
@@ -200,7 +201,7 @@ def _read_by_calamine(path: Path, request: WorkbookRequest) -> WorkbookCells:
     return WorkbookCells(sheets=sheets, findings=findings_by_sheet)
 
 
-def _has_marker(path: Path, request: WorkbookRequest) -> bool:
+def _has_marker(path: Named, request: WorkbookRequest) -> bool:
     try:
         with archive(path, request.content) as names:
             return any(request.marker in names.read(info) for info in names.infolist())
@@ -209,7 +210,7 @@ def _has_marker(path: Path, request: WorkbookRequest) -> bool:
 
 
 def _sheet(
-    path: Path,
+    path: Named,
     book: python_calamine.CalamineWorkbook,
     tab: python_calamine.SheetMetadata,
     request: WorkbookRequest,

@@ -160,11 +160,11 @@ def hide_row(made: openpyxl.Workbook) -> None:
     made["Ledger"].row_dimensions[3].hidden = True
 
 
-def archive(place: Place, name: str, text: str) -> Path:
+def archive(place: Place, name: str, text: str, member: str = "ledger.csv") -> Path:
     """Put an archive with a ledger into the inbox."""
     path = place.inbox / name
     with zipfile.ZipFile(path, "w") as file:
-        file.writestr("ledger.csv", text)
+        file.writestr(member, text)
     return path
 
 
@@ -255,17 +255,33 @@ CASES: dict[str, tuple[Callable[[Place], object], str]] = {
         "'GL amount' (1, 8)",
     ),
     "a pivot's total": (lambda at: at.put(PIVOT), "'Kraken' (15, 0)"),
-    "an archive and nothing else": (
-        lambda at: archive(at, "ledger.zip", WHOLE),
-        "ledger.zip: not used: files with .zip are not read",
+    "an archive of another kind": (
+        lambda at: (at.put(WHOLE), at.put("7z", "custody.7z")),
+        "custody.7z: not used: files with .7z are not read: unpack it",
     ),
-    "an archive beside the ledger": (
-        lambda at: (at.put(WHOLE), archive(at, "custody.zip", "asset;amount\nBTC;1\n")),
-        "files with .zip are not read",
+    "an archive in an archive": (
+        lambda at: (at.put(WHOLE), archive(at, "custody.zip", "PK", "spot.zip")),
+        "custody.zip/spot.zip: not used: it is an archive in an archive",
     ),
-    "a flat spreadsheet of OpenDocument": (
+    "an archive with a statement": (
+        lambda at: (at.put(WHOLE), archive(at, "custody.zip", "%PDF", "a/b.pdf")),
+        "custody.zip/a/b.pdf",
+    ),
+    "half an archive": (
+        lambda at: (at.put(WHOLE), at.put("PK", "custody.zip")),
+        "custody.zip: not used: it is no whole archive",
+    ),
+    "a name that leads out of an archive": (
+        lambda at: (at.put(WHOLE), archive(at, "custody.zip", WHOLE, "../../ledger.csv")),
+        "its name leads out of the archive",
+    ),
+    "a flat spreadsheet of OpenDocument without a table": (
         lambda at: (at.put(WHOLE), at.put("<office:document/>", "more.fods")),
-        "files with .fods are not read",
+        "more.fods holds no table",
+    ),
+    "a bank's XML": (
+        lambda at: (at.put(WHOLE), at.put("<?xml version='1.0'?><Document/>", "camt.xml")),
+        "camt.xml: not used: it is XML, but no spreadsheet",
     ),
     "a statement on paper": (
         lambda at: (at.put(WHOLE), at.put("%PDF-1.7", "statement.pdf")),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from warehouse.contract.wording import count_of
@@ -15,7 +16,17 @@ from warehouse.reconcile.settings.config import LEDGER, Config
 from warehouse.reconcile.settings.shape import UNUSED
 from warehouse.reconcile.settings.toml_table import setting
 from warehouse.reconcile.terms.errors import Ambiguous, reading_files
+from warehouse.spreadsheet.reading.archives import (
+    ARCHIVES,
+    GZIP,
+    ZIP,
+    ArchiveMember,
+    LedgerFile,
+    members,
+)
+from warehouse.spreadsheet.reading.formats.kinds import FLAT, kind_of
 from warehouse.spreadsheet.reading.grid import OpenedFile, is_ledger_name, open_file
+from warehouse.spreadsheet.reading.safety import UnreadableSpreadsheet
 
 _DAY = re.compile(r"(20[0-9]{2})[-_.]?(0[1-9]|1[0-2])[-_.]?(0[1-9]|[12][0-9]|3[01])")
 _DAY_FIRST = re.compile(r"(0?[1-9]|[12][0-9]|3[01])\.(0?[1-9]|1[0-2])\.(20[0-9]{2})")
@@ -46,7 +57,7 @@ def day_in(name: str) -> date | None:
 
 def family(name: str) -> str:
     """Return what the nightly files of one ledger have in common in their names."""
-    stem = _DAY.sub("", Path(name).stem)
+    stem = _DAY.sub("", " ".join(Path(part).stem for part in name.split("/")))
     return re.sub(r"[\W\d_]+", " ", _COPY.sub("", stem)).strip().casefold()
 
 
@@ -65,13 +76,12 @@ def find_ledgers(
     `ours` are workbooks of ours, `done` the digests of ledgers of days that are done. Raises
     `Ambiguous` where two files of a family may each be the one of the day.
     """
-    families: dict[str, list[Path]] = {}
+    families: dict[str, list[LedgerFile]] = {}
     unused: list[Unused] = []
-    for path in sorted(inbox.glob("*")):
-        reason = _put_aside(path, config)
+    files = (_files(path) for path in sorted(inbox.glob("*")) if path not in ours)
+    for path, problem in chain.from_iterable(files):
+        reason = _put_aside(path, config, problem)
         stated = day_in(path.name)
-        if path in ours:
-            continue
         if reason is not None:
             unused.append(reason)
         elif stated is not None and stated > day:
@@ -81,7 +91,7 @@ def find_ledgers(
             families.setdefault(own, []).append(path)
     chosen: list[OpenedFile] = []
     count = partial(count_fields, own_words=config.own_words)
-    older: list[tuple[Path, Path]] = []
+    older: list[tuple[LedgerFile, LedgerFile]] = []
     # A family is what one source delivers night after night, told by its name without dates, digits
     # and words like "copy". Its newest file is read; the rest is older, unless it may be another
     # version of the same day, which only a person can tell.
@@ -102,42 +112,71 @@ def find_ledgers(
     return InboxContents(tuple(chosen), (*unused, *_older(older)))
 
 
-def _file(path: Path, reason: str, severity: str = "low", count: int = 1) -> Unused:
+def _file(path: LedgerFile, reason: str, severity: str = "low", count: int = 1) -> Unused:
     return Unused(path.name, FilePart.FILE, path.name, reason, severity, count)
 
 
-def _put_aside(path: Path, config: Config) -> Unused | None:
+def _files(path: Path) -> Iterator[tuple[LedgerFile, str]]:
+    """Yield a file of the inbox, or what lies in an archive, each with why it cannot be read."""
+    is_archive = path.suffix.lower() in (ZIP, GZIP) and path.is_file() and not path.is_symlink()
+    if not is_archive or path.name.startswith("."):
+        yield path, ""
+        return
+    try:
+        yield from members(path)
+    except UnreadableSpreadsheet as error:
+        yield path, f"it {str(error).removeprefix(f'{path.name} ').rstrip('.')}"
+
+
+def _put_aside(path: LedgerFile, config: Config, problem: str) -> Unused | None:
     """Return why a file cannot be a ledger, or None where it may be one."""
-    if config.inbox_setting(path.name) == UNUSED:
+    archive = path.archive.name if isinstance(path, ArchiveMember) else path.name
+    if UNUSED in (config.inbox_setting(path.name), config.inbox_setting(archive)):
         return _file(path, "recon.toml says under [inbox] that it is unused", "medium")
-    return next(_reasons(path), None)
+    if problem:
+        words = f"{problem}, or say in recon.toml under [inbox] {setting(path.name, UNUSED)}"
+        return _file(path, words, "high")
+    with reading_files():
+        return next(_reasons(path), None)
 
 
-def _reasons(path: Path) -> Iterator[Unused]:
+def _reasons(path: LedgerFile) -> Iterator[Unused]:
     """Yield why a file cannot be a ledger by what it is and by its name, the first that counts."""
     settle = f"or say in recon.toml under [inbox] {setting(path.name, UNUSED)}"
-    if path.name.startswith(("~$", ".~lock.")):
+    name = path.name.rpartition("/")[2]
+    if name.startswith(("~$", ".~lock.")):
         yield _file(path, "it marks that a spreadsheet is open in a program")
-    if path.is_symlink():
+    if isinstance(path, Path) and path.is_symlink():
         words = "it is a link, and what lies behind it may be any file: copy the file itself here"
         yield _file(path, f"{words}, {settle}", "high" if path.exists() else "medium")
-    if path.name.startswith("."):
+    if name.startswith("."):
         yield _file(path, "its name begins with a point, as those of hidden files do")
-    if path.is_dir():
+    if isinstance(path, Path) and path.is_dir():
         has_files = any(file.is_file() for file in path.rglob("*"))
         words = "it is a folder, and what lies in it is not read: move it up"
         yield _file(path, f"{words}, {settle}", "high" if has_files else "low")
     if not path.is_file():
         yield _file(path, "it is no ordinary file")
+    yield from _reasons_of_kind(path, settle)
+
+
+def _reasons_of_kind(path: LedgerFile, settle: str) -> Iterator[Unused]:
+    """Yield why a file cannot be a ledger by its ending, and of XML by its first element."""
     ending = path.suffix.lower() or "no ending"
     if ending in _PAPERS:
         yield _file(path, f"files with {ending} are not read", "medium")
     if not is_ledger_name(path):
-        words = f"files with {ending} are not read: save its ledger as xlsx, ods or csv"
+        remedy = "unpack it" if ending in ARCHIVES else "save its ledger as xlsx, ods or csv"
+        words = f"files with {ending} are not read: {remedy}"
+        yield _file(path, f"{words}, {settle}", "high")
+    if ending == ".xml" and kind_of(path.read_bytes()) not in FLAT:
+        words = "it is XML, but no spreadsheet: save its ledger as xlsx, ods or csv"
         yield _file(path, f"{words}, {settle}", "high")
 
 
-def _rivals(others: Sequence[Path], newest: Path, sha256: str, done: Collection[str]) -> list[Path]:
+def _rivals(
+    others: Sequence[LedgerFile], newest: LedgerFile, sha256: str, done: Collection[str]
+) -> list[LedgerFile]:
     """Return the files that may be of the same day as the newest one and hold something else.
 
     One of an earlier day by its name is none, nor one with which an earlier day was reconciled.
@@ -155,7 +194,7 @@ def _rivals(others: Sequence[Path], newest: Path, sha256: str, done: Collection[
     return rivals
 
 
-def _versions(rivals: Sequence[Path], newest: Path) -> Ambiguous:
+def _versions(rivals: Sequence[LedgerFile], newest: LedgerFile) -> Ambiguous:
     """Return the question which of several files of a day is the ledger."""
     names = " and ".join(path.name for path in (*rivals, newest))
     lines = [setting(path.name, UNUSED) for path in rivals]
@@ -166,7 +205,7 @@ def _versions(rivals: Sequence[Path], newest: Path) -> Ambiguous:
     )
 
 
-def _older(older: Sequence[tuple[Path, Path]]) -> Iterator[Unused]:
+def _older(older: Sequence[tuple[LedgerFile, LedgerFile]]) -> Iterator[Unused]:
     """Yield one line for all older files together: there is one more every night."""
     if len(older) == 1:
         path, newest = older[0]
@@ -178,7 +217,7 @@ def _older(older: Sequence[tuple[Path, Path]]) -> Iterator[Unused]:
         yield Unused(name, FilePart.FILE, name, words, "low", len(older))
 
 
-def _age(path: Path, day: date) -> tuple[bool, date, int, str]:
+def _age(path: LedgerFile, day: date) -> tuple[bool, date, int, str]:
     """Sort files of the day itself last, then by the date in the name, then by their time."""
     stated = day_in(path.name)
     return (stated == day, stated or date.min, path.stat().st_mtime_ns, path.name)

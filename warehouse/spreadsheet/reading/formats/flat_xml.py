@@ -43,7 +43,7 @@ def parse(file: IO[bytes], handler: Handler) -> None:
     try:
         while chunk := file.read(_CHUNK):
             parser.Parse(chunk)
-        parser.Parse(b"", True)  # noqa: FBT003 - expat takes no keywords
+        parser.Parse(b"", True)
     except expat.ExpatError as error:
         raise NoSuchFormat(f"its XML ends or breaks: {error}") from error
 

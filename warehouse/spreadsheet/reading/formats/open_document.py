@@ -100,7 +100,9 @@ class OpenDocument:
         """Take some letters: those of a paragraph in a cell count."""
         if self._paragraphs and not self._ignored and self._path[-1] in _LETTERS:
             # Whitespace in a paragraph is one space: what is more is written as an element.
-            self._paragraphs[-1] += _SPACES.sub(" ", letters) if _SPACES.search(letters) else letters
+            if _SPACES.search(letters):
+                letters = _SPACES.sub(" ", letters)
+            self._paragraphs[-1] += letters
 
     def end(self, name: str) -> None:
         """Take the end of an element."""
@@ -172,17 +174,20 @@ def _value(cell: Mapping[str, str], text: str) -> object:
     if kind in _NUMBERS:
         number = cell.get("value", "")
         return float(number) if NUMBER.fullmatch(number) else CellError(f"no number: {number!r}")
-    try:
-        if kind == "date":
-            day = cell.get("date-value", "")
-            return datetime.fromisoformat(day) if "T" in day else date.fromisoformat(day)
-        if kind == "time":
-            return _duration(cell.get("time-value", ""))
-    except (ValueError, OverflowError):
-        return text
     if kind == "boolean":
         return cell.get("boolean-value") == "true"
-    return stored
+    return _moment(kind, cell, text) if kind in ("date", "time") else stored
+
+
+def _moment(kind: str, cell: Mapping[str, str], text: str) -> object:
+    """Return a date or a time, or its text where it is none."""
+    try:
+        if kind == "time":
+            return _duration(cell.get("time-value", ""))
+        day = cell.get("date-value", "")
+        return datetime.fromisoformat(day) if "T" in day else date.fromisoformat(day)
+    except (ValueError, OverflowError):
+        return text
 
 
 def _duration(text: str) -> timedelta:
@@ -190,6 +195,6 @@ def _duration(text: str) -> timedelta:
     if match is None:
         raise ValueError(text)
     days, hours, minutes, seconds = (int(match[place] or 0) for place in range(2, 6))
-    micros = int((match[6] or "").ljust(6, "0"))
-    length = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, microseconds=micros)
+    fraction = timedelta(microseconds=int((match[6] or "").ljust(6, "0")))
+    length = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds) + fraction
     return -length if match[1] else length

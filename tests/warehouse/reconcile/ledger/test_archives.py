@@ -1,0 +1,118 @@
+"""Files in an archive are ledgers of their own, and what is wrong with one of them is named."""
+
+import gzip
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.books import Amount
+from tests.support.reconciliation_home import Desk, ledger
+from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
+
+SPOT, COLD = Amount("10"), Amount("5", venue="v2", account="cold")
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    """A home whose book has two accounts."""
+    made = Desk(tmp_path)
+    made.publish([SPOT, COLD])
+    made.folder.make()
+    return made
+
+
+def pack(desk: Desk, files: dict[str, str | bytes], name: str = "ledgers.zip") -> None:
+    """Put an archive into the inbox."""
+    with zipfile.ZipFile(desk.folder.inbox / name, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, content in files.items():
+            archive.writestr(member, content)
+
+
+def test_every_member_is_a_ledger_of_its_own(desk: Desk) -> None:
+    """Two files of an archive cover the book, in folders or not; what a desktop adds is hidden."""
+    pack(
+        desk,
+        {"spot.csv": ledger([SPOT]), "vault/cold.csv": ledger([COLD]), "__MACOSX/._spot.csv": "x"},
+    )
+    ran = desk.run()
+    assert (ran.exit_code, ran.counts["Matched"]) == (0, 2)
+    (hidden,) = ran.unused
+    assert (hidden.name, hidden.severity) == ("ledgers.zip/__MACOSX/._spot.csv", "low")
+
+
+def test_a_place_in_a_member_begins_with_its_archive(desk: Desk) -> None:
+    """A break says where its row stands, and a rejected row too."""
+    rows = ledger([Amount("11")]) + "p1;BTC;v2;cold;much\n"
+    pack(desk, {"vault/all.csv": rows})
+    desk.run()
+    places = {item["source"] for item in desk.breaks()}
+    assert "ledgers.zip/vault/all.csv:2" in places
+
+
+def test_what_was_read_is_kept_as_it_was_in_its_archive(desk: Desk) -> None:
+    """The digest of a source is that of the member, and so are the bytes that are kept."""
+    pack(desk, {"all.csv": ledger([SPOT, COLD])})
+    desk.run()
+    kept = [path.read_bytes() for path in (desk.folder.root / "kept").iterdir()]
+    assert ledger([SPOT, COLD]).encode() in kept
+
+
+def test_a_packed_file_is_read_by_its_inner_ending(desk: Desk) -> None:
+    """What gzip packed keeps the name that it has in the inbox."""
+    (desk.folder.inbox / "ledger.csv.gz").write_bytes(gzip.compress(ledger([SPOT, COLD]).encode()))
+    assert desk.run().counts["Matched"] == 2
+
+
+def test_an_older_archive_is_older_with_all_its_members(desk: Desk) -> None:
+    """Members of one name in archives of two days are the nights of one ledger."""
+    pack(desk, {"all.csv": ledger([Amount("9"), COLD])}, "ledgers-2026-11-19.zip")
+    pack(desk, {"all.csv": ledger([SPOT, COLD])}, "ledgers-2026-11-20.zip")
+    ran = desk.run()
+    assert ran.counts["Matched"] == 2
+    assert [item.reason for item in ran.unused] == ["ledgers-2026-11-20.zip/all.csv is newer"]
+
+
+def test_a_question_about_a_member_is_settled_by_its_line(desk: Desk) -> None:
+    """The line names the member as the question does, and an archive's own name means them all."""
+    pack(desk, {"all (1).csv": ledger([SPOT, COLD]), "all (2).csv": ledger([SPOT])})
+    with pytest.raises(Ambiguous) as asked:
+        desk.run()
+    desk.settle(asked.value.line)
+    assert len(desk.run().counts) > 0
+    desk.settle('[inbox]\n"ledgers.zip" = "unused"\n')
+    ran = desk.run()
+    assert (ran.run_id, len(ran.unused)) == ("", 2)
+
+
+def bomb(member: str) -> bytes:
+    """An archive, or what gzip packed, of 110 MB of one letter."""
+    zeros = bytes(110 * 1024**2)
+    if not member:
+        return gzip.compress(zeros)
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(member, zeros)
+    return made.getvalue()
+
+
+def test_a_bomb_in_an_archive_is_named_and_never_unpacked(desk: Desk) -> None:
+    """The other ledgers are read: the archive stands among what was not."""
+    desk.put(ledger([SPOT, COLD]))
+    (desk.folder.inbox / "custody.zip").write_bytes(bomb("custody.csv"))
+    ran = desk.run()
+    (unused,) = ran.unused
+    assert (unused.name, unused.severity, ran.exit_code) == ("custody.zip", "high", 3)
+    assert "unpacks to more than a ledger can be" in unused.reason
+
+
+def test_a_packed_bomb_and_a_damaged_member_are_refused(desk: Desk) -> None:
+    """Half a file is no file: nothing of it is compared."""
+    path = desk.folder.inbox / "custody.csv.gz"
+    path.write_bytes(bomb(""))
+    with pytest.raises(NotReconciled, match=r"^custody\.csv\.gz unpacks to more than"):
+        desk.run()
+    path.write_bytes(gzip.compress(ledger([SPOT, COLD]).encode())[:-9])
+    with pytest.raises(NotReconciled, match=r"^custody\.csv\.gz cannot be unpacked"):
+        desk.run()
