@@ -17,7 +17,7 @@ from msgspec.msgpack import Ext
 from warehouse.isolation import ChildStopped, Limits, run_in_child
 from warehouse.spreadsheet.reading.formats.biff import mend_code_page
 from warehouse.spreadsheet.reading.formats.flat_xml import NoSuchFormat
-from warehouse.spreadsheet.reading.formats.kinds import FLAT, REFUSED, Kind, kind_of
+from warehouse.spreadsheet.reading.formats.kinds import FLAT, REFUSED, FileKind, kind_of
 from warehouse.spreadsheet.reading.formats.open_document import read_open_document
 from warehouse.spreadsheet.reading.formats.sheet_rows import SheetRows, TooWide, filled_spans
 from warehouse.spreadsheet.reading.formats.spreadsheet_ml import read_spreadsheet_ml
@@ -147,11 +147,11 @@ def _read(request: WorkbookRequest) -> WorkbookCells:
         ) from error
 
 
-def _own_sheets(path: Named, request: WorkbookRequest, kind: Kind) -> list[SheetRows] | None:
+def _own_sheets(path: Named, request: WorkbookRequest, kind: FileKind) -> list[SheetRows] | None:
     """Return the sheets of a format that is read here, or None of one that is left to calamine."""
     if kind in FLAT:
         file = io.BytesIO(request.content)
-        is_open = kind is Kind.FLAT_OPEN
+        is_open = kind is FileKind.FLAT_OPEN
         return read_open_document(file) if is_open else read_spreadsheet_ml(file)
     if is_compound(request.content):
         require_no_password(path, request.content)

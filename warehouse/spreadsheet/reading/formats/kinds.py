@@ -8,7 +8,7 @@ _ROOT = re.compile(r"<(?:[\w.-]+:)?([A-Za-z][\w.-]*)")
 _FIRST_BYTES = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
-class Kind(Enum):
+class FileKind(Enum):
     """A kind of file; the value says what it is to whoever sent it, where it is not read."""
 
     FLAT_OPEN = "a flat spreadsheet of OpenDocument"
@@ -21,22 +21,24 @@ class Kind(Enum):
     OTHER = "another one"
 
 
-REFUSED = frozenset({Kind.WEB_PAGE, Kind.OTHER_XML, Kind.SYLK, Kind.DIF, Kind.OLD_BIFF})
-FLAT = frozenset({Kind.FLAT_OPEN, Kind.SPREADSHEET_ML})
+REFUSED = frozenset(
+    {FileKind.WEB_PAGE, FileKind.OTHER_XML, FileKind.SYLK, FileKind.DIF, FileKind.OLD_BIFF}
+)
+FLAT = frozenset({FileKind.FLAT_OPEN, FileKind.SPREADSHEET_ML})
 _BEGINNINGS = {
-    b"ID;P": Kind.SYLK,
-    b"TABLE\r\n0,1": Kind.DIF,
-    b"TABLE\n0,1": Kind.DIF,
-    b"\x09\x00\x04\x00": Kind.OLD_BIFF,
-    b"\x09\x00\x06\x00": Kind.OLD_BIFF,
-    b"\x09\x02\x06\x00": Kind.OLD_BIFF,
-    b"\x09\x04\x06\x00": Kind.OLD_BIFF,
-    b"\x09\x08\x08\x00": Kind.OLD_BIFF,
-    b"\x09\x08\x10\x00": Kind.OLD_BIFF,
+    b"ID;P": FileKind.SYLK,
+    b"TABLE\r\n0,1": FileKind.DIF,
+    b"TABLE\n0,1": FileKind.DIF,
+    b"\x09\x00\x04\x00": FileKind.OLD_BIFF,
+    b"\x09\x00\x06\x00": FileKind.OLD_BIFF,
+    b"\x09\x02\x06\x00": FileKind.OLD_BIFF,
+    b"\x09\x04\x06\x00": FileKind.OLD_BIFF,
+    b"\x09\x08\x08\x00": FileKind.OLD_BIFF,
+    b"\x09\x08\x10\x00": FileKind.OLD_BIFF,
 }
 
 
-def kind_of(content: bytes) -> Kind:
+def kind_of(content: bytes) -> FileKind:
     """Return the kind of a file by its beginning; `OTHER` is left to the common reader."""
     for beginning, kind in _BEGINNINGS.items():
         if content.startswith(beginning):
@@ -44,9 +46,13 @@ def kind_of(content: bytes) -> Kind:
     head = content[:_LOOKED_AT]
     text = head.decode(_FIRST_BYTES.get(head[:2], "utf-8-sig"), "replace").lstrip()
     if not text.startswith("<"):
-        return Kind.OTHER
+        return FileKind.OTHER
     root = _ROOT.search(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
-    names = {"document": Kind.FLAT_OPEN, "Workbook": Kind.SPREADSHEET_ML}
+    names = {"document": FileKind.FLAT_OPEN, "Workbook": FileKind.SPREADSHEET_ML}
     if root is not None and "<!" not in text[: root.start()] and root[1] in names:
         return names[root[1]]
-    return Kind.OTHER_XML if text.startswith("<?xml") and "<html" not in text else Kind.WEB_PAGE
+    return (
+        FileKind.OTHER_XML
+        if text.startswith("<?xml") and "<html" not in text
+        else FileKind.WEB_PAGE
+    )
