@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import structs
 
 from warehouse.query.book import OpenBook, accounts, in_little_memory
-from warehouse.reconcile.breaks import engine_entries
+from warehouse.reconcile.breaks import engine_entries, openings
 from warehouse.reconcile.breaks.engine import Outcome, reconcile
 from warehouse.reconcile.comments import intake, signoff
 from warehouse.reconcile.comments.annotations import State, in_cell, state
@@ -23,7 +23,7 @@ from warehouse.reconcile.ledger.inbox import dating, inbox
 from warehouse.reconcile.ledger.model import Ledger, Unused, stacked_twice
 from warehouse.reconcile.ledger.rows import read_ledger
 from warehouse.reconcile.matching import snapshot
-from warehouse.reconcile.matching.totals import roll_forward, tie_totals
+from warehouse.reconcile.matching.totals import tie_totals
 from warehouse.reconcile.settings.config import OWN_WORDS, Config
 from warehouse.reconcile.store import day_settings
 from warehouse.reconcile.store.kept_files import keep_ledgers, keep_settings
@@ -138,7 +138,7 @@ def _content(
         ledger=ledger,
         outcome=outcome,
         ties=ties,
-        rolled=roll_forward(ties, prior.ties if prior else ()),
+        rolled=openings.roll_forward(source, ties, prior),
         resolved=_resolved_breaks(prior, outcome, now),
         notices=(),
         evidence={},

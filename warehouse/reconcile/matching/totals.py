@@ -1,6 +1,6 @@
 """Totals that must agree, per asset, venue and portfolio, and how they rolled forward."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -15,6 +15,7 @@ STEPPED = tuple(
     for side in ("Ledger", "Snapshot", "Breaks")
     for step in ("opening", "movement", "closing")
 )
+EQUAL = "equal"
 Steps = tuple[str, str, str]
 
 
@@ -46,7 +47,7 @@ class Tie(msgspec.Struct, frozen=True, kw_only=True):
         """`equal`, `within tolerance`, or `differs`."""
         if self.breaks:
             return "differs"
-        return "equal" if self.difference == "0" == self.near else "within tolerance"
+        return EQUAL if self.difference == "0" == self.near else "within tolerance"
 
 
 def tie_totals(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> list[Tie]:
@@ -77,7 +78,10 @@ def _ties(connection: DuckDBPyConnection, level: str) -> Iterator[Tie]:
 
 @dataclass(frozen=True, slots=True)
 class RollForwardLine:
-    """One asset from the run before to this one: opening, movement and closing of each."""
+    """One asset from the run before to this one: opening, movement and closing of each.
+
+    An opening that nobody knows is empty, and so is the movement from it.
+    """
 
     asset: str
     ledger: Steps
@@ -85,30 +89,48 @@ class RollForwardLine:
     breaks: Steps
 
     @property
+    def steps(self) -> tuple[str, ...]:
+        """All nine of them, as `STEPPED` names them."""
+        return (*self.ledger, *self.snapshot, *self.breaks)
+
+    @property
+    def has_breaks(self) -> bool:
+        """Whether the asset has breaks, or had some."""
+        return any(text not in ("", "0") for text in self.breaks)
+
+    @property
     def adds_up(self) -> bool:
         """Whether each opening and movement make the closing."""
         return all(
             EXACT.add(exact(opening), exact(movement)) == exact(closing)
             for opening, movement, closing in (self.ledger, self.snapshot, self.breaks)
+            if opening
         )
 
     @property
     def line(self) -> list[str]:
         """Its row of the workbook: the asset as people see it, `STEPPED`, whether it adds up."""
-        steps = [*self.ledger, *self.snapshot, *self.breaks]
-        return [display_asset(self.asset), *steps, "yes" if self.adds_up else "NO"]
+        return [display_asset(self.asset), *self.steps, "yes" if self.adds_up else "NO"]
 
 
-def roll_forward(ties: Sequence[Tie], before: Sequence[Tie]) -> list[RollForwardLine]:
-    """Return every asset that this run or the one before it has."""
+def roll_forward_lines(
+    ties: Sequence[Tie], before: Sequence[Tie] | None, book_before: Mapping[str, str] | None
+) -> list[RollForwardLine]:
+    """Return every asset that this run or the one before it has, those with breaks first.
+
+    Where there was no run before, the book before is the opening of the snapshot.
+    """
     now = {tie.asset: tie for tie in ties if tie.level == "asset"}
-    then = {tie.asset: tie for tie in before if tie.level == "asset"}
+    then = {tie.asset: tie for tie in before or () if tie.level == "asset"}
     lines = []
-    for asset in sorted({*now, *then}):
+    for asset in sorted({*now, *then, *(book_before or {})}):
         steps: list[Steps] = []
         for name in ("ledger", "snapshot", "broken"):
             opening = getattr(then.get(asset), name, "0")
+            if before is None:
+                is_known = name == "snapshot" and book_before is not None
+                opening = (book_before or {}).get(asset, "0") if is_known else ""
             closing = getattr(now.get(asset), name, "0")
-            steps.append((opening, subtract(closing, opening), closing))
+            steps.append((opening, subtract(closing, opening) if opening else "", closing))
         lines.append(RollForwardLine(asset, *steps))
-    return lines
+    return sorted(lines, key=lambda line: not line.has_breaks)

@@ -20,20 +20,20 @@ class Dimension:
     """
 
     column: str
-    width: int
+    width: float
     expression: str = ""
     template_width: int = 0
     required: bool = False
 
 
 DIMENSIONS = {
-    "portfolio": Dimension(column="portfolio_id", width=16, template_width=24, required=True),
+    "portfolio": Dimension(column="portfolio_id", width=10, template_width=24, required=True),
     "asset": Dimension(
-        column="asset_id", width=10, expression=_ASSET, template_width=14, required=True
+        column="asset_id", width=6.5, expression=_ASSET, template_width=14, required=True
     ),
-    "venue": Dimension(column="venue_id", width=13, template_width=20, required=True),
-    "account": Dimension(column="account_name", width=16, template_width=28),
-    "bucket": Dimension(column="bucket", width=10, expression="bucket || ' ' || state"),
+    "venue": Dimension(column="venue_id", width=9, template_width=20, required=True),
+    "account": Dimension(column="account_name", width=10, template_width=28),
+    "bucket": Dimension(column="bucket", width=9, expression="bucket || ' ' || state"),
 }
 FIELDS = tuple(DIMENSIONS)
 LEDGER_FIELDS = tuple(name for name, known in DIMENSIONS.items() if known.template_width)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 from warehouse.reconcile.ledger.cells.amounts import FLOAT_DIGITS
@@ -22,25 +21,27 @@ from warehouse.spreadsheet.writing.format import Draft, must
 
 LISTS = "Lists"
 LONGEST_COMMENT = 1000
+_PAPER_DECIMALS, _PAPER_DIGITS = 8, 16
 MOST_LIVE = 5000  # breaks: beyond, formulas would take longer to open than they are worth
 ROOT_CAUSES = (
     *("Timing", "Transfer not booked", "Trade not booked", "Fee", "Reward or interest"),
     *("Mapping", "Ledger error", "Snapshot error", "Rounding", "Other"),
 )
 _NAMES = tuple(Heading(name.capitalize(), known.width) for name, known in DIMENSIONS.items())
+# So wide that all of them, one page wide on A4, are printed with letters of 8 points.
 HEADINGS = (
-    Heading("Break ID", 13),
-    Heading("Result", 13),
+    Heading("Break ID", 11),
+    Heading("Result", 8),
     *_NAMES,
-    Heading("Ledger", 20, "amount"),
-    Heading("Snapshot", 20, "amount"),
-    Heading("Difference", 20, "amount"),
-    Heading("Age days", 7),
-    Heading("Likely cause", 30),
-    Heading("Status", 14, "yellow"),
-    Heading("Owner", 12, "yellow"),
-    Heading("Root cause", 16, "yellow"),
-    Heading("Comment", 34, "yellow"),
+    Heading("Ledger", 12, "amount"),
+    Heading("Snapshot", 12, "amount"),
+    Heading("Difference", 12, "amount"),
+    Heading("Age days", 4, "count"),
+    Heading("Likely cause", 17),
+    Heading("Status", 8, "yellow"),
+    Heading("Owner", 7, "yellow"),
+    Heading("Root cause", 8, "yellow"),
+    Heading("Comment", 14, "yellow"),
     *machine_headings("First seen", "vs. prior run", width=11, kind="text"),
     *machine_headings("Ledger, exact", "Snapshot, exact", "Difference, exact"),
     *machine_headings("Digits equal?", width=9, kind="text"),
@@ -79,10 +80,14 @@ def write_breaks(draft: Draft, content: WorkbookContent) -> None:
     on = SheetWriter(draft, BREAKS, _headings(content.outcome.fields))
     on.title(f"Breaks as of {content.day}: write into the yellow cells and save anywhere in out")
     on.heads()
-    is_live = len(content.outcome.breaks) <= MOST_LIVE
-    for break_ in content.outcome.breaks:
+    breaks = content.outcome.breaks
+    amounts = zip(*((b.ledger, b.snapshot, b.difference) for b in breaks), strict=True)
+    for place, texts in enumerate(amounts, 7):
+        on.measure(place, texts, decimals=_PAPER_DECIMALS, shown=_PAPER_DIGITS)
+    is_live = len(breaks) <= MOST_LIVE
+    for break_ in breaks:
         _break(on, break_, is_live=is_live)
-    if not content.outcome.breaks:
+    if not breaks:
         on.row += 1
     _rules(draft, on, content)
     on.sheet.ignore_errors({"number_stored_as_text": f"A{FIRST}:AB{content.last}"})
@@ -95,8 +100,7 @@ def _break(on: SheetWriter, break_: Break, *, is_live: bool) -> None:
     # Three columns are formulas, so that a reader can follow them; their values stand beside them
     # for programs that do not calculate.
     if is_live and can_be_live(ledger, snapshot):
-        value = float(Decimal(break_.difference))
-        on.formula(9, difference(f"S{row}", f"T{row}"), value, "amount")
+        on.live_amount(9, difference(f"S{row}", f"T{row}"), break_.difference)
     else:
         on.number(9, break_.difference)
     on.formula(10, f"=as_of-Q{row}", break_.age_days, "count")

@@ -1,5 +1,6 @@
 """Sheets that are written cell by cell: no text becomes a formula, no number is the truth."""
 
+import textwrap
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -9,14 +10,29 @@ from xlsxwriter.utility import xl_col_to_name
 
 from warehouse.reconcile.comments.annotations import in_cell
 from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, is_hostile
-from warehouse.spreadsheet.writing.format import LIGHT, Draft, must, print_set_up, sizes
-from warehouse.spreadsheet.writing.layout import SheetColumnKind
+from warehouse.spreadsheet.writing.format import (
+    LIGHT,
+    Draft,
+    amount_format,
+    must,
+    print_set_up,
+    sizes,
+)
+from warehouse.spreadsheet.writing.layout import (
+    DECIMALS,
+    FEWEST_DECIMALS,
+    SheetColumnKind,
+    shown_decimals,
+)
 
 PLACES = 18
 _WHOLE = 15
-_TALL = 15.0
-_DECIMALS = 13.0  # the point, ten decimals, and room at both ends
+_LINE, _AROUND = 12.5, 2.5  # points: a line of text, and what is free around all of them
+_LONG = 2000  # letters: more fill the highest row anyway
 _WIDEST = 60.0
+MOST_SHOWN = 20  # digits of a number: more make a column too wide
+_DIGIT, _SEPARATOR, _ENDS = 1.06, 0.53, 1.0  # widths in Arial, in the letters of a column's width
+_LETTERS = 1.15  # of a text, for each of those letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +60,8 @@ class SheetWriter:
     def __init__(self, draft: Draft, name: str, headings: Sequence[Heading]) -> None:
         self._draft = draft
         self._needed: dict[int, float] = {}
+        self._rooms: dict[int, int] = {}
+        self._amounts: dict[tuple[int, int], Any] = {}
         self._formulas: set[tuple[int, int]] = set()
         self.sheet = draft.book.add_worksheet(name)
         self.name = name
@@ -65,6 +83,33 @@ class SheetWriter:
             self.sheet.set_column(place, place, heading.width, None, options)
         self.sheet.hide_gridlines(2)
 
+    def measure(
+        self,
+        place: int,
+        amounts: Iterable[str | None],
+        *,
+        decimals: int = DECIMALS,
+        shown: int = MOST_SHOWN,
+    ) -> None:
+        """Make room for amounts: for as many decimals as they have, and as paper has room for."""
+        texts = [text.lstrip("-") for text in amounts if text is not None]
+        whole = max(
+            (at for text in texts if (at := len(text.partition(".")[0])) <= _WHOLE), default=1
+        )
+        room = max((shown_decimals(text, decimals) for text in texts), default=FEWEST_DECIMALS)
+        room = max(min(room, shown - whole), FEWEST_DECIMALS)
+        self._rooms[place] = room
+        self._widen(place, _DIGIT * (whole + room) + _SEPARATOR * (1 + (whole - 1) // 3) + _ENDS)
+
+    def _amount_shape(self, place: int, text: str) -> Any:
+        room = self._rooms.get(place, DECIMALS)
+        decimals = shown_decimals(text, room)
+        if (decimals, room) not in self._amounts:
+            row = {"valign": "vcenter", "bottom": 1, "bottom_color": LIGHT}
+            shape = row | {"num_format": amount_format(decimals, room)}
+            self._amounts[decimals, room] = self._draft.book.add_format(shape)
+        return self._amounts[decimals, room]
+
     def title(self, text: str) -> None:
         """Write a line in large letters."""
         self.sheet.set_row(self.row, 26)
@@ -76,7 +121,7 @@ class SheetWriter:
         self.sheet.set_row(self.row, 32)
         if not titles:
             kinds = enumerate(heading.kind for heading in self.headings)
-            figures = [place for place, kind in kinds if kind in ("amount", "exact")]
+            figures = [place for place, kind in kinds if kind in ("amount", "exact", "count")]
         for place, text in enumerate(titles or [heading.title for heading in self.headings]):
             shape = self._formats.header_right if place in figures else self._formats.header
             must(self.sheet.write_string(self.row, place, text, shape))
@@ -101,13 +146,10 @@ class SheetWriter:
     def _widen(self, place: int, width: float) -> None:
         self._needed[place] = max(self._needed.get(place, 0), min(width, _WIDEST))
 
-    def number(self, place: int, text: str | None, shape: Any = None) -> None:
+    def number(self, place: int, text: str | None) -> None:
         """Write an exact text as the number nearest to it, where a number can be."""
         if text is not None and len(text) <= LONGEST_NUMBER:
-            whole = len(text.partition(".")[0])
-            if whole <= _WHOLE:  # beyond, it is shown in powers of ten
-                self._widen(place, whole + whole // 3 + _DECIMALS)
-            shape = shape or self._formats.cells[SheetColumnKind.NUMBER]
+            shape = self._amount_shape(place, text)
             must(self.sheet.write_number(self.row, place, float(text), shape))
 
     def count(self, place: int, number: int) -> None:
@@ -119,10 +161,15 @@ class SheetWriter:
         """Write a date."""
         must(self.sheet.write_datetime(self.row, place, day, self._date))
 
+    def live_amount(self, place: int, formula: str, exact: str) -> None:
+        """Write a formula that comes to an amount, which is given exactly."""
+        self._formulas.add((self.row, place))
+        shape = self._amount_shape(place, exact)
+        must(self.sheet.write_formula(self.row, place, formula, shape, float(exact)))
+
     def formula(self, place: int, formula: str, value: object, kind: str = "text") -> None:
         """Write a formula of ours with what it comes to."""
         shape = {
-            "amount": self._formats.cells[SheetColumnKind.NUMBER],
             "count": self._formats.cells[SheetColumnKind.COUNT],
             "good": self._formats.good,
             "bad": self._formats.bad,
@@ -149,7 +196,7 @@ class SheetWriter:
             for value, heading in zip(values, self.headings, strict=True)
             if heading.is_printed and value is not None
         )
-        self.sheet.set_row(self.row, _TALL * min(longest, 12))
+        self.sheet.set_row(self.row, _LINE * min(longest, 12) + _AROUND)
         self.row += 1
 
     def _blank(self, place: int, kind: str) -> None:
@@ -168,16 +215,21 @@ class SheetWriter:
             self.line(row)
         self.finish(first, footer, frozen)
 
-    def finish(self, header: int, footer: str, frozen: int) -> None:
-        """Set panes, filter and print set-up of a table by the row of its header."""
+    def finish(self, header: int, footer: str, frozen: int, paper_rows: int = 0) -> None:
+        """Set panes, filter and print set-up of a table by the row of its header.
+
+        Of more than `paper_rows` only the first are printed, and the paper says so.
+        """
         last = max(self.row - 1, header)
         self.fit(header + 1, last)
         self.sheet.freeze_panes(header + 1, frozen)
         self.sheet.autofilter(header, 0, last, len(self.headings) - 1)
         printed = sum(heading.is_printed for heading in self.headings)
-        self.sheet.print_area(0, 0, last, printed - 1)
+        is_cut = 0 < paper_rows < last - header
+        self.sheet.print_area(0, 0, header + paper_rows if is_cut else last, printed - 1)
         self.sheet.repeat_rows(header)
-        print_set_up(self.sheet, footer=f"{footer}, {self.name}")
+        words = cut_words(paper_rows, last - header) if is_cut else ""
+        print_set_up(self.sheet, footer=f"{footer}, {self.name}", header=words)
 
     def fit(self, first: int, last: int) -> None:
         """Make room for the longest amounts, and show the smallest and largest by their powers."""
@@ -186,20 +238,26 @@ class SheetWriter:
             if needed > heading.width:
                 options = {} if heading.is_printed else {"level": 1}
                 self.sheet.set_column(place, place, needed, None, options)
-        letters = [
-            xl_col_to_name(place)
-            for place, heading in enumerate(self.headings)
-            if heading.kind == "amount"
-        ]
-        areas = tuple(f"{at}{first + 1}:{at}{max(last, first) + 1}" for at in letters)
-        if areas:
-            sizes(self._draft, self.sheet, areas)
+        for place, heading in enumerate(self.headings):
+            if heading.kind == "amount":
+                letter = xl_col_to_name(place)
+                area = f"{letter}{first + 1}:{letter}{max(last, first) + 1}"
+                sizes(self._draft, self.sheet, (area,), self._rooms.get(place, DECIMALS))
+
+
+def cut_words(printed: int, rows: int) -> str:
+    """Return what stands above a page on which not all rows are."""
+    return (
+        f"Printed: the first {printed:,} of {rows:,} rows. All are on the screen; to print them, "
+        "clear the print area"
+    )
 
 
 def _lines(text: str, heading: Heading) -> int:
     if heading.kind in ("amount", "exact"):
         return 1
-    return sum(-(-max(len(part), 1) // int(heading.width)) for part in text.split("\n")[:12])
+    wide = int(heading.width * _LETTERS)
+    return sum(len(textwrap.wrap(part[:_LONG], wide)) or 1 for part in text.split("\n")[:12])
 
 
 def fixed_point(text: str | None) -> str:

@@ -14,15 +14,16 @@ from warehouse.spreadsheet.writing.format import Draft, must, print_set_up
 _COLUMNS = (
     Heading("", 24),
     Heading("", 22),
-    Heading("", 20, "amount"),
-    Heading("", 20, "amount"),
-    Heading("", 20, "amount"),
+    Heading("", 18, "amount"),
+    Heading("", 18, "amount"),
+    Heading("", 18, "amount"),
     Heading("", 12),
 )
 _AGES = (("0-1 days", 0, 1), ("2-4 days", 2, 4), ("5-29 days", 5, 29), ("30+ days", 30, 10**6))
 _CHANGES = ("new", "returned", "changed", "unchanged")
 _SHOWN_ASSETS = 10
 _UNUSED = 40
+_PAGE_ROWS = 80
 
 
 def write_summary(draft: Draft, content: WorkbookContent) -> None:
@@ -52,6 +53,7 @@ def write_summary(draft: Draft, content: WorkbookContent) -> None:
     on.sheet.print_area(0, 0, on.row, len(_COLUMNS) - 1)
     print_set_up(on.sheet, footer=f"{content.footer}, Summary")
     on.sheet.set_portrait()
+    on.sheet.fit_to_pages(1, 1 if on.row <= _PAGE_ROWS else 0)
     on.sheet.protect("", {"format_columns": True, "format_rows": True})
 
 
@@ -184,7 +186,10 @@ def _write_ages(on: SheetWriter, content: WorkbookContent) -> None:
 def _write_assets(on: SheetWriter, content: WorkbookContent) -> None:
     on.heads(("Asset", "Result", "Ledger", "Snapshot", "Difference", "Breaks"), range(2, 6))
     assets = [tie for tie in content.ties if tie.level == "asset"]
-    for break_ in sorted(assets, key=lambda tie: (-tie.breaks, tie.asset))[:_SHOWN_ASSETS]:
+    assets = sorted(assets, key=lambda tie: (-tie.breaks, tie.asset))[:_SHOWN_ASSETS]
+    for place, name in enumerate(("ledger", "snapshot", "difference"), 2):
+        on.measure(place, (getattr(tie, name) for tie in assets))
+    for break_ in assets:
         on.text(0, display_asset(break_.asset))
         on.text(1, break_.result)
         on.number(2, break_.ledger)

@@ -1,7 +1,7 @@
 """The sheets behind the figures: Tie-out, Roll-forward, Notices, Mapping, Evidence and Help."""
 
 from warehouse.reconcile.ledger.coverage import by_severity
-from warehouse.reconcile.matching.totals import STEPPED
+from warehouse.reconcile.matching.totals import EQUAL, STEPPED
 from warehouse.reconcile.terms.dimensions import display_asset
 from warehouse.reconcile.workbook.content import (
     EVIDENCE,
@@ -16,13 +16,13 @@ from warehouse.spreadsheet.writing.format import Draft
 
 _TIES = (
     Heading("Per", 10),
-    Heading("Of", 18),
+    Heading("Of", 22),
     Heading("Asset", 12),
-    Heading("Ledger", 20, "amount"),
-    Heading("Snapshot", 20, "amount"),
-    Heading("Difference", 20, "amount"),
-    Heading("Keys", 9),
-    Heading("Breaks", 9),
+    Heading("Ledger", 12, "amount"),
+    Heading("Snapshot", 12, "amount"),
+    Heading("Difference", 12, "amount"),
+    Heading("Keys", 9, "count"),
+    Heading("Breaks", 9, "count"),
     Heading("Result", 16),
     Heading("Sums agree", 10),
     *machine_headings("Ledger, exact", "Snapshot, exact", "Difference, exact"),
@@ -34,9 +34,11 @@ _COMPLETE = (
 )
 _ROLLED = (
     Heading("Asset", 14),
-    *(Heading(title, 14, "exact") for title in STEPPED),
-    Heading("Adds up", 10),
+    *(Heading(title, 12, "amount") for title in STEPPED),
+    Heading("Adds up", 8),
+    *machine_headings(*(f"{title}, exact" for title in STEPPED)),
 )
+_PAPER_ROWS = 40  # of a table that says the same of every asset: about a page
 _NOTICES = (
     Heading("Severity", 10),
     Heading("What", 70),
@@ -48,7 +50,7 @@ _MAPPING = (
     Heading("Written", 30),
     Heading("Taken for", 30),
     Heading("How", 12),
-    Heading("Rows", 9),
+    Heading("Rows", 9, "count"),
     Heading("Perhaps", 30),
 )
 _EVIDENCE = (Heading("What", 34), Heading("Value", 90))
@@ -74,10 +76,13 @@ A sign-off holds for this result only: it is void as soon as an amount changes.
 def write_ties(draft: Draft, content: WorkbookContent) -> None:
     """Write the totals of both sides, and below them that every row of the ledger is counted."""
     on = SheetWriter(draft, TIES, _TIES)
-    on.title(f"Totals of ledger and snapshot as of {content.day}")
+    on.title(f"Totals of ledger and snapshot as of {content.day}, what differs first")
     on.heads()
     header = on.row - 1
-    for tie in content.ties:
+    ties = sorted(content.ties, key=lambda tie: tie.result == EQUAL)
+    for place, name in enumerate(("ledger", "snapshot", "difference"), 3):
+        on.measure(place, (getattr(tie, name) for tie in ties))
+    for tie in ties:
         name = content.names.get(tie.level, {}).get(tie.of, tie.of)
         of = display_asset(name) if tie.level == "asset" else name
         amounts = (tie.ledger, tie.snapshot, tie.difference)
@@ -85,7 +90,8 @@ def write_ties(draft: Draft, content: WorkbookContent) -> None:
         result = (tie.keys, tie.breaks, tie.result, agree)
         exact = (*amounts, tie.broken, tie.near)
         on.line([tie.level, of, display_asset(tie.asset), *amounts, *result, *exact])
-    on.finish(header, content.footer, frozen=3)
+    odd = sum(tie.result != EQUAL for tie in ties)
+    on.finish(header, content.footer, frozen=3, paper_rows=max(odd, _PAPER_ROWS))
     _complete(on, content)
 
 
@@ -110,8 +116,20 @@ def _complete(on: SheetWriter, content: WorkbookContent) -> None:
 def write_roll_forward(draft: Draft, content: WorkbookContent) -> None:
     """Write how both sides, and the breaks, came from the run before to this one."""
     on = SheetWriter(draft, ROLLED, _ROLLED)
-    on.title(f"From the run before to {content.day}, per asset, exact")
-    on.table([line.line for line in content.rolled], content.footer)
+    is_first = not any(line.ledger[0] for line in content.rolled)
+    before = "book before (no run before: openings of the ledger are not known)"
+    on.title(f"From the {before if is_first else 'run before'} to {content.day}, per asset")
+    header = on.row
+    on.heads()
+    steps = zip(*(line.steps for line in content.rolled), strict=True)
+    for place, texts in enumerate(steps, 1):
+        on.measure(place, (text or None for text in texts))
+    for line in content.rolled:
+        amounts = [text or None for text in line.steps]
+        asset, *_, adds_up = line.line
+        on.line([asset, *amounts, adds_up, *amounts])
+    with_breaks = sum(line.has_breaks for line in content.rolled)
+    on.finish(header, content.footer, frozen=1, paper_rows=max(with_breaks, _PAPER_ROWS))
 
 
 def write_notices(draft: Draft, content: WorkbookContent) -> None:

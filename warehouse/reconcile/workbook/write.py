@@ -15,6 +15,7 @@ from warehouse.reconcile.matching.snapshot import columns
 from warehouse.reconcile.terms.dimensions import CUSTOM
 from warehouse.reconcile.workbook import breaks, summary, supporting
 from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WorkbookContent
+from warehouse.reconcile.workbook.sheet import cut_words
 from warehouse.spreadsheet.writing.format import define_names, draft, long_table
 from warehouse.spreadsheet.writing.layout import (
     ROWS_PER_SHEET,
@@ -30,6 +31,8 @@ from warehouse.storage.layout import written_aside
 
 _BATCH = 4096
 _CELL_BYTES = 130
+_OFF_PAPER = ("Ledger, exact", "Snapshot, exact", "Ledger rows")
+_PAPER_ROWS = 40  # of all keys: those that matter on paper stand on Breaks
 _BEFORE = 3  # sheets before the first part of All positions
 
 
@@ -46,7 +49,13 @@ def write(content: WorkbookContent, path: Path, *, rows_per_sheet: int = ROWS_PE
     breaks.write_breaks(file_draft, content)
     breaks.write_resolved_breaks(file_draft, content)
     for sheet in sheets:
-        long_table(file_draft, sheet, footer=content.footer)
+        long_table(
+            file_draft,
+            sheet,
+            footer=content.footer,
+            header=cut_words(_PAPER_ROWS, sheet.rows),
+            paper_rows=_PAPER_ROWS,
+        )
     define_names(file_draft, sheets[0])
     supporting.write_ties(file_draft, content)
     supporting.write_roll_forward(file_draft, content)
@@ -87,7 +96,7 @@ def _columns(content: WorkbookContent) -> tuple[SheetColumn, ...]:
         ("rows", "Ledger rows", "Rows of the ledger of this key.", kinds.COUNT, 11),
     )
     return tuple(
-        SheetColumn(source, title, meaning, kind, width=width)
+        SheetColumn(source, title, meaning, kind, width=width, is_printed=title not in _OFF_PAPER)
         for source, title, meaning, kind, width in columns_
     )
 

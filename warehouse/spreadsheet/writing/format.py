@@ -7,30 +7,40 @@ from typing import Any
 
 import xlsxwriter
 
-from warehouse.spreadsheet.writing.layout import SheetColumn, SheetColumnKind, TableSheet
+from warehouse.spreadsheet.writing.layout import (
+    DECIMALS,
+    FEWEST_DECIMALS,
+    SheetColumn,
+    SheetColumnKind,
+    TableSheet,
+)
 
-AMOUNT = '#,##0.00????????_);[Red]-#,##0.00????????_);"-"??????????_)'
+AMOUNT = '#,##0.00????????_);[Red]-#,##0.00????????_);"-"??????????_)'  # of what is not known
 TINY = "0.00#####E+00_)"
 HUGE = "0.00000000000000E+00_)"
 BLUE, AMBER, GREY, LIGHT = "#1F3864", "#FFF2CC", "#595959", "#D9D9D9"
 A4 = 9
+_OWN_SIZE = {"scale_with_doc": False}  # however small the table is printed
 # Rows are written to disk as they come, and no text is taken for a formula, a link or a number.
 _OPTIONS = {
     "constant_memory": True,
     "strings_to_formulas": False,
     "strings_to_urls": False,
     "strings_to_numbers": False,
+    # Every program has this font or one of the same widths, so that texts end where we think.
+    "default_format_properties": {"font_name": "Arial", "font_size": 10},
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formats:
-    """The formats of a workbook, by what they are for."""
+    """The formats of a workbook, by what they are for; `amounts` by their decimals."""
 
     header: Any
     header_right: Any
     cells: dict[SheetColumnKind, Any]
     hostile: dict[SheetColumnKind, Any]
+    amounts: list[Any]
     tiny: Any
     huge: Any
     rounded: Any
@@ -50,6 +60,17 @@ class Draft:
     file: BytesIO
     book: Any
     formats: Formats
+
+
+def amount_format(decimals: int, room: int = DECIMALS) -> str:
+    """Return the number format of an amount whose point stands below the others of its column.
+
+    `room` is for how many decimals the column has room.
+    """
+    # Digits that are not there are left free by `_0`, which is as wide as a digit in every program;
+    # a `?` is so in Excel alone.
+    shown = f"#,##0.{'0' * decimals}{'_0' * (room - decimals)}_)"
+    return f'{shown};[Red]-{shown};"-"_.{"_0" * room}_)'
 
 
 def draft(*, title: str, made_at: datetime, about: dict[str, str]) -> Draft:
@@ -87,6 +108,10 @@ def _formats(book: Any) -> Formats:
         header_right=add(**right),
         cells={kind: book.add_format(given) for kind, given in cells.items()},
         hostile={kind: book.add_format(given) for kind, given in quoted.items()},
+        amounts=[
+            add(**line | {"num_format": amount_format(decimals)})
+            for decimals in range(FEWEST_DECIMALS, DECIMALS + 1)
+        ],
         tiny=add(num_format=TINY),
         huge=add(num_format=HUGE),
         rounded=add(italic=True),
@@ -106,26 +131,37 @@ def must(code: object) -> None:
         raise ValueError(f"the workbook's writer refused a cell (code {code}); no file was made")
 
 
-def long_table(workbook: Draft, sheet: TableSheet, *, footer: str) -> None:
-    """Add a sheet for a long table: all but its rows, for which it has two models."""
+def long_table(
+    workbook: Draft, sheet: TableSheet, *, footer: str, header: str = "", paper_rows: int = 0
+) -> None:
+    """Add a sheet for a long table: all but its rows, for which it has models.
+
+    Of more than `paper_rows` only the first are printed, and `header` says so on the paper.
+    """
     worksheet = workbook.book.add_worksheet(sheet.name)
     _columns(worksheet, sheet)
     for index, column in enumerate(sheet.columns):
         must(worksheet.write_string(0, index, column.title, heading(workbook.formats, column)))
         note = {"x_scale": 2.2, "y_scale": 1.2, "author": "nightbook", "font_size": 9}
         must(worksheet.write_comment(0, index, column.meaning, note))
-    # Row 2 carries the style of each column, row 3 that of texts which look like formulas: `splice`
-    # reads the style numbers from them and puts the real rows in their place.
+    # Row 2 carries the style of each column, row 3 that of texts which look like formulas, the
+    # further ones those of amounts by their decimals: `splice` reads the style numbers from them
+    # and puts the real rows in their place.
     for row, formats in ((1, workbook.formats.cells), (2, workbook.formats.hostile)):
         for index, column in enumerate(sheet.columns):
             must(worksheet.write_blank(row, index, None, formats[column.kind]))
+    for row, shape in enumerate(workbook.formats.amounts, 3):
+        for index, column in enumerate(sheet.columns):
+            if column.kind is SheetColumnKind.NUMBER:
+                must(worksheet.write_blank(row, index, None, shape))
     worksheet.freeze_panes(1, sheet.frozen)
     worksheet.autofilter(0, 0, sheet.last_row - 1, len(sheet.columns) - 1)
     _conditions(workbook, worksheet, sheet)
     printed = sum(column.is_printed for column in sheet.columns)
-    worksheet.print_area(0, 0, sheet.last_row - 1, printed - 1)
+    is_cut = 0 < paper_rows < sheet.rows
+    worksheet.print_area(0, 0, paper_rows if is_cut else sheet.last_row - 1, printed - 1)
     worksheet.repeat_rows(0)
-    print_set_up(worksheet, footer=f"{footer}, {sheet.name}")
+    print_set_up(worksheet, footer=f"{footer}, {sheet.name}", header=header if is_cut else "")
 
 
 def heading(formats: Formats, column: SheetColumn) -> Any:
@@ -163,11 +199,11 @@ def _conditions(workbook: Draft, worksheet: Any, sheet: TableSheet) -> None:
         _rule(worksheet, areas, f'=${flag}2<>"exact"', workbook.formats.rounded)
 
 
-def sizes(workbook: Draft, worksheet: Any, areas: tuple[str, ...]) -> None:
+def sizes(workbook: Draft, worksheet: Any, areas: tuple[str, ...], room: int = DECIMALS) -> None:
     """Show numbers that are too small or too large for the common format in powers of ten."""
     first = areas[0].split(":")[0]
     number = f"ISNUMBER({first})"
-    tiny = f"=AND({number},{first}<>0,ABS({first})<0.00000001)"
+    tiny = f"=AND({number},{first}<>0,ABS({first})<1E-{min(room, 8)})"
     _rule(worksheet, areas, tiny, workbook.formats.tiny)
     _rule(worksheet, areas, f"=AND({number},ABS({first})>=1E+15)", workbook.formats.huge)
 
@@ -178,13 +214,15 @@ def _rule(worksheet: Any, areas: tuple[str, ...], formula: str, shape: Any) -> N
     must(worksheet.conditional_format(areas[0], condition))
 
 
-def print_set_up(worksheet: Any, *, footer: str) -> None:
+def print_set_up(worksheet: Any, *, footer: str, header: str = "") -> None:
     """Set the paper up: A4, landscape, one page wide, as many as it takes; numbered."""
     worksheet.set_paper(A4)
     worksheet.set_landscape()
     worksheet.fit_to_pages(1, 0)
-    worksheet.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.6)
-    worksheet.set_footer(f"&L&8{footer}&R&8Page &P of &N")
+    worksheet.set_margins(left=0.2, right=0.2, top=0.6, bottom=0.6)
+    if header:
+        worksheet.set_header(f"&L&8{header}", _OWN_SIZE)
+    worksheet.set_footer(f"&L&8{footer}&R&8Page &P of &N", _OWN_SIZE)
 
 
 def define_names(workbook: Draft, sheet: TableSheet) -> None:

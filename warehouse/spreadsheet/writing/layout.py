@@ -11,6 +11,7 @@ from xlsxwriter.utility import xl_col_to_name
 NARROWEST = 8
 WIDEST = 44
 ROWS_PER_SHEET = 1_048_575
+DECIMALS, FEWEST_DECIMALS = 10, 2  # that a number shows; of more the exact text has the rest
 
 
 class SheetColumnKind(Enum):
@@ -111,3 +112,10 @@ def title(name: str) -> str:
 def fitting(longest: int, widest: int = WIDEST) -> float:
     """Return a column width, in letters, for a text of that length."""
     return float(min(max(longest + 2, NARROWEST), widest))
+
+
+def shown_decimals(text: str, room: int = DECIMALS) -> int:
+    """Return how many decimals of an exact text a number shows."""
+    point = text.find(".")
+    behind = len(text) - point - 1 if point >= 0 else 0
+    return min(max(behind, FEWEST_DECIMALS), room)

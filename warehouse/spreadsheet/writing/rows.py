@@ -19,7 +19,12 @@ from warehouse.spreadsheet.writing.cells import (
     number,
     string,
 )
-from warehouse.spreadsheet.writing.layout import SheetColumn, SheetColumnKind
+from warehouse.spreadsheet.writing.layout import (
+    FEWEST_DECIMALS,
+    SheetColumn,
+    SheetColumnKind,
+    shown_decimals,
+)
 
 _REMEMBERED = 10_000
 _LINE, _HIGHEST = 15, 405  # points
@@ -30,11 +35,13 @@ Values = Mapping[str, Sequence[object]]
 class Styles:
     """Style numbers of one sheet by column letter, as the skeleton has them.
 
-    `hostile` are those of texts that would be a formula if somebody typed them.
+    `hostile` are those of texts that would be a formula if somebody typed them, `amounts` those of
+    numbers with two decimals and more.
     """
 
     plain: Mapping[str, str]
     hostile: Mapping[str, str]
+    amounts: Sequence[Mapping[str, str]] = ()
 
 
 def _row(number: str, inside: str) -> str:
@@ -94,12 +101,13 @@ class Rows:
     def _numbers(
         self, letter: str, texts: Sequence[object], numbers: list[str], ranks: list[Digits]
     ) -> list[str]:
-        start, middle = f'<c r="{letter}', f'" s="{self._styles.plain[letter]}"><v>'
-        blank = self._blank[letter]
+        start, blank = f'<c r="{letter}', self._blank[letter]
+        middles = [f'" s="{styles[letter]}"><v>' for styles in self._styles.amounts]
         must_be_amounts(texts)
         cells = []
         for index, (text, row) in enumerate(zip(texts, numbers, strict=True)):
             value = str(text or "")
+            middle = middles[shown_decimals(value) - FEWEST_DECIMALS]
             # Up to fifteen letters a text is its own number; longer ones may be rounded by a
             # double.
             if len(value) > SIGNIFICANT:

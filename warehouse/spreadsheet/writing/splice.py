@@ -1,7 +1,7 @@
 """A workbook whose long tables are filled in: XlsxWriter's skeleton, and rows from elsewhere.
 
-In the skeleton every long table has its header and two model rows. They say the style of each
-column's cells and are then replaced. Same inputs give the same bytes.
+In the skeleton every long table has its header and model rows. They say the style of each column's
+cells and are then replaced. Same inputs give the same bytes.
 """
 
 import re
@@ -64,8 +64,7 @@ def _fill(model: str, out: IO[bytes], part: tuple[str, int, Filling]) -> None:
 
 
 def _styles(models: str) -> Styles:
-    plain: dict[str, str] = {}
-    hostile: dict[str, str] = {}
+    by_row: dict[str, dict[str, str]] = {}
     for letter, row, style in _CELL.findall(models):
-        (plain if row == "2" else hostile)[letter] = style or "0"
-    return Styles(plain, hostile)
+        by_row.setdefault(row, {})[letter] = style or "0"
+    return Styles(by_row.pop("2", {}), by_row.pop("3", {}), tuple(by_row.values()))

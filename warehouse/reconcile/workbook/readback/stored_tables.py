@@ -40,7 +40,8 @@ _TIES = SheetTable(
     "Per",
     rf"^\s*({'|'.join(TOTALLED)})\s*$",
 )
-_ROLLED = SheetTable(ROLLED, ("Asset", "Adds up"), ("Asset",), (*STEPPED, "Adds up"), "Adds up")
+_STEPS = tuple(f"{title}, exact" for title in STEPPED)
+_ROLLED = SheetTable(ROLLED, ("Asset", "Adds up"), ("Asset",), (*_STEPS, "Adds up"), "Adds up")
 WITH_KEYS = (_BREAKS, _TIES, _ROLLED)
 
 
