@@ -135,7 +135,10 @@ def headed(sheet: str, title: str, other: str | None) -> Change:
         (put("Tie-out", ("Asset", "ETH"), "Asset", "XYZ"), "Tie-out, asset / ETH / XYZ is in no"),
         (headed("Tie-out", "Asset", "Coin"), "Tie-out is missing: no sheet has a row with"),
         (lambda book: book.remove(book["Tie-out"]), "Tie-out is missing"),
-        (put("Roll-forward", ("Asset", "ETH"), "Ledger closing", "1"), "Ledger closing was '22' and"),
+        (
+            put("Roll-forward", ("Asset", "ETH"), "Ledger closing", "1"),
+            "Ledger closing was '22' and",
+        ),
         (lambda book: book.remove(book["Roll-forward"]), "Roll-forward is missing"),
         (
             put("All positions", ("Asset", "SOL"), "Ledger, exact", "8"),
