@@ -11,10 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from warehouse.reconcile.ledger.header import profiles
 from warehouse.reconcile.ledger.header.profiles import Content, known_profiles, profile_of
 from warehouse.spreadsheet.reading.text import fold
 
 SAMPLES = Path(__file__).parent / "profiles"
+PAGE = Path(profiles.__file__).parents[2] / "README.md"
+LEADS = {
+    Content.POSITIONS: "Exports of holdings:",
+    Content.TRANSACTIONS: "Lists of transactions are named as such, and are no ledger:",
+}
 PROFILES = {profile.name: profile for profile in known_profiles()}
 
 
@@ -64,3 +70,11 @@ def test_a_profile_says_which_columns_are_read(name: str) -> None:
 def test_an_ordinary_header_is_no_export() -> None:
     """A few common words are no print of any program."""
     assert profile_of(["Portfolio", "Asset", "Venue", "Account", "Amount", "Date", "Type"]) is None
+
+
+def test_the_page_for_finance_names_every_export() -> None:
+    """Who reads the page knows what is known, and nothing else."""
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    for content, lead in LEADS.items():
+        names = sorted(name for name, profile in PROFILES.items() if profile.content is content)
+        assert f"{lead} {', '.join(names)}." in page

@@ -197,3 +197,14 @@ def test_the_own_file_lies_beside_the_settings(tmp_path: Path) -> None:
     (tmp_path / "words.toml").write_bytes(b"\xff")
     with pytest.raises(NotReconciled, match=r"words.toml is no text in UTF-8"):
         read_config(tmp_path / "recon.toml")
+
+
+def test_the_words_that_the_page_for_finance_shows_are_words() -> None:
+    """The example of an own file can be pasted as it stands, and every kind is one of ours."""
+    page = (Path(module.__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    after = page.partition("reconcile/words.toml")[2]
+    example = after.partition("```toml\n")[2].partition("```")[0]
+    words = words_of(example)
+    assert words.field_of("drawerNo") == "account"
+    assert words.role_of("Parked balance") == "locked"
+    assert words.is_figure("Mark")
