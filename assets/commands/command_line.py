@@ -131,8 +131,14 @@ RECONCILE = InOrder(
             run="reconcile.sign",
         ),
         _command(
+            "close",
+            "lock a month's days and write all that stands behind them into one file",
+            _argument("month", "YYYY-MM"),
+            run="reconcile.close",
+        ),
+        _command(
             "verify",
-            "a workbook against what was signed",
+            "a workbook against what was signed, or a month's pack on any machine",
             _argument("file", "FILE", default=""),
             run="reconcile.verify",
         ),

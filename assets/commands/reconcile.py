@@ -12,6 +12,10 @@ from assets.publishing import publish
 from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable, printable_lines
 from warehouse.reconcile import service
+from warehouse.reconcile.close.close import CloseInputs
+from warehouse.reconcile.close.close import close as close_month
+from warehouse.reconcile.close.kept_packs import damaged_packs
+from warehouse.reconcile.close.verification import is_pack, verify_pack
 from warehouse.reconcile.store.records import Break
 from warehouse.reconcile.terms.notices import Notice
 
@@ -72,7 +76,12 @@ def status(nightbook: Nightbook, *, as_of: date | None) -> int:
         print(printable(f"  {signature.words}"))
     if standing.void:
         print(f"  {printable(standing.void)}")
-    return standing.exit_code
+    if standing.closing:
+        print(printable(f"  {standing.closing}"))
+    damage = damaged_packs(_folder(nightbook))
+    for pack in damage:
+        print(printable(f"✗ {pack}"))
+    return 1 if damage else standing.exit_code
 
 
 def _notice(notice: Notice) -> str:
@@ -123,8 +132,31 @@ def sign(
     return 0
 
 
+def close(nightbook: Nightbook, *, month: str) -> int:
+    """Write the pack of a month and lock its days."""
+    layout, now = nightbook.layout, nightbook.now()
+    with writing(nightbook, "closing"):
+        publish.catch_up(nightbook)
+        inputs = CloseInputs(
+            month=month, who=user_name(), now=now, program_version=program_version()
+        )
+        summary = close_month(layout.database, _folder(nightbook), inputs)
+    if not summary.is_new:
+        print(printable(f"Nothing changed since {summary.closing.words}"))
+        return 0
+    print(printable(summary.closing.words))
+    _print_list(list(summary.changes), "change")
+    _print_list(list(summary.listed), "line")
+    print(f"  {summary.pack}\n  {summary.index}")
+    me = command_for(layout)
+    print(f"Its days are locked. On any machine: {me} reconcile verify {summary.pack.name}")
+    return 0
+
+
 def verify(nightbook: Nightbook, *, file: str) -> int:
-    """Compare a workbook with what was signed, and print each difference."""
+    """Compare a workbook with what was signed, or a pack with itself; print each difference."""
+    if is_pack(Path(file)):
+        return _verify_pack(Path(file))
     checked = service.verify(_folder(nightbook), Path(file))
     if checked.is_whole:
         print(f"✓ {checked.words}")
@@ -133,3 +165,14 @@ def verify(nightbook: Nightbook, *, file: str) -> int:
     for line in (*checked.uncompared, *(signature.words for signature in checked.signatures)):
         print(f"  {printable(line)}")
     return 0 if checked.is_whole else 1
+
+
+def _verify_pack(file: Path) -> int:
+    check = verify_pack(file, program_version())
+    print(printable(f"{'✓' if check.is_whole else '✗'} {file}: {check.name}"))
+    for difference in check.differences:
+        print(f"✗ {printable(difference)}")
+    for line in (*check.compared, *check.uncompared):
+        print(f"  {printable(line)}")
+    print(f"  SHA-256 {check.sha256}: that of the close says that it is the same pack")
+    return 0 if check.is_whole else 1

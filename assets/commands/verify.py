@@ -1,4 +1,4 @@
-"""`nightbook verify`: every file of landing, lake and warehouse against its SHA-256."""
+"""`nightbook verify`: every file of landing, lake, warehouse and closed months by its SHA-256."""
 
 import sys
 
@@ -7,6 +7,7 @@ from pipelines.landing import snapshots
 from pipelines.maintenance.verify import verify
 from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable
+from warehouse.reconcile.close.kept_packs import damaged_packs
 
 DAMAGED = 1
 
@@ -14,9 +15,9 @@ DAMAGED = 1
 def run(nightbook: Nightbook) -> int:
     """Name each file that is not as it was written, its night, and what to do."""
     layout = nightbook.layout
-    damage = list(verify(layout))
+    damage = [*map(str, verify(layout)), *damaged_packs(layout.home / "reconcile")]
     for file in damage:
-        print(f"✗ {printable(str(file))}", file=sys.stderr)
+        print(f"✗ {printable(file)}", file=sys.stderr)
     if damage:
         is_not = "is not as it was" if len(damage) == 1 else "are not as they were"
         print(f"{count_of(len(damage), 'file')} {is_not} written.", file=sys.stderr)

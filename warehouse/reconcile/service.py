@@ -13,7 +13,7 @@ from typing import Any
 from warehouse.contract.wording import count_of
 from warehouse.query.book import book
 from warehouse.reconcile import reconciliation
-from warehouse.reconcile.close.lock import Restating, restating
+from warehouse.reconcile.close.lock import Restating, closing_of, restating
 from warehouse.reconcile.comments import signoff
 from warehouse.reconcile.comments.trail import break_history
 from warehouse.reconcile.ledger.coverage import totals
@@ -81,7 +81,8 @@ class Standing:
     """How the newest result, or that of a day, stands, with its breaks and signatures.
 
     `rejected` are the rows of the ledgers that could not be used, `unread` is what nobody decided
-    about, and `coverage` says at which level was compared and what was not used.
+    about, `closing` how its month was closed; `coverage` says at which level was compared and what
+    was not used.
     """
 
     day: date
@@ -95,6 +96,7 @@ class Standing:
     exit_code: int
     unread: tuple[str, ...] = ()
     coverage: str = ""
+    closing: str = ""
 
 
 def init(database: Path, folder: Path) -> InitFiles:
@@ -208,6 +210,7 @@ def status(folder: Path, *, day: date | None = None) -> Standing:
     """
     store = Store(folder)
     result = _result_of_day(store, day)
+    closing = closing_of(store, result.day)
     return Standing(
         day=result.day,
         run_id=result.run_id,
@@ -220,6 +223,7 @@ def status(folder: Path, *, day: date | None = None) -> Standing:
         exit_code=result.exit_code,
         unread=tuple(f"{item.name}: {item.reason}" for item in result.unread),
         coverage=result.coverage.words if result.coverage else "",
+        closing=closing.words if closing else "",
     )
 
 

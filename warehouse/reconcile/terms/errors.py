@@ -23,7 +23,13 @@ class Late(Ambiguous):
 
 
 class DayClosed(Exception):
-    """A day of a closed month was to be run again without a reason, or a closed month closed."""
+    """A day of a closed month was to be run again without a reason."""
+
+    exit_code = 3
+
+
+class NotClosed(Exception):
+    """A month was not closed: what a person must settle before it is."""
 
     exit_code = 3
 

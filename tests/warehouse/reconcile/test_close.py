@@ -1,0 +1,337 @@
+"""The close of a month: one file that proves itself elsewhere, and locked days."""
+
+import shutil
+import zipfile
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.support.books import Amount
+from tests.support.reconciliation_home import HEAD, SNAPSHOT, Desk
+from warehouse.reconcile import service
+from warehouse.reconcile.close import pack
+from warehouse.reconcile.close.close import CloseInputs, CloseSummary, close
+from warehouse.reconcile.close.kept_packs import damaged_packs
+from warehouse.reconcile.close.unpacking import PackCheck
+from warehouse.reconcile.close.verification import verify_pack
+from warehouse.reconcile.store.kept_files import kept_path
+from warehouse.reconcile.store.records import RunResult, to_json
+from warehouse.reconcile.terms.errors import DayClosed, NotClosed, NotReconciled
+from warehouse.storage.layout import json_bytes
+
+MONTH, FIRST = "2026-11", date(2026, 11, 20)
+LATER = datetime(2026, 12, 1, 9, tzinfo=UTC)
+
+
+def night(desk: Desk, number: int, btc: str) -> datetime:
+    """A book of two assets with its ledger, run on the morning after."""
+    day = FIRST + timedelta(number)
+    desk.publish(
+        [Amount("10"), Amount("20", asset="ETH")], SNAPSHOT.replace("20261120", f"{day:%Y%m%d}")
+    )
+    desk.put(HEAD + f"p1;BTC;v1;main;{btc}\np1;ETH;v1;main;20\n", f"ledger_{day}.csv")
+    moment = datetime(2026, 11, 21, 8, tzinfo=UTC) + timedelta(number)
+    desk.run(now=moment)
+    return moment
+
+
+def closed(desk: Desk, now: datetime = LATER, who: str = "margaret") -> CloseSummary:
+    """The month closed."""
+    inputs = CloseInputs(month=MONTH, who=who, now=now, program_version="0.0.0")
+    return close(desk.layout.database, desk.folder.root, inputs)
+
+
+@pytest.fixture(scope="module")
+def month(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """Three nights: one break that ages, one night that ties; the first one is signed by two."""
+    made = Desk(tmp_path_factory.mktemp("month"))
+    for number, btc in enumerate(("11", "11", "10")):
+        at = night(made, number, btc)
+        if not number:
+            service.sign(made.folder.root, role="preparer", who="ada", now=at)
+            service.sign(made.folder.root, role="reviewer", who="grace", now=at, entered_by="ops")
+    return made
+
+
+@pytest.fixture
+def desk(month: Desk, tmp_path: Path) -> Desk:
+    """A copy of the three nights."""
+    shutil.copytree(month.home, tmp_path / "home", symlinks=True)
+    return Desk(tmp_path / "home", month.versions, list(month.nights))
+
+
+def elsewhere(file: Path, place: Path) -> PackCheck:
+    """The pack on another machine: nothing but the file."""
+    place.mkdir()
+    return verify_pack(Path(shutil.copy(file, place / file.name)), "0.0.0")
+
+
+def test_a_closed_month_is_one_file_that_proves_itself_elsewhere(
+    desk: Desk, tmp_path: Path
+) -> None:
+    """The pack has all workbooks, ledgers, settings and signatures; what is not done is listed."""
+    summary = closed(desk)
+    assert "27 days without a book" in summary.listed[1]
+    assert summary.listed[0] == "2 days not signed: 2026-11-21, 2026-11-22"
+    ledger = (desk.folder.inbox / "ledger_2026-11-20.csv").read_bytes()
+    with zipfile.ZipFile(summary.pack) as names:
+        contents = {name: names.read(name) for name in names.namelist()}
+    assert ledger in contents.values()
+    assert sum(name.endswith(".xlsx") for name in contents) == 3
+    page = contents[pack.INDEX].decode()
+    assert "grace, 2026-11-21, entered by ops" in page
+    assert summary.index.read_bytes() == contents[pack.INDEX]
+    trail = contents[pack.TRAIL].decode("utf-8-sig").splitlines()
+    assert sum(",signature as " in line for line in trail) == 2
+    assert sum(",run," in line for line in trail) == 3
+    check = elsewhere(summary.pack, tmp_path / "other")
+    assert (check.is_whole, check.uncompared, check.sha256) == (True, [], summary.closing.sha256)
+    assert check.compared[1:] == [
+        "3 results with the digest of their 6 positions",
+        "3 workbooks with every cell that nightbook wrote",
+        "2 signatures with the result it is of",
+        "2 ledgers and 1 recon.toml by digest",
+        "audit_trail.csv and index.html",
+    ]
+
+
+def test_the_same_month_is_the_same_bytes(desk: Desk, tmp_path: Path) -> None:
+    """Two homes of the same nights close into one file, byte for byte; closing again is nothing."""
+    shutil.copytree(desk.home, tmp_path / "twin", symlinks=True)
+    first, second = closed(desk), closed(Desk(tmp_path / "twin"))
+    assert first.pack.read_bytes() == second.pack.read_bytes()
+    again = closed(desk, LATER + timedelta(days=1))
+    assert (again.is_new, again.closing) == (False, desk.folder.closings[-1])
+
+
+def rewritten(file: Path, change: Callable[[dict[str, bytes]], None], *, honest: bool) -> None:
+    """A pack with something changed; an honest looking one has a manifest that agrees."""
+    with zipfile.ZipFile(file) as names:
+        contents = {name: names.read(name) for name in names.namelist()}
+    manifest = pack.read_manifest(contents.pop(pack.MANIFEST))
+    change(contents)
+    if honest:
+        facts = pack.read_facts(contents[pack.FACTS])
+        members = (pack.PackMember(name, content) for name, content in contents.items())
+        pack.write_pack(file, facts, members)
+        return
+    with zipfile.ZipFile(file, "w") as names:
+        for name, content in contents.items():
+            names.writestr(name, content)
+        names.writestr(pack.MANIFEST, json_bytes(to_json(manifest)))
+
+
+def _replace(ending: str, old: bytes, new: bytes) -> Callable[[dict[str, bytes]], None]:
+    def change(contents: dict[str, bytes]) -> None:
+        names = [name for name in contents if name.endswith(ending) and old in contents[name]]
+        assert names
+        for name in names:
+            contents[name] = contents[name].replace(old, new)
+
+    return change
+
+
+def _drop(part: str) -> Callable[[dict[str, bytes]], None]:
+    def change(contents: dict[str, bytes]) -> None:
+        del contents[next(name for name in sorted(contents) if part in name)]
+
+    return change
+
+
+def _swap(contents: dict[str, bytes]) -> None:
+    first, second = sorted(name for name in contents if name.endswith(".parquet"))[:2]
+    contents[first] = contents[second]
+
+
+def _ledger(contents: dict[str, bytes]) -> None:
+    name = next(name for name in contents if name.startswith(pack.LEDGERS))
+    contents[name] += b"p1;BTC;v1;main;1\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_replace(".html", b"grace", b"edith"), "index.html does not say"),
+        (_replace(".csv", b"signature as", b"Signature as"), "audit_trail.csv does not say"),
+        (_replace(".json", b'"who": "grace"', b'"who": "edith"'), "does not say"),
+        (_replace(".json", b'"difference": "1"', b'"difference": "2"'), "difference was"),
+        (_swap, "is of run"),
+        (_ledger, "is not what its name says"),
+    ],
+)
+def test_a_change_is_found_though_the_manifest_agrees(
+    desk: Desk, tmp_path: Path, change: Callable[[dict[str, bytes]], None], words: str
+) -> None:
+    """Who changes a file and the manifest with it is found by what the other files say."""
+    file = Path(shutil.copy(closed(desk).pack, tmp_path / "changed.zip"))
+    rewritten(file, change, honest=True)
+    check = verify_pack(file, "0.0.0")
+    assert any(words in difference for difference in check.differences), check.differences
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_replace(".html", b"grace", b"edith"), "index.html is not as it was written"),
+        (_drop("recon_2026-11-21.xlsx"), "recon_2026-11-21.xlsx is missing"),
+        (lambda contents: contents.update({"days/x.txt": b"new"}), "days/x.txt is in no manifest"),
+    ],
+)
+def test_a_pack_with_another_file_is_not_whole(
+    desk: Desk, tmp_path: Path, change: Callable[[dict[str, bytes]], None], words: str
+) -> None:
+    """A file changed, gone or added is named."""
+    file = Path(shutil.copy(closed(desk).pack, tmp_path / "changed.zip"))
+    rewritten(file, change, honest=False)
+    assert verify_pack(file, "0.0.0").differences[0].endswith(words)
+
+
+def test_what_is_no_pack_is_refused(tmp_path: Path) -> None:
+    """A cut file, a zip of something else and a name that leads out of the folder are refused."""
+    (tmp_path / "cut.zip").write_bytes(b"PK\x03\x04")
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as names:
+        names.writestr("a.txt", "a")
+    facts = pack.PackFacts(
+        month=MONTH,
+        version=1,
+        first=FIRST,
+        through=FIRST,
+        who="",
+        at="",
+        program="",
+        books={},
+        changes=(),
+        missing=(),
+    )
+    pack.write_pack(tmp_path / "out.zip", facts, iter([pack.PackMember("../../out", b"")]))
+    for name in ("cut.zip", "other.zip", "out.zip"):
+        with pytest.raises(NotReconciled, match="is no pack of a month"):
+            verify_pack(tmp_path / name, "0.0.0")
+
+
+def test_a_closed_day_is_run_again_only_with_a_reason_that_everybody_sees(
+    desk: Desk, tmp_path: Path
+) -> None:
+    """The old pack stays, the new one beside it says who restated what and why."""
+    first = closed(desk)
+    old = first.pack.read_bytes()
+    day = FIRST + timedelta(1)
+    desk.put(HEAD + "p1;BTC;v1;main;12\np1;ETH;v1;main;20\n", f"ledger_{day}.csv")
+    with pytest.raises(DayClosed, match='--as-of 2026-11-21 --restate "why"'):
+        desk.run(day)
+    assert len(desk.folder.result_paths(day)) == 1
+    service.run(
+        desk.layout.database,
+        desk.folder.root,
+        as_of=day,
+        program_version="0.0.0",
+        now=LATER + timedelta(hours=1),
+        pause=lambda: None,
+        by="ada",
+        restate="the custodian  corrected its file",
+    )
+    second = closed(desk, LATER + timedelta(hours=2))
+    assert (second.pack.name, first.pack.read_bytes()) == ("2026-11_v2.zip", old)
+    (change,) = second.changes
+    assert change.startswith("2026-11-21 was restated: run 20261121-")
+    assert change.endswith("the custodian corrected its file (ada, 2026-12-01T10:00:00+00:00)")
+    page = second.index.read_text()
+    assert ("the custodian corrected its file" in page, first.closing.sha256 in page) == (
+        True,
+        True,
+    )
+    assert elsewhere(second.pack, tmp_path / "v2").is_whole
+    assert elsewhere(first.pack, tmp_path / "v1").is_whole
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ('[close]\nunsigned = "refuse"\n', "not signed by preparer and reviewer: 2026-11-21"),
+        ("[close]\napprover = true\n", "sign --role approver --as-of 2026-11-22"),
+    ],
+)
+def test_what_recon_toml_asks_for_stops_a_close(desk: Desk, settings: str, words: str) -> None:
+    """A desk that wants every day signed, or an approver, closes no month without."""
+    desk.settle(settings)
+    with pytest.raises(NotClosed, match=words):
+        closed(desk)
+    assert not (desk.folder.root / "packs").exists()
+
+
+def test_a_workbook_that_was_changed_stops_a_close(desk: Desk) -> None:
+    """A pack never holds a workbook that does not say what was stored."""
+    book = desk.folder.out / "2026-11-21" / "recon_2026-11-21.xlsx"
+    shutil.copy(desk.folder.out / "2026-11-20" / "recon_2026-11-20.xlsx", book)
+    with pytest.raises(NotClosed, match="it shows run 20261120-"):
+        closed(desk)
+
+
+class _Stop(BaseException):
+    """The process ends here."""
+
+
+def test_a_close_that_was_killed_can_be_run_again(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped before any rename, the close leaves no lock without its pack, and then comes out."""
+    replace, count = Path.replace, 0
+    whole = closed(desk_copy(desk, tmp_path / "whole")).pack.read_bytes()
+
+    def stop(path: Path, target: Path) -> Path:
+        nonlocal count
+        count += 1
+        if count == stop_at:
+            raise _Stop
+        return replace(path, target)
+
+    for stop_at in range(1, 20):
+        made, count = desk_copy(desk, tmp_path / str(stop_at)), 0
+        monkeypatch.setattr(Path, "replace", stop)
+        try:
+            closed(made)
+            break
+        except _Stop:
+            monkeypatch.undo()
+        assert not made.folder.closings
+        assert closed(made).pack.read_bytes() == whole
+    assert stop_at > 3
+
+
+def desk_copy(desk: Desk, place: Path) -> Desk:
+    """Another home of the same nights."""
+    shutil.copytree(desk.home, place, symlinks=True)
+    return Desk(place)
+
+
+def test_a_pack_that_was_changed_or_lost_is_told(desk: Desk) -> None:
+    """What `status` and `verify` say of a closed month is what its file is now."""
+    summary = closed(desk)
+    root = desk.folder.root
+    assert service.status(root).closing == summary.closing.words
+    assert damaged_packs(root) == []
+    summary.pack.write_bytes(summary.pack.read_bytes() + b" ")
+    (words,) = damaged_packs(root)
+    assert "its pack 2026-11.zip is not as it was written" in words
+    with pytest.raises(NotClosed, match="Restore"):
+        closed(desk)
+
+
+def test_kept_ledgers_go_only_when_a_pack_has_them(desk: Desk) -> None:
+    """After `keep_days` the ledgers of closed months are in packs only."""
+    night(desk, 11, "9")
+    kept = {source.sha256 for day in desk.folder.days() for source in result(desk, day).sources}
+    assert len(kept) == 3
+    desk.settle("[close]\nkeep_days = 3\n")
+    closed(desk, LATER + timedelta(days=30))
+    left = {digest for digest in kept if kept_path(desk.folder, digest).exists()}
+    assert left == {source.sha256 for source in result(desk, date(2026, 12, 1)).sources}
+
+
+def result(desk: Desk, day: date) -> RunResult:
+    """The newest result of a day."""
+    found = desk.folder.result(day)
+    assert found is not None
+    return found

@@ -1,0 +1,224 @@
+"""Close a month: hold its workbooks against their results, write the pack, then lock the days."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from warehouse.contract.wording import and_more, count_of
+from warehouse.reconcile.close import month as months
+from warehouse.reconcile.close import pack
+from warehouse.reconcile.close.index_page import index_page
+from warehouse.reconcile.close.kept_packs import let_ledgers_go, pack_problem, packs
+from warehouse.reconcile.close.month import Month
+from warehouse.reconcile.settings.closing import CloseSettings
+from warehouse.reconcile.settings.config import read_config
+from warehouse.reconcile.store.closings import Closing
+from warehouse.reconcile.store.kept_files import kept_path
+from warehouse.reconcile.store.records import to_json
+from warehouse.reconcile.store.run_facts import AGE_BANDS, count_ages
+from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.terms.errors import NotClosed, NotReconciled
+from warehouse.reconcile.workbook.readback.verification import verify_workbook
+from warehouse.storage.layout import json_bytes, written_aside
+
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseInputs:
+    """Who closes which month, when, and with which nightbook."""
+
+    month: str
+    who: str
+    now: datetime
+    program_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseSummary:
+    """What a close came to: the pack, and all that it lists as not there or not done.
+
+    It is not `is_new` where nothing changed since the last version; then that one is named.
+    """
+
+    closing: Closing
+    pack: Path
+    index: Path
+    listed: tuple[str, ...]
+    changes: tuple[str, ...]
+    is_new: bool
+
+
+def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
+    """Write the pack of a month and lock its days; killed at any instant it can be run again.
+
+    Raises `NotReconciled` where there is nothing to close, `NotClosed` where a person must settle
+    something first.
+    """
+    store = Store(folder)
+    settings = read_config(store.config).close
+    first, last = months.first_and_last(inputs.month)
+    month = months.read_month(
+        store, inputs.month, months.books(database, first, last), inputs.now.date()
+    )
+    basis = months.basis(store, month)
+    if month.closing is not None and month.closing.basis == basis:
+        return _existing_version(store, month, month.closing)
+    _require_answers(store, month, settings)
+    facts = _facts(store, month, inputs)
+    path = packs(store) / pack.pack_name(month.name, facts.version)
+    here = frozenset(
+        digest for digest in pack.ledger_digests(store, month) if kept_path(store, digest).is_file()
+    )
+    page = index_page(store, month, facts, here)
+    sha256, size = pack.write_pack(path, facts, _members(store, month, facts, page))
+    index = path.with_suffix(".html")
+    with written_aside(index) as file:
+        file.write(page)
+    # The record is last: without it the days are open, and the same version is written once more.
+    closing = Closing(
+        month=month.name,
+        version=facts.version,
+        through=month.through,
+        days=month.closed_days,
+        who=inputs.who,
+        at=inputs.now.isoformat(),
+        why="; ".join(facts.changes) or "first version",
+        basis=basis,
+        pack=path.name,
+        sha256=sha256,
+        size=size,
+    )
+    store.add_closing(closing)
+    let_ledgers_go(store, inputs.now.date() - timedelta(settings.keep_days))
+    return CloseSummary(
+        closing=closing,
+        pack=path,
+        index=index,
+        listed=tuple(_open_points(month, facts)),
+        changes=facts.changes,
+        is_new=True,
+    )
+
+
+def _existing_version(store: Store, month: Month, closing: Closing) -> CloseSummary:
+    """Return the version that there is; raises `NotClosed` where its file is not as it was."""
+    path = packs(store) / closing.pack
+    if problem := pack_problem(store, closing):
+        raise NotClosed(
+            f"{month.name} is closed already and nothing changed since, but {problem}. Restore "
+            f"{path} from the backup. Nothing was written."
+        )
+    return CloseSummary(
+        closing=closing,
+        pack=path,
+        index=path.with_suffix(".html"),
+        listed=(),
+        changes=(),
+        is_new=False,
+    )
+
+
+def _facts(store: Store, month: Month, inputs: CloseInputs) -> pack.PackFacts:
+    return pack.PackFacts(
+        month=month.name,
+        version=month.closing.version + 1 if month.closing else 1,
+        first=month.first,
+        through=month.through,
+        who=inputs.who,
+        at=inputs.now.isoformat(),
+        program=inputs.program_version,
+        books={str(day.day): day.snapshot_id for day in month.days if day.snapshot_id},
+        changes=tuple(months.changes(store, month)),
+        missing=tuple(_missing(store, month)),
+    )
+
+
+def _members(
+    store: Store, month: Month, facts: pack.PackFacts, page: bytes
+) -> Iterator[pack.PackMember]:
+    yield pack.PackMember(pack.INDEX, page)
+    yield pack.PackMember(pack.FACTS, json_bytes(to_json(facts)))
+    trail = pack.trail_table(store, month.first, month.through)
+    yield pack.PackMember(pack.TRAIL, trail)
+    yield from pack.evidence(store, month)
+
+
+def _missing(store: Store, month: Month) -> Iterator[str]:
+    """Yield what should be in the pack and is not there any more."""
+    for result in month.results:
+        folder = store.out / result.day.isoformat()
+        for name in pack.day_files(result.day):
+            if not (folder / name).is_file():
+                yield f"{name} is not in out/{result.day}"
+        for source in result.sources:
+            if not kept_path(store, source.sha256).is_file():
+                yield f"the ledger {source.name} of {result.day}, SHA-256 {source.sha256}"
+    for sha256 in dict.fromkeys(day.settings for day in month.closed_days):
+        if not sha256 or not kept_path(store, sha256).is_file():
+            yield f"recon.toml with SHA-256 {sha256 or 'unknown'}, which was not kept"
+
+
+def _require_answers(store: Store, month: Month, settings: CloseSettings) -> None:
+    """Raise `NotClosed` where recon.toml asks for more, or a workbook is not as it was written."""
+    problems = []
+    unsigned, last = month.in_state("unsigned"), month.results[-1]
+    if settings.unsigned == "refuse" and unsigned:
+        problems.append(f"not signed by preparer and reviewer: {', '.join(unsigned)}")
+    if settings.open_breaks == "refuse" and last.open_breaks:
+        problems.append(f"{count_of(last.open_breaks, 'open break')} on {last.day}")
+    signatures = next(day.signatures for day in month.days if day.result is last)
+    if settings.needs_approver and "approver" not in signatures:
+        problems.append(
+            f"{last.day} is not signed by an approver: nightbook reconcile sign --role approver "
+            f"--as-of {last.day}"
+        )
+    if problems:
+        raise NotClosed(
+            f"{month.name} was not closed, for recon.toml asks for more under [close]: "
+            f"{'; '.join(problems)}. Nothing was written."
+        )
+    _require_workbooks(store, month)
+
+
+def _require_workbooks(store: Store, month: Month) -> None:
+    problems = []
+    for result in month.results:
+        path = store.out / result.day.isoformat() / f"recon_{result.day}.xlsx"
+        if not path.is_file():  # it is told as missing
+            continue
+        try:
+            checked = verify_workbook(store, path)
+            differences = list(checked.differences)
+            if checked.run_id != result.run_id:
+                differences = [f"it shows run {checked.run_id}, and {result.run_id} counts"]
+        except NotReconciled as error:
+            differences = [str(error)]
+        if differences:
+            problems.append(f"{path.name}: {and_more(differences, 2, '; ')}")
+    if problems:
+        raise NotClosed(
+            f"{month.name} was not closed, for a pack must hold what was stored, and of its "
+            f"workbooks {len(problems)} differ: {and_more(problems, _NAMED, '; ')}. Take them from "
+            "the backup, or move them away and run their day again: nightbook reconcile run "
+            "--as-of DAY. Nothing was written."
+        )
+
+
+def _open_points(month: Month, facts: pack.PackFacts) -> Iterator[str]:
+    """Yield what the pack lists as not done or not there."""
+    words = {"unsigned": "not signed", "no ledger": "without a ledger", "no book": "without a book"}
+    for state, said in words.items():
+        if days := month.in_state(state):
+            yield f"{count_of(len(days), 'day')} {said}: {and_more(days, _NAMED)}"
+    last = month.results[-1]
+    ages = count_ages([break_.age_days for break_ in last.breaks if break_.is_open])
+    if last.open_breaks:
+        by_age = ", ".join(
+            f"{count} of {label}"
+            for (label, _, _), count in zip(AGE_BANDS, ages, strict=True)
+            if count
+        )
+        yield f"{count_of(last.open_breaks, 'open break')} on {last.day}: {by_age}"
+    yield from (f"not in the pack: {missing}" for missing in facts.missing)

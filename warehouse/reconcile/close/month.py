@@ -1,0 +1,175 @@
+"""A month as it stands: its days, who signed them, what is open, and what is not there."""
+
+import calendar
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+
+from warehouse.contract.wording import and_more, count_of
+from warehouse.query.read import run as ask
+from warehouse.reconcile.comments import signoff
+from warehouse.reconcile.store.closings import ClosedDay, Closing
+from warehouse.reconcile.store.records import RunResult, Signature
+from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.storage.layout import json_bytes
+
+_MONTH = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])")
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class MonthDay:
+    """One day of a month: its book, the result that counts, and by role who signed that."""
+
+    day: date
+    snapshot_id: str
+    result: RunResult | None
+    signatures: Mapping[str, Signature]
+
+    @property
+    def state(self) -> str:
+        """What is to be said of it in a few words."""
+        if self.result is None:
+            return "no ledger" if self.snapshot_id else "no book"
+        return "signed" if {"preparer", "reviewer"} <= self.signatures.keys() else "unsigned"
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """A month through one of its days; `closing` is how it was closed before."""
+
+    name: str
+    first: date
+    days: tuple[MonthDay, ...]
+    closing: Closing | None
+
+    @property
+    def through(self) -> date:
+        """The last day that is closed."""
+        return self.days[-1].day
+
+    @property
+    def results(self) -> list[RunResult]:
+        """The results that count, the oldest first."""
+        return [day.result for day in self.days if day.result is not None]
+
+    def in_state(self, state: str) -> list[str]:
+        """Return the days of which that is to be said."""
+        return [str(day.day) for day in self.days if day.state == state]
+
+    @property
+    def closed_days(self) -> tuple[ClosedDay, ...]:
+        """The days with what they are closed with."""
+        return tuple(
+            ClosedDay(
+                day=result.day,
+                run_id=result.run_id,
+                digest=result.digest,
+                settings=result.evidence.get("SHA-256 of recon.toml", ""),
+            )
+            for result in self.results
+        )
+
+
+def first_and_last(month: str) -> tuple[date, date]:
+    """Return the days of a month; raises `NotReconciled` where a text is none."""
+    match = _MONTH.fullmatch(month)
+    if match is None:
+        raise NotReconciled(f"{month[:40]!r} is no month: write it as 2026-11. Nothing was closed.")
+    year, number = map(int, match.groups())
+    return date(year, number, 1), date(year, number, calendar.monthrange(year, number)[1])
+
+
+def books(database: Path, first: date, last: date) -> dict[date, str]:
+    """Return the snapshots that are the books of some days."""
+    rows = ask(
+        database,
+        "select snapshot_date, snapshot_id from ops.snapshots where is_book",
+    ).rows
+    return {day: snapshot_id for day, snapshot_id in rows if first <= day <= last}
+
+
+def read_month(store: Store, month: str, book_ids: Mapping[date, str], today: date) -> Month:
+    """Return how a month stands: whole where it is over, else through its last book or result.
+
+    Raises `NotReconciled` where no day of it has a result.
+    """
+    first, last = first_and_last(month)
+    days = [day for day in store.days() if first <= day <= last]
+    if not days:
+        raise NotReconciled(
+            f"No day of {month} was reconciled, so there is nothing to close. Put a ledger into "
+            "the inbox and run `nightbook reconcile run`."
+        )
+    closings = [item for item in store.closings if item.month == month]
+    through = last if today > last else max([*days, *book_ids])
+    if closings:
+        through = max(through, closings[-1].through)
+    return month_of(store, month, book_ids, through, closings[-1] if closings else None)
+
+
+def month_of(
+    store: Store,
+    month: str,
+    book_ids: Mapping[date, str],
+    through: date,
+    closing: Closing | None = None,
+) -> Month:
+    """Return a month through one of its days."""
+    first, _ = first_and_last(month)
+    every = [first + timedelta(number) for number in range((through - first).days + 1)]
+    days = tuple(_month_day(store, day, book_ids.get(day, "")) for day in every)
+    return Month(month, first, days, closing)
+
+
+def _month_day(store: Store, day: date, snapshot_id: str) -> MonthDay:
+    result = store.result(day)
+    signatures = signoff.valid(store, result.digest) if result else {}
+    return MonthDay(day, snapshot_id or (result.snapshot_id if result else ""), result, signatures)
+
+
+def basis(store: Store, month: Month) -> str:
+    """Return one digest of what a pack is about, so that nothing is closed twice."""
+    content = {
+        "days": [[str(day.day), day.run_id, day.digest] for day in month.closed_days],
+        "through": str(month.through),
+        "books": [[str(day.day), day.snapshot_id] for day in month.days],
+        "signatures": [item.no for item in store.signatures if _within(item.day, month)],
+        "restatements": [item.no for item in store.restatements if _within(item.day, month)],
+    }
+    return hashlib.sha256(json_bytes(content)).hexdigest()
+
+
+def _within(day: date, month: Month) -> bool:
+    return month.first <= day <= month.through
+
+
+def changes(store: Store, month: Month) -> Iterator[str]:
+    """Yield what is another than in the pack before, a sentence each."""
+    if month.closing is None:
+        return
+    before = {day.day: day for day in month.closing.days}
+    added = [str(day.day) for day in month.closed_days if day.day not in before]
+    if added:
+        yield f"{count_of(len(added), 'day')} came: {and_more(added, _NAMED)}"
+    for day in month.closed_days:
+        then = before.get(day.day)
+        whys = [
+            f"{item.why} ({item.who}, {item.at})"
+            for item in store.restatements
+            if item.day == day.day and item.at > month.closing.at
+        ]
+        if then and then.digest != day.digest:
+            why = "; ".join(whys) or "no reason was given"
+            yield f"{day.day} was restated: run {then.run_id} is now {day.run_id}: {why}"
+        elif whys:
+            yield f"{day.day} was run again and its result is the same: {'; '.join(whys)}"
+    since = [
+        item for item in store.signatures if _within(item.day, month) and item.at > month.closing.at
+    ]
+    if since:
+        yield f"{count_of(len(since), 'signature')} came"

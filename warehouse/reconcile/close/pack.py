@@ -1,0 +1,173 @@
+"""The pack of a month: one zip with all that stands behind it; the same month, the same bytes."""
+
+import csv
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from warehouse.reconcile.close.month import Month
+from warehouse.reconcile.comments.trail import TITLES, trail
+from warehouse.reconcile.store.kept_files import kept_path
+from warehouse.reconcile.store.records import from_json, to_json
+from warehouse.reconcile.store.store import Store
+from warehouse.spreadsheet.writing.cells import is_hostile
+from warehouse.storage.layout import json_bytes, written_aside
+
+FORMAT = 1
+MANIFEST, FACTS, INDEX, TRAIL = "manifest.json", "closing.json", "index.html", "audit_trail.csv"
+DAYS, LEDGERS, SETTINGS, STORE = "days/", "ledgers/", "settings/", "store/"
+_MOMENT = (1980, 1, 1, 0, 0, 0)  # of every member: the same content is the same file
+
+
+class PackMember(NamedTuple):
+    """One file of a pack."""
+
+    name: str
+    content: bytes
+
+
+class MemberDigest(msgspec.Struct, frozen=True):
+    """What the manifest says of one file."""
+
+    sha256: str
+    size: int
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """Every file of a pack but this one, by its name."""
+
+    format: int
+    month: str
+    version: int
+    members: dict[str, MemberDigest]
+
+
+class PackFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pack says of itself that does not follow from what is in it.
+
+    `books` are snapshots by day, `changes` what is another than in the version before, `missing`
+    what should be in the pack and was not there any more.
+    """
+
+    month: str
+    version: int
+    first: date
+    through: date
+    who: str
+    at: str
+    program: str
+    books: dict[str, str]
+    changes: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def pack_name(month: str, version: int) -> str:
+    """Return the name of a version's file: the first one is named after its month alone."""
+    return f"{month}.zip" if version == 1 else f"{month}_v{version}.zip"
+
+
+def evidence(store: Store, month: Month) -> Iterator[PackMember]:
+    """Yield the files that stand behind a month, as they lie in the reconciliation's folder."""
+    for result in month.results:
+        for name in day_files(result.day):
+            path = store.out / result.day.isoformat() / name
+            if path.is_file():
+                yield PackMember(f"{DAYS}{result.day}/{name}", path.read_bytes())
+    yield from _stored_records(store, month)
+    for folder, ending, digests in (
+        (LEDGERS, "", ledger_digests(store, month)),
+        (SETTINGS, ".toml", {day.settings for day in month.closed_days}),
+    ):
+        for sha256 in sorted(digests):
+            path = kept_path(store, sha256)
+            if path.is_file():
+                yield PackMember(f"{folder}{sha256}{ending}", path.read_bytes())
+
+
+def _stored_records(store: Store, month: Month) -> Iterator[PackMember]:
+    """Yield the results of every run, and all that people wrote."""
+    for day in (day.day for day in month.days):
+        for path in store.result_paths(day):
+            yield _of_store(store, path)
+            written = store.root / "written" / f"{store.result_at(path).written}.json.gz"
+            if written.is_file():
+                yield _of_store(store, written)
+    for folder in ("annotations", "signoffs", "restatements", "closings"):
+        for path in sorted((store.root / folder).glob("[0-9]*.json")):
+            yield _of_store(store, path)
+
+
+def _of_store(store: Store, path: Path) -> PackMember:
+    return PackMember(STORE + path.relative_to(store.root).as_posix(), path.read_bytes())
+
+
+def day_files(day: date) -> tuple[str, ...]:
+    """Return the names of what a run writes for a day: the workbook is the first."""
+    return f"recon_{day}.xlsx", f"positions_{day}.parquet", f"breaks_{day}.machines.csv"
+
+
+def ledger_digests(store: Store, month: Month) -> set[str]:
+    """Return the digests of every ledger that a run of a month read."""
+    paths = [path for day in month.days for path in store.result_paths(day.day)]
+    return {source.sha256 for path in paths for source in store.result_at(path).sources}
+
+
+def trail_table(store: Store, first: date, through: date) -> bytes:
+    """Return the audit trail of a month as CSV; what a spreadsheet would run is text."""
+    table = io.StringIO()
+    rows = csv.writer(table, lineterminator="\r\n")
+    rows.writerow(TITLES)
+    for line in trail(store, first, through):
+        rows.writerow([f"'{cell}" if is_hostile(cell) else cell for cell in line])
+    return table.getvalue().encode("utf-8-sig", "surrogatepass")
+
+
+def write_pack(path: Path, facts: PackFacts, members: Iterator[PackMember]) -> tuple[str, int]:
+    """Write a pack, whole or not at all; return its SHA-256 and size. Members are in order."""
+    digests: dict[str, MemberDigest] = {}
+    with written_aside(path) as file:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as names:
+            for member in members:
+                sha256 = hashlib.sha256(member.content).hexdigest()
+                known = digests.setdefault(member.name, MemberDigest(sha256, len(member.content)))
+                if known.sha256 != sha256:
+                    raise ValueError(f"{member.name} has two contents")
+                if names.NameToInfo.get(member.name) is None:
+                    _add(names, member)
+            manifest = Manifest(
+                format=FORMAT, month=facts.month, version=facts.version, members=digests
+            )
+            _add(names, PackMember(MANIFEST, json_bytes(to_json(manifest))))
+        size = file.tell()
+        file.seek(0)
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return digest, size
+
+
+def _add(names: zipfile.ZipFile, member: PackMember) -> None:
+    entry = zipfile.ZipInfo(member.name, _MOMENT)
+    entry.compress_type, entry.create_system = zipfile.ZIP_DEFLATED, 3
+    entry.external_attr = 0o640 << 16
+    names.writestr(entry, member.content)
+
+
+def read_facts(content: bytes) -> PackFacts:
+    """Return what a pack says of itself; raise `ValueError` where that is no such file."""
+    return from_json(msgspec.json.decode(content), PackFacts)
+
+
+def read_manifest(content: bytes) -> Manifest:
+    """Return the manifest of a pack; raise `ValueError` where that is no such file."""
+    return from_json(msgspec.json.decode(content), Manifest)
+
+
+def ledgers_in(path: Path) -> set[str]:
+    """Return the digests of the ledgers that a pack has."""
+    with zipfile.ZipFile(path) as names:
+        return {name.removeprefix(LEDGERS) for name in names.namelist() if name.startswith(LEDGERS)}

@@ -1,0 +1,189 @@
+"""A pack held against itself, on any machine: without a home, a book or a folder of its own.
+
+Each file is held against the manifest, each workbook against its stored result, each result
+against the positions of its day, each signature against the result it is of.
+"""
+
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path, PurePosixPath
+
+import duckdb
+
+from warehouse.contract.wording import count_of
+from warehouse.reconcile.close import pack
+from warehouse.reconcile.close.index_page import index_page
+from warehouse.reconcile.close.month import Month, month_of
+from warehouse.reconcile.close.pack import Manifest, PackFacts
+from warehouse.reconcile.close.unpacking import PackCheck, read_list, unpack
+from warehouse.reconcile.matching import join
+from warehouse.reconcile.matching.key_resolution import copy_table
+from warehouse.reconcile.store.records import RunResult
+from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.terms.errors import NotReconciled
+from warehouse.reconcile.workbook import positions
+from warehouse.reconcile.workbook.readback.verification import verify_workbook
+from warehouse.storage.layout import digest_of
+
+_UNSUITED = (zipfile.BadZipFile, OSError, ValueError, KeyError, EOFError, NotImplementedError)
+
+
+def is_pack(file: Path) -> bool:
+    """Return whether a file is a pack of a month, by its ending: a workbook has another."""
+    return file.suffix.lower() == ".zip"
+
+
+def verify_pack(file: Path, program_version: str) -> PackCheck:
+    """Hold every file of a pack against what the pack says of it.
+
+    Raises `NotReconciled` where it is no pack.
+    """
+    check = PackCheck(file)
+    try:
+        with (
+            zipfile.ZipFile(file) as names,
+            tempfile.TemporaryDirectory(prefix="nightbook-pack-") as scratch,
+        ):
+            check.sha256 = digest_of(file)
+            store = Store(Path(scratch) / "reconcile")
+            manifest = pack.read_manifest(read_list(names, pack.MANIFEST))
+            is_whole = unpack(names, manifest, store, check)
+            if is_whole:
+                facts = pack.read_facts((store.root / pack.FACTS).read_bytes())
+                _compare(store, manifest, facts, check, program_version)
+    except _UNSUITED as error:
+        raise NotReconciled(
+            f"{file.name} is no pack of a month, or it is cut: {type(error).__name__}: "
+            f"{str(error)[:200]}. Nothing was verified."
+        ) from error
+    return check
+
+
+def _compare(
+    store: Store, manifest: Manifest, facts: PackFacts, check: PackCheck, program_version: str
+) -> None:
+    book_ids = {date.fromisoformat(day): book for day, book in facts.books.items()}
+    month = month_of(store, facts.month, book_ids, facts.through)
+    with _telling(check, "results"):
+        _compare_results(store, month, check)
+    _compare_workbooks(store, month, check)
+    _compare_signatures(store, month, check)
+    _compare_inputs(store, month, manifest, check)
+    pages = {pack.TRAIL: pack.trail_table(store, month.first, month.through)}
+    if facts.program == program_version:
+        pages[pack.INDEX] = index_page(store, month, facts, _ledgers(manifest))
+    else:
+        check.uncompared.append(
+            f"{pack.INDEX} was written by nightbook {facts.program}, and this is {program_version}"
+        )
+    for name, content in pages.items():
+        if (store.root / name).read_bytes() != content:
+            check.differences.append(f"{name} does not say what the files of the pack say")
+    check.compared.append(" and ".join(pages))
+    check.uncompared += [f"not in the pack when it was made: {words}" for words in facts.missing]
+
+
+@contextmanager
+def _telling(check: PackCheck, what: str) -> Iterator[None]:
+    try:
+        yield
+    except duckdb.Error as error:
+        check.differences.append(f"{what} cannot be read: {str(error)[:200]}")
+
+
+def _compare_results(store: Store, month: Month, check: PackCheck) -> None:
+    """Make the digest of each result again, from the positions of its day."""
+    number = keys = 0
+    for result in month.results:
+        path = store.out / result.day.isoformat() / positions.file_name(result.day)
+        if not path.is_file():  # told as missing where it was when the pack was made
+            check.uncompared.append(f"the result of {result.day}: {path.name} is not there")
+            continue
+        try:
+            digest, count = _digest(path, result)
+        except NotReconciled as error:
+            check.differences.append(str(error))
+            continue
+        number, keys = number + 1, keys + count
+        if digest != result.digest:
+            check.differences.append(
+                f"{result.day}: the positions come to {digest}, and the result says {result.digest}"
+            )
+        if count != sum(result.counts.values()):
+            check.differences.append(f"{result.day}: {count} positions, and the result says others")
+    check.compared.append(
+        f"{count_of(number, 'result')} with the digest of their {count_of(keys, 'position')}"
+    )
+
+
+def _digest(path: Path, result: RunResult) -> tuple[str, int]:
+    table = positions.read_positions(path, result.run_id, result.fields)
+    table = table.rename_columns(
+        [
+            {"ledger_text": "ledger", "snapshot_text": "snapshot"}.get(n, n)
+            for n in table.column_names
+        ]
+    )
+    with duckdb.connect(":memory:") as connection:
+        numbered = table.append_column("no", [list(range(table.num_rows))])
+        copy_table(connection, "compared", numbered)
+        also = [result.name, str(result.day), result.snapshot_id]
+        return join.digest(connection, result.fields, also), table.num_rows
+
+
+def _compare_workbooks(store: Store, month: Month, check: PackCheck) -> None:
+    number = 0
+    for result in month.results:
+        path = store.out / result.day.isoformat() / f"recon_{result.day}.xlsx"
+        if not path.is_file():
+            check.uncompared.append(f"{path.name} is not there")
+            continue
+        try:
+            workbook = verify_workbook(store, path)
+        except NotReconciled as error:
+            check.differences.append(str(error))
+            continue
+        number += 1
+        check.differences += [f"{path.name}: {words}" for words in workbook.differences]
+        check.uncompared += [f"{path.name}: {words}" for words in workbook.uncompared]
+        if workbook.run_id != result.run_id:
+            check.differences.append(f"{path.name} shows run {workbook.run_id}")
+    check.compared.append(f"{count_of(number, 'workbook')} with every cell that nightbook wrote")
+
+
+def _compare_signatures(store: Store, month: Month, check: PackCheck) -> None:
+    signatures = [item for item in store.signatures if month.first <= item.day <= month.through]
+    for signature in signatures:
+        result = store.result_of(signature.run_id)
+        if result is None or result.digest != signature.digest or result.day != signature.day:
+            check.differences.append(f"{signature.day}: {signature.words} is of no result here")
+    check.compared.append(f"{count_of(len(signatures), 'signature')} with the result it is of")
+
+
+def _ledgers(manifest: Manifest) -> frozenset[str]:
+    return frozenset(
+        name.removeprefix(pack.LEDGERS)
+        for name in manifest.members
+        if name.startswith(pack.LEDGERS)
+    )
+
+
+def _compare_inputs(store: Store, month: Month, manifest: Manifest, check: PackCheck) -> None:
+    """See that each ledger and recon.toml is what its name says, and what the results read."""
+    ledgers = _ledgers(manifest)
+    settings = {day.settings for day in month.closed_days}
+    there = {
+        name: digest.sha256
+        for name, digest in manifest.members.items()
+        if name.startswith((pack.LEDGERS, pack.SETTINGS))
+    }
+    for name, digest in there.items():
+        known = pack.ledger_digests(store, month) | settings
+        if PurePosixPath(name).stem != digest or digest not in known:
+            check.differences.append(f"{name} is not what its name says, or no result read it")
+    check.compared.append(
+        f"{count_of(len(ledgers), 'ledger')} and {len(there) - len(ledgers)} recon.toml by digest"
+    )
