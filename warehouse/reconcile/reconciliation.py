@@ -26,7 +26,7 @@ from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.totals import tie_totals
 from warehouse.reconcile.settings.config import OWN_WORDS, Config
 from warehouse.reconcile.store import day_settings
-from warehouse.reconcile.store.kept_files import keep_ledgers, keep_settings
+from warehouse.reconcile.store.kept_files import keep_inputs
 from warehouse.reconcile.store.records import (
     Coverage,
     ResolvedBreak,
@@ -39,6 +39,7 @@ from warehouse.reconcile.terms.notices import Notice
 from warehouse.reconcile.workbook import positions
 from warehouse.reconcile.workbook.content import UNMATCHED, WorkbookContent
 from warehouse.reconcile.workbook.files import write_files
+from warehouse.reconcile.workbook.over_time import look_back
 from warehouse.reconcile.workbook.readback import imprint
 
 _TWICE = 20
@@ -81,8 +82,7 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
         return _without_ledger(store, source, contents.unused)
     ledger = read_ledger(contents.ledgers, config, store.known_shapes(), day)
     dating.require_days(ledger, config, day)
-    keep_ledgers(store, [(file.path, file.sha256) for file in contents.ledgers])
-    keep_settings(store, config.digest)
+    keep_inputs(store, contents.ledgers, config.digest)
     inputs.before_writing()
     intake.read_comments(store, workbooks, day, config.close)
     unused = worst_first([*contents.unused, *ledger.unused])
@@ -113,6 +113,7 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
         notices=by_severity([*loud, *_notices(store, source, config, outcome, ledger)]),
         unused=unused,
         evidence=_evidence(content, config, inputs.program_version),
+        over_time=look_back(store, config, content),
     )
     result = _store_result(store, content, config, inputs)
     return RunFiles(result, write_files(store, content), tuple(content.notices), tuple(unused))

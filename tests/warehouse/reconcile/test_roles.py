@@ -75,3 +75,20 @@ def test_what_was_read_is_kept_once_under_its_digest(desk: Desk) -> None:
         ROLES.encode(),
     ]
     assert len(list((desk.folder.root / "kept").iterdir())) == 3
+
+
+def test_the_workbook_shows_who_did_what_and_how_breaks_come_and_go(desk: Desk) -> None:
+    """The audit trail has runs, words and signatures with their files; Summary counts by night."""
+    first = desk.run().files[0]
+    (break_,) = desk.breaks()
+    desk.edit(first, {break_["id"]: {"Owner": "Ada", "Comment": "=asked"}}, first)
+    service.sign(desk.folder.root, role="preparer", who="ada", now=NOW)
+    desk.publish([Amount("10"), Amount("20", asset="ETH")], "20261121T021500Z")
+    second = desk.run().files[0]
+    book = openpyxl.load_workbook(second)
+    lines = [row[1:5] for row in book["Audit trail"].iter_rows(min_row=3, values_only=True)]
+    assert {line[1] for line in lines} == {"run", "owner", "comment", "signature as preparer"}
+    assert (first.name, "comment", break_["id"], "=asked") in lines
+    nights = [row for row in book["Summary"].iter_rows(values_only=True) if row[0] == "Night"]
+    assert [row[1] for row in nights] == ["0-1 days, open", "Ada"]
+    assert service.verify(desk.folder.root, second).differences == ()

@@ -12,6 +12,7 @@ from warehouse.reconcile.settings.config import TEMPLATE
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.spreadsheet.reading.archives import LedgerFile
+from warehouse.spreadsheet.reading.grid import OpenedFile
 from warehouse.storage.layout import written_aside
 
 
@@ -20,29 +21,24 @@ def kept_path(store: Store, sha256: str) -> Path:
     return store.root / "kept" / sha256
 
 
-def keep_ledgers(store: Store, files: Iterable[tuple[LedgerFile, str]]) -> None:
-    """Keep files by the digests under which they were read.
+def keep_inputs(store: Store, ledgers: Iterable[OpenedFile], settings: str) -> None:
+    """Keep the ledgers of a run, and recon.toml, by the digests under which they were read.
 
     Raises `NotReconciled` where one of them is another one by now.
     """
-    for path, sha256 in files:
-        if not kept_path(store, sha256).exists():
-            _keep(store, path.name, path.read_bytes() if path.is_file() else b"", sha256)
+    for ledger in ledgers:
+        _keep(store, ledger.path, ledger.sha256)
+    _keep(store, store.config, settings, TEMPLATE.encode())
 
 
-def keep_settings(store: Store, sha256: str) -> None:
-    """Keep recon.toml as it was read; raises `NotReconciled` where it is another one by now."""
-    if not kept_path(store, sha256).exists():
-        is_there = store.config.exists()
-        content = store.config.read_bytes() if is_there else TEMPLATE.encode()
-        _keep(store, store.config.name, content, sha256)
-
-
-def _keep(store: Store, name: str, content: bytes, sha256: str) -> None:
+def _keep(store: Store, path: LedgerFile, sha256: str, otherwise: bytes = b"") -> None:
     # What is kept is what was read: a file that was saved between the two is found by its digest.
+    if kept_path(store, sha256).exists():
+        return
+    content = path.read_bytes() if path.is_file() else otherwise
     if hashlib.sha256(content).hexdigest() != sha256:
         raise NotReconciled(
-            f"{name} was changed while it was read. Nothing was reconciled. Run again."
+            f"{path.name} was changed while it was read. Nothing was reconciled. Run again."
         )
     with written_aside(kept_path(store, sha256)) as file:
         file.write(content)

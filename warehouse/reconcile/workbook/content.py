@@ -1,11 +1,13 @@
 """What a workbook shows of a run: the outcome, its totals, and what stands behind them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
+from typing import NamedTuple
 
 from warehouse.query.book import OpenBook
 from warehouse.reconcile.breaks.engine import Outcome
+from warehouse.reconcile.comments.trail import TrailLine
 from warehouse.reconcile.ledger.model import Ledger, Unused
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.totals import RollForwardLine, Tie
@@ -15,7 +17,25 @@ from warehouse.reconcile.terms.notices import Notice
 BREAKS, RESOLVED, TIES = "Breaks", "Resolved", "Tie-out"
 POSITIONS, UNMATCHED = "All positions", "Not matched"
 ROLLED, NOTICES, MAPPING, EVIDENCE = "Roll-forward", "Notices", "Mapping", "Evidence"
+TRAIL = "Audit trail"
 HEADER, FIRST = 2, 3  # of the sheet Breaks, as a spreadsheet counts
+
+
+class TrendNight(NamedTuple):
+    """The open breaks of one night: by the bands of age, and by owner."""
+
+    day: date
+    ages: tuple[int, ...]
+    owners: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverTime:
+    """What was done in the month, the open breaks of the last nights, and the roles that are."""
+
+    trail: tuple[TrailLine, ...] = ()
+    nights: tuple[TrendNight, ...] = ()
+    roles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +64,7 @@ class WorkbookContent:
     listed: int
     unused: Sequence[Unused] = ()
     written: str = ""
+    over_time: OverTime = field(default_factory=OverTime)
 
     @property
     def keys(self) -> int:

@@ -8,6 +8,7 @@ from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.store.records import ACCEPTED, STATUSES
 from warehouse.reconcile.terms.dimensions import display_asset
 from warehouse.reconcile.workbook.content import WorkbookContent
+from warehouse.reconcile.workbook.over_time import write_trends
 from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up
 
@@ -49,6 +50,7 @@ def write_summary(draft: Draft, content: WorkbookContent) -> None:
     _write_ages(on, content)
     _write_assets(on, content)
     _write_signatures(on, content)
+    write_trends(draft, on, content)
     on.fit(0, on.row)
     on.sheet.print_area(0, 0, on.row, len(_COLUMNS) - 1)
     print_set_up(on.sheet, footer=f"{content.footer}, Summary")
@@ -203,7 +205,10 @@ def _write_assets(on: SheetWriter, content: WorkbookContent) -> None:
 def _write_signatures(on: SheetWriter, content: WorkbookContent) -> None:
     on.heads(("Sign-off", "Name", "Comment", "", "", ""))
     rows = []
-    for label, role in (("Prepared by", "preparer"), ("Reviewed by", "reviewer")):
+    labels = [("Prepared by", "preparer"), ("Reviewed by", "reviewer")]
+    if "approver" in {*content.over_time.roles, *content.signatures}:
+        labels.append(("Approved by", "approver"))
+    for label, role in labels:
         on.text(0, label)
         signature = content.signatures.get(role)
         on.text(1, signature.who if signature else "", "yellow")
@@ -211,7 +216,7 @@ def _write_signatures(on: SheetWriter, content: WorkbookContent) -> None:
         on.text(3, signature.open_words if signature else "")
         rows.append(on.row + 1)
         on.row += 1
-    formula, other = (f"LOWER(TRIM(B{row}))" for row in rows)
+    formula, other = (f"LOWER(TRIM(B{row}))" for row in rows[:2])
     words = "REVIEWER MUST DIFFER FROM PREPARER"
     on.formula(0, f'=IF(AND({formula}<>"",{formula}={other}),"{words}","")', "", "warning")
     on.row += 1

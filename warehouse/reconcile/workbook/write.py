@@ -13,7 +13,7 @@ from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.names import in_name_cell
 from warehouse.reconcile.matching.snapshot import columns
 from warehouse.reconcile.terms.dimensions import CUSTOM
-from warehouse.reconcile.workbook import breaks, summary, supporting
+from warehouse.reconcile.workbook import breaks, over_time, summary, supporting
 from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WorkbookContent
 from warehouse.reconcile.workbook.sheet import cut_words
 from warehouse.spreadsheet.writing.format import define_names, draft, long_table
@@ -62,6 +62,7 @@ def write(content: WorkbookContent, path: Path, *, rows_per_sheet: int = ROWS_PE
     supporting.write_notices(file_draft, content)
     supporting.write_mapping(file_draft, content)
     supporting.write_evidence(file_draft, content)
+    over_time.write_trail(file_draft, content)
     supporting.write_help(file_draft, content)
     breaks.write_lists(file_draft, content)
     file_draft.book.close()

@@ -192,8 +192,8 @@ def test_an_untouched_workbook_is_whole_and_the_words_say_of_what(settled: Desk)
     assert found.words == (
         f"{book}: 12 rows of Breaks, {ties} rows of Tie-out, 6 rows of Roll-forward, 13 rows of "
         "All positions and every other cell of Summary, Breaks, Resolved, Tie-out, Roll-forward, "
-        f"Notices, Mapping, Evidence, Help, Lists are as run {found.run_id} wrote them: numbers, "
-        "texts, names and formulas. What people write was not compared."
+        f"Notices, Mapping, Evidence, Audit trail, Help, Lists are as run {found.run_id} wrote "
+        "them: numbers, texts, names and formulas. What people write was not compared."
     )
 
 

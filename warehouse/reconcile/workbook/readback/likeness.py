@@ -20,6 +20,7 @@ from warehouse.reconcile.workbook.content import (
     RESOLVED,
     ROLLED,
     TIES,
+    TRAIL,
 )
 from warehouse.reconcile.workbook.readback.imprint import (
     SheetImprint,
@@ -32,7 +33,7 @@ from warehouse.reconcile.workbook.readback.recount import counted_again
 from warehouse.spreadsheet.reading.text import fold
 
 SUMMARY = "Summary"
-_TABLES = (BREAKS, RESOLVED, TIES, ROLLED, NOTICES, MAPPING, EVIDENCE)
+_TABLES = (BREAKS, RESOLVED, TIES, ROLLED, NOTICES, MAPPING, EVIDENCE, TRAIL)
 _HEADER = 1  # the row of the titles in each of them
 _KEYS = {BREAKS: 1, RESOLVED: 1, TIES: 3, EVIDENCE: 1}  # columns that name a row
 _PEOPLE = frozenset(("Status", "Owner", "Rootcause", "Comment"))
