@@ -16,7 +16,7 @@ from warehouse.reconcile import reconciliation
 from warehouse.reconcile.close.lock import Restating, closing_of, restating
 from warehouse.reconcile.comments import signoff
 from warehouse.reconcile.comments.trail import break_history
-from warehouse.reconcile.ledger.coverage import totals
+from warehouse.reconcile.ledger.coverage import per_words, totals
 from warehouse.reconcile.ledger.model import Unused
 from warehouse.reconcile.settings.config import TEMPLATE, read_config
 from warehouse.reconcile.store.records import (
@@ -67,12 +67,17 @@ class RunSummary:
         """The result in one paragraph."""
         if not self.run_id:
             return "; ".join(": ".join(filter(None, (n.where, n.words))) for n in self.notices)
-        keys = sum(self.counts.values())
+        equal = self.counts["Matched"] + self.counts["Matched (zero)"]
+        settled = (
+            (self.counts["Within tolerance"], "within tolerance"),
+            (self.counts["Ledger precision"], "within the ledger's precision"),
+        )
+        parts = [f"{equal:,} equal", *(f"{count:,} {how}" for count, how in settled if count)]
         return (
-            f"{self.day}: {count_of(keys, 'key')}, {self.counts['Matched']} exact, "
-            f"{self.counts['Within tolerance']} within tolerance, {count_of(self.breaks, 'break')} "
-            f"({self.open_breaks} open), {count_of(self.rejected, 'row')} rejected. Compared at "
-            f"{self.level}; not used: {totals(self.unused) or 'nothing'}."
+            f"{self.day}: {count_of(sum(self.counts.values()), 'position')} compared "
+            f"{per_words(self.level)}; {', '.join(parts)}, {count_of(self.breaks, 'break')} "
+            f"({self.open_breaks:,} open), {count_of(self.rejected, 'row')} rejected; "
+            f"not used: {totals(self.unused) or 'nothing'}."
         )
 
 

@@ -462,3 +462,23 @@ def test_the_snapshots_side_is_what_its_view_says(desk: Desk) -> None:
     assert dict(found)["MAX"] == "199999999999999999999.8"
     assert ("BTC", "0") in found
     assert dict(found)["TINY"] == "0." + "0" * 23 + "1"
+
+
+def test_suggestions_are_names_and_a_pasted_name_settles_them(desk: Desk) -> None:
+    """Nobody reads the id of a portfolio: it is suggested, told and settled by its name."""
+    desk.publish([Amount("7")], change={"portfolios": {"name": "Main Fund"}})
+    desk.put(HEAD + line("7", portfolio="Mian Fund"))
+    (unknown,) = [notice.words for notice in desk.run().notices if "unknown" in notice.words]
+    assert '"Mian Fund" = "Main Fund"' in unknown
+    desk.settle('[alias.portfolio]\n"Mian Fund" = "Main Fund"\n')
+    assert results(desk) == {"Matched": 1}
+    desk.put(HEAD + line("7", portfolio="MAIN fund"))
+    (folded,) = [notice.words for notice in desk.run().notices if "taken for" in notice.words]
+    assert folded == "portfolio taken for Main Fund by case and spaces in 1 row"
+
+
+def test_a_rejected_row_is_told_in_words_of_a_desk(desk: Desk) -> None:
+    """Which row, what stands there, and that it is not a number."""
+    desk.publish([ONE])
+    desk.put(HEAD + line("#N/A"))
+    assert desk.run().notices[0].words == "row 2: '#N/A' is not a number; rejected"

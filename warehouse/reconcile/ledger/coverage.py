@@ -38,6 +38,14 @@ def level_words(ledger: Ledger) -> str:
     return "; ".join(f"{item.place_name} at {', '.join(item.fields)}" for item in ledger.sources)
 
 
+def per_words(level: str) -> str:
+    """Return a level as a sentence has it: `per portfolio, asset and venue`."""
+    if ";" in level:
+        return f"({level})"
+    *first, last = level.split(", ")
+    return f"per {', '.join(first)} and {last}" if first else f"per {last}"
+
+
 def lines_of(ledger: Ledger) -> list[tuple[str, str, str]]:
     """Return a line for each tab that was read: its name, level, and what became of its rows."""
     return [(item.place_name, ", ".join(item.fields), _rows(item)) for item in ledger.sources]

@@ -12,6 +12,7 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.wording import count_of
 from warehouse.exact import total
+from warehouse.reconcile.ledger.cells.amounts import NO_AMOUNT
 from warehouse.reconcile.ledger.model import WHOLE, Ledger, RejectedRow
 from warehouse.reconcile.matching.names import Names, Resolution
 from warehouse.reconcile.matching.snapshot import Reference, columns
@@ -26,7 +27,10 @@ UNMAPPED = "?"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
-    """One name that was not taken as written: what it was taken for, how, and how often."""
+    """One name that was not taken as written: what it was taken for, how, and how often.
+
+    `name` is what people call the id.
+    """
 
     field: str
     written: str
@@ -34,6 +38,7 @@ class Alias:
     how: str
     rows: int
     suggestion: str
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +194,7 @@ def _aliases(
             how=found.how,
             rows=counted.get(entry, 0),
             suggestion=found.suggestion,
+            name=found.name,
         )
 
 
@@ -251,7 +257,9 @@ def _rejections(
 
 def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
     for row in ledger.rejected:
-        yield Notice("high", f"rejected: {row.reason}", ledger.place(row), row.raw[:1000])
+        reason = f"{row.raw[:60]!r} is not a number" if row.reason == NO_AMOUNT else row.reason
+        words = f"row {row.line}: {reason}; rejected"
+        yield Notice("high", words, ledger.place(row), row.raw[:1000])
     for alias_ in aliases:
         if alias_.how == "unknown" and alias_.rows:
             meant = f'; perhaps "{alias_.suggestion}"' if alias_.suggestion else ""
@@ -264,5 +272,5 @@ def _notices(ledger: Ledger, aliases: Sequence[Alias]) -> Iterable[Notice]:
     for alias in aliases:
         if alias.how == "folded":
             rows = count_of(alias.rows, "row")
-            words = f"{alias.field} taken for {alias.id} by case and spaces in {rows}"
+            words = f"{alias.field} taken for {alias.name} by case and spaces in {rows}"
             yield Notice("low", words, "", alias.written[:1000])

@@ -31,12 +31,13 @@ _COMPARED = 50_000  # comparisons for suggestions, in all: they are hints, not a
 class Resolution:
     """What a written name stands for: an id, or nothing and perhaps a suggestion.
 
-    `how` is as written, folded, alias, or unknown.
+    `how` is as written, folded, alias, or unknown; `name` is what people call the id.
     """
 
     id: str | None
     how: str
     suggestion: str = ""
+    name: str = ""
 
 
 def in_name_cell(text: str) -> str:
@@ -70,6 +71,7 @@ class Names:
         self, field: str, known: Mapping[str, Iterable[str]], aliases: Mapping[str, str]
     ) -> None:
         self._field = field
+        self._known = known
         self._exact: dict[str, set[str]] = {}
         self._folded: dict[str, set[str]] = {}
         self._aliases = {fold(name): target for name, target in aliases.items()}
@@ -91,9 +93,10 @@ class Names:
             return self._follow_alias(name)
         ids = self._folded.get(name, set())
         if len(ids) == 1:
-            return Resolution(next(iter(ids)), "folded")
+            id_ = next(iter(ids))
+            return Resolution(id_, "folded", name=self.display_name(id_))
         if ids:
-            return Resolution(None, "unknown", " or ".join(sorted(ids)))
+            return Resolution(None, "unknown", " or ".join(sorted(map(self.display_name, ids))))
         return Resolution(None, "unknown", self._suggestion(name))
 
     def _follow_alias(self, name: str) -> Resolution:
@@ -111,7 +114,8 @@ class Names:
         ids = self._exact.get(target) or self._folded.get(seen[-1], set())
         if len(ids) != 1:
             return Resolution(None, "unknown", f"the alias {target} names nothing in the book")
-        return Resolution(next(iter(ids)), "alias")
+        id_ = next(iter(ids))
+        return Resolution(id_, "alias", name=self.display_name(id_))
 
     def _suggestion(self, name: str) -> str:
         if self._skeletons is None:
@@ -121,12 +125,17 @@ class Names:
         bare = skeleton(name)
         common = _OTHER_NAMES.get(bare, bare)
         if common in self._skeletons:
-            return self._display_name(self._skeletons[common])
+            return self._name_of(self._skeletons[common])
         self._budget -= len(self._skeletons)
         if self._budget < 0:
             return ""
         near = difflib.get_close_matches(bare, self._skeletons, n=1, cutoff=_NEAR)
-        return self._display_name(self._skeletons[near[0]]) if near else ""
+        return self._name_of(self._skeletons[near[0]]) if near else ""
 
-    def _display_name(self, name: str) -> str:
-        return min(self._folded[name])
+    def _name_of(self, folded: str) -> str:
+        return self.display_name(min(self._folded[folded]))
+
+    def display_name(self, id_: str) -> str:
+        """Return what people call an id, where that leads back to it alone; else the id."""
+        names = (name for name in self._known.get(id_, ()) if name.strip())
+        return next((name for name in names if self._exact.get(name) == {id_}), id_)

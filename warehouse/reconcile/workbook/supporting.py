@@ -150,7 +150,7 @@ def write_mapping(draft: Draft, content: WorkbookContent) -> None:
         [
             alias.field,
             alias.written,
-            display_asset(alias.id),
+            alias.name or display_asset(alias.id),
             alias.how,
             alias.rows,
             alias.suggestion,

@@ -116,9 +116,9 @@ def test_the_result_line_says_the_level_and_what_was_not_used(desk: Desk) -> Non
     desk.put(
         "portfolio;asset;venue;amount;price\n" + "p1;BTC;v1;10;9\np1;BTC;v2;5;9\n\nTotal;;;15;\n"
     )
-    assert desk.run().words.endswith(
-        "Compared at portfolio, asset, venue; not used: 1 column, 2 rows."
-    )
+    words = desk.run().words
+    assert "3 positions compared per portfolio, asset and venue; 2 equal, 1 break (" in words
+    assert words.endswith("0 rows rejected; not used: 1 column, 2 rows.")
     desk.put(ledger(BOOK))
     assert desk.run().words.endswith("not used: nothing.")
 

@@ -15,6 +15,7 @@ from warehouse.reconcile.settings.shape import Decimals
 FLOAT_DIGITS = 15  # what a number cell of a spreadsheet keeps and shows
 LONGEST = 1000
 BLANK = "the amount is blank"
+NO_AMOUNT = "it is no amount"
 LARGEST_EXPONENT = 200
 _SPACES = "\u00a0\u2007\u2009\u202f\u3000\t"
 _LETTERS = str.maketrans(
@@ -85,7 +86,7 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
     # The length goes first: what a long text without an amount takes grows with its square.
     match = _UNIT.fullmatch(text) if len(text) <= LONGEST else None
     if not match:
-        return "it is no amount"
+        return NO_AMOUNT
     unit = (match["before"] or match["after"] or "").strip()
     if word and unit.upper() in {"CR", "DR"}:
         return "CR and DR need the setting negative_word"
@@ -93,7 +94,7 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
         return f"{unit} is a magnitude, or a unit that cannot be told from one"
     signed = _split_sign(match["number"].strip())
     if signed is None or (match["before"] and match["after"]):
-        return "it is no amount"
+        return NO_AMOUNT
     return Numeral(signed[0] != minus, signed[1], unit)
 
 
@@ -178,9 +179,9 @@ def _read_number(cell: float) -> Amount | str:
     try:
         value = exact(format(cell, f".{FLOAT_DIGITS}g"))
     except ValueError:
-        return "it is no amount"
+        return NO_AMOUNT
     if not value.is_finite():
-        return "it is no amount"
+        return NO_AMOUNT
     text = plain(value)
     return Amount(text, len(text.partition(".")[2]), is_number=True)
 
@@ -191,7 +192,7 @@ def _read_text(cell: str, rules: Rules) -> Amount | str:
         return apart
     read = readings(apart.digits)
     if not read:
-        return "it is no amount"
+        return NO_AMOUNT
     chosen = read.get(rules.decimals or Decimals.POINT)
     if chosen is None:
         if rules.decimals is None:
