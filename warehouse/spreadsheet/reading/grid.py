@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from warehouse.spreadsheet.reading.archives import GZIP, ArchiveMember, LedgerFile
+from warehouse.spreadsheet.reading.code_pages import decode
 from warehouse.spreadsheet.reading.delimited_text import (
     LONGEST_FIELD,
     Row,
@@ -14,6 +15,7 @@ from warehouse.spreadsheet.reading.delimited_text import (
     has_long_line,
     rows_of,
 )
+from warehouse.spreadsheet.reading.printed_tables import BOTH, piped_rows, spaced_rows
 from warehouse.spreadsheet.reading.safety import MOST_CELLS, is_compound, refusal, too_wide
 from warehouse.spreadsheet.reading.workbook import read_workbook
 from warehouse.spreadsheet.reading.xml_findings import SheetFindings
@@ -141,7 +143,7 @@ def _spreadsheet(path: LedgerFile, content: bytes) -> tuple[list[Grid], list[tup
 
 
 def decode_text(path: LedgerFile, content: bytes) -> tuple[str, tuple[str, ...]]:
-    """Return the text of a file by its mark, as UTF-8, else as cp1252, which is then told."""
+    """Return the text of a file by its mark, as UTF-8, else as its letters say, which is told."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", "replace"), ()
     # UTF-16 without a mark: Latin letters in it have a zero for every second byte, and the place of
@@ -155,7 +157,8 @@ def decode_text(path: LedgerFile, content: bytes) -> tuple[str, tuple[str, ...]]
     try:
         return content.decode("utf-8-sig"), ()
     except UnicodeDecodeError:
-        return content.decode("cp1252", "replace"), ("read as cp1252: it is no UTF-8",)
+        text, reason = decode(content)
+        return text, (reason,)
 
 
 def _table(path: LedgerFile, text: str, recognised: Callable[[Sequence[Row]], int]) -> Grid:
@@ -165,14 +168,15 @@ def _table(path: LedgerFile, text: str, recognised: Callable[[Sequence[Row]], in
     delimiters = list(DELIMITERS)
     if first.strip().lower().startswith("sep=") and len(first.strip()) <= len("sep=;"):
         delimiters, text, skipped = [first.strip()[4:] or "\t"], rest, 1
-    # Each delimiter is tried on the first rows: the one with which most fields of a ledger are
-    # recognised wins, and among equals the one with the widest row.
-    head = text[:200_000]
-    scores = {}
-    for delimiter in delimiters:
-        cells = [row for row, _ in islice(_rows(path, head, delimiter, is_whole=False), HEAD)]
-        scores[delimiter] = (recognised(cells), max(map(len, cells), default=0))
-    best = max(delimiters, key=lambda delimiter_: scores[delimiter_])
+    if "\f" in text:  # where a printer begins a page
+        text = text.replace("\f", "")
+    printed = piped_rows(text, recognised)
+    if printed is not None:
+        return Grid(sheet="", rows=printed)
+    best, is_ledger = _delimiter(path, text, delimiters, recognised)
+    printed = spaced_rows(text, recognised) if not is_ledger else None
+    if printed is not None:
+        return Grid(sheet="", rows=printed)
     if text.count(best) > MOST_CELLS:
         raise too_wide(path)
     cells_by_line = cells_of(text, best)
@@ -186,6 +190,24 @@ def _table(path: LedgerFile, text: str, recognised: Callable[[Sequence[Row]], in
         rows.append(row)
         lines.append(line + skipped)
     return Grid(sheet="", rows=rows, lines=lines)
+
+
+def _delimiter(
+    path: LedgerFile,
+    text: str,
+    delimiters: Sequence[str],
+    recognised: Callable[[Sequence[Row]], int],
+) -> tuple[str, bool]:
+    """Return the delimiter of a text, and whether a header of a ledger is recognised with it."""
+    # Each delimiter is tried on the first rows: the one with which most fields of a ledger are
+    # recognised wins, and among equals the one with the widest row.
+    head = text[:200_000]
+    scores = {}
+    for delimiter in delimiters:
+        cells = [row for row, _ in islice(_rows(path, head, delimiter, is_whole=False), HEAD)]
+        scores[delimiter] = (recognised(cells), max(map(len, cells), default=0))
+    best = max(delimiters, key=lambda delimiter_: scores[delimiter_])
+    return best, scores[best][0] >= BOTH
 
 
 def _rows(

@@ -1,0 +1,131 @@
+"""Files as programs print them: pages, rules and columns of spaces, in any code page."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from warehouse.reconcile.ledger.model import Ledger
+from warehouse.reconcile.terms.errors import NotReconciled
+
+Write = Callable[..., Path]
+Read = Callable[..., Ledger]
+PAGES = """\
+                    Positions                  Page 1
+                   20 Nov 2026
+
+PORTFOLIO   ASSET   ACCOUNT NAME           AMOUNT
+---------   -----   ------------   --------------
+alpha       BTC     Main desk               12.50
+alpha       ETH     Cold desk          -48,211.07
+
+\f                  Positions                  Page 2
+                   20 Nov 2026
+
+PORTFOLIO   ASSET   ACCOUNT NAME           AMOUNT
+---------   -----   ------------   --------------
+beta        BTC     Main desk                3.00
+
+beta        ETH     Cold desk        1,000,000.25
+
+PORTFOLIO   ASSET   ACCOUNT NAME           AMOUNT
+---------   -----   ------------   --------------
+beta        SOL     Main desk                1.25
+                                   --------------
+Total                                  951,805.93
+
+5 rows selected.
+"""
+
+
+def rows(ledger: Ledger) -> list[tuple[str, ...]]:
+    """Portfolio, asset, account and amount of each row, and its line."""
+    return [
+        (line.names[0], line.names[1], line.names[3], line.amount.text, str(line.line))
+        for line in ledger.lines
+    ]
+
+
+def test_a_report_of_pages_is_read_and_its_page_lines_are_counted(write: Write, read: Read) -> None:
+    """Each row has the number of its line, and one between a blank and a header is a row."""
+    ledger = read(write(PAGES, "spool.txt"))
+    assert rows(ledger) == [
+        ("alpha", "BTC", "Main desk", "12.5", "6"),
+        ("alpha", "ETH", "Cold desk", "-48211.07", "7"),
+        ("beta", "BTC", "Main desk", "3", "14"),
+        ("beta", "ETH", "Cold desk", "1000000.25", "16"),
+        ("beta", "SOL", "Main desk", "1.25", "20"),
+    ]
+    (source,) = ledger.sources
+    assert (source.rejected, source.is_complete) == (0, True)
+    assert source.skipped["header repeated"] == 2
+    assert source.skipped["total line"] == 1
+
+
+HEAD = "portfolio  asset  account    amount\n"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        f"{HEAD}p1         BTC    Main        1.50\np1         ETH    A long name here 4.50\n",
+        "portfolio  asset      amount\np1         BTC    1 234.50\np1         ETH       12.50\n",
+        "portfolio  asset account    amount\np1         BTC 12  Main        1.50\n",
+    ],
+    ids=["a name over the edge", "a space in some amounts", "two values in a column"],
+)
+def test_columns_of_spaces_that_are_not_proven_are_not_read(
+    write: Write, read: Read, lines: str
+) -> None:
+    """One line that does not fit may be cut in a wrong place: nothing is read."""
+    with pytest.raises(NotReconciled, match="holds no table"):
+        read(write(lines, "spool.txt"))
+
+
+def test_a_bar_in_a_name_is_a_rejected_row(write: Write, read: Read) -> None:
+    """A row with more cells than titles says so."""
+    ledger = read(
+        write("|asset|account|amount|\n|---|---|---:|\n|BTC|a|1|\n|ETH|a|b|2|\n", "spool.txt")
+    )
+    assert [line.amount.text for line in ledger.lines] == ["1"]
+    assert [row.reason for row in ledger.rejected] == ["the row has more cells than the header"]
+
+
+def test_a_control_line_above_the_header_decides_nothing(write: Write, read: Read) -> None:
+    """The line of a DATEV export has more fields than the header, commas and bars in its texts."""
+    control = '"EXTF";700;21;"Salden, alle, auch asset, amount";3;20261120;;"R|E|x";"";;1001;456'
+    ledger = read(write(f"{control}\nportfolio;asset;account;amount\np1;BTC;a;1,5\n", "datev.csv"))
+    assert rows(ledger) == [("p1", "BTC", "a", "1.5", "3")]
+
+
+WORDS = {
+    "cp1252": "Crédit Agricole;Zürich;São Paulo",
+    "cp1250": "Łódź;Wrocław;Kraków",
+    "cp1251": "Сбербанк;Основной счёт;банк",
+    "cp1253": "Εθνική Τράπεζα;Πειραιώς;Αθήνα",
+    "cp1254": "İş Bankası;Yapı Kredi;Türkiye",  # noqa: RUF001 - Turkish
+    "cp1257": "Šiaulių bankas;Vilniaus;Kauno",
+    "iso8859-2": "śląsk;Wrocław;Łódź",
+    "iso8859-15": "5 € Zürich;Genève;Crédit",
+    "koi8-r": "Сбербанк;Москва;Основной",
+    "cp850": "Müller;Straße;Zürich",
+    "mac-roman": "Zürich;Crédit;Société",
+}
+
+
+@pytest.mark.parametrize("codec", WORDS)
+def test_case_32_names_are_read_in_the_code_page_of_their_letters(
+    write: Write, read: Read, codec: str
+) -> None:
+    """What is no UTF-8 is told apart by the words that it makes, and which one was used is told."""
+    names = WORDS[codec].split(";")
+    text = "asset;account;amount\n" + "".join(f"BTC;{name};1.5\n" for name in names)
+    ledger = read(write(text.encode(codec)))
+    assert [line.names[3] for line in ledger.lines] == names
+    assert ledger.notices[0].words.startswith("read as ")
+
+
+def test_a_name_that_two_code_pages_explain_says_so(write: Write, read: Read) -> None:
+    """Nothing is guessed in silence: both readings stand in the notice."""
+    ledger = read(write("asset;account;amount\nBTC;Plzeň;1.5\n".encode("cp1250")))
+    assert "'Plzeò' would be 'Plzeň'. Save it as UTF-8 to be sure" in ledger.notices[0].words
