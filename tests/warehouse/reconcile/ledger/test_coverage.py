@@ -25,7 +25,7 @@ ASKED = (
     "a hidden tab with an adjustment",
     "two columns of amounts",
     "a pivot's total",
-    "an archive beside the ledger",
+    "an archive in an archive",
     "a link to a ledger elsewhere",
     "a copy of the same day with another number",
     "a date of the last movement",
