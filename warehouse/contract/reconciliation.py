@@ -44,7 +44,7 @@ BREAKS = ops_table(
         text("note", "What the engine has to say of it, like why it was opened again."),
         day("first_seen", "The first day of this episode."),
         day("ever_seen", "The first day of its first episode."),
-        count("age_days", "Days since first_seen."),
+        count("age_days", "Days since ever_seen: a break that comes back keeps its age."),
         text("change", "new, returned, changed or unchanged since the run of the day before."),
         text("status", "Open, In progress, Waiting or Explained - accepted."),
         text("owner", "Who has it; empty where nobody does."),

@@ -199,7 +199,7 @@ def test_an_acceptance_expires(desk: Desk) -> None:
 
 
 @pytest.mark.torture
-def test_case_52_a_break_that_returns_begins_a_new_episode(desk: Desk) -> None:
+def test_case_52_a_break_that_returns_is_as_old_as_it_is(desk: Desk) -> None:
     """It keeps its id and comment, counts a new episode, and is not accepted any more."""
     first = desk.run()
     break_id = str(by_asset(desk)["BTC"]["id"])
@@ -213,9 +213,31 @@ def test_case_52_a_break_that_returns_begins_a_new_episode(desk: Desk) -> None:
     next_night(desk, 4)
     desk.run()
     found = by_asset(desk)["BTC"]
-    assert (found["id"], found["episode"], found["age_days"]) == (break_id, 2, 0)
+    assert (found["id"], found["episode"], found["age_days"]) == (break_id, 2, 4)
     assert (found["status"], found["comment"], found["change"]) == ("Open", "known", "returned")
     assert found["ever_seen"] == DAY.isoformat()
+
+
+def test_a_break_that_a_tolerance_hid_is_as_old_as_it_was(desk: Desk) -> None:
+    """A wider tolerance for one night makes no old break young, and Resolved says what hid it."""
+    desk.run()
+    next_night(desk, 1)
+    desk.settle('[tolerance.asset]\nBTC = "1000"\n')
+    hidden = desk.run()
+    assert "BTC" not in by_asset(desk)
+    resolved = openpyxl.load_workbook(hidden.files[0])["Resolved"]
+    assert "Within tolerance: absolute 1000 for BTC" in {
+        cell.value for row in resolved.iter_rows() for cell in row
+    }
+    next_night(desk, 2)
+    desk.settle("")
+    book = openpyxl.load_workbook(desk.run().files[0], data_only=True)["Breaks"]
+    found = by_asset(desk)["BTC"]
+    assert (found["episode"], found["age_days"], found["change"]) == (2, 2, "returned")
+    rows = {row[0].value: [cell.value for cell in row] for row in book.iter_rows()}
+    row = dict(zip(rows["Break ID"], rows[found["id"]], strict=True))
+    assert row["Age days"] == 2
+    assert row["Ever seen"].date() == DAY
 
 
 def test_case_53_the_reviewer_must_differ_from_the_preparer(desk: Desk) -> None:

@@ -1,7 +1,7 @@
 """One reconciliation of one book: both sides read, matched and classified, and their breaks."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from warehouse.contract.wording import count_of
@@ -35,6 +35,7 @@ class Outcome:
     """What came of a run; every key stands in the table `compared` of the connection.
 
     `ids` are the breaks by the number of their key, `renamed` the ids that had another one before.
+    `settled` has by key what became of breaks of the run before that a setting forgives now.
     `proposals` are notices that stand before all others: one line settles many breaks.
     """
 
@@ -48,8 +49,13 @@ class Outcome:
     aliases: tuple[Alias, ...]
     notices: tuple[Notice, ...]
     digest: str
+    settled: Mapping[Key, str] = field(default_factory=dict)
     proposals: tuple[Notice, ...] = ()
     forgiven: tuple[tuple[str, str, str, str], ...] = ()
+
+    def why_gone(self, key: Key) -> str:
+        """Return why a break of the run before is none any more."""
+        return self.settled.get(key, "matched, or its key is gone from both sides")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +110,7 @@ def reconcile(
             *over_limit(matches.classified, matches.rules),
         ),
         digest=join.digest(connection, fields, [config.name, str(source.day), source.snapshot_id]),
+        settled=_settled(matches, history),
         proposals=matches.rounding.proposals,
         forgiven=tuple(forgiven_lines(matches.classified, matches.rules)),
     )
@@ -165,6 +172,15 @@ def _cases(
         )
         for id_, pair in broken.items()
     ]
+
+
+def _settled(matches: _Matches, history: History) -> dict[Key, str]:
+    known = {break_.key for break_ in history.prior.breaks} if history.prior else set()
+    return {
+        pair.pair.key: f"{pair.result.value}: {pair.rule}"
+        for pair in matches.classified
+        if pair.is_forgiven and pair.pair.key in known
+    }
 
 
 def _order(break_: Break) -> tuple[str, int, str, str]:

@@ -56,7 +56,7 @@ def display_names(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Age:
-    """How long a break has been there; each time that it comes back begins a new episode."""
+    """How long a break is known; each time that it comes back begins a new episode."""
 
     episode: int
     first_seen: date
@@ -70,15 +70,17 @@ def age_of(
 ) -> Age:
     """Return the age of a break: `earlier` is the same one in the run before.
 
-    A break that was away begins a new episode, and its age begins anew.
+    A break that was away begins a new episode, and keeps its age: whatever hid it meanwhile, like a
+    tolerance, it is as old as when it was first seen.
     """
     if earlier is None:
         last, ever = last_episode or (0, day.isoformat())
+        ever_seen = date.fromisoformat(ever)
         return Age(
             episode=last + 1,
             first_seen=day,
-            ever_seen=date.fromisoformat(ever),
-            days=0,
+            ever_seen=ever_seen,
+            days=(day - ever_seen).days,
             change="returned" if last else "new",
         )
     is_same = (earlier.difference, earlier.result) == (plain(pair.difference), pair.result.value)
@@ -86,7 +88,7 @@ def age_of(
         episode=earlier.episode,
         first_seen=earlier.first_seen,
         ever_seen=earlier.ever_seen,
-        days=(day - earlier.first_seen).days,
+        days=(day - earlier.ever_seen).days,
         change="unchanged" if is_same else "changed",
     )
 

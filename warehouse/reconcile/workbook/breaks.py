@@ -103,7 +103,7 @@ def _break(on: SheetWriter, break_: Break, *, is_live: bool) -> None:
         on.live_amount(9, difference(f"S{row}", f"T{row}"), break_.difference)
     else:
         on.number(9, break_.difference)
-    on.formula(10, f"=as_of-Q{row}", break_.age_days, "count")
+    on.formula(10, f"=as_of-AA{row}", break_.age_days, "count")
     is_equal = "yes" if ledger == snapshot else "no"
     on.formula(21, f'=IF(EXACT(S{row},T{row}),"yes","no")', is_equal)
     people = (break_.status, break_.owner, break_.root_cause, break_.comment)
