@@ -53,7 +53,7 @@ class Outcome:
     proposals: tuple[Notice, ...] = ()
     forgiven: tuple[tuple[str, str, str, str], ...] = ()
 
-    def why_gone(self, key: Key) -> str:
+    def reason_gone(self, key: Key) -> str:
         """Return why a break of the run before is none any more."""
         return self.settled.get(key, "matched, or its key is gone from both sides")
 
@@ -110,7 +110,7 @@ def reconcile(
             *over_limit(matches.classified, matches.rules),
         ),
         digest=join.digest(connection, fields, [config.name, str(source.day), source.snapshot_id]),
-        settled=_settled(matches, history),
+        settled=_settlements(matches, history),
         proposals=matches.rounding.proposals,
         forgiven=tuple(forgiven_lines(matches.classified, matches.rules)),
     )
@@ -174,7 +174,7 @@ def _cases(
     ]
 
 
-def _settled(matches: _Matches, history: History) -> dict[Key, str]:
+def _settlements(matches: _Matches, history: History) -> dict[Key, str]:
     known = {break_.key for break_ in history.prior.breaks} if history.prior else set()
     return {
         pair.pair.key: f"{pair.result.value}: {pair.rule}"
