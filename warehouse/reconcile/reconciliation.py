@@ -218,7 +218,7 @@ def _resolved_breaks(
             **structs.asdict(break_)
             | {field: comments.of(id_, field) for field in ("status", "owner", "comment")},
             closed_on=outcome.day,
-            closed_because=outcome.reason_gone(break_.key),
+            closed_because=outcome.closing_reason(break_.key),
         )
         for id_, break_ in breaks_by_id(prior).items()
         if id_ not in now

@@ -53,7 +53,7 @@ class Outcome:
     proposals: tuple[Notice, ...] = ()
     forgiven: tuple[tuple[str, str, str, str], ...] = ()
 
-    def reason_gone(self, key: Key) -> str:
+    def closing_reason(self, key: Key) -> str:
         """Return why a break of the run before is none any more."""
         return self.settled.get(key, "matched, or its key is gone from both sides")
 
