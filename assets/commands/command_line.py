@@ -145,7 +145,11 @@ RECONCILE = InOrder(
     ],
 )
 _ALL = (
-    _command("demo", "three simulated nights against an embedded sandbox; no key needed"),
+    _command(
+        "demo",
+        "three simulated nights against an embedded sandbox; no key needed",
+        _option("--next", "is_next", is_flag=True, help="one more night, with its ledger"),
+    ),
     _command(
         "run",
         "take tonight's book: pull, land, flatten, judge, publish",

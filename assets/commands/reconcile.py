@@ -6,6 +6,7 @@ from pathlib import Path
 from assets.console.invocation import command_for
 from assets.console.user import user_name
 from assets.console.version import program_version
+from assets.home.gate import require_home
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import publish
@@ -148,8 +149,8 @@ def close(nightbook: Nightbook, *, month: str) -> int:
     _print_list(list(summary.changes), "change")
     _print_list(list(summary.listed), "line")
     print(f"  {summary.pack}\n  {summary.index}")
-    me = command_for(layout)
-    print(f"Its days are locked. On any machine: {me} reconcile verify {summary.pack.name}")
+    print("Its days are locked. The pack proves itself on any machine that has nightbook:")
+    print(f"  nightbook reconcile verify {summary.pack.name}")
     return 0
 
 
@@ -157,6 +158,7 @@ def verify(nightbook: Nightbook, *, file: str) -> int:
     """Compare a workbook with what was signed, or a pack with itself; print each difference."""
     if is_pack(Path(file)):
         return _verify_pack(Path(file))
+    require_home(nightbook.layout, "reconcile")
     checked = service.verify(_folder(nightbook), Path(file))
     if checked.is_whole:
         print(f"✓ {checked.words}")

@@ -4,7 +4,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 
 from pipelines.landing import night_folders
@@ -13,6 +13,7 @@ from warehouse.storage.layout import Layout, json_bytes, write_json
 
 MARK = "demo.json"
 LOCK = ".demo"
+LEAST = 3  # nights that a demo begins with
 WHAT = {"what": "invented nights of nightbook demo"}
 
 
@@ -40,6 +41,18 @@ class RealNights(Exception):
             f"{layout.home} holds {several}, and the demo's invented nights do not "
             "belong among them. Nothing was written. Choose another place: "
             "nightbook --home DIR demo"
+        )
+
+
+class NoDemo(Exception):
+    """A next night was asked for where no demo is."""
+
+    exit_code = 2
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(
+            f"{layout.home} holds no demo, so there is no next night of one. Nothing was written. "
+            "Take its first nights: nightbook demo"
         )
 
 
@@ -80,6 +93,19 @@ def the_demo(layout: Layout, now: datetime) -> Iterator[None]:
         with the_writer(layout, "beginning the demo", now):
             make_demo(layout)
         yield
+
+
+@contextlib.contextmanager
+def next_of_demo(layout: Layout, now: datetime) -> Iterator[list[date]]:
+    """Be the only demo of a home that has one, and yield the dates of its nights.
+
+    Raises `NoDemo` where there is none.
+    """
+    days = night_folders.dates(layout)
+    if not is_demo(layout) or len(days) < LEAST:
+        raise NoDemo(layout)
+    with only_one(layout, layout.home / LOCK, "the demo", now):
+        yield days
 
 
 def make_demo(layout: Layout) -> None:

@@ -122,13 +122,22 @@ def init(database: Path, folder: Path) -> InitFiles:
     return InitFiles(tuple(files), keys)
 
 
-def rehearse(database: Path, folder: Path) -> tuple[Path, tuple[str, ...]]:
-    """Write a ledger of the newest book with errors planted into the inbox; return the errors."""
+def rehearse(
+    database: Path, folder: Path, *, first: date | None = None
+) -> tuple[Path, tuple[str, ...]]:
+    """Write a ledger of the newest book with errors planted into the inbox; return the errors.
+
+    `first` is the day of the first such ledger, if there were others: its errors go on, or are
+    mended, or come back.
+    """
     store = Store(folder)
     store.make()
+    with book(database, first, ()) as source:
+        planted = sample_ledger.plant(source)
     with book(database, None, ()) as source:
         path = store.inbox / f"ledger-{source.day}.xlsx"
-        return path, sample_ledger.write(source, path)
+        night = (source.day - (first or source.day)).days
+        return path, sample_ledger.write(source, path, planted, night)
 
 
 def run(

@@ -92,3 +92,12 @@ def test_one_demo_at_a_time(nights: Keeper, tmp_path: Path) -> None:
         assert (said.code, said.out) == (1, "")
         assert "taking the snapshot of 2026-03-06, process" in said.err
         assert (keeper.layout.landing / "2026-03-06").exists()
+
+
+def test_a_next_night_is_of_a_demo_only(copied: Keeper) -> None:
+    """Where real nights are, `demo --next` writes nothing and says how a demo is made."""
+    before = tree(copied.home)
+    said = copied("demo", "--next")
+    assert (said.code, said.out) == (2, "")
+    assert "holds no demo" in said.err
+    assert tree(copied.home) == before

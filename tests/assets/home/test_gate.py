@@ -31,6 +31,7 @@ STEPS = ("init", "run", "status", "history", "sign", "verify")
 OF_A_HOME = [
     *((name, *WORDS.get(name, ())) for name in COMMANDS if name not in WITHOUT_HOME),
     *(("reconcile", step) for step in STEPS),
+    ("reconcile", "close", "2026-03"),
 ]
 WRITING = [
     ("reject", "20260305T021500Z", "--why", "a test"),

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from warehouse.query.printable import printable
 from warehouse.reconcile.close.month import Month
 from warehouse.reconcile.close.pack import PackFacts
+from warehouse.reconcile.comments.trail import moment
 from warehouse.reconcile.settings.closing import ROLES
 from warehouse.reconcile.store.records import Break
 from warehouse.reconcile.store.run_facts import AGE_BANDS, count_ages
@@ -44,7 +45,7 @@ def index_page(store: Store, month: Month, facts: PackFacts, here: frozenset[str
     style = Markup((_HERE / "index.css").read_text("utf-8"))  # noqa: S704 - our own file
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     ours = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    ours.filters["show"] = printable
+    ours.filters |= {"show": printable, "moment": moment}
     page = ours.from_string((_HERE / "index.html").read_text("utf-8")).render(
         style=style,
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "

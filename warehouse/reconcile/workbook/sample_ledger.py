@@ -4,7 +4,7 @@ It has what ledgers have: a title, a total line, a column of its own, an error c
 is known, so that a reader can see whether each break was found.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -33,11 +33,45 @@ Line = tuple[Key, str]
 Error = Callable[[Key, str, str], list[Line] | None]
 
 
-def write(source: OpenBook, path: Path) -> tuple[str, ...]:
-    """Write the ledger; what was planted comes back, a sentence each."""
-    rows = _rows(source)
-    planted: list[str] = []
-    lines = list(_with_errors(rows, assemble.amounts_before(source, LEDGER_FIELDS), planted))
+def plant(source: OpenBook) -> dict[Key, str]:
+    """Return the rows of a book in which each kind of error is, the first that can have it."""
+    before = assemble.amounts_before(source, LEDGER_FIELDS)
+    kinds = dict(_ERRORS)
+    planted: dict[Key, str] = {}
+    for key, text in _rows(source).items():
+        kind = next((k for k, error in kinds.items() if _has(error, key, text, before)), None)
+        if kind is not None:
+            del kinds[kind]
+            planted[key] = kind
+    return planted
+
+
+def write(
+    source: OpenBook, path: Path, planted: Mapping[Key, str], night: int = 0
+) -> tuple[str, ...]:
+    """Write the ledger of a book, so many nights after the first one; return what is wrong in it.
+
+    Each error lasts for some nights: one stays, some are mended, and some come back.
+    """
+    before = assemble.amounts_before(source, LEDGER_FIELDS)
+    lines: list[Line] = []
+    errors: list[str] = []
+    for key, text in _rows(source).items():
+        kind = planted.get(key, "")
+        error = _ERRORS[kind] if kind and night in _NIGHTS.get(kind, _FIRST) else None
+        wrong = error(key, text, before.get(key, text)) if error else None
+        lines += [(key, text)] if wrong is None else wrong
+        if wrong is not None:
+            errors.append(f"{kind}: {display_asset(key[1])}, {key[3]}")
+    _write_lines(source, path, lines)
+    return tuple(errors)
+
+
+def _has(error: Error, key: Key, text: str, before: Mapping[Key, str]) -> bool:
+    return error(key, text, before.get(key, text)) is not None
+
+
+def _write_lines(source: OpenBook, path: Path, lines: Sequence[Line]) -> None:
     names = snapshot.read_reference(source, 0).display_names
     file_draft = draft(title="Ledger", made_at=source.snapshot["finished_at"], about={})
     on = SheetWriter(file_draft, "Positions", _HEADINGS)
@@ -54,7 +88,6 @@ def write(source: OpenBook, path: Path) -> tuple[str, ...]:
     file_draft.book.close()
     with written_aside(path) as file:
         file.write(file_draft.file.getvalue())
-    return tuple(planted)
 
 
 def _rows(source: OpenBook) -> dict[Key, str]:
@@ -63,23 +96,6 @@ def _rows(source: OpenBook) -> dict[Key, str]:
         f"select {columns(LEDGER_FIELDS)}, amount from book_side order by all"  # noqa: S608 - names are ours
     ).fetchall()
     return {row[:-1]: row[-1] for row in rows}
-
-
-def _with_errors(
-    rows: dict[Key, str], before: dict[Key, str], planted: list[str]
-) -> Iterator[Line]:
-    """Yield every row, and plant each kind of error in the next row that can have it."""
-    kinds = dict(_ERRORS)
-    for key, text in rows.items():
-        for kind, error in kinds.items():
-            lines = error(key, text, before.get(key, text))
-            if lines is not None:
-                del kinds[kind]
-                planted.append(f"{kind}: {display_asset(key[1])}, {key[3]}")
-                yield from lines
-                break
-        else:
-            yield key, text
 
 
 def _on_sizeable(change: Callable[[Key, str], list[Line]]) -> Error:
@@ -123,4 +139,14 @@ _ERRORS: dict[str, Error] = {
         lambda key, text: [((*key[:3], f"{key[3]} (old)"), text)]
     ),
     "cannot be read": _on_sizeable(lambda key, text: [(key, "#N/A")]),  # noqa: ARG005 - the same
+}
+# The nights, counted from the first ledger, in which an error is: the others are in the first only.
+_FIRST = frozenset((0,))
+_NIGHTS: dict[str, Collection[int]] = {
+    "has the wrong sign": range(1000),
+    "is 0.000000000000000001 off": range(4),
+    "is missing": range(3),
+    "stands there twice": (0, 1, 4, 5, 6),
+    "is in thousandths": (0, 2, 3),
+    "stands under another account name": range(2),
 }

@@ -1,0 +1,59 @@
+"""`nightbook demo --next`: what a finance person sees over five nights after the demo."""
+
+import contextlib
+import io
+from datetime import timedelta
+from pathlib import Path
+
+import openpyxl
+import pytest
+
+from assets.cli import main
+from tests.support.demo import MORNING, nightbook_of, take_demo
+from warehouse.reconcile.store.store import Store
+
+pytestmark = pytest.mark.torture
+NIGHTS = 5
+
+
+def next_night(home: Path) -> str:
+    """One more night of the demo; what was printed."""
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        code = main(("demo", "--next"), nightbook_of(home))
+    assert code == 0, said.getvalue()
+    return said.getvalue()
+
+
+def test_a_break_ages_closes_and_comes_back_with_the_words_of_a_person(tmp_path: Path) -> None:
+    """Over five nights one break is there each time, one comes back, and no word is lost."""
+    home = tmp_path / "data"
+    take_demo(home)
+    store = Store(home / "reconcile")
+    for number in range(1, NIGHTS + 1):
+        said = next_night(home)
+        assert "demo --next" in said
+        day = MORNING.date() + timedelta(number)
+        if number == 1:
+            _write(store.out / f"{day}" / f"recon_{day}.xlsx")
+    days = [MORNING.date() + timedelta(number) for number in range(NIGHTS + 1)]
+    assert Store(store.root).days() == days
+    results = [store.result(day) for day in days]
+    nights = [{item.id: item for item in result.breaks} for result in results if result]
+    everywhere = set(nights[0]).intersection(*nights)
+    assert {nights[-1][break_id].age_days for break_id in everywhere} == {NIGHTS}
+    assert len(nights[-1]) < len(nights[0])
+    returned = [item for night in nights for item in night.values() if item.change == "returned"]
+    assert {item.episode for item in returned} == {2}
+    later = [item for night in nights[2:] for item in night.values() if item.id in nights[1]]
+    assert {item.comment for item in later} == {"asked on the first night"}
+    assert {item.change for item in later} >= {"unchanged", "returned"}
+
+
+def _write(workbook: Path) -> None:
+    """Write a comment beside every break."""
+    book = openpyxl.load_workbook(workbook)
+    sheet = book["Breaks"]
+    titles = [cell.value for cell in sheet[2]]
+    for row in range(3, sheet.max_row + 1):
+        sheet.cell(row, titles.index("Comment") + 1, "asked on the first night")
+    book.save(workbook)
