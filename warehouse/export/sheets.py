@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from warehouse.export.lookup_columns import VENUE, VENUE_NAME, lookup_columns, venue_names
 from warehouse.export.staged_tables import batches, columns_of, longest, longest_whole, meanings
 from warehouse.export.totals import TotalLine
 from warehouse.query.book import EXHIBITS, PORTFOLIO_NAME, Exhibit, OpenBook
@@ -104,6 +105,7 @@ def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]
             [name for name in _OFF_PAPER[1:] if name in kinds], SheetColumnKind.COUNT, printed=False
         ),
         *columns_of_kind(parts, SheetColumnKind.EXACT, printed=False),
+        *lookup_columns(exhibit),
     )
 
 
@@ -136,13 +138,14 @@ def fill_sheet(
 ) -> Iterator[bytes]:
     """Yield the rows of one sheet of an exhibit; `shown` stands for texts that no cell holds."""
     rows = Rows(sheet.columns, styles, shortened)
-    names = tuple(
-        dict.fromkeys(c.source for c in sheet.columns if c.kind is not SheetColumnKind.DIGITS)
-    )
+    made = (_DIGITS.source, VENUE_NAME)
+    names = tuple(dict.fromkeys(c.source for c in sheet.columns if c.source not in made))
+    venues = venue_names(source)
     first = 2
     for batch in batches(source, exhibit, names, start=sheet.start, rows=sheet.rows):
         values: dict[str, Sequence[Any]] = dict(zip(names, batch, strict=True))
         values[FLAG] = [yes(flag) for flag in values[FLAG]]
+        values[VENUE_NAME] = [venues.get(venue, venue) for venue in values.get(VENUE, ())]
         yield rows.render(values, first)
         first += len(batch[0])
 

@@ -7,8 +7,10 @@ from typing import Any
 
 from warehouse.contract.model import quote_identifier
 from warehouse.query.book import PORTFOLIO_NAME, Exhibit, OpenBook
+from warehouse.query.lookup_key import key_of_columns
 from warehouse.sql.catalog import views
 
+LOOKUP_KEY = "lookup_key"
 BATCH = 1024  # rows: four times as many cost 25 MB and save nothing (measured)
 
 
@@ -36,15 +38,18 @@ def batches(
     digits, since every reader of batches writes text.
     """
     kinds = columns_of(source, exhibit)
-    columns = ", ".join(
-        f"{quote_identifier(name)}{'::varchar' if kinds[name].startswith('DECIMAL') else ''}"
-        for name in names
-    )
+    columns = ", ".join(_column(exhibit, name, kinds) for name in names)
     limit = f"limit {rows} offset {start}" if rows >= 0 else ""
     result = source.connection.execute(f"select {columns} from {exhibit.staged_name} {limit}")
     while fetched := result.fetchmany(BATCH):
         yield tuple(zip(*fetched, strict=True))
         source.on_rows(len(fetched))
+
+
+def _column(exhibit: Exhibit, name: str, kinds: dict[str, str]) -> str:
+    if name == LOOKUP_KEY:
+        return key_of_columns(exhibit.key)
+    return f"{quote_identifier(name)}{'::varchar' if kinds[name].startswith('DECIMAL') else ''}"
 
 
 def longest(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:

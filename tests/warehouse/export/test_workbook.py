@@ -61,11 +61,11 @@ Portfolio | Asset | Custom | Venue | Account | Total | Digits | Total, exact | T
 Trading locked | Margin locked | Staking locked | Custody free | Custody locked | Other | \
 Portfolio id | Duplicate no. | Amounts stated | Trading free, exact | Trading locked, exact | \
 Margin locked, exact | Staking locked, exact | Custody free, exact | Custody locked, exact | \
-Other, exact
+Other, exact | Key | Venue name
 Portfolio p1 | BTC | no | v1 | main | 4 | exact | 4 | 1.5 | 2.5 | . | . | . | . | . | p1 | 0 | 2 \
-| 1.5 | 2.5 | . | . | . | . | .
+| 1.5 | 2.5 | . | . | . | . | . | K-0F2A1640892F4775 | Venue v1
 Portfolio p1 | ETH | no | v2 | cold | 1.2345678901234567 | rounded | 1.23456789012345678 | . | . \
-| . | . | 1.2345678901234567 | . | . | p1 | 0 | 1 | . | . | . | . | 1.23456789012345678 | . | .
+| . | . | 1.2345678901234567 | . | . | p1 | 0 | 1 | . | . | . | . | 1.23456789012345678 | . | . | K-529B3255C07A2E5B | Venue v2
 """
 
 

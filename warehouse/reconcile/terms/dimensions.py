@@ -5,9 +5,11 @@ The only list of them. Config, ledger, matching, workbook and `ops` take theirs 
 
 from dataclasses import dataclass
 
+from warehouse.query.lookup_key import CUSTOM_MARK
+
 # An asset that the organization defined itself may have the id of a listed one, so its key ends
 # with a letter that nobody types; people see `BTC (custom)`.
-CUSTOM = "\x1f"
+CUSTOM = CUSTOM_MARK
 _ASSET = f"asset_id || case when is_custom_asset then '{CUSTOM}' else '' end"
 
 
@@ -38,6 +40,7 @@ DIMENSIONS = {
 FIELDS = tuple(DIMENSIONS)
 LEDGER_FIELDS = tuple(name for name, known in DIMENSIONS.items() if known.template_width)
 REQUIRED_NAMES = tuple(name for name, known in DIMENSIONS.items() if known.required)
+WITH_IDS = ("portfolio", "venue")  # are shown by their names, with their ids beside them
 TOTALLED = ("asset", "venue", "portfolio")  # in this order their totals are shown
 
 

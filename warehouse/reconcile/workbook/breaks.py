@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from warehouse.query.lookup_key import key_of_names
 from warehouse.reconcile.ledger.cells.amounts import FLOAT_DIGITS
 from warehouse.reconcile.matching.names import in_name_cell
 from warehouse.reconcile.store.records import ACCEPTED, STATUSES, Break
-from warehouse.reconcile.terms.dimensions import DIMENSIONS, FIELDS
+from warehouse.reconcile.terms.dimensions import DIMENSIONS, FIELDS, WITH_IDS
 from warehouse.reconcile.workbook.content import BREAKS, FIRST, HEADER, RESOLVED, WorkbookContent
 from warehouse.reconcile.workbook.sheet import (
     Heading,
@@ -51,6 +52,8 @@ HEADINGS = (
     *machine_headings("Accepted at", width=24),
     *machine_headings("Ever seen", width=11, kind="text"),
     *machine_headings("Episode", width=8, kind="text"),
+    *machine_headings("Key", width=21, kind="text"),
+    *machine_headings(*(f"{name.capitalize()} id" for name in WITH_IDS), width=24, kind="text"),
 )
 _RESOLVED = (
     Heading("Break ID", 13),
@@ -86,15 +89,15 @@ def write_breaks(draft: Draft, content: WorkbookContent) -> None:
         on.measure(place, texts, decimals=_PAPER_DECIMALS, shown=_PAPER_DIGITS)
     is_live = len(breaks) <= MOST_LIVE
     for break_ in breaks:
-        _break(on, break_, is_live=is_live)
+        _break(on, break_, content.outcome.fields, is_live=is_live)
     if not breaks:
         on.row += 1
     _rules(draft, on, content)
-    on.sheet.ignore_errors({"number_stored_as_text": f"A{FIRST}:AB{content.last}"})
+    on.sheet.ignore_errors({"number_stored_as_text": f"A{FIRST}:AE{content.last}"})
     on.finish(HEADER - 1, content.footer, frozen=4)
 
 
-def _break(on: SheetWriter, break_: Break, *, is_live: bool) -> None:
+def _break(on: SheetWriter, break_: Break, fields: Sequence[str], *, is_live: bool) -> None:
     row = on.row + 1
     ledger, snapshot = fixed_point(break_.ledger), fixed_point(break_.snapshot)
     # Three columns are formulas, so that a reader can follow them; their values stand beside them
@@ -113,7 +116,27 @@ def _break(on: SheetWriter, break_: Break, *, is_live: bool) -> None:
     rules = (break_.source, break_.rule, break_.accepted, break_.ever_seen, break_.episode)
     seen = (break_.first_seen, break_.change)
     names = _names(break_.names)
-    on.line([break_.id, break_.result, *names, *amounts, cause, *people, *seen, *exact, *rules])
+    on.line(
+        [
+            break_.id,
+            break_.result,
+            *names,
+            *amounts,
+            cause,
+            *people,
+            *seen,
+            *exact,
+            *rules,
+            *_ids(break_, fields),
+        ]
+    )
+
+
+def _ids(break_: Break, fields: Sequence[str]) -> list[str | None]:
+    """Return the key for lookups, and the ids of what is shown by its name."""
+    ids = dict(zip(fields, break_.key, strict=True))
+    shown = (ids.get(name) for name in WITH_IDS)
+    return [key_of_names(ids.items()), *(in_name_cell(id_) if id_ else None for id_ in shown)]
 
 
 def _names(names: Mapping[str, str]) -> list[str | None]:

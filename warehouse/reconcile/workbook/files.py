@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from warehouse.query.lookup_key import key_of_names
 from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.terms.dimensions import WITH_IDS
 from warehouse.reconcile.workbook import positions, write
 from warehouse.reconcile.workbook.content import WorkbookContent
 from warehouse.reconcile.workbook.readback import imprint
@@ -37,9 +39,12 @@ def write_files(store: Store, content: WorkbookContent) -> tuple[Path, ...]:
 def _rows_of_breaks(content: WorkbookContent) -> Iterator[list[str]]:
     """Yield the breaks as a table for machines: every text as it is."""
     fields = content.outcome.fields
-    yield ["break_id", "result", *fields, "ledger", "snapshot", "difference", "first_seen", "cause"]
+    ids = [name for name in WITH_IDS if name in fields]
+    heads = ["ledger", "snapshot", "difference", "first_seen", "cause", "lookup_key"]
+    yield ["break_id", "result", *fields, *heads, *(f"{name}_id" for name in ids)]
     for break_ in content.outcome.breaks:
         names = [break_.names[name] for name in fields]
+        key = dict(zip(fields, break_.key, strict=True))
         yield [
             break_.id,
             break_.result,
@@ -49,4 +54,6 @@ def _rows_of_breaks(content: WorkbookContent) -> Iterator[list[str]]:
             break_.difference,
             break_.first_seen.isoformat(),
             break_.cause,
+            key_of_names(key.items()),
+            *(key[name] for name in ids),
         ]

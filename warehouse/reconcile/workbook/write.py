@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from warehouse.contract.model import literal, quote_identifier
+from warehouse.query.lookup_key import lookup_key
 from warehouse.reconcile.breaks.identity import display_names
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.names import in_name_cell
 from warehouse.reconcile.matching.snapshot import columns
-from warehouse.reconcile.terms.dimensions import CUSTOM
+from warehouse.reconcile.terms.dimensions import CUSTOM, WITH_IDS
 from warehouse.reconcile.workbook import breaks, over_time, summary, supporting
 from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WorkbookContent
 from warehouse.reconcile.workbook.sheet import cut_words
@@ -29,9 +30,10 @@ from warehouse.spreadsheet.writing.rows import Rows, Styles
 from warehouse.spreadsheet.writing.splice import splice
 from warehouse.storage.layout import written_aside
 
+LOOKUP_KEY = "lookup_key"
 _BATCH = 4096
 _CELL_BYTES = 130
-_OFF_PAPER = ("Ledger, exact", "Snapshot, exact", "Ledger rows")
+_OFF_PAPER = ("Ledger, exact", "Snapshot, exact", "Ledger rows", "Key", "Portfolio id", "Venue id")
 _PAPER_ROWS = 40  # of all keys: those that matter on paper stand on Breaks
 _BEFORE = 3  # sheets before the first part of All positions
 
@@ -95,6 +97,12 @@ def _columns(content: WorkbookContent) -> tuple[SheetColumn, ...]:
         ("ledger", "Ledger, exact", "The truth.", kinds.EXACT, 34),
         ("snapshot", "Snapshot, exact", "The truth.", kinds.EXACT, 34),
         ("rows", "Ledger rows", "Rows of the ledger of this key.", kinds.COUNT, 11),
+        (LOOKUP_KEY, "Key", "The same in the workbook of positions, for lookups.", kinds.TEXT, 21),
+        *(
+            (f"{name}_id", f"{name.capitalize()} id", f"{name} of the key.", kinds.TEXT, 24)
+            for name in WITH_IDS
+            if name in content.outcome.fields
+        ),
     )
     return tuple(
         SheetColumn(source, title, meaning, kind, width=width, is_printed=title not in _OFF_PAPER)
@@ -124,11 +132,13 @@ def _fill_sheet(content: WorkbookContent, sheet: TableSheet, styles: Styles) -> 
 
 
 def positions(content: WorkbookContent, start: int, count: int) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield the listed keys: number, fields, amounts, rows, result, and whether unmapped."""
+    """Yield the listed keys: number, fields, amounts, rows, result, key, and whether unmapped."""
     is_listed = "true" if content.rows == content.keys else f"result <> '{Result.MATCHED.value}'"
+    key = lookup_key((name, quote_identifier(name)) for name in content.outcome.fields)
     cursor = content.source.connection.execute(
         f"select no, {columns(content.outcome.fields)}, ledger, snapshot, rows, result, "
-        f"is_unmapped from compared where {is_listed} order by no limit {count} offset {start}"
+        f"{key}, is_unmapped from compared where {is_listed} order by no "
+        f"limit {count} offset {start}"
     )
     while batch := cursor.fetchmany(_BATCH):
         yield batch
@@ -145,7 +155,12 @@ def _values(
     values: dict[str, Sequence[object]] = {
         field: [in_name_cell(name_[field]) for name_ in names] for field in fields
     }
-    for place, name in enumerate(("ledger", "snapshot", "rows", "result"), len(fields) + 1):
+    others = ("ledger", "snapshot", "rows", "result", LOOKUP_KEY)
+    for place, name in enumerate(others, len(fields) + 1):
         values[name] = [row[place] for row in batch]
+    for name in WITH_IDS:
+        if name in fields:
+            place = fields.index(name) + 1
+            values[f"{name}_id"] = [in_name_cell(row[place]) for row in batch]
     values["id"] = [content.outcome.ids.get(row[0]) for row in batch]
     return values
