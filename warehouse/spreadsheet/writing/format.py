@@ -20,7 +20,7 @@ TINY = "0.00#####E+00_)"
 HUGE = "0.00000000000000E+00_)"
 BLUE, AMBER, GREY, LIGHT = "#1F3864", "#FFF2CC", "#595959", "#D9D9D9"
 A4 = 9
-_OWN_SIZE = {"scale_with_doc": False}  # however small the table is printed
+_AROUND = 11  # points of what stands above and below a table, and is made as small as that
 # Rows are written to disk as they come, and no text is taken for a formula, a link or a number.
 _OPTIONS = {
     "constant_memory": True,
@@ -221,8 +221,8 @@ def print_set_up(worksheet: Any, *, footer: str, header: str = "") -> None:
     worksheet.fit_to_pages(1, 0)
     worksheet.set_margins(left=0.2, right=0.2, top=0.6, bottom=0.6)
     if header:
-        worksheet.set_header(f"&L&8{header}", _OWN_SIZE)
-    worksheet.set_footer(f"&L&8{footer}&R&8Page &P of &N", _OWN_SIZE)
+        worksheet.set_header(f"&L&{_AROUND}{header}")
+    worksheet.set_footer(f"&L&{_AROUND}{footer}&R&{_AROUND}Page &P of &N")
 
 
 def define_names(workbook: Draft, sheet: TableSheet) -> None:

@@ -1,0 +1,40 @@
+"""The workbook on paper, measured on the pages that LibreOffice makes of it."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from assets.cli import main
+from tests.support.demo import nightbook_of, take_demo
+
+TOOLS = ("soffice", "pdftohtml")
+MOST_PAGES, SMALLEST = 14, 8
+_ZOOM = 3  # sizes are given in whole points of the zoomed page
+_FONT = re.compile(r'<fontspec id="([0-9]+)" size="([0-9]+)"')
+_TEXT = re.compile(r'<text [^>]*font="([0-9]+)"')
+
+
+@pytest.mark.torture
+@pytest.mark.skipif(any(shutil.which(tool) is None for tool in TOOLS), reason=f"needs {TOOLS}")
+def test_a_book_of_a_thousand_positions_prints_on_a_dozen_legible_pages(tmp_path: Path) -> None:
+    """The demo's: every sheet is there, and no letter of Breaks has less than 8 points."""
+    home = tmp_path / "data"
+    take_demo(home)
+    assert main(("reconcile", "run"), nightbook_of(home)) == 3
+    (book,) = (home / "reconcile" / "out").glob("*/recon_*.xlsx")
+    profile = f"-env:UserInstallation=file://{tmp_path}/profile"
+    command = ["soffice", profile, "--headless", "--convert-to", "pdf", "--outdir", str(tmp_path)]
+    subprocess.run([*command, str(book)], check=True, capture_output=True, timeout=180)
+    paper = tmp_path / f"{book.stem}.pdf"
+    command = ["pdftohtml", "-xml", "-i", "-zoom", str(_ZOOM), "-stdout", str(paper)]
+    pages = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    sizes = {font: int(size) for font, size in _FONT.findall(pages)}
+    each = pages.split("<page ")[1:]
+    assert len(each) <= MOST_PAGES
+    (breaks,) = [page for page in each if re.search(r"run [0-9a-f-]+, Breaks<", page)]
+    fonts = _TEXT.findall(breaks)
+    assert len(fonts) > 50
+    assert min(sizes[font] for font in fonts) >= _ZOOM * SMALLEST
