@@ -10,11 +10,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html import unescape
 
+from warehouse.spreadsheet.reading.formats.formulas import CalculatedSheet, FormulaCell
+
 _PREFIX = rb"<(?:\w+:)?"
 _CELL = re.compile(_PREFIX + rb"c\b([^>]*?)(?:/>|>(.*?)</(?:\w+:)?c>)", re.DOTALL)
 _PLACE = re.compile(rb'\br="([A-Z]{1,3})([0-9]{1,7})"')
 _VALUE = re.compile(_PREFIX + rb"v\b(?:[^>]*/>|[^>]*>([^<]*)<)")
-_FORMULA = re.compile(_PREFIX + rb"f\b")
+_FORMULA = re.compile(_PREFIX + rb"f\b([^>]*?)(?:/>|>([^<]*)<)")
+_COPIED = re.compile(rb'\bsi="([0-9]{1,9})"')
+_NUMBER = re.compile(rb"[-+]?[0-9]+\.?[0-9]*(?:[eE][-+]?[0-9]+)?")
+_MOST_CALCULATED = 64_000_000  # bytes of a sheet whose formulas are looked at
 _HIDDEN = re.compile(_PREFIX + rb'row\b[^>]*\bhidden="(?:1|true)"')
 _COLUMNS = re.compile(_PREFIX + rb"col\b([^>]*)>")
 _SPAN = re.compile(rb'\b(min|max)="([0-9]{1,5})"')
@@ -43,13 +48,17 @@ def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
     targets = {}
     for tag in _RELATION.findall(relations):
         targets[_attribute(tag, "Id")] = _attribute(tag, "Target")
+    # Where numbers are rounded as they are shown, a sum is no sum of what is stored.
+    is_calculated = 'fullPrecision="0"' not in book
     by_sheet = {}
     for tag in _SHEET.findall(book):
         target = targets.get(_attribute(tag, r"\w+:id"), "")
         path = posixpath.normpath(posixpath.join("xl", target)) if target else ""
         path = target.lstrip("/") if target.startswith("/") else path
         if path in names.namelist():
-            by_sheet[unescape(_attribute(tag, "name"))] = _scan(names.read(path))
+            by_sheet[unescape(_attribute(tag, "name"))] = _scan(
+                names.read(path), is_calculated=is_calculated
+            )
     return by_sheet
 
 
@@ -58,14 +67,14 @@ def _attribute(tag: str, name: str) -> str:
     return (match[1] or match[2] or "") if match else ""
 
 
-def _scan(xml: bytes) -> SheetFindings:
+def _scan(xml: bytes, *, is_calculated: bool) -> SheetFindings:
     # A plain search decides whether the cells are looked at at all: most sheets have
     # neither errors nor formulas.
     hidden = len(_HIDDEN.findall(xml)) if b"hidden=" in xml else 0
     columns = frozenset(_hidden_columns(xml)) if b"hidden=" in xml else frozenset()
     if b't="e"' not in xml and b"<f" not in xml and b":f" not in xml:
         return SheetFindings({}, hidden, columns)
-    errors = {}
+    errors = _stale(xml) if is_calculated and len(xml) <= _MOST_CALCULATED else {}
     for cell in _CELL.finditer(xml):
         attributes, inside = cell[1], cell[2] or b""
         reference = _PLACE.search(attributes)
@@ -80,6 +89,41 @@ def _scan(xml: bytes) -> SheetFindings:
         elif not text and not is_blank_text and _FORMULA.search(inside):
             errors[_at(reference)] = "a formula without a value: open the file and save it once"
     return SheetFindings(errors, hidden, columns)
+
+
+def _stale(xml: bytes) -> dict[tuple[int, int], str]:
+    """Return the cells whose value is proven to be older than what their formula is made of."""
+    numbers: dict[tuple[int, int], float] = {}
+    formulas: dict[tuple[int, int], FormulaCell] = {}
+    others: dict[tuple[int, int], bool] = {}
+    originals: dict[bytes, tuple[str, tuple[int, int]]] = {}
+    for cell in _CELL.finditer(xml):
+        attributes, inside = cell[1], cell[2] or b""
+        reference = _PLACE.search(attributes)
+        if reference is None:  # without places nothing can be said of what a formula names
+            return {}
+        place = _at(reference)
+        value, formula = _VALUE.search(inside), _FORMULA.search(inside)
+        stored = (value[1] or b"") if value else b""
+        is_number = b't="' not in attributes or b't="n"' in attributes
+        if not is_number:
+            is_text = any(kind in attributes for kind in (b't="s"', b't="str"', b't="inlineStr"'))
+            others[place] = is_text
+        elif formula is None:
+            if _NUMBER.fullmatch(stored):
+                numbers[place] = float(stored)
+        else:
+            copied = _COPIED.search(formula[1])
+            text = unescape((formula[2] or b"").decode("utf-8", "replace"))
+            if copied and text:
+                originals[copied[1]] = text, place
+            text, origin = originals.get(copied[1], ("", place)) if copied else (text, place)
+            is_array = b't="array"' in formula[1] or b't="dataTable"' in formula[1]
+            if text and not is_array and _NUMBER.fullmatch(stored):
+                formulas[place] = FormulaCell(text, origin, stored.decode())
+            else:
+                others[place] = False
+    return dict(CalculatedSheet(numbers, formulas, others).stale())
 
 
 def _hidden_columns(xml: bytes) -> Iterator[int]:

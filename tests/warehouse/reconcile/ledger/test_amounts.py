@@ -177,3 +177,44 @@ def test_a_cell_of_any_length_is_judged_at_once() -> None:
     assert not isinstance(taken_apart("1" * LONGEST), str)
     assert not isinstance(taken_apart("1" * LONGEST + " CR", "CR"), str)
     assert taken_apart("1" * (LONGEST + 1)) == "it is no amount"
+
+
+@pytest.mark.parametrize(
+    ("cell", "text", "unit"),
+    [
+        ("$1,234.50", "1234.5", "USD"),
+        ("-$5", "-5", "USD"),
+        ("($5.00)", "-5", "USD"),
+        ("$-5", "-5", "USD"),
+        ("US$ 12", "12", "USD"),
+        ("HK$12", "12", "HKD"),
+        ("12,50 \u20ac", "12.5", "EUR"),
+        ("\u20ac12", "12", "EUR"),
+        ("12-\u20ac", "-12", "EUR"),
+        ("\u00a3 3.1", "3.1", "GBP"),
+        ("\u00a5100", "100", "JPY"),
+        ("$ 12 USD", "12", "USD"),
+        ("CHF 12", "12", "CHF"),
+    ],
+)
+def test_a_currency_sign_is_the_unit_of_its_amount(cell: str, text: str, unit: str) -> None:
+    """It stands before or behind the digits, inside or outside of the minus."""
+    amount = read_amount(cell, Rules())
+    assert isinstance(amount, Amount)
+    assert (amount.text, amount.unit) == (text, unit)
+
+
+@pytest.mark.parametrize(
+    "cell", ["$$5", "$", "$12 EUR", "EUR$5", "--$5", "12\u20ac 5", "($5", "$x"]
+)
+def test_a_sign_that_makes_no_sense_is_no_amount(cell: str) -> None:
+    """Two signs, two currencies, or a sign without digits."""
+    assert isinstance(read_amount(cell, Rules()), str)
+
+
+def test_a_sign_of_another_currency_than_the_row_is_told(write: Write, read: Read) -> None:
+    """Where they agree nothing is said."""
+    ledger = read(write("asset;amount\nUSD;$5\nEUR;5 \u20ac\nGBP;$7\n"))
+    assert [line.amount.text for line in ledger.lines] == ["5", "5", "7"]
+    told = [notice.words for notice in ledger.notices]
+    assert told == ["the amount is written in USD in a row of GBP; it was used"]

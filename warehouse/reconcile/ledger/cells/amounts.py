@@ -30,6 +30,25 @@ _UNIT = re.compile(
     r"(?P<before>[^\W\d_]{2,} )?(?P<number>[^A-Za-z]*(?:[0-9.,][eE][+-]?[0-9]+)?)"
     r"(?P<after> [^\W\d_][^\s]*|[^\W\d_]{2,})?"
 )
+# A sign that several currencies have is that of the one that is written so by itself.
+_CURRENCIES = {
+    "$": "USD",
+    "\u20ac": "EUR",
+    "\u00a3": "GBP",
+    "\u00a5": "JPY",
+    "\u20bf": "BTC",
+    "\u039e": "ETH",
+    "\u20b9": "INR",
+    "\u20a9": "KRW",
+    "\u20bd": "RUB",
+    "\u20ba": "TRY",
+}
+_SIGN = "[" + "".join(_CURRENCIES) + "]"
+_SIGNED = re.compile(
+    rf"(?P<open>[-+(]?) ?(?P<code>[A-Z]{{2,3}})?(?P<before>{_SIGN}) ?(?P<first>[-+(]?[0-9.,].*)"
+    rf"|(?P<last>.*[0-9.,][-)]?) ?(?P<after>{_SIGN})(?P<close>[-)]?)"
+)
+_COUNTRY = {"US": "USD", "CA": "CAD", "AU": "AUD", "HK": "HKD", "NZ": "NZD", "SG": "SGD"}
 _MAGNITUDE = re.compile("k|mm?|mn|mio|mln|mil|bn?|mrd|tsd|t|thousand|million|billion")
 _SCIENTIFIC = re.compile(r"([0-9]+)(?:([.,])([0-9]*))?[eE]([+-]?[0-9]{1,3})")
 _GROUPS = r"[1-9][0-9]{0,2}(?:%(g)s[0-9]{3})+|[1-9][0-9]?(?:%(g)s[0-9]{2})+%(g)s[0-9]{3}"
@@ -84,10 +103,11 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
     if word and negative_word:
         text, minus = word[1], word[2].upper() == negative_word.upper()
     # The length goes first: what a long text without an amount takes grows with its square.
-    match = _UNIT.fullmatch(text) if len(text) <= LONGEST else None
-    if not match:
+    text, currency = _without_sign(text) if len(text) <= LONGEST else ("", "")
+    match = _UNIT.fullmatch(text)
+    unit = (match["before"] or match["after"] or currency).strip() if match else ""
+    if match is None or (currency and unit.upper() != currency):
         return NO_AMOUNT
-    unit = (match["before"] or match["after"] or "").strip()
     if word and unit.upper() in {"CR", "DR"}:
         return "CR and DR need the setting negative_word"
     if _MAGNITUDE.fullmatch(unit.casefold()):
@@ -96,6 +116,20 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
     if signed is None or (match["before"] and match["after"]):
         return NO_AMOUNT
     return Numeral(signed[0] != minus, signed[1], unit)
+
+
+def _without_sign(text: str) -> tuple[str, str]:
+    """Return a text without the currency sign beside its digits, and the currency."""
+    match = _SIGNED.fullmatch(text)
+    if match is None:
+        return text, ""
+    if match["after"]:
+        return f"{match['last']}{match['close']}", _CURRENCIES[match["after"]]
+    code = match["code"]
+    if code is not None and (match["before"] != "$" or code not in _COUNTRY):
+        return text, ""
+    currency = _COUNTRY[code] if code else _CURRENCIES[match["before"]]
+    return f"{match['open']}{match['first']}", currency
 
 
 def _split_sign(text: str) -> tuple[bool, str] | None:

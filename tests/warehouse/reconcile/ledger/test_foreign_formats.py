@@ -1,0 +1,188 @@
+"""Formats of other programs that are made to break their reader, or say less than they seem to."""
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.ledger_samples import ledger_rows, ledger_samples
+from tests.warehouse.reconcile.ledger.test_hostile_files import table
+from warehouse.reconcile.ledger.model import Ledger
+from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.terms.errors import NotReconciled
+
+Write = Callable[..., Path]
+Read = Callable[..., Ledger]
+SAMPLES = {sample.path.name: sample.path for sample in ledger_samples()}
+TITLES = "".join(
+    f'<Cell><Data ss:Type="String">{title}</Data></Cell>'
+    for title in ("asset", "account", "amount")
+)
+
+
+def flat(rows: str, more: str = "") -> str:
+    """A workbook of SpreadsheetML with these rows below a header."""
+    return (
+        '<?xml version="1.0"?><Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet" '
+        'xmlns:ss="urn:schemas-microsoft-com:office:spreadsheet"><Worksheet ss:Name="S"><Table>'
+        f"<Row>{TITLES}</Row>{rows}</Table>{more}</Worksheet></Workbook>"
+    )
+
+
+def cell(kind: str, text: str, about: str = "") -> str:
+    """A cell of SpreadsheetML."""
+    return f'<Cell {about}><Data ss:Type="{kind}">{text}</Data></Cell>'
+
+
+def open_cell(text: str, about: str = "") -> str:
+    """A cell of OpenDocument."""
+    return f"<table:table-cell {about}><text:p>{text}</text:p></table:table-cell>"
+
+
+def open_rows(*rows: str) -> bytes:
+    """A workbook of OpenDocument with these rows below a header, spaces between all of them."""
+    titles = "\n ".join(open_cell(title) for title in ("asset", "account", "amount"))
+    return table(
+        "\n".join(f"<table:table-row>\n {row} </table:table-row>\n" for row in (titles, *rows))
+    )
+
+
+BOMB = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;">]>'
+FAR = '<Cell ss:Index="16384"><Data ss:Type="Number">1</Data></Cell>'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("half.fods", "libreoffice.fods", "is no whole spreadsheet .its XML ends or breaks"),
+        ("half.xml", "libreoffice-2003.xml", "is no whole spreadsheet .its XML ends or breaks"),
+        ("bomb.xls", flat("").replace("<Workbook", f"{BOMB}<Workbook", 1), "is XML of another"),
+        ("far.xml", flat(f'<Row ss:Index="1048576">{FAR}</Row>'), "spans more cells than"),
+        ("back.xml", flat('<Row ss:Index="1"><Cell/></Row>'), "rows do not follow one another"),
+        ("page.xls", "<html><table><tr><td>asset</td></tr></table></html>", "is a web page"),
+        ("old.xls", b"\x09\x04\x06\x00\x00\x00\x10\x00" + bytes(600), "before Excel 95"),
+        ("sylk.xls", b"ID;PWXL;N;E\r\n", "is a SYLK file"),
+    ],
+)
+def test_what_cannot_be_read_whole_is_refused_in_words(
+    write: Write, read: Read, name: str, content: str | bytes, words: str
+) -> None:
+    """Half a document, entities, a cell far away, and what only has the ending of a spreadsheet."""
+    if content in SAMPLES:
+        content = SAMPLES[str(content)].read_bytes()[:-3000]
+    with pytest.raises(NotReconciled, match=rf"^{name} .*{words}"):
+        read(write(content, name))
+
+
+def test_entities_in_an_open_document_are_refused(write: Write, read: Read) -> None:
+    """Its content is looked at when it is parsed, not by how it begins."""
+    content = SAMPLES["sheetjs.fods"].read_bytes().replace(b"?>", f"?>{BOMB}".encode(), 1)
+    with pytest.raises(NotReconciled, match=r"^ledger\.fods .*Save it|save it"):
+        read(write(content, "ledger.fods"))
+
+
+def test_error_cells_and_hidden_parts_of_an_open_document_are_seen(
+    write: Write, read: Read
+) -> None:
+    """Errors come as texts of three kinds; a formula without a value and a note are no amounts."""
+    number = 'office:value-type="float" office:value="{}"'
+    path = write(
+        open_rows(
+            open_cell("BTC") + open_cell("a") + open_cell("1", number.format("1")),
+            open_cell("BTC") + open_cell("b") + open_cell("#N/A", number.format("0")),
+            open_cell("BTC")
+            + open_cell("c")
+            + open_cell("#REF!", 'office:value-type="string" office:string-value=""'),
+            open_cell("BTC") + open_cell("d") + '<table:table-cell table:formula="of:=1+1"/>',
+            open_cell("BTC")
+            + open_cell("e")
+            + '<table:table-cell office:value-type="float" office:value="5"><office:annotation>'
+            "<text:p>6</text:p></office:annotation><text:p>5</text:p></table:table-cell>",
+            open_cell("BTC") + open_cell("f") + '<table:table-cell office:value-type="string"/>',
+        ),
+        "ledger.ods",
+    )
+    ledger = read(path, config=Config(blank="skip"))
+    assert [(line.names[3], line.amount.text) for line in ledger.lines] == [("a", "1"), ("e", "5")]
+    assert [row.reason.partition(": ")[2] for row in ledger.rejected] == [
+        "#N/A",
+        "#REF!",
+        "a formula without a value: open the file and save it once",
+    ]
+    assert dict(ledger.sources[0].skipped) == {"blank amount": 1}
+
+
+def test_merged_hidden_and_error_cells_of_spreadsheet_ml_are_seen(write: Write, read: Read) -> None:
+    """A cell that is merged down counts for the rows below it, as in any other format."""
+    rows = (
+        f"<Row>{cell('String', 'BTC', 'ss:MergeDown=' + chr(34) + '1' + chr(34))}"
+        f"{cell('String', 'a')}{cell('Number', '1.5')}</Row>"
+        f'<Row ss:Hidden="1">{cell("String", "b", "ss:Index=" + chr(34) + "2" + chr(34))}'
+        f"{cell('Number', '2')}</Row>"
+        f"<Row>{cell('String', 'ETH')}{cell('String', 'c')}{cell('Error', '#DIV/0!')}</Row>"
+    )
+    hidden = (
+        '<WorksheetOptions xmlns="urn:schemas-microsoft-com:office:excel">'
+        "<Visible>SheetHidden</Visible></WorksheetOptions>"
+    )
+    ledger = read(write(flat(rows, hidden), "ledger.xml"))
+    assert [(line.names[1], line.names[3]) for line in ledger.lines] == [("BTC", "a"), ("BTC", "b")]
+    assert ledger.rejected[0].reason == "the amount is an error cell: #DIV/0!"
+    told = " ".join(notice.words for notice in ledger.notices)
+    assert "the sheet is hidden" in told
+    assert "1 hidden or filtered rows" in told
+
+
+def records(content: bytes, wanted: int) -> list[int]:
+    """Where records of a kind begin in a workbook of the old format whose stream is in one run."""
+    place, places = content.index(b"\x09\x08\x10\x00\x00\x06\x05\x00"), []
+    while place + 4 <= len(content):
+        kind, length = struct.unpack_from("<HH", content, place)
+        if kind == wanted:
+            places.append(place)
+        if (kind, length) == (0, 0):
+            break
+        place += 4 + length
+    return places
+
+
+def changed(kind: int, body: bytes) -> bytes:
+    """The sample of Perl with other contents in all records of a kind, or without them."""
+    content = bytearray(SAMPLES["perl.xls"].read_bytes())
+    for place in records(bytes(content), kind):
+        if body:
+            content[place + 4 : place + 4 + len(body)] = body
+        else:
+            content[place : place + 2] = b"\x0e\x0e"
+    return bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [(0x200, b""), (0x200, bytes(8)), (0x42, b"")],
+    ids=["no dimensions", "wrong dimensions", "no code page"],
+)
+def test_an_old_workbook_that_says_less_is_read(
+    write: Write, read: Read, kind: int, body: bytes
+) -> None:
+    """Records that old writers of Perl and PHP left out, or filled with zeros, are not needed."""
+    ledger = read(write(changed(kind, body), "ledger.xls"))
+    assert len(ledger.lines) == len(ledger_rows()) + 1
+
+
+def test_shared_strings_without_end_are_refused(write: Write, read: Read) -> None:
+    """An old workbook that says it has four thousand million texts takes no room for them."""
+    endless = struct.pack("<II", 0xFFFFFFFF, 0x7FFFFFFF)
+    with pytest.raises(NotReconciled, match=r"^ledger\.xls "):
+        read(write(changed(0xFC, endless), "ledger.xls"))
+
+
+@pytest.mark.torture
+def test_a_cell_in_the_last_corner_of_an_old_workbook_is_told(write: Write, read: Read) -> None:
+    """Row 65,536 of column IV makes a rectangle of 16 million cells, and a column without title."""
+    content = bytearray(SAMPLES["perl.xls"].read_bytes())
+    last = records(bytes(content), 0xFD)[-1]
+    content[last + 4 : last + 8] = struct.pack("<HH", 65535, 255)
+    ledger = read(write(bytes(content), "ledger.xls"))
+    assert "'column IV'" in [item.name for item in ledger.unused]

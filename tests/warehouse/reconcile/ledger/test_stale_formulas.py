@@ -1,0 +1,113 @@
+"""A formula whose stored value is older than its inputs is named, and its value is not used."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+import xlsxwriter
+
+from tests.warehouse.reconcile.ledger.test_hostile_files import sheet
+from warehouse.reconcile.ledger.header.header_row import fingerprint
+from warehouse.reconcile.ledger.model import Ledger
+from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.settings.shape import Shape
+
+Write = Callable[..., Path]
+Read = Callable[..., Ledger]
+
+
+def book(path: Path, amounts: Mapping[str, float], free: float = 5) -> Path:
+    """Write one row for each formula, with what a program stored as its value; B and C are free."""
+    with xlsxwriter.Workbook(path) as made:
+        page = made.add_worksheet()
+        page.write_row(0, 0, ("asset", "free", "locked", "account", "amount"))
+        for row, (formula, value) in enumerate(amounts.items(), 1):
+            page.write_row(row, 0, ("BTC", free, 2, f"a{row}"))
+            page.write_formula(row, 4, formula, None, value)
+    return path
+
+
+SETTINGS = ("free", "locked")
+
+
+def amounts(ledger: Ledger) -> list[str]:
+    """The amounts that were read."""
+    return [line.amount.text for line in ledger.lines]
+
+
+def read_book(read: Read, path: Path) -> Ledger:
+    """Read a ledger whose columns of inputs are not needed."""
+    name = fingerprint(("asset", "free", "locked", "account", "amount"))
+    return read(path, config=Config(shapes={name: Shape(unused=SETTINGS)}))
+
+
+@pytest.mark.parametrize(
+    ("formula", "value"),
+    [
+        ("=B2+C2", "7"),
+        ("=SUM(B2:C2)", "7"),
+        ("=SUM(A2:C2, 1)", "8"),
+        ("=-(B2-C2)*2/4", "-1.5"),
+        ("=$B$2 - 0.5", "4.5"),
+        ("=E3*2", "14"),
+    ],
+)
+def test_a_stored_value_that_its_formula_does_not_give_is_rejected(
+    tmp_path: Path, read: Read, formula: str, value: str
+) -> None:
+    """A writer that does not calculate leaves 0, or what was there before: it is no amount."""
+    path = book(tmp_path / "ledger.xlsx", {formula: 0, "=B3+C3": 7})
+    ledger = read_book(read, path)
+    assert amounts(ledger) == ["7"]
+    (row,) = ledger.rejected
+    words = f"E2 says 0, its formula gives {value}: open it in its program and save it"
+    assert row.reason == f"the amount is an error cell: {words}"
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "=ROUND(B2,0)",
+        "=Other!B2",
+        "=B2^2",
+        "=A2+B2",
+        "=E2",
+        "=SUM(B2:E2)",
+        "=B2/0",
+        "=" + "(" * 900,
+    ],
+)
+def test_what_is_not_proven_is_left_as_it_is(tmp_path: Path, read: Read, formula: str) -> None:
+    """Another function, another sheet, a text, a circle: the stored value is the amount."""
+    path = book(tmp_path / "ledger.xlsx", {formula: 42})
+    assert amounts(read_book(read, path)) == ["42"]
+
+
+def test_values_that_are_of_their_formulas_are_amounts(tmp_path: Path, read: Read) -> None:
+    """What another order of adding changes in the last digits is no proof."""
+    path = book(tmp_path / "ledger.xlsx", {"=B2+0.1+0.2": 5.3, "=B3*0.1": 0.5}, free=5)
+    assert amounts(read_book(read, path)) == ["5.3", "0.5"]
+
+
+def test_a_copied_formula_is_calculated_at_its_own_place(write: Write, read: Read) -> None:
+    """Programs store a formula once for a column: the second row has only its number."""
+    cells = ('"A{0}" t="str"><v>BTC</v>', '"B{0}"><v>{1}</v>', '"C{0}"><f {2}</f><v>{3}</v>')
+    titles = zip("ABC", ("asset", "price", "amount"), strict=True)
+    header = "".join(f'<c r="{at}1" t="str"><v>{title}</v></c>' for at, title in titles)
+    rows = f'<row r="1">{header}</row>'
+    for row, (free, formula, stored) in enumerate(
+        [(5, 't="shared" ref="C2:C3" si="0">B2*2', 10), (6, 't="shared" si="0">', 10)], 2
+    ):
+        made = "".join(f"<c r={cell}</c>" for cell in cells).format(row, free, formula, stored)
+        rows += f'<row r="{row}">{made}</row>'
+    ledger = read(write(sheet(rows), "ledger.xlsx"))
+    assert amounts(ledger) == ["10"]
+    assert "C3 says 10, its formula gives 12" in ledger.rejected[0].reason
+
+
+def test_a_running_total_does_not_take_forever(tmp_path: Path, read: Read) -> None:
+    """Thousands of sums of ranges that grow are given up, not added up; the first ones are."""
+    formulas = {f"=SUM(B$2:B{row})": 0.0 for row in range(2, 3002)}
+    ledger = read_book(read, book(tmp_path / "ledger.xlsx", formulas))
+    assert len(ledger.rejected) + len(ledger.lines) == 3000
+    assert min(len(ledger.rejected), len(ledger.lines)) > 1000
