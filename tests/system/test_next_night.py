@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -46,6 +47,9 @@ def test_a_break_ages_closes_and_comes_back_with_the_words_of_a_person(tmp_path:
     assert {item.episode for item in returned} == {2}
     later = [item for night in nights[2:] for item in night.values() if item.id in nights[1]]
     assert {item.comment for item in later} == {"asked on the first night"}
+    assert main(("report",), nightbook_of(home)) == 0
+    report = (home / "reports" / "latest.html").read_text("utf-8")
+    assert f"{len(nights[-1])} open breaks on {days[-1]}" in re.sub("<[^>]*>", "", report)
     assert {item.change for item in later} >= {"unchanged", "returned"}
 
 

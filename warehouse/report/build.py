@@ -20,7 +20,7 @@ from warehouse.query.connect import open_database
 from warehouse.report.answers import BUILD, Nights, Record, ReportFailed, ask, nights
 from warehouse.report.blocks import Section
 from warehouse.report.markdown import markdown
-from warehouse.report.sections import changes, findings, holdings, night
+from warehouse.report.sections import changes, findings, holdings, night, reconciliation
 from warehouse.storage.layout import written_aside
 
 __all__ = ["LATEST", "ReportData", "ReportFailed", "ask_all", "page", "report", "write"]
@@ -113,6 +113,9 @@ def _sections(connection: DuckDBPyConnection, taken: Nights) -> Iterator[Section
     yield changes.section(connection, taken)
     yield holdings.section(connection, taken)
     yield holdings.over_time(connection, taken)
+    breaks = reconciliation.section(connection, taken)
+    if breaks is not None:
+        yield breaks
     yield findings.freshness(connection, taken)
     yield night.calendar(taken)
     yield findings.unknown(connection, taken)

@@ -25,6 +25,7 @@ _MONTH = 50.0
 _CELL = (WIDTH - _MONTH) / 31
 _HALF = _CELL * 0.36
 _PLOT = 96.0
+AGE_COLOURS = ("second", "main", "warn", "bad")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,35 @@ def over_time(amounts: Mapping[date, float], first: date, last: date, label: str
             drawing.line(points, "main", 1.8)
     drawing.text(0, _PLOT + 26, first.isoformat(), colour="muted")
     drawing.text(WIDTH, _PLOT + 26, last.isoformat(), anchor="end", colour="muted")
+    return drawing.svg(label)
+
+
+def stacks(counts: Mapping[date, tuple[int, ...]], label: str) -> Markup:
+    """Draw a column for each night, its counts stacked; the days between have none."""
+    drawing = Drawing(_PLOT + 34)
+    first, last = min(counts), max(counts)
+    days = (last - first).days + 1
+    room = (WIDTH - 34) / max(days, 7)
+    most = max(map(sum, counts.values())) or 1
+    for height, figure in ((8.0, f"{most:,}"), (8 + _PLOT, "0")):
+        drawing.line([(30, height), (WIDTH, height)], "line", 0.8)
+        drawing.text(26, height, figure, anchor="end", colour="muted")
+    for day, parts in counts.items():
+        bottom, left = 8 + _PLOT, 32 + room * (day - first).days
+        for part, colour in zip(parts, AGE_COLOURS, strict=True):
+            height = _PLOT * part / most
+            bottom -= height
+            if part:
+                drawing.bar(left, bottom, room * 0.8, height, colour)
+    drawing.text(30, _PLOT + 26, first.isoformat(), colour="muted")
+    drawing.text(WIDTH, _PLOT + 26, last.isoformat(), anchor="end", colour="muted")
+    return drawing.svg(label)
+
+
+def colour_mark(colour: str, label: str) -> Markup:
+    """Draw a square of a colour, small enough to stand in a sentence."""
+    drawing = Drawing(_CELL, _CELL)
+    drawing.bar(0, 0, _CELL, _CELL, colour)
     return drawing.svg(label)
 
 

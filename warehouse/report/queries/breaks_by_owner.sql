@@ -1,0 +1,11 @@
+select
+    coalesce(nullif(trim(owner), ''), 'nobody') as owner,
+    count(*) as open_breaks,
+    max(age_days) as oldest_days
+from ops.breaks
+where status <> 'Explained - accepted'
+    and snapshot_date = (
+        select max(snapshot_date) from ops.breaks where status <> 'Explained - accepted'
+    )
+group by all
+order by open_breaks desc, owner

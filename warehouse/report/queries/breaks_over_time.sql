@@ -1,0 +1,12 @@
+select
+    snapshot_date,
+    count(*) filter (age_days <= 1) as to_1_day,
+    count(*) filter (age_days between 2 and 4) as to_4_days,
+    count(*) filter (age_days between 5 and 29) as to_29_days,
+    count(*) filter (age_days >= 30) as from_30_days,
+    count(*) as open_breaks
+from ops.breaks
+where status <> 'Explained - accepted'
+group by snapshot_date
+order by snapshot_date desc
+limit 30
