@@ -15,15 +15,10 @@ from warehouse.contract.lake_contract import lake_contract
 from warehouse.contract.model import Column, Kind, Table, literal, quote_identifier
 from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
-from warehouse.sql.catalog import BEFORE, Macro, checks, macros, ops_views, views
+from warehouse.database.kept_views import create_kept, history_of, kept_views, pressing
+from warehouse.sql.catalog import BEFORE, KEPT, Macro, checks, macros, ops_views, views
 from warehouse.sql.header import SqlFile
 from warehouse.storage.layout import STORAGE_VERSION
-
-# What suits columns of many rows: DuckDB need not try what else would, which costs as much again.
-PRESSED = dict.fromkeys(
-    ("portfolio_id", "asset_id", "venue_id", "account_name", "bucket", "state"), "dictionary"
-)
-PRESSED["amount_text"] = "fsst"
 
 
 def stored_as(table: Table) -> str:
@@ -41,14 +36,28 @@ def structure() -> Iterator[str]:
     for table in (*BOOK, *OPS, *RECONCILED):
         yield _create(table)
         yield from _comments("table", stored_as(table), table.meaning, _meanings(table))
+    for view in kept_views():
+        yield create_kept(view)
+        yield history_of(view)
+        yield from _comments(
+            "view", f"history.{quote_identifier(view.name)}", view.comment, view.entries
+        )
 
 
 def newest_book(newest: date | None, before: date | None) -> Iterator[str]:
     """Yield statements that point the names of schema main at a book and the one before."""
     for table in BOOK:
-        yield _book(table, table.name, newest)
+        yield _book(table.name, table.name, newest)
         if table.name in BEFORE:
-            yield _book(table, f"{table.name}_before", before)
+            yield _book(table.name, f"{table.name}_before", before)
+    for view in kept_views():
+        yield _book(view.name, view.name, newest)
+    shown = "false" if newest is None else f"snapshot_date <= date {literal(newest.isoformat())}"
+    yield (
+        "create or replace view internal.books as "
+        f"select * from ops.snapshots where is_book and {shown}"
+    )
+    yield "comment on view internal.books is 'The books up to the one that is shown.'"
 
 
 def book_comments() -> Iterator[str]:
@@ -61,16 +70,20 @@ def book_comments() -> Iterator[str]:
             meaning = f"`{table.name}` of the book before the newest. {table.meaning}"
             name = f"main.{quote_identifier(f'{table.name}_before')}"
             yield from _comments("view", name, meaning, _meanings(table))
+    for view in kept_views():
+        yield from _comments(
+            "view", f"main.{quote_identifier(view.name)}", view.comment, view.entries
+        )
 
 
-def _book(table: Table, name: str, day: date | None) -> str:
+def _book(table: str, name: str, day: date | None) -> str:
     """Return a view of one day, or an empty one where there is no day."""
     # The day is a literal and no parameter or subquery: so DuckDB knows when it plans which row
     # groups to leave out, and a query of the newest book reads no other nights.
     chosen = "false" if day is None else f"snapshot_date = date {literal(day.isoformat())}"
     return (
         f"create or replace view main.{quote_identifier(name)} as "
-        f"select * from {stored_as(table)} where {chosen}"
+        f"select * from history.{quote_identifier(table)} where {chosen}"
     )
 
 
@@ -79,7 +92,7 @@ def surface() -> Iterator[str]:
     for macro in macros():
         yield from _macro(macro)
     for view in views():
-        yield from _view("main", view)
+        yield from _view("internal" if view.name in KEPT else "main", view)
     for view in ops_views():
         yield from _view("ops", view)
 
@@ -121,8 +134,7 @@ def _column(table: Table, column: Column) -> str:
     # from the API; what may be NULL is not compared.
     counted = column.kind is Kind.ORDINAL or (column.kind is Kind.COUNT and not column.nullable)
     check = f" check ({name} >= 0)" if counted and table.schema == "main" else ""
-    pressed = f" using compression {PRESSED[column.name]}" if column.name in PRESSED else ""
-    return f"{name} {column.kind.value}{null}{check}{pressed}"
+    return f"{name} {column.kind.value}{null}{check}{pressing(column.name)}"
 
 
 def _macro(macro: Macro) -> Iterator[str]:

@@ -19,6 +19,12 @@ from warehouse.contract.wording import and_more
 from warehouse.database import work_copy
 from warehouse.database.control_totals import count_totals
 from warehouse.database.ddl import book_comments, newest_book, schema_version
+from warehouse.database.kept_rows import (
+    followers,
+    keep_compared,
+    keep_holdings,
+    remove_kept,
+)
 from warehouse.database.load import (
     Book,
     Contents,
@@ -212,11 +218,16 @@ def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> 
         removed = tuple(sorted(set(published) - unchanged))
         loaded = tuple(sorted(set(wanted) - unchanged))
         remove_days(connection, removed)
+        remove_kept(connection, removed)
         load_nightly(connection, contents)
         books = [wanted[day] for day in loaded]
         check_digests(contents, (file for book in books for file in book.files.values()))
         add_books(connection, books, build.say)
+        keep_holdings(connection, loaded)
         fill_snapshots(connection, contents)
+        for day in followers(wanted, (*removed, *loaded)):
+            _show(connection, day)
+            keep_compared(connection, day)
         fill_reconciliation(connection, contents)
         checks = _verify(connection, books, max(wanted, default=None), build.say)
         _note_build(connection, max(wanted, default=None), build)
@@ -251,6 +262,7 @@ def _verify(
             work_copy.save(connection)
         failures = list(count_totals(connection, book))
         results = _run_checks(connection, book.snapshot_date)
+        keep_compared(connection, book.snapshot_date)
         failures += [result.failure for result in results if result.stops]
         if failures:
             wrong.append(book.snapshot_id)
@@ -267,9 +279,14 @@ def _verify(
 
 def _run_checks(connection: DuckDBPyConnection, day: date | None) -> tuple[CheckResult, ...]:
     """Return the checks of one day's book, which the plain names of schema main then show."""
+    _show(connection, day)
+    return run_checks(connection)
+
+
+def _show(connection: DuckDBPyConnection, day: date | None) -> None:
+    """Point the plain names of schema main at one day's book, and at the one before it."""
     before = max((held for held in books_by_date(connection) if day and held < day), default=None)
     work_copy.run_all(connection, newest_book(day, before))
-    return run_checks(connection)
 
 
 def _check_row(day: date, result: CheckResult) -> dict[str, object]:

@@ -191,9 +191,11 @@ def tables(database: Path) -> tuple[Description, ...]:
 _LISTED = """
 select schema_name, table_name as name, 'table' as kind, comment, null::varchar[] as parameters
 from duckdb_tables() where database_name = current_database() and not internal and not temporary
+    and schema_name <> 'internal'
 union all
 select schema_name, view_name, 'view', comment, null
 from duckdb_views() where database_name = current_database() and not internal
+    and schema_name <> 'internal'
 union all
 select schema_name, function_name, 'macro', comment, parameters
 from duckdb_functions()

@@ -9,7 +9,7 @@ a second copy; what several views share is a form that each fills.
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,9 +20,13 @@ from warehouse.sql.header import SqlFile, fill_form, read
 
 HERE = Path(__file__).parent
 BEFORE = ("accounts", "balances", "instruments", "portfolios")
+# Views whose rows are kept for every night, since they are asked over all of them; the findings of
+# a night are those against the book before it.
+KEPT = ("holdings", "holdings_by_venue", "holdings_by_asset", "findings")
 AS_OF = ("account_balances", "holdings", "holdings_by_venue", "holdings_by_asset")
 BETWEEN = {"changes": "changes_between", "roll_forward": "roll_forward_between"}
 _DAY = "Any date: the newest book on or before it is used."
+_SINCE = " An error where there is none."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,12 +128,17 @@ def _table_macros() -> tuple[Macro, ...]:
 
 def _as_of(name: str, meaning: str, sql: str) -> Macro:
     macro = f"{name}_as_of"
-    body = at_day(sql, "day")
+    body = (
+        f"select * from history.{quote_identifier(name)} where snapshot_date = (\n"
+        f"{_book_of('day', or_fail=True)}\n)"
+        if name in KEPT
+        else at_day(sql, "day", or_fail=True)
+    )
     return Macro(
         name=macro,
         call=f"{macro}(day)",
         comment=f"`{name}` as it was on a day. {meaning}",
-        parameters={"day": _DAY},
+        parameters={"day": f"{_DAY}{_SINCE}"},
         example=f"select * from {macro}('2026-11-20') limit 10",
         sql=f"create or replace macro {macro}(day) as table\n{body}",
         is_table=True,
@@ -138,39 +147,78 @@ def _as_of(name: str, meaning: str, sql: str) -> Macro:
 
 def _between(view: SqlFile) -> Macro:
     macro = BETWEEN[view.name]
-    body = at_day(view.sql, "day2", "day1")
+    body = at_day(view.sql, "day2", "day1", or_fail=True)
     return Macro(
         name=macro,
         call=f"{macro}(day1, day2)",
         comment=f"`{view.name}` between any two days. {view.notes}",
-        parameters={"day1": f"The earlier one. {_DAY}", "day2": f"The later one. {_DAY}"},
+        parameters={"day1": f"The earlier one. {_DAY}", "day2": f"The later one. {_DAY}{_SINCE}"},
         example=f"select * from {macro}('2026-11-19', '2026-11-20') limit 10",
         sql=f"create or replace macro {macro}(day1, day2) as table\n{body}",
         is_table=True,
     )
 
 
-def at_day(sql: str, day: str, before: str = "") -> str:
-    """Return the same query over the book of a day."""
-    # The query is kept as it is: a CTE of the same name stands in front of each table and view that
-    # it reads. So `holdings_as_of` cannot say something else than `holdings`. The views come in the
-    # order in which they read each other.
+def _book_of(day: str, *, or_fail: bool = False) -> str:
+    """Return a query for the date of the newest book on or before a day: NULL, or it fails."""
+    newest = (
+        f"select max(snapshot_date) as book_date from ops.snapshots\n"
+        f"    where is_book and snapshot_date <= {day}::date"
+    )
+    if not or_fail:
+        return newest
+    # A cast that fails with words, as in `exact_total`: a day before all books would be empty.
+    words = f"'no book on or before ' || {day}::date || ': see ops.snapshots and ops.gaps'"
+    return f"select coalesce(book_date, cast({words} as date)) as book_date from (\n    {newest}\n)"
+
+
+def at_day(sql: str, day: str, before: str = "", *, or_fail: bool = False) -> str:
+    """Return the same query over the book of a day; `or_fail` makes a day without one an error."""
+    # The query is kept as it is, and reads a CTE in the place of each table and view: so
+    # `holdings_as_of` cannot say something else than `holdings`. The CTE has another name, for what
+    # is given as the day may itself read the table (DuckDB 1.2 would find the CTE there). The views
+    # come in the order in which they read each other.
     days = {table.name: (table.name, day) for table in BOOK}
     if before:
         days |= {f"{name}_before": (name, before) for name in BEFORE}
     inner = _views_of(sql)
     read_there = {name for text in (*inner.values(), sql) for name in tables_in(text, set(days))}
-    shadows = [
-        f"{quote_identifier(name)} as (\n"
-        f"    select * from history.{quote_identifier(days[name][0])}\n"
-        f"    where snapshot_date = (\n"
-        f"        select max(snapshot_date) from ops.snapshots\n"
-        f"        where is_book and snapshot_date <= {days[name][1]}::date\n    )\n)"
+    stand_ins = {
+        name: f"select * from history.{quote_identifier(days[name][0])}\n"
+        f"    where snapshot_date = ("
+        f"{_book_of(days[name][1], or_fail=or_fail and days[name][1] == day)})"
         for name in sorted(read_there)
-    ]
-    shadows += [f"{quote_identifier(name)} as (\n{inner[name]}\n)" for name in inner]
-    together = ",\n".join(shadows)
-    return f"with {together}\n\nselect * from (\n{sql}\n)"
+    }
+    return _reading(sql, stand_ins | inner)
+
+
+def at_days(sql: str, days: str) -> str:
+    """Return the same query over the books of several days; its rows are told apart by the date."""
+    return _reading(
+        sql,
+        {
+            name: f"select * from history.{quote_identifier(name)} where snapshot_date in ({days})"
+            for name in tables_in(sql, {table.name for table in BOOK})
+        },
+    )
+
+
+def _reading(sql: str, stand_ins: Mapping[str, str]) -> str:
+    """Return a query that reads others in the place of tables and views."""
+    made = ",\n".join(
+        f"in_place_of_{name} as (\n    {_renamed(text, stand_ins)}\n)"
+        for name, text in stand_ins.items()
+    )
+    return f"with {made}\n\nselect * from (\n{_renamed(sql, stand_ins)}\n)"
+
+
+def _renamed(sql: str, names: Iterable[str]) -> str:
+    """Return a query that reads what stands in for these names, and calls it as before."""
+    for name in names:
+        read_name = rf"\b(from|join)(\s+){name}\b(?!\.)"
+        sql = re.sub(rf"{read_name}(?=\s+as\b)", rf"\1\2in_place_of_{name}", sql)
+        sql = re.sub(read_name, rf"\1\2in_place_of_{name} as {name}", sql)
+    return sql
 
 
 def _views_of(sql: str) -> dict[str, str]:

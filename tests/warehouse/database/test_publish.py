@@ -541,19 +541,23 @@ def _day(one: Night) -> date:
 
 
 def _same_book(reader: duckdb.DuckDBPyConnection, day: date, one: Night | None) -> None:
-    """The as-of macros and history say of a day what its night said."""
+    """The as-of macros and history say of a day what its night said; without one they fail."""
+    if one is None:
+        with pytest.raises(duckdb.ConversionException, match=f"no book on or before {day}"):
+            reader.execute("select * from holdings_as_of(?)", [day]).fetchall()
+        return
     balances = reader.execute("select * from balances_as_of(?)", [day]).fetchall()
-    wanted = [tuple(line.values()) for line in one.rows["balances"]] if one else []
+    wanted = [tuple(line.values()) for line in one.rows["balances"]]
     assert sorted(balances, key=str) == sorted(wanted, key=str)
     found = reader.execute(
         "select portfolio_id, asset_id, is_custom_asset, total_text from holdings_as_of(?)", [day]
     ).fetchall()
     texts: dict[tuple[object, ...], list[str]] = {}
-    for line in one.rows["balances"] if one else []:
+    for line in one.rows["balances"]:
         key = (line["portfolio_id"], line["asset_id"], line["is_custom_asset"])
         texts.setdefault(key, []).append(line["amount_text"])
     assert sorted(found) == sorted((*key, exact(group)) for key, group in texts.items())
-    if one and one.day == day:
+    if one.day == day:
         for table in BOOK:
             query = (
                 f"select * exclude (created_at) from history.{table.name} where snapshot_date = ?"

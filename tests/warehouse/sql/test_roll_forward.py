@@ -122,4 +122,5 @@ def test_books_and_dates_are_those_that_were_used(tmp_path: Path) -> None:
             (date(2026, 11, 19), DAYS[0], Decimal("6.5"), 0, -4, 0, Decimal("-1.5"), 1)
         ]
         assert ask("2026-01-01", "2026-11-17") == [(None, DAYS[0], 0, 1, 0, 0, 0, 1)]
-        assert ask("2025-01-01", "2026-01-01") == []
+        with pytest.raises(duckdb.ConversionException, match="no book on or before 2026-01-01"):
+            ask("2025-01-01", "2026-01-01")

@@ -1,5 +1,6 @@
 """Views: every amount in every total, exact, and what is missing stays missing."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -388,7 +389,8 @@ def test_as_of_is_the_same_query_over_another_day() -> None:
     assert tables_in(query, {"balances", "snapshots", "accounts"}) == ("balances",)
     assert "balances_before" not in at_day("select * from balances", "day")
     for view in views():
-        assert at_day(view.sql, "day").endswith(f"{view.sql}\n)")
+        text = re.sub(r"in_place_of_(\w+)(?: as \1\b)?", r"\1", at_day(view.sql, "day"))
+        assert text.endswith(f"{view.sql}\n)")
 
 
 @pytest.mark.parametrize(

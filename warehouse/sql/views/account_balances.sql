@@ -27,6 +27,8 @@
 -- other_text: The same, exact.
 -- total: Sum of all that is stated, known and unknown; 0 when nothing is.
 -- total_text: The same, exact.
+-- portfolio_name: The portfolio's name for people; NULL where the API states none.
+-- venue_name: The venue's name for people; NULL where the list of venues does not have it.
 -- example: select portfolio_id, asset_id, venue_id, account_name, total_text
 --     from account_balances order by all
 
@@ -134,7 +136,9 @@ select
     case when odd[7].text is null then sums.other else odd[7].amount end as other,
     coalesce(odd[7].text, internal.decimal_text(sums.other)) as other_text,
     case when odd[8].text is null then coalesce(sums.total, 0) else odd[8].amount end as total,
-    coalesce(odd[8].text, internal.decimal_text(coalesce(sums.total, 0))) as total_text
+    coalesce(odd[8].text, internal.decimal_text(coalesce(sums.total, 0))) as total_text,
+    portfolios.name as portfolio_name,
+    venues.display_name as venue_name
 from accounts
 left join sums
     on sums.portfolio_id = accounts.portfolio_id
@@ -143,3 +147,7 @@ left join sums
     and sums.venue_id = accounts.venue_id
     and sums.account_name = accounts.account_name
     and sums.duplicate_no = accounts.duplicate_no
+left join portfolios
+    on portfolios.portfolio_id = accounts.portfolio_id
+left join venues
+    on venues.venue_id = accounts.venue_id

@@ -21,8 +21,7 @@ with books as (
         snapshot_id,
         snapshot_date,
         row_number() over (order by snapshot_date desc) as place
-    from ops.snapshots
-    where is_book
+    from internal.books
 ),
 
 totals as (

@@ -17,6 +17,9 @@
 -- after_text: The same, exact; NULL when gone.
 -- delta: After less before, what is not stated counting 0; NULL where it does not fit.
 -- delta_text: The same, exact.
+-- portfolio_name: The portfolio's name for people, or that before where it is gone; NULL where the
+--     API states none.
+-- venue_name: The venue's name for people; NULL where the list of venues does not have it.
 -- example: select change, asset_id, is_custom_asset, exact_sum(delta_text) as delta
 --     from changes group by all
 
@@ -91,14 +94,14 @@ summed as (
 )
 
 select
-    portfolio_id,
-    asset_id,
-    is_custom_asset,
-    venue_id,
-    account_name,
-    duplicate_no,
-    bucket,
-    state,
+    summed.portfolio_id,
+    summed.asset_id,
+    summed.is_custom_asset,
+    summed.venue_id,
+    summed.account_name,
+    summed.duplicate_no,
+    summed.bucket,
+    summed.state,
     case
         when old_text is null then 'new'
         when new_text is null then 'gone'
@@ -109,5 +112,13 @@ select
     parts[2].amount as after,
     parts[2].text as after_text,
     parts[3].amount as delta,
-    parts[3].text as delta_text
+    parts[3].text as delta_text,
+    coalesce(portfolios.name, portfolios_before.name) as portfolio_name,
+    venues.display_name as venue_name
 from summed
+left join portfolios
+    on portfolios.portfolio_id = summed.portfolio_id
+left join portfolios_before
+    on portfolios_before.portfolio_id = summed.portfolio_id
+left join venues
+    on venues.venue_id = summed.venue_id

@@ -13,6 +13,9 @@
 -- portfolio_id: The portfolio it is about; NULL where it is about a venue alone.
 -- venue_id: The venue it is about; NULL where it is about a portfolio alone.
 -- words: The finding in one sentence.
+-- portfolio_name: The portfolio's name for people, or that before where it is gone; NULL where the
+--     API states none.
+-- venue_name: The venue's name for people; NULL where the list of venues does not have it.
 -- example: select severity, kind, words from findings order by all
 
 with book as (
@@ -20,8 +23,7 @@ with book as (
         max(snapshot_date) as snapshot_date,
         max_by(snapshot_id, snapshot_date) as snapshot_id,
         max_by(started_at, snapshot_date) as started_at
-    from ops.snapshots
-    where is_book
+    from internal.books
 ),
 
 unread as (
@@ -302,6 +304,14 @@ select
     found.kind,
     found.portfolio_id,
     found.venue_id,
-    found.words
+    found.words,
+    coalesce(portfolios.name, portfolios_before.name) as portfolio_name,
+    venues.display_name as venue_name
 from found
 cross join book
+left join portfolios
+    on portfolios.portfolio_id = found.portfolio_id
+left join portfolios_before
+    on portfolios_before.portfolio_id = found.portfolio_id
+left join venues
+    on venues.venue_id = found.venue_id

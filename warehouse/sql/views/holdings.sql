@@ -4,13 +4,15 @@
 -- portfolio_id: Portfolio that holds the asset.
 -- asset_id: Asset held; assets are never added to each other.
 -- is_custom_asset: Whether the asset is one the organization defined itself.
--- form: holdings by portfolio_id, asset_id, is_custom_asset
+-- form: holdings by snapshot_date, portfolio_id, asset_id, is_custom_asset
 -- accounts: Accounts of the asset, also empty ones.
 -- venues: Venues that keep one of those accounts.
+-- portfolio_name: The portfolio's name for people; NULL where the API states none.
 -- example: select portfolio_id, asset_id, total_text from holdings order by all
 
 with counted as (
     select
+        snapshot_date,
         portfolio_id,
         asset_id,
         is_custom_asset,
@@ -26,6 +28,8 @@ select
     asset_id,
     is_custom_asset,
     coalesce(counted.accounts, 0) as accounts,
-    coalesce(counted.venues, 0) as venues
+    coalesce(counted.venues, 0) as venues,
+    portfolios.name as portfolio_name
 from positions
-left join counted using (portfolio_id, asset_id, is_custom_asset)
+left join counted using (snapshot_date, portfolio_id, asset_id, is_custom_asset)
+left join portfolios using (snapshot_date, portfolio_id)

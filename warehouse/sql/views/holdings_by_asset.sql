@@ -3,7 +3,7 @@
 -- snapshot_date: Business date of the book.
 -- asset_id: Asset held; assets are never added to each other.
 -- is_custom_asset: Whether the asset is one the organization defined itself.
--- form: holdings by asset_id, is_custom_asset
+-- form: holdings by snapshot_date, asset_id, is_custom_asset
 -- portfolios: Portfolios that list the asset.
 -- accounts: Accounts of the asset, also empty ones.
 -- venues: Venues that keep one of those accounts.
@@ -21,6 +21,7 @@ with held as (
 
 counted as (
     select
+        snapshot_date,
         asset_id,
         is_custom_asset,
         count(*) as accounts,
@@ -37,4 +38,4 @@ select
     coalesce(counted.accounts, 0) as accounts,
     coalesce(counted.venues, 0) as venues
 from held
-left join counted using (asset_id, is_custom_asset)
+left join counted using (snapshot_date, asset_id, is_custom_asset)

@@ -11,6 +11,8 @@
 -- locked: Sum over the accounts; NULL where DECIMAL(38,18) cannot hold it exactly.
 -- locked_text: The same, exact.
 -- accounts: Accounts with something locked.
+-- portfolio_name: The portfolio's name for people; NULL where the API states none.
+-- venue_name: The venue's name for people; NULL where the list of venues does not have it.
 -- example: select bucket, asset_id, is_custom_asset, exact_sum(locked_text) as locked
 --     from locked_funds group by all
 
@@ -37,13 +39,19 @@ with sums as (
 )
 
 select
-    snapshot_date,
-    portfolio_id,
-    venue_id,
-    asset_id,
-    is_custom_asset,
-    bucket,
-    total.amount as locked,
-    total.text as locked_text,
-    accounts
+    sums.snapshot_date,
+    sums.portfolio_id,
+    sums.venue_id,
+    sums.asset_id,
+    sums.is_custom_asset,
+    sums.bucket,
+    sums.total.amount as locked,
+    sums.total.text as locked_text,
+    sums.accounts,
+    portfolios.name as portfolio_name,
+    venues.display_name as venue_name
 from sums
+left join portfolios
+    on portfolios.portfolio_id = sums.portfolio_id
+left join venues
+    on venues.venue_id = sums.venue_id

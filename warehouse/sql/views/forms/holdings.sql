@@ -53,7 +53,6 @@ sums as (
 )
 
 select
-    snapshot_date,
     $key,
     case when odd[1].text is null then coalesce(sums.free, 0) else odd[1].amount end as free,
     coalesce(odd[1].text, internal.decimal_text(coalesce(sums.free, 0))) as free_text,

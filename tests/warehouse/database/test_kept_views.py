@@ -1,0 +1,94 @@
+"""Views that are kept over all nights: each night's rows are what the view said on that night."""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from tests.support.books import Amount, exact, night, published
+from warehouse.sql.catalog import KEPT
+from warehouse.storage.layout import Layout
+
+HUGE = "99999999999999999999.9"
+NIGHTS = [
+    night("20261117T021500Z", [Amount(HUGE), Amount(HUGE, "p2"), Amount("1e-30", venue="v2")]),
+    night("20261118T021500Z", [Amount(HUGE), Amount("-1e40", asset="ETH", custom=True)]),
+    night("20261119T021500Z", [Amount("3", "p2", bucket="lending"), Amount("0", "p3")]),
+    night("20261120T021500Z", [Amount("50", "p2"), Amount("0.000000000000000001", "p2", "ETH")]),
+]
+
+
+def _rows(layout: Layout, query: str) -> list[tuple[Any, ...]]:
+    with duckdb.connect(str(layout.database), read_only=True) as reader:
+        return reader.execute(query).fetchall()
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, date], list[Any]]:
+    """What each view said on each night, when that night was the newest there was."""
+    rows = {}
+    for count, newest in enumerate(NIGHTS, start=1):
+        layout = Layout(tmp_path_factory.mktemp("seen"))
+        published(layout, NIGHTS[:count], "a")
+        for name in KEPT:
+            said = _rows(layout, f"from internal.{name} order by all")
+            assert said == _rows(layout, f"from {name} order by all")
+            rows[name, newest.day] = said
+    return rows
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [[[0, 1, 2, 3]], [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3]], [[0, 3], [0, 2, 3], [0, 1, 2, 3]]],
+    ids=["at once", "one by one", "late ones"],
+)
+def test_all_nights_are_as_each_was(
+    tmp_path: Path, seen: dict[tuple[str, date], list[Any]], steps: list[list[int]]
+) -> None:
+    """In whichever order nights are put in, history has what each said against the one before."""
+    layout = Layout(tmp_path)
+    for number, step in enumerate(steps):
+        published(layout, [NIGHTS[n] for n in step], f"v{number}")
+    for (name, day), wanted in seen.items():
+        query = f"from history.{name} where snapshot_date = '{day}' order by all"
+        assert _rows(layout, query) == wanted, (name, day)
+
+
+def test_a_night_that_is_taken_out_leaves_nothing(tmp_path: Path) -> None:
+    """Its rows go, and the night after it is compared with the one before it."""
+    layout, alone = Layout(tmp_path / "a"), Layout(tmp_path / "b")
+    published(layout, NIGHTS, "v0")
+    published(layout, [NIGHTS[0], *NIGHTS[2:]], "v1")
+    published(alone, [NIGHTS[0], *NIGHTS[2:]], "v0")
+    for name in KEPT:
+        query = f"from history.{name} order by all"
+        assert _rows(layout, query) == _rows(alone, query)
+    assert _rows(layout, "select count(*) from history.findings")[0][0] > 0
+
+
+def test_a_year_of_exposure_is_exact(tmp_path: Path) -> None:
+    """Sums over nights of what no decimal holds are those of the amounts."""
+    layout = Layout(tmp_path)
+    published(layout, NIGHTS, "a")
+    query = (
+        "select snapshot_date, asset_id, is_custom_asset, exact_sum(total_text), "
+        "max(portfolio_name) from history.holdings where portfolio_id = 'p1' group by all"
+    )
+    wanted = {
+        (one.day, key[0], key[1]): exact(
+            line["amount_text"]
+            for line in one.rows["balances"]
+            if (line["asset_id"], line["is_custom_asset"], line["portfolio_id"]) == (*key, "p1")
+        )
+        for one in NIGHTS
+        for key in {
+            (line["asset_id"], line["is_custom_asset"])
+            for line in one.rows["balances"]
+            if line["portfolio_id"] == "p1"
+        }
+    }
+    rows = _rows(layout, query)
+    assert {row[:3]: row[3] for row in rows} == wanted
+    assert {row[4] for row in rows} == {"Portfolio p1"}

@@ -1,0 +1,62 @@
+"""Put the rows of views that are kept into a warehouse that is being built, night by night."""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract.model import literal, quote_identifier
+from warehouse.database.kept_views import amounts_of, kept_table, kept_views
+from warehouse.database.load import TOGETHER
+from warehouse.sql.catalog import KEPT, at_days
+from warehouse.sql.header import SqlFile
+
+# What compares a book with the one before it: a night that is put in changes it for the next.
+COMPARED = "findings"
+
+
+def remove_kept(connection: DuckDBPyConnection, days: Iterable[date]) -> None:
+    """Take the rows of these dates out."""
+    for day in days:
+        for name in KEPT:
+            connection.execute(f"delete from {kept_table(name)} where snapshot_date = ?", [day])
+
+
+def keep_holdings(connection: DuckDBPyConnection, days: Sequence[date]) -> None:
+    """Keep what is held in the books of these dates, which are in and whose rows are not."""
+    # Some nights in one statement: to plan it costs as much as to add up one (measured).
+    for start in range(0, len(days), TOGETHER):
+        some = days[start : start + TOGETHER]
+        chosen = ", ".join(f"date {literal(day.isoformat())}" for day in some)
+        for view in kept_views():
+            if view.name != COMPARED:
+                connection.execute(_insert(view, f"({at_days(view.sql, chosen)})"))
+
+
+def keep_compared(connection: DuckDBPyConnection, day: date) -> None:
+    """Keep what a book says against the one before: both are shown under the plain names."""
+    for view in kept_views():
+        if view.name == COMPARED:
+            connection.execute(
+                f"delete from {kept_table(view.name)} where snapshot_date = ?", [day]
+            )
+            connection.execute(_insert(view, f"internal.{quote_identifier(view.name)}"))
+
+
+def _insert(view: SqlFile, source: str) -> str:
+    texts = ", ".join(
+        f"case when {name} is null then {name}_text end as {name}_text" for name in amounts_of(view)
+    )
+    replaced = f" replace ({texts})" if texts else ""
+    return (
+        f"insert into {kept_table(view.name)} by name select *{replaced} from {source} order by all"
+    )
+
+
+def followers(days: Iterable[date], changed: Iterable[date]) -> Iterator[date]:
+    """Yield the dates, not changed themselves, whose book before is another one now."""
+    ordered, others = sorted(days), set(changed)
+    after = {next((day for day in ordered if day > other), None) for other in others}
+    yield from sorted(day for day in after if day is not None and day not in others)

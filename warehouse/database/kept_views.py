@@ -1,0 +1,74 @@
+"""Views whose rows are kept for every night: a year of them is read, not added up anew.
+
+A night's rows are taken from the view itself, which is in schema `internal`, when the night is put
+in, and shown as `history.NAME`; `main.NAME` is those of the newest book. The exact text of an
+amount is kept only where DECIMAL(38,18) cannot hold it, and made from the number for all others.
+"""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
+
+from collections.abc import Sequence
+
+from warehouse.contract.model import Kind, quote_identifier
+from warehouse.sql.catalog import KEPT, views
+from warehouse.sql.header import SqlFile
+
+# What suits columns of many rows: DuckDB need not try what else would, which costs as much again.
+_PRESSED = dict.fromkeys(
+    ("portfolio_id", "asset_id", "venue_id", "account_name", "bucket", "state"), "dictionary"
+)
+_PRESSED |= dict.fromkeys(("portfolio_name", "venue_name", "severity", "kind"), "dictionary")
+_PRESSED["amount_text"] = "fsst"
+_COUNTS = ("accounts", "venues", "portfolios")
+
+
+def pressing(column: str) -> str:
+    """Return how a column is compressed, where that is known to suit it."""
+    return f" using compression {_PRESSED[column]}" if column in _PRESSED else ""
+
+
+def kept_views() -> tuple[SqlFile, ...]:
+    """Return the views that are kept."""
+    return tuple(view for view in views() if view.name in KEPT)
+
+
+def kept_table(name: str) -> str:
+    """Return the table of a view's rows, schema and name, quoted."""
+    return f"internal.{quote_identifier(f'kept_{name}')}"
+
+
+def amounts_of(view: SqlFile) -> list[str]:
+    """Return the sums of a view, which have a twin with their exact text."""
+    return [name for name in view.entries if f"{name}_text" in view.entries]
+
+
+def _kind(name: str, amounts: Sequence[str]) -> Kind:
+    if name in amounts:
+        return Kind.AMOUNT
+    if name in _COUNTS:
+        return Kind.COUNT
+    if name == "snapshot_date":
+        return Kind.DAY
+    return Kind.FLAG if name.startswith("is_") else Kind.TEXT
+
+
+def create_kept(view: SqlFile) -> str:
+    """Return the statement that makes the table of a view's rows."""
+    columns = ",\n    ".join(
+        f"{quote_identifier(name)} {_kind(name, amounts_of(view)).value}{pressing(name)}"
+        for name in view.entries
+    )
+    return f"create table {kept_table(view.name)} (\n    {columns}\n)"
+
+
+def history_of(view: SqlFile) -> str:
+    """Return the statement that makes the view of all nights."""
+    texts = ", ".join(
+        f"coalesce({name}_text, regexp_replace({name}::varchar, '\\.?0+$', '')) as {name}_text"
+        for name in amounts_of(view)
+    )
+    replaced = f" replace ({texts})" if texts else ""
+    return (
+        f"create or replace view history.{quote_identifier(view.name)} as "
+        f"select *{replaced} from {kept_table(view.name)}"
+    )
