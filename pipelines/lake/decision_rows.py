@@ -1,4 +1,4 @@
-"""What was decided on the landed nights, as rows of `ops`: reasons, lessons, withdrawn files."""
+"""What was decided on the landed nights, as rows of `ops`: decisions, reasons, lessons, files."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -8,7 +8,7 @@ from pipelines.lake import lessons
 from pipelines.landing.reasons import most
 from pipelines.landing.snapshots import Snapshot
 from warehouse.contract import states
-from warehouse.contract.decisions import LESSONS, REASONS, WITHDRAWN
+from warehouse.contract.decisions import DECISIONS, LESSONS, REASONS, WITHDRAWN
 
 Row = dict[str, Any]
 
@@ -16,6 +16,7 @@ Row = dict[str, Any]
 def rows(nights: Sequence[Snapshot]) -> dict[str, list[Row]]:
     """Return the rows of each of those tables."""
     return {
+        DECISIONS.name: [row for night in nights for row in _decisions(night)],
         REASONS.name: [row for night in nights for row in _reasons(night)],
         LESSONS.name: [_lesson(lesson) for lesson in lessons.all_lessons(nights)],
         WITHDRAWN.name: [row for night in nights for row in _withdrawn(night)],
@@ -24,6 +25,17 @@ def rows(nights: Sequence[Snapshot]) -> dict[str, list[Row]]:
 
 def _of(night: Snapshot) -> Row:
     return {"snapshot_date": night.snapshot_date, "snapshot_id": night.snapshot_id}
+
+
+def _decisions(night: Snapshot) -> Iterator[Row]:
+    for number, decision in enumerate(night.decisions, start=1):
+        yield _of(night) | {
+            "decision_no": number,
+            "state": decision.state,
+            "decided_by": decision.by,
+            "decided_at": datetime.fromisoformat(decision.at),
+            "reason": "; ".join(decision.reasons),
+        }
 
 
 def _reasons(night: Snapshot) -> Iterator[Row]:

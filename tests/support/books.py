@@ -14,6 +14,7 @@ from typing import Any
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.book import BOOK
+from warehouse.contract.decisions import DECISIONS
 from warehouse.contract.model import Kind, Table
 from warehouse.contract.ops import CONTROL_TOTALS, NIGHTLY, SNAPSHOTS
 from warehouse.database.publish import Book, Contents, Published, publish
@@ -206,7 +207,19 @@ def written(layout: Layout, nights: Iterable[Night]) -> Contents:
                 is_book=one.is_book,
             )
         )
+    decisions = [
+        row(
+            DECISIONS,
+            line["snapshot_date"],
+            snapshot_id=line["snapshot_id"],
+            decision_no=1,
+            state=line["state"],
+            decided_by="guards",
+        )
+        for line in snapshots
+    ]
     return Contents(
+        decided={"decisions": decisions},
         books=tuple(books),
         nightly={name: tuple(paths) for name, paths in nightly.items()},
         snapshots=tuple(snapshots),

@@ -265,6 +265,9 @@ def test_an_accepted_night_can_be_taken_back(after: Keeper) -> None:
     assert after.ask(
         f"select state, is_book, reason from ops.snapshots where snapshot_id = '{snapshot_id}'"
     ) == [("rejected", False, "the amount was real")]
+    told = f"from ops.decisions where snapshot_id = '{snapshot_id}' order by decision_no"
+    states = after.ask(f"select decision_no, state {told}")
+    assert states == [(1, "held"), (2, "accepted"), (3, "rejected")]
     withdrawn = after.ask("select file, reason from ops.withdrawn")
     assert (f"exports/{file.name}", "the amount was real") in withdrawn
     assert all(after.home.joinpath(f"{name}.rejected.txt").is_file() for name, _ in withdrawn)

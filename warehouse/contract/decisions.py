@@ -1,8 +1,24 @@
-"""What was decided on nights, as tables of `ops`: reasons, lessons, withdrawn files."""
+"""What was decided on nights, as tables of `ops`: decisions, reasons, lessons, withdrawn files."""
 
 from warehouse.contract.book import SNAPSHOT_DATE
 from warehouse.contract.model import Table
-from warehouse.contract.ops_columns import SNAPSHOT_ID, flag, moment, ops_table, text
+from warehouse.contract.ops_columns import SNAPSHOT_ID, flag, moment, ops_table, ordinal, text
+
+DECISIONS = ops_table(
+    "decisions",
+    "One row per decision on a snapshot: what it was then, and since when; see known_at.",
+    key=("snapshot_id", "decision_no"),
+    is_small=True,
+    columns=(
+        SNAPSHOT_DATE,
+        SNAPSHOT_ID,
+        ordinal("decision_no", "Its number among those on the snapshot, from 1; the last holds."),
+        text("state", "The state that it led to: accepted, held, rejected or pruned."),
+        text("decided_by", "guards, or who decided."),
+        moment("decided_at", "When that was, UTC."),
+        text("reason", "Why, in words; empty when all was well."),
+    ),
+)
 
 REASONS = ops_table(
     "reasons",
@@ -59,5 +75,5 @@ WITHDRAWN = ops_table(
     ),
 )
 
-DECIDED: tuple[Table, ...] = (REASONS, LESSONS, WITHDRAWN)
+DECIDED: tuple[Table, ...] = (DECISIONS, REASONS, LESSONS, WITHDRAWN)
 """Those that are made of what was decided, snapshot by snapshot."""

@@ -15,7 +15,7 @@ from warehouse.contract.lake_contract import lake_contract
 from warehouse.contract.model import Column, Kind, Table, literal, quote_identifier
 from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
-from warehouse.database.kept_views import create_kept, history_of, kept_views, pressing
+from warehouse.database.kept_views import create_rows_of, history_of, kept_views, pressing
 from warehouse.sql.catalog import BEFORE, KEPT, Macro, checks, macros, ops_views, views
 from warehouse.sql.header import SqlFile
 from warehouse.storage.layout import STORAGE_VERSION
@@ -37,7 +37,7 @@ def structure() -> Iterator[str]:
         yield _create(table)
         yield from _comments("table", stored_as(table), table.meaning, _meanings(table))
     for view in kept_views():
-        yield create_kept(view)
+        yield create_rows_of(view)
         yield history_of(view)
         yield from _comments(
             "view", f"history.{quote_identifier(view.name)}", view.comment, view.entries

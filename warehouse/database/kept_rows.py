@@ -17,7 +17,7 @@ from warehouse.sql.header import SqlFile
 COMPARED = "findings"
 
 
-def remove_kept(connection: DuckDBPyConnection, days: Iterable[date]) -> None:
+def remove_rows(connection: DuckDBPyConnection, days: Iterable[date]) -> None:
     """Take the rows of these dates out."""
     for day in days:
         for name in KEPT:
@@ -35,7 +35,7 @@ def keep_holdings(connection: DuckDBPyConnection, days: Sequence[date]) -> None:
                 connection.execute(_insert(view, f"({at_days(view.sql, chosen)})"))
 
 
-def keep_compared(connection: DuckDBPyConnection, day: date) -> None:
+def keep_comparison(connection: DuckDBPyConnection, day: date) -> None:
     """Keep what a book says against the one before: both are shown under the plain names."""
     for view in kept_views():
         if view.name == COMPARED:

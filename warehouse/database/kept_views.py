@@ -52,7 +52,7 @@ def _kind(name: str, amounts: Sequence[str]) -> Kind:
     return Kind.FLAG if name.startswith("is_") else Kind.TEXT
 
 
-def create_kept(view: SqlFile) -> str:
+def create_rows_of(view: SqlFile) -> str:
     """Return the statement that makes the table of a view's rows."""
     columns = ",\n    ".join(
         f"{quote_identifier(name)} {_kind(name, amounts_of(view)).value}{pressing(name)}"

@@ -14,17 +14,10 @@ from pathlib import Path
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.ops import BUILD, CHECKS
-from warehouse.contract.wording import and_more
+from warehouse.contract.ops import BUILD
 from warehouse.database import work_copy
-from warehouse.database.control_totals import count_totals
-from warehouse.database.ddl import book_comments, newest_book, schema_version
-from warehouse.database.kept_rows import (
-    followers,
-    keep_compared,
-    keep_holdings,
-    remove_kept,
-)
+from warehouse.database.ddl import schema_version
+from warehouse.database.kept_rows import followers, keep_holdings, remove_rows
 from warehouse.database.load import (
     Book,
     Contents,
@@ -38,6 +31,7 @@ from warehouse.database.load import (
     longest,
     remove_days,
 )
+from warehouse.database.verification import NotPublished, compare_again, verify
 from warehouse.database.versions import (
     clear,
     copy_current,
@@ -48,8 +42,8 @@ from warehouse.database.versions import (
     seal,
     swap,
 )
-from warehouse.progress import Say, Tally, silent
-from warehouse.sql.checks import CheckResult, run_checks
+from warehouse.progress import Say, silent
+from warehouse.sql.checks import CheckResult
 from warehouse.storage.layout import (
     DATABASE,
     STORAGE_VERSION,
@@ -60,8 +54,6 @@ from warehouse.storage.layout import (
 )
 
 __all__ = ["Book", "Contents", "NotPublished", "Published", "publish"]
-
-SHOWN_PROBLEMS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,23 +88,6 @@ class Build:
     program_version: str
     say: Say
     upgraded_from: str | None = None
-
-
-class NotPublished(Exception):
-    """A book must not be shown; what people see has not changed.
-
-    `snapshots` are the ids it is about, `problems` one sentence each with its numbers.
-    """
-
-    def __init__(self, snapshots: tuple[str, ...], problems: tuple[str, ...]) -> None:
-        self.snapshots = snapshots
-        self.problems = problems
-        super().__init__(
-            f"The book of {', '.join(snapshots)} was not published: "
-            f"{and_more(problems, SHOWN_PROBLEMS, '; ')}. The warehouse still shows what it "
-            "showed before. Look at that snapshot's folder in the landing zone; reject it, or "
-            "rebuild the lake from landing."
-        )
 
 
 def publish(
@@ -218,18 +193,16 @@ def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> 
         removed = tuple(sorted(set(published) - unchanged))
         loaded = tuple(sorted(set(wanted) - unchanged))
         remove_days(connection, removed)
-        remove_kept(connection, removed)
+        remove_rows(connection, removed)
         load_nightly(connection, contents)
         books = [wanted[day] for day in loaded]
         check_digests(contents, (file for book in books for file in book.files.values()))
         add_books(connection, books, build.say)
         keep_holdings(connection, loaded)
         fill_snapshots(connection, contents)
-        for day in followers(wanted, (*removed, *loaded)):
-            _show(connection, day)
-            keep_compared(connection, day)
+        compare_again(connection, followers(wanted, (*removed, *loaded)))
         fill_reconciliation(connection, contents)
-        checks = _verify(connection, books, max(wanted, default=None), build.say)
+        checks = verify(connection, books, max(wanted, default=None), build.say)
         _note_build(connection, max(wanted, default=None), build)
         work_copy.complete(connection)
     return BuildResult(loaded, removed, checks)
@@ -241,63 +214,6 @@ def _decision_times(contents: Contents) -> dict[str, str | None]:
     return {
         snapshot_id: moment.astimezone(UTC).isoformat() if moment else None
         for snapshot_id, moment in moments.items()
-    }
-
-
-def _verify(
-    connection: DuckDBPyConnection, loaded: list[Book], newest: date | None, say: Say
-) -> tuple[CheckResult, ...]:
-    """Run totals and checks of every book that was put in, and last of the newest one.
-
-    `loaded` stands in the order of its dates.
-    """
-    problems: list[str] = []
-    wrong: list[str] = []
-    results: tuple[CheckResult, ...] = ()
-    checked = Tally(say, len(loaded), "nights checked")
-    for book in loaded:
-        # Each book is shown under the plain names while it is checked, so that checks and views are
-        # the same queries for the newest night and for one that was loaded again.
-        if book is not loaded[0]:
-            work_copy.save(connection)
-        failures = list(count_totals(connection, book))
-        results = _run_checks(connection, book.snapshot_date)
-        keep_compared(connection, book.snapshot_date)
-        failures += [result.failure for result in results if result.stops]
-        if failures:
-            wrong.append(book.snapshot_id)
-            problems += failures
-        checked.add(1)
-    if problems:
-        raise NotPublished(tuple(wrong), tuple(problems))
-    if not loaded or loaded[-1].snapshot_date != newest:
-        results = _run_checks(connection, newest)
-    work_copy.run_all(connection, book_comments())
-    fill(connection, CHECKS, [_check_row(newest, result) for result in results if newest])
-    return results
-
-
-def _run_checks(connection: DuckDBPyConnection, day: date | None) -> tuple[CheckResult, ...]:
-    """Return the checks of one day's book, which the plain names of schema main then show."""
-    _show(connection, day)
-    return run_checks(connection)
-
-
-def _show(connection: DuckDBPyConnection, day: date | None) -> None:
-    """Point the plain names of schema main at one day's book, and at the one before it."""
-    before = max((held for held in books_by_date(connection) if day and held < day), default=None)
-    work_copy.run_all(connection, newest_book(day, before))
-
-
-def _check_row(day: date, result: CheckResult) -> dict[str, object]:
-    return {
-        "snapshot_date": day,
-        "check_name": result.name,
-        "meaning": result.meaning,
-        "severity": result.severity,
-        "passed": result.is_ok,
-        "wrong_rows": result.wrong_rows,
-        "example": result.example,
     }
 
 

@@ -89,7 +89,7 @@ def _macro(sql_file: SqlFile, schema: str) -> Macro:
         parameters=parameters,
         example=sql_file.example,
         sql=sql_file.sql.replace("$known_balances", _known_balances()),
-        is_table=False,
+        is_table=" as table" in sql_file.sql,
         schema=schema,
     )
 
@@ -206,13 +206,13 @@ def at_days(sql: str, days: str) -> str:
 def _reading(sql: str, stand_ins: Mapping[str, str]) -> str:
     """Return a query that reads others in the place of tables and views."""
     made = ",\n".join(
-        f"in_place_of_{name} as (\n    {_renamed(text, stand_ins)}\n)"
+        f"in_place_of_{name} as (\n    {_rename(text, stand_ins)}\n)"
         for name, text in stand_ins.items()
     )
-    return f"with {made}\n\nselect * from (\n{_renamed(sql, stand_ins)}\n)"
+    return f"with {made}\n\nselect * from (\n{_rename(sql, stand_ins)}\n)"
 
 
-def _renamed(sql: str, names: Iterable[str]) -> str:
+def _rename(sql: str, names: Iterable[str]) -> str:
     """Return a query that reads what stands in for these names, and calls it as before."""
     for name in names:
         read_name = rf"\b(from|join)(\s+){name}\b(?!\.)"

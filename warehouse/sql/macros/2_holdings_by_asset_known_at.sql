@@ -1,0 +1,68 @@
+-- holdings_by_asset_known_at(day, moment): What we believed at a moment that there was of each asset.
+--
+-- The totals are those of ops.control_totals, exact, so that they are known of nights as well that
+-- are not the book any more, until they are pruned.
+--
+-- day: Any date: the newest book on or before it, of those known at the moment. An error where
+--     there was none, or where its totals are pruned.
+-- moment: A time, as for known_at.
+-- returns: A table: snapshot_date, snapshot_id, asset_id, is_custom_asset, total (NULL where
+--     DECIMAL(38,18) cannot hold it exactly) and total_text, the same, exact.
+-- example: select * from holdings_by_asset_known_at(current_date, now()) order by all limit 10
+
+create or replace macro holdings_by_asset_known_at(day, moment) as table
+with believed as (
+    select
+        max(known.snapshot_date) as snapshot_date,
+        max_by(known.snapshot_id, known.snapshot_date) as snapshot_id
+    from known_at(moment) as known
+    where known.snapshot_date <= day::date
+),
+
+there as (
+    select
+        believed.snapshot_date,
+        believed.snapshot_id,
+        -- A cast that fails with words, as in exact_total.
+        case
+            when believed.snapshot_id is null
+                then cast('no book was known then: see ops.decisions' as date)
+            when (
+                select count(*)
+                from ops.control_totals as totals
+                where totals.snapshot_id = believed.snapshot_id
+            ) = 0
+                then cast(believed.snapshot_id || ' was the book then and is pruned' as date)
+        end as failure
+    from believed
+),
+
+sums as (
+    select
+        there.snapshot_date,
+        there.snapshot_id,
+        totals.asset_id,
+        totals.is_custom_asset,
+        exact_sum(totals.in_lake) as total_text,
+        max(there.failure) as failure
+    from there
+    left join ops.control_totals as totals
+        on totals.snapshot_id = there.snapshot_id
+        and totals.measure = 'sum'
+    group by
+        there.snapshot_date,
+        there.snapshot_id,
+        totals.asset_id,
+        totals.is_custom_asset
+)
+
+select
+    snapshot_date,
+    snapshot_id,
+    asset_id,
+    is_custom_asset,
+    internal.as_amount(total_text) as total,
+    total_text
+from sums
+where asset_id is not null
+    and failure is null;

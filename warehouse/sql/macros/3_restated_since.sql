@@ -1,0 +1,119 @@
+-- restated_since(moment): What we say today of dates of which we said something else at a moment.
+--
+-- One row per asset whose total of a date is not what it was believed to be, because the night was
+-- taken again, accepted late or rejected. The totals are those of ops.control_totals, exact.
+--
+-- moment: A time, as for known_at.
+-- returns: A table: snapshot_date, change (replaced, withdrawn, added or pruned), snapshot_before
+--     and snapshot_after, asset_id, is_custom_asset, before_text, after_text and delta_text, exact;
+--     decided_by, decided_at and reason of the last decision on either. Totals of what is pruned are
+--     NULL.
+-- example: select * from restated_since(now() - interval 1 day) order by all limit 10
+
+create or replace macro restated_since(moment) as table
+with compared as (
+    select
+        coalesce(old.snapshot_date, new.snapshot_date) as snapshot_date,
+        old.snapshot_id as snapshot_before,
+        new.snapshot_id as snapshot_after
+    from known_at(moment) as old
+    full join (
+        select *
+        from ops.snapshots
+        where is_book
+    ) as new
+        on new.snapshot_date = old.snapshot_date
+    -- A night that was taken since is news, and restates nothing.
+    where old.snapshot_id is distinct from new.snapshot_id
+        and (old.snapshot_id is not null or new.started_at <= moment::timestamptz)
+),
+
+totals as (
+    select
+        snapshot_id,
+        asset_id,
+        is_custom_asset,
+        exact_sum(in_lake) as total_text
+    from ops.control_totals
+    where measure = 'sum'
+    group by
+        snapshot_id,
+        asset_id,
+        is_custom_asset
+),
+
+before as (
+    select
+        compared.snapshot_date,
+        totals.asset_id,
+        totals.is_custom_asset,
+        totals.total_text
+    from compared
+    inner join totals
+        on totals.snapshot_id = compared.snapshot_before
+),
+
+after as (
+    select
+        compared.snapshot_date,
+        totals.asset_id,
+        totals.is_custom_asset,
+        totals.total_text
+    from compared
+    inner join totals
+        on totals.snapshot_id = compared.snapshot_after
+),
+
+assets as (
+    select
+        snapshot_date,
+        asset_id,
+        is_custom_asset,
+        before.total_text as before_text,
+        after.total_text as after_text
+    from before
+    full join after using (snapshot_date, asset_id, is_custom_asset)
+),
+
+reasons as (
+    select
+        compared.snapshot_date,
+        max_by(decisions.decided_by, decisions.decided_at) as decided_by,
+        max(decisions.decided_at) as decided_at,
+        max_by(decisions.reason, decisions.decided_at) as reason,
+        max_by(decisions.state, decisions.decided_at) as state
+    from compared
+    inner join ops.decisions as decisions
+        on decisions.snapshot_id in (compared.snapshot_before, compared.snapshot_after)
+    group by compared.snapshot_date
+)
+
+select
+    compared.snapshot_date,
+    case
+        when compared.snapshot_before is null then 'added'
+        when compared.snapshot_after is not null then 'replaced'
+        when reasons.state = 'pruned' then 'pruned'
+        else 'withdrawn'
+    end as change,
+    compared.snapshot_before,
+    compared.snapshot_after,
+    assets.asset_id,
+    assets.is_custom_asset,
+    assets.before_text,
+    assets.after_text,
+    case
+        when starts_with(assets.before_text, '-')
+            then internal.exact_total([assets.after_text, substr(assets.before_text, 2)])
+        else internal.exact_total([assets.after_text, '-' || assets.before_text])
+    end as delta_text,
+    reasons.decided_by,
+    reasons.decided_at,
+    reasons.reason
+from compared
+inner join reasons
+    on reasons.snapshot_date = compared.snapshot_date
+left join assets
+    on assets.snapshot_date = compared.snapshot_date
+where assets.before_text is distinct from assets.after_text
+    or assets.asset_id is null;
