@@ -200,6 +200,6 @@ def test_why_a_book_was_not_published_is_told_whatever_the_disk_says(
         shutil.rmtree(layout.warehouse / "versions" / ".tmp-a")
         raise NotPublished(("n",), ("it is wrong",))
 
-    monkeypatch.setattr("warehouse.database.publish.run_checks", failing)
+    monkeypatch.setattr("warehouse.database.verification.run_checks", failing)
     with pytest.raises(NotPublished, match="it is wrong"):
         published(layout, [FIRST], "a")
