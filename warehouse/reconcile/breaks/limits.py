@@ -36,17 +36,25 @@ def totals_to_limit(
 def forgiven_lines(
     classified: Sequence[ClassifiedPair], rules: MatchRules
 ) -> Iterator[tuple[str, str, str, str]]:
-    """Yield what was forgiven: the asset, how many keys by what, how much, and of how much."""
+    """Yield what was forgiven: the asset, how many keys by what, how much, and of how much.
+
+    The largest part of an asset comes first, the mean of all of them last.
+    """
     forgiven = [pair for pair in classified if pair.is_forgiven]
     sums = sum_forgiven(forgiven, rules)
-    for asset, amount in sorted(sums.items()):
+    for asset, amount in sorted(sums.items(), key=lambda item: (-item[1].share, item[0])):
         share = f"{plain(amount.total)} ({amount.share:.2e} of it)"
         of_asset = [pair for pair in forgiven if rules.asset(pair) == asset]
         yield display_asset(asset), _by_what(of_asset), plain(amount.amount), share
     if sums:
         keys = _by_what(forgiven)
-        mean = f"{mean_share(sums, rules):.2e}"
-        yield "all", keys, mean, f"each of {count_of(len(rules.totals), 'asset')}, as a mean"
+        mean = mean_share(sums, rules)
+        yield (
+            "all",
+            keys,
+            f"{mean:.2e}" if mean else "0",
+            f"each of {count_of(len(rules.totals), 'asset')}, as a mean",
+        )
 
 
 def _by_what(forgiven: Sequence[ClassifiedPair]) -> str:

@@ -32,7 +32,7 @@ _LONG = 2000  # letters: more fill the highest row anyway
 _WIDEST = 60.0
 MOST_SHOWN = 20  # digits of a number: more make a column too wide
 _DIGIT, _SEPARATOR, _ENDS = 1.06, 0.53, 1.0  # widths in Arial, in the letters of a column's width
-_LETTERS = 1.15  # of a text, for each of those letters
+LETTERS = 1.15  # of a text, for each of those letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ def cut_words(printed: int, rows: int) -> str:
 def _lines(text: str, heading: Heading) -> int:
     if heading.kind in ("amount", "exact"):
         return 1
-    wide = int(heading.width * _LETTERS)
+    wide = int(heading.width * LETTERS)
     return sum(len(textwrap.wrap(part[:_LONG], wide)) or 1 for part in text.split("\n")[:12])
 
 

@@ -1,5 +1,6 @@
 """The first sheet: whether it ties, what is open and how old, and who signed."""
 
+import textwrap
 from collections.abc import Sequence
 
 from warehouse.contract.wording import count_of
@@ -9,7 +10,7 @@ from warehouse.reconcile.store.records import ACCEPTED, STATUSES
 from warehouse.reconcile.terms.dimensions import display_asset
 from warehouse.reconcile.workbook.content import WorkbookContent
 from warehouse.reconcile.workbook.over_time import write_trends
-from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
+from warehouse.reconcile.workbook.sheet import LETTERS, Heading, SheetWriter
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up
 
 _COLUMNS = (
@@ -25,6 +26,7 @@ _CHANGES = ("new", "returned", "changed", "unchanged")
 _SHOWN_ASSETS = 10
 _UNUSED = 40
 _PAGE_ROWS = 80
+_LINE = 115  # letters over all columns
 
 
 def write_summary(draft: Draft, content: WorkbookContent) -> None:
@@ -97,8 +99,8 @@ def _write_warnings(draft: Draft, on: SheetWriter, content: WorkbookContent) -> 
         if notice.severity in ("high", "medium") and notice not in below
     ]
     for notice in urgent[:6]:
-        on.sheet.set_row(on.row, 30)
         words = ": ".join(filter(None, (notice.where, notice.words)))[:500]
+        on.sheet.set_row(on.row, 15 * len(textwrap.wrap(words, _LINE)) + 3)
         must(
             on.sheet.merge_range(on.row, 0, on.row, len(_COLUMNS) - 1, words, draft.formats.notice)
         )
@@ -113,8 +115,14 @@ def _write_coverage(on: SheetWriter, content: WorkbookContent) -> None:
     on.heads(("What was read", "Level", "", "Rows", "", ""))
     for name, level, rows in lines_of(content.ledger):
         _wide(on, name, level, rows)
-    for asset, keys, amount, share in content.outcome.forgiven:
-        _wide(on, f"Forgiven of {asset}", keys, f"{amount} of {share}")
+    *assets, of_all = content.outcome.forgiven or [None]
+    for line in (of_all, *assets[:_SHOWN_ASSETS]):
+        if line:
+            asset, keys, amount, share = line
+            _wide(on, f"Forgiven of {asset}", keys, f"{amount} of {share}")
+    if len(assets) > _SHOWN_ASSETS:
+        more = count_of(len(assets) - _SHOWN_ASSETS, "more asset")
+        _wide(on, f"and of {more}", "", "see Within tolerance, exact in Tie-out")
     lines = unused_by_reason(content.unused)
     for severity, where, reason in lines[:_UNUSED]:
         _wide(on, f"NOT USED ({severity})" if severity != "low" else "not used", where, reason)
@@ -135,7 +143,8 @@ def _spread(on: SheetWriter, texts: Sequence[tuple[int, int, str]]) -> None:
         sum(formula.width for formula in _COLUMNS[first : end + 1]) for first, end, _ in texts
     ]
     lines = max(
-        -(-len(text) // int(width)) for (_, _, text), width in zip(texts, widths, strict=True)
+        -(-len(text) // int(width * LETTERS))
+        for (_, _, text), width in zip(texts, widths, strict=True)
     )
     on.sheet.set_row(on.row, 15 * min(max(lines, 1), 8))
     for first, end, text in texts:
@@ -153,7 +162,7 @@ def _write_counters(on: SheetWriter, content: WorkbookContent) -> None:
     right = [*changes.items(), ("resolved", len(content.resolved))]
     assets = [tie for tie in content.ties if tie.level == "asset"]
     ties = sum(tie.result == "equal" for tie in assets)
-    right.append((f"assets that tie exactly, of {len(assets)}", ties))
+    right.append((f"assets equal, of {len(assets)}", ties))
     for place, result in enumerate(Result):
         on.text(0, result.value)
         on.count(1, content.outcome.counts[result])

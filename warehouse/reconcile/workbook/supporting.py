@@ -79,7 +79,7 @@ def write_ties(draft: Draft, content: WorkbookContent) -> None:
     on.title(f"Totals of ledger and snapshot as of {content.day}, what differs first")
     on.heads()
     header = on.row - 1
-    ties = sorted(content.ties, key=lambda tie: tie.result == EQUAL)
+    ties = sorted(content.ties, key=lambda tie: (not tie.breaks, tie.result == EQUAL))
     for place, name in enumerate(("ledger", "snapshot", "difference"), 3):
         on.measure(place, (getattr(tie, name) for tie in ties))
     for tie in ties:
@@ -90,8 +90,8 @@ def write_ties(draft: Draft, content: WorkbookContent) -> None:
         result = (tie.keys, tie.breaks, tie.result, agree)
         exact = (*amounts, tie.broken, tie.near)
         on.line([tie.level, of, display_asset(tie.asset), *amounts, *result, *exact])
-    odd = sum(tie.result != EQUAL for tie in ties)
-    on.finish(header, content.footer, frozen=3, paper_rows=max(odd, _PAPER_ROWS))
+    with_breaks = sum(bool(tie.breaks) for tie in ties)
+    on.finish(header, content.footer, frozen=3, paper_rows=max(with_breaks, _PAPER_ROWS))
     _complete(on, content)
 
 

@@ -20,10 +20,10 @@ from warehouse.spreadsheet.writing.cells import (
     string,
 )
 from warehouse.spreadsheet.writing.layout import (
+    DECIMALS,
     FEWEST_DECIMALS,
     SheetColumn,
     SheetColumnKind,
-    shown_decimals,
 )
 
 _REMEMBERED = 10_000
@@ -102,18 +102,21 @@ class Rows:
         self, letter: str, texts: Sequence[object], numbers: list[str], ranks: list[Digits]
     ) -> list[str]:
         start, blank = f'<c r="{letter}', self._blank[letter]
+        # By decimals; looked up only where there is a value, since most parts of a total have none.
         middles = [f'" s="{styles[letter]}"><v>' for styles in self._styles.amounts]
+        middles = [*middles[:1] * FEWEST_DECIMALS, *middles]
         must_be_amounts(texts)
         cells = []
         for index, (text, row) in enumerate(zip(texts, numbers, strict=True)):
             value = str(text or "")
-            middle = middles[shown_decimals(value) - FEWEST_DECIMALS]
             # Up to fifteen letters a text is its own number; longer ones may be rounded by a
             # double.
+            decimals = len(value.partition(".")[2])
             if len(value) > SIGNIFICANT:
                 value, digits = number(value)
                 ranks[index] = max(ranks[index], digits)
             if value:
+                middle = middles[min(DECIMALS, decimals)]
                 cells.append(f"{start}{row}{middle}{value}</v></c>")
             else:
                 cells.append(blank and f"{start}{row}{blank}")
