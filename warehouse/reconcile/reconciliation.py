@@ -19,6 +19,8 @@ from warehouse.reconcile.ledger.coverage import (
     totals,
     worst_first,
 )
+from warehouse.reconcile.ledger.header.context import ReadingContext
+from warehouse.reconcile.ledger.header.known_names import KnownNames
 from warehouse.reconcile.ledger.inbox import dating, inbox
 from warehouse.reconcile.ledger.model import Ledger, Unused, stacked_twice
 from warehouse.reconcile.ledger.rows import read_ledger
@@ -80,7 +82,14 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
     )
     if not contents.ledgers:
         return _without_ledger(store, source, contents.unused)
-    ledger = read_ledger(contents.ledgers, config, store.known_shapes(), day)
+    reference = snapshot.read_reference(source, config.stale_hours)
+    context = ReadingContext(
+        config=config,
+        day=day,
+        remembered=store.known_shapes(),
+        known=KnownNames.of(reference.names, config.aliases),
+    )
+    ledger = read_ledger(contents.ledgers, context)
     dating.require_days(ledger, config, day)
     keep_inputs(store, contents.ledgers, config.digest)
     inputs.before_writing()
@@ -88,7 +97,6 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
     unused = worst_first([*contents.unused, *ledger.unused])
     del contents  # the cells of a large ledger, which are not needed any more
     # Comments are read before the breaks are made, so that this very workbook shows them.
-    reference = snapshot.read_reference(source, config.stale_hours)
     history = engine_entries.history(store, day)
     outcome = in_little_memory(
         source.connection,

@@ -7,7 +7,8 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from warehouse.reconcile.ledger.header.header_row import count_fields
+from warehouse.reconcile.ledger.header.context import ReadingContext
+from warehouse.reconcile.ledger.header.titles import count_fields
 from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.ledger.rows import read_ledger
 from warehouse.reconcile.settings.config import Config
@@ -51,6 +52,7 @@ def read() -> Read:
     ) -> Ledger:
         with reading_files():
             files = [open_file(path, count_fields) for path in paths]
-        return read_ledger(files, config or Config(), remembered or {}, day)
+        context = ReadingContext(config=config or Config(), day=day, remembered=remembered or {})
+        return read_ledger(files, context)
 
     return ledger

@@ -144,7 +144,11 @@ class Unused:
 
 
 class LedgerSource(msgspec.Struct, frozen=True, kw_only=True, rename={"fingerprint": "print"}):
-    """One file or sheet that was read, and its count: `rows` = used + skipped + rejected."""
+    """One file or sheet that was read, and its count: `rows` = used + skipped + rejected.
+
+    `covers` is what it is of, by field as recon.toml or its tab says it; it is held against that
+    part of the book alone. `profile` is the program whose export it is, where that is known.
+    """
 
     name: str
     sheet: str
@@ -156,6 +160,8 @@ class LedgerSource(msgspec.Struct, frozen=True, kw_only=True, rename={"fingerpri
     rejected: int
     fingerprint: str
     fields: tuple[str, ...] = ()
+    covers: Mapping[str, tuple[str, ...]] = {}
+    profile: str = ""
 
     @property
     def place_name(self) -> str:

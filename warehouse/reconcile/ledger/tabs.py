@@ -1,56 +1,83 @@
 """Which tabs of a file are the ledger, at which level, and what becomes of the other tabs."""
 
 from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
-from warehouse.reconcile.ledger.header.header_row import Header, header, question_of_columns
-from warehouse.reconcile.ledger.model import FilePart, Remembered, Unused
+from warehouse.reconcile.ledger.header.context import ReadingContext
+from warehouse.reconcile.ledger.header.header_row import Header, header
+from warehouse.reconcile.ledger.header.questions import name_pattern, unknown_header
+from warehouse.reconcile.ledger.model import FilePart, Unused
 from warehouse.reconcile.ledger.unread import holds_amounts
 from warehouse.reconcile.settings.config import Config
-from warehouse.reconcile.settings.toml_table import setting
+from warehouse.reconcile.settings.scope import ALL
+from warehouse.reconcile.settings.shape import UNUSED
+from warehouse.reconcile.settings.toml_table import quoted, setting
 from warehouse.reconcile.terms.dimensions import FIELDS
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile
 from warehouse.spreadsheet.reading.text import as_text
 
-ALL = "*"  # of the setting `sheet`: every tab that has the headers of a ledger
 
-
-def chosen_tabs(file: OpenedFile, config: Config, shapes: Remembered) -> list[tuple[Grid, Header]]:
+def chosen_tabs(file: OpenedFile, context: ReadingContext) -> list[tuple[Grid, Header]]:
     """Return the sheets that are the ledger, hidden ones among them; two are a question."""
     tabs = []
+    name = file.path.name
     for grid in file.grids:
-        head = header(grid, config, shapes, file.path.name)
+        head = None if _is_put_aside(grid, name, context) else header(grid, context, name)
         if head is not None:
             tabs.append((grid, head))
     wanted = {head.shape.sheet for _, head in tabs} - {""}
-    if ALL in wanted:
-        return tabs
+    if ALL in wanted or context.config.of_file(name).tab:
+        return tabs or _raise_question(file, context)
     if wanted:
         named = [tab for tab in tabs if tab[0].sheet in wanted]
         if not named:
             raise NotReconciled(
-                f"{file.path.name} has no sheet {', '.join(sorted(wanted))}; its sheets are "
+                f"{name} has no sheet {', '.join(sorted(wanted))}; its sheets are "
                 f"{', '.join(grid.sheet for grid in file.grids)}. Nothing was reconciled. Mend "
                 "`sheet` in recon.toml."
             )
         tabs = named
     if not tabs:
-        raise question_of_columns(file.grids, file.path.name)
+        return _raise_question(file, context)
     if len(tabs) > 1:
-        names = ", ".join(
-            f"{grid.sheet!r}{'' if grid.is_visible else ' (hidden)'}" for grid, _ in tabs
-        )
-        raise Ambiguous(
-            f"{file.path.name}: the sheets {names} may each be the ledger.",
-            f'[ledger."{tabs[0][1].fingerprint}"]\n{setting("sheet", tabs[0][0].sheet)}'
-            f'   # or "{ALL}", where all of them together are',
-        )
+        raise _several_tabs(tabs, name, context)
     return tabs
+
+
+def _raise_question(file: OpenedFile, context: ReadingContext) -> NoReturn:
+    raise unknown_header(file.grids, file.path.name, context)
+
+
+def _is_put_aside(grid: Grid, file: str, context: ReadingContext) -> bool:
+    """Return whether recon.toml says under [inbox] that a tab is unused, as `book.xlsx!Old`."""
+    return bool(grid.sheet) and context.config.inbox_setting(f"{file}!{grid.sheet}") == UNUSED
+
+
+def _several_tabs(
+    tabs: Sequence[tuple[Grid, Header]], file: str, context: ReadingContext
+) -> Ambiguous:
+    """Return the question which of several tabs are the ledger, and what their names say."""
+    names = ", ".join(f"{grid.sheet!r}{'' if grid.is_visible else ' (hidden)'}" for grid, _ in tabs)
+    words = f"{file}: the sheets {names} may each be the ledger."
+    lacking = [name for name in FIELDS if name not in tabs[0][1].fields]
+    dimension = context.known.shared_dimension(grid.sheet for grid, _ in tabs)
+    if dimension in lacking:
+        return Ambiguous(
+            f"{words} Their names are those of a {dimension}, which no column says.",
+            f'[file.{quoted(name_pattern(file))}]\ntab = "{dimension}"'
+            "   # the name of each tab is that of its rows",
+        )
+    return Ambiguous(
+        words,
+        f'[ledger."{tabs[0][1].fingerprint}"]\n{setting("sheet", tabs[0][0].sheet)}'
+        f'   # or "{ALL}", where all of them together are',
+    )
 
 
 def level_of(head: Header, config: Config, where: str) -> tuple[str, ...]:
     """Return the level of a sheet; raise `Ambiguous` where one is asked for that it cannot give."""
-    has = tuple(name for name in FIELDS if name in head.columns)
+    has = head.fields
     if config.level is None:
         return has
     lacking = [name for name in config.level if name not in has]
@@ -65,33 +92,52 @@ def level_of(head: Header, config: Config, where: str) -> tuple[str, ...]:
     return config.level
 
 
-def other_tabs(file: OpenedFile, chosen: Sequence[tuple[Grid, Header]]) -> Iterator[Unused]:
+def other_tabs(
+    file: OpenedFile, chosen: Sequence[tuple[Grid, Header]], context: ReadingContext
+) -> Iterator[Unused]:
     """Yield the tabs that are not read; raise `Ambiguous` where one may hold amounts."""
     name = file.path.name
-    head = chosen[0][1]
     asked = []
     for grid in file.grids:
         if any(grid is tab for tab, _ in chosen):
             continue
-        hidden = "" if grid.is_visible else "it is hidden, and "
-        if not any(as_text(cell).strip() for row in grid.rows for cell in row):
-            yield Unused(name, FilePart.TAB, grid.sheet, f"{hidden}it is empty")
-        elif not holds_amounts(grid.rows):
-            yield Unused(name, FilePart.TAB, grid.sheet, f"{hidden}it holds no amounts")
-        elif head.shape.sheet:
-            words = f"{hidden}recon.toml says {setting('sheet', head.shape.sheet)}"
-            yield Unused(name, FilePart.TAB, grid.sheet, words, "medium")
+        reason, severity = _why_unused(grid, name, chosen[0][1].shape.sheet, context)
+        if reason:
+            hidden = "" if grid.is_visible else "it is hidden, and "
+            yield Unused(name, FilePart.TAB, grid.sheet, f"{hidden}{reason}", severity)
         else:
             asked.append(grid)
     for title, kind in file.others:
         yield Unused(name, FilePart.TAB, title, f"it holds no cells ({kind})")
     if asked:
-        names = ", ".join(
-            f"{question.sheet!r}{'' if question.is_visible else ' (hidden)'}" for question in asked
-        )
-        raise Ambiguous(
-            f"{name}: the ledger was found in {chosen[0][0].sheet!r}, and there are amounts in "
-            f"{names}, whose columns are not understood.",
-            f'[ledger."{head.fingerprint}"]\n{setting("sheet", chosen[0][0].sheet)}'
-            "   # the others are then left out",
-        )
+        raise _question_of_others(asked, chosen, name, context)
+
+
+def _why_unused(grid: Grid, file: str, sheet: str, context: ReadingContext) -> tuple[str, str]:
+    """Return why a tab is not read and how loud that is said; nothing where it may be a ledger."""
+    if _is_put_aside(grid, file, context):
+        return "recon.toml says under [inbox] that it is unused", "medium"
+    if not any(as_text(cell).strip() for row in grid.rows for cell in row):
+        return "it is empty", "low"
+    if not holds_amounts(grid.rows):
+        return "it holds no amounts", "low"
+    return (f"recon.toml says {setting('sheet', sheet)}", "medium") if sheet else ("", "")
+
+
+def _question_of_others(
+    asked: Sequence[Grid],
+    chosen: Sequence[tuple[Grid, Header]],
+    file: str,
+    context: ReadingContext,
+) -> Ambiguous:
+    """Return the question about tabs with amounts whose columns are not understood."""
+    names = ", ".join(f"{grid.sheet!r}{'' if grid.is_visible else ' (hidden)'}" for grid in asked)
+    sheet, head = chosen[0][0].sheet, chosen[0][1]
+    lines = [f'[ledger."{head.fingerprint}"]', setting("sheet", sheet)]
+    if context.config.of_file(file).tab or len(chosen) > 1:
+        lines = ["[inbox]", *(setting(f"{file}!{grid.sheet}", UNUSED) for grid in asked)]
+    return Ambiguous(
+        f"{file}: the ledger was found in {sheet!r}, and there are amounts in {names}, whose "
+        "columns are not understood.",
+        "\n".join(lines) + "   # the others are then left out",
+    )

@@ -4,9 +4,8 @@ What is left out may make the comparison coarser, or hold amounts of its own: th
 and not a remark. Whoever answers it is not asked again.
 """
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import islice
@@ -15,10 +14,11 @@ import pyarrow.compute as pc
 
 from warehouse.contract.wording import count_of
 from warehouse.reconcile.ledger.cells.conventions import is_date
-from warehouse.reconcile.ledger.header.header_row import Header, letters
+from warehouse.reconcile.ledger.header.header_row import Header
+from warehouse.reconcile.ledger.header.titles import letters
+from warehouse.reconcile.ledger.header.words import Words
 from warehouse.reconcile.ledger.model import FilePart, Unused
 from warehouse.reconcile.settings.config import Config
-from warehouse.reconcile.settings.shape import UNUSED
 from warehouse.reconcile.settings.toml_table import setting
 from warehouse.reconcile.terms.dimensions import FIELDS, LEDGER_FIELDS
 from warehouse.reconcile.terms.errors import Ambiguous
@@ -36,12 +36,18 @@ _NUMBER = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class _UnusedColumn:
-    """A column that no field takes: its title, and what most of its values are."""
+class UnknownColumn:
+    """A column that no field takes: its title, what most of its values are, and different ones."""
 
+    place: int
     title: str
     kind: str
-    examples: tuple[str, ...]
+    values: tuple[str, ...] = ()
+
+    @property
+    def examples(self) -> str:
+        """Its first values, for a question."""
+        return ", ".join(value[:30] for value in self.values[:2])
 
 
 def holds_amounts(rows: Iterable[Sequence[object]]) -> bool:
@@ -62,19 +68,25 @@ def rows_above(grid: Grid, head: Header, where: str) -> Iterator[Unused]:
         yield Unused(where, FilePart.ROW, f"({number})", "above the header", severity, number)
 
 
-def unused_columns(grid: Grid, head: Header, config: Config, where: str) -> Iterator[Unused]:
-    """Yield the columns that are not used; raise `Ambiguous` where one may be needed.
-
-    It may where it is of words and the ledger has no column for a part of the key, and where it is
-    of figures that may be amounts.
-    """
+def lacking_fields(head: Header, config: Config, covers: Collection[str] = ()) -> list[str]:
+    """Return the parts of the key that nothing in a ledger says and nobody decided about."""
     wanted = _WANTED if config.level is None else config.level
-    settled = head.columns.keys() | {name for name, at in head.shape.columns.items() if not at}
-    lacking = [field for field in wanted if field not in settled]
-    asked: list[_UnusedColumn] = []
+    settled = {*head.fields, *covers, *(name for name, at in head.shape.columns.items() if not at)}
+    return [field for field in wanted if field not in settled]
+
+
+def unused_columns(
+    grid: Grid, head: Header, lacking: Sequence[str], where: str
+) -> tuple[list[Unused], list[UnknownColumn]]:
+    """Return the columns that are not used, and those that a person must say something about.
+
+    It must be said where one is of words and the ledger has no column for a part of the key, and
+    where one is of figures that may be amounts.
+    """
+    asked: list[UnknownColumn] = []
     unused: list[Unused] = []
     for place, title in enumerate(head.titles):
-        if place in head.columns.values():
+        if place in head.places:
             continue
         column = _column(grid, head, place, title or letters(place))
         reason = _reason(column, head, lacking)
@@ -82,39 +94,24 @@ def unused_columns(grid: Grid, head: Header, config: Config, where: str) -> Iter
             asked.append(column)
         elif title or column.kind:
             unused.append(Unused(where, FilePart.COLUMN, repr(column.title), reason))
-    if asked:
-        raise _question(asked, head, lacking, where)
-    yield from unused
+    return unused, asked
 
 
-def _question(
-    asked: Sequence[_UnusedColumn], head: Header, lacking: Sequence[str], where: str
-) -> Ambiguous:
-    samples = "; ".join(f"{column.title!r} ({', '.join(column.examples)})" for column in asked)
-    needed = ""
-    if lacking:
-        needed = f" The ledger has no column for {', '.join(lacking)}: without it the comparison "
-        needed += "is coarser, and what was moved between them is not seen."
-    titles = json.dumps([column.title for column in asked], ensure_ascii=False)
-    meant = " or ".join(f'{field} = "..."' for field in (*lacking, "amount"))
-    amount = head.titles[head.columns["amount"]]
-    return Ambiguous(
-        f"{where}: it is not known what these columns are: {samples[:1500]}.{needed} The amount "
-        f"is read from {amount!r}. Say which column is what, by {meant}, or that they are not "
-        "needed.",
-        f'[ledger."{head.fingerprint}"]\n{UNUSED} = {titles}',
-    )
+def _title(head: Header, field: str) -> str:
+    return head.titles[head.columns[field]] or letters(head.columns[field])
 
 
-def _reason(column: _UnusedColumn, head: Header, lacking: Sequence[str]) -> str:
+def _reason(column: UnknownColumn, head: Header, lacking: Sequence[str]) -> str:
     """Return why a column is not needed; nothing where it may be."""
     field = head.words.field_of(column.title) or head.words.also_field_of(column.title)
     if fold(column.title) in map(fold, head.shape.unused):
         return "recon.toml says that it is unused"
+    if head.shape.sign is None and is_sign(column, head.words):
+        return ""
     if field and head.shape.columns.get(field) == "":
         return f"recon.toml says {setting(field, '')}"
     if field in head.columns:
-        return f"the {field} is read from {head.titles[head.columns[field]]!r}"
+        return f"the {field} is read from {_title(head, field)!r}"
     kinds = {"": "it is empty", "date": "it holds dates", "index": "it numbers the rows"}
     if column.kind in kinds:
         return kinds[column.kind]
@@ -122,13 +119,19 @@ def _reason(column: _UnusedColumn, head: Header, lacking: Sequence[str]) -> str:
     return of_kind(column, head, lacking)
 
 
-def _reason_of_words(column: _UnusedColumn, head: Header, lacking: Sequence[str]) -> str:
+def is_sign(column: UnknownColumn, words: Words) -> bool:
+    """Return whether a column says of each amount whether it is debit or credit."""
+    is_word = [words.is_debit(value) or words.is_credit(value) for value in column.values]
+    return bool(is_word) and all(is_word)
+
+
+def _reason_of_words(column: UnknownColumn, head: Header, lacking: Sequence[str]) -> str:
     if head.words.is_remark(column.title):
         return "it holds remarks, or describes the asset"
     return "" if lacking else "it is no part of the key"
 
 
-def _reason_of_figures(column: _UnusedColumn, head: Header, lacking: Sequence[str]) -> str:
+def _reason_of_figures(column: UnknownColumn, head: Header, lacking: Sequence[str]) -> str:
     if head.words.is_figure(column.title):
         return "it holds prices, values or other figures"
     if "amount" in head.shape.columns:
@@ -138,21 +141,20 @@ def _reason_of_figures(column: _UnusedColumn, head: Header, lacking: Sequence[st
     )
 
 
-def _column(grid: Grid, head: Header, place: int, title: str) -> _UnusedColumn:
+def _column(grid: Grid, head: Header, place: int, title: str) -> UnknownColumn:
     values = list(_values(grid, head, place))
-    kinds = [_kind(value) for value in values]
-    examples = tuple(as_text(value).strip()[:30] for value in values[:2])
     if not values:
-        return _UnusedColumn(title, "", ())
+        return UnknownColumn(place, title, "")
+    texts = tuple(as_text(value).strip() for value in values)
     if _is_index(values) and not head.titles[place]:
-        return _UnusedColumn(title, "index", examples)
-    most = max(("text", "number", "date"), key=kinds.count)
-    return _UnusedColumn(title, most, examples)
+        return UnknownColumn(place, title, "index", texts)
+    kinds = [_kind(value) for value in values]
+    return UnknownColumn(place, title, max(("text", "number", "date"), key=kinds.count), texts)
 
 
 def _values(grid: Grid, head: Header, place: int) -> Iterable[object]:
     """Return different values of a column that are not blank, not all of very many."""
-    start = head.row + 1
+    start = head.body
     if isinstance(grid.rows, Cells):
         texts = pc.unique(grid.rows.column(place).slice(start)).slice(0, _SAMPLE).to_pylist()
         return [text for text in texts if text.strip()]
@@ -192,14 +194,14 @@ def rows_of_other_dates(
     A ledger of many days repeats its keys day by day. The date of the last movement does not: its
     keys would have no row at all.
     """
-    stated = {day_ for day_ in days[head.row + 1 :] if day_ is not None}
+    stated = {day_ for day_ in days[head.body :] if day_ is not None}
     if day is None or not stated - {day}:
         return
     places = [head.columns[field] for field in FIELDS if field in head.columns]
     now: set[tuple[str, ...]] = set()
     then: set[tuple[str, ...]] = set()
     number = 0
-    for row, cells in islice(enumerate(grid.rows), head.row + 1, None):
+    for row, cells in islice(enumerate(grid.rows), head.body, None):
         key = tuple(as_text(cells[place]) if len(cells) > place else "" for place in places)
         is_other = days[row] not in (None, day)
         number += is_other

@@ -19,9 +19,8 @@ UNITS = {
 UNUSED = "unused"
 # What a ledger may write beside an amount, or in a column of its own, for a negative one.
 NEGATIVE_WORDS = (
-    *("CR", "DR", "cr", "dr", "Cr", "Dr", "C", "D", "S", "H", "c", "d", "s", "h", "-", "+"),
-    *("Credit", "Debit", "credit", "debit", "CREDIT", "DEBIT", "Soll", "Haben", "SOLL", "HABEN"),
-    *("Cr\u00e9dit", "D\u00e9bit", "Debe", "Haber", "Dare", "Avere"),
+    *("cr", "dr", "c", "d", "s", "h", "-", "+", "credit", "debit", "soll", "haben"),
+    *("cr\u00e9dit", "d\u00e9bit", "debe", "haber", "dare", "avere", "af", "bij", "out", "in"),
 )
 LAYOUT = (
     "amount as_of decimal sheet negative_word dates unused sign unit fill_down groups columns_are "
@@ -91,7 +90,7 @@ def shape_of(table: TomlTable, dimensions: tuple[str, ...] = FIELDS) -> Shape:
         amounts=amounts if len(amounts) > 1 else (),
         decimals=Decimals(decimals) if decimals else None,
         sheet=table.choice("sheet"),
-        negative_word=table.choice("negative_word", *NEGATIVE_WORDS),
+        negative_word=_negative_word(table),
         dates=table.choice("dates", "day first", "month first"),
         unused=table.texts(UNUSED) or (),
         sign=table.choice("sign") if "sign" in table.values else None,
@@ -105,6 +104,15 @@ def shape_of(table: TomlTable, dimensions: tuple[str, ...] = FIELDS) -> Shape:
         header_rows=table.count("header_rows", 0),
         keeps=precision_of(table, "keeps"),
     )
+
+
+def _negative_word(table: TomlTable) -> str:
+    word = table.choice("negative_word")
+    if word and word.casefold() not in NEGATIVE_WORDS:
+        expected = " or ".join(f'"{known}"' for known in NEGATIVE_WORDS)
+        table.complaints.append(f"{table.place} negative_word is {word!r}, expected {expected}")
+        return ""
+    return word
 
 
 def _unit(table: TomlTable) -> Decimal | None:

@@ -16,12 +16,12 @@ _HEADING = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
 
 def setting(name: str, value: str) -> str:
     """Return a line of recon.toml that says so, whatever letters are in it."""
-    return f"{quoted_key(name)} = {json.dumps(value, ensure_ascii=False)}"
+    return f"{name if _BARE.fullmatch(name) else quoted(name)} = {quoted(value)}"
 
 
-def quoted_key(name: str) -> str:
-    """Return a name as a key of TOML."""
-    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+def quoted(text: str) -> str:
+    """Return a text as TOML writes it."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def join_tables(text: str) -> str:

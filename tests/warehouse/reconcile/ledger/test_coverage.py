@@ -225,7 +225,7 @@ def test_one_line_of_300_megabytes_takes_little_memory(tmp_path: Path) -> None:
         "import resource, sys\n"
         "from pathlib import Path\n"
         "from warehouse.spreadsheet.reading.grid import open_file\n"
-        "from warehouse.reconcile.ledger.header.header_row import count_fields\n"
+        "from warehouse.reconcile.ledger.header.titles import count_fields\n"
         "from warehouse.spreadsheet.reading.safety import UnreadableSpreadsheet\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "try:\n    open_file(Path(sys.argv[1]), count_fields)\n"

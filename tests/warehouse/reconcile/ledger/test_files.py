@@ -11,7 +11,7 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from warehouse.reconcile.ledger.header.header_row import count_fields
+from warehouse.reconcile.ledger.header.titles import count_fields
 from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.shape import Shape

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from warehouse.reconcile.ledger.cells.amounts import Rules, read
 from warehouse.reconcile.ledger.cells.fast_rows import amounts, is_plain, plain_rows
+from warehouse.reconcile.ledger.header.context import ReadingContext
 from warehouse.reconcile.ledger.header.header_row import header
 from warehouse.reconcile.ledger.model import LINES as SCHEMA
 from warehouse.reconcile.ledger.rows import read_ledger
@@ -76,11 +77,15 @@ def test_plain_amounts_are_read_as_one_by_one(texts: list[str]) -> None:
         assert len(found) == len(chosen)
 
 
+def _context() -> ReadingContext:
+    return ReadingContext(config=Config(), day=DAY)
+
+
 def told(grid: Grid) -> object:
     """All that a reading says, or why it stops."""
     try:
         found = read_ledger(
-            [OpenedFile(path=Path("l.csv"), sha256="digest", grids=(grid,))], Config(), {}, DAY
+            [OpenedFile(path=Path("l.csv"), sha256="digest", grids=(grid,))], _context()
         )
     except (Ambiguous, NotReconciled) as error:
         return type(error), str(error)
@@ -114,12 +119,19 @@ def test_most_of_a_large_ledger_is_read_in_columns() -> None:
     cells = cells_of("\n".join([HEADER, *body]), ";")
     assert cells is not None
     grid = Grid(sheet="", rows=cells, lines=range(1, len(cells) + 1))
-    head = header(grid, Config(), {}, "l.csv")
+    head = header(grid, _context(), "l.csv")
     assert head is not None
-    taken, _ = plain_rows(cells, head, Rules(Decimals.POINT), None, lambda _, text: text != "")
+    taken, _ = plain_rows(
+        cells,
+        head,
+        head.layers[0],
+        Rules(Decimals.POINT),
+        is_read=None,
+        is_name=lambda _, text: text != "",
+    )
     assert taken.to_pylist() == [row for row in range(1, 1001) if row != 501]
     found = read_ledger(
-        [OpenedFile(path=Path("l.csv"), sha256="digest", grids=(grid,))], Config(), {}, DAY
+        [OpenedFile(path=Path("l.csv"), sha256="digest", grids=(grid,))], _context()
     )
     assert [line.line for line in found.lines] == list(range(2, 1002))
     assert found.lines[500].amount.text == "-7"

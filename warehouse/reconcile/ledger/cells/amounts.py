@@ -6,10 +6,11 @@ or by a person, never by a guess. What is no amount has a reason; a blank is nev
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
+from decimal import Decimal
 
-from warehouse.exact import exact, plain
+from warehouse.exact import EXACT, exact, exact_sum, plain
 from warehouse.reconcile.settings.shape import Decimals
 
 FLOAT_DIGITS = 15  # what a number cell of a spreadsheet keeps and shows
@@ -188,6 +189,24 @@ def evidence(cells: Sequence[object], negative_word: str = "") -> tuple[dict[Dec
         elif len({text for text, _ in read.values()}) > 1:
             unsure = unsure or cell
     return sure, unsure
+
+
+def negated(amount: Amount) -> Amount:
+    """Return an amount with the other sign."""
+    text = amount.text[1:] if amount.text.startswith("-") else f"-{amount.text}"
+    return replace(amount, text="0" if amount.text == "0" else text)
+
+
+def add_up(amounts: Sequence[Amount], unit: Decimal = Decimal(1)) -> Amount:
+    """Return the exact sum of the parts of an amount, as many times as its unit says."""
+    value = EXACT.multiply(exact_sum(exact(amount.text) for amount in amounts), unit)
+    units = {amount.unit for amount in amounts if amount.unit}
+    return Amount(
+        plain(value),
+        max(amount.decimals for amount in amounts) - unit.adjusted(),
+        units.pop() if len(units) == 1 else "",
+        is_number=any(amount.is_number for amount in amounts),
+    )
 
 
 def read(cell: object, rules: Rules) -> Amount | str:

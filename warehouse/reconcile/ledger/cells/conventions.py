@@ -61,10 +61,13 @@ def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], wh
 
 def _telling(grid: Grid, head: Header) -> Sequence[object]:
     """Return the cells that say how amounts are written."""
-    place = head.columns["amount"]
-    if isinstance(grid.rows, Cells):
-        return telling_cells(grid.rows.column(place).slice(head.row + 1))
-    return [row[place] for row in grid.rows[head.row + 1 :] if len(row) > place]
+    cells: list[object] = []
+    for place in head.amount_places:
+        if isinstance(grid.rows, Cells):
+            cells += telling_cells(grid.rows.column(place).slice(head.body))
+        else:
+            cells += [row[place] for row in grid.rows[head.body :] if len(row) > place]
+    return cells
 
 
 def _line(head: Header, setting: str) -> str:
@@ -83,12 +86,12 @@ def dates_of(
     if place is None:
         return [None] * len(grid.rows), frozenset()
     cells = _column(grid, place)
-    order = head.shape.dates or _order(dict.fromkeys(cells[head.row + 1 :]))
+    order = head.shape.dates or _order(dict.fromkeys(cells[head.body :]))
     settled = remembered.setdefault(head.fingerprint, {})
     if order == "?":
         order = settled.get(_DATES, "?")
     if order == "?":
-        example = next(cell for cell in cells[head.row + 1 :] if _is_unsure(cell))
+        example = next(cell for cell in cells[head.body :] if _is_unsure(cell))
         raise Ambiguous(
             f"{where}: the date {example!r} may begin with the day or with the month, and no other "
             "date of the column settles it.",
@@ -98,8 +101,10 @@ def dates_of(
         settled[_DATES] = order
     dates = {cell: date_of(cell, order) for cell in set(cells)}
     odd = {cell for cell, found in dates.items() if found is None and as_text(cell).strip()}
-    rows = [row for row, cell in enumerate(cells) if row > head.row and cell in odd] if odd else []
-    if rows and not any(dates[cell] for cell in cells[head.row + 1 :]):
+    rows = (
+        [row for row, cell in enumerate(cells) if row >= head.body and cell in odd] if odd else []
+    )
+    if rows and not any(dates[cell] for cell in cells[head.body :]):
         _ask_for_dates(grid, head, where, [(row, cells[row]) for row in rows])
     return [dates[cell] for cell in cells], frozenset(rows)
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from warehouse.reconcile.ledger.cells.amounts import Rules
+from warehouse.reconcile.ledger.header.amount_columns import Layer
 from warehouse.reconcile.ledger.header.header_row import Header
 from warehouse.reconcile.settings.shape import Decimals
 from warehouse.reconcile.terms.dimensions import FIELDS, REQUIRED_NAMES
@@ -26,7 +27,9 @@ _UNSURE = "^-?[1-9][0-9]{0,2}[.,][0-9]{3}$"
 def plain_rows(
     cells: Cells,
     head: Header,
+    layer: Layer,
     rules: Rules,
+    *,
     is_read: Sequence[bool] | None,
     is_name: Callable[[str, str], bool],
 ) -> tuple[pa.Array, dict[str, pa.Array]]:
@@ -36,8 +39,8 @@ def plain_rows(
     is surely a name.
     """
     decimals = rules.decimals or Decimals.POINT
-    place = head.columns["amount"]
-    rows, columns = cells.whole(head.row + 1, len(head.titles))
+    place = layer.terms[0].place
+    rows, columns = cells.whole(head.body, len(head.titles))
     # A header that is repeated on each page is no row; its amount would be the title.
     is_amount = pc.not_equal(columns[place], head.titles[place])
     is_plain_row = pc.and_(is_plain(columns[place], decimals), is_amount)
@@ -51,9 +54,13 @@ def plain_rows(
             is_plain_row = pc.and_not(is_plain_row, pc.is_in(column, pa.array(odd, pa.string())))
     chosen = {field: columns[where].filter(is_plain_row) for field, where in head.columns.items()}
     rows = rows.filter(is_plain_row)
-    texts, written = amounts(chosen["amount"], decimals)
+    said = {**head.names, **layer.names}
+    texts, written = amounts(columns[place].filter(is_plain_row), decimals)
     return rows, {
-        **{field: chosen.get(field, pa.repeat("", len(rows))) for field in FIELDS},
+        **{
+            field: chosen[field] if field in chosen else pa.repeat(said.get(field, ""), len(rows))
+            for field in FIELDS
+        },
         "amount": texts,
         "decimals": written,
         "is_number": pa.repeat(pa.scalar(value=False), len(rows)),

@@ -4,26 +4,35 @@ A ledger's shape is known by its headers, whatever their order: the first eight 
 digest name it in recon.toml.
 """
 
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from warehouse.reconcile.ledger.header.words import Words, words_of
-from warehouse.reconcile.settings.config import Config
+from warehouse.reconcile.ledger.header.amount_columns import (
+    Layer,
+    layers_of,
+    summands,
+    terms_of,
+)
+from warehouse.reconcile.ledger.header.candidate import Candidate, candidate_at
+from warehouse.reconcile.ledger.header.context import ReadingContext
+from warehouse.reconcile.ledger.header.field_columns import column_of, sign_place
+from warehouse.reconcile.ledger.header.titles import depths, places_of
+from warehouse.reconcile.ledger.header.words import Words
 from warehouse.reconcile.settings.shape import READ, Shape
-from warehouse.reconcile.settings.toml_table import setting
-from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
-from warehouse.spreadsheet.reading.delimited_text import Row
+from warehouse.reconcile.terms.dimensions import FIELDS
 from warehouse.spreadsheet.reading.grid import HEAD, Grid
-from warehouse.spreadsheet.reading.text import fold
 
-REQUIRED = ("asset", "amount")
-_SHOWN = 12
+_TWO = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The row of the header, the shape it makes, and the column of each field, from 0."""
+    """The row of the header, the shape it makes, and the column of each field, from 0.
+
+    It is `depth` rows deep. `names` are what every row is of by the file or its tab, by field.
+    `layers` are the amounts of a row, `sign` the column that says whether they are negative. The
+    column `amount` is the first one that an amount is read from.
+    """
 
     row: int
     fingerprint: str
@@ -31,43 +40,47 @@ class Header:
     columns: Mapping[str, int]
     shape: Shape
     words: Words
+    layers: tuple[Layer, ...]
+    depth: int = 1
+    names: Mapping[str, str] = field(default_factory=dict)
+    sign: int | None = None
+    profile: str = ""
+
+    @property
+    def body(self) -> int:
+        """The first row below it."""
+        return self.row + self.depth
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The dimensions that it says."""
+        of_labels = self.layers[0].names if self.layers else {}
+        return tuple(
+            name
+            for name in FIELDS
+            if name in {*self.columns, *self.names, *of_labels, *(self.shape.groups or ())}
+        )
+
+    @property
+    def amount_places(self) -> tuple[int, ...]:
+        """The columns that amounts are read from."""
+        return tuple(dict.fromkeys(term.place for layer in self.layers for term in layer.terms))
+
+    @property
+    def places(self) -> frozenset[int]:
+        """All columns that are read."""
+        sign = () if self.sign is None else (self.sign,)
+        return frozenset((*self.columns.values(), *self.amount_places, *sign))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether each layer has one column, and nothing else says what its cells mean."""
+        return self.sign is None and all(
+            len(layer.terms) == 1 and not layer.terms[0].is_negative for layer in self.layers
+        )
 
 
-def fingerprint(titles: Sequence[str]) -> str:
-    """Return the name of a shape: the same for the same headers in any order."""
-    folded = sorted(fold(title) for title in titles if title)
-    return hashlib.sha256("\x1f".join(folded).encode()).hexdigest()[:8]
-
-
-def letters(place: int) -> str:
-    """Return what a column without a title is called: `column C`."""
-    name = ""
-    place += 1
-    while place:
-        place, rest = divmod(place - 1, 26)
-        name = chr(ord("A") + rest) + name
-    return f"column {name}"
-
-
-def count_fields(rows: Sequence[Row], own_words: str = "") -> int:
-    """Return how many fields the best of these rows names, to compare readings of a file."""
-    # A text file is tried with several letter sets and separators. That reading is right whose
-    # header names most fields; one with both an asset and an amount beats any number of others.
-    best = 0
-    words = words_of(own_words)
-    for row in rows[:HEAD]:
-        fields = {words.field_of(text) or words.also_field_of(text) for text in _titles(row)} - {""}
-        best = max(best, len(fields) + 10 * fields.issuperset(REQUIRED))
-    return best
-
-
-def _titles(row: Row) -> tuple[str, ...]:
-    return tuple(" ".join(cell.split()) if isinstance(cell, str) else "" for cell in row)
-
-
-def header(
-    grid: Grid, config: Config, remembered: Mapping[str, Mapping[str, str]], file: str
-) -> Header | None:
+def header(grid: Grid, context: ReadingContext, file: str) -> Header | None:
     """Return the header of a sheet, or None where no row can be one.
 
     Raises `Ambiguous` where two columns may be the same field, `NotReconciled` where a column that
@@ -75,94 +88,74 @@ def header(
     """
     # The first row that names both an asset and an amount, by its words or by what was settled for
     # headers like these. Titles, blank lines and addresses above it name at most one of them.
-    words = words_of(config.own_words)
-    for row, cells in enumerate(grid.rows[:HEAD]):
-        titles = _titles(cells)
-        name = fingerprint(titles)
-        shape = config.shapes.get(name, Shape())
-        settled = dict(remembered.get(name, {})) | dict(shape.columns)
-        fields = {words.field_of(title) or words.also_field_of(title) for title in titles}
-        fields |= settled.keys()
-        if fields.issuperset(REQUIRED):
-            where = f"{file} {grid.sheet}".strip()
-            return Header(
-                row=row,
-                fingerprint=name,
-                titles=titles,
-                columns=_columns(titles, words, settled, where, name),
-                shape=shape,
-                words=words,
-            )
+    settings = context.config.of_file(file, grid.sheet)
+    where = f"{file} {grid.sheet}".strip()
+    for row in range(min(HEAD, len(grid.rows))):
+        for depth in depths(grid, row, settings.shape.header_rows):
+            candidate = candidate_at(grid, range(row, row + depth), context, settings, where)
+            if _is_header(candidate):
+                return _header(candidate)
     return None
 
 
-def _columns(
-    titles: Sequence[str], words: Words, settled: Mapping[str, str], where: str, name: str
-) -> dict[str, int]:
-    columns: dict[str, int] = {}
-    for field in READ:
-        wanted = settled.get(field)
-        if wanted == "":
-            continue
-        if wanted is None:
-            # A second choice of words counts only where no column has one of the first.
-            places = [
-                place for place, title in enumerate(titles) if words.field_of(title) == field
-            ] or [
-                place for place, title in enumerate(titles) if words.also_field_of(title) == field
-            ]
-        else:
-            places = [
-                place
-                for place, title in enumerate(titles)
-                if fold(title or letters(place)) == fold(wanted)
-            ]
-            if not places:
-                raise NotReconciled(
-                    f"{where} has no column {wanted!r}, which was settled for {field}. Nothing was "
-                    f'reconciled. Mend [ledger."{name}"] in recon.toml.'
-                )
-        if len(places) > 1:
-            candidates = " and ".join(repr(titles[place]) for place in places)
-            raise Ambiguous(
-                f"{where}: the columns {candidates} may each be the {field}.",
-                f'[ledger."{name}"]\n{setting(field, titles[places[0]])}',
-            )
-        if places:
-            columns[field] = places[0]
-    return columns
+def _is_header(candidate: Candidate) -> bool:
+    """Return whether a row names an asset and an amount, whatever else it names."""
+    shape = candidate.shape
+    titles = [place for place, title in enumerate(candidate.titles) if title]
+    if not titles:
+        return False
+    fields = {candidate.field_of(place) or candidate.also_field_of(place) for place in titles}
+    # What is written down for files of a name counts for the row that has the title, and no other.
+    fields |= candidate.settled.keys() | {
+        name
+        for name, title in shape.columns.items()
+        if title and places_of(title, candidate.titles)
+    }
+    fields |= {*candidate.names, *(shape.groups or ()), shape.columns_are or ""}
+    return "asset" in fields and ("amount" in fields or _has_amounts(candidate))
 
 
-def question_of_columns(grids: Sequence[Grid], file: str) -> Ambiguous | NotReconciled:
-    """Return the question about a file without a known header: its columns, with two values."""
-    for grid in grids:
-        for row, cells in enumerate(grid.rows[:HEAD]):
-            titles = [title for title in _titles(cells) if title]
-            if len(titles) > 1 and len(grid.rows) > row + 1:
-                name = fingerprint(_titles(cells))
-                samples = "; ".join(_samples(grid, row))
-                lines = [f'[ledger."{name}"]'] + [f'{field} = "..."' for field in REQUIRED]
-                return Ambiguous(
-                    f"{file}: no row says which column is the asset and which the amount. Its "
-                    f"columns and their first values: {samples[:1500]}. Columns that may be named "
-                    f"besides: {', '.join(READ)}. If it is no ledger, say so under [inbox] by "
-                    f"{setting(file, 'unused')} instead.",
-                    "\n".join(lines),
-                )
-    return NotReconciled(
-        f"{file} holds no table: expected a row of headers, one of them the asset and one the "
-        "amount, and rows below it. Nothing was reconciled. `nightbook reconcile init` writes a "
-        "template. If it is no ledger, take it out of the inbox, or say in recon.toml under "
-        f"[inbox] {setting(file, 'unused')}"
+def _has_amounts(candidate: Candidate) -> bool:
+    """Return whether a row names columns that are amounts together."""
+    shape, titles = candidate.shape, candidate.titles
+    wanted = shape.amounts or tuple(filter(None, [shape.columns.get("amount")]))
+    if wanted:
+        return terms_of(wanted, titles) is not None
+    roles = {candidate.words.role_of(title) for title in titles}
+    return (
+        bool(shape.columns_are and sum(map(bool, titles)) > 1)
+        or roles.issuperset({"debit", "credit"})
+        or sum(1 for _ in summands(candidate)) >= _TWO
     )
 
 
-def _samples(grid: Grid, row: int) -> Iterator[str]:
-    for place, title in list(enumerate(_titles(grid.rows[row])))[:_SHOWN]:
-        below = [
-            str(cells[place])[:30]
-            for cells in grid.rows[row + 1 : row + 20]
-            if len(cells) > place and cells[place] != ""
-        ]
-        if title:
-            yield f"{title!r} ({', '.join(below[:2])})"
+def _header(candidate: Candidate) -> Header:
+    columns = _columns(candidate)
+    layers = layers_of(candidate, columns)
+    columns["amount"] = layers[0].terms[0].place
+    return Header(
+        row=candidate.row,
+        depth=candidate.depth,
+        fingerprint=candidate.fingerprint,
+        titles=candidate.titles,
+        columns=columns,
+        shape=candidate.shape,
+        words=candidate.words,
+        layers=layers,
+        names={name: text for name, text in candidate.names.items() if name not in columns},
+        sign=sign_place(candidate),
+    )
+
+
+def _columns(candidate: Candidate) -> dict[str, int]:
+    """Return the column of each field but the amount."""
+    settled = {**candidate.settled, **candidate.shape.columns}
+    columns: dict[str, int] = {}
+    for name in READ:
+        is_label = name == candidate.shape.columns_are
+        if name == "amount" or settled.get(name) == "" or is_label:
+            continue
+        place = column_of(candidate, name, settled.get(name))
+        if place is not None:
+            columns[name] = place
+    return columns

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from warehouse.contract.wording import count_of
-from warehouse.reconcile.ledger.header.header_row import count_fields
+from warehouse.reconcile.ledger.header.titles import count_fields
 from warehouse.reconcile.ledger.model import FilePart, Unused
 from warehouse.reconcile.settings.config import LEDGER, Config
 from warehouse.reconcile.settings.shape import UNUSED

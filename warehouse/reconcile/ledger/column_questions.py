@@ -1,0 +1,97 @@
+"""Questions about columns that are not understood, each with the lines that settle it.
+
+What is proposed is what the values of a column look like; a person who pastes it as it is says so.
+"""
+
+from collections.abc import Collection, Sequence
+
+from warehouse.reconcile.ledger.header.context import ReadingContext
+from warehouse.reconcile.ledger.header.header_row import Header
+from warehouse.reconcile.ledger.header.questions import name_pattern
+from warehouse.reconcile.ledger.header.titles import letters
+from warehouse.reconcile.ledger.unread import UnknownColumn, is_sign
+from warehouse.reconcile.settings.shape import UNUSED
+from warehouse.reconcile.settings.toml_table import quoted, setting
+from warehouse.reconcile.terms.errors import Ambiguous
+from warehouse.spreadsheet.reading.text import fold
+
+_MOST = 0.5  # of the values of a column that must be names of a dimension
+_NAMED = ("venue", "portfolio")  # what the name of a file or of a tab may say
+
+
+def ask_for_scope(context: ReadingContext, file: str, sheet: str, lacking: Collection[str]) -> None:
+    """Raise `Ambiguous` where the name of a file or a tab says a dimension that no column says."""
+    for dimension in _NAMED:
+        name = context.known.in_text(dimension, f"{file.rpartition('.')[0]} {sheet}")
+        if name and dimension in lacking:
+            where = f"{file} {sheet}".strip()
+            raise Ambiguous(
+                f"{where}: no column says the {dimension}, and the name says {name!r}: it may "
+                f"cover that {dimension} alone.",
+                f"[file.{quoted(name_pattern(file))}]\n{setting(dimension, name)}"
+                f'   # or "*", where it covers every {dimension}',
+            )
+
+
+def question_of_columns(
+    asked: Sequence[UnknownColumn],
+    head: Header,
+    lacking: Sequence[str],
+    context: ReadingContext,
+    *,
+    file: str,
+    where: str,
+) -> Ambiguous:
+    """Return the question what some columns are."""
+    table = f'[ledger."{head.fingerprint}"]'
+    sign = next((column for column in asked if is_sign(column, head.words)), None)
+    if sign is not None:
+        return _question_of_sign(sign, table, where)
+    samples = "; ".join(f"{column.title!r} ({column.examples})" for column in asked)
+    words = f"{where}: it is not known what these columns are: {samples[:1500]}."
+    dimension = context.known.shared_dimension(column.title for column in asked)
+    if dimension in lacking:
+        return Ambiguous(
+            f"{words} Their titles are names of a {dimension}, which no column says: each of them "
+            f"seems to be the amounts of one {dimension}.",
+            f"[file.{quoted(name_pattern(file))}]\n{setting('columns_are', dimension)}",
+        )
+    if lacking:
+        words += f" The ledger has no column for {', '.join(lacking)}: without it the comparison "
+        words += "is coarser, and what was moved between them is not seen."
+    meant = " or ".join(f'{field} = "..."' for field in (*lacking, "amount"))
+    amount = head.titles[head.columns["amount"]] or letters(head.columns["amount"])
+    fields = _fields_of(asked, lacking, context)
+    left = [column.title for column in asked if column.title not in fields.values()]
+    lines = [table, *(setting(field, title) for field, title in fields.items())]
+    lines += [f"{UNUSED} = [{', '.join(map(quoted, left))}]"] if left else []
+    return Ambiguous(
+        f"{words} The amount is read from {amount!r}. Say which column is what, by {meant}, or "
+        "that they are not needed.",
+        "\n".join(lines),
+    )
+
+
+def _question_of_sign(column: UnknownColumn, table: str, where: str) -> Ambiguous:
+    written = list(dict.fromkeys(column.values))
+    others = "".join(f" or {quoted(value)}" for value in written[:-1])
+    return Ambiguous(
+        f"{where}: the column {column.title!r} says debit or credit ({', '.join(written[:4])}), "
+        "and it is not known which of them makes an amount negative.",
+        f"{table}\n{setting('sign', column.title)}\n"
+        f'{setting("negative_word", written[-1])}   #{others}; sign = "" where it says nothing',
+    )
+
+
+def _fields_of(
+    asked: Sequence[UnknownColumn], lacking: Sequence[str], context: ReadingContext
+) -> dict[str, str]:
+    """Return the columns whose values are names of a dimension that is lacking."""
+    fields: dict[str, str] = {}
+    for column in asked:
+        for field in lacking:
+            known = sum(context.known.has(field, fold(value)) for value in column.values)
+            if field not in fields and known > _MOST * len(column.values):
+                fields[field] = column.title
+                break
+    return fields

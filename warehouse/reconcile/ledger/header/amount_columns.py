@@ -1,0 +1,133 @@
+"""The columns that amounts are read from: one, several added up, or one for each name.
+
+`amount = ["Free", "Locked"]` and `amount = "Debit - Credit"` are one amount a row;
+`columns_are = "venue"` makes every column an amount of its own, whose title is the venue.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from warehouse.reconcile.ledger.header.candidate import Candidate
+from warehouse.reconcile.ledger.header.field_columns import column_of
+from warehouse.reconcile.ledger.header.titles import places_of
+from warehouse.reconcile.settings.shape import Shape
+from warehouse.reconcile.settings.toml_table import quoted, setting
+from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
+from warehouse.spreadsheet.reading.text import fold
+
+_OPERATOR = re.compile(r"\s+([+-])\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One column of an amount; a negative one is taken off."""
+
+    place: int
+    is_negative: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One amount of each row, and the names that the titles of its columns say, by field."""
+
+    terms: tuple[Term, ...]
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+def terms_of(wanted: Sequence[str], titles: Sequence[str]) -> tuple[Term, ...] | None:
+    """Return the columns of an amount as it is settled, or None where one of them is not there."""
+    texts = list(wanted)
+    if len(texts) == 1 and not places_of(texts[0], titles):
+        texts = _OPERATOR.split(texts[0])
+    # A list has names only; a text with operators has them between its names.
+    is_expression = len(wanted) == 1 and len(texts) > 1
+    names = texts[::2] if is_expression else texts
+    signs = ["+", *texts[1::2]] if is_expression else ["+"] * len(texts)
+    terms = []
+    for name, sign in zip(names, signs, strict=True):
+        places = places_of(name.strip(), titles)
+        if not places:
+            return None
+        terms.append(Term(places[0], sign == "-"))
+    return tuple(terms)
+
+
+def _label_places(candidate: Candidate, taken: Mapping[str, int]) -> list[int]:
+    """Return the columns whose titles are names of the field that `columns_are` says."""
+    shape, titles, words = candidate.shape, candidate.titles, candidate.words
+    if shape.label_columns:
+        wanted = {fold(title) for title in shape.label_columns}
+        return [place for place, title in enumerate(titles) if fold(title) in wanted]
+    unused = {fold(title) for title in shape.unused}
+    return [
+        place
+        for place, title in enumerate(titles)
+        if title
+        and place not in taken.values()
+        and fold(title) not in unused
+        and words.field_of(title) != "amount"
+        and words.total_name(title) is None
+        and candidate.has_numbers(place)
+    ]
+
+
+def summands(candidate: Candidate) -> list[int]:
+    """Return the columns that are parts of a balance by their titles, like free and locked."""
+    roles = map(candidate.words.role_of, candidate.titles)
+    return [place for place, role in enumerate(roles) if role in ("free", "locked")]
+
+
+def _role_place(role: str, candidate: Candidate) -> int | None:
+    """Return the only column of a role, or None."""
+    roles = map(candidate.words.role_of, candidate.titles)
+    places = [place for place, name in enumerate(roles) if name == role]
+    return places[0] if len(places) == 1 else None
+
+
+def layers_of(candidate: Candidate, columns: Mapping[str, int]) -> tuple[Layer, ...]:
+    """Return the amounts of a row; raise `Ambiguous` where a person must say which they are."""
+    shape, titles = candidate.shape, candidate.titles
+    if shape.columns_are:
+        places = _label_places(candidate, columns)
+        if not places:
+            raise NotReconciled(
+                f"{candidate.where} has no column of amounts whose title is a {shape.columns_are}, "
+                "as `columns_are` in recon.toml says. Nothing was reconciled. Name them by "
+                "`label_columns`, or take that line out."
+            )
+        return tuple(Layer((Term(place),), {shape.columns_are: titles[place]}) for place in places)
+    wanted = shape.amounts or tuple(filter(None, [shape.columns.get("amount")]))
+    if wanted:
+        terms = terms_of(wanted, titles)
+        if terms is None:
+            raise NotReconciled(
+                f"{candidate.where} has no column {' or '.join(map(repr, wanted))}, which was "
+                f"settled for amount. Nothing was reconciled. Mend {candidate.table} in recon.toml."
+            )
+        return (Layer(terms),)
+    return (Layer((Term(_amount_place(candidate)),)),)
+
+
+def _amount_place(candidate: Candidate) -> int:
+    """Return the one column of amounts; raise `Ambiguous` where there are parts of it instead."""
+    titles = candidate.titles
+    place = column_of(candidate, "amount", candidate.settled.get("amount"))
+    debit, credit = _role_place("debit", candidate), _role_place("credit", candidate)
+    if place is not None:
+        return place
+    if debit is not None and credit is not None:
+        pair = titles[debit], titles[credit]
+        raise Ambiguous(
+            f"{candidate.where}: the amounts stand in two columns, {pair[0]!r} and {pair[1]!r}, "
+            "and it is not known which of them is what is held and which is taken off it.",
+            f"{candidate.table}\n{setting('amount', ' - '.join(pair))}"
+            f"   # or {setting('amount', ' - '.join(reversed(pair)))}",
+        )
+    parts = [titles[part] for part in summands(candidate)]
+    raise Ambiguous(
+        f"{candidate.where}: no column is the whole amount, and {', '.join(map(repr, parts))} may "
+        "be its parts.",
+        f"{candidate.table}\namount = [{', '.join(quoted(part) for part in parts)}]"
+        f"   # which are added up; or {setting('amount', parts[0])} alone",
+    )

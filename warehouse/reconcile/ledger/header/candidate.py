@@ -1,0 +1,88 @@
+"""A row that may be the header, with all that is settled of one like it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from warehouse.reconcile.ledger.header.context import ReadingContext
+from warehouse.reconcile.ledger.header.titles import fingerprint, joined_titles
+from warehouse.reconcile.ledger.header.words import Words
+from warehouse.reconcile.settings.scope import ALL, FileSettings
+from warehouse.reconcile.settings.shape import Shape
+from warehouse.spreadsheet.reading.grid import Grid
+from warehouse.spreadsheet.reading.text import as_text
+
+_LOOKED_AT = 200  # rows below a header that say whether a column holds numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A row that may be the header, with all that is settled of one like it.
+
+    `settled` has titles by field that were found or written down for headers like it; `shape` also
+    has what was written down for files of its name.
+    """
+
+    grid: Grid
+    row: int
+    depth: int
+    titles: tuple[str, ...]
+    lower: tuple[str, ...]
+    fingerprint: str
+    shape: Shape
+    names: Mapping[str, str]
+    settled: Mapping[str, str]
+    where: str
+    words: Words
+
+    def field_of(self, place: int) -> str:
+        """Return the field that a title names; of two rows the lower one may say it alone."""
+        return self.words.field_of(self.titles[place]) or self.words.field_of(self.lower[place])
+
+    def also_field_of(self, place: int) -> str:
+        """Return the field that a title names where no other column names it better."""
+        return self.words.also_field_of(self.titles[place]) or self.words.also_field_of(self.lower[place])
+
+    @property
+    def table(self) -> str:
+        """The heading of the table that settles questions of it."""
+        return f'[ledger."{self.fingerprint}"]'
+
+    def has_numbers(self, place: int) -> bool:
+        """Return whether numbers stand in a column, in its first rows."""
+        rows = islice(self.grid.rows, self.row + self.depth, self.row + _LOOKED_AT)
+        cells = [row[place] for row in rows if len(row) > place]
+        texts = [as_text(cell).strip() for cell in cells]
+        numbers = sum(any(letter.isdigit() for letter in text) for text in texts)
+        filled = sum(bool(text.strip("-")) for text in texts)
+        return filled == 0 or 2 * numbers > filled
+
+
+def candidate_at(
+    grid: Grid, rows: range, context: ReadingContext, settings: FileSettings, where: str
+) -> Candidate:
+    """Return a row of a sheet with all that is settled of one like it."""
+    titles, lower = joined_titles(grid, rows.start, len(rows))
+    name = fingerprint(titles)
+    by_print = context.config.shapes.get(name, Shape())
+    shape = settings.shape.over(by_print)
+    names = {
+        field: covers[0]
+        for field, covers in settings.covers.items()
+        if len(covers) == 1 and covers[0] != ALL
+    }
+    if settings.tab and grid.sheet:
+        names[settings.tab] = grid.sheet
+    return Candidate(
+        grid=grid,
+        row=rows.start,
+        depth=len(rows),
+        titles=titles,
+        lower=lower,
+        fingerprint=name,
+        shape=shape,
+        names=names,
+        settled={**context.settled(name), **by_print.columns},
+        where=where,
+        words=context.words,
+    )

@@ -1,0 +1,1 @@
+"""Layouts: names above or left out, totals among the rows, amounts in parts."""

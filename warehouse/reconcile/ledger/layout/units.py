@@ -1,0 +1,35 @@
+"""Amounts in thousands: what a title says of them, or recon.toml."""
+
+from decimal import Decimal
+from itertools import islice
+
+from warehouse.reconcile.ledger.header.header_row import Header
+from warehouse.reconcile.settings.shape import UNITS
+from warehouse.reconcile.settings.toml_table import setting
+from warehouse.reconcile.terms.notices import Notice
+from warehouse.spreadsheet.reading.grid import Grid
+from warehouse.spreadsheet.reading.text import as_text
+
+
+def unit_of(grid: Grid, head: Header, place: str) -> tuple[Decimal, list[Notice]]:
+    """Return by what the amounts of a sheet are multiplied, and what to say of it."""
+    if head.shape.unit is not None:
+        said = [] if head.shape.unit == 1 else [_notice(head.shape.unit, "recon.toml", head, place)]
+        return head.shape.unit, said
+    titles = [head.titles[at] for at in head.amount_places]
+    above = [as_text(cell) for row in islice(grid.rows, head.row) for cell in row]
+    for text in (*titles, *above):
+        unit = UNITS.get(head.words.unit_of(text), Decimal(1))
+        if unit != 1:
+            return unit, [_notice(unit, repr(text[:60]), head, place)]
+    return Decimal(1), []
+
+
+def _notice(unit: Decimal, source: str, head: Header, place: str) -> Notice:
+    settle = f'{setting("unit", "one")} under [ledger."{head.fingerprint}"]'
+    return Notice(
+        "medium",
+        f"each amount was multiplied by {unit:,}, as {source} says; where that is wrong, write "
+        f"{settle} in recon.toml",
+        place,
+    )

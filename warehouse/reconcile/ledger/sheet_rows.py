@@ -1,0 +1,303 @@
+"""Read the rows of one sheet: each is used, skipped or rejected, and counted."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from warehouse.reconcile.ledger.cells.amounts import BLANK, Amount, Rules, add_up, negated, read
+from warehouse.reconcile.ledger.cells.fast_rows import plain_rows
+from warehouse.reconcile.ledger.header.amount_columns import Layer
+from warehouse.reconcile.ledger.header.context import ReadingContext
+from warehouse.reconcile.ledger.header.header_row import Header
+from warehouse.reconcile.ledger.header.words import Words
+from warehouse.reconcile.ledger.layout.controls import TotalLine, check_totals
+from warehouse.reconcile.ledger.layout.labels import RowLabels
+from warehouse.reconcile.ledger.model import (
+    FilePart,
+    LedgerRows,
+    RejectedRow,
+    Unused,
+)
+from warehouse.reconcile.terms.dimensions import FIELDS, REQUIRED_NAMES
+from warehouse.reconcile.terms.notices import Notice
+from warehouse.spreadsheet.reading.delimited_text import Cells, Row
+from warehouse.spreadsheet.reading.grid import Grid
+from warehouse.spreadsheet.reading.text import as_text, fold
+
+_OTHER_DATE = "another date"
+_ASSET = FIELDS.index("asset")
+
+
+@dataclass(slots=True, kw_only=True)
+class SheetReading:
+    """One sheet while it is read, and what came of its rows; `days` are the dates of its rows.
+
+    `labels` are the names that rows take from above, `totals` the lines that add up others.
+    """
+
+    number: int
+    grid: Grid
+    head: Header
+    fields: tuple[str, ...]
+    rules: Rules
+    unit: Decimal
+    labels: RowLabels
+    days: Sequence[date | None]
+    undated: frozenset[int]
+    day: date | None
+    context: ReadingContext
+    place: str
+    lines: LedgerRows
+    used: int = 0
+    rejected: list[RejectedRow] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    totals: list[TotalLine] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    unused: list[Unused] = field(default_factory=list)
+
+
+def read_rows(reading: SheetReading) -> None:
+    """Read every row of a sheet, each of its amounts by itself."""
+    for layer in reading.head.layers:
+        for row in _take_plain_rows(reading, layer):
+            _read_row(reading, row, layer)
+    if reading.totals:
+        rows = reading.lines.table
+        own = rows.filter(pc.equal(rows["file"], reading.number))
+        reading.notices += check_totals(reading.totals, own, reading.place)
+    reading.unused += [
+        Unused(reading.place, FilePart.ROW, f"({number})", reason, "low", number)
+        for reason, number in sorted(reading.skipped.items())
+        if reason != _OTHER_DATE
+    ]
+
+
+def _take_plain_rows(reading: SheetReading, layer: Layer) -> Iterable[int]:
+    """Take in the rows that can be read as columns; return the others, to be read one by one."""
+    head = reading.head
+    rest = range(head.body, len(reading.grid.rows))
+    is_plain = head.is_plain and reading.unit == 1 and not reading.labels
+    if not isinstance(reading.grid.rows, Cells) or not is_plain:
+        return rest
+    is_read = None
+    if reading.day is not None or reading.undated:
+        is_read = [
+            day in (None, reading.day) and row not in reading.undated
+            for row, day in enumerate(reading.days)
+        ]
+    rows, cells = plain_rows(
+        reading.grid.rows, head, layer, reading.rules, is_read=is_read, is_name=lambda _, text: _is_name(text, head.words)
+    )
+    places = pc.add(rows, reading.grid.line(0))
+    file = pa.repeat(reading.number, len(rows))
+    reading.lines.add_all(cells | {"file": file, "line": places})
+    reading.used += len(rows)
+    every = pa.array(rest, pa.int64())
+    others: list[int] = every.filter(pc.invert(pc.is_in(every, rows))).to_pylist()
+    return others
+
+
+def _is_name(text: str, words: Words) -> bool:
+    """Return whether a text is a name and nothing else: no blank, no word for a total."""
+    return bool(text.strip()) and words.total_name(text) is None
+
+
+def _read_row(reading: SheetReading, row: int, layer: Layer) -> None:
+    cells = reading.grid.rows[row]
+    names, skipped = _names(reading, row, cells, layer)
+    if skipped:
+        reading.skipped[skipped] += 1
+        if skipped == "total line":
+            _keep_total(reading, row, cells, layer)
+        return
+    amount, raw = _amount(reading, row, names, layer), _raw(reading, row, layer)
+    line = reading.grid.line(row)
+    if isinstance(amount, str):
+        if amount == BLANK and _may_be_blank(reading):
+            reading.skipped["blank amount"] += 1
+            return
+        if amount == BLANK and not reading.grid.is_blank_sure:
+            amount += ", or an error that this format does not show: save the ledger as xlsx"
+        reading.rejected.append(RejectedRow(names, raw, amount, reading.number, line))
+        return
+    asset = names[_ASSET]
+    if amount.unit and fold(amount.unit) != fold(asset):
+        words_ = f"the amount is written in {amount.unit} in a row of {asset}; it was used"
+        reading.notices.append(Notice("medium", words_, f"{reading.place}:{line}", raw))
+    reading.lines.add(names, amount, reading.number, line)
+    reading.used += 1
+
+
+def _may_be_blank(reading: SheetReading) -> bool:
+    """Return whether a blank amount is left out: where it is settled, or of one among several."""
+    # Of a column for each venue most cells of a row are blank: nothing is held there.
+    may_be = reading.context.config.blank == "skip" or len(reading.head.layers) > 1
+    return may_be and reading.grid.is_blank_sure
+
+
+def _keep_total(reading: SheetReading, row: int, cells: Row, layer: Layer) -> None:
+    """Keep a line that adds up others, where its amount can be read."""
+    text = next(
+        (as_text(cell).strip() for cell in cells if reading.head.words.total_name(as_text(cell)) is not None), ""
+    )
+    amount = _read_terms(reading, cells, layer)
+    if isinstance(amount, Amount) and len(reading.head.layers) == 1:
+        group = fold(reading.head.words.total_name(text) or "")
+        line = reading.grid.line(row)
+        reading.totals.append(TotalLine(line=line, text=text, group=group, amount=amount))
+
+
+def _names(
+    reading: SheetReading, row: int, cells: Row, layer: Layer
+) -> tuple[tuple[str, ...], str]:
+    """Return the names of a row by field, and why it is skipped, if it is."""
+    reason = _reason_of_cells(reading, row, cells)
+    if reason:
+        return (), reason
+    head = reading.head
+    said = {**head.names, **layer.names, **reading.labels.names.get(row, {})}
+    names = tuple(
+        said.get(name) or _name(reading, row, cells, head.columns.get(name)) for name in FIELDS
+    )
+    if _is_total(reading, cells):
+        return names, "total line"
+    has_amount = any(
+        (len(cells) > place and cells[place] != "") or (row, place) in reading.grid.errors
+        for place in head.amount_places
+    )
+    if not has_amount and not (names[_ASSET] and "asset" in head.columns):
+        return names, "title or note"
+    if reading.day is not None and reading.days[row] not in (None, reading.day):
+        return names, _OTHER_DATE
+    return names, ""
+
+
+def _reason_of_cells(reading: SheetReading, row: int, cells: Row) -> str:
+    """Return why a row is skipped whatever its names are."""
+    head = reading.head
+    if all(cell in ("", None) for cell in cells):
+        return "blank line"
+    if row in reading.labels.label_rows:
+        return "name of a group"
+    place = head.columns["amount"]
+    is_title = len(cells) > place and cells[place] == head.titles[place]
+    return "header repeated" if is_title and _is_header(head, cells) else ""
+
+
+def _is_header(head: Header, cells: Row) -> bool:
+    return [fold(as_text(cell)) for cell in cells] == [fold(title) for title in head.titles]
+
+
+def _is_total(reading: SheetReading, cells: Row) -> bool:
+    """Return whether a line adds up others: by a word alone, or by one beside a name."""
+    # An asset, or an account, may well be called `total`: the word must stand first, and the asset
+    # be blank or that word. With a name beside it ("Total Kraken") the name must be one of the book
+    # or the asset be blank, so that an asset `Total Return` stays one.
+    first = next((text for cell in cells if (text := as_text(cell).strip())), "")
+    group = reading.head.words.total_name(first)
+    if group is None:
+        return False
+    own = {
+        place: as_text(cells[place]).strip()
+        for place in _name_places(reading)
+        if len(cells) > place
+    }
+    asset = own.get(reading.head.columns.get("asset", -1), "")
+    known = reading.context.known
+    if not asset or reading.head.words.total_name(asset) == "":
+        return True
+    if asset != first:
+        return bool(group) and bool(known.dimension_of(group))
+    return bool(group) and (bool(known.dimension_of(group)) or _is_seen(reading, group))
+
+
+def _name_places(reading: SheetReading) -> list[int]:
+    return [place for name, place in reading.head.columns.items() if name in FIELDS]
+
+
+def _is_seen(reading: SheetReading, name: str) -> bool:
+    """Return whether a name stands in a column of names, as rows above a total have it."""
+    rows = reading.grid.rows
+    wanted = fold(name)
+    return any(
+        fold(as_text(row[place])) == wanted
+        for row in rows[reading.head.body :]
+        for place in _name_places(reading)
+        if len(row) > place
+    )
+
+
+def _name(reading: SheetReading, row: int, cells: Row, place: int | None) -> str:
+    """Return the name in a cell; of a merged cell, what stands at its top."""
+    if place is None:
+        return ""
+    text = as_text(cells[place]) if len(cells) > place else ""
+    if text:
+        return text
+    for (top, left), (bottom, right) in reading.grid.merged:
+        if top < row <= bottom and left <= place <= right and top > reading.head.row:
+            return as_text(reading.grid.rows[top][left])
+    return text
+
+
+def _amount(reading: SheetReading, row: int, names: tuple[str, ...], layer: Layer) -> Amount | str:
+    """Return the amount of a row, or the reason why it cannot be used."""
+    grid, places, cells = reading.grid, reading.head.columns, reading.grid.rows[row]
+    fields = [(name, at) for name, at in places.items() if name != "amount"]
+    for name, where in (*fields, *(("amount", term.place) for term in layer.terms)):
+        if (row, where) in grid.errors:
+            return f"the {name} is an error cell: {grid.errors[row, where]}"[:200]
+    if any(as_text(extra) for extra in cells[len(reading.head.titles) :]):
+        return "the row has more cells than the header"
+    for name in REQUIRED_NAMES:
+        if name in reading.head.fields and not names[FIELDS.index(name)].strip():
+            return f"the {name} is blank"
+    if row in reading.undated:
+        stated = as_text(cells[places["as_of"]]).strip()
+        return f"the date {stated[:40]!r} is not understood"
+    return _read_terms(reading, cells, layer)
+
+
+def _raw(reading: SheetReading, row: int, layer: Layer) -> str:
+    """Return what stands in the cells of an amount."""
+    cells = reading.grid.rows[row]
+    texts = (
+        reading.grid.errors.get((row, term.place), as_text(cells[term.place]))
+        for term in layer.terms
+        if len(cells) > term.place
+    )
+    return " | ".join(texts)
+
+
+def _read_terms(reading: SheetReading, cells: Row, layer: Layer) -> Amount | str:
+    """Return the amount of a row, added up of its columns, or why it cannot be used."""
+    parts: list[Amount] = []
+    for term in layer.terms:
+        part = read(cells[term.place] if len(cells) > term.place else "", reading.rules)
+        if isinstance(part, Amount):
+            parts.append(negated(part) if term.is_negative else part)
+        elif part != BLANK or len(layer.terms) == 1:
+            return part
+    if not parts:
+        return BLANK
+    is_plain = len(parts) == 1 and reading.unit == 1
+    amount = parts[0] if is_plain else add_up(parts, reading.unit)
+    return amount if reading.head.sign is None else _signed(amount, cells, reading)
+
+
+def _signed(amount: Amount, cells: Row, reading: SheetReading) -> Amount | str:
+    """Return an amount with the sign that a word beside it says."""
+    place = reading.head.sign or 0
+    word = as_text(cells[place]).strip() if len(cells) > place else ""
+    negative = fold(reading.head.shape.negative_word)
+    kinds = [(reading.head.words.is_debit(text), reading.head.words.is_credit(text)) for text in (word, negative)]
+    if fold(word) == negative or (kinds[0] == kinds[1] and any(kinds[0])):
+        return negated(amount)
+    if any(kinds[0]) or word == "+" or (not word and amount.text == "0"):
+        return amount
+    return f"the sign {word[:40]!r} is not understood"
