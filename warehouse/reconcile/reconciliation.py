@@ -23,7 +23,7 @@ from warehouse.reconcile.ledger.header.context import ReadingContext
 from warehouse.reconcile.ledger.header.known_names import KnownNames
 from warehouse.reconcile.ledger.inbox import dating, inbox
 from warehouse.reconcile.ledger.model import Ledger, Unused, stacked_twice
-from warehouse.reconcile.ledger.rows import read_ledger
+from warehouse.reconcile.ledger.reading import read_ledgers
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.totals import tie_totals
 from warehouse.reconcile.settings.config import OWN_WORDS, Config
@@ -34,9 +34,10 @@ from warehouse.reconcile.store.records import (
     ResolvedBreak,
     RunResult,
     ShownTexts,
-    breaks_by_id,
+    pending_breaks,
 )
 from warehouse.reconcile.store.store import Store, write_json
+from warehouse.reconcile.terms.dimensions import FIELDS
 from warehouse.reconcile.terms.notices import Notice
 from warehouse.reconcile.workbook import positions
 from warehouse.reconcile.workbook.content import UNMATCHED, WorkbookContent
@@ -89,15 +90,15 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
         remembered=store.known_shapes(),
         known=KnownNames.of(reference.names, config.aliases),
     )
-    ledger = read_ledger(contents.ledgers, context)
-    dating.require_days(ledger, config, day)
+    ledger = read_ledgers(contents, context)
     keep_inputs(store, contents.ledgers, config.digest)
     inputs.before_writing()
     intake.read_comments(store, workbooks, day, config.close)
-    unused = worst_first([*contents.unused, *ledger.unused])
+    unused = worst_first(ledger.unused)
     del contents  # the cells of a large ledger, which are not needed any more
     # Comments are read before the breaks are made, so that this very workbook shows them.
     history = engine_entries.history(store, day)
+    ledger = _at_stable_level(ledger, config, history.prior)
     outcome = in_little_memory(
         source.connection,
         _megabytes(source, ledger),
@@ -125,6 +126,16 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
     )
     result = _store_result(store, content, config, inputs)
     return RunFiles(result, write_files(store, content), tuple(content.notices), tuple(unused))
+
+
+def _at_stable_level(ledger: Ledger, config: Config, prior: RunResult | None) -> Ledger:
+    """Return a ledger at the level of the run before, where its files may be missing one by one."""
+    # The id of a break is made of the level. Without this, a night without the only file that has
+    # accounts would give every break of the others another id.
+    if prior is None or config.level is not None or not config.files:
+        return ledger
+    fields = tuple(name for name in FIELDS if name in {*ledger.fields, *prior.fields})
+    return replace(ledger, fields=fields)
 
 
 def _content(
@@ -220,7 +231,8 @@ def _resolved_breaks(
     prior: RunResult | None, outcome: Outcome, comments: State
 ) -> tuple[ResolvedBreak, ...]:
     """Return the breaks of the run before that are gone, and how they went."""
-    now = {break_.id for break_ in outcome.breaks} | set(outcome.renamed.values())
+    now = {break_.id for break_ in (*outcome.breaks, *outcome.not_compared)}
+    now |= set(outcome.renamed.values())
     return tuple(
         ResolvedBreak(
             **structs.asdict(break_)
@@ -228,7 +240,7 @@ def _resolved_breaks(
             closed_on=outcome.day,
             closed_because=outcome.closing_reason(break_.key),
         )
-        for id_, break_ in breaks_by_id(prior).items()
+        for id_, break_ in pending_breaks(prior).items()
         if id_ not in now
     )
 
@@ -275,6 +287,7 @@ def _store_result(
             resolved=content.resolved,
             episodes=outcome.episodes,
             ties=content.ties,
+            not_compared=outcome.not_compared,
             workbook=ShownTexts(
                 names=_names(content),
                 rolled=tuple(tuple(map(in_cell, line.line)) for line in content.rolled),

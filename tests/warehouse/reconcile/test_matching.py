@@ -17,6 +17,7 @@ from warehouse.reconcile.ledger.model import Ledger, LedgerRows, LedgerSource
 from warehouse.reconcile.matching import classify, join, key_resolution, snapshot
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.precision import kept_digits
+from warehouse.reconcile.matching.scope import Scope
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.terms.errors import Late, NotReconciled
 
@@ -406,7 +407,7 @@ def test_many_keys_are_matched_exactly_and_fast() -> None:
     )
     begun = time.process_time()
     snapshot.make_book_side(connection, date(2026, 11, 20), fields)
-    taken = key_resolution.make_ledger_side(connection, read, known, Config())
+    taken = key_resolution.make_ledger_side(connection, read, known, Config(), Scope(files=({},)))
     join.compare(connection, fields)
     court = classify.MatchRules(
         fields=fields,

@@ -15,7 +15,7 @@ from warehouse.reconcile.comments.annotations import State, status_now
 from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.snapshot import Reference
-from warehouse.reconcile.store.records import Break, RunResult, breaks_by_id
+from warehouse.reconcile.store.records import Break, RunResult, pending_breaks
 from warehouse.reconcile.terms.notices import Notice
 
 
@@ -37,7 +37,7 @@ def earlier_breaks(
     prior: RunResult | None, fields: Key, keys: Mapping[str, Key]
 ) -> tuple[dict[str, Break], list[Notice]]:
     """Return the breaks of the run before by the ids of now, also where the level has changed."""
-    before = breaks_by_id(prior)
+    before = pending_breaks(prior)
     if prior is None or prior.fields == fields:
         return before, []
     same = previous_ids(before, prior.fields, fields, keys)

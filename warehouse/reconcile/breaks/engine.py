@@ -22,9 +22,10 @@ from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.key_resolution import Alias
 from warehouse.reconcile.matching.precision import kept_digits
 from warehouse.reconcile.matching.rounding import Rounding, find_rounding
+from warehouse.reconcile.matching.scope import Scope, scope_of, set_aside
 from warehouse.reconcile.matching.snapshot import Reference
 from warehouse.reconcile.settings.config import Config
-from warehouse.reconcile.store.records import Break
+from warehouse.reconcile.store.records import Break, RunResult, pending_breaks
 from warehouse.reconcile.terms.notices import Notice
 
 _DESCENDING = str.maketrans("0123456789", "9876543210")
@@ -36,6 +37,7 @@ class Outcome:
 
     `ids` are the breaks by the number of their key, `renamed` the ids that had another one before.
     `settled` has by key what became of breaks of the run before that a setting forgives now.
+    `not_compared` are breaks of before in what no ledger of this run covers: they stay as they are.
     `proposals` are notices that stand before all others: one line settles many breaks.
     """
 
@@ -50,6 +52,7 @@ class Outcome:
     notices: tuple[Notice, ...]
     digest: str
     settled: Mapping[Key, str] = field(default_factory=dict)
+    not_compared: tuple[Break, ...] = ()
     proposals: tuple[Notice, ...] = ()
     forgiven: tuple[tuple[str, str, str, str], ...] = ()
 
@@ -67,6 +70,7 @@ class _Matches:
     aliases: tuple[Alias, ...]
     notices: tuple[Notice, ...]
     rounding: Rounding
+    scope: Scope
 
 
 def reconcile(
@@ -111,17 +115,28 @@ def reconcile(
         ),
         digest=join.digest(connection, fields, [config.name, str(source.day), source.snapshot_id]),
         settled=_settlements(matches, history),
+        not_compared=tuple(_not_compared(history.prior, ids, matches.scope)),
         proposals=matches.rounding.proposals,
         forgiven=tuple(forgiven_lines(matches.classified, matches.rules)),
     )
+
+
+def _not_compared(prior: RunResult | None, ids: Sequence[str], scope: Scope) -> Iterator[Break]:
+    """Yield the breaks of before that no ledger of this run says anything about."""
+    if prior is not None and not scope.is_whole:
+        for id_, break_ in pending_breaks(prior).items():
+            if id_ not in ids and not scope.covers(prior.fields, break_.key):
+                yield break_
 
 
 def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Reference) -> _Matches:
     """Bring both sides to one level, join them, and classify every key that is not equal."""
     connection, fields = source.connection, ledger.fields
     snapshot.make_book_side(connection, source.day, fields)
-    resolution = key_resolution.make_ledger_side(connection, ledger, reference, config)
-    levels.assign(connection, ledger)
+    scope = scope_of(ledger, reference, config)
+    uncovered = set_aside(connection, scope, fields)
+    resolution = key_resolution.make_ledger_side(connection, ledger, reference, config, scope)
+    levels.assign(connection, ledger, scope)
     join.compare(connection, fields, resolution.rejected)
     per_asset, unnamed = key_resolution.tolerances(reference, config)
     config = replace(config, per_asset=per_asset)
@@ -137,13 +152,14 @@ def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Referenc
     )
     classified = classify(join.mismatches(connection, fields), rules)
     join.store_results(connection, {pair.pair.no: pair.result for pair in classified})
-    notices = (*reference.notices, *ledger.notices, *levels.notices(ledger))
+    notices = (*reference.notices, *ledger.notices, *uncovered, *levels.notices(ledger))
     return _Matches(
         classified=classified,
         rules=rules,
         aliases=resolution.aliases,
         notices=(*notices, *resolution.notices, *unnamed),
         rounding=find_rounding(connection, classified, ledger, rules),
+        scope=scope,
     )
 
 

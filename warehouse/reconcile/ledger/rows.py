@@ -1,6 +1,7 @@
 """Read a ledger whole: every row is used, skipped or rejected, and counted."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from warehouse.reconcile.ledger.cells.conventions import dates_of, rules_of
 from warehouse.reconcile.ledger.column_questions import ask_for_scope, question_of_columns
@@ -25,6 +26,7 @@ from warehouse.reconcile.ledger.unread import (
 )
 from warehouse.reconcile.settings.scope import ALL
 from warehouse.reconcile.terms.dimensions import FIELDS
+from warehouse.reconcile.terms.errors import Ambiguous, together
 from warehouse.reconcile.terms.notices import Notice
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile
 
@@ -42,16 +44,22 @@ def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
     sources: list[LedgerSource] = []
     lines = LedgerRows()
     unused: list[Unused] = []
+    questions: list[Ambiguous] = []
     for file in files:
-        tabs = chosen_tabs(file, context)
-        unused += other_tabs(file, tabs, context)
+        tabs: list[tuple[Grid, Header]] = []
+        with _collecting(questions):
+            tabs = chosen_tabs(file, context)
+            unused += other_tabs(file, tabs, context)
         for grid, head in tabs:
-            reading = _start_reading(file, grid, head, context)
-            reading.number, reading.lines = len(sources), lines
-            read_rows(reading)
-            readings.append(reading)
-            sources.append(_source(file, reading))
-            unused += reading.unused
+            with _collecting(questions):
+                reading = _start_reading(file, grid, head, context)
+                reading.number, reading.lines = len(sources), lines
+                read_rows(reading)
+                readings.append(reading)
+                sources.append(_source(file, reading))
+                unused += reading.unused
+    if questions:
+        raise together(questions)
     said = {name for source in sources for name in (*source.fields, *source.covers)}
     return Ledger(
         fields=tuple(name for name in FIELDS if name in said),
@@ -62,6 +70,15 @@ def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
         remembered=context.remembered,
         unused=tuple(unused),
     )
+
+
+@contextmanager
+def _collecting(questions: list[Ambiguous]) -> Iterator[None]:
+    """Put a question aside, so that those of all files are asked at once."""
+    try:
+        yield
+    except Ambiguous as question:
+        questions.append(question)
 
 
 def _start_reading(

@@ -91,7 +91,12 @@ def _take_plain_rows(reading: SheetReading, layer: Layer) -> Iterable[int]:
             for row, day in enumerate(reading.days)
         ]
     rows, cells = plain_rows(
-        reading.grid.rows, head, layer, reading.rules, is_read=is_read, is_name=lambda _, text: _is_name(text, head.words)
+        reading.grid.rows,
+        head,
+        layer,
+        reading.rules,
+        is_read=is_read,
+        is_name=lambda _, text: _is_name(text, head.words),
     )
     places = pc.add(rows, reading.grid.line(0))
     file = pa.repeat(reading.number, len(rows))
@@ -143,7 +148,12 @@ def _may_be_blank(reading: SheetReading) -> bool:
 def _keep_total(reading: SheetReading, row: int, cells: Row, layer: Layer) -> None:
     """Keep a line that adds up others, where its amount can be read."""
     text = next(
-        (as_text(cell).strip() for cell in cells if reading.head.words.total_name(as_text(cell)) is not None), ""
+        (
+            as_text(cell).strip()
+            for cell in cells
+            if reading.head.words.total_name(as_text(cell)) is not None
+        ),
+        "",
     )
     amount = _read_terms(reading, cells, layer)
     if isinstance(amount, Amount) and len(reading.head.layers) == 1:
@@ -295,7 +305,10 @@ def _signed(amount: Amount, cells: Row, reading: SheetReading) -> Amount | str:
     place = reading.head.sign or 0
     word = as_text(cells[place]).strip() if len(cells) > place else ""
     negative = fold(reading.head.shape.negative_word)
-    kinds = [(reading.head.words.is_debit(text), reading.head.words.is_credit(text)) for text in (word, negative)]
+    kinds = [
+        (reading.head.words.is_debit(text), reading.head.words.is_credit(text))
+        for text in (word, negative)
+    ]
     if fold(word) == negative or (kinds[0] == kinds[1] and any(kinds[0])):
         return negated(amount)
     if any(kinds[0]) or word == "+" or (not word and amount.text == "0"):

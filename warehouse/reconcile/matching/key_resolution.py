@@ -15,6 +15,7 @@ from warehouse.exact import total
 from warehouse.reconcile.ledger.cells.amounts import NO_AMOUNT
 from warehouse.reconcile.ledger.model import WHOLE, Ledger, RejectedRow
 from warehouse.reconcile.matching.names import Names, Resolution
+from warehouse.reconcile.matching.scope import Scope
 from warehouse.reconcile.matching.snapshot import Reference, columns
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.toml_table import setting
@@ -51,9 +52,13 @@ class KeyResolution:
 
 
 def make_ledger_side(
-    connection: DuckDBPyConnection, ledger: Ledger, reference: Reference, config: Config
+    connection: DuckDBPyConnection,
+    ledger: Ledger,
+    reference: Reference,
+    config: Config,
+    scope: Scope,
 ) -> KeyResolution:
-    """Make the table `ledger_side` from the lines of a ledger."""
+    """Make the table `ledger_side` from the lines of a ledger, without what is out of its scope."""
     _copy_rows(connection, ledger)
     aliases: list[Alias] = []
     resolved: dict[str, dict[str, Resolution]] = {}
@@ -61,10 +66,12 @@ def make_ledger_side(
         names = Names(name, _names_of(connection, name, reference), config.aliases.get(name, {}))
         resolved[name] = _resolve_names(connection, name, names, ledger)
         aliases += _aliases(connection, name, resolved[name])
+    _name_rows(connection, ledger.fields)
+    outside = list(_take_out(connection, ledger, scope))
     _group_by_key(connection, ledger.fields)
     _add_up_rows(connection, ledger.fields)
     rejected = frozenset(_rejections(ledger, resolved))
-    return KeyResolution(tuple(aliases), rejected, tuple(_notices(ledger, aliases)))
+    return KeyResolution(tuple(aliases), rejected, (*outside, *_notices(ledger, aliases)))
 
 
 def tolerances(reference: Reference, config: Config) -> tuple[dict[str, Decimal], list[Notice]]:
@@ -97,7 +104,7 @@ def _copy_rows(connection: DuckDBPyConnection, ledger: Ledger) -> None:
         if len(lacking):
             names = pc.if_else(pc.is_in(table["file"], lacking), WHOLE, table[name])
             table = table.set_column(table.column_names.index(name), name, names)
-    table = table.select([*ledger.fields, "amount", "decimals", "is_number"])
+    table = table.select([*ledger.fields, "amount", "decimals", "is_number", "file"])
     table = table.append_column("line", pa.array(range(table.num_rows), pa.int64()))
     copy_table(connection, "ledger_rows", table)
 
@@ -198,8 +205,8 @@ def _aliases(
         )
 
 
-def _group_by_key(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
-    """Group the rows by key: how many, and the first of them."""
+def _name_rows(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
+    """Put the id of each name in its place."""
     joins = " ".join(
         f"left join names_{name} on names_{name}.written = ledger_rows.{name}" for name in fields
     )
@@ -207,9 +214,29 @@ def _group_by_key(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> No
     unknown = " or ".join(f"not coalesce(names_{name}.is_known, true)" for name in fields)
     connection.execute(
         f"create or replace temp table ledger_named as select {ids}, {unknown} as is_unmapped, "
-        f"line, amount, decimals, is_number from ledger_rows {joins}"
+        f"line, amount, decimals, is_number, file from ledger_rows {joins}"
     )
     connection.execute("drop table ledger_rows")
+
+
+def _take_out(connection: DuckDBPyConnection, ledger: Ledger, scope: Scope) -> Iterable[Notice]:
+    """Take out the rows of each file that are not of what it covers; tell how many they are."""
+    for number, source in enumerate(ledger.sources):
+        said = [name for name in source.covers if name in source.fields]
+        if not said:
+            continue
+        outside = f"file = {number} and {scope.outside(number, said)}"
+        rows = connection.execute(f"delete from ledger_named where {outside}").fetchone()
+        count = rows[0] if rows else 0
+        if count:
+            covered = "; ".join(f"{name} {', '.join(source.covers[name])}" for name in said)
+            words = f"{count_of(count, 'row')} {'is' if count == 1 else 'are'} of something else "
+            words += f"than recon.toml says the file covers ({covered}): not compared"
+            yield Notice("medium", words, source.place_name)
+
+
+def _group_by_key(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
+    """Group the rows by key: how many, and the first of them."""
     connection.execute(
         f"create or replace temp table ledger_groups as select {columns(fields)}, is_unmapped, "
         "count(*) as rows, min(line) as line, min(decimals) as decimals, "

@@ -9,7 +9,7 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
 from warehouse.contract.wording import count_of
-from warehouse.reconcile.ledger.model import Ledger, LedgerSource
+from warehouse.reconcile.ledger.model import WHOLE, Ledger, LedgerSource
 from warehouse.reconcile.matching.names import Names
 from warehouse.reconcile.matching.snapshot import Reference
 from warehouse.reconcile.settings.config import Config
@@ -38,16 +38,27 @@ class Scope:
         """Return whether a key is in what some file covers."""
         values = dict(zip(fields, key, strict=True))
         return any(
-            all(values.get(name) in ids for name, ids in file.items() if name in values)
+            all(
+                values[name] in ids
+                for name, ids in file.items()
+                if values.get(name, WHOLE) != WHOLE
+            )
             for file in self.files
         )
+
+    def outside(self, number: int, said: Collection[str]) -> str:
+        """Return the SQL of a row of a file that the file does not cover, by the fields it says."""
+        covered = {name: ids for name, ids in self.files[number].items() if name in said}
+        return f"not is_unmapped and not ({_predicate(covered, 'ledger_named')})"
 
     def predicate(self, table: str, files: Collection[int] | None = None) -> str:
         """Return the SQL of being covered by one of these files, or by any."""
         chosen = [
             file for number, file in enumerate(self.files) if files is None or number in files
         ]
-        return " or ".join(dict.fromkeys(f"({_predicate(file, table)})" for file in chosen)) or "false"
+        return (
+            " or ".join(dict.fromkeys(f"({_predicate(file, table)})" for file in chosen)) or "false"
+        )
 
 
 def _predicate(file: Covered, table: str) -> str:

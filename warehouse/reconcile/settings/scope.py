@@ -17,7 +17,8 @@ class FileSettings:
 
     `covers` has by field the names of what the file holds: one name is that of all its rows where
     no column says it, several are what it is compared with. `tab` is the field that the names of
-    its tabs say. A file that is `expected` is missed where it is not there.
+    its tabs say. One that is `expected` is missed where it is not there, as each is that covers a
+    part of the book, unless recon.toml says otherwise.
     """
 
     pattern: str
@@ -38,7 +39,7 @@ def file_settings(pattern: str, table: TomlTable) -> FileSettings:
         covers=covers,
         tab=table.choice("tab", *FIELDS, ""),
         shape=shape_of(TomlTable(layout, table.complaints, table.place), ()),
-        is_expected=table.flag("expected"),
+        is_expected=table.flag("expected", default=bool(covers) and "!" not in pattern),
     )
 
 

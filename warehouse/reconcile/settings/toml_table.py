@@ -98,13 +98,13 @@ class TomlTable:
         self._complain(name, f"a list of {', '.join(allowed) or 'texts'}")
         return None
 
-    def flag(self, name: str) -> bool:
-        """Return true or false, false where nothing is said."""
-        value = self.values.get(name, False)
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """Return true or false."""
+        value = self.values.get(name, default)
         if isinstance(value, bool):
             return value
         self._complain(name, "true or false")
-        return False
+        return default
 
     def count(self, name: str, default: int) -> int:
         """Return a whole number."""

@@ -109,6 +109,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     resolved: tuple[ResolvedBreak, ...]
     episodes: Mapping[str, tuple[int, str]]
     ties: tuple[Tie, ...]
+    not_compared: tuple[Break, ...] = ()
     workbook: ShownTexts | None = None
     coverage: Coverage | None = None
     written: str = ""
@@ -227,6 +228,13 @@ def to_json(record: msgspec.Struct) -> dict[str, Any]:
     """Return a record as JSON holds it."""
     content: dict[str, Any] = msgspec.to_builtins(record)
     return content
+
+
+def pending_breaks(result: RunResult | None) -> dict[str, Break]:
+    """Return the breaks of a result by their id, with those that it could not compare."""
+    return breaks_by_id(result) | {
+        break_.id: break_ for break_ in (result.not_compared if result else ())
+    }
 
 
 def breaks_by_id(result: RunResult | None) -> dict[str, Break]:

@@ -1,6 +1,6 @@
 """Why a reconciliation stops: what is ambiguous is asked, what cannot be read is said."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from warehouse.spreadsheet.reading.safety import UnreadableSpreadsheet
@@ -15,7 +15,15 @@ class Ambiguous(Exception):
         super().__init__(
             f"{words} Nothing was guessed and nothing was reconciled. Add to recon.toml:\n{line}"
         )
-        self.line = line
+        self.words, self.line = words, line
+
+
+def together(questions: Sequence[Ambiguous]) -> Ambiguous:
+    """Return several questions as one, so that one pasting answers all of them."""
+    if len(questions) == 1:
+        return questions[0]
+    words = " ".join(f"({number}) {question.words}" for number, question in enumerate(questions, 1))
+    return Ambiguous(words, "\n".join(dict.fromkeys(question.line for question in questions)))
 
 
 class Late(Ambiguous):

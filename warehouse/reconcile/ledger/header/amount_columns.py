@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from warehouse.reconcile.ledger.header.candidate import Candidate
 from warehouse.reconcile.ledger.header.field_columns import column_of
 from warehouse.reconcile.ledger.header.titles import places_of
-from warehouse.reconcile.settings.shape import Shape
 from warehouse.reconcile.settings.toml_table import quoted, setting
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 from warehouse.spreadsheet.reading.text import fold

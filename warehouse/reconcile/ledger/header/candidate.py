@@ -41,7 +41,9 @@ class Candidate:
 
     def also_field_of(self, place: int) -> str:
         """Return the field that a title names where no other column names it better."""
-        return self.words.also_field_of(self.titles[place]) or self.words.also_field_of(self.lower[place])
+        return self.words.also_field_of(self.titles[place]) or self.words.also_field_of(
+            self.lower[place]
+        )
 
     @property
     def table(self) -> str:

@@ -80,15 +80,13 @@ def day_of(source: LedgerSource) -> date | None:
     return source.as_of or day_in(source.sheet) or day_in(source.name)
 
 
-def require_days(ledger: Ledger, config: Config, day: date) -> None:
-    """Raise `Late` where a ledger is of another day and nobody has said that it is used."""
-    late = [
+def late_sources(ledger: Ledger, config: Config, day: date) -> list[LedgerSource]:
+    """Return the ledgers of another day of which nobody has said that they are used."""
+    return [
         source
         for source in ledger.sources
         if day_of(source) not in (None, day) and source.name not in used_late(config, day)
     ]
-    if late:
-        raise _late(late, day)
 
 
 def used_late(config: Config, day: date) -> frozenset[str]:
@@ -96,7 +94,8 @@ def used_late(config: Config, day: date) -> frozenset[str]:
     return config.late.get(day.isoformat(), frozenset())
 
 
-def _late(late: Sequence[LedgerSource], day: date) -> Late:
+def question_of_late(late: Sequence[LedgerSource], day: date) -> Late:
+    """Return the question whether ledgers of other days are used for a day."""
     sentences = " and ".join(f"{source.name} is of {day_of(source)}" for source in late)
     lines = [setting(name, "used") for name in dict.fromkeys(source.name for source in late)]
     return Late(
