@@ -12,12 +12,12 @@ from typing import Any
 
 from warehouse.contract.wording import count_of
 from warehouse.query.book import book
-from warehouse.reconcile import reconciliation
 from warehouse.reconcile.close.lock import Restating, closing_of, restating
 from warehouse.reconcile.comments import signoff
 from warehouse.reconcile.comments.trail import break_history
 from warehouse.reconcile.ledger.coverage import per_words, totals
 from warehouse.reconcile.ledger.model import Unused
+from warehouse.reconcile.runs import reconciliation
 from warehouse.reconcile.settings.config import TEMPLATE, read_config
 from warehouse.reconcile.store.records import (
     OPEN_BREAKS,

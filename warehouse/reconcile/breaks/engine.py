@@ -116,12 +116,15 @@ def reconcile(
         digest=join.digest(connection, fields, [config.name, str(source.day), source.snapshot_id]),
         settled=_settlements(matches, history),
         not_compared=tuple(_not_compared(history.prior, ids, matches.scope)),
+        not_compared=tuple(_breaks_out_of_scope(history.prior, ids, matches.scope)),
         proposals=matches.rounding.proposals,
         forgiven=tuple(forgiven_lines(matches.classified, matches.rules)),
     )
 
 
-def _not_compared(prior: RunResult | None, ids: Sequence[str], scope: Scope) -> Iterator[Break]:
+def _breaks_out_of_scope(
+    prior: RunResult | None, ids: Sequence[str], scope: Scope
+) -> Iterator[Break]:
     """Yield the breaks of before that no ledger of this run says anything about."""
     if prior is not None and not scope.is_whole:
         for id_, break_ in pending_breaks(prior).items():

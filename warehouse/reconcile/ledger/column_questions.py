@@ -11,7 +11,7 @@ from warehouse.reconcile.ledger.header.questions import name_pattern
 from warehouse.reconcile.ledger.header.titles import letters
 from warehouse.reconcile.ledger.unread import UnknownColumn, is_sign
 from warehouse.reconcile.settings.shape import UNUSED
-from warehouse.reconcile.settings.toml_table import quoted, setting
+from warehouse.reconcile.settings.toml_table import quote, setting
 from warehouse.reconcile.terms.errors import Ambiguous
 from warehouse.spreadsheet.reading.text import fold
 
@@ -28,7 +28,7 @@ def ask_for_scope(context: ReadingContext, file: str, sheet: str, lacking: Colle
             raise Ambiguous(
                 f"{where}: no column says the {dimension}, and the name says {name!r}: it may "
                 f"cover that {dimension} alone.",
-                f"[file.{quoted(name_pattern(file))}]\n{setting(dimension, name)}"
+                f"[file.{quote(name_pattern(file))}]\n{setting(dimension, name)}"
                 f'   # or "*", where it covers every {dimension}',
             )
 
@@ -54,7 +54,7 @@ def question_of_columns(
         return Ambiguous(
             f"{words} Their titles are names of a {dimension}, which no column says: each of them "
             f"seems to be the amounts of one {dimension}.",
-            f"[file.{quoted(name_pattern(file))}]\n{setting('columns_are', dimension)}",
+            f"[file.{quote(name_pattern(file))}]\n{setting('columns_are', dimension)}",
         )
     if lacking:
         words += f" The ledger has no column for {', '.join(lacking)}: without it the comparison "
@@ -64,7 +64,7 @@ def question_of_columns(
     fields = _fields_of(asked, lacking, context)
     left = [column.title for column in asked if column.title not in fields.values()]
     lines = [table, *(setting(field, title) for field, title in fields.items())]
-    lines += [f"{UNUSED} = [{', '.join(map(quoted, left))}]"] if left else []
+    lines += [f"{UNUSED} = [{', '.join(map(quote, left))}]"] if left else []
     return Ambiguous(
         f"{words} The amount is read from {amount!r}. Say which column is what, by {meant}, or "
         "that they are not needed.",
@@ -74,7 +74,7 @@ def question_of_columns(
 
 def _question_of_sign(column: UnknownColumn, table: str, where: str) -> Ambiguous:
     written = list(dict.fromkeys(column.values))
-    others = "".join(f" or {quoted(value)}" for value in written[:-1])
+    others = "".join(f" or {quote(value)}" for value in written[:-1])
     return Ambiguous(
         f"{where}: the column {column.title!r} says debit or credit ({', '.join(written[:4])}), "
         "and it is not known which of them makes an amount negative.",

@@ -51,10 +51,10 @@ def _missing(ledger: Ledger, config: Config, day: date) -> Iterator[Unused]:
     for expected in config.files:
         is_there = any(fnmatchcase(name.casefold(), expected.pattern.casefold()) for name in names)
         if expected.is_expected and not is_there:
-            words = f"no such ledger of {day} was read: {_covered(expected)} was not compared"
+            words = f"no such ledger of {day} was read: {_scope_words(expected)} was not compared"
             yield Unused(expected.pattern, FilePart.FILE, expected.pattern, words, "high")
 
 
-def _covered(file: FileSettings) -> str:
+def _scope_words(file: FileSettings) -> str:
     covered = (f"{name} {', '.join(names)}" for name, names in file.covers.items())
     return "; ".join(covered) or "what it covers"

@@ -8,6 +8,7 @@ from warehouse.reconcile.ledger.column_questions import ask_for_scope, question_
 from warehouse.reconcile.ledger.header.context import ReadingContext
 from warehouse.reconcile.ledger.header.header_row import Header
 from warehouse.reconcile.ledger.inbox.dating import title_day
+from warehouse.reconcile.ledger.layout.amount_reader import AmountReader
 from warehouse.reconcile.ledger.layout.labels import row_labels
 from warehouse.reconcile.ledger.layout.units import unit_of
 from warehouse.reconcile.ledger.model import (
@@ -88,32 +89,28 @@ def _start_reading(
     name = file.path.name
     where = f"{name} {grid.sheet}".strip()
     place = f"{name}!{grid.sheet}" if grid.sheet else name
-    covers = context.config.of_file(name, grid.sheet).covers
-    lacking = lacking_fields(head, context.config, covers)
+    lacking = lacking_fields(head, context.config, head.covers)
     unused = list(rows_above(grid, head, place))
+    labels = row_labels(grid, head, context.known, where)
     columns, asked = unused_columns(grid, head, lacking, place)
     if asked:
         raise question_of_columns(asked, head, lacking, context, file=name, where=place)
-    labels = row_labels(grid, head, context.known, where)
     ask_for_scope(context, name, grid.sheet, lacking)
     fields = level_of(head, context.config, where)
     rules = rules_of(grid, head, context.remembered, where)
     days, undated = dates_of(grid, head, context.remembered, where)
-    # Of a ledger of several days the rows of the book's day count, else those of its newest one;
-    # whether another day is used at all is decided later (`dating.require_days`).
-    stated = sorted({row_day for row_day in days if row_day is not None})
-    chosen = context.day if context.day in stated else (stated[-1] if stated else None)
+    chosen = _day_of_rows(days, context.day)
     unused += [*columns, *rows_of_other_dates(grid, head, days, chosen, place)]
     _remember(head, context)
     unit, unit_notices = unit_of(grid, head, place)
+    amounts = AmountReader(head=head, rules=rules, unit=unit)
     notices = [Notice("low", words_, name) for words_ in file.notices]
     return SheetReading(
         number=0,
         grid=grid,
         head=head,
         fields=fields,
-        rules=rules,
-        unit=unit,
+        amounts=amounts,
         labels=labels,
         days=days,
         undated=undated,
@@ -124,6 +121,13 @@ def _start_reading(
         notices=[*notices, *unit_notices, *_hidden(grid, head, where)],
         unused=unused,
     )
+
+
+def _day_of_rows(days: Sequence[date | None], day: date) -> date | None:
+    """Return the day whose rows are read: that of the book, else the newest one, if any is said."""
+    # Whether a ledger of another day is used at all is decided later (`reading.read_ledgers`).
+    stated = sorted({row_day for row_day in days if row_day is not None})
+    return day if day in stated else (stated[-1] if stated else None)
 
 
 def _remember(head: Header, context: ReadingContext) -> None:
@@ -151,8 +155,7 @@ def _hidden(grid: Grid, head: Header, where: str) -> Iterator[Notice]:
 
 def _source(file: OpenedFile, reading: SheetReading) -> LedgerSource:
     head, grid, context = reading.head, reading.grid, reading.context
-    covers = context.config.of_file(file.path.name, grid.sheet).covers
-    tab = {name: (text,) for name, text in head.names.items() if name not in covers}
+    tab = {name: (text,) for name, text in head.names.items() if name not in head.covers}
     return LedgerSource(
         name=file.path.name,
         sheet=grid.sheet,
@@ -164,6 +167,6 @@ def _source(file: OpenedFile, reading: SheetReading) -> LedgerSource:
         rejected=len(reading.rejected),
         fingerprint=head.fingerprint,
         fields=reading.fields,
-        covers=tab | {name: names for name, names in covers.items() if names != (ALL,)},
+        covers=tab | {name: names for name, names in head.covers.items() if names != (ALL,)},
         profile=head.profile,
     )

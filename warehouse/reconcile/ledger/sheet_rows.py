@@ -4,18 +4,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from warehouse.reconcile.ledger.cells.amounts import BLANK, Amount, Rules, add_up, negated, read
+from warehouse.reconcile.ledger.cells.amounts import BLANK, Amount
 from warehouse.reconcile.ledger.cells.fast_rows import plain_rows
 from warehouse.reconcile.ledger.header.amount_columns import Layer
 from warehouse.reconcile.ledger.header.context import ReadingContext
 from warehouse.reconcile.ledger.header.header_row import Header
 from warehouse.reconcile.ledger.header.words import Words
-from warehouse.reconcile.ledger.layout.controls import TotalLine, check_totals
+from warehouse.reconcile.ledger.layout.amount_reader import AmountReader
+from warehouse.reconcile.ledger.layout.controls import SumLine, check_totals
 from warehouse.reconcile.ledger.layout.labels import RowLabels
 from warehouse.reconcile.ledger.model import (
     FilePart,
@@ -44,8 +44,7 @@ class SheetReading:
     grid: Grid
     head: Header
     fields: tuple[str, ...]
-    rules: Rules
-    unit: Decimal
+    amounts: AmountReader
     labels: RowLabels
     days: Sequence[date | None]
     undated: frozenset[int]
@@ -56,7 +55,7 @@ class SheetReading:
     used: int = 0
     rejected: list[RejectedRow] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
-    totals: list[TotalLine] = field(default_factory=list)
+    totals: list[SumLine] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
     unused: list[Unused] = field(default_factory=list)
 
@@ -81,7 +80,7 @@ def _take_plain_rows(reading: SheetReading, layer: Layer) -> Iterable[int]:
     """Take in the rows that can be read as columns; return the others, to be read one by one."""
     head = reading.head
     rest = range(head.body, len(reading.grid.rows))
-    is_plain = head.is_plain and reading.unit == 1 and not reading.labels
+    is_plain = head.is_plain and reading.amounts.unit == 1 and not reading.labels
     if not isinstance(reading.grid.rows, Cells) or not is_plain:
         return rest
     is_read = None
@@ -94,7 +93,7 @@ def _take_plain_rows(reading: SheetReading, layer: Layer) -> Iterable[int]:
         reading.grid.rows,
         head,
         layer,
-        reading.rules,
+        reading.amounts.rules,
         is_read=is_read,
         is_name=lambda _, text: _is_name(text, head.words),
     )
@@ -155,11 +154,11 @@ def _keep_total(reading: SheetReading, row: int, cells: Row, layer: Layer) -> No
         ),
         "",
     )
-    amount = _read_terms(reading, cells, layer)
+    amount = reading.amounts.read(cells, layer)
     if isinstance(amount, Amount) and len(reading.head.layers) == 1:
         group = fold(reading.head.words.total_name(text) or "")
         line = reading.grid.line(row)
-        reading.totals.append(TotalLine(line=line, text=text, group=group, amount=amount))
+        reading.totals.append(SumLine(line=line, text=text, group=group, amount=amount))
 
 
 def _names(
@@ -270,7 +269,7 @@ def _amount(reading: SheetReading, row: int, names: tuple[str, ...], layer: Laye
     if row in reading.undated:
         stated = as_text(cells[places["as_of"]]).strip()
         return f"the date {stated[:40]!r} is not understood"
-    return _read_terms(reading, cells, layer)
+    return reading.amounts.read(cells, layer)
 
 
 def _raw(reading: SheetReading, row: int, layer: Layer) -> str:
@@ -282,35 +281,3 @@ def _raw(reading: SheetReading, row: int, layer: Layer) -> str:
         if len(cells) > term.place
     )
     return " | ".join(texts)
-
-
-def _read_terms(reading: SheetReading, cells: Row, layer: Layer) -> Amount | str:
-    """Return the amount of a row, added up of its columns, or why it cannot be used."""
-    parts: list[Amount] = []
-    for term in layer.terms:
-        part = read(cells[term.place] if len(cells) > term.place else "", reading.rules)
-        if isinstance(part, Amount):
-            parts.append(negated(part) if term.is_negative else part)
-        elif part != BLANK or len(layer.terms) == 1:
-            return part
-    if not parts:
-        return BLANK
-    is_plain = len(parts) == 1 and reading.unit == 1
-    amount = parts[0] if is_plain else add_up(parts, reading.unit)
-    return amount if reading.head.sign is None else _signed(amount, cells, reading)
-
-
-def _signed(amount: Amount, cells: Row, reading: SheetReading) -> Amount | str:
-    """Return an amount with the sign that a word beside it says."""
-    place = reading.head.sign or 0
-    word = as_text(cells[place]).strip() if len(cells) > place else ""
-    negative = fold(reading.head.shape.negative_word)
-    kinds = [
-        (reading.head.words.is_debit(text), reading.head.words.is_credit(text))
-        for text in (word, negative)
-    ]
-    if fold(word) == negative or (kinds[0] == kinds[1] and any(kinds[0])):
-        return negated(amount)
-    if any(kinds[0]) or word == "+" or (not word and amount.text == "0"):
-        return amount
-    return f"the sign {word[:40]!r} is not understood"

@@ -11,7 +11,7 @@ from warehouse.reconcile.ledger.unread import holds_amounts
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.scope import ALL
 from warehouse.reconcile.settings.shape import UNUSED
-from warehouse.reconcile.settings.toml_table import quoted, setting
+from warehouse.reconcile.settings.toml_table import quote, setting
 from warehouse.reconcile.terms.dimensions import FIELDS
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile
@@ -65,7 +65,7 @@ def _several_tabs(
     if dimension in lacking:
         return Ambiguous(
             f"{words} Their names are those of a {dimension}, which no column says.",
-            f'[file.{quoted(name_pattern(file))}]\ntab = "{dimension}"'
+            f'[file.{quote(name_pattern(file))}]\ntab = "{dimension}"'
             "   # the name of each tab is that of its rows",
         )
     return Ambiguous(
@@ -101,7 +101,7 @@ def other_tabs(
     for grid in file.grids:
         if any(grid is tab for tab, _ in chosen):
             continue
-        reason, severity = _why_unused(grid, name, chosen[0][1].shape.sheet, context)
+        reason, severity = _reason_of_tab(grid, name, chosen[0][1].shape.sheet, context)
         if reason:
             hidden = "" if grid.is_visible else "it is hidden, and "
             yield Unused(name, FilePart.TAB, grid.sheet, f"{hidden}{reason}", severity)
@@ -113,7 +113,7 @@ def other_tabs(
         raise _question_of_others(asked, chosen, name, context)
 
 
-def _why_unused(grid: Grid, file: str, sheet: str, context: ReadingContext) -> tuple[str, str]:
+def _reason_of_tab(grid: Grid, file: str, sheet: str, context: ReadingContext) -> tuple[str, str]:
     """Return why a tab is not read and how loud that is said; nothing where it may be a ledger."""
     if _is_put_aside(grid, file, context):
         return "recon.toml says under [inbox] that it is unused", "medium"

@@ -77,11 +77,11 @@ def scope_of(ledger: Ledger, reference: Reference, config: Config) -> Scope:
         for source in ledger.sources
         for name in source.covers
     }
-    files = tuple(_covered(source, names, notices) for source in ledger.sources)
+    files = tuple(_ids_of(source, names, notices) for source in ledger.sources)
     return Scope(files=files, notices=tuple(notices.values()))
 
 
-def _covered(
+def _ids_of(
     source: LedgerSource, names: Mapping[str, Names], notices: dict[str, Notice]
 ) -> dict[str, frozenset[str]]:
     """Return the ids that a file covers by field; a name of nothing stands for itself."""

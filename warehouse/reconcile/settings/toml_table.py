@@ -16,10 +16,10 @@ _HEADING = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
 
 def setting(name: str, value: str) -> str:
     """Return a line of recon.toml that says so, whatever letters are in it."""
-    return f"{name if _BARE.fullmatch(name) else quoted(name)} = {quoted(value)}"
+    return f"{name if _BARE.fullmatch(name) else quote(name)} = {quote(value)}"
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Return a text as TOML writes it."""
     return json.dumps(text, ensure_ascii=False)
 

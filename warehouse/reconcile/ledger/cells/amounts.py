@@ -191,7 +191,7 @@ def evidence(cells: Sequence[object], negative_word: str = "") -> tuple[dict[Dec
     return sure, unsure
 
 
-def negated(amount: Amount) -> Amount:
+def negate(amount: Amount) -> Amount:
     """Return an amount with the other sign."""
     text = amount.text[1:] if amount.text.startswith("-") else f"-{amount.text}"
     return replace(amount, text="0" if amount.text == "0" else text)

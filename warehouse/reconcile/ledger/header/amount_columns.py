@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from warehouse.reconcile.ledger.header.candidate import Candidate
 from warehouse.reconcile.ledger.header.field_columns import column_of
 from warehouse.reconcile.ledger.header.titles import places_of
-from warehouse.reconcile.settings.toml_table import quoted, setting
+from warehouse.reconcile.settings.toml_table import quote, setting
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 from warehouse.spreadsheet.reading.text import fold
 
@@ -127,6 +127,6 @@ def _amount_place(candidate: Candidate) -> int:
     raise Ambiguous(
         f"{candidate.where}: no column is the whole amount, and {', '.join(map(repr, parts))} may "
         "be its parts.",
-        f"{candidate.table}\namount = [{', '.join(quoted(part) for part in parts)}]"
+        f"{candidate.table}\namount = [{', '.join(quote(part) for part in parts)}]"
         f"   # which are added up; or {setting('amount', parts[0])} alone",
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from warehouse.reconcile.ledger.header.context import ReadingContext
+from warehouse.reconcile.ledger.header.profiles import Profile, profile_of
 from warehouse.reconcile.ledger.header.titles import fingerprint, joined_titles
 from warehouse.reconcile.ledger.header.words import Words
 from warehouse.reconcile.settings.scope import ALL, FileSettings
@@ -34,6 +35,8 @@ class Candidate:
     settled: Mapping[str, str]
     where: str
     words: Words
+    covers: Mapping[str, tuple[str, ...]]
+    profile: Profile | None
 
     def field_of(self, place: int) -> str:
         """Return the field that a title names; of two rows the lower one may say it alone."""
@@ -67,11 +70,13 @@ def candidate_at(
     titles, lower = joined_titles(grid, rows.start, len(rows))
     name = fingerprint(titles)
     by_print = context.config.shapes.get(name, Shape())
+    profile = profile_of(titles)
     shape = settings.shape.over(by_print)
+    if profile is not None:
+        shape = shape.over(profile.shape)
+    covers = {**(profile.covers if profile else {}), **settings.covers}
     names = {
-        field: covers[0]
-        for field, covers in settings.covers.items()
-        if len(covers) == 1 and covers[0] != ALL
+        field: texts[0] for field, texts in covers.items() if len(texts) == 1 and texts[0] != ALL
     }
     if settings.tab and grid.sheet:
         names[settings.tab] = grid.sheet
@@ -84,7 +89,9 @@ def candidate_at(
         fingerprint=name,
         shape=shape,
         names=names,
-        settled={**context.settled(name), **by_print.columns},
+        settled={**context.columns_of(name), **by_print.columns},
         where=where,
         words=context.words,
+        covers=covers,
+        profile=profile,
     )

@@ -26,6 +26,6 @@ class ReadingContext:
         """The words of titles and cells, with those that the person added."""
         return words_of(self.config.own_words)
 
-    def settled(self, fingerprint: str) -> Mapping[str, str]:
+    def columns_of(self, fingerprint: str) -> Mapping[str, str]:
         """Return what was found out of a header in an earlier run."""
         return self.remembered.get(fingerprint, {})

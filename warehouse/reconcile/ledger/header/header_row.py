@@ -19,7 +19,9 @@ from warehouse.reconcile.ledger.header.field_columns import column_of, sign_plac
 from warehouse.reconcile.ledger.header.titles import depths, places_of
 from warehouse.reconcile.ledger.header.words import Words
 from warehouse.reconcile.settings.shape import READ, Shape
+from warehouse.reconcile.settings.toml_table import setting
 from warehouse.reconcile.terms.dimensions import FIELDS
+from warehouse.reconcile.terms.errors import Ambiguous
 from warehouse.spreadsheet.reading.grid import HEAD, Grid
 
 _TWO = 2
@@ -29,9 +31,9 @@ _TWO = 2
 class Header:
     """The row of the header, the shape it makes, and the column of each field, from 0.
 
-    It is `depth` rows deep. `names` are what every row is of by the file or its tab, by field.
-    `layers` are the amounts of a row, `sign` the column that says whether they are negative. The
-    column `amount` is the first one that an amount is read from.
+    It is `depth` rows deep. `names` are what every row is of by the file or its tab, by field, and
+    `covers` is what the file is of. `layers` are the amounts of a row, `sign` the column that says
+    whether they are negative. The column `amount` is the first one that an amount is read from.
     """
 
     row: int
@@ -43,6 +45,7 @@ class Header:
     layers: tuple[Layer, ...]
     depth: int = 1
     names: Mapping[str, str] = field(default_factory=dict)
+    covers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sign: int | None = None
     profile: str = ""
 
@@ -93,6 +96,11 @@ def header(grid: Grid, context: ReadingContext, file: str) -> Header | None:
     for row in range(min(HEAD, len(grid.rows))):
         for depth in depths(grid, row, settings.shape.header_rows):
             candidate = candidate_at(grid, range(row, row + depth), context, settings, where)
+            if candidate.profile is not None and candidate.profile.refusal:
+                raise Ambiguous(
+                    f"{where}: {candidate.profile.refusal}.",
+                    f"[inbox]\n{setting(file, 'unused')}",
+                )
             if _is_header(candidate):
                 return _header(candidate)
     return None
@@ -143,7 +151,9 @@ def _header(candidate: Candidate) -> Header:
         words=candidate.words,
         layers=layers,
         names={name: text for name, text in candidate.names.items() if name not in columns},
+        covers=candidate.covers,
         sign=sign_place(candidate),
+        profile=candidate.profile.name if candidate.profile else "",
     )
 
 

@@ -13,7 +13,7 @@ from warehouse.reconcile.ledger.header.titles import (
     titles_of,
 )
 from warehouse.reconcile.settings.shape import READ
-from warehouse.reconcile.settings.toml_table import quoted, setting
+from warehouse.reconcile.settings.toml_table import quote, setting
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 from warehouse.spreadsheet.reading.grid import HEAD, Grid
 from warehouse.spreadsheet.reading.text import as_text
@@ -57,7 +57,7 @@ def _question(grid: Grid, row: int, file: str, context: ReadingContext) -> Ambig
         return Ambiguous(
             f"{words} The titles are names of a {dimension}, so that each column seems to be the "
             f"amounts of one {dimension}.",
-            f'[file.{quoted(name_pattern(file))}]\ncolumns_are = "{dimension}"',
+            f'[file.{quote(name_pattern(file))}]\ncolumns_are = "{dimension}"',
         )
     guesses = {name: _likely_column(grid, row, name, context) for name in REQUIRED}
     also = f" Columns that may be named besides: {', '.join(READ)}. If it is no ledger, say so "

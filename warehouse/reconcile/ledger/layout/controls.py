@@ -18,7 +18,7 @@ _MOST_ROWS = 200_000  # above, adding up in Python costs more than reading the f
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TotalLine:
+class SumLine:
     """A line that says a total: the group that it names, if any, folded, and its amount."""
 
     line: int
@@ -49,7 +49,7 @@ class _Sum:
         return abs(stated - self.amount) <= _NEAR * max(abs(stated), abs(self.amount))
 
 
-def check_totals(totals: Sequence[TotalLine], rows: pa.Table, place: str) -> Iterator[Notice]:
+def check_totals(totals: Sequence[SumLine], rows: pa.Table, place: str) -> Iterator[Notice]:
     """Yield how many totals agree with their rows, and each that surely does not.
 
     A total is of the rows since the total before it, of all rows of the group that it names, or of
@@ -76,7 +76,7 @@ def check_totals(totals: Sequence[TotalLine], rows: pa.Table, place: str) -> Ite
         yield Notice("low", f"{lines} with the rows", place)
 
 
-def _sums(totals: Iterable[TotalLine], rows: pa.Table) -> Iterator[tuple[TotalLine, list[_Sum]]]:
+def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, list[_Sum]]]:
     """Yield each total with the sums that it may be of, the likeliest first."""
     # One pass: running sums of all rows, of those since the last total, and of each name.
     above, since = _Sum(), _Sum()

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from warehouse.reconcile.ledger.header.header_row import Header
 from warehouse.reconcile.ledger.header.known_names import KnownNames
 from warehouse.reconcile.ledger.header.titles import letters, places_of
-from warehouse.reconcile.settings.toml_table import quoted
+from warehouse.reconcile.settings.toml_table import quote
 from warehouse.reconcile.terms.dimensions import FIELDS, REQUIRED_NAMES
 from warehouse.reconcile.terms.errors import Ambiguous
 from warehouse.spreadsheet.reading.delimited_text import Cells, Row
@@ -154,7 +154,7 @@ def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, where: str) -> 
     raise Ambiguous(
         f"{where}: lines like {examples} have no amount of their own and seem to name the "
         f"{' and the '.join(dimensions)} of the lines below them, which no column says.",
-        f'[ledger."{head.fingerprint}"]\ngroups = [{", ".join(map(quoted, dimensions))}]'
+        f'[ledger."{head.fingerprint}"]\ngroups = [{", ".join(map(quote, dimensions))}]'
         "   # from the outer to the inner one; [] where these lines are only notes",
     )
 
@@ -179,7 +179,7 @@ def _ask_to_fill_down(grid: Grid, head: Header, where: str) -> None:
             f"{where}: the column {' and '.join(map(repr, titles))} is blank in rows that have an "
             "amount, and no name in it is repeated: it seems to name only the first row of each "
             "group.",
-            f'[ledger."{head.fingerprint}"]\nfill_down = [{", ".join(map(quoted, titles))}]'
+            f'[ledger."{head.fingerprint}"]\nfill_down = [{", ".join(map(quote, titles))}]'
             "   # or [], where rows with a blank are to be rejected",
         )
 

@@ -1,22 +1,16 @@
 """One run from end to end: comments in, ledgers in, breaks out, workbook out, all of it stored."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
-
-from msgspec import structs
 
 from warehouse.query.book import OpenBook, accounts, in_little_memory
 from warehouse.reconcile.breaks import engine_entries, openings
 from warehouse.reconcile.breaks.engine import Outcome, reconcile
 from warehouse.reconcile.comments import intake, signoff
-from warehouse.reconcile.comments.annotations import State, in_cell, state
+from warehouse.reconcile.comments.annotations import state
 from warehouse.reconcile.ledger.coverage import (
     by_severity,
-    level_words,
-    lines_of,
-    totals,
     worst_first,
 )
 from warehouse.reconcile.ledger.header.context import ReadingContext
@@ -26,15 +20,12 @@ from warehouse.reconcile.ledger.model import Ledger, Unused, stacked_twice
 from warehouse.reconcile.ledger.reading import read_ledgers
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.totals import tie_totals
-from warehouse.reconcile.settings.config import OWN_WORDS, Config
+from warehouse.reconcile.runs.result import RunInputs, evidence_of, resolved_breaks, store_result
+from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.store import day_settings
 from warehouse.reconcile.store.kept_files import keep_inputs
 from warehouse.reconcile.store.records import (
-    Coverage,
-    ResolvedBreak,
     RunResult,
-    ShownTexts,
-    pending_breaks,
 )
 from warehouse.reconcile.store.store import Store, write_json
 from warehouse.reconcile.terms.dimensions import FIELDS
@@ -43,24 +34,9 @@ from warehouse.reconcile.workbook import positions
 from warehouse.reconcile.workbook.content import UNMATCHED, WorkbookContent
 from warehouse.reconcile.workbook.files import write_files
 from warehouse.reconcile.workbook.over_time import look_back
-from warehouse.reconcile.workbook.readback import imprint
 
 _TWICE = 20
 _LEAST_MEGABYTES, _KEYS_PER_MEGABYTE = 256, 1600
-
-
-@dataclass(frozen=True, slots=True)
-class RunInputs:
-    """What a run is given besides its data.
-
-    `by` is who runs it; `before_writing` is called before anything is stored.
-    """
-
-    program_version: str
-    now: datetime
-    pause: Callable[[], None]
-    by: str = ""
-    before_writing: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +97,10 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
         content,
         notices=by_severity([*loud, *_notices(store, source, config, outcome, ledger)]),
         unused=unused,
-        evidence=_evidence(content, config, inputs.program_version),
+        evidence=evidence_of(content, config, inputs.program_version),
         over_time=look_back(store, config, content),
     )
-    result = _store_result(store, content, config, inputs)
+    result = store_result(store, content, config, inputs)
     return RunFiles(result, write_files(store, content), tuple(content.notices), tuple(unused))
 
 
@@ -159,7 +135,7 @@ def _content(
         outcome=outcome,
         ties=ties,
         rolled=openings.roll_forward(source, ties, prior),
-        resolved=_resolved_breaks(prior, outcome, now),
+        resolved=resolved_breaks(prior, outcome, now),
         notices=(),
         evidence={},
         signatures=signoff.valid(store, outcome.digest),
@@ -225,6 +201,7 @@ def _ledger_notices(ledger: Ledger, source: OpenBook) -> Iterator[Notice]:
             yield Notice("high", "the ledger has no row that could be used", file.name)
     for _, places in zip(range(_TWICE), stacked_twice(ledger), strict=False):
         yield Notice("medium", "two files have the same key: they were added up", places)
+<<<<<<< HEAD:warehouse/reconcile/reconciliation.py
 
 
 def _resolved_breaks(
@@ -319,3 +296,5 @@ def _names(content: WorkbookContent) -> dict[str, dict[str, str]]:
         if name != tie.of:
             names.setdefault(tie.level, {})[tie.of] = name
     return names
+=======
+>>>>>>> c4e2abe (Profiles decide where nobody else does; a run's result has a module of its own):warehouse/reconcile/runs/reconciliation.py

@@ -1,0 +1,1 @@
+"""Runs: ledgers held against a book, and a look at a ledger before that."""

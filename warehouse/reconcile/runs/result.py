@@ -1,0 +1,135 @@
+"""What a run stores: its result, the breaks that are gone, and what stands behind the figures."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from msgspec import structs
+
+from warehouse.reconcile.breaks.engine import Outcome
+from warehouse.reconcile.comments.annotations import State, in_cell
+from warehouse.reconcile.ledger.coverage import (
+    level_words,
+    lines_of,
+    totals,
+)
+from warehouse.reconcile.settings.config import OWN_WORDS, Config
+from warehouse.reconcile.store import day_settings
+from warehouse.reconcile.store.records import (
+    Coverage,
+    ResolvedBreak,
+    RunResult,
+    ShownTexts,
+    pending_breaks,
+)
+from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.workbook.content import WorkbookContent
+from warehouse.reconcile.workbook.readback import imprint
+
+
+@dataclass(frozen=True, slots=True)
+class RunInputs:
+    """What a run is given besides its data.
+
+    `by` is who runs it; `before_writing` is called before anything is stored.
+    """
+
+    program_version: str
+    now: datetime
+    pause: Callable[[], None]
+    by: str = ""
+    before_writing: Callable[[], None] = lambda: None
+
+
+def resolved_breaks(
+    prior: RunResult | None, outcome: Outcome, comments: State
+) -> tuple[ResolvedBreak, ...]:
+    """Return the breaks of the run before that are gone, and how they went."""
+    now = {break_.id for break_ in (*outcome.breaks, *outcome.not_compared)}
+    now |= set(outcome.renamed.values())
+    return tuple(
+        ResolvedBreak(
+            **structs.asdict(break_)
+            | {field: comments.of(id_, field) for field in ("status", "owner", "comment")},
+            closed_on=outcome.day,
+            closed_because=outcome.why_gone(break_.key),
+        )
+        for id_, break_ in pending_breaks(prior).items()
+        if id_ not in now
+    )
+
+
+def evidence_of(content: WorkbookContent, config: Config, program_version: str) -> dict[str, str]:
+    """Return what stands behind the figures, in words."""
+    source, ledger, outcome = content.source, content.ledger, content.outcome
+    return (
+        {
+            "run": content.run_id,
+            "digest of the result": outcome.digest,
+            "made by": f"nightbook {program_version}",
+            "warehouse made by": f"nightbook {source.build['program_version']}",
+            "snapshot": source.snapshot_id,
+            "read from": f"{source.snapshot['started_at']:%Y-%m-%d %H:%M:%S} UTC",
+            "read until": f"{source.snapshot['finished_at']:%Y-%m-%d %H:%M:%S} UTC",
+            "level": level_words(ledger),
+            "tolerance": f"absolute {config.absolute}, relative {config.relative}",
+            "SHA-256 of recon.toml": config.digest,
+        }
+        | {f"SHA-256 of {OWN_WORDS}": digest for digest in config.words.get(OWN_WORDS, "").split()}
+        | {f"tolerance of {asset}": str(limit) for asset, limit in config.per_asset.items()}
+        | {f"SHA-256 of {file.name} {file.sheet}".strip(): file.sha256 for file in ledger.sources}
+        | {result.value: str(count) for result, count in outcome.counts.items()}
+    )
+
+
+def store_result(
+    store: Store, content: WorkbookContent, config: Config, inputs: RunInputs
+) -> RunResult:
+    """Store the result; what is stored is what `status` and `verify` say."""
+    outcome = content.outcome
+    return store.add_result(
+        RunResult(
+            name=config.name,
+            day=content.day,
+            run_id=content.run_id,
+            digest=outcome.digest,
+            snapshot_id=content.source.snapshot_id,
+            fields=outcome.fields,
+            counts={result.value: count for result, count in outcome.counts.items()},
+            rejected=len(content.ledger.rejected),
+            breaks=outcome.breaks,
+            resolved=content.resolved,
+            episodes=outcome.episodes,
+            ties=content.ties,
+            not_compared=outcome.not_compared,
+            workbook=ShownTexts(
+                names=_names(content),
+                rolled=tuple(tuple(map(in_cell, line.line)) for line in content.rolled),
+            ),
+            coverage=Coverage(
+                level=level_words(content.ledger),
+                files=tuple(lines_of(content.ledger)),
+                unused=tuple(content.unused),
+                in_all=totals(content.unused),
+                forgiven=outcome.forgiven,
+            ),
+            written=imprint.identity(content),
+            day_settings=day_settings.own(store, config, content.day, content.run_id),
+            sources=content.ledger.sources,
+            notices=tuple(content.notices),
+            evidence=content.evidence,
+            revision=content.revision,
+            made_at=inputs.now.isoformat(),
+            by=inputs.by,
+        )
+    )
+
+
+def _names(content: WorkbookContent) -> dict[str, dict[str, str]]:
+    """Return the names that the workbook shows for ids, of those in it: every key is in a tie."""
+    names: dict[str, dict[str, str]] = {}
+    for tie in content.ties:
+        name = content.names.get(tie.level, {}).get(tie.of, tie.of)
+        if name != tie.of:
+            names.setdefault(tie.level, {})[tie.of] = name
+    return names
