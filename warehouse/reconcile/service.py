@@ -18,6 +18,7 @@ from warehouse.reconcile.comments.trail import break_history
 from warehouse.reconcile.ledger.coverage import per_words, totals
 from warehouse.reconcile.ledger.model import Unused
 from warehouse.reconcile.runs import reconciliation
+from warehouse.reconcile.runs.result import RunInputs
 from warehouse.reconcile.settings.config import TEMPLATE, read_config
 from warehouse.reconcile.store.records import (
     OPEN_BREAKS,
@@ -163,7 +164,7 @@ def run(
     store.make()
     config = read_config(store.config)
     with book(database, as_of, ()) as source:
-        inputs = reconciliation.RunInputs(
+        inputs = RunInputs(
             program_version,
             now,
             pause,

@@ -137,7 +137,7 @@ def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Referenc
     connection, fields = source.connection, ledger.fields
     snapshot.make_book_side(connection, source.day, fields)
     scope = scope_of(ledger, reference, config)
-    uncovered = set_aside(connection, scope, fields)
+    uncovered = set_aside(connection, scope, fields, reference)
     resolution = key_resolution.make_ledger_side(connection, ledger, reference, config, scope)
     levels.assign(connection, ledger, scope)
     join.compare(connection, fields, resolution.rejected)

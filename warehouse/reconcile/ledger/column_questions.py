@@ -16,6 +16,7 @@ from warehouse.reconcile.terms.errors import Ambiguous
 from warehouse.spreadsheet.reading.text import fold
 
 _MOST = 0.5  # of the values of a column that must be names of a dimension
+_OTHER_SIDE = {"s": "H", "d": "C", "dr": "CR", "soll": "Haben", "debit": "Credit", "+": "-"}
 _NAMED = ("venue", "portfolio")  # what the name of a file or of a tab may say
 
 
@@ -46,7 +47,7 @@ def question_of_columns(
     table = f'[ledger."{head.fingerprint}"]'
     sign = next((column for column in asked if is_sign(column, head.words)), None)
     if sign is not None:
-        return _question_of_sign(sign, table, where)
+        return _question_of_sign(sign, head, where)
     samples = "; ".join(f"{column.title!r} ({column.examples})" for column in asked)
     words = f"{where}: it is not known what these columns are: {samples[:1500]}."
     dimension = context.known.shared_dimension(column.title for column in asked)
@@ -72,14 +73,19 @@ def question_of_columns(
     )
 
 
-def _question_of_sign(column: UnknownColumn, table: str, where: str) -> Ambiguous:
+def _question_of_sign(column: UnknownColumn, head: Header, where: str) -> Ambiguous:
+    # In an account of what is held, credit is what was taken off it; in a statement of a custodian
+    # credit is what it owes, so that nobody but a person can say.
     written = list(dict.fromkeys(column.values))
-    others = "".join(f" or {quote(value)}" for value in written[:-1])
+    credit = [value for value in written if head.words.is_credit(value)]
+    others = [value for value in written if not head.words.is_credit(value)]
+    proposal = credit[0] if credit else _OTHER_SIDE.get(fold(others[0]), "C")
+    alternative = f'"{others[0]}"; ' if others else ""
     return Ambiguous(
         f"{where}: the column {column.title!r} says debit or credit ({', '.join(written[:4])}), "
         "and it is not known which of them makes an amount negative.",
-        f"{table}\n{setting('sign', column.title)}\n"
-        f'{setting("negative_word", written[-1])}   #{others}; sign = "" where it says nothing',
+        f'[ledger."{head.fingerprint}"]\n{setting("sign", column.title)}\n'
+        f'{setting("negative_word", proposal)}   # or {alternative}sign = "" where it says nothing',
     )
 
 

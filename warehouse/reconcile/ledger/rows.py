@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import date
 
 from warehouse.reconcile.ledger.cells.conventions import dates_of, rules_of
 from warehouse.reconcile.ledger.column_questions import ask_for_scope, question_of_columns

@@ -103,7 +103,9 @@ def _ids_of(
     return covered
 
 
-def set_aside(connection: DuckDBPyConnection, scope: Scope, fields: Sequence[str]) -> list[Notice]:
+def set_aside(
+    connection: DuckDBPyConnection, scope: Scope, fields: Sequence[str], reference: Reference
+) -> list[Notice]:
     """Take what no ledger covers out of `book_side`, and what is outside of them out of the ledger.
 
     Returns one notice with the count of each.
@@ -119,7 +121,8 @@ def set_aside(connection: DuckDBPyConnection, scope: Scope, fields: Sequence[str
     connection.execute(f"delete from book_side where {outside}")
     number = sum(row[1] for row in rows)
     if number:
-        parts = ", ".join(f"{name} {count}" for name, count in rows[:_SHOWN])
+        names = reference.display_names.get(where, {})
+        parts = ", ".join(f"{names.get(id_, id_)} {count}" for id_, count in rows[:_SHOWN])
         more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
         words = f"{count_of(number, 'position')} of the book {'is' if number == 1 else 'are'} "
         words += f"covered by no ledger and not compared ({where}: {parts}{more})"

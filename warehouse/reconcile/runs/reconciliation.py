@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 
 from warehouse.query.book import OpenBook, accounts, in_little_memory
@@ -19,6 +20,7 @@ from warehouse.reconcile.ledger.inbox import dating, inbox
 from warehouse.reconcile.ledger.model import Ledger, Unused, stacked_twice
 from warehouse.reconcile.ledger.reading import read_ledgers
 from warehouse.reconcile.matching import snapshot
+from warehouse.reconcile.matching.snapshot import Reference
 from warehouse.reconcile.matching.totals import tie_totals
 from warehouse.reconcile.runs.result import RunInputs, evidence_of, resolved_breaks, store_result
 from warehouse.reconcile.settings.config import Config
@@ -60,13 +62,7 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
     if not contents.ledgers:
         return _without_ledger(store, source, contents.unused)
     reference = snapshot.read_reference(source, config.stale_hours)
-    context = ReadingContext(
-        config=config,
-        day=day,
-        remembered=store.known_shapes(),
-        known=KnownNames.of(reference.names, config.aliases),
-    )
-    ledger = read_ledgers(contents, context)
+    ledger = read_ledgers(contents, reading_context(store, config, reference, day))
     keep_inputs(store, contents.ledgers, config.digest)
     inputs.before_writing()
     intake.read_comments(store, workbooks, day, config.close)
@@ -102,6 +98,14 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
     )
     result = store_result(store, content, config, inputs)
     return RunFiles(result, write_files(store, content), tuple(content.notices), tuple(unused))
+
+
+def reading_context(
+    store: Store, config: Config, reference: Reference, day: date
+) -> ReadingContext:
+    """Return what reading the ledgers of a day depends on."""
+    known = KnownNames.of(reference.names, config.aliases)
+    return ReadingContext(config=config, day=day, remembered=store.known_shapes(), known=known)
 
 
 def _at_stable_level(ledger: Ledger, config: Config, prior: RunResult | None) -> Ledger:

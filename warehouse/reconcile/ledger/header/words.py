@@ -20,6 +20,7 @@ _SHIPPED = Path(__file__).with_name("words.toml")
 _HUMP = re.compile(r"(?<=[^\W\dA-Z_])(?=[A-Z])|(?<=[0-9])(?=[A-Z][a-z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _BESIDE = re.compile(r"\s*[\(\[].*?[\)\]]\s*$")
 _KEPT = re.compile(r"[^\w/%#&]|_")
+_OF = re.compile(r"(?:of|von|de|di|van|of the)\s+", re.IGNORECASE)
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 # A currency of values: `Balance (USD)` beside `Balance` is what the balance is worth.
 _CURRENCY = r"(?:usd|eur|gbp|chf|jpy|cad|aud|hkd|sgd|cny|rub|brl|dollars?|euros?|francs?|[$€£¥])"
@@ -53,7 +54,10 @@ class Words:
     def also_field_of(self, title: str) -> str:
         """Return the field that a title names where no other column names it better, or nothing."""
         valued = self._field(title, self.fields) if _is_valued(title) else ""
-        return self._field(title, self.second) or valued
+        # `Sum of Quantity`, as pivot tables call the column that they add up.
+        summed = self._field(_OF.sub("", self.total_name(title) or ""), self.fields)
+        summed = summed if summed == "amount" else ""
+        return self._field(title, self.second) or valued or summed
 
     def _field(self, title: str, words: Mapping[str, str]) -> str:
         if self.unit_of(title):
