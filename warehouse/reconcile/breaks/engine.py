@@ -194,6 +194,7 @@ def _cases(
 
 
 def _settlements(matches: _Matches, history: History) -> dict[Key, str]:
+def _closing_reasons(matches: _Matches, history: History) -> dict[Key, str]:
     known = {break_.key for break_ in history.prior.breaks} if history.prior else set()
     return {
         pair.pair.key: f"{pair.result.value}: {pair.rule}"

@@ -15,7 +15,7 @@ from warehouse.exact import total
 from warehouse.reconcile.ledger.cells.amounts import NO_AMOUNT
 from warehouse.reconcile.ledger.model import WHOLE, Ledger, RejectedRow
 from warehouse.reconcile.matching.names import Names, Resolution
-from warehouse.reconcile.matching.scope import Scope
+from warehouse.reconcile.matching.scope import Scope, take_out
 from warehouse.reconcile.matching.snapshot import Reference, columns
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.toml_table import setting
@@ -67,7 +67,7 @@ def make_ledger_side(
         resolved[name] = _resolve_names(connection, name, names, ledger)
         aliases += _aliases(connection, name, resolved[name])
     _name_rows(connection, ledger.fields)
-    outside = list(_take_out(connection, ledger, scope))
+    outside = list(take_out(connection, ledger, scope))
     _group_by_key(connection, ledger.fields)
     _add_up_rows(connection, ledger.fields)
     rejected = frozenset(_rejections(ledger, resolved))
@@ -217,22 +217,6 @@ def _name_rows(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
         f"line, amount, decimals, is_number, file from ledger_rows {joins}"
     )
     connection.execute("drop table ledger_rows")
-
-
-def _take_out(connection: DuckDBPyConnection, ledger: Ledger, scope: Scope) -> Iterable[Notice]:
-    """Take out the rows of each file that are not of what it covers; tell how many they are."""
-    for number, source in enumerate(ledger.sources):
-        said = [name for name in source.covers if name in source.fields]
-        if not said:
-            continue
-        outside = f"file = {number} and {scope.outside(number, said)}"
-        rows = connection.execute(f"delete from ledger_named where {outside}").fetchone()
-        count = rows[0] if rows else 0
-        if count:
-            covered = "; ".join(f"{name} {', '.join(source.covers[name])}" for name in said)
-            words = f"{count_of(count, 'row')} {'is' if count == 1 else 'are'} of something else "
-            words += f"than recon.toml says the file covers ({covered}): not compared"
-            yield Notice("medium", words, source.place_name)
 
 
 def _group_by_key(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:

@@ -4,6 +4,7 @@
 `fill_down = ["Portfolio"]` makes a blank cell of that column mean the cell above it.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +21,7 @@ from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.text import as_text
 
 _SEVERAL = 2
+_DIGITS = re.compile("[0-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +147,10 @@ def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, where: str) -> 
             continue
         if label.dimension in lacking:
             sure.setdefault(label.dimension, label.name)
-        elif not label.dimension and label_of(grid.rows[row + 1], head, known) is None:
+        elif not label.dimension and _has_amount(grid.rows[row + 1], head):
             unsure.append(label.name)
-    if not sure and len(unsure) < _SEVERAL:
+    # Lines that differ in their digits alone are pages of a report, and no names.
+    if not sure and len({_DIGITS.sub("", name) for name in unsure}) < _SEVERAL:
         return
     dimensions = list(sure) or ["venue" if "venue" in lacking else lacking[0]]
     examples = ", ".join(map(repr, [*sure.values(), *unsure][:3]))
@@ -157,6 +160,12 @@ def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, where: str) -> 
         f'[ledger."{head.fingerprint}"]\ngroups = [{", ".join(map(quote, dimensions))}]'
         "   # from the outer to the inner one; [] where these lines are only notes",
     )
+
+
+def _has_amount(cells: Row, head: Header) -> bool:
+    place = head.columns["amount"]
+    text = as_text(cells[place]) if len(cells) > place else ""
+    return any(letter.isdigit() for letter in text)
 
 
 def _is_full(grid: Grid, head: Header) -> bool:
