@@ -115,7 +115,6 @@ def reconcile(
         ),
         digest=join.digest(connection, fields, [config.name, str(source.day), source.snapshot_id]),
         settled=_settlements(matches, history),
-        not_compared=tuple(_not_compared(history.prior, ids, matches.scope)),
         not_compared=tuple(_breaks_out_of_scope(history.prior, ids, matches.scope)),
         proposals=matches.rounding.proposals,
         forgiven=tuple(forgiven_lines(matches.classified, matches.rules)),
@@ -194,7 +193,6 @@ def _cases(
 
 
 def _settlements(matches: _Matches, history: History) -> dict[Key, str]:
-def _closing_reasons(matches: _Matches, history: History) -> dict[Key, str]:
     known = {break_.key for break_ in history.prior.breaks} if history.prior else set()
     return {
         pair.pair.key: f"{pair.result.value}: {pair.rule}"

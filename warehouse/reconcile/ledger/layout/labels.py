@@ -110,7 +110,8 @@ def _enter_group(
 def label_of(cells: Row, head: Header, known: KnownNames) -> Label | None:
     """Return what a line names that is no row of the ledger itself, or None."""
     texts = [text for cell in cells if (text := as_text(cell).strip())]
-    if not texts or head.words.total_name(texts[0]) is not None:
+    is_name = bool(texts) and any(letter.isalnum() for letter in texts[0])
+    if not is_name or head.words.total_name(texts[0]) is not None:
         return None
     title, _, name = texts[0].partition(":")
     dimension = head.words.field_of(title) or head.words.also_field_of(title)
