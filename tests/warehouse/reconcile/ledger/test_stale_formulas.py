@@ -7,7 +7,7 @@ import pytest
 import xlsxwriter
 
 from tests.warehouse.reconcile.ledger.test_hostile_files import sheet
-from warehouse.reconcile.ledger.header.header_row import fingerprint
+from warehouse.reconcile.ledger.header.titles import fingerprint
 from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.shape import Shape
