@@ -218,6 +218,19 @@ def test_case_52_a_break_that_returns_is_as_old_as_it_is(desk: Desk) -> None:
     assert found["ever_seen"] == DAY.isoformat()
 
 
+def test_a_first_run_opens_with_the_book_before(desk: Desk) -> None:
+    """Of what the ledger covers: its own opening nobody knows, so there is none and no movement."""
+    next_night(desk, 1, "11")
+    desk.settle('[file."*"]\nasset = "BTC"\n')
+    rows = list(openpyxl.load_workbook(desk.run().files[0])["Roll-forward"].values)
+    (row,) = [dict(zip(rows[1], row, strict=True)) for row in rows[2:]]
+    assert row["Asset"] == "BTC"
+    assert (row["Ledger opening"], row["Ledger movement"]) == (None, None)
+    steps = [row[f"Snapshot {step}, exact"] for step in ("opening", "movement", "closing")]
+    assert steps == ["10", "1", "11"]
+    assert "book before" in str(rows[0][0])
+
+
 def test_a_break_that_a_tolerance_hid_is_as_old_as_it_was(desk: Desk) -> None:
     """A wider tolerance for one night makes no old break young, and Resolved says what hid it."""
     desk.run()

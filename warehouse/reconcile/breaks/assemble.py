@@ -14,6 +14,7 @@ from warehouse.reconcile.breaks.identity import Key, age_of, previous_ids
 from warehouse.reconcile.comments.annotations import State, status_now
 from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.matching import snapshot
+from warehouse.reconcile.matching.scope import Scope
 from warehouse.reconcile.matching.snapshot import Reference
 from warehouse.reconcile.store.records import Break, RunResult, pending_breaks
 from warehouse.reconcile.terms.notices import Notice
@@ -52,19 +53,38 @@ def amounts_before(
     source: OpenBook, fields: Key, assets: Collection[str] | None = None
 ) -> dict[Key, str]:
     """Return the amounts of the book before by key, of some assets or all."""
-    day = literal(source.day.isoformat())
-    newest = source.connection.execute(
-        f"select max(snapshot_date) from ops.snapshots where is_book and snapshot_date < {day}"
-    ).fetchone()
-    if not newest or newest[0] is None:
+    day = _day_before(source)
+    if day is None:
         return {}
-    snapshot.make_book_side(source.connection, newest[0], fields)
+    snapshot.make_book_side(source.connection, day, fields)
     rows = source.connection.execute(
         f"select {snapshot.columns(fields)}, amount from book_side "
         "where ? or list_contains(?, asset)",
         [assets is None, sorted(assets or ())],
     ).fetchall()
     return {row[:-1]: row[-1] for row in rows}
+
+
+def totals_before(source: OpenBook, fields: Key, scope: Scope) -> dict[str, str] | None:
+    """Return by asset what the book before has of all that is compared; None without a book."""
+    day = _day_before(source)
+    if day is None:
+        return None
+    snapshot.make_book_side(source.connection, day, ("asset",) if scope.is_whole else fields)
+    is_compared = "true" if scope.is_whole else scope.predicate("book_side")
+    return dict(
+        source.connection.execute(
+            f"select asset, exact_sum(amount) from book_side where {is_compared} group by 1"
+        ).fetchall()
+    )
+
+
+def _day_before(source: OpenBook) -> date | None:
+    day = literal(source.day.isoformat())
+    newest = source.connection.execute(
+        f"select max(snapshot_date) from ops.snapshots where is_book and snapshot_date < {day}"
+    ).fetchone()
+    return newest[0] if newest else None
 
 
 def assemble_break(

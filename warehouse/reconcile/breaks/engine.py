@@ -11,6 +11,7 @@ from warehouse.reconcile.breaks.assemble import (
     amounts_before,
     assemble_break,
     earlier_breaks,
+    totals_before,
 )
 from warehouse.reconcile.breaks.causes import Case, suggest_causes
 from warehouse.reconcile.breaks.identity import Key, break_ids, display_names
@@ -38,6 +39,7 @@ class Outcome:
     `ids` are the breaks by the number of their key, `renamed` the ids that had another one before.
     `settled` has by key what became of breaks of the run before that a setting forgives now.
     `not_compared` are breaks of before in what no ledger of this run covers: they stay as they are.
+    `opening` is on a first run what the book before had of each asset.
     `proposals` are notices that stand before all others: one line settles many breaks.
     """
 
@@ -53,6 +55,7 @@ class Outcome:
     digest: str
     settled: Mapping[Key, str] = field(default_factory=dict)
     not_compared: tuple[Break, ...] = ()
+    opening: Mapping[str, str] | None = None
     proposals: tuple[Notice, ...] = ()
     forgiven: tuple[tuple[str, str, str, str], ...] = ()
 
@@ -116,6 +119,7 @@ def reconcile(
         digest=join.digest(connection, fields, [config.name, str(source.day), source.snapshot_id]),
         settled=_settlements(matches, history),
         not_compared=tuple(_breaks_out_of_scope(history.prior, ids, matches.scope)),
+        opening=None if history.prior else totals_before(source, fields, matches.scope),
         proposals=matches.rounding.proposals,
         forgiven=tuple(forgiven_lines(matches.classified, matches.rules)),
     )

@@ -113,7 +113,7 @@ class RollForwardLine:
         return [display_asset(self.asset), *self.steps, "yes" if self.adds_up else "NO"]
 
 
-def roll_forward_lines(
+def roll_forward(
     ties: Sequence[Tie], before: Sequence[Tie] | None, book_before: Mapping[str, str] | None
 ) -> list[RollForwardLine]:
     """Return every asset that this run or the one before it has, those with breaks first.

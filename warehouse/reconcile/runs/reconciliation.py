@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 
 from warehouse.query.book import OpenBook, accounts, in_little_memory
-from warehouse.reconcile.breaks import engine_entries, openings
+from warehouse.reconcile.breaks import engine_entries
 from warehouse.reconcile.breaks.engine import Outcome, reconcile
 from warehouse.reconcile.comments import intake, signoff
 from warehouse.reconcile.comments.annotations import state
@@ -21,7 +21,7 @@ from warehouse.reconcile.ledger.model import Ledger, Unused, stacked_twice
 from warehouse.reconcile.ledger.reading import read_ledgers
 from warehouse.reconcile.matching import snapshot
 from warehouse.reconcile.matching.snapshot import Reference
-from warehouse.reconcile.matching.totals import tie_totals
+from warehouse.reconcile.matching.totals import roll_forward, tie_totals
 from warehouse.reconcile.runs.result import RunInputs, evidence_of, resolved_breaks, store_result
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.store import day_settings
@@ -138,7 +138,7 @@ def _content(
         ledger=ledger,
         outcome=outcome,
         ties=ties,
-        rolled=openings.roll_forward(source, ties, prior),
+        rolled=roll_forward(ties, prior.ties if prior else None, outcome.opening),
         resolved=resolved_breaks(prior, outcome, now),
         notices=(),
         evidence={},
