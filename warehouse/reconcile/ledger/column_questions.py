@@ -20,12 +20,22 @@ _OTHER_SIDE = {"s": "H", "d": "C", "dr": "CR", "soll": "Haben", "debit": "Credit
 _NAMED = ("venue", "portfolio")  # what the name of a file or of a tab may say
 
 
-def ask_for_scope(context: ReadingContext, file: str, sheet: str, lacking: Collection[str]) -> None:
-    """Raise `Ambiguous` where the name of a file or a tab says a dimension that no column says."""
+def ask_for_scope(
+    context: ReadingContext, head: Header, file: str, sheet: str, *, lacking: Collection[str]
+) -> None:
+    """Raise `Ambiguous` where a dimension that no column says is said by the export or a name."""
+    where = f"{file} {sheet}".strip()
+    for dimension, names in head.profile.covers.items() if head.profile else ():
+        if dimension in lacking:
+            raise Ambiguous(
+                f"{where} is an export of {' and '.join(names)} by its columns, and the book knows "
+                f"no {dimension} of that name.",
+                f'[file.{quote(name_pattern(file))}]\n{dimension} = "*"'
+                f"   # or the {dimension} that the book has for it",
+            )
     for dimension in _NAMED:
         name = context.known.in_text(dimension, f"{file.rpartition('.')[0]} {sheet}")
         if name and dimension in lacking:
-            where = f"{file} {sheet}".strip()
             raise Ambiguous(
                 f"{where}: no column says the {dimension}, and the name says {name!r}: it may "
                 f"cover that {dimension} alone.",

@@ -96,7 +96,7 @@ def _start_reading(
     columns, asked = unused_columns(grid, head, lacking, place)
     if asked:
         raise question_of_columns(asked, head, lacking, context, file=name, where=place)
-    ask_for_scope(context, name, grid.sheet, lacking)
+    ask_for_scope(context, head, name, grid.sheet, lacking=lacking)
     fields = level_of(head, context.config, where)
     rules = rules_of(grid, head, context.remembered, where)
     days, undated = dates_of(grid, head, context.remembered, where)
@@ -169,5 +169,5 @@ def _source(file: OpenedFile, reading: SheetReading) -> LedgerSource:
         fingerprint=head.fingerprint,
         fields=reading.fields,
         covers=tab | {name: names for name, names in head.covers.items() if names != (ALL,)},
-        profile=head.profile,
+        profile=head.profile.name if head.profile else "",
     )

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 from warehouse.reconcile.ledger.header.context import ReadingContext
 from warehouse.reconcile.ledger.header.header_row import Header, header
-from warehouse.reconcile.ledger.header.questions import name_pattern, unknown_header
+from warehouse.reconcile.ledger.header.questions import name_pattern, refusal_of, unknown_header
 from warehouse.reconcile.ledger.model import FilePart, Unused
 from warehouse.reconcile.ledger.unread import holds_amounts
 from warehouse.reconcile.settings.config import Config
@@ -121,7 +121,9 @@ def _reason_of_tab(grid: Grid, file: str, sheet: str, context: ReadingContext) -
         return "it is empty", "low"
     if not holds_amounts(grid.rows):
         return "it holds no amounts", "low"
-    return (f"recon.toml says {setting('sheet', sheet)}", "medium") if sheet else ("", "")
+    if sheet:
+        return f"recon.toml says {setting('sheet', sheet)}", "medium"
+    return refusal_of(grid), "medium"
 
 
 def _question_of_others(

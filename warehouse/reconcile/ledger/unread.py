@@ -101,11 +101,18 @@ def _title(head: Header, field: str) -> str:
     return head.titles[head.columns[field]] or letters(head.columns[field])
 
 
+def _unused_by(title: str, head: Header) -> str:
+    profile = head.profile
+    if profile and fold(title) in map(fold, profile.shape.unused):
+        return f"it is no part of what is held, as is known of {profile.name}"
+    return "recon.toml says that it is unused"
+
+
 def _reason(column: UnknownColumn, head: Header, lacking: Sequence[str]) -> str:
     """Return why a column is not needed; nothing where it may be."""
     field = head.words.field_of(column.title) or head.words.also_field_of(column.title)
     if fold(column.title) in map(fold, head.shape.unused):
-        return "recon.toml says that it is unused"
+        return _unused_by(column.title, head)
     if head.shape.sign is None and is_sign(column, head.words):
         return ""
     if field and head.shape.columns.get(field) == "":

@@ -8,11 +8,27 @@ import csv
 import re
 import unicodedata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import openpyxl
 import pytest
 
+from tests.warehouse.reconcile.conftest import DAY, Write
 from warehouse.reconcile.ledger.header import profiles
-from warehouse.reconcile.ledger.header.profiles import Content, known_profiles, profile_of
+from warehouse.reconcile.ledger.header.context import ReadingContext
+from warehouse.reconcile.ledger.header.known_names import KnownNames
+from warehouse.reconcile.ledger.header.profiles import (
+    Content,
+    Profile,
+    known_profiles,
+    profile_of,
+)
+from warehouse.reconcile.ledger.header.titles import count_fields, fingerprint
+from warehouse.reconcile.ledger.rows import read_ledger
+from warehouse.reconcile.settings.config import Config, read_config
+from warehouse.reconcile.terms.dimensions import FIELDS
+from warehouse.reconcile.terms.errors import Ambiguous
+from warehouse.spreadsheet.reading.grid import open_file
 from warehouse.spreadsheet.reading.text import fold
 
 SAMPLES = Path(__file__).parent / "profiles"
@@ -22,6 +38,25 @@ LEADS = {
     Content.TRANSACTIONS: "Lists of transactions are named as such, and are no ledger:",
 }
 PROFILES = {profile.name: profile for profile in known_profiles()}
+
+
+HOLDINGS = [name for name, profile in PROFILES.items() if not profile.refusal]
+
+
+def _context(settings: str) -> ReadingContext:
+    """Settings as they would stand in recon.toml, and a book that knows every venue."""
+    venues = {name: () for profile in PROFILES.values() for name in profile.covers.get("venue", ())}
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "recon.toml"
+        path.write_text(settings, encoding="utf-8")
+        config = read_config(path)
+    return ReadingContext(config=config, day=DAY, known=KnownNames.of({"venue": venues}, {}))
+
+
+def _columns(profile: Profile) -> set[str]:
+    amount = profile.shape.columns.get("amount", "")
+    titles = {*profile.shape.columns.values(), *profile.shape.amounts} - {amount, ""}
+    return titles | set(re.split(" [+-] ", amount)) - {""}
 
 
 def _sample(name: str) -> Path:
@@ -51,20 +86,76 @@ def test_an_export_is_recognised_by_its_header(name: str) -> None:
     assert profile_of([title for title in titles if fold(title) != lacking]) is not profile
 
 
-@pytest.mark.parametrize("name", PROFILES)
-def test_a_profile_says_which_columns_are_read(name: str) -> None:
-    """Of positions the asset and the amount are named; of transactions that they are no ledger."""
-    profile = PROFILES[name]
-    if profile.content is Content.TRANSACTIONS:
-        assert name in profile.refusal
-        assert not profile.shape.columns
-        return
-    titles = _titles(_sample(name))
-    amounts = profile.shape.amounts or re.split(" [+-] ", profile.shape.columns["amount"])
-    columns = {title for title in profile.shape.columns.values() if title in titles}
-    assert columns | set(amounts) <= set(titles)
-    assert not set(amounts) & set(profile.shape.unused)
-    assert not profile.refusal
+@pytest.mark.parametrize("name", HOLDINGS)
+def test_holdings_are_read_without_a_question(name: str) -> None:
+    """All is read from the right columns, and of the venue whose export it is."""
+    profile, path = PROFILES[name], _sample(name)
+    assert {fold(title) for title in _columns(profile)} <= profile.titles
+    settings = 'asset = "BTC"\n' if "asset" not in profile.shape.columns else ""
+    context = _context(f'[file."*"]\n{settings}')
+    (source,) = (ledger := read_ledger([open_file(path, count_fields)], context)).sources
+    assert [line.amount.text for line in ledger.lines] == ["1.50000001", "20.25", "1000.5"]
+    if not settings:
+        assets = [line.names[FIELDS.index("asset")] for line in ledger.lines]
+        assert assets == ["BTC", "ETH", "USDC"]
+    assert source.profile == name
+    for field, names in profile.covers.items():
+        assert [line.names[FIELDS.index(field)] for line in ledger.lines] == [*names] * 3
+        assert source.covers[field] == names
+    columns = {field for field, title in profile.shape.columns.items() if title}
+    for field in ("venue", "account", "portfolio"):
+        assert (field in source.fields) == (field in columns | profile.covers.keys())
+
+
+@pytest.mark.parametrize("name", sorted(PROFILES.keys() - set(HOLDINGS)))
+def test_a_list_of_transactions_is_named_as_one(name: str) -> None:
+    """Nothing is read from it; the question names the program, and its line settles it."""
+    path = _sample(name)
+    with pytest.raises(Ambiguous) as asked:
+        read_ledger([open_file(path, count_fields)], _context(""))
+    assert f"this is a list of transactions ({name}), not of positions" in str(asked.value)
+    assert asked.value.line == f'[inbox]\n"{path.name}" = "unused"'
+
+
+def test_what_a_person_says_counts_before_what_is_known(write: Write) -> None:
+    """Another amount, a further column that is unused, and all venues: all the rest stays known."""
+    path = write(
+        f"{_sample('Gemini balances').read_text().replace('available,', 'available,x,', 1)}"
+    )
+    titles = _titles(path)
+    rows = [["exchange", "BTC", "1", "2", "3", "4", "0", "0"]]
+    path.write_text("\n".join(",".join(row) for row in (titles, *rows)))
+    said = f'[ledger."{fingerprint(titles)}"]\namount = "available"\nunused = ["x"]\n'
+    context = _context(said + '[file."*"]\nvenue = "*"\n')
+    ledger = read_ledger([open_file(path, count_fields)], context)
+    assert [line.amount.text for line in ledger.lines] == ["2"]
+    assert ledger.sources[0].covers == {}
+
+
+def test_a_venue_that_the_book_does_not_know_is_one_question(write: Write) -> None:
+    """The name of the program is no name of this book: its line settles the question."""
+    path = _sample("Gemini balances")
+    context = ReadingContext(config=Config(), day=DAY)
+    with pytest.raises(Ambiguous, match="the book knows no venue of that name") as asked:
+        read_ledger([open_file(path, count_fields)], context)
+    read_ledger([open_file(path, count_fields)], _context(asked.value.line))
+
+
+def test_transactions_on_another_tab_are_left_out(write: Write) -> None:
+    """A tab of transactions beside the positions is no ledger and no question."""
+    book = openpyxl.Workbook()
+    book.active.append(["Portfolio", "Asset", "Venue", "Account", "Amount"])
+    book.active.append(["alpha", "BTC", "Gemini", "main", "1.5"])
+    trades = book.create_sheet("Trades")
+    trades.append(_titles(_sample("Kraken ledgers")))
+    trades.append(["x", "x", "x", "x", "x", "x", "BTC", 3, 0, 3])
+    path = write(b"", "book.xlsx")
+    book.save(path)
+    ledger = read_ledger([open_file(path, count_fields)], _context(""))
+    assert len(ledger.lines) == 1
+    assert [item.severity for item in ledger.unused if "(Kraken ledgers)" in item.reason] == [
+        "medium"
+    ]
 
 
 def test_an_ordinary_header_is_no_export() -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from warehouse.reconcile.ledger.header.context import ReadingContext
+from warehouse.reconcile.ledger.header.known_names import KnownNames
 from warehouse.reconcile.ledger.header.profiles import Profile, profile_of
 from warehouse.reconcile.ledger.header.titles import fingerprint, joined_titles
 from warehouse.reconcile.ledger.header.words import Words
@@ -21,7 +22,8 @@ class Candidate:
     """A row that may be the header, with all that is settled of one like it.
 
     `settled` has titles by field that were found or written down for headers like it; `shape` also
-    has what was written down for files of its name.
+    has what was written down for files of its name, and what is known of the export that it is.
+    `covers` is what the file is of, by field.
     """
 
     grid: Grid
@@ -32,11 +34,11 @@ class Candidate:
     fingerprint: str
     shape: Shape
     names: Mapping[str, str]
+    covers: Mapping[str, tuple[str, ...]]
+    profile: Profile | None
     settled: Mapping[str, str]
     where: str
     words: Words
-    covers: Mapping[str, tuple[str, ...]]
-    profile: Profile | None
 
     def field_of(self, place: int) -> str:
         """Return the field that a title names; of two rows the lower one may say it alone."""
@@ -72,12 +74,11 @@ def candidate_at(
     by_print = context.config.shapes.get(name, Shape())
     profile = profile_of(titles)
     shape = settings.shape.over(by_print)
+    covers = settings.covers
     if profile is not None:
-        shape = shape.over(profile.shape)
-    covers = {**(profile.covers if profile else {}), **settings.covers}
-    names = {
-        field: texts[0] for field, texts in covers.items() if len(texts) == 1 and texts[0] != ALL
-    }
+        shape = profile.below(shape)
+        covers = _covers_of(profile, shape, context.known) | dict(covers)
+    names = {field: said[0] for field, said in covers.items() if len(said) == 1 and said[0] != ALL}
     if settings.tab and grid.sheet:
         names[settings.tab] = grid.sheet
     return Candidate(
@@ -95,3 +96,12 @@ def candidate_at(
         covers=covers,
         profile=profile,
     )
+
+
+def _covers_of(profile: Profile, shape: Shape, known: KnownNames) -> dict[str, tuple[str, ...]]:
+    """Return what an export is of by names of this book; another name is asked about later."""
+    return {
+        field: names
+        for field, names in profile.covers.items()
+        if field not in shape.columns and all(known.has(field, name) for name in names)
+    }

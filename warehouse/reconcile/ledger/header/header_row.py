@@ -16,12 +16,11 @@ from warehouse.reconcile.ledger.header.amount_columns import (
 from warehouse.reconcile.ledger.header.candidate import Candidate, candidate_at
 from warehouse.reconcile.ledger.header.context import ReadingContext
 from warehouse.reconcile.ledger.header.field_columns import column_of, sign_place
+from warehouse.reconcile.ledger.header.profiles import Profile
 from warehouse.reconcile.ledger.header.titles import depths, places_of
 from warehouse.reconcile.ledger.header.words import Words
 from warehouse.reconcile.settings.shape import READ, Shape
-from warehouse.reconcile.settings.toml_table import setting
 from warehouse.reconcile.terms.dimensions import FIELDS
-from warehouse.reconcile.terms.errors import Ambiguous
 from warehouse.spreadsheet.reading.grid import HEAD, Grid
 
 _TWO = 2
@@ -34,6 +33,7 @@ class Header:
     It is `depth` rows deep. `names` are what every row is of by the file or its tab, by field, and
     `covers` is what the file is of. `layers` are the amounts of a row, `sign` the column that says
     whether they are negative. The column `amount` is the first one that an amount is read from.
+    `profile` is the export of a known program that it is.
     """
 
     row: int
@@ -47,7 +47,7 @@ class Header:
     names: Mapping[str, str] = field(default_factory=dict)
     covers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sign: int | None = None
-    profile: str = ""
+    profile: Profile | None = None
 
     @property
     def body(self) -> int:
@@ -96,11 +96,6 @@ def header(grid: Grid, context: ReadingContext, file: str) -> Header | None:
     for row in range(min(HEAD, len(grid.rows))):
         for depth in depths(grid, row, settings.shape.header_rows):
             candidate = candidate_at(grid, range(row, row + depth), context, settings, where)
-            if candidate.profile is not None and candidate.profile.refusal:
-                raise Ambiguous(
-                    f"{where}: {candidate.profile.refusal}.",
-                    f"[inbox]\n{setting(file, 'unused')}",
-                )
             if _is_header(candidate):
                 return _header(candidate)
     return None
@@ -110,7 +105,8 @@ def _is_header(candidate: Candidate) -> bool:
     """Return whether a row names an asset and an amount, whatever else it names."""
     shape = candidate.shape
     titles = [place for place, title in enumerate(candidate.titles) if title]
-    if not titles:
+    is_said = shape.amounts or shape.columns.get("amount")
+    if not titles or (candidate.profile and candidate.profile.refusal and not is_said):
         return False
     fields = {candidate.field_of(place) or candidate.also_field_of(place) for place in titles}
     # What is written down for files of a name counts for the row that has the title, and no other.
@@ -153,7 +149,7 @@ def _header(candidate: Candidate) -> Header:
         names={name: text for name, text in candidate.names.items() if name not in columns},
         covers=candidate.covers,
         sign=sign_place(candidate),
-        profile=candidate.profile.name if candidate.profile else "",
+        profile=candidate.profile,
     )
 
 

@@ -6,7 +6,7 @@ could say in recon.toml, in the same words; whatever stands there counts before 
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -41,6 +41,14 @@ class Profile:
     shape: Shape
     covers: Mapping[str, tuple[str, ...]]
     content: Content
+
+    def below(self, said: Shape) -> Shape:
+        """Return what a person said of a header, and besides it what is known of the export."""
+        known = self.shape
+        if said.amounts or said.columns_are or "amount" in said.columns:
+            columns = {name: at for name, at in known.columns.items() if name != "amount"}
+            known = replace(known, columns=columns, amounts=())
+        return replace(said.over(known), unused=(*said.unused, *known.unused))
 
     @property
     def refusal(self) -> str:

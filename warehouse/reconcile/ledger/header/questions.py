@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from warehouse.reconcile.ledger.header.context import ReadingContext
+from warehouse.reconcile.ledger.header.profiles import profile_of
 from warehouse.reconcile.ledger.header.titles import (
     REQUIRED,
     fingerprint,
@@ -33,6 +34,9 @@ def unknown_header(
 ) -> Ambiguous | NotReconciled:
     """Return the question about a file without a known header: its columns, with two values."""
     for grid in grids:
+        if refusal := refusal_of(grid):
+            line = f"[inbox]\n{setting(file, 'unused')}"
+            return Ambiguous(f"{file}: {refusal}, and take this file out of the inbox.", line)
         for row, cells in enumerate(islice(grid.rows, HEAD)):
             titles = [title for title in titles_of(cells) if title]
             if len(titles) > 1 and len(grid.rows) > row + 1:
@@ -43,6 +47,12 @@ def unknown_header(
         "template. If it is no ledger, take it out of the inbox, or say in recon.toml under "
         f"[inbox] {setting(file, 'unused')}"
     )
+
+
+def refusal_of(grid: Grid) -> str:
+    """Return why a sheet of a known export is no ledger; nothing where it is none of them."""
+    profiles = (profile_of(titles_of(cells)) for cells in islice(grid.rows, HEAD))
+    return next((profile.refusal for profile in profiles if profile and profile.refusal), "")
 
 
 def _question(grid: Grid, row: int, file: str, context: ReadingContext) -> Ambiguous:
