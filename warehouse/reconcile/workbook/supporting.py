@@ -143,10 +143,15 @@ def write_notices(draft: Draft, content: WorkbookContent) -> None:
 
 
 def write_mapping(draft: Draft, content: WorkbookContent) -> None:
-    """Write every name that was not taken as it was written."""
+    """Write which exports were recognised, and every name that was not taken as it was written."""
     on = SheetWriter(draft, MAPPING, _MAPPING)
-    on.title("Names that were not taken as written")
-    rows = [
+    on.title("Exports that are known by their columns, and names that were not taken as written")
+    rows: list[list[object]] = [
+        ["file", source.place_name, source.profile, "columns", source.used, ""]
+        for source in content.ledger.sources
+        if source.profile
+    ]
+    rows += [
         [
             alias.field,
             alias.written,

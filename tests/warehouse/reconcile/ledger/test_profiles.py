@@ -5,6 +5,7 @@ our own: of positions the same three holdings each time, and other figures in ev
 """
 
 import csv
+import hashlib
 import re
 import unicodedata
 from pathlib import Path
@@ -13,6 +14,8 @@ from tempfile import TemporaryDirectory
 import openpyxl
 import pytest
 
+from tests.support.books import Amount
+from tests.support.reconciliation_home import Desk
 from tests.warehouse.reconcile.conftest import DAY, Write
 from warehouse.reconcile.ledger.header import profiles
 from warehouse.reconcile.ledger.header.context import ReadingContext
@@ -25,6 +28,7 @@ from warehouse.reconcile.ledger.header.profiles import (
 )
 from warehouse.reconcile.ledger.header.titles import count_fields, fingerprint
 from warehouse.reconcile.ledger.rows import read_ledger
+from warehouse.reconcile.service import verify
 from warehouse.reconcile.settings.config import Config, read_config
 from warehouse.reconcile.terms.dimensions import FIELDS
 from warehouse.reconcile.terms.errors import Ambiguous
@@ -169,3 +173,22 @@ def test_the_page_for_finance_names_every_export() -> None:
     for content, lead in LEADS.items():
         names = sorted(name for name, profile in PROFILES.items() if profile.content is content)
         assert f"{lead} {', '.join(names)}." in page
+
+
+def test_the_workbook_names_the_export_and_the_words(tmp_path: Path) -> None:
+    """An export that ties is named on Mapping, Evidence has the digest of the own words."""
+    desk = Desk(tmp_path)
+    holdings = (("BTC", "1.50000001"), ("ETH", "20.25"), ("USDC", "1000.5"))
+    desk.publish([Amount(text, "alpha", asset, "gemini", "main") for asset, text in holdings])
+    desk.put(_sample("Gemini balances").read_text(encoding="utf-8"), "gemini.csv")
+    own = desk.folder.root / "words.toml"
+    own.write_text('[field]\nasset = ["mynt"]\n', encoding="utf-8")
+    result = desk.run()
+    assert (result.exit_code, result.breaks) == (0, 0), result.words
+    workbook = next(path for path in result.files if path.suffix == ".xlsx")
+    book = openpyxl.load_workbook(workbook)
+    mapping = [list(row) for row in book["Mapping"].iter_rows(values_only=True)]
+    assert ["file", "gemini.csv", "Gemini balances", "columns", 3] in [row[:5] for row in mapping]
+    evidence = dict(row[:2] for row in book["Evidence"].iter_rows(values_only=True))
+    assert evidence["SHA-256 of words.toml"] == hashlib.sha256(own.read_bytes()).hexdigest()
+    assert verify(desk.folder.root, workbook).is_whole
