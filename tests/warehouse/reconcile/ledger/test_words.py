@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from tests.warehouse.reconcile.conftest import Read, Write
 from warehouse.reconcile.ledger.header import words as module
+from warehouse.reconcile.ledger.header.titles import fingerprint
 from warehouse.reconcile.ledger.header.words import words_of
 from warehouse.reconcile.settings.config import Config, read_config
+from warehouse.reconcile.settings.shape import Shape
 from warehouse.reconcile.terms.errors import NotReconciled
 
 SHIPPED = module._lists(tomllib.loads(Path(module.__file__).with_suffix(".toml").read_text()))
@@ -208,3 +210,13 @@ def test_the_words_that_the_page_for_finance_shows_are_words() -> None:
     assert words.field_of("drawerNo") == "account"
     assert words.role_of("Parked balance") == "locked"
     assert words.is_figure("Mark")
+
+
+def test_a_column_that_is_settled_for_a_field_is_no_other_one(write: Write, read: Read) -> None:
+    """What a person calls an account is no portfolio, whatever its title and an earlier run say."""
+    titles = ["Fund", "Asset", "Venue", "Amount"]
+    path = write([titles, ["F1", "BTC", "Kraken", "1"]])
+    config = Config(shapes={fingerprint(titles): Shape(columns={"account": "Fund"})})
+    for remembered in ({}, {fingerprint(titles): {"portfolio": "Fund"}}):
+        ledger = read(path, config=config, remembered=remembered)
+        assert ledger.fields == ("asset", "venue", "account")

@@ -90,7 +90,12 @@ def candidate_at(
         fingerprint=name,
         shape=shape,
         names=names,
-        settled={**context.columns_of(name), **by_print.columns},
+        settled={
+            field: title
+            for field, title in context.columns_of(name).items()
+            if title not in shape.columns.values()
+        }
+        | dict(by_print.columns),
         where=where,
         words=context.words,
         covers=covers,
