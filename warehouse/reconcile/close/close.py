@@ -11,6 +11,7 @@ from warehouse.reconcile.close import pack
 from warehouse.reconcile.close.index_page import index_page
 from warehouse.reconcile.close.kept_packs import let_ledgers_go, pack_problem, packs
 from warehouse.reconcile.close.month import Month
+from warehouse.reconcile.comments import intake
 from warehouse.reconcile.settings.closing import CloseSettings
 from warehouse.reconcile.settings.config import read_config
 from warehouse.reconcile.store.closings import Closing
@@ -58,6 +59,7 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
     """
     store = Store(folder)
     settings = read_config(store.config).close
+    _read_what_people_wrote(store, settings)
     first, last = months.first_and_last(inputs.month)
     month = months.read_month(
         store, inputs.month, months.books(database, first, last), inputs.now.date()
@@ -100,6 +102,13 @@ def close(database: Path, folder: Path, inputs: CloseInputs) -> CloseSummary:
         changes=facts.changes,
         is_new=True,
     )
+
+
+def _read_what_people_wrote(store: Store, settings: CloseSettings) -> None:
+    """Take comments and signatures since the last run, so that no pack is without them."""
+    workbooks, _ = intake.find_workbooks(store)
+    if workbooks and store.days():
+        intake.read_comments(store, workbooks, store.days()[-1], settings)
 
 
 def _existing_version(store: Store, month: Month, closing: Closing) -> CloseSummary:

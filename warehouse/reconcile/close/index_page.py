@@ -15,6 +15,7 @@ from markupsafe import Markup
 from warehouse.query.printable import printable
 from warehouse.reconcile.close.month import Month
 from warehouse.reconcile.close.pack import PackFacts
+from warehouse.reconcile.comments.annotations import state
 from warehouse.reconcile.comments.trail import moment
 from warehouse.reconcile.settings.closing import ROLES
 from warehouse.reconcile.store.records import Break
@@ -58,6 +59,7 @@ def index_page(store: Store, month: Month, facts: PackFacts, here: frozenset[str
         unsolved=unsolved[:_MOST_BREAKS],
         more=max(len(unsolved) - _MOST_BREAKS, 0),
         place=_place,
+        said=state(store),
         ledgers=list(_ledgers(month, here)),
         settings=_settings(month),
         earlier=[item for item in store.closings if item.month == month.name],

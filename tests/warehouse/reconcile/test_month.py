@@ -1,0 +1,152 @@
+"""A month of a desk with the files of four custodians: closed, and its pack proven elsewhere.
+
+Each week one file is late, one is corrected the morning after, and one never comes. What differs is
+planted, so that each break that is told can be held against why it is one.
+"""
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.support.books import Amount
+from tests.support.reconciliation_home import Desk
+from warehouse.reconcile import service
+from warehouse.reconcile.close.close import CloseInputs, close
+from warehouse.reconcile.close.verification import verify_pack
+from warehouse.reconcile.store.records import RunResult
+
+CUSTODIANS = ("coinbase", "kraken", "bitgo", "fireblocks")
+SETTINGS = "".join(f'[file."{name}*"]\nvenue = "{name}"\n' for name in CUSTODIANS)
+PORTFOLIOS, ASSETS = ("alpha", "beta"), ("BTC", "ETH", "SOL", "USDC")
+DOUBLED = ("beta", "SOL")  # in a file that is corrected the morning after
+FIRST = date(2026, 11, 1)
+LATE, CORRECTED, MISSING = 2, 4, 5  # the night of each week, counted from 0
+Key = tuple[str, str, str]  # portfolio, asset, custodian
+
+
+@dataclass(slots=True)
+class Month:
+    """The book, and what is wrong in the ledgers: by key how much is added, and how long."""
+
+    desk: Desk
+    rng: Random = field(default_factory=lambda: Random(7))  # noqa: S311 - a simulation
+    book: dict[Key, Decimal] = field(default_factory=dict)
+    wrong: dict[Key, tuple[Decimal, int]] = field(default_factory=dict)
+    comments: set[str] = field(default_factory=set)
+
+    def night(self, number: int) -> None:
+        """Let amounts move and publish the book, in which one venue is in no ledger."""
+        for portfolio in PORTFOLIOS:
+            for asset in ASSETS:
+                for custodian in (*CUSTODIANS, "elsewhere"):
+                    moved = Decimal(self.rng.randrange(10**8)).scaleb(-6)
+                    key = portfolio, asset, custodian
+                    self.book[key] = self.book.get(key, Decimal(1000)) + moved
+        self.wrong = {key: error for key, error in self.wrong.items() if error[1] > number}
+        free = [key for key in self.book if key not in self.wrong and key[2] in CUSTODIANS]
+        self.wrong[self.rng.choice(sorted(free))] = (Decimal("0.000001"), number + 1 + number % 4)
+        rows = [Amount(f"{amount:f}", *key) for key, amount in self.book.items()]
+        self.desk.publish(rows, f"{FIRST + timedelta(number):%Y%m%d}T021500Z")
+
+    def deliver(self, custodian: str, number: int, *, is_wrong: bool = False) -> None:
+        """Put the file of a custodian into the inbox: it names no venue, for all is of one."""
+        table = io.StringIO()
+        lines = csv.writer(table)
+        lines.writerow(("portfolio", "asset", "account", "amount"))
+        for key, amount in self.book.items():
+            added, _ = self.wrong.get(key, (Decimal(0), 0))
+            if key[2] == custodian:
+                is_doubled = is_wrong and key[:2] == DOUBLED
+                lines.writerow((*key[:2], "main", (amount + added) * (1 + is_doubled)))
+        self.desk.put(table.getvalue(), f"{custodian}_{FIRST + timedelta(number)}.csv")
+
+    def run(self, number: int, hour: int) -> RunResult:
+        """Run the night, or run it again."""
+        day = FIRST + timedelta(number)
+        moment = datetime.combine(day, datetime.min.time(), UTC) + timedelta(days=1, hours=hour)
+        self.desk.run(day, moment)
+        result = self.desk.folder.result(day)
+        assert result is not None
+        return result
+
+    def require(self, result: RunResult, *also: Key, missing: str = "") -> None:
+        """See that the breaks are those that were planted, of the files that are there."""
+        told = {(names["portfolio"], names["asset"], names["venue"]) for names in _names(result)}
+        planted = {key for key in self.wrong if key[2] != missing}
+        assert told == planted | set(also), result.day
+
+    def comment(self, result: RunResult, number: int) -> None:
+        """Write a comment beside the first break, into a copy of the night's workbook."""
+        id_ = min(break_.id for break_ in result.breaks)
+        text = f"asked on night {number}"
+        self.comments.add(text)
+        book = self.desk.folder.out / f"{result.day}" / f"recon_{result.day}.xlsx"
+        copy = self.desk.folder.out / f"by_ada_{number}.xlsx"
+        self.desk.edit(book, {id_: {"Comment": text, "Owner": "Ada"}}, copy)
+
+
+def _names(result: RunResult) -> Iterator[dict[str, str]]:
+    for break_ in result.breaks:
+        yield dict(zip(result.fields, break_.key, strict=True))
+
+
+def _night(month: Month, number: int) -> None:
+    """One night of the desk: delivered, run, and where something was late or wrong run again."""
+    month.night(number)
+    custodian, weekday = CUSTODIANS[number // 7 % 4], number % 7
+    for name in CUSTODIANS:
+        if name != custodian or weekday not in (LATE, MISSING):
+            is_wrong = weekday == CORRECTED and name == custodian
+            month.deliver(name, number, is_wrong=is_wrong)
+    away = custodian if weekday in (LATE, MISSING) else ""
+    result = month.run(number, 3)
+    doubled: list[Key] = [(*DOUBLED, custodian)] if weekday == CORRECTED else []
+    month.require(result, *doubled, missing=away)
+    if weekday in (LATE, CORRECTED):
+        month.deliver(custodian, number)
+        result = month.run(number, 8)
+        month.require(result)
+    if result.breaks:
+        month.comment(result, number)
+    for role, who in (("preparer", "ada"), ("reviewer", "grace")):
+        now = datetime.combine(result.day, datetime.min.time(), UTC) + timedelta(days=1, hours=9)
+        service.sign(month.desk.folder.root, role=role, who=who, day=result.day, now=now)
+
+
+@pytest.mark.parametrize("nights", [6, pytest.param(30, marks=pytest.mark.torture)])
+def test_a_month_of_four_custodians_is_closed_and_proven_elsewhere(
+    nights: int, tmp_path: Path
+) -> None:
+    """No word of a person is lost, no break is false, and the pack is whole on another machine."""
+    month = Month(Desk(tmp_path / "home"))
+    month.desk.settle(SETTINGS)
+    for number in range(nights):
+        _night(month, number)
+    inputs = CloseInputs(
+        month="2026-11",
+        who="margaret",
+        now=datetime(2026, 12, 1, 12, tzinfo=UTC),
+        program_version="0.0.0",
+    )
+    summary = close(month.desk.layout.database, month.desk.folder.root, inputs)
+    other = tmp_path / "other" / summary.pack.name
+    other.parent.mkdir()
+    other.write_bytes(summary.pack.read_bytes())
+    check = verify_pack(other, "0.0.0")
+    assert (check.differences, check.uncompared) == ([], [])
+    assert check.compared[3] == f"{2 * nights} signatures with the result it is of"
+    assert f"{nights} workbooks with every cell that nightbook wrote" in check.compared
+    kept = {
+        entry.value
+        for note in month.desk.folder.annotations
+        for entry in note.entries
+        if entry.field == "comment"
+    }
+    assert month.comments <= kept
