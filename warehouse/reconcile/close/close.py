@@ -17,7 +17,7 @@ from warehouse.reconcile.settings.config import read_config
 from warehouse.reconcile.store.closings import Closing
 from warehouse.reconcile.store.kept_files import kept_path
 from warehouse.reconcile.store.records import to_json
-from warehouse.reconcile.store.run_facts import AGE_BANDS, count_ages
+from warehouse.reconcile.store.run_facts import AGE_BANDS, count_ages, open_breaks
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.errors import NotClosed, NotReconciled
 from warehouse.reconcile.workbook.readback.verification import verify_workbook
@@ -175,8 +175,9 @@ def _require_answers(store: Store, month: Month, settings: CloseSettings) -> Non
     unsigned, last = month.in_state("unsigned"), month.results[-1]
     if settings.unsigned == "refuse" and unsigned:
         problems.append(f"not signed by preparer and reviewer: {', '.join(unsigned)}")
-    if settings.open_breaks == "refuse" and last.open_breaks:
-        problems.append(f"{count_of(last.open_breaks, 'open break')} on {last.day}")
+    unsolved = open_breaks(last.breaks, last.not_compared)
+    if settings.open_breaks == "refuse" and unsolved:
+        problems.append(f"{count_of(len(unsolved), 'open break')} on {last.day}")
     signatures = next(day.signatures for day in month.days if day.result is last)
     if settings.needs_approver and "approver" not in signatures:
         problems.append(
@@ -222,12 +223,13 @@ def _open_points(month: Month, facts: pack.PackFacts) -> Iterator[str]:
         if days := month.in_state(state):
             yield f"{count_of(len(days), 'day')} {said}: {and_more(days, _NAMED)}"
     last = month.results[-1]
-    ages = count_ages([break_.age_days for break_ in last.breaks if break_.is_open])
-    if last.open_breaks:
+    unsolved = open_breaks(last.breaks, last.not_compared)
+    ages = count_ages(unsolved, last.day)
+    if unsolved:
         by_age = ", ".join(
             f"{count} of {label}"
             for (label, _, _), count in zip(AGE_BANDS, ages, strict=True)
             if count
         )
-        yield f"{count_of(last.open_breaks, 'open break')} on {last.day}: {by_age}"
+        yield f"{count_of(len(unsolved), 'open break')} on {last.day}: {by_age}"
     yield from (f"not in the pack: {missing}" for missing in facts.missing)

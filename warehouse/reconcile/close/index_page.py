@@ -19,7 +19,7 @@ from warehouse.reconcile.comments.annotations import state
 from warehouse.reconcile.comments.trail import moment
 from warehouse.reconcile.settings.closing import ROLES
 from warehouse.reconcile.store.records import Break
-from warehouse.reconcile.store.run_facts import AGE_BANDS, count_ages
+from warehouse.reconcile.store.run_facts import AGE_BANDS, count_ages, open_breaks
 from warehouse.reconcile.store.store import Store
 
 _HERE = Path(__file__).parent
@@ -40,8 +40,8 @@ def index_page(store: Store, month: Month, facts: PackFacts, here: frozenset[str
     """Return the page; `here` are the digests of the ledgers that the pack has."""
     last = month.results[-1]
     unsolved = sorted(
-        (break_ for break_ in last.breaks if break_.is_open),
-        key=lambda break_: (-break_.age_days, break_.id),
+        open_breaks(last.breaks, last.not_compared),
+        key=lambda break_: (break_.first_seen, break_.id),
     )
     style = Markup((_HERE / "index.css").read_text("utf-8"))  # noqa: S704 - our own file
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -55,8 +55,9 @@ def index_page(store: Store, month: Month, facts: PackFacts, here: frozenset[str
         month=month,
         roles=ROLES,
         last=last,
-        bands=list(zip(_bands(), count_ages([item.age_days for item in unsolved]), strict=True)),
+        bands=list(zip(_bands(), count_ages(unsolved, last.day), strict=True)),
         unsolved=unsolved[:_MOST_BREAKS],
+        count=len(unsolved),
         more=max(len(unsolved) - _MOST_BREAKS, 0),
         place=_place,
         said=state(store),

@@ -6,13 +6,13 @@ folder `.facts` may be removed at any time.
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 
 import msgspec
 
-from warehouse.reconcile.store.records import RunResult, from_json, to_json
+from warehouse.reconcile.store.records import Break, RunResult, from_json, to_json
 from warehouse.reconcile.store.store import Store
 from warehouse.storage.layout import read_json, written_aside
 
@@ -23,7 +23,8 @@ NOBODY = "nobody"
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One run in few figures; `of` tells whether its result is still that file.
 
-    `ages` counts open breaks by the bands of `AGE_BANDS`, `owners` by who takes care of them.
+    `ages` counts open breaks by the bands of `AGE_BANDS`, `owners` by who takes care of them, both
+    with those that were not compared.
     """
 
     of: tuple[str, int, int]
@@ -40,9 +41,20 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[tuple[str, str], ...]
 
 
-def count_ages(ages: list[int]) -> tuple[int, ...]:
-    """Return how many ages lie in each band."""
+def open_breaks(breaks: Iterable[Break], not_compared: Iterable[Break]) -> list[Break]:
+    """Return the open breaks, with those of before that no ledger of the night says anything of."""
+    return [break_ for break_ in (*breaks, *not_compared) if break_.is_open]
+
+
+def count_ages(breaks: Iterable[Break], day: date) -> tuple[int, ...]:
+    """Return how many breaks of a day lie in each band of age."""
+    ages = [(day - break_.first_seen).days for break_ in breaks]
     return tuple(sum(low <= age <= high for age in ages) for _, low, high in AGE_BANDS)
+
+
+def count_owners(breaks: Iterable[Break]) -> dict[str, int]:
+    """Return how many breaks each owner has."""
+    return dict(Counter(break_.owner.strip() or NOBODY for break_ in breaks))
 
 
 def facts_of_runs(store: Store, day: date) -> Iterator[RunFacts]:
@@ -75,7 +87,7 @@ def _facts(store: Store, path: Path, day: date) -> RunFacts:
 
 
 def _count(result: RunResult, of: tuple[str, int, int]) -> RunFacts:
-    unsolved = [break_ for break_ in result.breaks if break_.is_open]
+    unsolved = open_breaks(result.breaks, result.not_compared)
     return RunFacts(
         of=of,
         day=result.day,
@@ -85,8 +97,8 @@ def _count(result: RunResult, of: tuple[str, int, int]) -> RunFacts:
         by=result.by,
         settings=result.evidence.get("SHA-256 of recon.toml", ""),
         breaks=len(result.breaks),
-        open_breaks=len(unsolved),
-        ages=count_ages([break_.age_days for break_ in unsolved]),
-        owners=dict(Counter(break_.owner.strip() or NOBODY for break_ in unsolved)),
+        open_breaks=result.open_breaks,
+        ages=count_ages(unsolved, result.day),
+        owners=count_owners(unsolved),
         files=tuple((source.name, source.sha256) for source in result.sources),
     )

@@ -6,7 +6,13 @@ from datetime import date
 from warehouse.contract.wording import count_of
 from warehouse.reconcile.comments.trail import TITLES, trail
 from warehouse.reconcile.settings.config import Config
-from warehouse.reconcile.store.run_facts import AGE_BANDS, NOBODY, count_ages, newest_facts
+from warehouse.reconcile.store.run_facts import (
+    AGE_BANDS,
+    count_ages,
+    count_owners,
+    newest_facts,
+    open_breaks,
+)
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.workbook.content import TRAIL, OverTime, TrendNight, WorkbookContent
 from warehouse.reconcile.workbook.sheet import Heading, SheetWriter
@@ -38,9 +44,8 @@ def _nights_before(store: Store, day: date) -> list[TrendNight]:
 
 
 def _tonight(content: WorkbookContent) -> TrendNight:
-    unsolved = [break_ for break_ in content.outcome.breaks if break_.is_open]
-    owners = Counter(break_.owner.strip() or NOBODY for break_ in unsolved)
-    return TrendNight(content.day, count_ages([item.age_days for item in unsolved]), owners)
+    unsolved = open_breaks(content.outcome.breaks, content.outcome.not_compared)
+    return TrendNight(content.day, count_ages(unsolved, content.day), count_owners(unsolved))
 
 
 def write_trends(draft: Draft, on: SheetWriter, content: WorkbookContent) -> None:
