@@ -17,6 +17,7 @@ FLOAT_DIGITS = 15  # what a number cell of a spreadsheet keeps and shows
 LONGEST = 1000
 BLANK = "the amount is blank"
 NO_AMOUNT = "it is no amount"
+NEEDS_WORD = "CR and DR need the setting negative_word"
 LARGEST_EXPONENT = 200
 _SPACES = "\u00a0\u2007\u2009\u202f\u3000\t"
 _LETTERS = str.maketrans(
@@ -110,7 +111,7 @@ def taken_apart(cell: str, negative_word: str = "") -> Numeral | str:
     if match is None or (currency and unit.upper() != currency):
         return NO_AMOUNT
     if word and unit.upper() in {"CR", "DR"}:
-        return "CR and DR need the setting negative_word"
+        return NEEDS_WORD
     if _MAGNITUDE.fullmatch(unit.casefold()):
         return f"{unit} is a magnitude, or a unit that cannot be told from one"
     signed = _split_sign(match["number"].strip())

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 
-from warehouse.reconcile.ledger.cells.amounts import Rules, evidence
+from warehouse.reconcile.ledger.cells.amounts import NEEDS_WORD, Rules, evidence, taken_apart
 from warehouse.reconcile.ledger.cells.fast_rows import telling_cells
 from warehouse.reconcile.ledger.header.header_row import Header
 from warehouse.reconcile.settings.shape import Decimals
@@ -33,9 +33,12 @@ def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], wh
     # One amount that only one convention reads settles all the others of its column. Nothing is
     # guessed from how often a letter occurs: a column of `1.234` alone may be either.
     word = head.shape.negative_word
+    cells = _telling(grid, head)
+    if not word and head.sign is None:
+        _ask_for_negative_word(cells, head, where)
     if head.shape.decimals:
         return Rules(head.shape.decimals, word)
-    sure, unsure = evidence(_telling(grid, head), word)
+    sure, unsure = evidence(cells, word)
     settled = remembered.setdefault(head.fingerprint, {})
     if len(sure) > 1:
         examples = " and ".join(repr(cell[:40]) for cell in sure.values())
@@ -57,6 +60,17 @@ def rules_of(grid: Grid, head: Header, remembered: dict[str, dict[str, str]], wh
             _line(head, 'decimal = "point"   # or "comma"'),
         )
     return Rules(None, word)
+
+
+def _ask_for_negative_word(cells: Sequence[object], head: Header, where: str) -> None:
+    """Raise `Ambiguous` where amounts are written with CR or DR beside them."""
+    example = next((cell for cell in cells if taken_apart(as_text(cell)) == NEEDS_WORD), None)
+    if example is not None:
+        raise Ambiguous(
+            f"{where}: amounts like {as_text(example)[:40]!r} say CR or DR, and it is not known "
+            "which of them makes an amount negative.",
+            _line(head, 'negative_word = "CR"   # or "DR"'),
+        )
 
 
 def _telling(grid: Grid, head: Header) -> Sequence[object]:

@@ -1,0 +1,185 @@
+"""Ledgers in the layouts that people keep are right after at most one round of pasted answers."""
+
+from collections import defaultdict
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from tests.support.books import Amount
+from tests.support.ledger_samples import (
+    BOOK,
+    ERRORS,
+    Key,
+    LedgerSample,
+    ledger_rows,
+    ledger_samples,
+)
+from tests.support.reconciliation_home import Desk
+from tests.warehouse.reconcile.conftest import DAY
+from warehouse.exact import total
+from warehouse.reconcile.ledger.header.context import ReadingContext
+from warehouse.reconcile.ledger.header.known_names import KnownNames
+from warehouse.reconcile.ledger.header.titles import count_fields
+from warehouse.reconcile.ledger.model import Ledger
+from warehouse.reconcile.ledger.rows import read_ledger
+from warehouse.reconcile.settings.config import read_config
+from warehouse.reconcile.terms.errors import Ambiguous, reading_files
+from warehouse.spreadsheet.reading.grid import open_file
+
+OWN = [sample for sample in ledger_samples() if sample.path.parent.parent == Path(__file__).parent]
+NAMES = {
+    "portfolio": {amount.portfolio: () for amount in BOOK},
+    "asset": {amount.asset: () for amount in BOOK},
+    "venue": {amount.venue: () for amount in BOOK},
+}
+
+
+def read_with_answers(sample: LedgerSample, settings: Path) -> tuple[Ledger, int]:
+    """The ledger of a sample and how many rounds of questions it took to read it."""
+    with reading_files():
+        file = open_file(sample.path, count_fields)
+    settings.write_text(sample.settings, encoding="utf-8")
+    for rounds in range(3):
+        config = read_config(settings)
+        known = KnownNames.of(NAMES, config.aliases)
+        try:
+            return read_ledger([file], ReadingContext(config=config, day=DAY, known=known)), rounds
+        except Ambiguous as question:
+            with settings.open("a", encoding="utf-8") as answers:
+                answers.write(f"{question.line}\n")
+    raise AssertionError(settings.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("sample", OWN, ids=lambda sample: sample.path.name)
+def test_a_layout_is_read_to_the_last_row_after_one_answer(
+    sample: LedgerSample, tmp_path: Path
+) -> None:
+    """Each key has the sum that was written, no row is rejected, and one paste settles it."""
+    ledger, rounds = read_with_answers(sample, tmp_path / "recon.toml")
+    sums: dict[Key, list[str]] = defaultdict(list)
+    for line in ledger.lines:
+        portfolio, asset, venue, account, _ = line.names
+        sums[portfolio, asset, venue.strip(), account].append(line.amount.text)
+    assert {key: total(texts) for key, texts in sums.items()} == {
+        key: total(texts) for key, texts in ledger_rows().items()
+    }
+    assert not ledger.rejected
+    assert all(source.is_complete for source in ledger.sources)
+    assert rounds <= 1
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("sample", ledger_samples(), ids=lambda sample: sample.path.name)
+def test_the_six_errors_of_every_sample_are_the_breaks(
+    sample: LedgerSample, tmp_path: Path
+) -> None:
+    """Six planted errors, and nothing else, after at most one round of pasted answers."""
+    desk = Desk(tmp_path)
+    desk.publish(BOOK)
+    desk.folder.make()
+    copy = desk.folder.inbox / sample.path.name
+    copy.write_bytes(sample.path.read_bytes())
+    settings = sample.settings
+    desk.settle(settings)
+    try:
+        desk.run()
+    except Ambiguous as question:
+        desk.settle(f"{settings}\n{question.line}\n")
+        desk.run()
+    assert {tuple(break_["key"][:4]) for break_ in desk.breaks()} == {
+        key for error in ERRORS for key in error.rows
+    }
+
+
+TOTALS = (
+    "Portfolio;Asset;Venue;Account;Quantity\np;BTC;kraken;a;1\np;BTC;vault;b;2\nTotal BTC;;;;{}\n"
+)
+
+
+@pytest.mark.parametrize(("stated", "severity"), [("3", "low"), ("4", "high")])
+def test_a_subtotal_is_a_control_of_its_rows(tmp_path: Path, stated: str, severity: str) -> None:
+    """A total that its rows do not make says so with both figures; others are counted."""
+    path = tmp_path / "ledger.csv"
+    path.write_text(TOTALS.format(stated), encoding="utf-8")
+    sample = LedgerSample(path=path, program="by hand")
+    ledger, _ = read_with_answers(sample, tmp_path / "recon.toml")
+    (notice,) = ledger.notices
+    assert notice.severity == severity
+    assert ("says 4, and its 2 rows add up to 3" in notice.words) == (severity == "high")
+
+
+def test_files_that_cover_a_part_are_compared_with_that_part(tmp_path: Path) -> None:
+    """What no ledger covers is one line with its count, and none of it is a break."""
+    desk = Desk(tmp_path)
+    desk.publish(BOOK)
+    desk.put("Portfolio,Asset,Account,Balance\nalpha,ETH,trading,96.0625\n", "coinbase.csv")
+    with pytest.raises(Ambiguous, match="it may cover that venue alone") as question:
+        desk.run()
+    desk.settle(question.value.line)
+    summary = desk.run()
+    assert {break_["names"]["asset"] for break_ in desk.breaks()} == {"SOL", "USDC"}
+    (line,) = [notice for notice in summary.notices if "covered by no ledger" in notice.words]
+    assert "12 positions of the book" in line.words
+
+
+def coinbase(amount: str) -> str:
+    """A ledger of one custodian with one figure of its own."""
+    return (
+        f"Portfolio,Asset,Account,Balance\nalpha,ETH,trading,{amount}\nalpha,SOL,trading,15320.4\n"
+        "alpha,USDC,trading,750000\nbeta,USDC,trading,120450.12\n"
+    )
+
+
+KRAKEN = (
+    "Portfolio,Asset,Account,Balance\nalpha,BTC,main,12.5\nalpha,ETH,main,1834.125\n"
+    "beta,BTC,main,3.00000001\nbeta,SOL,main,2200.25\n"
+)
+SCOPES = (
+    '[file."coinbase*"]\nvenue = "coinbase"\nexpected = {}\n[file."kraken*"]\nvenue = "kraken"\n'
+)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["missing", "late"])
+def test_a_break_in_a_ledger_that_does_not_come_stays_as_it_was(
+    tmp_path: Path, *, late: bool
+) -> None:
+    """It is neither resolved nor new the next time, and the missing ledger is named loudly."""
+    desk = Desk(tmp_path)
+    for day in (20, 21, 22):
+        desk.publish(BOOK, f"202611{day}T021500Z")
+    desk.settle(SCOPES.format("true"))
+    desk.put(coinbase("1"), "coinbase-2026-11-20.csv")
+    desk.put(KRAKEN, "kraken-2026-11-20.csv")
+    assert desk.run(day_of(20)).breaks == 1
+    first = desk.breaks()[0]
+    if not late:
+        (desk.folder.inbox / "coinbase-2026-11-20.csv").unlink()
+    desk.put(KRAKEN, "kraken-2026-11-21.csv")
+    without = desk.run(day_of(21))
+    assert (without.breaks, without.exit_code) == (0, 3)
+    assert any(
+        "coinbase" in notice.where for notice in without.notices if notice.severity == "high"
+    )
+    desk.put(coinbase("1"), "coinbase-2026-11-22.csv")
+    desk.put(KRAKEN, "kraken-2026-11-22.csv")
+    assert desk.run(day_of(22)).breaks == 1
+    again = desk.breaks()[0]
+    assert (again["id"], again["episode"]) == (first["id"], first["episode"])
+    assert (again["first_seen"], again["age_days"]) == (first["first_seen"], 2)
+
+
+def day_of(number: int) -> date:
+    """A day of November 2026."""
+    return date(2026, 11, number)
+
+
+def test_rows_outside_of_what_a_file_covers_are_counted_and_not_compared(tmp_path: Path) -> None:
+    """A file of one venue with a row of another one: the row is named, and is no break."""
+    desk = Desk(tmp_path)
+    desk.publish([Amount("1", "p", "BTC", venue, "a") for venue in ("kraken", "vault")])
+    desk.settle('[file."ledger*"]\nvenue = "kraken"\n')
+    desk.put("portfolio;asset;venue;account;amount\np;BTC;kraken;a;1\np;BTC;vault;a;9\n")
+    summary = desk.run()
+    assert summary.breaks == 0
+    assert any("1 row is of something else" in notice.words for notice in summary.notices)
