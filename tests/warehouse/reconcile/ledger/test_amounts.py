@@ -136,12 +136,13 @@ def test_case_13_two_conventions_in_one_column_are_a_question(write: Write, read
 
 
 def test_case_14_credit_and_debit_need_a_setting(write: Write, read: Read) -> None:
-    """5 CR is rejected until somebody says which of the two words is negative."""
+    """5 CR is a question until somebody says which of the two words is negative."""
     path = write(csv("5 CR", "6 DR"))
-    plainly = read(path)
-    assert len(plainly.rejected) == 2
+    with pytest.raises(Ambiguous, match="say CR or DR") as question:
+        read(path)
     shape = Shape(negative_word="CR")
-    settled = read(path, config=Config(shapes={plainly.sources[0].fingerprint: shape}))
+    name = question.value.line.split('"')[1]
+    settled = read(path, config=Config(shapes={name: shape}))
     assert amounts(settled) == ["-5", "6"]
 
 
