@@ -15,9 +15,10 @@ from warehouse.spreadsheet.reading.delimited_text import (
     has_long_line,
     rows_of,
 )
+from warehouse.spreadsheet.reading.formats.formulas import name_of
 from warehouse.spreadsheet.reading.printed_tables import BOTH, piped_rows, spaced_rows
 from warehouse.spreadsheet.reading.safety import MOST_CELLS, is_compound, refusal, too_wide
-from warehouse.spreadsheet.reading.workbook import read_workbook
+from warehouse.spreadsheet.reading.workbook import WorkbookCells, read_workbook
 from warehouse.spreadsheet.reading.xml_findings import SheetFindings
 
 SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".fods", ".xml")
@@ -109,24 +110,25 @@ def open_file(
         return OpenedFile(
             path=path, sha256=digest, grids=(_table(path, text, recognised),), notices=notices
         )
-    grids, others = _spreadsheet(path, content)
-    return OpenedFile(
-        path=path, sha256=digest, grids=tuple(grids), notices=(), others=tuple(others)
-    )
+    return _spreadsheet(path, content, digest)
 
 
-def _spreadsheet(path: LedgerFile, content: bytes) -> tuple[list[Grid], list[tuple[str, str]]]:
-    """Return the sheets of cells of a workbook, and its other tabs with what they are."""
-    workbook = read_workbook(path, content)
+def _spreadsheet(path: LedgerFile, content: bytes, digest: str) -> OpenedFile:
+    """Read the sheets of cells of a workbook, and what its other tabs are."""
+    workbook = read_workbook(path, content) or WorkbookCells()
     grids: list[Grid] = []
+    notices: list[str] = []
     others: list[tuple[str, str]] = []
-    if workbook is None:
-        return grids, others
     for sheet in workbook.sheets:
         if sheet.kind != "WorkSheet":
             others.append((sheet.name, sheet.kind))
             continue
         findings = workbook.findings.get(sheet.name, SheetFindings())
+        notices += [
+            f"{sheet.name}: column {name_of((0, column))[:-1]} shows thousands or millions of what "
+            f"its cells hold (their format is {code!r}): what they hold was read"
+            for column, code in sorted(findings.scaled.items())
+        ]
         grids.append(
             Grid(
                 sheet=sheet.name,
@@ -139,7 +141,13 @@ def _spreadsheet(path: LedgerFile, content: bytes) -> tuple[list[Grid], list[tup
                 is_blank_sure=not is_compound(content),
             )
         )
-    return grids, others
+    return OpenedFile(
+        path=path,
+        sha256=digest,
+        grids=tuple(grids),
+        notices=tuple(notices),
+        others=tuple(others),
+    )
 
 
 def decode_text(path: LedgerFile, content: bytes) -> tuple[str, tuple[str, ...]]:

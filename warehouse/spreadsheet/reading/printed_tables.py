@@ -24,6 +24,7 @@ _FOOTER = re.compile(
 )
 _HEAD = 100  # lines in which a header is looked for
 BOTH = 10  # what `recognised` says at least where both an asset and an amount are named
+_Span = tuple[int, int]
 Recognised = Callable[[Sequence[Row]], int]
 
 
@@ -118,7 +119,7 @@ def _blanks(lines: Sequence[str]) -> list[bool]:
     return blanks
 
 
-def _spans(blanks: Sequence[bool]) -> list[tuple[int, int]]:
+def _spans(blanks: Sequence[bool]) -> list[_Span]:
     """Return where something stands between places that are blank in all lines."""
     spans = []
     place = 0
@@ -130,41 +131,49 @@ def _spans(blanks: Sequence[bool]) -> list[tuple[int, int]]:
     return spans
 
 
-def _columns(
-    lines: Sequence[str], spans: Sequence[tuple[int, int]]
-) -> list[tuple[int, int]] | None:
+def _columns(lines: Sequence[str], spans: Sequence[_Span]) -> list[_Span] | None:
     """Return the columns that spans make, or None where they are not proven.
 
-    A span under which nothing stands is a title of two words; one without a title is part of a
-    name where only one blank parts it from its column, or numbers the rows at the left.
+    A span under which nothing stands is the title of what follows without one, or the second word
+    of a title; one without a title goes on with a name, or numbers the rows at the left.
     """
     if len(lines) < 2:  # noqa: PLR2004 - a header and a row
         return None
     header, *rows = lines
-    columns: list[tuple[int, int]] = []
+    columns: list[_Span] = []
+    titles: list[int] = []  # where titles begin under which nothing stands
     for number, (start, end) in enumerate(spans):
         has_title = bool(header[start:end].strip())
         values = [value for row in rows if (value := row[start:end].strip())]
-        if has_title and values:
-            columns.append((start, end))
-        elif has_title and columns:
-            columns[-1] = columns[-1][0], end
-        elif number == 0 and _is_index(values):
-            columns.append((start, end))
-        elif columns and _is_rest_of_name(spans, number, values):
-            columns[-1] = columns[-1][0], end
-        else:
+        if has_title and not values:
+            titles.append(start)
+            continue
+        if has_title:
+            columns = [*_with_second_word(columns, titles, start), (start, end)]
+        elif len(titles) == 1:  # the title begins at the left, the amounts end at the right
+            columns.append((titles[0], end))
+        elif titles or not _is_part(spans, number, values):
             return None
+        else:
+            columns = [*columns[:-1], (columns[-1][0] if columns else start, end)]
+        titles = []
+    columns = _with_second_word(columns, titles, len(header))
     return columns if len(columns) > 1 else None
 
 
-def _is_index(values: Sequence[str]) -> bool:
-    numbers = [str(number) for number in range(len(values) + 1)]
-    return values in (numbers[:-1], numbers[1:])
+def _with_second_word(columns: list[_Span], titles: Sequence[int], end: int) -> list[_Span]:
+    """Return columns of which the last one has a title of several words, if some are left over."""
+    return [*columns[:-1], (columns[-1][0], end)] if titles and columns else columns
 
 
-def _is_rest_of_name(spans: Sequence[tuple[int, int]], number: int, values: Sequence[str]) -> bool:
-    """Return whether a span goes on with the words left of it, and is no part of an amount."""
+def _is_part(spans: Sequence[_Span], number: int, values: Sequence[str]) -> bool:
+    """Return whether a span without a title numbers the rows, or goes on with the words before it.
+
+    What has digits may be a part of an amount.
+    """
+    if number == 0:
+        numbers = [str(place) for place in range(len(values) + 1)]
+        return values in (numbers[:-1], numbers[1:])
     before = spans[number][0] - spans[number - 1][1]
     is_last = number + 1 == len(spans)
     after = spans[number + 1][0] - spans[number][1] if not is_last else before + 1

@@ -7,7 +7,7 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import unescape
 
 from warehouse.spreadsheet.reading.formats.formulas import CalculatedSheet, FormulaCell
@@ -26,15 +26,25 @@ _SPAN = re.compile(rb'\b(min|max)="([0-9]{1,5})"')
 _SHEET = re.compile(r"<(?:\w+:)?sheet\b[^>]*>")
 _RELATION = re.compile(r"<(?:\w+:)?Relationship\b[^>]*>")
 _MOST_HIDDEN = 1000
+_FORMAT = re.compile(r"<(?:\w+:)?numFmt\b[^>]*>")
+_STYLES = re.compile(r"<(?:\w+:)?cellXfs\b.*?</(?:\w+:)?cellXfs>", re.DOTALL)
+_STYLE = re.compile(r"<(?:\w+:)?xf\b[^>]*>")
+_STYLE_OF_CELL = re.compile(rb'\bs="([0-9]{1,6})"')
+_LITERAL = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|_.|\*.')
+_SCALED = re.compile("[0#?],+(?![0#?,])")  # a comma behind the last digit takes three of them off
 
 
 @dataclass(frozen=True, slots=True)
 class SheetFindings:
-    """Cells, by row and column from 0, that hold an error or no value; rows and columns hidden."""
+    """Cells, by row and column from 0, that hold an error or no value; rows and columns hidden.
+
+    `scaled` are the columns that show thousands or millions of what they hold, with their format.
+    """
 
     errors: Mapping[tuple[int, int], str] = field(default_factory=dict)
     hidden_rows: int = 0
     hidden_columns: frozenset[int] = frozenset()
+    scaled: Mapping[int, str] = field(default_factory=dict)
 
 
 def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
@@ -50,16 +60,42 @@ def findings(names: zipfile.ZipFile) -> dict[str, SheetFindings]:
         targets[_attribute(tag, "Id")] = _attribute(tag, "Target")
     # Where numbers are rounded as they are shown, a sum is no sum of what is stored.
     is_calculated = 'fullPrecision="0"' not in book
+    scaled = _scaled_styles(names)
     by_sheet = {}
     for tag in _SHEET.findall(book):
         target = targets.get(_attribute(tag, r"\w+:id"), "")
         path = posixpath.normpath(posixpath.join("xl", target)) if target else ""
         path = target.lstrip("/") if target.startswith("/") else path
         if path in names.namelist():
-            by_sheet[unescape(_attribute(tag, "name"))] = _scan(
-                names.read(path), is_calculated=is_calculated
-            )
+            xml = names.read(path)
+            found = _scan(xml, is_calculated=is_calculated)
+            shown = _scaled_columns(xml, scaled) if scaled else {}
+            by_sheet[unescape(_attribute(tag, "name"))] = replace(found, scaled=shown)
     return by_sheet
+
+
+def _scaled_styles(names: zipfile.ZipFile) -> dict[int, str]:
+    """Return the styles of cells, by number, whose format shows thousands of what they hold."""
+    if "xl/styles.xml" not in names.namelist():
+        return {}
+    styles = names.read("xl/styles.xml").decode("utf-8", "replace")
+    formats = {}
+    for tag in _FORMAT.findall(styles):
+        code = unescape(_attribute(tag, "formatCode"))
+        if _SCALED.search(_LITERAL.sub("", code.partition(";")[0])):
+            formats[_attribute(tag, "numFmtId")] = code
+    cells = _STYLES.search(styles) if formats else None
+    numbers = [_attribute(tag, "numFmtId") for tag in _STYLE.findall(cells[0])] if cells else []
+    return {place: formats[number] for place, number in enumerate(numbers) if number in formats}
+
+
+def _scaled_columns(xml: bytes, scaled: Mapping[int, str]) -> dict[int, str]:
+    columns = {}
+    for cell in _CELL.finditer(xml):
+        style, reference = _STYLE_OF_CELL.search(cell[1]), _PLACE.search(cell[1])
+        if style and reference and int(style[1]) in scaled and _VALUE.search(cell[2] or b""):
+            columns[_at(reference)[1]] = scaled[int(style[1])]
+    return columns
 
 
 def _attribute(tag: str, name: str) -> str:

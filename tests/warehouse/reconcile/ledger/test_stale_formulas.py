@@ -111,3 +111,24 @@ def test_a_running_total_does_not_take_forever(tmp_path: Path, read: Read) -> No
     ledger = read_book(read, book(tmp_path / "ledger.xlsx", formulas))
     assert len(ledger.rejected) + len(ledger.lines) == 3000
     assert min(len(ledger.rejected), len(ledger.lines)) > 1000
+
+
+@pytest.mark.parametrize(
+    ("code", "columns"),
+    [("#,##0,", "C"), ('0.0,,"m"', "C"), ("#,##0.00", ""), ('0.0", k"', ""), ("0", "")],
+)
+def test_a_column_that_shows_thousands_is_told(
+    tmp_path: Path, read: Read, code: str, columns: str
+) -> None:
+    """What its cells hold is read, and a reader who sees 1,250 for 1,250,000 learns why."""
+    path = tmp_path / "ledger.xlsx"
+    with xlsxwriter.Workbook(path) as made:
+        page = made.add_worksheet("Spot")
+        page.write_row(0, 0, ("asset", "account", "amount"))
+        page.write_row(1, 0, ("BTC", "a"))
+        page.write_number(1, 2, 1_250_000, made.add_format({"num_format": code}))
+    ledger = read(path)
+    assert amounts(ledger) == ["1250000"]
+    words = "shows thousands or millions of what its cells hold (their format is"
+    told = [f"Spot: column {name} {words} {code!r}): what they hold was read" for name in columns]
+    assert [notice.words for notice in ledger.notices] == told
