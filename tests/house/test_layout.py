@@ -51,7 +51,8 @@ def crowds(root: Path) -> Iterator[str]:
             entries = {
                 path.name
                 for path in folder.glob("*")
-                if path.name not in {"__pycache__", "__init__.py"}
+                # Notebooks are pages to read, and no code that others import.
+                if path.name not in {"__pycache__", "__init__.py", "notebooks"}
                 and (
                     path.suffix in {".py", ".sql"}
                     or (

@@ -4,7 +4,6 @@ A book that is open shows the night on which it was opened, complete, whatever i
 meanwhile; open it again for the new one.
 """
 
-import contextlib
 import os
 import re
 from collections import defaultdict
@@ -69,11 +68,19 @@ def open_book(
 def _open_version(layout: Layout) -> tuple[Path, DuckDBPyConnection]:
     """Open the version that `current` leads to, by its own name: it stays what it is."""
     # Between looking and opening a new version may be swapped in, and the old one removed.
-    for _ in range(_TRIES):
+    for turn in range(_TRIES):
         file = layout.database.resolve()
-        with contextlib.suppress(FileNotFoundError, QueryFailed):
+        try:
             return file, connect(file, max_temp_directory_size="0B")
-    return file, connect(file, max_temp_directory_size="0B")
+        except (FileNotFoundError, QueryFailed) as error:
+            if isinstance(error.__cause__, duckdb.ConnectionException):
+                raise QueryFailed(
+                    f"This program has {file} open already, by duckdb.connect, with settings of "
+                    "its own. Close that connection first, or ask through it."
+                ) from error
+            if turn == _TRIES - 1:
+                raise
+    raise AssertionError
 
 
 class ReadOnlyBook:

@@ -14,6 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,6 +22,7 @@ import pytest
 from tests.support import environments
 from tests.support.books import Amount, exact, night, published
 from warehouse import NotExact, ReadOnlyBook, exact_total, floats, open_book
+from warehouse.query.connect import QueryFailed
 from warehouse.query.door import NoBookThatDay
 from warehouse.query.read import NotAQuestion
 from warehouse.storage.layout import Layout
@@ -124,6 +126,22 @@ def test_two_hours_of_an_analyst_are_exact(
     assert str(bitcoin["total"].dropna().cumsum().iloc[-1]) == wanted
     largest = max((a for a in sums(tonight, *keys).items()), key=lambda item: Decimal(item[1]))
     assert str(held["total"].max()) == largest[1]
+
+
+def test_holdings_over_time_are_exact(book: ReadOnlyBook, year: tuple[Path, list[date]]) -> None:
+    """What is kept of each night is the sum of its texts, by portfolio, venue and asset."""
+    for table, column, name in (
+        ("holdings", "portfolio_id", "portfolio"),
+        ("holdings_by_venue", "venue_id", "venue"),
+    ):
+        kept = exact_total(book.history(table), by=["snapshot_date", column, *ASSET])
+        found = rows(kept[kept["total_text"] != "0"], "snapshot_date", column, *ASSET)
+        assert found == {
+            (pd.Timestamp(day), *key): text
+            for day in year[1]
+            for key, text in sums(amounts(day), name, "asset", "custom").items()
+            if text != "0"
+        }
 
 
 def test_a_year_over_time_is_exact(book: ReadOnlyBook, year: tuple[Path, list[date]]) -> None:
@@ -320,6 +338,25 @@ def test_a_book_stays_on_its_night_while_others_are_published(tmp_path: Path) ->
         with open_book(tmp_path) as new:
             assert new.holdings()["total_text"].tolist() == ["6"]
             assert not new.night()["is_replaced"]
+
+
+def test_a_connection_of_ones_own_is_said_to_be_in_the_way(year: tuple[Path, list[date]]) -> None:
+    """DuckDB refuses two ways of opening one file in a process: the message says which to close."""
+    with (
+        duckdb.connect(str(Layout(year[0]).database.resolve()), read_only=True),
+        pytest.raises(QueryFailed, match="open already, by duckdb"),
+    ):
+        open_book(year[0])
+
+
+def test_a_home_without_a_book_has_no_days(tmp_path: Path) -> None:
+    """Where every night is held there are frames without rows, and no day to ask for."""
+    held = night("20261118T021500Z", [Amount("1")], state="held", is_book=False)
+    published(Layout(tmp_path), [held], "a")
+    with open_book(tmp_path) as opened:
+        assert (opened.days, opened.night(), len(opened.holdings())) == ((), {}, 0)
+        with pytest.raises(NoBookThatDay, match="no book yet; see `nightbook snapshots`"):
+            opened.holdings("2026-11-18")
 
 
 def test_the_door_opens_without_pandas_until_it_is_used() -> None:
