@@ -171,9 +171,9 @@ VIEWS = {
     ),
 }
 CROPS = {
-    FINANCE / "summary.png": Crop("Summary", 96, 28, 40, 736, 740),
-    FINANCE / "breaks.png": Crop("Breaks", 150, 50, 70, 965, 390),
-    FINANCE / "breaks-comments.png": Crop("Breaks", 150, 1016, 90, 648, 370),
+    FINANCE / "summary.png": Crop("Summary", 96, 10, 45, 774, 770),
+    FINANCE / "breaks.png": Crop("Breaks", 150, 22, 80, 935, 450),
+    FINANCE / "breaks-comments.png": Crop("Breaks", 150, 955, 80, 778, 450),
 }
 
 

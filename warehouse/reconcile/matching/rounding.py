@@ -40,7 +40,7 @@ from warehouse.reconcile.terms.dimensions import display_asset
 from warehouse.reconcile.terms.notices import Notice
 
 _FEWEST = 3  # differences that one rule explains: fewer are alike by chance
-_TRIED = 2
+_TRIED, _TRIED_ON = 2, 1000
 _FLOAT_DIGITS = 15
 _DATE = re.compile(r"[0-9]+(?:[-_. ][0-9]+)*")
 
@@ -113,16 +113,21 @@ def _by_file(
 
 def _best(differences: Sequence[_Difference]) -> tuple[Precision | None, list[_Difference]]:
     """Return the rule that explains most differences, of several the narrowest, and those."""
-    best: tuple[Precision | None, list[_Difference]] = (None, [])
-    most = (0, Decimal(0))
-    for precision in _candidates(differences):
-        explained = [
-            each for each in differences if is_left_of(precision, each.ledger, each.snapshot)
-        ]
+    # Every rule is tried on some of them, spread over the file, and the best one on all.
+    some = differences[:: -(-len(differences) // _TRIED_ON)]
+    best, most = None, (0, Decimal(0))
+    for precision in _candidates(some):
+        explained = _select_explained(precision, some)
         loss = max((largest_loss(precision, each.ledger) for each in explained), default=Decimal(0))
         if (len(explained), -loss) > most:
-            best, most = (precision, explained), (len(explained), -loss)
-    return best
+            best, most = precision, (len(explained), -loss)
+    return best, _select_explained(best, differences) if best else []
+
+
+def _select_explained(
+    precision: Precision, differences: Sequence[_Difference]
+) -> list[_Difference]:
+    return [each for each in differences if is_left_of(precision, each.ledger, each.snapshot)]
 
 
 def _candidates(differences: Sequence[_Difference]) -> Iterator[Precision]:

@@ -37,7 +37,7 @@ HEADINGS = (
     Heading("Ledger", 12, "amount"),
     Heading("Snapshot", 12, "amount"),
     Heading("Difference", 12, "amount"),
-    Heading("Age days", 4, "count"),
+    Heading("Age days", 4.5),
     Heading("Likely cause", 17),
     Heading("Status", 8, "yellow"),
     Heading("Owner", 7, "yellow"),

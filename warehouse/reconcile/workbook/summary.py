@@ -26,7 +26,7 @@ _CHANGES = ("new", "returned", "changed", "unchanged")
 _SHOWN_ASSETS = 10
 _UNUSED = 40
 _PAGE_ROWS = 80
-_LINE = 115  # letters over all columns
+_LINE = 130  # letters over all columns
 
 
 def write_summary(draft: Draft, content: WorkbookContent) -> None:
