@@ -1,5 +1,6 @@
 """What settings forgave of each asset, and where that would be too much in sum."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
@@ -41,11 +42,13 @@ def forgiven_lines(
     The largest part of an asset comes first, the mean of all of them last.
     """
     forgiven = [pair for pair in classified if pair.is_forgiven]
+    by_asset: defaultdict[str, list[ClassifiedPair]] = defaultdict(list)
+    for pair in forgiven:
+        by_asset[rules.asset(pair)].append(pair)
     sums = sum_forgiven(forgiven, rules)
     for asset, amount in sorted(sums.items(), key=lambda item: (-item[1].share, item[0])):
         share = f"{plain(amount.total)} ({amount.share:.2e} of it)"
-        of_asset = [pair for pair in forgiven if rules.asset(pair) == asset]
-        yield display_asset(asset), _by_what(of_asset), plain(amount.amount), share
+        yield display_asset(asset), _by_what(by_asset[asset]), plain(amount.amount), share
     if sums:
         keys = _by_what(forgiven)
         mean = mean_share(sums, rules)

@@ -25,24 +25,23 @@ class KeptDigits:
 
     def rule(self, pair: Pair) -> tuple[str, Decimal]:
         """Return which precision explains a difference, if one does, and how much it allows."""
+        if not self.by_file or not pair.lines:
+            return "", Decimal(0)
         lines = self.ledger.lines.table
-        rows = [
-            (self.by_file.get(lines["file"][line].as_py()), exact(lines["amount"][line].as_py()))
-            for line in (pair.lines if self.by_file else ())
-        ]
-        ways = [precision for precision, _ in rows if precision is not None]
-        if not ways or len(ways) < len(rows):
+        ways = [self.by_file.get(lines["file"][line].as_py()) for line in pair.lines]
+        known = [way for way in ways if way is not None]
+        if len(known) < len(ways):
             return "", Decimal(0)
         ledger, snapshot = exact(pair.ledger or "0"), exact(pair.snapshot or "0")
-        bound = exact_sum(
-            largest_loss(way, amount) for way, (_, amount) in zip(ways, rows, strict=True)
-        )
-        if len(rows) == 1:
-            explains = is_left_of(ways[0], ledger, snapshot)
+        if len(known) == 1:
+            explains, bound = is_left_of(known[0], ledger, snapshot), largest_loss(known[0], ledger)
         else:  # each of the rows lost its own part
-            whole = all(_is_kept(way, amount) for way, (_, amount) in zip(ways, rows, strict=True))
-            explains = whole and abs(EXACT.subtract(ledger, snapshot)) <= bound
-        return (ways[0].words, bound) if explains else ("", Decimal(0))
+            amounts = [exact(lines["amount"][line].as_py()) for line in pair.lines]
+            rows = list(zip(known, amounts, strict=True))
+            bound = exact_sum(largest_loss(way, amount) for way, amount in rows)
+            explains = all(_is_kept(way, amount) for way, amount in rows)
+            explains = explains and abs(EXACT.subtract(ledger, snapshot)) <= bound
+        return (known[0].words, bound) if explains else ("", Decimal(0))
 
 
 def kept_digits(ledger: Ledger, config: Config) -> KeptDigits:
