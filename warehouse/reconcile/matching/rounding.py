@@ -117,14 +117,16 @@ def _best(differences: Sequence[_Difference]) -> tuple[Precision | None, list[_D
     some = differences[:: -(-len(differences) // _TRIED_ON)]
     best, most = None, (0, Decimal(0))
     for precision in _candidates(some):
-        explained = _take_explained(precision, some)
+        explained = _choose_differences(precision, some)
         loss = max((largest_loss(precision, each.ledger) for each in explained), default=Decimal(0))
         if (len(explained), -loss) > most:
             best, most = precision, (len(explained), -loss)
-    return best, _take_explained(best, differences) if best else []
+    return best, _choose_differences(best, differences) if best else []
 
 
-def _take_explained(precision: Precision, differences: Sequence[_Difference]) -> list[_Difference]:
+def _choose_differences(
+    precision: Precision, differences: Sequence[_Difference]
+) -> list[_Difference]:
     return [each for each in differences if is_left_of(precision, each.ledger, each.snapshot)]
 
 
