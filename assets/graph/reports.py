@@ -13,6 +13,7 @@ from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines.landing import snapshots
 from warehouse.reconcile import service
+from warehouse.reconcile.runs.summary import RunSummary
 from warehouse.reconcile.store.records import TIED
 from warehouse.reconcile.terms.errors import Ambiguous, DayClosed, Late, NotReconciled
 from warehouse.report.build import ask_all, write
@@ -108,7 +109,7 @@ def reconciliation_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsD
     return reconciliation
 
 
-def _reconcile(nightbook: Nightbook, day: date, now: datetime) -> service.RunSummary:
+def _reconcile(nightbook: Nightbook, day: date, now: datetime) -> RunSummary:
     layout = nightbook.layout
     summary = service.run(
         layout.database,

@@ -10,7 +10,8 @@ import openpyxl
 
 from tests.support.books import Amount, Night, night, published
 from warehouse.reconcile import service
-from warehouse.reconcile.service import InitFiles, RunSummary
+from warehouse.reconcile.runs.summary import RunSummary
+from warehouse.reconcile.service import InitFiles
 from warehouse.reconcile.store.records import to_json
 from warehouse.reconcile.store.store import Store
 from warehouse.storage.layout import Layout

@@ -10,26 +10,21 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from warehouse.contract.wording import count_of
 from warehouse.query.book import book
 from warehouse.reconcile.close.lock import Restating, closing_of, restating
 from warehouse.reconcile.comments import signoff
 from warehouse.reconcile.comments.trail import break_history
-from warehouse.reconcile.ledger.coverage import per_words, totals
-from warehouse.reconcile.ledger.model import Unused
 from warehouse.reconcile.runs import reconciliation
 from warehouse.reconcile.runs.result import RunInputs
+from warehouse.reconcile.runs.summary import RunSummary, summary_of
 from warehouse.reconcile.settings.config import TEMPLATE, read_config
 from warehouse.reconcile.store.records import (
-    OPEN_BREAKS,
-    TIED,
     Break,
     RunResult,
     Signature,
 )
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.errors import NotReconciled
-from warehouse.reconcile.terms.notices import Notice
 from warehouse.reconcile.workbook import sample_ledger, template
 from warehouse.reconcile.workbook.readback.verification import VerifyResult, verify_workbook
 from warehouse.storage.layout import written_aside
@@ -41,45 +36,6 @@ class InitFiles:
 
     files: tuple[Path, ...]
     keys: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSummary:
-    """What a run came to: `exit_code` is 0 where all ties or is accepted, 3 where breaks are open.
-
-    A run without a ledger has no `run_id` and says so in `notices`.
-    """
-
-    day: date
-    run_id: str = ""
-    digest: str = ""
-    counts: Mapping[str, int]
-    open_breaks: int = 0
-    breaks: int = 0
-    rejected: int = 0
-    files: tuple[Path, ...]
-    notices: tuple[Notice, ...]
-    exit_code: int
-    unused: tuple[Unused, ...] = ()
-    level: str = ""
-
-    @property
-    def words(self) -> str:
-        """The result in one paragraph."""
-        if not self.run_id:
-            return "; ".join(": ".join(filter(None, (n.where, n.words))) for n in self.notices)
-        equal = self.counts["Matched"] + self.counts["Matched (zero)"]
-        settled = (
-            (self.counts["Within tolerance"], "within tolerance"),
-            (self.counts["Ledger precision"], "within the ledger's precision"),
-        )
-        parts = [f"{equal:,} equal", *(f"{count:,} {how}" for count, how in settled if count)]
-        return (
-            f"{self.day}: {count_of(sum(self.counts.values()), 'position')} compared "
-            f"{per_words(self.level)}; {', '.join(parts)}, {count_of(self.breaks, 'break')} "
-            f"({self.open_breaks:,} open), {count_of(self.rejected, 'row')} rejected; "
-            f"not used: {totals(self.unused) or 'nothing'}."
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,38 +128,7 @@ def run(
             before_writing=restating(store, source.day, Restating(by, restate, now)),
         )
         left = reconciliation.run(source, store, config, inputs)
-    if left.result is None:
-        return _summary_without_ledger(source.day, left)
-    return _summary(left.result, left)
-
-
-def _summary_without_ledger(day: date, left: reconciliation.RunFiles) -> RunSummary:
-    is_quiet = all(item.severity == "low" for item in left.unused)
-    return RunSummary(
-        day=day,
-        counts={},
-        files=(),
-        notices=left.notices,
-        exit_code=TIED if is_quiet else OPEN_BREAKS,
-        unused=left.unused,
-    )
-
-
-def _summary(result: RunResult, left: reconciliation.RunFiles) -> RunSummary:
-    return RunSummary(
-        day=result.day,
-        run_id=result.run_id,
-        digest=result.digest,
-        counts=result.counts,
-        open_breaks=result.open_breaks,
-        breaks=len(result.breaks),
-        rejected=result.rejected,
-        files=left.files,
-        notices=left.notices,
-        exit_code=result.exit_code,
-        unused=left.unused,
-        level=result.coverage.level if result.coverage else "",
-    )
+    return summary_of(source.day, left)
 
 
 def _result_of_day(store: Store, day: date | None) -> RunResult:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
-from warehouse.reconcile.service import RunSummary
+from warehouse.reconcile.runs.summary import RunSummary
 
 # Amounts of all sizes, and two in the very middle between two units of 8 decimals.
 _BOOK = [

@@ -11,7 +11,7 @@ import pytest
 from tests.support.books import Amount
 from tests.support.reconciliation_home import NOW, Desk
 from warehouse.reconcile import service as counter
-from warehouse.reconcile.service import RunSummary
+from warehouse.reconcile.runs.summary import RunSummary
 from warehouse.reconcile.store import ops_rows
 
 FIRST = date(2026, 11, 20)

@@ -15,7 +15,7 @@ import pytest
 from tests.support.books import Amount
 from tests.support.reconciliation_home import NOW, Desk, ledger
 from warehouse.reconcile import service as desks
-from warehouse.reconcile.service import RunSummary
+from warehouse.reconcile.runs.summary import RunSummary
 from warehouse.reconcile.settings.config import TEMPLATE
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 
