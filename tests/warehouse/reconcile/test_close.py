@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import openpyxl
 import pytest
 
 from tests.support.books import Amount
@@ -232,6 +233,9 @@ def test_a_closed_day_is_run_again_only_with_a_reason_that_everybody_sees(
         by="ada",
         restate="the custodian  corrected its file",
     )
+    book = openpyxl.load_workbook(desk.folder.out / f"{day}" / f"recon_{day}.xlsx")
+    told = [str(cell) for row in book["Summary"].values for cell in row if cell]
+    assert any("was restated by ada: the custodian corrected its file" in cell for cell in told)
     second = closed(desk, LATER + timedelta(hours=2))
     assert (second.pack.name, first.pack.read_bytes()) == ("2026-11_v2.zip", old)
     (change,) = second.changes

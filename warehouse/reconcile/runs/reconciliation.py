@@ -179,6 +179,11 @@ def _notices(
     yield from outcome.notices
     yield from _ledger_notices(ledger, source)
     yield from day_settings.changes(store, config, source.day)
+    for item in store.restatements:
+        if item.day == source.day:
+            before = f"its run was {item.run_before}" if item.run_before else "it had no result"
+            words = f"this day was closed, and was restated by {item.who}: {item.why}; {before}"
+            yield Notice("high", words, item.at)
 
 
 def _unlisted_notices(outcome: Outcome, config: Config) -> Iterator[Notice]:
