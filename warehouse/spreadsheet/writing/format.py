@@ -27,9 +27,10 @@ _OPTIONS = {
     "strings_to_formulas": False,
     "strings_to_urls": False,
     "strings_to_numbers": False,
-    # Every program has this font or one of the same widths, so that texts end where we think.
-    "default_format_properties": {"font_name": "Arial", "font_size": 10},
 }
+# Every program has this font or one of the same widths, so that texts end where we think; with a
+# scheme Excel would take the font of its theme instead.
+_FONT = {"font_name": "Arial", "font_size": 10, "font_scheme": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,8 @@ def amount_format(decimals: int, room: int = DECIMALS) -> str:
 def draft(*, title: str, made_at: datetime, about: dict[str, str]) -> Draft:
     """Begin a workbook that has no date but `made_at`; `about` becomes its custom properties."""
     file = BytesIO()
-    book = xlsxwriter.Workbook(file, _OPTIONS)
+    # A copy of the font, for the writer adds to what it is given.
+    book = xlsxwriter.Workbook(file, {**_OPTIONS, "default_format_properties": dict(_FONT)})
     created = made_at.replace(tzinfo=None, microsecond=0)
     book.set_properties({"title": title, "author": "nightbook", "created": created})
     for name, text in about.items():
