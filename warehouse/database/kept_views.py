@@ -1,8 +1,8 @@
 """Views whose rows are kept for every night: a year of them is read, not added up anew.
 
 A night's rows are taken from the view itself, which is in schema `internal`, when the night is put
-in, and shown as `history.NAME`; `main.NAME` is those of the newest book. The exact text of an
-amount is kept only where DECIMAL(38,18) cannot hold it, and made from the number for all others.
+in, and shown as `history.NAME`; `main.NAME` is those of the newest book. Where many are kept, the
+exact text of an amount is only where DECIMAL(38,18) cannot hold it, and made from the number else.
 """
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters

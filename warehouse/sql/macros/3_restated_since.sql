@@ -36,6 +36,11 @@ totals as (
         exact_sum(in_lake) as total_text
     from ops.control_totals
     where measure = 'sum'
+        and snapshot_id in (
+            select snapshot_before from compared
+            union all
+            select snapshot_after from compared
+        )
     group by
         snapshot_id,
         asset_id,
