@@ -106,6 +106,18 @@ RECONCILE = InOrder(
     commands=[
         _command("init", "write settings and a ledger to fill in", run="reconcile.init"),
         _command(
+            "preview",
+            "what would be read of a ledger, and what is asked; nothing is stored",
+            _argument("file", "FILE"),
+            run="reconcile.preview",
+        ),
+        _command(
+            "setup",
+            "answer what is asked about a ledger; the answers go into recon.toml",
+            _argument("file", "FILE"),
+            run="reconcile.setup",
+        ),
+        _command(
             "run",
             "compare; exit code 3 while breaks are open",
             AS_OF,

@@ -17,7 +17,10 @@ from warehouse.reconcile.close.close import CloseInputs
 from warehouse.reconcile.close.close import close as close_month
 from warehouse.reconcile.close.kept_packs import damaged_packs
 from warehouse.reconcile.close.verification import is_pack, verify_pack
+from warehouse.reconcile.runs.preview_lines import preview_lines
+from warehouse.reconcile.runs.setup import look_at, settle
 from warehouse.reconcile.store.records import Break
+from warehouse.reconcile.terms.errors import Ambiguous
 from warehouse.reconcile.terms.notices import Notice
 
 SHOWN = 12
@@ -38,6 +41,51 @@ def init(nightbook: Nightbook) -> int:
     then = f"{command_for(nightbook.layout)} reconcile run"
     print(f"Put your ledger (xlsx, ods or csv) into {inbox}, then: {then}")
     return 0
+
+
+def preview(nightbook: Nightbook, *, file: str) -> int:
+    """Print what would be read of a ledger, and the lines that settle what is asked."""
+    seen = look_at(nightbook.layout.database, _folder(nightbook), Path(file))
+    for line in preview_lines(seen):
+        print(printable(line))
+    return Ambiguous.exit_code if seen.question else 0
+
+
+def setup(nightbook: Nightbook, *, file: str) -> int:
+    """Ask what is not known of a ledger and write the answers into recon.toml."""
+    folder = _folder(nightbook)
+    while True:
+        seen = look_at(nightbook.layout.database, folder, Path(file))
+        if not seen.question:
+            break
+        print(printable_lines(seen.question))
+        answer = _ask(seen.answer)
+        if not answer:
+            print("Nothing more was written. What is still asked stands above.")
+            return Ambiguous.exit_code
+        with writing(nightbook, "settling"):
+            settle(folder, answer)
+        print(printable_lines(f"Written to {folder / 'recon.toml'}:\n{answer}"))
+    for line in preview_lines(seen):
+        print(printable(line))
+    print("Nothing is asked any more.")
+    return 0
+
+
+def _ask(proposal: str) -> str:
+    """Return the lines that a person agrees to, changed by them or not; nothing to stop."""
+    print(printable_lines(f"Proposed for recon.toml:\n{proposal}"))
+    table = proposal.splitlines()[0]
+    try:
+        reply = input("Enter takes it, other lines in its place (; between them), q stops: ")
+    except EOFError:
+        return ""
+    if reply.strip().casefold() in {"q", "quit"}:
+        return ""
+    own = [line.strip() for line in reply.split(";") if line.strip()]
+    if not own:
+        return proposal
+    return "\n".join(own if own[0].startswith("[") else [table, *own])
 
 
 def run(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:

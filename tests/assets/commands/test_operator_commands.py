@@ -3,6 +3,7 @@
 import io
 import json
 import shutil
+import sys
 import tarfile
 from collections.abc import Callable
 from datetime import date, timedelta
@@ -271,3 +272,21 @@ def test_a_dry_run_says_what_stays_for_ever(watched: Make) -> None:
     assert f"{FIRST:%Y%m%d}T021500Z" in said.out
     assert "Kept for ever, whatever the limits: manifests and decisions of every night" in said.out
     assert "none of them may go" in said.out
+
+
+def test_what_is_asked_about_a_ledger_is_settled_at_a_terminal(
+    watched: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Enter takes the proposal, other words replace it, and an end of the input writes nothing."""
+    keeper = watched().keeper
+    ledger = tmp_path / "parts.csv"
+    ledger.write_text("Asset,Free,Locked\nBTC,1,2\n", encoding="utf-8")
+    settings = keeper.home / "reconcile" / "recon.toml"
+    assert keeper("reconcile", "preview", str(ledger)).code == 3
+    for typed, amount in (("", None), ('amount = "Free"\n', "1"), ("\n", "1")):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+        asked = keeper("reconcile", "setup", str(ledger))
+        assert asked.code == (0 if amount else 3), asked
+        assert settings.exists() == bool(amount)
+    shown = keeper("reconcile", "preview", str(ledger))
+    assert (shown.code, "BTC  1" in shown.out) == (0, True)

@@ -87,7 +87,7 @@ def level_of(head: Header, config: Config, where: str) -> tuple[str, ...]:
             f"{where} has no column for {', '.join(lacking)}, and `level` in recon.toml asks for "
             f'{", ".join(config.level)}. Name the column under [ledger."{head.fingerprint}"], like '
             f'{lacking[0]} = "...", or ask for a level that it has.',
-            f"level = [{common}]   # in place of the line that is there",
+            f"[settings]\nlevel = [{common}]",
         )
     return config.level
 

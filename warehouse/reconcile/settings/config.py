@@ -122,13 +122,26 @@ def read_config(path: Path) -> Config:
     Raises `NotReconciled` with every complaint in one message.
     """
     content = path.read_bytes() if path.exists() else TEMPLATE.encode()
+    return parse_config(content, path)
+
+
+def parse_config(content: bytes, path: Path) -> Config:
+    """Read the configuration from what stands in a file, or is to be written into it.
+
+    Raises `NotReconciled` with every complaint in one message.
+    """
     try:
         words = tomllib.loads(join_tables(content.decode("utf-8-sig")))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise NotReconciled(
             f"{path.name} is not TOML: {error}. Nothing was reconciled. Mend that line."
         ) from error
-    table = TomlTable(words, [])
+    # Below a table nothing can be said of the whole any more, so that what is pasted at the end
+    # has a table of its own for that.
+    complaints: list[str] = []
+    of_whole = TomlTable(words, complaints).table("settings").values
+    words.pop("settings", None)
+    table = TomlTable({**words, **of_whole}, complaints)
     config = _config(table, hashlib.sha256(content).hexdigest())
     if table.complaints:
         raise NotReconciled(

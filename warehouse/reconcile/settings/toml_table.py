@@ -11,6 +11,8 @@ from typing import Any
 from warehouse.exact import exact
 
 _BARE = re.compile("[a-z_]+")
+_KEY = re.compile(r"\s*([A-Za-z_-]+)\s*=")
+_ANSWERED = ("ledger.", "file.", "settings")  # tables that questions write into
 _HEADING = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
 
 
@@ -27,15 +29,25 @@ def quote(text: str) -> str:
 def join_tables(text: str) -> str:
     """Return the text with the lines of a table that is opened twice below its first heading."""
     # Each question names the table of its answer, so that two answers, pasted one after the other,
-    # open one table twice, which TOML refuses.
+    # open one table twice, which TOML refuses. Of two answers to one question the later one counts.
     tables: dict[str, list[str]] = {"": []}
     name = ""
     for line in text.splitlines(keepends=True):
         heading = _HEADING.fullmatch(line)
         name = heading[1].strip() if heading else name
-        if not heading or name not in tables:
-            tables.setdefault(name, []).append(line if line.endswith("\n") else f"{line}\n")
+        lines = tables.setdefault(name, [])
+        key = _KEY.match(line)
+        if key and name.startswith(_ANSWERED):
+            lines[:] = [other for other in lines if not _is_same_key(other, key[1])]
+        if not heading or not lines:
+            lines.append(line if line.endswith("\n") else f"{line}\n")
     return "".join(line for lines in tables.values() for line in lines)
+
+
+def _is_same_key(line: str, name: str) -> bool:
+    """Return whether a line is a whole setting of a name; one of several lines is not touched."""
+    key = _KEY.match(line)
+    return key is not None and key[1] == name and line.count("[") == line.count("]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def find_ledgers(
     """
     families: dict[str, list[LedgerFile]] = {}
     unused: list[Unused] = []
-    files = (_files(path) for path in sorted(inbox.glob("*")) if path not in ours)
+    files = (files_in(path) for path in sorted(inbox.glob("*")) if path not in ours)
     for path, problem in chain.from_iterable(files):
         reason = _put_aside(path, config, problem)
         stated = day_in(path.name)
@@ -116,7 +116,7 @@ def _file(path: LedgerFile, reason: str, severity: str = "low", count: int = 1) 
     return Unused(path.name, FilePart.FILE, path.name, reason, severity, count)
 
 
-def _files(path: Path) -> Iterator[tuple[LedgerFile, str]]:
+def files_in(path: Path) -> Iterator[tuple[LedgerFile, str]]:
     """Yield a file of the inbox, or what lies in an archive, each with why it cannot be read."""
     is_archive = path.suffix.lower() in (ZIP, GZIP) and path.is_file() and not path.is_symlink()
     if not is_archive or path.name.startswith("."):

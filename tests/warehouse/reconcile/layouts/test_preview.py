@@ -1,0 +1,73 @@
+"""A look before the leap: what would be read of a ledger, and what settles what is asked."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.ledger_samples import BOOK
+from tests.support.reconciliation_home import Desk
+from warehouse.reconcile.runs.preview_lines import preview_lines
+from warehouse.reconcile.runs.setup import look_at, settle
+from warehouse.reconcile.settings.config import read_config
+from warehouse.reconcile.terms.errors import NotReconciled
+
+SAMPLES = Path(__file__).with_name("samples")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """A home with the book that the samples are of."""
+    desk = Desk(tmp_path_factory.mktemp("home"))
+    desk.publish(BOOK)
+    return desk
+
+
+def lines(home: Desk, name: str) -> list[str]:
+    """The lines of a preview of a sample."""
+    seen = look_at(home.layout.database, home.folder.root, SAMPLES / name)
+    return list(preview_lines(seen))
+
+
+def test_a_preview_asks_and_its_answer_shows_columns_rows_and_totals(home: Desk) -> None:
+    """Before the answer there is a question with lines, after it what each column is, and sums."""
+    name = "pivot-venues-2026-11-20.xlsx"
+    asked = lines(home, name)
+    assert asked[0].startswith("Question: pivot-venues-2026-11-20.xlsx: no row says")
+    assert asked[-1].strip() == 'columns_are = "venue"'
+    settle(home.folder.root, "\n".join(line.strip() for line in asked[-2:]))
+    answered = lines(home, name)
+    assert answered[0] == f"{name}!Pivot: the header is row 1"
+    assert " ".join(answered[4].split()) == (
+        "D kraken amount of kraken (recon.toml says so) 12.5 | 1843.125"
+    )
+    assert "    SOL         15322600.25  in 2 rows" in answered
+    assert not any(line.startswith("Question") for line in answered)
+
+
+def test_a_preview_stores_nothing(home: Desk, tmp_path: Path) -> None:
+    """Neither the inbox nor what was learned of headers changes, whatever is looked at."""
+    desk = Desk(tmp_path)
+    desk.publish(BOOK)
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    look_at(desk.layout.database, desk.folder.root, SAMPLES / "camel-2026-11-20.csv")
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_lines_that_are_wrong_are_not_written(home: Desk) -> None:
+    """recon.toml stays as it is, and what is wrong is said."""
+    settle(home.folder.root, '[settings]\nlevel = ["asset"]')
+    before = home.folder.config.read_bytes()
+    with pytest.raises(NotReconciled, match="has no colour"):
+        settle(home.folder.root, '[file."a*"]\ncolour = "red"')
+    assert home.folder.config.read_bytes() == before
+
+
+def test_the_later_of_two_answers_counts(tmp_path: Path) -> None:
+    """Pasting another answer to the same question below the first one changes the first."""
+    desk = Desk(tmp_path)
+    settle(desk.folder.root, '[ledger."0a1b2c3d"]\namount = "Free"')
+    settle(desk.folder.root, '[ledger."0a1b2c3d"]\namount = ["Free", "Locked"]')
+    settle(desk.folder.root, "[settings]\naccept_days = 7")
+    config = read_config(desk.folder.config)
+    assert config.shapes["0a1b2c3d"].amounts == ("Free", "Locked")
+    assert config.accept_days == 7

@@ -1,0 +1,183 @@
+"""A look at one ledger before it is used: what is read of it, why, and what is still asked."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+
+from warehouse.exact import total
+from warehouse.reconcile.ledger.header.context import ReadingContext
+from warehouse.reconcile.ledger.header.header_row import Header
+from warehouse.reconcile.ledger.header.titles import count_fields, letters
+from warehouse.reconcile.ledger.inbox import dating
+from warehouse.reconcile.ledger.inbox.inbox import files_in
+from warehouse.reconcile.ledger.model import Ledger, LedgerSource, Unused
+from warehouse.reconcile.ledger.rows import read_ledger
+from warehouse.reconcile.ledger.tabs import chosen_tabs
+from warehouse.reconcile.terms.dimensions import FIELDS
+from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled, reading_files
+from warehouse.spreadsheet.reading.grid import Grid, OpenedFile, open_file
+from warehouse.spreadsheet.reading.text import as_text, fold
+
+FIRST_ROWS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnUse:
+    """One column: its letter and title, what it is used for, why, and its first values."""
+
+    letter: str
+    title: str
+    use: str
+    reason: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TabPreview:
+    """One tab: its header rows as its program numbers them, and every column of it.
+
+    `source` is what came of its rows, None where a question is open; `rows` are the first ones as
+    they are read, the amount last, `totals` the exact sums of each asset.
+    """
+
+    place: str
+    header: str
+    columns: tuple[ColumnUse, ...]
+    profile: str = ""
+    source: LedgerSource | None = None
+    rows: tuple[tuple[str, ...], ...] = ()
+    totals: tuple[tuple[str, str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """All that would be read of a file, and what must be settled first: `answer` does that."""
+
+    tabs: tuple[TabPreview, ...]
+    unused: tuple[Unused, ...]
+    notices: tuple[str, ...]
+    rejected: tuple[str, ...]
+    question: str = ""
+    answer: str = ""
+
+
+def preview(path: Path, context: ReadingContext) -> Preview:
+    """Read a file as a run would, without comparing or storing anything.
+
+    Raises `NotReconciled` where it cannot be opened.
+    """
+    if not path.is_file():
+        raise NotReconciled(f"There is no file {path}. Nothing was read.")
+    count = partial(count_fields, own_words=context.config.own_words)
+    with reading_files():
+        files = [open_file(file, count) for file, problem in files_in(path) if not problem]
+    tabs = list(chain.from_iterable(_heads(file, context) for file in files))
+    try:
+        ledger = read_ledger(files, context)
+    except Ambiguous as question:
+        shown = tuple(_tab(grid, head, place) for grid, head, place in tabs)
+        return Preview(
+            tabs=shown,
+            unused=(),
+            notices=(),
+            rejected=(),
+            question=question.words,
+            answer=question.line,
+        )
+    late = [source for source in ledger.sources if dating.day_of(source) not in (None, context.day)]
+    days = [
+        f"{source.name} is of {dating.day_of(source)}, the book of {context.day}" for source in late
+    ]
+    return Preview(
+        tabs=tuple(_with_rows(_tab(grid, head, place), ledger) for grid, head, place in tabs),
+        unused=ledger.unused,
+        notices=(*days, *(f"{item.where}: {item.words}" for item in ledger.notices)),
+        rejected=tuple(
+            f"{ledger.place(row)}: {row.raw[:60]!r}: {row.reason}" for row in ledger.rejected
+        ),
+    )
+
+
+def _heads(file: OpenedFile, context: ReadingContext) -> Iterator[tuple[Grid, Header, str]]:
+    """Yield the tabs that are read with their headers, as far as nothing is asked about them."""
+    name = file.path.name
+    try:
+        for grid, head in chosen_tabs(file, context):
+            yield grid, head, f"{name}!{grid.sheet}" if grid.sheet else name
+    except Ambiguous:
+        return
+
+
+def _tab(grid: Grid, head: Header, place: str) -> TabPreview:
+    lines = f"row {grid.line(head.row)}"
+    if head.depth > 1:
+        lines = f"rows {grid.line(head.row)} to {grid.line(head.body - 1)}"
+    return TabPreview(
+        place=place,
+        header=lines,
+        columns=tuple(_columns(grid, head)),
+        profile=head.profile.name if head.profile else "",
+    )
+
+
+def _columns(grid: Grid, head: Header) -> Iterator[ColumnUse]:
+    for place, title in enumerate(head.titles):
+        use = _use(head, place)
+        cells = (row[place] for row in islice(grid.rows, head.body, None) if len(row) > place)
+        values = islice((text for cell in cells if (text := as_text(cell).strip())), 2)
+        yield ColumnUse(
+            letter=letters(place).rpartition(" ")[2],
+            title=title,
+            use=use,
+            reason=_reason(head, use, title) if use else "",
+            values=tuple(value[:24] for value in values),
+        )
+
+
+def _use(head: Header, place: int) -> str:
+    """Return what a column is read for; nothing where it is not read."""
+    for name, column in head.columns.items():
+        if column == place and name != "amount":
+            return name
+    for layer in head.layers:
+        for term in layer.terms:
+            if term.place == place:
+                label = "".join(f" of {name}" for name in layer.names.values())
+                return f"amount taken off{label}" if term.is_negative else f"amount{label}"
+    return "sign" if place == head.sign else ""
+
+
+def _reason(head: Header, use: str, title: str) -> str:
+    """Return why a column is what it is taken for."""
+    use = use.split(maxsplit=1)[0]
+    shape = head.shape
+    said = {fold(text) for text in (*shape.columns.values(), *shape.amounts, shape.sign or "")}
+    if fold(title) in said or (shape.columns_are and use == "amount"):
+        return f"as is known of {head.profile.name}" if head.profile else "recon.toml says so"
+    return f"its title is a word for {use}" if head.words.field_of(title) == use else "by its title"
+
+
+def _with_rows(tab: TabPreview, ledger: Ledger) -> TabPreview:
+    """Return a tab with what came of its rows."""
+    number, source = next(
+        (number, source)
+        for number, source in enumerate(ledger.sources)
+        if source.place_name == tab.place
+    )
+    table = ledger.lines.table
+    own = table.filter([file == number for file in table["file"].to_pylist()])
+    first = own.slice(0, FIRST_ROWS).select([*FIELDS, "amount"]).to_pylist()
+    amounts: dict[str, list[str]] = {}
+    for asset, amount in zip(own["asset"].to_pylist(), own["amount"].to_pylist(), strict=True):
+        amounts.setdefault(asset, []).append(amount)
+    return TabPreview(
+        place=tab.place,
+        header=tab.header,
+        columns=tab.columns,
+        profile=tab.profile,
+        source=source,
+        rows=tuple(tuple(row[name] for name in (*source.fields, "amount")) for row in first),
+        totals=tuple((asset, total(texts), len(texts)) for asset, texts in sorted(amounts.items())),
+    )

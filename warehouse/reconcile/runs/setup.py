@@ -1,0 +1,37 @@
+"""Settle what is asked about a ledger: look at it, and add lines to recon.toml."""
+
+from pathlib import Path
+
+from warehouse.query.book import book
+from warehouse.reconcile.matching import snapshot
+from warehouse.reconcile.runs.preview import Preview, preview
+from warehouse.reconcile.runs.reconciliation import reading_context
+from warehouse.reconcile.settings.config import TEMPLATE, parse_config, read_config
+from warehouse.reconcile.store.store import Store
+from warehouse.storage.layout import written_aside
+
+
+def look_at(database: Path, folder: Path, file: Path) -> Preview:
+    """Return what a run would read of a file for the newest book; nothing is stored.
+
+    Raises `NotReconciled` where the file cannot be opened, `NotExported` where there is no book.
+    """
+    store = Store(folder)
+    config = read_config(store.config)
+    with book(database, None, ()) as source:
+        reference = snapshot.read_reference(source, config.stale_hours)
+        return preview(file, reading_context(store, config, reference, source.day))
+
+
+def settle(folder: Path, lines: str) -> None:
+    """Add lines to recon.toml, after everything in it; nothing is written where they are wrong.
+
+    Raises `NotReconciled` where the file could not be used with them.
+    """
+    store = Store(folder)
+    store.make()
+    before = store.config.read_text(encoding="utf-8") if store.config.exists() else TEMPLATE
+    with written_aside(store.config) as file:
+        content = f"{before.rstrip()}\n\n{lines.strip()}\n".encode()
+        parse_config(content, store.config)
+        file.write(content)
