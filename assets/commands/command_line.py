@@ -100,23 +100,14 @@ NUMBER, PORT = click.IntRange(min=0), click.IntRange(0, LAST_PORT)
 DAY: dict[str, Any] = {"type": Day(), "metavar": "YYYY-MM-DD"}
 WHY = _option("--why", default="", help="kept on record; needed to change what was accepted")
 AS_OF = _option("--as-of", help="the newest book up to this date", **DAY)
+LEDGER = _argument("file", "FILE")
 RECONCILE = InOrder(
     "reconcile",
     help="the book against a ledger: each figure ties out or is a break",
     commands=[
         _command("init", "write settings and a ledger to fill in", run="reconcile.init"),
-        _command(
-            "preview",
-            "what would be read of a ledger, and what is asked; nothing is stored",
-            _argument("file", "FILE"),
-            run="reconcile.preview",
-        ),
-        _command(
-            "setup",
-            "answer what is asked about a ledger; the answers go into recon.toml",
-            _argument("file", "FILE"),
-            run="reconcile.setup",
-        ),
+        _command("preview", "what would be read of a ledger", LEDGER, run="reconcile.preview"),
+        _command("setup", "settle what is asked about a ledger", LEDGER, run="reconcile.setup"),
         _command(
             "run",
             "compare; exit code 3 while breaks are open",
