@@ -99,7 +99,7 @@ def test_what_was_the_book_then(
 
 def test_the_totals_of_then_are_exact(book: duckdb.DuckDBPyConnection) -> None:
     """Of a night that is not the book any more, the totals are known to the last digit."""
-    query = "select asset_id, total_text, total from holdings_by_asset_known_at(?, ?) order by all"
+    query = "select asset_id, total_text, total from totals_known_at(?, ?) order by all"
     rows = book.execute(query, [WRONG.day, at(WRONG, 1.5)]).fetchall()
     assert rows[0] == ("BTC", "1" + "0" * 40, None)
     assert rows[1][:2] == ("ETH", "2")

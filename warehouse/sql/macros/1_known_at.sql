@@ -1,7 +1,7 @@
 -- known_at(moment): Which snapshot was the book of each date, by all that was decided until then.
 --
 -- What we believed before a night was taken again, accepted late or rejected. Its totals are in
--- `holdings_by_asset_known_at`; what differs now is in `restated_since`.
+-- `totals_known_at`; what differs now is in `restated_since`.
 --
 -- moment: A time, like timestamptz '2026-11-20 08:00:00+00'; a date is its first instant, UTC where
 --     the client's time zone is UTC.

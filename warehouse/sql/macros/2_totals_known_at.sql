@@ -1,4 +1,4 @@
--- holdings_by_asset_known_at(day, moment): What we believed at a moment that there was of each asset.
+-- totals_known_at(day, moment): What we believed at a moment that there was of each asset.
 --
 -- The totals are those of ops.control_totals, exact, so that they are known of nights as well that
 -- are not the book any more, until they are pruned.
@@ -8,9 +8,9 @@
 -- moment: A time, as for known_at.
 -- returns: A table: snapshot_date, snapshot_id, asset_id, is_custom_asset, total (NULL where
 --     DECIMAL(38,18) cannot hold it exactly) and total_text, the same, exact.
--- example: select * from holdings_by_asset_known_at(current_date, now()) order by all limit 10
+-- example: select * from totals_known_at(current_date, now()) order by all limit 10
 
-create or replace macro holdings_by_asset_known_at(day, moment) as table
+create or replace macro totals_known_at(day, moment) as table
 with believed as (
     select
         max(known.snapshot_date) as snapshot_date,
