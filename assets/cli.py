@@ -6,6 +6,7 @@ paragraph; a traceback is shown with `--debug` only.
 
 import contextlib
 import importlib
+import resource
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,15 +14,20 @@ from typing import Any, cast
 
 import click
 
-from assets.commands.command_line import Invocation, command_line
+from assets.commands.command_line import command_line
+from assets.console.color import choose_color
+from assets.console.declaration import Invocation
 from assets.console.errors import FAILED, report_error
 from assets.console.invocation import override_home
 from assets.console.streams import SafeStream
+from assets.console.version import program_version
 from assets.home.gate import require_place
 from assets.nightbook import Nightbook
 
 # Commands of which nothing is left but what they print.
 ANSWERS = {"api", "doctor", "query", "snapshots", "status", "tables", "verify"}
+ANSWER_STEPS = {"history", "preview", "status", "verify"}  # of a reconciliation
+MEGABYTE = 1024  # in the unit of getrusage
 
 
 def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) -> int:
@@ -33,16 +39,42 @@ def main(argv: Sequence[str] | None = None, nightbook: Nightbook | None = None) 
         return error.exit_code
     if not isinstance(typed, Invocation):  # the exit code of a help that was shown
         return int(typed)
-    if typed.home:
-        override_home(typed.home)
-    out, errors = SafeStream(sys.stdout), SafeStream(sys.stderr)
+    if typed.shared.home:
+        override_home(typed.shared.home)
+    choose_color(typed.shared.color or "auto")
+    is_silent = typed.shared.is_quiet and not _is_answer(typed)
+    out, errors = SafeStream(None if is_silent else sys.stdout), SafeStream(sys.stderr)
     with (
         contextlib.redirect_stdout(cast("Any", out)),
         contextlib.redirect_stderr(cast("Any", errors)),
     ):
-        code = _exit_code(typed, replace(nightbook or Nightbook(), is_debug=typed.is_debug))
+        chosen = replace(nightbook or Nightbook(), is_debug=typed.shared.is_debug)
+        began = chosen.now()
+        code = _exit_code(typed, chosen)
         out.flush()
-        return _check_output(typed, out, code)
+        code = _check_output(typed, out, code)
+        if typed.shared.is_verbose:
+            _print_cost(typed, code, (chosen.now() - began).total_seconds())
+        return code
+
+
+def _is_answer(typed: Invocation) -> bool:
+    """Whether nothing is left of a command but what it prints."""
+    is_rehearsal = bool(typed.options.get("dry_run"))
+    return typed.command in ANSWERS or typed.step in ANSWER_STEPS or is_rehearsal
+
+
+def _print_cost(typed: Invocation, code: int, seconds: float) -> None:
+    kilobytes = max(
+        resource.getrusage(who).ru_maxrss
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    words = f"{typed.command} {typed.step}".strip()
+    print(
+        f"nightbook {program_version()}: {words} took {seconds:.2f} s and at most "
+        f"{kilobytes // MEGABYTE} MB; exit code {code}.",
+        file=sys.stderr,
+    )
 
 
 def _check_output(typed: Invocation, out: SafeStream, code: int) -> int:
@@ -55,13 +87,15 @@ def _check_output(typed: Invocation, out: SafeStream, code: int) -> int:
         "printed is lost, what it did is done.",
         file=sys.stderr,
     )
-    return code or FAILED * (typed.command in ANSWERS)
+    return code or FAILED * _is_answer(typed)
 
 
 def _exit_code(typed: Invocation, nightbook: Nightbook) -> int:
     try:
         if typed.command != "doctor":  # it reports on each setting and place itself
             nightbook = nightbook.with_fixed_variables()
+            if typed.shared.is_verbose:
+                print(f"home: {nightbook.layout.home}", file=sys.stderr)
             if typed.command == "run" and typed.options["day"] is None:
                 nightbook.settings(api=True)  # every complaint at once, as doctor has them
             require_place(nightbook.layout, typed.command, typed.step)
@@ -74,7 +108,7 @@ def _exit_code(typed: Invocation, nightbook: Nightbook) -> int:
         print("Stopped. What was not finished leaves nothing; run it again.", file=sys.stderr)
         return FAILED
     except Exception as error:
-        if typed.is_debug:
+        if typed.shared.is_debug:
             raise
         return report_error(error, nightbook)
     return code

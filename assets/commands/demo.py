@@ -18,7 +18,7 @@ from pipelines.sandbox.application import application
 from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve
 from pipelines.sandbox.world.world import LivingWorld
 from warehouse.contract.wording import count_of
-from warehouse.query.read import as_table
+from warehouse.query.formats import as_table
 from warehouse.query.read import run as ask
 from warehouse.reconcile import service
 from warehouse.reconcile.store.store import Store

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+from assets.console.color import wants_color
 from assets.home.dagster_internals import DAEMON_MODULE
 from assets.home.instance import UMASK
 from assets.nightbook import Nightbook
@@ -30,7 +31,7 @@ def run(nightbook: Nightbook, *, port: int, host_names: tuple[str, ...]) -> int:
         print(f"Dagster for {layout.home}: http://{LOOPBACK}:{port}   (Ctrl-C stops it)")
         print("It has no login and can start runs with your key: do not open this port to others.")
         sys.stdout.flush()
-        log = ["--log-format", "colored" if sys.stderr.isatty() else "json"]
+        log = ["--log-format", "colored" if wants_color(sys.stderr) else "json"]
         folder = ["-d", str(layout.dagster)]
         daemon = [DAEMON_MODULE, "run", *log, "-m", "assets.definitions", *folder]
         web = ["assets.runs.web", *log, *folder, "--port", str(port)]

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from assets.console.color import mark
 from assets.console.errors import disk_message, is_ours
 from assets.console.invocation import full_command
+from assets.console.rows import print_rows
 from assets.home.demo import is_demo
 from assets.monitoring.alerts import INFO, Alert, deliver
 from assets.monitoring.due import next_tick
@@ -48,7 +50,7 @@ def _wrong(subject: str, message: str) -> Finding:
     return Finding(subject, is_well=False, message=message)
 
 
-def run(nightbook: Nightbook, *, alert: bool) -> int:
+def run(nightbook: Nightbook, *, alert: bool, form: str | None) -> int:
     """Print every finding; 2 when a setting is wrong, 1 when anything else is."""
     findings, code = [], 0
     try:
@@ -67,8 +69,11 @@ def run(nightbook: Nightbook, *, alert: bool) -> int:
         findings += _findings("warehouse", lambda: [_warehouse(Layout(home.home), now)])
         findings += _findings("schedule", lambda: [_schedule(home, now)])
         findings += _channels(home) if alert else ()
-    for finding in findings:
-        print(f"{'✓' if finding.is_well else '✗'} {finding.subject:<10} {finding.message}")
+    if form:
+        rows = [(finding.subject, finding.is_well, finding.message) for finding in findings]
+        print_rows(form, ("subject", "is_well", "message"), rows)
+    for finding in findings if not form else ():
+        print(f"{mark(is_well=finding.is_well)} {finding.subject:<10} {finding.message}")
     return code or (0 if all(finding.is_well for finding in findings) else FAILED)
 
 

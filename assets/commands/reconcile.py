@@ -1,9 +1,12 @@
 """`nightbook reconcile`: the book against a ledger; every figure ties out or is a break."""
 
+import sys
 from datetime import date
 from pathlib import Path
 
+from assets.console.color import mark
 from assets.console.invocation import command_for
+from assets.console.rows import print_rows
 from assets.console.user import user_name
 from assets.console.version import program_version
 from assets.home.gate import require_home
@@ -19,11 +22,20 @@ from warehouse.reconcile.close.kept_packs import damaged_packs
 from warehouse.reconcile.close.verification import is_pack, verify_pack
 from warehouse.reconcile.runs.preview_lines import preview_lines
 from warehouse.reconcile.runs.setup import look_at, settle
-from warehouse.reconcile.store.records import Break
+from warehouse.reconcile.store.records import Break, to_json
 from warehouse.reconcile.terms.errors import Ambiguous
 from warehouse.reconcile.terms.notices import Notice
 
 SHOWN = 12
+BREAK_COLUMNS = (
+    *("day", "break_id", "status", "result", "ledger", "snapshot", "difference", "names"),
+    *("first_seen", "age_days", "change", "cause", "owner", "root_cause", "comment", "accepted"),
+)
+HISTORY_COLUMNS = (
+    *("at", "kind", "who", "status", "result", "ledger", "snapshot", "difference", "owner"),
+    *("root_cause", "comment", "field", "value", "words"),
+)
+PROOF_COLUMNS = ("file", "is_whole", "kind", "words")
 UNTOLD = {"at", "key", "names", "id", "break_id"}
 
 
@@ -111,9 +123,25 @@ def run(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:
     return summary.exit_code
 
 
-def status(nightbook: Nightbook, *, as_of: date | None) -> int:
+def status(nightbook: Nightbook, *, as_of: date | None, form: str | None) -> int:
     """Print the newest result and its breaks; exit code 3 while breaks are open."""
     standing = service.status(_folder(nightbook), day=as_of)
+    damage = damaged_packs(_folder(nightbook))
+    if form:
+        facts = [
+            to_json(break_) | {"day": standing.day, "break_id": break_.id}
+            for break_ in standing.breaks
+        ]
+        print_rows(form, BREAK_COLUMNS, [[row[name] for name in BREAK_COLUMNS] for row in facts])
+    else:
+        _print_standing(standing)
+    for pack in damage:
+        where = sys.stderr if form else sys.stdout
+        print(f"{mark(is_well=False, stream=where)} {printable(pack)}", file=where)
+    return 1 if damage else standing.exit_code
+
+
+def _print_standing(standing: service.Standing) -> None:
     counts = ", ".join(f"{number} {words}" for words, number in standing.counts.items() if number)
     rejected = f", {count_of(standing.rejected, 'row')} rejected" if standing.rejected else ""
     print(f"{standing.day}: {counts}{rejected}")
@@ -127,10 +155,6 @@ def status(nightbook: Nightbook, *, as_of: date | None) -> int:
         print(f"  {printable(standing.void)}")
     if standing.closing:
         print(printable(f"  {standing.closing}"))
-    damage = damaged_packs(_folder(nightbook))
-    for pack in damage:
-        print(printable(f"✗ {pack}"))
-    return 1 if damage else standing.exit_code
 
 
 def _notice(notice: Notice) -> str:
@@ -152,9 +176,13 @@ def _print_list(lines: list[str], word: str) -> None:
         print(f"  and {more}: the workbook lists them all")
 
 
-def history(nightbook: Nightbook, *, break_id: str) -> int:
+def history(nightbook: Nightbook, *, break_id: str, form: str | None) -> int:
     """Print what was done about a break."""
-    for entry in service.history(_folder(nightbook), break_id):
+    entries = service.history(_folder(nightbook), break_id)
+    if form:
+        rows = [[entry.get(name) for name in HISTORY_COLUMNS] for entry in entries]
+        print_rows(form, HISTORY_COLUMNS, rows)
+    for entry in entries if not form else ():
         facts = [f"{name} {value}" for name, value in entry.items() if value and name not in UNTOLD]
         print(printable(f"{entry['at']}  {', '.join(facts)}"))
     return 0
@@ -202,26 +230,45 @@ def close(nightbook: Nightbook, *, month: str) -> int:
     return 0
 
 
-def verify(nightbook: Nightbook, *, file: str) -> int:
+def verify(nightbook: Nightbook, *, file: str, form: str | None) -> int:
     """Compare a workbook with what was signed, or a pack with itself; print each difference."""
     if is_pack(Path(file)):
-        return _verify_pack(Path(file))
+        return _verify_pack(Path(file), form)
     require_home(nightbook.layout, "reconcile")
     checked = service.verify(_folder(nightbook), Path(file))
+    signatures = [signature.words for signature in checked.signatures]
+    if form:
+        lines = [("difference", words) for words in checked.differences]
+        lines += [("not compared", words) for words in checked.uncompared]
+        lines += [("signature", words) for words in signatures]
+        return _print_proof(form, file, lines, is_whole=checked.is_whole)
     if checked.is_whole:
-        print(f"✓ {checked.words}")
+        print(f"{mark(is_well=True)} {checked.words}")
     for difference in checked.differences:
-        print(f"✗ {printable(difference)}")
-    for line in (*checked.uncompared, *(signature.words for signature in checked.signatures)):
+        print(f"{mark(is_well=False)} {printable(difference)}")
+    for line in (*checked.uncompared, *signatures):
         print(f"  {printable(line)}")
     return 0 if checked.is_whole else 1
 
 
-def _verify_pack(file: Path) -> int:
+def _print_proof(form: str, file: str, lines: list[tuple[str, str]], *, is_whole: bool) -> int:
+    """Print what was found of a file as rows, at least one; return the exit code."""
+    rows = [(file, is_whole, *line) for line in lines or [("whole", "")]]
+    print_rows(form, PROOF_COLUMNS, rows)
+    return 0 if is_whole else 1
+
+
+def _verify_pack(file: Path, form: str | None) -> int:
     check = verify_pack(file, program_version())
-    print(printable(f"{'✓' if check.is_whole else '✗'} {file}: {check.name}"))
+    if form:
+        lines = [("difference", words) for words in check.differences]
+        lines += [("compared", words) for words in check.compared]
+        lines += [("not compared", words) for words in check.uncompared]
+        lines.append(("SHA-256", check.sha256))
+        return _print_proof(form, str(file), lines, is_whole=check.is_whole)
+    print(f"{mark(is_well=check.is_whole)} {printable(f'{file}: {check.name}')}")
     for difference in check.differences:
-        print(f"✗ {printable(difference)}")
+        print(f"{mark(is_well=False)} {printable(difference)}")
     for line in (*check.compared, *check.uncompared):
         print(f"  {printable(line)}")
     print(f"  SHA-256 {check.sha256}: that of the close says that it is the same pack")

@@ -6,6 +6,7 @@ What the document leaves open (its choices) can be rehearsed as faults can.
 import time
 
 from assets.commands.dev import require_free
+from assets.console.rows import print_rows
 from assets.nightbook import Nightbook
 from pipelines.sandbox import options
 from pipelines.sandbox.application import application
@@ -22,12 +23,17 @@ class NoSuchFault(Exception):
 
 
 def run(
-    nightbook: Nightbook, *, port: int, faults: tuple[str, ...], choices: tuple[str, ...]
+    nightbook: Nightbook,
+    *,
+    port: int,
+    faults: tuple[str, ...],
+    choices: tuple[str, ...],
+    form: str | None,
 ) -> int:
     """Serve until Ctrl-C; prints the settings that make nightbook use it."""
     del nightbook
     if "list" in (*faults, *choices):
-        _list(is_choices="list" in choices)
+        _list(form, is_choices="list" in choices)
         return 0
     try:
         chosen = tuple(catalog.parse(text) for text in faults)
@@ -53,11 +59,16 @@ def run(
     return 0
 
 
-def _list(*, is_choices: bool) -> None:
+def _list(form: str | None, *, is_choices: bool) -> None:
     """Print what can be rehearsed: faults, or readings with their defaults and what they may be."""
-    if is_choices:
-        for name, may_be, default in options.describe_choices():
+    choices, faults = options.describe_choices(), sorted(catalog.DESCRIPTIONS.items())
+    if form and is_choices:
+        print_rows(form, ("choice", "may_be", "default"), choices)
+    elif form:
+        print_rows(form, ("fault", "description"), faults)
+    elif is_choices:
+        for name, may_be, default in choices:
             print(f"{name:<30} {default:<32} {may_be}")
     else:
-        for name, description in sorted(catalog.DESCRIPTIONS.items()):
+        for name, description in faults:
             print(f"{name:<32} {description}")

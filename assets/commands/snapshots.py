@@ -3,7 +3,9 @@
 import textwrap
 from collections.abc import Sequence
 
+from assets.console.color import YELLOW, paint
 from assets.console.invocation import command_for
+from assets.console.rows import print_rows
 from assets.console.terminal import width
 from assets.nightbook import Nightbook
 from pipelines.lake import lessons
@@ -14,41 +16,51 @@ from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable
 
 A_PERSON_MUST_DECIDE = 3
+COLUMNS = ("date", "snapshot_id", "state", "is_book", "decided_at", "decided_by", "reasons")
+LESSON_COLUMNS = ("lesson", "is_in_force", "snapshot_id", "decided_at", "decided_by", "reason")
 
 
-def run(nightbook: Nightbook, *, are_lessons: bool) -> int:
+def run(nightbook: Nightbook, *, are_lessons: bool, form: str | None) -> int:
     """List the nights, newest last; exit code 3 while one of them waits for a decision."""
     nights = snapshots.landed_snapshots(nightbook.layout)
-    if not nights:
+    if form:
+        (_print_lesson_rows if are_lessons else _print_rows)(form, nights)
+    elif not nights:
         print(
             f"No night has been landed in {nightbook.layout.home} yet. "
             f"Take one: {command_for(nightbook.layout)} run (or try: nightbook demo)"
         )
-        return 0
-    if are_lessons:
-        return _lessons(nights)
+    elif are_lessons:
+        _print_lessons(nights)
+    else:
+        _print_words(nightbook, nights)
+    is_held = any(snapshot.state == states.HELD for snapshot in nights)
+    return A_PERSON_MUST_DECIDE if is_held and not are_lessons else 0
+
+
+def _print_rows(form: str, nights: list[Snapshot]) -> None:
+    books = {snapshot.snapshot_id for snapshot in snapshots.books(nights).values()}
+    rows = [
+        (
+            snapshot.snapshot_date,
+            snapshot.snapshot_id,
+            snapshot.state,
+            snapshot.snapshot_id in books,
+            snapshot.decision.at if snapshot.decision else None,
+            snapshot.decision.by if snapshot.decision else None,
+            snapshot.decision.reasons if snapshot.decision else (),
+        )
+        for snapshot in nights
+    ]
+    print_rows(form, COLUMNS, rows)
+
+
+def _print_words(nightbook: Nightbook, nights: list[Snapshot]) -> None:
     books = {snapshot.snapshot_id for snapshot in snapshots.books(nights).values()}
     print(f"{nightbook.layout.home}\n")
     print(f"{'date':<12}{'snapshot':<18}{'state':<10}{'':<12}decided")
     for snapshot in nights:
-        place = "book" if snapshot.snapshot_id in books else _superseded_words(snapshot)
-        by = (
-            f"{snapshot.decision.at[:16].replace('T', ' ')} by {snapshot.decision.by}"
-            if snapshot.decision
-            else ""
-        )
-        print(
-            f"{snapshot.snapshot_date!s:<12}{snapshot.snapshot_id:<18}{snapshot.state:<10}{place:<12}{printable(by)}"
-        )
-        for reason in snapshot.decision.reasons if snapshot.decision else ():
-            print(
-                textwrap.fill(
-                    printable(reason),
-                    width(),
-                    initial_indent=" " * 12,
-                    subsequent_indent=" " * 14,
-                )
-            )
+        _print_night(snapshot, is_book=snapshot.snapshot_id in books)
     in_force = [lesson for lesson in lessons.all_lessons(nights) if lesson.taken_back is None]
     if in_force:
         count = count_of(len({lesson.name for lesson in in_force}), "thing")
@@ -61,14 +73,39 @@ def run(nightbook: Nightbook, *, are_lessons: bool) -> int:
         print(
             f"\nDecide: {command_for(nightbook.layout)} accept {held[-1]} --why '...'   (or reject)"
         )
-    return A_PERSON_MUST_DECIDE if held else 0
+
+
+def _print_night(snapshot: Snapshot, *, is_book: bool) -> None:
+    decision = snapshot.decision
+    place = "book" if is_book else _superseded_words(snapshot)
+    by = f"{decision.at[:16].replace('T', ' ')} by {decision.by}" if decision else ""
+    state = f"{snapshot.state:<10}"
+    state = paint(state, YELLOW) if snapshot.state == states.HELD else state
+    start = f"{snapshot.snapshot_date!s:<12}{snapshot.snapshot_id:<18}"
+    print(f"{start}{state}{place:<12}{printable(by)}")
+    for reason in decision.reasons if decision else ():
+        print(
+            textwrap.fill(
+                printable(reason), width(), initial_indent=" " * 12, subsequent_indent=" " * 14
+            )
+        )
 
 
 def _superseded_words(snapshot: snapshots.Snapshot) -> str:
     return "superseded" if snapshot.state == states.ACCEPTED else ""
 
 
-def _lessons(nights: Sequence[Snapshot]) -> int:
+def _print_lesson_rows(form: str, nights: list[Snapshot]) -> None:
+    rows = []
+    for lesson in lessons.all_lessons(nights):
+        decision = lesson.taken_back or lesson.taught
+        is_in_force = lesson.taken_back is None
+        start = (lesson.name, is_in_force, lesson.snapshot.snapshot_id)
+        rows.append((*start, decision.at, decision.by, lesson.reason.words))
+    print_rows(form, LESSON_COLUMNS, rows)
+
+
+def _print_lessons(nights: Sequence[Snapshot]) -> None:
     """List what is known to be harmless, who taught it, and what was taken back."""
     taught = lessons.all_lessons(nights)
     if not taught:
@@ -83,4 +120,3 @@ def _lessons(nights: Sequence[Snapshot]) -> int:
         print(textwrap.fill(reason, width(), initial_indent=" " * 10, subsequent_indent=" " * 12))
     if any(lesson.taken_back is None for lesson in taught):
         print("\nTake one back: nightbook reject LESSON --why '...'")
-    return 0

@@ -1,48 +1,120 @@
 """`nightbook status`: in five lines whether last night was good, what comes next, what is wrong."""
 
-from datetime import timedelta
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
+from assets.console.color import GREEN, RED, paint
+from assets.console.rows import print_rows
+from assets.monitoring.alerts import Alert
 from assets.monitoring.conditions import find_alerts
 from assets.monitoring.due import next_night
 from assets.monitoring.night_conditions import late_alert, published_books, unread_dates
-from assets.monitoring.switches import SCHEDULE, read_switches
+from assets.monitoring.switches import SCHEDULE, Switches, read_switches
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
+from pipelines.settings import Settings
 from warehouse.contract.wording import count_of
 from warehouse.query.printable import printable
 from warehouse.storage.layout import Layout
 
 WRONG, A_PERSON_MUST_DECIDE = 1, 3
 DECIDE = ("held:", "breaks:", "breaks-old:", "incomplete:")
+COLUMNS = (
+    *("last_night", "last_snapshot_id", "last_state", "book", "book_snapshot_id"),
+    *("nights", "unpublished", "dates_not_read", "next_night", "daemon_seen", "channels"),
+    *("has_heartbeat", "wrong"),
+)
 
 
-def run(nightbook: Nightbook) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeStatus:
+    """What is looked at: the nights, the books, what comes next, and what is wrong."""
+
+    settings: Settings
+    last: Snapshot | None
+    books: Sequence[Snapshot]
+    unpublished: int
+    gaps: int
+    tick: datetime
+    dagster: Switches
+    alerts: Sequence[Alert]
+
+    @property
+    def exit_code(self) -> int:
+        """3 while a night or a break waits for somebody, 1 for other wrongs."""
+        if any(alert.cause.startswith(DECIDE) for alert in self.alerts):
+            return A_PERSON_MUST_DECIDE
+        return WRONG if self.alerts else 0
+
+
+def run(nightbook: Nightbook, *, form: str | None) -> int:
     """Print five lines; 3 while a night or a break waits for somebody, 1 for other wrongs."""
+    status = _look(nightbook)
+    if form:
+        print_rows(form, COLUMNS, [_row(status)])
+    else:
+        _print_words(status, nightbook.layout, nightbook.now())
+    return status.exit_code
+
+
+def _look(nightbook: Nightbook) -> HomeStatus:
     settings, layout, now = nightbook.settings(), nightbook.layout, nightbook.now()
     nights = snapshots.landed_snapshots(layout)
     books, unpublished = published_books(layout, nights)
     dagster = read_switches(layout)
     alerts = find_alerts(nightbook, patience=timedelta(), dagster=dagster)
-    alerts = [*filter(None, [late_alert(nightbook)]), *alerts]
-    print(f"last night  {_line(nights[-1]) if nights else _none(layout)}")
-    counts = f"; {count_of(len(books), 'night')} in all"
-    counts += f", {count_of(len(unpublished), 'book')} not published" if unpublished else ""
-    gaps = unread_dates(nightbook, nights, now.astimezone(settings.timezone).date())
-    counts += f", {count_of(len(gaps), 'date')} not read (ops.gaps)" if gaps else ""
-    print(f"book        {_line(books[-1]) if books else 'none yet'}{counts}")
-    tick = next_night(nightbook)
-    due = f"{tick:%Y-%m-%d %H:%M} {settings.timezone}, {dagster.daemon(now)}"
+    return HomeStatus(
+        settings=settings,
+        last=nights[-1] if nights else None,
+        books=books,
+        unpublished=len(unpublished),
+        gaps=len(unread_dates(nightbook, nights, now.astimezone(settings.timezone).date())),
+        tick=next_night(nightbook),
+        dagster=dagster,
+        alerts=[*filter(None, [late_alert(nightbook)]), *alerts],
+    )
+
+
+def _row(status: HomeStatus) -> tuple[object, ...]:
+    last, book = status.last, status.books[-1] if status.books else None
+    is_off = SCHEDULE in status.dagster.off
+    wrong = [
+        {"cause": alert.cause, "title": alert.title, "command": alert.command}
+        for alert in status.alerts
+    ]
+    return (
+        *((last.snapshot_date, last.snapshot_id, last.state) if last else (None, None, None)),
+        *((book.snapshot_date, book.snapshot_id) if book else (None, None)),
+        len(status.books),
+        status.unpublished,
+        status.gaps,
+        None if is_off else status.tick,
+        status.dagster.seen,
+        len(status.settings.alerts),
+        bool(status.settings.heartbeat),
+        wrong,
+    )
+
+
+def _print_words(status: HomeStatus, layout: Layout, now: datetime) -> None:
+    settings, dagster, alerts = status.settings, status.dagster, status.alerts
+    print(f"last night  {_line(status.last) if status.last else _none(layout)}")
+    counts = f"; {count_of(len(status.books), 'night')} in all"
+    if status.unpublished:
+        counts += f", {count_of(status.unpublished, 'book')} not published"
+    counts += f", {count_of(status.gaps, 'date')} not read (ops.gaps)" if status.gaps else ""
+    print(f"book        {_line(status.books[-1]) if status.books else 'none yet'}{counts}")
+    due = f"{status.tick:%Y-%m-%d %H:%M} {settings.timezone}, {dagster.daemon(now)}"
     print(f"next        {'by hand only: the schedule is off' if SCHEDULE in dagster.off else due}")
     missing = "no dead-man's switch: set NIGHTBOOK_HEARTBEAT"
     switch = "and a dead-man's switch" if settings.heartbeat else missing
     print(f"alerts      {count_of(len(settings.alerts), 'channel')}; {switch}")
-    print(f"wrong       {printable('; '.join(alert.title for alert in alerts)) or 'nothing'}")
+    titles = printable("; ".join(alert.title for alert in alerts))
+    print(f"wrong       {paint(titles, RED) if titles else paint('nothing', GREEN)}")
     for alert in alerts:
         print(f"            {printable(f'{alert.title}: {alert.command}')}")
-    if any(alert.cause.startswith(DECIDE) for alert in alerts):
-        return A_PERSON_MUST_DECIDE
-    return WRONG if alerts else 0
 
 
 def _none(layout: Layout) -> str:

@@ -1,8 +1,11 @@
 """`nightbook tables [NAME]`: what is in the warehouse, in its own words."""
 
+import difflib
 import textwrap
+from collections.abc import Sequence
 
 from assets.console.invocation import command_for
+from assets.console.rows import print_rows
 from assets.console.terminal import width
 from assets.nightbook import Nightbook
 from warehouse.query.read import Description, tables
@@ -15,37 +18,74 @@ class NoSuchTable(Exception):
 
     exit_code = 2
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, names: Sequence[str]) -> None:
+        near = difflib.get_close_matches(name, names, n=1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
         super().__init__(
-            f"Nothing in the warehouse is called {name!r}. `nightbook tables` lists what there is."
+            f"Nothing in the warehouse is called {name!r}.{meant} `nightbook tables` lists what "
+            "there is."
         )
 
 
-def run(nightbook: Nightbook, *, name: str | None) -> int:
+def run(nightbook: Nightbook, *, name: str | None, form: str | None) -> int:
     """List everything, or one thing with its columns."""
     descriptions = tables(nightbook.layout.database)
-    if name is None:
+    chosen = [table for table in descriptions if name in _names(table)]
+    if name is not None and not chosen:
+        raise NoSuchTable(name, [each for table in descriptions for each in _names(table)])
+    if form:
+        _print_rows(form, chosen or descriptions, are_columns=name is not None)
+    elif name is None:
         for schema in dict.fromkeys(table.schema for table in descriptions):
             print(f"\n{schema}")
             for table in descriptions:
                 if table.schema == schema:
                     _line(table)
         print(f"\nOne of them with its columns: {command_for(nightbook.layout)} tables NAME")
-        return 0
-    chosen = [
-        table for table in descriptions if name in (table.name, f"{table.schema}.{table.name}")
-    ]
-    if not chosen:
-        raise NoSuchTable(name)
-    for table in chosen:
+    for table in chosen if not form else ():
         _whole(table)
     return 0
 
 
+def _names(table: Description) -> tuple[str, str]:
+    """Return what a table may be called."""
+    return table.name, f"{table.schema}.{table.name}"
+
+
+def _print_rows(form: str, chosen: Sequence[Description], *, are_columns: bool) -> None:
+    """Print a row for each column, or for each table; a macro's columns are its parameters."""
+    if are_columns:
+        print_rows(
+            form,
+            ("schema", "table", "kind", "column", "type", "comment"),
+            [
+                (table.schema, table.name, table.kind, column, kind or None, comment)
+                for table in chosen
+                for column, kind, comment in table.columns
+            ],
+        )
+    else:
+        print_rows(
+            form,
+            ("schema", "name", "kind", "columns", "comment"),
+            [
+                (
+                    table.schema,
+                    table.name,
+                    table.kind,
+                    [name for name, _, _ in table.columns],
+                    table.comment,
+                )
+                for table in chosen
+            ],
+        )
+
+
 def _line(table: Description) -> None:
     first = _comment(table).partition(". ")[0].rstrip(".")
-    summary = textwrap.shorten(first, width() - NAMES - 3, placeholder=" …")
-    print(f"  {_signature(table):<{NAMES}} {summary}")
+    signature = _signature(table)
+    summary = textwrap.shorten(first, width() - max(NAMES, len(signature)) - 3, placeholder=" …")
+    print(f"  {signature:<{NAMES}} {summary}")
 
 
 def _comment(table: Description) -> str:

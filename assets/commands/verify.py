@@ -1,7 +1,10 @@
 """`nightbook verify`: every file of landing, lake, warehouse and closed months by its SHA-256."""
 
 import sys
+from pathlib import Path
 
+from assets.console.color import mark
+from assets.console.rows import print_rows
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
 from pipelines.maintenance.verify import verify
@@ -10,19 +13,32 @@ from warehouse.query.printable import printable
 from warehouse.reconcile.close.kept_packs import damaged_packs
 
 DAMAGED = 1
+COLUMNS = ("file", "night", "what", "remedy")
 
 
-def run(nightbook: Nightbook) -> int:
+def run(nightbook: Nightbook, *, form: str | None) -> int:
     """Name each file that is not as it was written, its night, and what to do."""
     layout = nightbook.layout
-    damage = [*map(str, verify(layout)), *damaged_packs(layout.home / "reconcile")]
-    for file in damage:
-        print(f"✗ {printable(file)}", file=sys.stderr)
-    if damage:
-        is_not = "is not as it was" if len(damage) == 1 else "are not as they were"
-        print(f"{count_of(len(damage), 'file')} {is_not} written.", file=sys.stderr)
+    files, packs = list(verify(layout)), damaged_packs(layout.home / "reconcile")
+    if form:
+        rows = [(str(damage.file), damage.night, damage.what, damage.remedy) for damage in files]
+        parts = [pack.partition("; ") for pack in packs]
+        rows += [(_packs(layout.home), None, what, remedy) for what, _, remedy in parts]
+        print_rows(form, COLUMNS, rows)
+        return DAMAGED if rows else 0
+    damages = [*map(str, files), *packs]
+    for damage in damages:
+        print(f"{mark(is_well=False, stream=sys.stderr)} {printable(damage)}", file=sys.stderr)
+    if damages:
+        is_not = "is not as it was" if len(damages) == 1 else "are not as they were"
+        print(f"{count_of(len(damages), 'file')} {is_not} written.", file=sys.stderr)
         return DAMAGED
     nights = count_of(len(snapshots.landed_snapshots(layout)), "night")
-    print(f"✓ {nights}: every byte of landing, lake and warehouse is as it was written.")
+    every = "every byte of landing, lake and warehouse is as it was written."
+    print(f"{mark(is_well=True)} {nights}: {every}")
     print(f"  {layout.home}")
     return 0
+
+
+def _packs(home: Path) -> str:
+    return str(home / "reconcile" / "packs")

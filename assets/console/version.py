@@ -1,8 +1,9 @@
 """The version of nightbook; looking it up reads the metadata of packages: a query need not."""
 
-from importlib.metadata import version
+import importlib
 
 
 def program_version() -> str:
     """Return the version of nightbook that runs."""
-    return version("nightbook")
+    # Imported here: a question on the command line starts without reading such metadata.
+    return str(importlib.import_module("importlib.metadata").version("nightbook"))

@@ -21,7 +21,8 @@ from assets.commands.demo import HELD, OVER_TIME
 from tests.house.pages import EVERY_TEXT, blocks, queries
 from tests.support import environments
 from tests.support.books import Amount, exact, night, published
-from warehouse.query.read import run, text
+from warehouse.query.formats import text
+from warehouse.query.read import run
 from warehouse.sql.dictionary.questions import QUESTIONS
 from warehouse.sql.dictionary.render import examples
 from warehouse.storage.layout import Layout

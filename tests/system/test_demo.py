@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.browser import LOOKS, PRINTED, Browser, Look, chromium, require_sound
 from tests.support.demo import MORNING, take_demo
-from warehouse.query.read import Answer, as_table, run, text
+from warehouse.query.formats import Answer, as_table, text
+from warehouse.query.read import run
 from warehouse.report.build import LATEST
 from warehouse.sql.dictionary.questions import QUESTIONS, Question
 from warehouse.sql.dictionary.render import FILE

@@ -83,7 +83,7 @@ def test_several_questions_are_refused_in_words(nights: Keeper) -> None:
     said = nights("query", "select 1; select 2")
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith("What was asked holds 2 statements")
-    assert nights("query", "select 1 as n;", "--format", "csv").out == "n\r\n1\r\n"
+    assert nights("query", "select 1 as n;", "--format", "csv").out == "n\n1\n"
 
 
 def test_a_printed_command_can_be_typed(nights: Keeper, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_an_empty_home_says_what_to_do(empty: Callable[..., Keeper]) -> None:
 def test_query_formats_keep_every_digit(nights: Keeper) -> None:
     """Table, CSV and JSON show the same exact decimals; --limit says when it cut."""
     sql = "select 123456789012345678.000000000000000001::decimal(38,18) as x union all select 2"
-    csv = "x\r\n123456789012345678.000000000000000001\r\n2\r\n"
+    csv = "x\n123456789012345678.000000000000000001\n2\n"
     assert nights("query", sql, "--format", "csv").out == csv
     [one, two] = json.loads(nights("query", sql, "--format", "json").out)
     assert (one, two) == ({"x": "123456789012345678.000000000000000001"}, {"x": "2"})

@@ -11,7 +11,8 @@ import pytest
 from tests.support.books import Amount, night, published
 from warehouse.query.child import ask
 from warehouse.query.connect import QueryFailed
-from warehouse.query.read import Answer, as_csv, as_json, as_table, run
+from warehouse.query.formats import Answer, as_csv, as_json, as_table
+from warehouse.query.read import run
 from warehouse.storage.layout import DATABASE, Layout, digest_of
 
 CANARY = "canary-5f1c9a7e"

@@ -11,7 +11,8 @@ import pytest
 
 from tests.support.books import Amount, night, published
 from warehouse.query.connect import QueryFailed, open_database
-from warehouse.query.read import as_csv, as_json, as_table, run, tables
+from warehouse.query.formats import as_csv, as_json, as_table
+from warehouse.query.read import run, tables
 from warehouse.storage.layout import Layout
 
 EXACT = "12345678901234567890.123456789012345678"

@@ -1,0 +1,171 @@
+"""How commands are declared: their parameters, and the options that all of them share.
+
+Nothing of a command is imported here, so that `nightbook query` starts without Dagster.
+"""
+
+import difflib
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import click
+
+FORMATS = ("table", "json", "csv", "jsonl")
+COLORS = ("auto", "always", "never")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What every command may be told: its home, and how much it says and in which colours."""
+
+    home: str | None
+    is_debug: bool
+    is_quiet: bool
+    is_verbose: bool
+    color: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """What was typed: the command, its sub-command, the function that does it, and its options."""
+
+    command: str
+    step: str
+    module: str
+    function: str
+    options: dict[str, Any]
+    shared: Shared
+
+
+class Day(click.ParamType[date]):
+    """A date, written as 2026-11-20."""
+
+    name = "date"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
+        """Read a date; a wrong one is wrong usage."""
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is no date: write it as 2026-11-20.", param, ctx)
+
+
+class KeyValue(click.ParamType[tuple[str, str]]):
+    """A name and a value, written as K=V."""
+
+    name = "K=V"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Split at the first equals sign."""
+        name, equals, text = value.partition("=")
+        if not equals or not name:
+            self.fail(f"{value!r} is not of the form K=V. Nothing was sent.", param, ctx)
+        return name, text
+
+
+class Choice(click.Choice[str]):
+    """One of several words; what is nearly one of them is answered with that."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """Return what is wrong, and which word may have been meant."""
+        message = super().get_invalid_choice_message(value, ctx)
+        near = difflib.get_close_matches(str(value), self.choices, n=1)
+        return f"{message} Did you mean {near[0]!r}?" if near else message
+
+
+class InOrder(click.Group):
+    """Commands in the order in which a person meets them, not that of the alphabet."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names as they were declared."""
+        del ctx
+        return list(self.commands)
+
+
+def option(*names: str, **attributes: Any) -> click.Option:
+    """Declare an option."""
+    return click.Option(names, **attributes)
+
+
+def argument(name: str, metavar: str, **attributes: Any) -> click.Argument:
+    """Declare an argument."""
+    return click.Argument([name], metavar=metavar, **attributes)
+
+
+def file_argument(**attributes: Any) -> click.Argument:
+    """Declare the argument FILE, which a shell completes."""
+    return argument("file", "FILE", type=click.Path(), **attributes)
+
+
+def format_option() -> click.Option:
+    """Declare `--format` of a command that says in words what it can also give as rows."""
+    return option("--format", "form", type=Choice(FORMATS), help="rows, instead of words")
+
+
+def shared_options(*, hidden: bool) -> list[click.Option]:
+    """Declare the options of every command: shown before its name, understood after it too."""
+    return [
+        option(
+            "--home",
+            type=click.Path(file_okay=False),
+            metavar="DIR",
+            hidden=hidden,
+            help="instead of NIGHTBOOK_HOME (./data)",
+        ),
+        option(
+            "-q", "--quiet", "is_quiet", is_flag=True, hidden=hidden, help="only answers and errors"
+        ),
+        option(
+            "-v",
+            "--verbose",
+            "is_verbose",
+            is_flag=True,
+            hidden=hidden,
+            help="also which home and version, and what it took",
+        ),
+        option(
+            "--color",
+            type=Choice(COLORS),
+            hidden=hidden,
+            help="auto: in a terminal, unless NO_COLOR is set",
+        ),
+        option(
+            "--debug",
+            "is_debug",
+            is_flag=True,
+            hidden=hidden,
+            help="show the traceback of an error",
+        ),
+    ]
+
+
+def command(
+    name: str, summary: str, *parameters: click.Parameter, run: str = "", **settings: Any
+) -> click.Command:
+    """Declare one command; `run` is `module.function` in `assets.commands`."""
+    # That module is imported when the command is run: Dagster alone takes longer than a query may.
+    module, _, function = (run or f"{name}.run").partition(".")
+    shared = shared_options(hidden=True)
+
+    def note(**options: Any) -> Invocation:
+        before = click.get_current_context().find_root().params
+        after = {str(option_.name): options.pop(str(option_.name)) for option_ in shared}
+        return Invocation(
+            command="reconcile" if module == "reconcile" else name,
+            step=name if module == "reconcile" else "",
+            module=module,
+            function=function,
+            options=options,
+            shared=Shared(**{key: value or before[key] for key, value in after.items()}),
+        )
+
+    return click.Command(
+        name,
+        params=[*parameters, *shared],
+        help=summary,
+        short_help=summary,
+        callback=note,
+        **settings,
+    )

@@ -1,0 +1,12 @@
+"""Rows for programs: what a command says in words, with the same fields from run to run."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from warehouse.query.formats import FORMATS, Answer
+
+
+def print_rows(form: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print rows in a format of `nightbook query`."""
+    sys.stdout.write(FORMATS[form](Answer(tuple(columns), tuple(map(tuple, rows)), is_cut=False)))

@@ -1,0 +1,268 @@
+"""Rows for programs: every command that prints rows prints them in four formats, as promised."""
+
+import csv
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+
+from assets.commands.command_line import COMMANDS, RECONCILE
+from assets.console.declaration import FORMATS
+from tests.support.operator_home import Keeper
+from warehouse.reconcile import service
+
+ROOT = Path(__file__).parents[3]
+# The words after each command that has rows; `BREAK` and `WORKBOOK` are those of the home.
+TYPED = {
+    "doctor": ("",),
+    "status": ("",),
+    "query": ("from ops.snapshots",),
+    "tables": ("", "holdings", "changes_between"),
+    "snapshots": ("", "--lessons"),
+    "verify": ("",),
+    "sandbox": ("--fault list", "--choice list"),
+    "reconcile status": ("",),
+    "reconcile history": ("BREAK",),
+    "reconcile verify": ("WORKBOOK",),
+}
+# They have a `--format` of files.
+FILES = {"export"}
+
+
+@pytest.fixture
+def reconciled(copied: Keeper) -> Keeper:
+    """Three nights, the last of them reconciled with a ledger in which errors are planted."""
+    folder = copied.home / "reconcile"
+    service.init(copied.layout.database, folder)
+    service.rehearse(copied.layout.database, folder)
+    assert copied("reconcile", "run").code == 3
+    return copied
+
+
+def _with_format() -> set[str]:
+    """Return the commands that have the option."""
+    every = COMMANDS | {f"reconcile {name}": step for name, step in RECONCILE.commands.items()}
+    return {
+        name
+        for name, command in every.items()
+        if name not in FILES and any("--format" in parameter.opts for parameter in command.params)
+    }
+
+
+def _kind(value: object) -> str:
+    names = {"str": "text", "int": "number", "bool": "truth", "NoneType": "null", "dict": "object"}
+    return names.get(type(value).__name__, type(value).__name__)
+
+
+def _schema(keeper: Keeper, words: list[str]) -> str:
+    """Return the fields of a command's rows with their kinds, the same in each format."""
+    said = {form: keeper(*words, "--format", form) for form in FORMATS}
+    assert {one.code for one in said.values()} == {keeper(*words).code}
+    rows = json.loads(said["json"].out)
+    assert [json.loads(line) for line in said["jsonl"].out.splitlines()] == rows
+    head, *lines = csv.reader(io.StringIO(said["csv"].out))
+    assert len(lines) == len(rows)
+    assert len(said["table"].out.splitlines()) == len(rows) + 2
+    assert all(list(row) == head for row in rows)
+    kinds = ["/".join(sorted({_kind(row[name]) for row in rows})) or "no row" for name in head]
+    return ", ".join(f"{name} {kind}" for name, kind in zip(head, kinds, strict=True))
+
+
+def test_rows_have_the_same_fields_from_run_to_run(
+    reconciled: Keeper, golden: Callable[[str, str], None]
+) -> None:
+    """Every command that prints rows prints JSON that parses, with the fields that were promised."""
+    assert set(TYPED) == _with_format()
+    broken = json.loads(reconciled("reconcile", "status", "--format", "json").out)[0]["break_id"]
+    workbook = str(next((reconciled.home / "reconcile").glob("out/*/*.xlsx")))
+    damaged = next(reconciled.layout.lake.rglob("*.parquet"))
+    lines = []
+    for name, endings in TYPED.items():
+        if name == "verify":
+            damaged.write_bytes(damaged.read_bytes() + b" ")
+        for ending in endings:
+            words = [ending] if name == "query" else ending.split()
+            given = [{"BREAK": broken, "WORKBOOK": workbook}.get(word, word) for word in words]
+            schema = _schema(reconciled, [*name.split(), *given])
+            lines.append(f"nightbook {name} {ending}".rstrip() + f": {schema}\n")
+    golden("rows.txt", "".join(lines))
+
+
+def test_a_question_comes_from_a_file_or_from_standard_input(
+    nights: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`query -f FILE` and `query -` ask what they are given, with or without a byte order mark."""
+    file = tmp_path / "question.sql"
+    file.write_bytes("\ufeff-- a comment\nselect 'é' as x;\n".encode())
+    assert nights("query", "-f", str(file), "--format", "csv").out == "x\né\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
+    assert nights("query", "-", "--format", "jsonl").out == '{"x": "é"}\n'
+    for words in (("-f", str(tmp_path / "none")), ("select 1", "-f", str(file)), ()):
+        said = nights("query", *words)
+        assert (said.code, said.out) == (2, "")
+        assert "Nothing was asked" in said.err
+    file.write_bytes(b"select '\xff'")
+    assert nights("query", "-f", str(file)).code == 2
+
+
+def test_an_answer_in_a_file_is_exact_and_whole(nights: Keeper, tmp_path: Path) -> None:
+    """`-o` writes what the ending says; decimals of Parquet are exact, and an error leaves nothing."""
+    file = tmp_path / "out.parquet"
+    sql = "select 12345678901234567890.123456789012345678::decimal(38,18) as x, 1 as a, 2 as a"
+    assert nights("query", sql, "-o", str(file)).out == ""
+    table = parquet.read_table(file)
+    assert str(table["x"][0].as_py()) == "12345678901234567890.123456789012345678"
+    assert table.column_names == ["x", "a", "a_2"]
+    before = file.read_bytes()
+    for value in ("340282366920938463463374607431768211455::uhugeint", "1e38::hugeint", "nothing"):
+        said = nights("query", f"select {value} as x", "-o", str(file))
+        assert (said.code, said.out) == (2, "")
+    assert file.read_bytes() == before
+    cut = nights("query", "from range(5)", "--limit", "2", "-o", str(file))
+    assert (parquet.read_table(file).num_rows, "first 2 rows" in cut.err) == (2, True)
+    for ending in ("csv", "json", "jsonl"):
+        text = tmp_path / f"out.{ending}"
+        assert nights("query", "from holdings", "-o", str(text)).code == 0
+        assert text.read_text() == nights("query", "from holdings", "--format", ending).out
+    assert {path.name for path in tmp_path.iterdir() if path.name.startswith("out")} == {
+        f"out.{ending}" for ending in ("parquet", "csv", "json", "jsonl")
+    }
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("out.xlsx", ()),
+        ("none/out.csv", ()),
+        ("out.csv", ("--format", "json")),
+        ("home/lake/out.parquet", ()),
+    ],
+)
+def test_a_place_that_is_none_of_a_persons_is_refused(
+    copied: Keeper, tmp_path: Path, place: str, words: tuple[str, ...]
+) -> None:
+    """A file of an odd ending, without its folder, or among what nightbook wrote is not written."""
+    said = copied("query", "select 1", "-o", str(tmp_path / place), *words)
+    assert (said.code, said.out) == (2, "")
+    assert "cannot be written" in said.err
+    assert not (tmp_path / place).exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("snaphots",), "snapshots"),
+        (("reconcile", "statsu"), "status"),
+        (("query", "select 1", "--fromat", "csv"), None),
+        (("query", "select 1", "--format", "jsn"), "json"),
+        (("query", "from holdngs"), "holdings"),
+        (("tables", "holdngs"), "holdings"),
+        (("verify", "--formt", "json"), "--format"),
+    ],
+)
+def test_what_was_nearly_right_is_answered_with_what_is(
+    nights: Keeper, words: tuple[str, ...], meant: str | None
+) -> None:
+    """A command, an option, a word of a choice or a table with a slip is answered with the name."""
+    said = nights(*words)
+    assert said.code == 2
+    assert meant is None or ("Did you mean" in said.err and meant in said.err)
+
+
+def test_colours_are_for_terminals_that_want_them(
+    nights: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe gets none; a terminal does, unless NO_COLOR or `--color never` say otherwise."""
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    assert "\x1b[" not in nights("verify").out
+    assert "\x1b[" in nights("--color", "always", "verify").out
+    assert "\x1b[" not in nights("verify", "--color", "never").out
+    monkeypatch.setattr(io.TextIOWrapper, "isatty", lambda _: True, raising=False)
+    assert "\x1b[" in nights("verify").out
+    assert "\x1b[" not in nights("--color", "never", "verify").out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in nights("verify").out
+
+
+def test_quiet_says_answers_and_verbose_what_it_took(copied: Keeper) -> None:
+    """With -q work is silent and answers are not; with -v the home and the cost are on errors."""
+    assert copied("-q", "export", "--format", "csv").out == ""
+    assert list(copied.layout.exports.glob("*.csv"))
+    assert copied("query", "select 1 as x", "-q", "--format", "csv").out == "x\n1\n"
+    assert copied("accept", "20000101T000000Z", "-q").err
+    said = copied("-v", "query", "select 1 as x", "--format", "csv")
+    assert said.out == "x\n1\n"
+    assert said.err.startswith(f"home: {copied.home}\nnightbook ")
+    assert said.err.endswith("exit code 0.\n")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_what_is_typed(shell: str) -> None:
+    """Each shell is given a script, and completes commands, options and words of a choice."""
+    told = {"_NIGHTBOOK_COMPLETE": f"{shell}_source", "PATH": os.environ["PATH"]}
+    program = [sys.executable, "-c", "import sys; from assets.cli import main; sys.exit(main())"]
+
+    def completed(**variables: str) -> str:
+        return subprocess.run(
+            program, cwd=ROOT, env=told | variables, capture_output=True, text=True, check=True
+        ).stdout
+
+    assert "_nightbook_completion" in completed() or "nightbook" in completed()
+    told["_NIGHTBOOK_COMPLETE"] = f"{shell}_complete"
+    for typed, words in (
+        ("snap", {"snapshots"}),
+        ("reconcile hist", {"history"}),
+        ("query --form", {"--format"}),
+        ("query --format j", {"json", "jsonl"}),
+    ):
+        count, last = len(typed.split()), typed.split()[-1]
+        current = last if shell == "fish" else str(count)
+        answer = completed(COMP_WORDS=f"nightbook {typed}", COMP_CWORD=current)
+        assert words <= {
+            word for line in answer.split("\n") for word in line.replace(",", "\t").split("\t")
+        }
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_bash_completes_with_the_documented_line(tmp_path: Path) -> None:
+    """The line of the operator's page makes a bash complete `nightbook sn`."""
+    (program := tmp_path / "nightbook").write_text(
+        f'#!/bin/sh\ncd {ROOT}\nexec {sys.executable} -m assets.cli "$@"\n'
+    )
+    program.chmod(0o755)
+    page = (ROOT / "assets" / "OPERATING.md").read_text("utf-8")
+    [line] = [each for each in page.splitlines() if "bash_source" in each]
+    typed = (
+        f"{line.partition('#')[0]}\n"
+        "COMP_WORDS=(nightbook snap); COMP_CWORD=1\n"
+        "_nightbook_completion nightbook; echo ${COMPREPLY[@]}"
+    )
+    said = subprocess.run(
+        ["bash", "--norc", "-c", typed],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout.split() == ["snapshots"]
+
+
+def test_a_long_answer_into_head_is_silent(nights: Keeper) -> None:
+    """`query ... | head -1` shows one line and says nothing of the reader that left."""
+    typed = '"$@" query "from range(300000)" --format csv | head -1; echo ${PIPESTATUS[0]}'
+    done = subprocess.run(
+        ["bash", "-c", typed, "bash", sys.executable, "-m", "assets.cli"],
+        cwd=ROOT,
+        env=os.environ | nights.variables,
+        capture_output=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == (b"range\n0\n", b"")
