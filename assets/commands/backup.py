@@ -4,10 +4,12 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
+from assets.commands.dry_run import print_changes
 from assets.console.invocation import command_for, program
 from assets.console.terminal import TerminalProgress
 from assets.home import backup
-from assets.home.restore import require_file
+from assets.home.rehearsal import rehearsing
+from assets.home.restore import require_file, require_restorable
 from assets.home.restore import restore as unpack_backup
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
@@ -32,10 +34,19 @@ def write(nightbook: Nightbook, *, file: str) -> int:
     return 0
 
 
-def restore(nightbook: Nightbook, *, file: str) -> int:
+def restore(
+    nightbook: Nightbook, *, file: str, dry_run: bool = False, form: str | None = None
+) -> int:
     """Put a backup into an empty home, and make lake and warehouse of it."""
     layout, source = nightbook.layout, Path(file).resolve()
     require_file(source)
+    if dry_run:
+        require_restorable(layout, source)
+        with rehearsing(nightbook, is_empty=True) as rehearsal:
+            unpack_backup(rehearsal.layout, source)
+            publish.rebuild(rehearsal, from_landing=True)
+            print_changes(layout, rehearsal.layout, form)
+        return 0
     with (
         TerminalProgress() as teller,
         writing(nightbook, "restoring", teller),

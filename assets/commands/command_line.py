@@ -15,6 +15,7 @@ from assets.console.declaration import (
     KeyValue,
     argument,
     command,
+    dry_run_options,
     file_argument,
     format_option,
     option,
@@ -153,6 +154,7 @@ _ALL = (
         "accept a held snapshot: the book of its date, and what held it holds no later one",
         argument("snapshot_id", "ID"),
         WHY,
+        *dry_run_options(),
         run="decide.accept",
     ),
     command(
@@ -193,6 +195,7 @@ _ALL = (
         "rebuild",
         "make the warehouse again from the lake, or both from the landing zone, offline",
         option("--from-landing", is_flag=True, help="the lake as well"),
+        *dry_run_options(),
     ),
     command(
         "backup",
@@ -204,6 +207,7 @@ _ALL = (
         "restore",
         "a backup into an empty home, then lake and warehouse made of it",
         file_argument(),
+        *dry_run_options(),
         run="backup.restore",
     ),
     command(

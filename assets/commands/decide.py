@@ -3,8 +3,10 @@
 import re
 from datetime import date
 
+from assets.commands.dry_run import print_changes
 from assets.console.invocation import command_for
 from assets.console.user import user_name
+from assets.home.rehearsal import rehearsing
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import lost_decisions, publish, withdrawal
@@ -20,9 +22,30 @@ from warehouse.storage.layout import Layout
 _LESSON = re.compile(r"[0-9a-f]{8}")
 
 
-def accept(nightbook: Nightbook, *, snapshot_id: str, why: str) -> int:
+def accept(
+    nightbook: Nightbook,
+    *,
+    snapshot_id: str,
+    why: str,
+    dry_run: bool = False,
+    form: str | None = None,
+) -> int:
     """Accept a night and publish; prints what the book of its date is now."""
+    if dry_run:
+        return _rehearse(nightbook, snapshot_id, why, form)
     return _decide(nightbook, snapshot_id, states.ACCEPTED, why)
+
+
+def _rehearse(nightbook: Nightbook, snapshot_id: str, why: str, form: str | None) -> int:
+    """Accept a night on a copy of the home, and print what that changes."""
+    before = snapshots.find(nightbook.layout, snapshot_id)
+    with rehearsing(nightbook) as rehearsal:
+        is_open = snapshots.require_decidable(before, states.ACCEPTED, why=why)
+        after = _record(rehearsal, snapshot_id, states.ACCEPTED, why) if is_open else before
+        print_changes(nightbook.layout, rehearsal.layout, form)
+    if not form and after.state == states.ACCEPTED:
+        _print_lessons(after)
+    return 0 if after.state == states.ACCEPTED else 1
 
 
 def reject(nightbook: Nightbook, *, name: str, why: str) -> int:

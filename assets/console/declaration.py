@@ -104,6 +104,13 @@ def format_option() -> click.Option:
     return option("--format", "form", type=Choice(FORMATS), help="rows, instead of words")
 
 
+def dry_run_options() -> tuple[click.Option, click.Option]:
+    """Declare `--dry-run` and the format of what it says."""
+    dry_run = option("--dry-run", is_flag=True, help="say what would change; nothing is written")
+    form = option("--format", "form", type=Choice(FORMATS), help="of a dry run, as rows")
+    return dry_run, form
+
+
 def shared_options(*, hidden: bool) -> list[click.Option]:
     """Declare the options of every command: shown before its name, understood after it too."""
     return [

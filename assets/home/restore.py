@@ -1,9 +1,10 @@
 """Restore: a backup into a home without nights. Killed at any moment, it can be done again."""
 
+import contextlib
 import os
 import shutil
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -52,6 +53,12 @@ def require_file(source: Path) -> None:
     )
 
 
+def require_restorable(layout: Layout, source: Path) -> None:
+    """Raise `NotRestored` where a backup could not be put into a home; nothing is written."""
+    with _reading(layout, source) as file:
+        _require_all(layout, source, file)
+
+
 def restore(layout: Layout, source: Path) -> BackupSummary:
     """Put a backup into a home without nights; everything is checked before anything appears.
 
@@ -59,13 +66,22 @@ def restore(layout: Layout, source: Path) -> BackupSummary:
     """
     # The caller is the writer of the home.
     aside = layout.work / "restore"
+    with _reading(layout, source) as file:
+        digests = _require_all(layout, source, file)
+        shutil.rmtree(aside, ignore_errors=True)
+        size = _unpack(file, digests, aside)
+    for name in ORDER:
+        _move(aside / name, layout.home / name)
+    shutil.rmtree(aside, ignore_errors=True)
+    return BackupSummary(len(digests), size)
+
+
+@contextlib.contextmanager
+def _reading(layout: Layout, source: Path) -> Iterator[IO[bytes]]:
+    """Open a backup; what is wrong with it or its place is `NotRestored`."""
     try:
         with source.open("rb") as file:
-            digests = check_backup(file)
-            _require_nights(digests)
-            _require_free(layout, source, digests)
-            shutil.rmtree(aside, ignore_errors=True)
-            size = _unpack(file, digests, aside)
+            yield file
     except NotWhole as error:
         raise NotRestored(
             f"{source} is not a whole backup of nightbook: {error}. Nothing was restored. Take an "
@@ -76,10 +92,14 @@ def restore(layout: Layout, source: Path) -> BackupSummary:
             f"{source} could not be read, or not be unpacked in {layout.home} ({error}). Nothing "
             "was restored. See that both can be used and have room, and restore it again."
         ) from None
-    for name in ORDER:
-        _move(aside / name, layout.home / name)
-    shutil.rmtree(aside, ignore_errors=True)
-    return BackupSummary(len(digests), size)
+
+
+def _require_all(layout: Layout, source: Path, file: IO[bytes]) -> Mapping[str, str]:
+    """Return the digests of a whole backup that fits into a home. Raises as `restore`."""
+    digests = check_backup(file)
+    _require_nights(digests)
+    _require_free(layout, source, digests)
+    return digests
 
 
 def _require_nights(digests: Mapping[str, str]) -> None:
