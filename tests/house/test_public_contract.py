@@ -16,8 +16,11 @@ from pyarrow import parquet
 
 from pipelines.settings import DEFAULTS, NAMES
 from tests.support.operator_home import SECOND, Keeper
+from warehouse.reconcile import service
 
 HELP = Path(__file__).parents[1] / "golden" / "help"
+WORKBOOKS = "workbooks.txt"
+FINANCE = Path(__file__).parents[2] / "warehouse" / "reconcile" / "README.md"
 # A command with its words, of a home of three nights without a ledger.
 ENDS = (
     ("tables",),
@@ -100,6 +103,27 @@ def _options() -> Iterator[str]:
         texts = [path.read_text("utf-8") for path in HELP.glob(f"{command}*.txt")]
         options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", " ".join(texts)))
         yield f"{command} {' '.join(sorted(options - {'--help'}))}".rstrip()
+
+
+def test_sheets_and_columns_of_workbooks_stand_where_they_stood(
+    copied: Keeper, golden: Callable[[str, str], None]
+) -> None:
+    """A lookup of last month works: sheets and columns keep name and place, new ones come last."""
+    folder = copied.home / "reconcile"
+    service.init(copied.layout.database, folder)
+    service.rehearse(copied.layout.database, folder)
+    assert copied("reconcile", "run").code == 3
+    assert copied("export", "--as-of", str(SECOND)).code == 0
+    books = (next(copied.layout.exports.glob("*.xlsx")), next(folder.glob("out/*/*.xlsx")))
+    now = [line for book in books for line in _workbook(book) if not line.endswith(": ")]
+    before = (HELP.parent / WORKBOOKS).read_text("utf-8").splitlines()
+    # Also where the golden file is written anew.
+    later = iter(now)
+    for line in before:
+        assert any(new == line or new.startswith(f"{line}, ") for new in later), line
+    golden(WORKBOOKS, "\n".join(now) + "\n")
+    page = FINANCE.read_text("utf-8")
+    assert [line for line in now if f"| {line.replace(': ', ' | ', 1)} |" not in page] == []
 
 
 def test_what_others_build_on_is_as_it_was(

@@ -20,7 +20,7 @@ from tests.support.operator_home import Keeper
 from warehouse.reconcile import service
 
 ROOT = Path(__file__).parents[3]
-# The words after each command that has rows; `BREAK` and `WORKBOOK` are those of the home.
+# The words after each command that has rows; those in capitals are of the home.
 TYPED = {
     "doctor": ("",),
     "status": ("",),
@@ -29,14 +29,16 @@ TYPED = {
     ),
     "tables": ("", "holdings", "changes_between"),
     "snapshots": ("", "--lessons"),
-    "verify": ("",),
+    "accept": ("SNAPSHOT --dry-run",),
+    "rebuild": ("--dry-run",),
     "sandbox": ("--fault list", "--choice list"),
     "reconcile status": ("",),
     "reconcile history": ("BREAK",),
     "reconcile verify": ("WORKBOOK",),
+    "verify": ("",),
 }
-# They have a `--format` of files.
-FILES = {"export"}
+# A `--format` of files; and a dry run of a home that is not there, walked in test_dry_run.
+ELSEWHERE = {"export", "restore"}
 
 
 @pytest.fixture
@@ -55,7 +57,8 @@ def _with_format() -> set[str]:
     return {
         name
         for name, command in every.items()
-        if name not in FILES and any("--format" in parameter.opts for parameter in command.params)
+        if name not in ELSEWHERE
+        and any("--format" in parameter.opts for parameter in command.params)
     }
 
 
@@ -86,13 +89,15 @@ def test_rows_have_the_same_fields_from_run_to_run(
     broken = json.loads(reconciled("reconcile", "status", "--format", "json").out)[0]["break_id"]
     workbook = str(next((reconciled.home / "reconcile").glob("out/*/*.xlsx")))
     damaged = next(reconciled.layout.lake.rglob("*.parquet"))
+    [snapshot] = json.loads(reconciled("snapshots", "--format", "json").out)[-1:]
+    named = {"BREAK": broken, "WORKBOOK": workbook, "SNAPSHOT": snapshot["snapshot_id"]}
     lines = []
     for name, endings in TYPED.items():
         if name == "verify":
             damaged.write_bytes(damaged.read_bytes() + b" ")
         for ending in endings:
             words = [ending] if name == "query" else ending.split()
-            given = [{"BREAK": broken, "WORKBOOK": workbook}.get(word, word) for word in words]
+            given = [named.get(word, word) for word in words]
             schema = _schema(reconciled, [*name.split(), *given])
             lines.append(f"nightbook {name} {ending}".rstrip() + f": {schema}\n")
     golden("rows.txt", "".join(lines))

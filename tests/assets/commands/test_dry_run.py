@@ -1,0 +1,122 @@
+"""A dry run says what the command would do, to the row and the digit, and touches nothing."""
+
+import hashlib
+import json
+import shutil
+from collections import defaultdict
+from collections.abc import Callable
+from decimal import Decimal, getcontext
+from pathlib import Path
+
+from tests.support.operator import Watched
+from tests.support.operator_home import SECOND, THIRD, Keeper
+from warehouse.contract.book import BOOK
+from warehouse.storage.layout import Layout
+
+getcontext().prec = 1000
+Make = Callable[..., Watched]
+# By date, what it is, its name, and whether that is a custom asset.
+Figures = dict[tuple[str, str, str, bool | None], str]
+
+
+def _digest(home: Path) -> str:
+    """Every name, mode, time and byte of a home."""
+    digest = hashlib.sha256()
+    for path in sorted(home.rglob("*")) if home.exists() else ():
+        facts = path.lstat()
+        digest.update(f"{path} {facts.st_mode} {facts.st_mtime_ns} {facts.st_size}".encode())
+        if path.is_file():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _figures(keeper: Keeper) -> Figures:
+    """What is published, added up in Python: rows by table and totals by asset, of each date."""
+    figures: Figures = {}
+    if not keeper.layout.database.exists():
+        return figures
+    for table in BOOK:
+        sql = f"select snapshot_date::varchar, count(*) from history.{table.name} group by all"
+        for day, count in keeper.ask(sql):
+            figures[day, "rows", table.name, None] = str(count)
+    totals: dict[tuple[str, str, str, bool | None], Decimal] = defaultdict(Decimal)
+    for day, asset, is_custom, text in keeper.ask(
+        "select snapshot_date::varchar, asset_id, is_custom_asset, amount_text "
+        "from history.balances"
+    ):
+        totals[day, "total", asset, is_custom] += Decimal(text)
+    return figures | {key: f"{total:f}" for key, total in totals.items()}
+
+
+def _dry_run(keeper: Keeper, *words: str) -> tuple[Figures, Figures]:
+    """The figures before and after that a dry run names; the home is as it was."""
+    untouched = _digest(keeper.home)
+    said = keeper(*words, "--dry-run", "--format", "json")
+    assert "Nothing was written" in keeper(*words, "--dry-run").out
+    assert _digest(keeper.home) == untouched
+    sides: tuple[Figures, Figures] = ({}, {})
+    for row in json.loads(said.out):
+        for side, name in zip(sides, ("before", "after"), strict=True):
+            if row[name] is not None and row["what"] != "state":
+                side[row["date"], row["what"], row["name"], row["is_custom_asset"]] = row[name]
+    return sides
+
+
+def _differences(before: Figures, after: Figures) -> tuple[Figures, Figures]:
+    """What of two homes is not the same, as a dry run should have it."""
+    changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+    return (
+        {key: before[key] for key in changed & before.keys()},
+        {key: after[key] for key in changed & after.keys()},
+    )
+
+
+def _by_value(figures: Figures) -> dict[tuple[str, str, str, bool | None], Decimal]:
+    return {key: Decimal(text) for key, text in figures.items()}
+
+
+def _holds(named: tuple[Figures, Figures], happened: tuple[Figures, Figures]) -> bool:
+    """Whether what was named has all that happened; rows of the same count may differ as well."""
+    return all(
+        _by_value(real).items() <= _by_value(said).items()
+        for said, real in zip(named, happened, strict=True)
+    )
+
+
+def test_accepting_is_rehearsed_to_the_digit(watched: Make) -> None:
+    """What `accept --dry-run` names of a held night is what the accept then does."""
+    home = watched()
+    keeper = home.keeper
+    assert home.night(THIRD, "portfolio-vanished") == "held"
+    snapshot_id = f"{THIRD:%Y%m%d}T021500Z"
+    before, named = _figures(keeper), _dry_run(keeper, "accept", snapshot_id)
+    assert keeper("accept", snapshot_id).code == 0
+    happened = _differences(before, _figures(keeper))
+    assert happened[1]
+    assert _holds(named, happened)
+    assert keeper("accept", "20000101T000000Z", "--dry-run").code == 2
+
+
+def test_a_rebuild_is_rehearsed_to_the_digit(watched: Make) -> None:
+    """Of a whole home nothing would change; of one without its warehouse everything."""
+    keeper = watched().keeper
+    assert _dry_run(keeper, "rebuild") == ({}, {})
+    assert _dry_run(keeper, "rebuild", "--from-landing") == ({}, {})
+    shutil.rmtree(keeper.layout.warehouse)
+    named = _dry_run(keeper, "rebuild")
+    assert keeper("rebuild").code == 0
+    assert {day for day, *_ in named[1]} >= {SECOND.isoformat()}
+    assert _by_value(named[1]) == _by_value(_figures(keeper))
+
+
+def test_a_restore_is_rehearsed_to_the_digit(watched: Make, tmp_path: Path) -> None:
+    """What `restore --dry-run` names is what is then there; a place that is taken is refused."""
+    keeper, file = watched().keeper, str(tmp_path / "book.tar")
+    assert keeper("backup", file).code == 0
+    new = Keeper(tmp_path / "new", keeper.sandbox)
+    named = _dry_run(new, "restore", file)
+    assert not new.home.exists()
+    assert _by_value(named[1]) == _by_value(_figures(keeper))
+    refused = keeper("restore", file, "--dry-run")
+    assert (refused.code, refused.out) == (keeper("restore", file).code, "")
+    assert Layout(keeper.home).database.exists()
