@@ -48,7 +48,15 @@ def rehearsing(nightbook: Nightbook, *, is_empty: bool = False) -> Iterator[Nigh
         if not is_empty:
             _link(nightbook.layout, home)
         variables = dict(nightbook.variables()) | {HOME: str(home)}
-        yield replace(nightbook, variables=lambda: variables)
+        try:
+            yield replace(nightbook, variables=lambda: variables)
+        except Exception as error:
+            # What is wrong with a file is wrong with that of the home.
+            places = (str(home), str(nightbook.layout.home))
+            error.args = tuple(
+                part.replace(*places) if isinstance(part, str) else part for part in error.args
+            )
+            raise
 
 
 def _link(layout: Layout, home: Path) -> None:

@@ -102,6 +102,13 @@ def test_a_rebuild_is_rehearsed_to_the_digit(watched: Make) -> None:
     keeper = watched().keeper
     assert _dry_run(keeper, "rebuild") == ({}, {})
     assert _dry_run(keeper, "rebuild", "--from-landing") == ({}, {})
+    body = next(keeper.layout.landing.rglob("*.zst"))
+    whole = body.read_bytes()
+    body.write_bytes(whole[:-1])
+    refused = keeper("rebuild", "--from-landing", "--dry-run")
+    assert (refused.code, refused.err) == (1, keeper("rebuild", "--from-landing").err)
+    assert str(body) in refused.err
+    body.write_bytes(whole)
     shutil.rmtree(keeper.layout.warehouse)
     named = _dry_run(keeper, "rebuild")
     assert keeper("rebuild").code == 0
