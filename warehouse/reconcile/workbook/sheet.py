@@ -257,6 +257,8 @@ def _lines(text: str, heading: Heading) -> int:
     if heading.kind in ("amount", "exact"):
         return 1
     wide = int(heading.width * LETTERS)
+    if len(text) <= wide and "\n" not in text:
+        return 1  # most cells: wrapping them costs as much as writing them (measured)
     return sum(len(textwrap.wrap(part[:_LONG], wide)) or 1 for part in text.split("\n")[:12])
 
 

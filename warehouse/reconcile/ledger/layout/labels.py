@@ -8,19 +8,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import pyarrow.compute as pc
-
 from warehouse.reconcile.ledger.header.header_row import Header
 from warehouse.reconcile.ledger.header.known_names import KnownNames
 from warehouse.reconcile.ledger.header.titles import letters, places_of
 from warehouse.reconcile.settings.toml_table import quote
 from warehouse.reconcile.terms.dimensions import FIELDS, REQUIRED_NAMES
 from warehouse.reconcile.terms.errors import Ambiguous
-from warehouse.spreadsheet.reading.delimited_text import Cells, Row
+from warehouse.spreadsheet.reading.delimited_text import Row
 from warehouse.spreadsheet.reading.grid import Grid
 from warehouse.spreadsheet.reading.text import as_text
 
 _SEVERAL = 2
+_LOOKED_AT = 2000  # rows that show a layout: all of a million cost a second (measured)
 _DIGITS = re.compile("[0-9]")
 
 
@@ -138,11 +137,11 @@ def _is_total(cells: Row, head: Header) -> bool:
 def _ask_for_groups(grid: Grid, head: Header, known: KnownNames, where: str) -> None:
     """Raise `Ambiguous` where lines name a dimension that no column says."""
     lacking = [name for name in FIELDS if name not in head.fields and name != "bucket"]
-    if not lacking or _is_full(grid, head):
+    if not lacking:
         return
     sure: dict[str, str] = {}
     unsure = []
-    for row in range(head.body, len(grid.rows) - 1):
+    for row in range(head.body, min(len(grid.rows), head.body + _LOOKED_AT) - 1):
         label = label_of(grid.rows[row], head, known)
         if label is None:
             continue
@@ -169,14 +168,6 @@ def _has_amount(cells: Row, head: Header) -> bool:
     return any(letter.isdigit() for letter in text)
 
 
-def _is_full(grid: Grid, head: Header) -> bool:
-    """Return whether every line of a text has an amount, so that none only names others."""
-    if not isinstance(grid.rows, Cells):
-        return False
-    amounts = grid.rows.column(head.columns["amount"]).slice(head.body)
-    return not pc.any(pc.equal(amounts, "")).as_py()
-
-
 def _ask_to_fill_down(grid: Grid, head: Header, where: str) -> None:
     """Raise `Ambiguous` where a column seems to name only the first row of each group."""
     titles = [
@@ -196,8 +187,6 @@ def _ask_to_fill_down(grid: Grid, head: Header, where: str) -> None:
 
 def _is_left_out(grid: Grid, head: Header, place: int) -> bool:
     """Return whether a column has blanks beside amounts, and never twice the same name in a row."""
-    if isinstance(grid.rows, Cells) and not _has_blanks(grid.rows, head, place):
-        return False
     merged = {
         row
         for (top, left), (bottom, right) in grid.merged
@@ -206,7 +195,7 @@ def _is_left_out(grid: Grid, head: Header, place: int) -> bool:
     }
     amount = head.columns["amount"]
     blanks, last = 0, ""
-    for row in range(head.body, len(grid.rows)):
+    for row in range(head.body, min(len(grid.rows), head.body + _LOOKED_AT)):
         cells = grid.rows[row]
         texts = [as_text(cells[at]).strip() if len(cells) > at else "" for at in (place, amount)]
         if not texts[1] or row in merged or _is_total(cells, head):
@@ -217,8 +206,3 @@ def _is_left_out(grid: Grid, head: Header, place: int) -> bool:
         blanks += not name
         last = name or last
     return blanks >= _SEVERAL
-
-
-def _has_blanks(cells: Cells, head: Header, place: int) -> bool:
-    """Return whether a column of a text has a blank: a million cells are asked at once."""
-    return bool(pc.any(pc.equal(cells.column(place).slice(head.body), "")).as_py())
