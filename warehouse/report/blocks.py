@@ -85,13 +85,13 @@ def asset(head: str = "Asset") -> TableColumn:
 
 
 def amount(head: str, column: str, *, signed: bool = False) -> TableColumn:
-    """Return a column of exact amounts."""
-    return TableColumn(head, lambda row: wording.digits(row[column], signed=signed), is_number=True)
+    """Return a column of amounts, rounded for the eye, each with its exact text."""
+    return TableColumn(head, lambda row: wording.amount(row[column], signed=signed), is_number=True)
 
 
 def count(head: str, column: str) -> TableColumn:
     """Return a column of whole numbers."""
-    return amount(head, column)
+    return TableColumn(head, lambda row: wording.digits(row[column]), is_number=True)
 
 
 def date(head: str, column: str) -> TableColumn:

@@ -17,10 +17,18 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from warehouse.query.connect import open_database
-from warehouse.report.answers import BUILD, Nights, Record, ReportFailed, ask, nights
+from warehouse.report.answers import BUILD, Nights, QueryRows, Record, ReportFailed, ask, nights
 from warehouse.report.blocks import Section
 from warehouse.report.markdown import markdown
-from warehouse.report.sections import changes, findings, holdings, night, reconciliation
+from warehouse.report.sections import (
+    changes,
+    findings,
+    holdings,
+    morning,
+    night,
+    reconciliation,
+)
+from warehouse.report.sections.findings import News
 from warehouse.storage.layout import written_aside
 
 __all__ = ["LATEST", "ReportData", "ReportFailed", "ask_all", "page", "report", "write"]
@@ -37,28 +45,33 @@ class ReportData:
     state: str
     headline: Markup
     warnings: tuple[Markup, ...]
+    first: tuple[Section, ...]
     sections: tuple[Section, ...]
     build: Record | None
 
     @property
     def markdown(self) -> str:
         """The same in short, as Markdown."""
-        return markdown(self.headline, self.warnings, self.sections)
+        return markdown(self.headline, self.warnings, (*self.first, *self.sections))
 
 
 def ask_all(database: Path, now: datetime) -> ReportData:
     """Ask the warehouse for everything; raises as `report` does."""
     with contextlib.closing(open_database(database)) as connection:
         taken = nights(connection)
-        sections = tuple(_sections(connection, taken))
+        moves = changes.by_asset(connection, taken)
+        news = findings.news(connection, taken)
+        first = tuple(morning.panels(connection, taken, moves, news))
+        sections = tuple(_sections(connection, taken, moves, news))
         build = ask(connection, BUILD).rows
-    state, headline = night.headline(taken)
+    state, headline = night.headline(taken, now)
     warnings = tuple(night.warnings(taken, now))
     return ReportData(
         now=now,
         state=state,
         headline=headline,
         warnings=warnings,
+        first=first,
         sections=sections,
         build=build[0] if build else None,
     )
@@ -74,10 +87,10 @@ def report(database: Path, folder: Path, *, now: datetime, program_version: str)
     return write(ask_all(database, now), folder, program_version=program_version)
 
 
-def write(morning: ReportData, folder: Path, *, program_version: str) -> Path:
+def write(data: ReportData, folder: Path, *, program_version: str) -> Path:
     """Write what was asked as the page of its date, and as `latest.html`; gives the former."""
-    html = _page(morning, program_version).encode()
-    file = folder / f"{morning.now.date().isoformat()}.html"
+    html = _page(data, program_version).encode()
+    file = folder / f"{data.now.date().isoformat()}.html"
     for path in (file, folder / LATEST):
         with written_aside(path) as out:
             out.write(html)
@@ -89,28 +102,30 @@ def page(database: Path, *, now: datetime, program_version: str) -> str:
     return _page(ask_all(database, now), program_version)
 
 
-def _page(morning: ReportData, program_version: str) -> str:
+def _page(data: ReportData, program_version: str) -> str:
     style = Markup((_HERE / "page.css").read_text("utf-8"))  # noqa: S704 - our own file
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return _template().render(
-        day=morning.now.date().isoformat(),
-        state=morning.state,
-        headline=morning.headline,
-        warnings=morning.warnings,
-        sections=morning.sections,
+        day=data.now.date().isoformat(),
+        state=data.state,
+        headline=data.headline,
+        warnings=data.warnings,
+        first=data.first,
+        sections=data.sections,
         style=style,
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
         "form-action 'none'",
-        made=f"{morning.now.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
+        made=f"{data.now.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         program_version=program_version,
-        build=morning.build,
+        build=data.build,
     )
 
 
-def _sections(connection: DuckDBPyConnection, taken: Nights) -> Iterator[Section]:
-    yield night.section(connection, taken)
-    yield findings.findings(connection, taken)
-    yield changes.section(connection, taken)
+def _sections(
+    connection: DuckDBPyConnection, taken: Nights, moves: QueryRows | None, news: News | None
+) -> Iterator[Section]:
+    yield findings.findings(news)
+    yield changes.section(connection, taken, moves)
     yield holdings.section(connection, taken)
     yield holdings.over_time(connection, taken)
     breaks = reconciliation.section(connection, taken)
@@ -120,6 +135,7 @@ def _sections(connection: DuckDBPyConnection, taken: Nights) -> Iterator[Section
     yield night.calendar(taken)
     yield findings.unknown(connection, taken)
     yield findings.rejects(connection, taken)
+    yield night.section(connection, taken)
 
 
 def _template() -> Template:

@@ -25,6 +25,8 @@ _MONTH = 50.0
 _CELL = (WIDTH - _MONTH) / 31
 _HALF = _CELL * 0.36
 _PLOT = 96.0
+_AXIS = 16.0
+_SCALE = 76.0
 AGE_COLOURS = ("second", "main", "warn", "bad")
 
 
@@ -93,9 +95,10 @@ def _width(char: str) -> float:
     return 1
 
 
-def bars(assets: Sequence[Bar], label: str) -> Markup:
-    """Draw horizontal bars from zero; parts of a bar are stacked, and all bars share one scale."""
-    drawing = Drawing(PITCH * len(assets))
+def bars(assets: Sequence[Bar], label: str, *, most: str) -> Markup:
+    """Draw horizontal bars from zero to `most`; parts are stacked, and all bars share one scale."""
+    height = PITCH * len(assets)
+    drawing = Drawing(height + _AXIS)
     longest = max((sum(bar.parts) for bar in assets), default=0.0) or 1.0
     room = WIDTH - _NAMES - _VALUES
     for number, bar in enumerate(assets):
@@ -107,13 +110,16 @@ def bars(assets: Sequence[Bar], label: str) -> Markup:
             drawing.bar(left, middle - _BAR / 2, width, _BAR, colour)
             left += width
         drawing.text(WIDTH, middle, bar.figure, anchor="end", colour="muted")
+    drawing.line([(_NAMES, 0), (_NAMES, height), (_NAMES + room, height)], "line", 1)
+    drawing.text(_NAMES, height + _AXIS / 2, "0", anchor="middle", colour="muted")
+    drawing.text(_NAMES + room, height + _AXIS / 2, most, anchor="end", colour="muted")
     return drawing.svg(label)
 
 
 def swings(assets: Sequence[Bar], label: str, most: float) -> Markup:
     """Draw bars to the left for less, to the right for more; beyond `most` they end in an arrow."""
     height = PITCH * len(assets)
-    drawing = Drawing(height)
+    drawing = Drawing(height + _AXIS)
     room = (WIDTH - _NAMES - _VALUES - 16) / 2
     zero = _NAMES + 8 + room
     for number, bar in enumerate(assets):
@@ -127,6 +133,12 @@ def swings(assets: Sequence[Bar], label: str, most: float) -> Markup:
             drawing.text(zero + width, middle, arrow, anchor=anchor)
         drawing.text(WIDTH, middle, bar.figure, anchor="end", colour="muted")
     drawing.line([(zero, 0), (zero, height)], "line", 1)
+    drawing.line([(zero - room, height), (zero + room, height)], "line", 1)
+    for side, sign in ((-1, "-"), (0, ""), (1, "+")):
+        figure = f"{sign}{abs(side) * most:.3g} %"
+        drawing.text(
+            zero + side * room, height + _AXIS / 2, figure, anchor="middle", colour="muted"
+        )
     return drawing.svg(label)
 
 
@@ -139,19 +151,33 @@ def over_time(amounts: Mapping[date, float], first: date, last: date, label: str
         across = (day - first).days / max((last - first).days, 1)
         # Halved before they are subtracted: the difference of two floats may be infinite.
         down = 0.5 if high == low else 1 - (amounts[day] / 2 - low / 2) / (high / 2 - low / 2)
-        return 4 + (WIDTH - 8) * across, 8 + _PLOT * down
+        return _SCALE + 4 + (WIDTH - _SCALE - 8) * across, 8 + _PLOT * down
 
-    for height in sorted({point(day)[1] for day in amounts if amounts[day] in (low, high)}):
-        drawing.line([(0, height), (WIDTH, height)], "line", 0.8)
+    heights = {point(day)[1]: amounts[day] for day in amounts if amounts[day] in (low, high)}
+    for height, amount in sorted(heights.items()):
+        drawing.line([(_SCALE, height), (WIDTH, height)], "line", 0.8)
+        drawing.text(_SCALE - 6, height, tick(amount), anchor="end", colour="muted")
     for days in _runs(sorted(amounts)):
         points = [point(day) for day in days]
         if len(points) == 1:
             drawing.bar(points[0][0] - 2, points[0][1] - 2, 4, 4, "main")
         else:
             drawing.line(points, "main", 1.8)
-    drawing.text(0, _PLOT + 26, first.isoformat(), colour="muted")
+    drawing.text(_SCALE, _PLOT + 26, first.isoformat(), colour="muted")
     drawing.text(WIDTH, _PLOT + 26, last.isoformat(), anchor="end", colour="muted")
     return drawing.svg(label)
+
+
+def tick(amount: float) -> str:
+    """Return an amount as short as an axis needs it.
+
+    >>> [tick(amount) for amount in (0.0, 0.25, 1234572.3, -1e30)]
+    ['0', '0.25', '1,234,572', '-1.00e+30']
+    """
+    size = abs(amount)
+    if size and not 0.001 <= size < 1e9:  # noqa: PLR2004 - what the margin holds
+        return f"{amount:.2e}"
+    return f"{amount:,.0f}" if size >= 1000 else f"{amount:.4g}"  # noqa: PLR2004 - four digits
 
 
 def stacks(counts: Mapping[date, tuple[int, ...]], label: str) -> Markup:

@@ -13,6 +13,7 @@ from warehouse.report.blocks import Section, TableBlock
 ROWS = 8
 _MARKUP = "\\`*_{}[]()<>#+!|~&"
 _BAR = "\\|"
+_SHORT = re.compile("<summary>.*?</summary>", re.DOTALL)
 _ADDRESS = re.compile(r"://|www\.|@", re.IGNORECASE)
 
 
@@ -59,4 +60,5 @@ def _table(table: TableBlock) -> Iterator[str]:
 
 
 def _text(markup: Markup) -> str:
-    return escape(markup.striptags())
+    # A rounded figure opens to the exact one, which alone is told here.
+    return escape(Markup(_SHORT.sub("", markup)).striptags())  # noqa: S704 - tags are dropped

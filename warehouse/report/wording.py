@@ -6,6 +6,7 @@ writes itself is marked as safe.
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 
 from markupsafe import Markup, escape
 
@@ -13,6 +14,7 @@ LONGEST_NAME = 80
 SHORT_NAME = 16
 LONG_AMOUNT = 26
 SHORT_AMOUNT = 12
+_SMALLEST, _LARGEST = Decimal("0.0001"), Decimal("1e12")
 _AMOUNT = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 _STEP = 1000
@@ -68,6 +70,41 @@ def digits(value: object, *, signed: bool = False) -> Markup:
     if part:
         grouped += Markup(".") + _join_groups(_threes(part))
     return Markup('<span class="{}">{}</span>').format(kind, grouped)
+
+
+def amount(value: object, *, signed: bool = False) -> Markup:
+    """Return an amount rounded for the eye, on its point, that opens to the exact text."""
+    exact = digits(value, signed=signed)
+    if value is None or _AMOUNT.fullmatch(str(value)) is None:
+        return exact
+    short = _short_text(Decimal(str(value)))
+    sign = "+" if signed and Decimal(str(value)) > 0 else "-" if short.startswith("-") else ""
+    whole, point, part = short.removeprefix("-").partition(".")
+    first = len(whole) % 3 or 3
+    grouped = escape(sign) + _join_groups([whole[:first], *_threes(whole[first:])])
+    aligned = Markup('<span class="amount brief">{}<span class="part">{}</span></span>').format(
+        grouped, point + part
+    )
+    if "e" not in short and Decimal(short) == Decimal(str(value)):
+        return aligned
+    return Markup('<details class="exact"><summary>{}</summary>{}</details>').format(aligned, exact)
+
+
+def _short_text(value: Decimal) -> str:
+    """Return about four digits after which nobody looks; beyond what a line holds, a power.
+
+    >>> [_short_text(Decimal(text)) for text in ("1234.5678", "0.123456", "0.00000123", "-9e30")]
+    ['1234.57', '0.1235', '1.23e-6', '-9.00e+30']
+    """
+    size = abs(value)
+    if not size or size == size.to_integral_value() < _LARGEST:
+        return f"{value:f}".partition(".")[0]
+    if not _SMALLEST <= size < _LARGEST:
+        return f"{value:.2e}"
+    places = 2 if size >= 1 else 4
+    # What is exact in fewer digits is shown in them.
+    exponent = value.normalize().as_tuple().exponent if len(str(value)) < LONG_AMOUNT else -places
+    return f"{value:.{min(places, -int(exponent))}f}"
 
 
 def _threes(text: str) -> list[str]:

@@ -7,13 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.books import Amount, Night, night
 from tests.support.browser import LOOKS, PRINTED, Browser, Look, chromium, require_sound
-from tests.warehouse.report.test_report import HOSTILE, NOW, hostile_night, warehouse
+from tests.warehouse.report.test_report import (
+    HOSTILE,
+    NOW,
+    closed,
+    hostile_night,
+    warehouse,
+)
 from warehouse.report.build import page
 
 pytestmark = pytest.mark.torture
 
 DAYS = [date(2025, 11, 20) + timedelta(days=number) for number in (0, 1, 182, 363, 364, 365)]
+PHONE = 6_000
+# As wide as A4 and as high as Letter, less the margins of the page's own style: 96 dots an inch.
+PAPER = Look(703, medium="print", height=950)
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +46,79 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+def mornings(home: Path) -> Iterator[tuple[str, Path]]:
+    """The page of a quiet, a busy, a held and a stale morning."""
+    same = [Amount("1.5"), Amount("1200.25", "p2", "ETH", "v2")]
+    quiet = [night("20261119T021500Z", same), night("20261120T021500Z", same)]
+    first, second = busy_nights()
+    held = [first, replace(second, state="held", is_book=False)]
+    why = {"reason": "BTC fell by 40 %", "decided_by": None, "decided_at": None}
+    late = NOW + timedelta(days=2)
+    for name, nights, about, now in (
+        ("quiet", quiet, {}, NOW),
+        ("busy", [first, second], {}, NOW),
+        ("held", held, why, NOW),
+        ("stale", quiet, {}, late),
+    ):
+        file = home / f"{name}.html"
+        database = warehouse(home / name, nights, **about)
+        file.write_text(page(database, now=now, program_version="0.0.0"), "utf-8")
+        yield name, file
+
+
+def busy_nights() -> list[Night]:
+    """Two nights of thirty assets of four portfolios at two venues, one of which closes."""
+    amounts = [
+        Amount(
+            f"{(number + 1) ** 5}.{number:02}1", f"p{number % 4}", f"A{number}", f"v{number % 2}"
+        )
+        for number in range(30)
+    ]
+    later = [
+        replace(amount, text=f"{number * 7}.000000000000000001")
+        for number, amount in enumerate(amounts)
+    ]
+    return [night("20261119T021500Z", amounts), closed(night("20261120T021500Z", later), "v1")]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The four mornings by name."""
+    return dict(mornings(tmp_path_factory.mktemp("mornings")))
+
+
+@pytest.mark.parametrize("name", ["quiet", "busy", "held", "stale"])
+def test_every_morning_can_be_read_at_seven(
+    browser: Browser, pages: dict[str, Path], name: str
+) -> None:
+    """Six thousand pixels on a phone, one page of print before the rest, nothing faint or cut."""
+    for look in (*LOOKS, PAPER):
+        seen = browser.look(pages[name], look)
+        require_sound(seen, pages[name])
+        if look.width == LOOKS[0].width:
+            assert seen.measures["height"] <= PHONE
+        if look is PAPER:
+            assert seen.measures["first"] <= look.height
+
+
+def test_the_rest_opens_by_keyboard(browser: Browser, pages: dict[str, Path]) -> None:
+    """Tab reaches each fold of the page in its order, and Enter opens it."""
+    session = browser.open(pages["busy"], LOOKS[0])
+    folds = browser.evaluate(
+        session, "[...document.querySelectorAll('.fold > summary')].map((one) => one.innerText)"
+    )
+    opened: list[str] = []
+    for _ in range(200):
+        browser.press(session, "Tab", 9)
+        if browser.evaluate(session, "document.activeElement.matches('.fold > summary')"):
+            browser.press(session, "Enter", 13)
+            script = "document.activeElement.parentElement.open && document.activeElement.innerText"
+            opened.append(browser.evaluate(session, script))
+            browser.press(session, "Enter", 13)
+    assert folds
+    assert opened[: len(folds)] == folds
+
+
 @pytest.mark.parametrize("look", [*LOOKS, PRINTED], ids=str)
 def test_a_hostile_year_can_be_read(browser: Browser, hostile: Path, look: Look) -> None:
     """On a phone, a screen and paper nothing overlaps or is cut, asks for anything or runs."""
@@ -51,11 +134,13 @@ def test_the_measures_see_what_is_wrong(browser: Browser, tmp_path: Path) -> Non
         "<img src='nothing.png'>"
         "<p style='position:absolute;margin:0;top:310px'>covers what is below it</p>"
         "<p style='width:3000px'>wide</p>"
+        "<p style='color:#999'>too faint</p>"
         f"<p style='width:2em;overflow:hidden;white-space:nowrap'>cut off here</p>{words}"
     )
     seen = browser.look(file, LOOKS[0])
     assert seen.measures["wide"] > 0
     assert seen.measures["cut"]
     assert seen.measures["over"]
+    assert seen.measures["faint"] == ["too faint"]
     assert len(seen.asked) > 1
     assert seen.said

@@ -1,17 +1,100 @@
+with held as (
+    select
+        findings.kind,
+        findings.portfolio_id,
+        findings.venue_id,
+        findings.words,
+        balances.asset_id,
+        balances.is_custom_asset,
+        exact_sum(balances.amount_text) as amount
+    from findings
+    inner join balances using (portfolio_id, venue_id)
+    where starts_with(findings.kind, 'money_') and balances.amount is distinct from 0
+    group by all
+    union all
+    select
+        findings.kind,
+        findings.portfolio_id,
+        findings.venue_id,
+        findings.words,
+        earlier.asset_id,
+        earlier.is_custom_asset,
+        exact_sum(earlier.amount_text)
+    from findings
+    inner join balances_before as earlier
+        on earlier.portfolio_id = findings.portfolio_id
+        or (findings.portfolio_id is null and earlier.venue_id = findings.venue_id)
+    where findings.kind in ('portfolio_vanished', 'portfolio_emptied', 'venue_emptied')
+        and earlier.amount is distinct from 0
+    group by all
+    union all
+    select
+        'asset_moved',
+        null,
+        null,
+        -- The sentence of the view `findings`, which names the asset in no other way.
+        'The total of ' || asset_id || if(is_custom_asset, ' (custom)', '') || case move
+            when 'gone' then ' is gone, and was ' || before_text
+            when 'turned' then ' has another sign: ' || after_text || ', and was ' || before_text
+            else ' ' || move || ' from ' || before_text || ' to ' || after_text
+        end || '.',
+        asset_id,
+        is_custom_asset,
+        after_text
+    from asset_moves
+),
+
+money as (
+    select
+        kind,
+        portfolio_id,
+        venue_id,
+        words,
+        list(
+            {'asset_id': asset_id, 'is_custom_asset': is_custom_asset, 'amount': amount}
+            order by asset_id, is_custom_asset
+        ) as assets
+    from held
+    group by all
+),
+
+earlier as (
+    select
+        *,
+        if(kind = 'asset_moved', words, regexp_replace(words, '[0-9]+( assets?)?', '', 'g')) as about
+    from history.findings
+    where snapshot_date = $before
+)
+
 select
+    if(earlier.kind is null, 'new', 'old') as since,
     findings.severity,
     findings.kind,
     findings.portfolio_id,
-    coalesce(later.name, earlier.name) as portfolio,
+    findings.portfolio_name as portfolio,
     findings.venue_id,
-    venues.display_name as venue,
+    findings.venue_name as venue,
+    money.assets[:3] as assets,
+    len(money.assets) as asset_count,
     findings.words
 from findings
-left join portfolios as later using (portfolio_id)
-left join portfolios_before as earlier using (portfolio_id)
-left join venues using (venue_id)
+left join money
+    on money.kind = findings.kind
+    and money.portfolio_id is not distinct from findings.portfolio_id
+    and money.venue_id is not distinct from findings.venue_id
+    and money.words = findings.words
+left join (select distinct kind, portfolio_id, venue_id, about from earlier) as earlier
+    on earlier.kind = findings.kind
+    and earlier.portfolio_id is not distinct from findings.portfolio_id
+    and earlier.venue_id is not distinct from findings.venue_id
+    and earlier.about = if(
+        findings.kind = 'asset_moved',
+        findings.words,
+        regexp_replace(findings.words, '[0-9]+( assets?)?', '', 'g')
+    )
 order by
     case findings.severity when 'high' then 1 when 'medium' then 2 else 3 end,
+    since,
     findings.kind,
     findings.portfolio_id,
     findings.venue_id,

@@ -1,6 +1,7 @@
 """What changed since the book before: amounts, accounts, names and states."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, localcontext
 
@@ -10,7 +11,7 @@ from markupsafe import Markup
 from warehouse.contract.model import literal
 from warehouse.contract.wording import count_of
 from warehouse.report import blocks, charts, wording
-from warehouse.report.answers import Nights, QueryRows, ask, query
+from warehouse.report.answers import Nights, QueryRows, Record, ask, query
 from warehouse.report.blocks import Chart, Section, TableBlock, TableColumn, note
 from warehouse.report.charts import Bar
 
@@ -19,23 +20,43 @@ DRAWN = 12
 FULL_SWING = 100.0
 
 
-def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
+@dataclass(frozen=True, slots=True)
+class Move:
+    """An asset whose total moved: by which share of what it was, None where it was nothing."""
+
+    share: Decimal | None
+    row: Record
+
+
+def by_asset(connection: DuckDBPyConnection, nights: Nights) -> QueryRows | None:
+    """Return how the total of each asset changed; None where there is no book before."""
+    if nights.before_day is None:
+        return None
+    return ask(connection, query("changes_by_asset", before=_day(nights.before_day)))
+
+
+def _day(before: date) -> str:
+    return f"date {literal(before.isoformat())}"
+
+
+def section(connection: DuckDBPyConnection, nights: Nights, assets: QueryRows | None) -> Section:
     """Return everything that is not as it was in the book before."""
     title = "What changed"
     if nights.book_day is None:
         return Section("changes", title, "no book", notes=(note("There is no book yet."),))
-    if nights.before_day is None:
+    if nights.before_day is None or assets is None:
         sentence = note(
             "The book of {} is the first: there is nothing to compare it with.",
             wording.day(nights.book_day),
         )
         return Section("changes", title, "first night", notes=(sentence,))
-    return _comparison(connection, nights.before_day, nights.book_day)
+    return _comparison(connection, assets, before=nights.before_day, book=nights.book_day)
 
 
-def _comparison(connection: DuckDBPyConnection, before: date, book: date) -> Section:
-    day = f"date {literal(before.isoformat())}"
-    assets = ask(connection, query("changes_by_asset", before=day))
+def _comparison(
+    connection: DuckDBPyConnection, assets: QueryRows, *, before: date, book: date
+) -> Section:
+    day = _day(before)
     sentence = note(
         "The book of {} against the one before it, of {}. A delta is exact; 0 means that "
         "the amounts moved within.",
@@ -74,7 +95,6 @@ def _comparison(connection: DuckDBPyConnection, before: date, book: date) -> Sec
         "What changed",
         figure,
         notes=tuple(notes),
-        charts=tuple(_swings(assets)),
         tables=filled,
     )
 
@@ -94,29 +114,40 @@ def _assets(answered: QueryRows) -> TableBlock:
     )
 
 
-def _swings(answered: QueryRows) -> Iterator[Chart]:
-    """Yield the assets whose total moved most, each against its own total before."""
-    drawn = []
-    for row in answered.rows:
-        share = _percent(row["before"], row["delta"])
-        if share:
-            drawn.append((share, row))
-    drawn.sort(
-        key=lambda swing: (-abs(swing[0]), str(swing[1]["asset_id"]), swing[1]["is_custom_asset"])
+def moves(answered: QueryRows) -> list[Move]:
+    """Return the assets whose total moved, the most first; a new one counts as 100 percent."""
+    moved = [
+        Move(_percent(row["before"], row["delta"]), row)
+        for row in answered.rows
+        if Decimal(row["delta"])
+    ]
+    return sorted(
+        moved,
+        key=lambda move: (
+            -abs(Decimal(100) if move.share is None else move.share),
+            str(move.row["asset_id"]),
+            move.row["is_custom_asset"],
+        ),
     )
+
+
+def swings(answered: QueryRows) -> Iterator[Chart]:
+    """Yield the assets whose total moved most, each against its own total before."""
+    drawn = [(move.share, move.row) for move in moves(answered) if move.share]
     if not drawn:
         return
     largest = drawn[:DRAWN]
     most = min(float(abs(largest[0][0])), FULL_SWING)
     bars = [
-        Bar(row["asset_id"], row["is_custom_asset"], (float(share),), _signed_share(share))
+        Bar(row["asset_id"], row["is_custom_asset"], (float(share),), signed_share(share))
         for share, row in largest
     ]
     yield Chart(
         Markup("Assets by change"),
         charts.swings(bars, "Assets by change of their total in percent", most),
         note(
-            "Each asset of the table below against its own total before, in percent, rounded. {}",
+            "Each asset against its own total before, in percent, rounded; a new asset has no "
+            "share. {}",
             f"The other {len(drawn) - DRAWN:,} moved less." if len(drawn) > DRAWN else "",
         ),
         answered.sql,
@@ -131,7 +162,10 @@ def _percent(before: str, delta: str) -> Decimal | None:
         return Decimal(delta) * 100 / base if base else None
 
 
-def _signed_share(share: Decimal) -> str:
+def signed_share(share: Decimal | None) -> str:
+    """Return a share of what was there before, rounded."""
+    if share is None:
+        return "new"
     size = abs(share)
     if size >= 1000:  # noqa: PLR2004 - where decimals tell nothing and room is short
         return f"{'+' if share > 0 else '-'}>1000 %"

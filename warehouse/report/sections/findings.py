@@ -1,6 +1,7 @@
 """What a person should look at: findings, freshness, what the document lacks, rejects."""
 
 from collections import Counter
+from dataclasses import dataclass
 
 from duckdb import DuckDBPyConnection
 from markupsafe import Markup
@@ -8,7 +9,7 @@ from markupsafe import Markup
 from warehouse.contract.model import literal
 from warehouse.contract.wording import count_of
 from warehouse.report import blocks, wording
-from warehouse.report.answers import Nights, QueryRows, ask, query
+from warehouse.report.answers import Nights, QueryRows, Record, ask, query
 from warehouse.report.blocks import Section, TableBlock, TableColumn, note
 
 MOST = 25
@@ -35,17 +36,72 @@ def light(colours: dict[str, tuple[str, str]], value: str) -> Markup:
     )
 
 
-def findings(connection: DuckDBPyConnection, nights: Nights) -> Section:
-    """Return what only this API can tell, the worst first."""
+@dataclass(frozen=True, slots=True)
+class News:
+    """The findings of the newest book, each new or old, and those that are solved since."""
+
+    found: QueryRows
+    solved: QueryRows
+    is_first: bool
+
+    def count(self, since: str) -> int:
+        """Return how many are new, or old."""
+        return sum(row["since"] == since for row in self.found.rows)
+
+
+def news(connection: DuckDBPyConnection, nights: Nights) -> News | None:
+    """Return the findings against those of the book before; None without a book."""
     if nights.book is None:
+        return None
+    before = "null" if nights.before_day is None else literal(nights.before_day.isoformat())
+    found, solved = (
+        ask(connection, query(name, before=f"{before}::date"))
+        for name in ("findings", "findings_solved")
+    )
+    return News(found, solved, nights.before_day is None)
+
+
+def columns(*, is_solved: bool = False) -> tuple[TableColumn, ...]:
+    """Return what is shown of a finding; of one that is solved there is no amount any more."""
+    return (
+        TableColumn("Severity", lambda row: light(_SEVERITIES, row["severity"])),
+        TableColumn("Kind", lambda row: row["kind"].replace("_", " ")),
+        blocks.name_or_id("Portfolio", "portfolio"),
+        blocks.name_or_id("Venue", "venue"),
+        *(() if is_solved else (TableColumn("Asset and amount", _assets, is_number=True),)),
+        TableColumn("Finding", lambda row: wording.printable(row["words"], _LONG)),
+    )
+
+
+def _assets(row: Record) -> Markup:
+    """Return the first assets that a finding is about, with what there is of them, or was."""
+    if not row["assets"]:
+        return wording.MISSING
+    lines = [
+        wording.custom(held["asset_id"], is_custom=held["is_custom_asset"])
+        + Markup(" ")
+        + wording.amount(held["amount"])
+        for held in row["assets"]
+    ]
+    left = row["asset_count"] - len(lines)
+    lines += [note("and {} more", f"{left:,}")] if left else []
+    # The comma is for texts without lines, like the report in short.
+    return Markup('<span class="comma">, </span>').join(
+        note('<div class="held">{}</div>', line) for line in lines
+    )
+
+
+def findings(news: News | None) -> Section:
+    """Return what only this API can tell, the worst first."""
+    if news is None:
         return Section(
             "findings",
             "Findings",
             "no book",
             notes=(note("There is no book yet."),),
         )
-    answered = ask(connection, query("findings"))
-    if not answered.count:
+    answered = news.found
+    if not answered.count and not news.solved.count:
         return Section("findings", "Findings", "none", notes=(note("There are none."),))
     counted = Counter(row["severity"] for row in answered.rows)
     severities = Markup(", ").join(
@@ -53,22 +109,18 @@ def findings(connection: DuckDBPyConnection, nights: Nights) -> Section:
         for severity in _SEVERITIES
         if counted[severity]
     )
-    columns = (
-        TableColumn("Severity", lambda row: light(_SEVERITIES, row["severity"])),
-        TableColumn("Kind", lambda row: row["kind"].replace("_", " ")),
-        blocks.name_or_id("Portfolio", "portfolio"),
-        blocks.name_or_id("Venue", "venue"),
-        TableColumn("Finding", lambda row: wording.printable(row["words"], _LONG)),
+    since = TableColumn("Since", lambda row: row["since"])
+    tables = (
+        blocks.table("The worst first", answered, (since, *columns()), MOST),
+        blocks.table("Solved since the book before", news.solved, columns(is_solved=True), MOST),
     )
-    worst = next(severity for severity in _SEVERITIES if counted[severity])
-    tables = (blocks.table("The worst first", answered, columns, MOST),)
+    worst = next((severity for severity in _SEVERITIES if counted[severity]), None)
     return Section(
         "findings",
         "Findings",
-        f"{counted[worst]:,} {worst}",
-        notes=(severities,),
-        charts=(),
-        tables=tables,
+        f"{counted[worst]:,} {worst}" if worst else "none",
+        notes=(severities,) if worst else (note("There are none any more."),),
+        tables=tuple(table for table in tables if table.rows),
     )
 
 

@@ -93,7 +93,11 @@ def _accounts(answered: QueryRows) -> Iterator[Chart]:
     ]
     yield Chart(
         Markup("Assets by accounts"),
-        charts.bars(bars, "Assets by number of accounts"),
+        charts.bars(
+            bars,
+            "Assets by number of accounts",
+            most=f"{max(row['accounts'] for row in rows):,} accounts",
+        ),
         note("How many accounts hold each asset, as in the table below."),
         answered.sql,
     )
@@ -112,7 +116,9 @@ def _shares(answered: QueryRows) -> Iterator[Chart]:
         return
     yield Chart(
         Markup("Free and locked"),
-        charts.bars(bars[:DRAWN], "Share of each asset that is free, locked and other"),
+        charts.bars(
+            bars[:DRAWN], "Share of each asset that is free, locked and other", most="100 %"
+        ),
         note(
             '<span class="key"><b class="dot main"></b>free</span> '
             '<span class="key"><b class="dot second"></b>locked, with its share</span> '
@@ -168,8 +174,13 @@ def _line_chart(rows: list[Record], first: date, last: date, sql: str) -> Chart:
     low = min(rows, key=lambda row: Decimal(row["total"]))
     high = max(rows, key=lambda row: Decimal(row["total"]))
     return Chart(
-        wording.custom(rows[0]["asset_id"], is_custom=rows[0]["is_custom_asset"]),
-        charts.over_time(points, first, last, "Amount of one asset over time"),
+        note(
+            "Amount of {}",
+            wording.custom(rows[0]["asset_id"], is_custom=rows[0]["is_custom_asset"]),
+        ),
+        charts.over_time(
+            points, first, last, f"Amount of {charts.fit_label(rows[0]['asset_id'])}, by night"
+        ),
         note(
             "Highest {} ({}), lowest {} ({}), newest {} ({}).",
             wording.digits(high["total"]),

@@ -27,14 +27,22 @@ COUNTED = {
 }
 
 
-def headline(nights: Nights) -> tuple[str, Markup]:
+def is_late(nights: Nights, now: datetime) -> bool:
+    """Return whether a night is missing since the last that was taken."""
+    return nights.last is not None and now - nights.last["started_at"] > LATE
+
+
+def headline(nights: Nights, now: datetime) -> tuple[str, Markup]:
     """Return the state of last night as one word for the eye, and in a sentence."""
     last = nights.last
     if last is None:
         return "none", note("No night has been taken yet.")
     night = note("The night of <b>{}</b> ", wording.day(last["snapshot_date"]))
     if last["state"] == ACCEPTED:
-        return ACCEPTED, night + note("is complete and is the book.")
+        words = night + note("is complete and is the book.")
+        if is_late(nights, now):
+            return "stale", note("<b>This book is not tonight's.</b> ") + words
+        return ACCEPTED, note("<b>Tonight's book is here.</b> ") + words
     sentences = {
         HELD: "is <b>held</b>: a person must decide.",
         REJECTED: "was <b>rejected</b>.",
@@ -60,14 +68,20 @@ def warnings(nights: Nights, now: datetime) -> Iterator[Markup]:
     if last["reason"]:
         who = wording.name(last["decided_by"]) if last["decided_by"] else note("nobody yet")
         yield note("Reason: {} (decided by {})", _long(last["reason"]), who)
+    age = now - last["started_at"]
+    if not is_late(nights, now):
+        yield note(
+            "Read {}, {} before this page was made.",
+            wording.moment(last["started_at"]),
+            wording.duration(age),
+        )
     if last["state"] == HELD:
         yield note(
             "Look at the figures, then <code>nightbook accept {0}</code> or "
             "<code>nightbook reject {0}</code>.",
             wording.printable(last["snapshot_id"]),
         )
-    age = now - last["started_at"]
-    if age > LATE:
+    if is_late(nights, now):
         yield note(
             "The last night was taken {} before this page was made: a night is missing since.",
             wording.duration(age),
@@ -268,6 +282,6 @@ def calendar(nights: Nights) -> Section:
     )
     tables = (blocks.table("Nights without a book", gaps, columns),) if nights.gaps else ()
     missing = len(by_day) - counted["book"]
-    figure = f"{missing:,} missing" if missing else "all there"
+    figure = f"{missing:,} missing" if missing else f"all there to {max(by_day)}"
     notes = (note("{}.", ", ".join(counts)),)
     return Section("nights", "The nights", figure, notes=notes, charts=(chart,), tables=tables)

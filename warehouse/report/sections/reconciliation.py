@@ -62,7 +62,11 @@ def _by_night(nights: QueryRows) -> Chart:
     return Chart(
         note("Open breaks by age, night by night"),
         charts.stacks(counts, "Open breaks by age, night by night"),
-        legend + note(" A night without a bar has no open break, or was not compared."),
+        legend
+        + note(
+            " Number of breaks on the left, nights below; one without a bar has no open "
+            "break, or was not compared."
+        ),
         nights.sql,
     )
 
@@ -79,7 +83,9 @@ def _by_owner(owners: QueryRows) -> Chart:
     ]
     return Chart(
         note("Open breaks by owner"),
-        charts.bars(lines, "Open breaks by owner"),
+        charts.bars(
+            lines, "Open breaks by owner", most=f"{owners.rows[0]['open_breaks']:,} breaks"
+        ),
         note("Who takes care of them, on the newest night with a break."),
         owners.sql,
     )
