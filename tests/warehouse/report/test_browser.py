@@ -22,8 +22,8 @@ pytestmark = pytest.mark.torture
 
 DAYS = [date(2025, 11, 20) + timedelta(days=number) for number in (0, 1, 182, 363, 364, 365)]
 PHONE = 6_000
-# As wide as A4 and as high as Letter, less the margins of the page's own style: 96 dots an inch.
-PAPER = Look(703, medium="print", height=950)
+# As wide as A4 and less high than Letter within the margins of the page, 96 dots an inch.
+PAPER = Look(703, medium="print", height=900)
 
 
 @pytest.fixture(scope="module")

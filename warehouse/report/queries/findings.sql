@@ -61,7 +61,9 @@ money as (
 earlier as (
     select
         *,
-        if(kind = 'asset_moved', words, regexp_replace(words, '[0-9]+( assets?)?', '', 'g')) as about
+        if(
+            kind = 'asset_moved', words, regexp_replace(words, '[0-9]+( assets?)?', '', 'g')
+        ) as about
     from history.findings
     where snapshot_date = $before
 )

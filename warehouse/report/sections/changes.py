@@ -16,7 +16,7 @@ from warehouse.report.blocks import Chart, Section, TableBlock, TableColumn, not
 from warehouse.report.charts import Bar
 
 MOST = 15
-DRAWN = 12
+DRAWN = 8
 FULL_SWING = 100.0
 
 

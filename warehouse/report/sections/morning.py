@@ -13,6 +13,7 @@ from warehouse.report.sections import changes, findings
 from warehouse.report.sections.findings import News
 
 MOST = 4
+MOVES = 6
 
 
 def panels(
@@ -51,7 +52,7 @@ def _waiting(connection: DuckDBPyConnection) -> Section:
         TableColumn("State", lambda row: _STATES.get(row["state"], row["state"])),
         TableColumn("Why", lambda row: wording.printable(row["reason"] or "", 300)),
         TableColumn(
-            "Type", lambda row: note("<code>nightbook accept {}</code>", row["snapshot_id"])
+            "What to type", lambda row: note("<code>nightbook accept {}</code>", row["snapshot_id"])
         ),
     )
     table = blocks.table("Nights without a decision", waiting, columns)
@@ -101,7 +102,7 @@ def _moves(nights: Nights, moves: QueryRows) -> Section:
         blocks.amount("Delta", "delta", signed=True),
         blocks.amount("Now", "now"),
     )
-    table = blocks.table("Moved most", QueryRows(moves.sql, rows, len(rows)), columns, MOST)
+    table = blocks.table("Moved most", QueryRows(moves.sql, rows, len(rows)), columns, MOVES)
     return Section(
         "moved",
         "What moved",
