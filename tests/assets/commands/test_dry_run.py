@@ -52,7 +52,6 @@ def _dry_run(keeper: Keeper, *words: str) -> tuple[Figures, Figures]:
     """The figures before and after that a dry run names; the home is as it was."""
     untouched = _digest(keeper.home)
     said = keeper(*words, "--dry-run", "--format", "json")
-    assert "Nothing was written" in keeper(*words, "--dry-run").out
     assert _digest(keeper.home) == untouched
     sides: tuple[Figures, Figures] = ({}, {})
     for row in json.loads(said.out):
@@ -90,6 +89,7 @@ def test_accepting_is_rehearsed_to_the_digit(watched: Make) -> None:
     assert home.night(THIRD, "portfolio-vanished") == "held"
     snapshot_id = f"{THIRD:%Y%m%d}T021500Z"
     before, named = _figures(keeper), _dry_run(keeper, "accept", snapshot_id)
+    assert "Nothing was written" in keeper("accept", snapshot_id, "--dry-run").out
     assert keeper("accept", snapshot_id).code == 0
     happened = _differences(before, _figures(keeper))
     assert happened[1]
@@ -100,7 +100,6 @@ def test_accepting_is_rehearsed_to_the_digit(watched: Make) -> None:
 def test_a_rebuild_is_rehearsed_to_the_digit(watched: Make) -> None:
     """Of a whole home nothing would change; of one without its warehouse everything."""
     keeper = watched().keeper
-    assert _dry_run(keeper, "rebuild") == ({}, {})
     assert _dry_run(keeper, "rebuild", "--from-landing") == ({}, {})
     body = next(keeper.layout.landing.rglob("*.zst"))
     whole = body.read_bytes()
