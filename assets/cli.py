@@ -25,7 +25,7 @@ from assets.home.gate import require_place
 from assets.nightbook import Nightbook
 
 # Commands of which nothing is left but what they print.
-ANSWERS = {"api", "doctor", "query", "snapshots", "status", "tables", "verify"}
+ANSWERS = {"api", "doctor", "query", "snapshots", "status", "tables", "trace", "verify"}
 ANSWER_STEPS = {"history", "preview", "status", "verify"}  # of a reconciliation
 MEGABYTE = 1024  # in the unit of getrusage
 

@@ -144,6 +144,22 @@ _ALL = (
         format_option(),
     ),
     command(
+        "trace",
+        "where a figure comes from: request, bytes, and each sum it is in",
+        option("--portfolio", required=True, help="its id or name"),
+        option("--asset", required=True, help="its id"),
+        option(
+            "--custom/--no-custom",
+            "is_custom",
+            default=None,
+            help="where the id is that of a custom asset and of another",
+        ),
+        option("--venue", help="its id or name; all when not given"),
+        option("--account", help="its name; all when not given"),
+        AS_OF,
+        option("--format", "form", type=Choice(("table", "json")), help="table when not given"),
+    ),
+    command(
         "snapshots",
         "every night with its state and reason",
         option("--lessons", "are_lessons", is_flag=True, help="what is known to be harmless"),

@@ -11,7 +11,7 @@ import io
 import mmap
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -116,19 +116,27 @@ class PendingSnapshot:
             self._aside.parent.rmdir()
 
 
-def body(layout: Layout, manifest: Manifest, answer: RequestRecord) -> bytes | mmap.mmap:
+def body(
+    layout: Layout,
+    manifest: Manifest,
+    answer: RequestRecord,
+    on_bytes: Callable[[int], object] = int,
+) -> bytes | mmap.mmap:
     """Read a landed body and check its SHA-256; a large one is a memory map.
 
-    Raises `Damaged` where the bytes are not those that were landed.
+    `on_bytes` is told how many bytes were read, whenever some were. Raises `Damaged` where they are
+    not those that were landed.
     """
     path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / str(answer.file)
     digest = hashlib.sha256()
     large = (answer.byte_count or 0) > IN_MEMORY
-    make_directory(layout.work)
+    if large:  # whoever may only read a home can still read a small one
+        make_directory(layout.work)
     with tempfile.TemporaryFile(dir=layout.work) if large else io.BytesIO() as file:
         for chunk in _chunks(path, str(answer.sha256)):
             digest.update(chunk)
             file.write(chunk)
+            on_bytes(len(chunk))
         if digest.hexdigest() != answer.sha256:
             raise Damaged(path, f"SHA-256 {digest.hexdigest()}", f"SHA-256 {answer.sha256}")
         if isinstance(file, io.BytesIO):

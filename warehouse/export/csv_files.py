@@ -1,9 +1,8 @@
 """Two CSV files of a table: one for people, one for machines, never one for both.
 
 For people: a byte order mark, titles, amounts in exact digits, and every text made harmless, since
-spreadsheets run what looks like a formula. For machines: RFC 4180 with line feeds, as tools of this
-platform read lines, every column of the view, every text as it is; NULL is nothing, an empty text
-is `""`.
+spreadsheets run what looks like a formula. For machines: RFC 4180, every column of the view, every
+text as it is; NULL is nothing, an empty text is `""`.
 """
 
 import re
@@ -51,7 +50,7 @@ def for_people(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
         rows = _with_venue_names(rows, names.index(VENUE), venue_names(source))
     with written_aside(path) as file:
         file.write(BYTE_ORDER_MARK.encode())
-        return _write(file, titles, rows, renders, "\r\n")
+        return _write(file, titles, rows, renders)
 
 
 def _with_venue_names(
@@ -67,8 +66,7 @@ def for_machines(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
     kinds = columns_of(source, exhibit)
     names = tuple(name for name in kinds if name != PORTFOLIO_NAME)
     with written_aside(path) as file:
-        rows = batches(source, exhibit, names)
-        return _write(file, names, rows, _renders(kinds, names, str), "\n")
+        return _write(file, names, batches(source, exhibit, names), _renders(kinds, names, str))
 
 
 def _renders(
@@ -94,17 +92,16 @@ def _write(
     titles: Iterable[str],
     rows: Iterable[Sequence[Sequence[Any]]],
     renders: Sequence[Callable[[Any], str]],
-    ending: str,
 ) -> int:
     """Write a header and batches of columns; returns how many rows."""
-    file.write((",".join(map(field, titles)) + ending).encode())
+    file.write((",".join(map(field, titles)) + "\r\n").encode())
     count = 0
     for batch in rows:
         columns = [
             ["" if value is None else render(value) for value in column]
             for render, column in zip(renders, batch, strict=True)
         ]
-        lines = [",".join(line) + ending for line in zip(*columns, strict=True)]
+        lines = [",".join(line) + "\r\n" for line in zip(*columns, strict=True)]
         file.write("".join(lines).encode())
         count += len(lines)
     return count

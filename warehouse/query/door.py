@@ -22,8 +22,8 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.wording import and_more
 from warehouse.query.connect import QueryFailed, connect, records
+from warehouse.query.facts.night_facts import night_facts
 from warehouse.query.frames import TWIN, to_pandas, to_polars, to_texts
-from warehouse.query.night_facts import night_facts
 from warehouse.query.read import NotAQuestion
 from warehouse.storage.home import DEFAULTS, HOME, TIMEZONE, home_path, merged_environment
 from warehouse.storage.layout import Layout

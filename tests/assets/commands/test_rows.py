@@ -38,7 +38,8 @@ TYPED = {
     "verify": ("",),
 }
 # A `--format` of files; and a dry run of a home that is not there, walked in test_dry_run.
-ELSEWHERE = {"export", "restore"}
+# A trace is one document, which has a golden text of its own.
+ELSEWHERE = {"export", "restore", "trace"}
 
 
 @pytest.fixture

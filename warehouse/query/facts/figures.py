@@ -1,0 +1,198 @@
+"""The figures that a person means: a portfolio's position of an asset in one book."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import groupby
+from typing import Any
+
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract.states import PRUNED
+from warehouse.query.connect import records
+from warehouse.query.facts.choice import NamedThing, NothingThere, SeveralMeant, choose
+from warehouse.query.facts.sums import Place, PublishedSum, published_sums
+from warehouse.query.formats import text
+
+_NIGHTS = """
+select * from ops.snapshots where snapshot_date <= coalesce(?::date, 'infinity')
+order by snapshot_date desc, snapshot_id desc
+"""
+_PORTFOLIOS = """
+select portfolio_id, name from history.portfolios where snapshot_date = ? order by all
+"""
+_POSITIONS = """
+select asset_id, is_custom_asset from history.positions
+where snapshot_date = ? and portfolio_id = ? order by all
+"""
+_ACCOUNTS = """
+select accounts.venue_id, venues.display_name as venue_name, accounts.account_name,
+    accounts.duplicate_no, balances.bucket, balances.state, balances.amount_text
+from history.accounts as accounts
+left join history.balances as balances
+    using (snapshot_date, portfolio_id, asset_id, is_custom_asset, venue_id, account_name,
+        duplicate_no)
+left join history.venues as venues using (snapshot_date, venue_id)
+where accounts.snapshot_date = ? and accounts.portfolio_id = ? and accounts.asset_id = ?
+    and accounts.is_custom_asset = ?
+order by all
+"""
+_REQUESTS = """
+select * exclude (snapshot_date, snapshot_id) from ops.requests
+where snapshot_id = ? and operation = 'list_portfolios' and purpose = 'book'
+order by request_no
+"""
+_REJECTS = "select request_no, path, reason, value from ops.rejects where snapshot_id = ?"
+
+
+class NightPruned(LookupError):
+    """The figures of that date are gone; `known` is what of its night is still known, in words."""
+
+    exit_code = 1
+
+    def __init__(self, snapshot: Mapping[str, Any], known: str = "") -> None:
+        self.snapshot = snapshot
+        super().__init__(
+            f"Snapshot {snapshot['snapshot_id']} of {snapshot['snapshot_date']} was pruned at "
+            f"{text(snapshot['decided_at'])} ({snapshot['reason']}): its bodies and its rows are "
+            f"gone, so no figure of it can be traced.{known}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which figures are meant: portfolio and venue by id or name; None leaves something open."""
+
+    portfolio: str
+    asset: str
+    is_custom: bool | None = None
+    venue: str | None = None
+    account: str | None = None
+    as_of: date | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """One account of a position; `texts` are its amounts by bucket and state."""
+
+    venue_id: str
+    venue_name: str | None
+    account_name: str
+    duplicate_no: int
+    texts: Mapping[tuple[str, str], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedFigures:
+    """A position of one book: its accounts, its sums, and the requests that it was read by.
+
+    `snapshot` is the row of `ops.snapshots`; `requests` and `rejects` are rows of those tables.
+    """
+
+    snapshot: Mapping[str, Any]
+    requests: Sequence[Mapping[str, Any]]
+    rejects: Sequence[Mapping[str, Any]]
+    portfolio: NamedThing
+    asset_id: str
+    is_custom_asset: bool
+    accounts: Sequence[Account]
+    sums: Sequence[PublishedSum]
+
+
+def figures(connection: DuckDBPyConnection, wanted: Wanted) -> TracedFigures:
+    """Return the figures that are meant.
+
+    Raises `NothingThere`, `SeveralMeant` and `NightPruned`, which say what there is.
+    """
+    snapshot = _book(connection, wanted.as_of)
+    day, snapshot_id = snapshot["snapshot_date"], snapshot["snapshot_id"]
+    portfolios = [NamedThing(*row) for row in connection.execute(_PORTFOLIOS, [day]).fetchall()]
+    portfolio = choose(wanted.portfolio, portfolios, noun="portfolio", where=f"the book of {day}")
+    asset_id, is_custom = _asset(connection, day, portfolio, wanted)
+    rows = records(connection, _ACCOUNTS, day, portfolio.id, asset_id, is_custom)
+    meant = _narrow(rows, wanted, f"{asset_id!r} of portfolio {portfolio.words}")
+    place = Place(
+        snapshot=snapshot,
+        portfolio_id=portfolio.id,
+        asset_id=asset_id,
+        is_custom_asset=is_custom,
+        rows=meant,
+    )
+    return TracedFigures(
+        snapshot=snapshot,
+        requests=records(connection, _REQUESTS, snapshot_id),
+        rejects=records(connection, _REJECTS, snapshot_id),
+        portfolio=portfolio,
+        asset_id=asset_id,
+        is_custom_asset=is_custom,
+        accounts=_accounts(meant),
+        sums=published_sums(connection, place),
+    )
+
+
+def _book(connection: DuckDBPyConnection, as_of: date | None) -> Mapping[str, Any]:
+    """Return the newest book up to a date; a date whose night was pruned is told, not passed by."""
+    nights = records(connection, _NIGHTS, as_of)
+    books = [night for night in nights if night["is_book"]]
+    if not any(book["snapshot_date"] == as_of for book in books):
+        for night in nights:
+            if night["snapshot_date"] == as_of and night["state"] == PRUNED:
+                raise NightPruned(night)
+    if books:
+        return books[0]
+    raise NothingThere(
+        f"There is no book{f' of {as_of} or before it' if as_of else ' yet'}, so nothing was "
+        "traced. List the nights with: nightbook snapshots"
+    )
+
+
+def _asset(
+    connection: DuckDBPyConnection, day: date, portfolio: NamedThing, wanted: Wanted
+) -> tuple[str, bool]:
+    positions = records(connection, _POSITIONS, day, portfolio.id)
+    ids = [NamedThing(name) for name in dict.fromkeys(row["asset_id"] for row in positions)]
+    where = f"portfolio {portfolio.words} of {day}"
+    asset = choose(wanted.asset, ids, noun="asset", where=where).id
+    kinds = [row["is_custom_asset"] for row in positions if row["asset_id"] == asset]
+    if wanted.is_custom is None and len(kinds) > 1:
+        raise SeveralMeant(
+            f"{asset!r} is two assets of {where}, a custom one and one that is not. Nothing was "
+            "traced. Say which: --custom or --no-custom"
+        )
+    if wanted.is_custom is not None and wanted.is_custom not in kinds:
+        other = "is no custom asset" if wanted.is_custom else "is a custom asset"
+        raise NothingThere(f"{asset!r} {other} in {where}. Nothing was traced.")
+    return asset, kinds[0] if wanted.is_custom is None else wanted.is_custom
+
+
+def _narrow(rows: list[dict[str, Any]], wanted: Wanted, where: str) -> list[dict[str, Any]]:
+    """Return the rows of the venue and the account that are meant."""
+    if wanted.venue is not None:
+        names = {row["venue_id"]: row["venue_name"] for row in rows}
+        venues = [NamedThing(*item) for item in names.items()]
+        venue = choose(wanted.venue, venues, noun="venue", where=where)
+        rows = [row for row in rows if row["venue_id"] == venue.id]
+        where = f"{where} at {venue.words}"
+    if wanted.account is not None:
+        accounts = [NamedThing(name) for name in dict.fromkeys(row["account_name"] for row in rows)]
+        account = choose(wanted.account, accounts, noun="account", where=where)
+        rows = [row for row in rows if row["account_name"] == account.id]
+    return rows
+
+
+_ACCOUNT = ("venue_id", "venue_name", "account_name", "duplicate_no")
+
+
+def _accounts(rows: list[dict[str, Any]]) -> list[Account]:
+    by_account = groupby(rows, lambda row: {name: row[name] for name in _ACCOUNT})
+    return [
+        Account(
+            **key,
+            texts={
+                (row["bucket"], row["state"]): row["amount_text"]
+                for row in several
+                if row["amount_text"] is not None
+            },
+        )
+        for key, several in by_account
+    ]

@@ -1,0 +1,83 @@
+-- trace(portfolio, asset, day): Where each amount of a position comes from: night, request and JSON path.
+--
+-- What this file knows. The bytes themselves lie in the landing folder: `nightbook trace` shows them.
+-- `day` may be left out: `trace('Treasury Reserve', 'BTC')` is of the newest book.
+--
+-- portfolio: A portfolio's id or its name; of several that have the name, all are told.
+-- asset: An asset's id.
+-- day: Any date: the newest book on or before it is used; the newest of all when left out. An error
+--     where there is none.
+-- returns: A table: snapshot_date, snapshot_id, portfolio_id, portfolio_name, asset_id,
+--     is_custom_asset, venue_id, account_name, duplicate_no, bucket, state, amount_text, and of the
+--     request whose answer stated it: request_no, path, query, sent_at, received_at, byte_count,
+--     sha256 and file, which lies in `landing/<snapshot_date>/<snapshot_id>/`. `json_path` (RFC 9535)
+--     leads to the amount in that answer by ids; of a balance kind that the document does not know,
+--     to the kind, and `state` tells the rest.
+-- example: select venue_id, account_name, bucket, state, amount_text, request_no, sha256, json_path
+--     from trace((select min(portfolio_id) from balances), 'BTC') order by all
+
+create or replace macro trace(portfolio, asset, day := null) as table
+with newest as (
+    select
+        max(snapshot_date) as snapshot_date,
+        max_by(snapshot_id, snapshot_date) as snapshot_id
+    from ops.snapshots
+    where is_book
+        and snapshot_date <= coalesce(day::date, date 'infinity')
+),
+
+book as (
+    select
+        snapshot_id,
+        -- A cast that fails with words, as in exact_total.
+        coalesce(
+            snapshot_date,
+            cast('no book on or before that day: see ops.snapshots and ops.gaps' as date)
+        ) as snapshot_date
+    from newest
+)
+
+select
+    amounts.snapshot_date,
+    book.snapshot_id,
+    amounts.portfolio_id,
+    owners.name as portfolio_name,
+    amounts.asset_id,
+    amounts.is_custom_asset,
+    amounts.venue_id,
+    amounts.account_name,
+    amounts.duplicate_no,
+    amounts.bucket,
+    amounts.state,
+    amounts.amount_text,
+    requests.request_no,
+    requests.path,
+    requests.query,
+    requests.sent_at,
+    requests.received_at,
+    requests.byte_count,
+    requests.sha256,
+    requests.file,
+    '$.data[?@.id==' || internal.json_text(amounts.portfolio_id)
+    || '].positions[?@.assetId==' || internal.json_text(amounts.asset_id)
+    || ' && @.isCustomAsset==' || amounts.is_custom_asset::varchar
+    || '].accounts[?@.venueId==' || internal.json_text(amounts.venue_id)
+    || ' && @.name==' || internal.json_text(amounts.account_name)
+    || '].balance[' || internal.json_text(amounts.bucket) || ']'
+    || case
+        when internal.is_known_balance(amounts.bucket, amounts.state)
+            then '[' || internal.json_text(amounts.state) || ']'
+        else ''
+    end as json_path
+from book
+inner join history.balances as amounts
+    on amounts.snapshot_date = book.snapshot_date
+inner join history.portfolios as owners
+    on owners.snapshot_date = amounts.snapshot_date
+    and owners.portfolio_id = amounts.portfolio_id
+left join ops.requests as requests
+    on requests.snapshot_id = book.snapshot_id
+    and requests.operation = 'list_portfolios'
+    and requests.purpose = 'book'
+where amounts.asset_id = asset
+    and (owners.portfolio_id = portfolio or owners.name = portfolio);
