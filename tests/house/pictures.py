@@ -164,7 +164,7 @@ GROUPS = "%2C".join(
     f"global%40global%3A{name}" for name in ("source", "landing", "lake", "published")
 )
 VIEWS = {
-    REPORT: View(1000, 732),
+    REPORT: View(1000, 1250),
     # Without Dagster's own menus; the groups are open.
     GRAPH: View(
         1440, 1000, "document.querySelectorAll('foreignObject').length > 15", 550, 110, 44, 84

@@ -172,11 +172,11 @@ def tick(amount: float) -> str:
     """Return an amount as short as an axis needs it.
 
     >>> [tick(amount) for amount in (0.0, 0.25, 1234572.3, -1e30)]
-    ['0', '0.25', '1,234,572', '-1.00e+30']
+    ['0', '0.25', '1,234,572', '-1.00e30']
     """
     size = abs(amount)
     if size and not 0.001 <= size < 1e9:  # noqa: PLR2004 - what the margin holds
-        return f"{amount:.2e}"
+        return f"{amount:.2e}".replace("e+", "e")
     return f"{amount:,.0f}" if size >= 1000 else f"{amount:.4g}"  # noqa: PLR2004 - four digits
 
 

@@ -14,7 +14,7 @@ LONGEST_NAME = 80
 SHORT_NAME = 16
 LONG_AMOUNT = 26
 SHORT_AMOUNT = 12
-_SMALLEST, _LARGEST = Decimal("0.0001"), Decimal("1e12")
+_SMALLEST, _LARGEST = Decimal("0.0001"), Decimal("1e15")
 _AMOUNT = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]+))?")
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 _STEP = 1000
@@ -94,13 +94,13 @@ def _short_text(value: Decimal) -> str:
     """Return about four digits after which nobody looks; beyond what a line holds, a power.
 
     >>> [_short_text(Decimal(text)) for text in ("1234.5678", "0.123456", "0.00000123", "-9e30")]
-    ['1234.57', '0.1235', '1.23e-6', '-9.00e+30']
+    ['1234.57', '0.1235', '1.23e-6', '-9.00e30']
     """
     size = abs(value)
     if not size or size == size.to_integral_value() < _LARGEST:
         return f"{value:f}".partition(".")[0]
     if not _SMALLEST <= size < _LARGEST:
-        return f"{value:.2e}"
+        return f"{value:.2e}".replace("e+", "e")
     places = 2 if size >= 1 else 4
     # What is exact in fewer digits is shown in them.
     exponent = value.normalize().as_tuple().exponent if len(str(value)) < LONG_AMOUNT else -places

@@ -18,12 +18,14 @@ select
     change,
     coalesce(portfolios.name, portfolios_before.name) as portfolio,
     moved.portfolio_id,
+    venues.display_name as venue,
     moved.venue_id,
     moved.account_name,
     left(string_agg(moved.asset_id, ', ' order by moved.asset_id), 200) as assets
 from moved
 left join portfolios using (portfolio_id)
 left join portfolios_before using (portfolio_id)
+left join venues using (venue_id)
 where moved.change = $change
 group by all
 order by moved.portfolio_id, moved.venue_id, moved.account_name

@@ -23,8 +23,22 @@ with held as (
     from findings
     inner join balances_before as earlier
         on earlier.portfolio_id = findings.portfolio_id
-        or (findings.portfolio_id is null and earlier.venue_id = findings.venue_id)
-    where findings.kind in ('portfolio_vanished', 'portfolio_emptied', 'venue_emptied')
+    where findings.kind in ('portfolio_vanished', 'portfolio_emptied')
+        and earlier.amount is distinct from 0
+    group by all
+    union all
+    select
+        findings.kind,
+        findings.portfolio_id,
+        findings.venue_id,
+        findings.words,
+        earlier.asset_id,
+        earlier.is_custom_asset,
+        exact_sum(earlier.amount_text)
+    from findings
+    inner join balances_before as earlier
+        on earlier.venue_id = findings.venue_id
+    where findings.kind = 'venue_emptied'
         and earlier.amount is distinct from 0
     group by all
     union all

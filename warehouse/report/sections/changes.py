@@ -191,7 +191,7 @@ def _accounts(title: str, answered: QueryRows) -> TableBlock:
         answered,
         (
             blocks.name_or_id("Portfolio", "portfolio"),
-            blocks.name_column("Venue", "venue_id"),
+            blocks.name_or_id("Venue", "venue"),
             blocks.name_column("Account", "account_name"),
             blocks.name_column("Of assets", "assets"),
         ),

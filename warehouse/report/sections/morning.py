@@ -94,7 +94,9 @@ def _moves(nights: Nights, moves: QueryRows) -> Section:
         "{} moved since the book of {}{}.",
         count_of(len(moved), "total") if moved else "No total",
         wording.day(nights.before_day),
-        ", by its share of before; a figure underlined opens to the exact text" if moved else "",
+        ", the largest share first; an underlined figure is rounded and opens to the exact text"
+        if moved
+        else "",
     )
     columns = (
         blocks.asset(),
