@@ -9,9 +9,9 @@ from assets.console.user import user_name
 from assets.home.rehearsal import rehearsing
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
-from assets.publishing import lost_decisions, publish, withdrawal
+from assets.publishing import decision, publish
 from pipelines import night
-from pipelines.lake import lessons, placement
+from pipelines.lake import lessons
 from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
 from warehouse.contract import states
@@ -65,7 +65,9 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
         for snapshot in snapshots.landed_snapshots(layout)
         if snapshot.state == states.HELD
     }
-    snapshot = _record(nightbook, snapshot_id, state, why)
+    verb = "accept" if state == states.ACCEPTED else "reject"
+    with writing(nightbook, f"{verb} {snapshot_id}"):
+        snapshot = decision.decide(nightbook, snapshot_id, state, by=user_name(), why=why)
     print(f"{snapshot.snapshot_id} is {snapshot.state}. {_book(layout, snapshot)}")
     if snapshot.state == states.HELD and snapshot.decision:
         for reason in snapshot.decision.reasons:
@@ -83,42 +85,13 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
 
 def _decided_already(nightbook: Nightbook, snapshot: Snapshot) -> int:
     """Decide nothing, but finish what a command left that died after deciding."""
-    layout, decision = nightbook.layout, snapshot.decision
-    if decision is not None and (
-        snapshot.snapshot_id in lost_decisions.unpublished_snapshots(layout)
-        or withdrawal.is_without_note(layout, decision)
-    ):
+    layout = nightbook.layout
+    if decision.is_unfinished(layout, snapshot):
         with writing(nightbook, f"publishing {snapshot.snapshot_id}"):
-            withdrawal.mark(layout, snapshot, decision)
-            publish.restore_lake(nightbook)
+            decision.finish(nightbook, snapshot)
     print(f"{snapshot.snapshot_id} is {snapshot.state} already: nothing was to be decided.")
     print(_book(layout, snapshot))
     return 0
-
-
-def _record(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> Snapshot:
-    """Decide as the writer, publish, and mark what was made of a night that is taken back."""
-    layout, now = nightbook.layout, nightbook.now()
-    verb = "accept" if state == states.ACCEPTED else "reject"
-    with writing(nightbook, f"{verb} {snapshot_id}"):
-        publish.restore_lake(nightbook)
-        before = snapshots.find(layout, snapshot_id)
-        is_taken_back = before.state == states.ACCEPTED
-        snapshot = snapshots.decide_by_hand(
-            layout,
-            snapshot_id,
-            state,
-            by=user_name(),
-            at=now,
-            why=why,
-            withdrawn=withdrawal.made_of(layout, before) if is_taken_back else (),
-        )
-        lessons.let_through(layout, at=now)
-        if is_taken_back and snapshot.decision is not None:
-            withdrawal.mark(layout, snapshot, snapshot.decision)
-        placement.settle(layout)
-        publish.refresh(nightbook)
-    return snapshots.find(layout, snapshot_id)
 
 
 def _book(layout: Layout, snapshot: Snapshot) -> str:

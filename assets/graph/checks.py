@@ -1,7 +1,9 @@
-"""The checks of the warehouse as Dagster shows them, with their numbers.
+"""The checks of the warehouse as Dagster shows them: night by night, with their numbers.
 
-They ran before publishing, in the file that was being built; here they are only told, from
-`ops.checks` and `ops.control_totals`. Those of one asset, or one alone, are told alone.
+They ran before publishing, in the file that was being built, and a night that fails one is held;
+here they are only told, from `ops.checks` and `ops.control_totals`. Of an older night, whose
+results `ops.checks` no longer has, the same queries are asked of its book. Those of one asset, or
+one alone, are told alone.
 """
 
 # ruff: noqa: S608 - values are quoted by warehouse.contract.model.literal
@@ -13,15 +15,18 @@ from pathlib import Path
 import dagster as dg
 
 from assets.graph.partitions import PARTITION
-from assets.graph.step import failing_in_words
+from assets.graph.published.warehouse import WAREHOUSE
+from assets.graph.step import failing_in_words, of_date
 from assets.graph.tables import key_of
-from assets.graph.warehouse import WAREHOUSE
 from assets.nightbook import Nightbook
 from pipelines import night
 from pipelines.landing import snapshots
+from pipelines.landing.snapshots import Snapshot
+from warehouse.contract import states
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import literal
 from warehouse.query.read import run
+from warehouse.sql.catalog import at_day
 from warehouse.sql.checks import ERROR, Check, every_check
 
 CONTROL = "control_totals_agree"
@@ -32,12 +37,16 @@ CONTROL_MEANING = (
 
 
 KEYS = {f"{table.name}_key": key_of(table) for table in BOOK}
+GATE = {"gates": "the publish: a night that fails this is held, and is no book"}
+# This one reads no table of the book, so that it is asked in another way of an older night.
+DRIFT_OF = "select * from ops.drift where first_seen = "
 
 
-def warehouse_checks() -> dg.AssetChecksDefinition:
+def warehouse_checks(partitions: dg.DailyPartitionsDefinition) -> dg.AssetChecksDefinition:
     """Return every check of the warehouse on its table, and the control totals of each."""
-    specs = [_spec(CONTROL, key_of(table), CONTROL_MEANING) for table in BOOK]
-    specs += [_spec(check.name, _asset_of(check), check.meaning) for check in every_check()]
+    controls = [Check(CONTROL, CONTROL_MEANING, ERROR, "")]
+    specs = [_spec(check, key_of(table), partitions) for check in controls for table in BOOK]
+    specs += [_spec(check, _asset_of(check), partitions) for check in every_check()]
 
     @dg.multi_asset_check(name="tell_checks", specs=specs, can_subset=True)
     def tell_checks(
@@ -45,8 +54,11 @@ def warehouse_checks() -> dg.AssetChecksDefinition:
     ) -> Iterator[dg.AssetCheckResult]:
         layout = nightbook.layout
         with failing_in_words(layout.home):
-            snapshot_id = _snapshot(nightbook, context.run.tags.get(PARTITION))
-            results = [*_controls(layout.database, snapshot_id), *_results(layout.database)]
+            snapshot = _snapshot(nightbook, context.run.tags.get(PARTITION))
+            results = [
+                *_controls(layout.database, snapshot.snapshot_id),
+                *_results(layout.database, snapshot),
+            ]
         for result in results:
             if _key(result) in context.selected_asset_check_keys:
                 yield result
@@ -58,9 +70,21 @@ def _key(result: dg.AssetCheckResult) -> dg.AssetCheckKey:
     return dg.AssetCheckKey(result.asset_key or WAREHOUSE, result.check_name or "")
 
 
-def _spec(name: str, asset: dg.AssetKey, description: str) -> dg.AssetCheckSpec:
-    deps = [] if asset == WAREHOUSE else [WAREHOUSE]
-    return dg.AssetCheckSpec(name, asset=asset, additional_deps=deps, description=description)
+def _spec(
+    check: Check, asset: dg.AssetKey, partitions: dg.DailyPartitionsDefinition
+) -> dg.AssetCheckSpec:
+    # Only a check of the warehouse can block in Dagster what comes after it: those of the tables
+    # are known when the warehouse is, which comes after the tables.
+    is_gate, is_whole = check.severity == ERROR, asset == WAREHOUSE
+    return dg.AssetCheckSpec(
+        check.name,
+        asset=asset,
+        additional_deps=[] if is_whole else [WAREHOUSE],
+        description=check.meaning,
+        blocking=is_gate and is_whole,
+        metadata=GATE if is_gate else None,
+        partitions_def=partitions,
+    )
 
 
 def _asset_of(check: Check) -> dg.AssetKey:
@@ -68,18 +92,22 @@ def _asset_of(check: Check) -> dg.AssetKey:
     return KEYS.get(check.name, WAREHOUSE)
 
 
-def _snapshot(nightbook: Nightbook, partition: str | None) -> str:
+def _snapshot(nightbook: Nightbook, partition: str | None) -> Snapshot:
     """Return the snapshot of the partition, or the newest book; raises `NeverLanded`."""
+    layout = nightbook.layout
+    books = snapshots.books(snapshots.landed_snapshots(layout))
     if partition is not None:
         day = date.fromisoformat(partition)
-        return night.landed_for(nightbook.settings(), nightbook.now(), day).snapshot_id
-    books = list(snapshots.books(snapshots.landed_snapshots(nightbook.layout)).values())
+        if (snapshot := of_date(layout, day)) is not None:
+            return snapshot
+        manifest = night.landed_for(nightbook.settings(), nightbook.now(), day)
+        return snapshots.find(layout, manifest.snapshot_id)
     if not books:
         raise dg.Failure(
             description="No night has a book yet, so there is nothing to check.",
             allow_retries=False,
         )
-    return books[-1].snapshot_id
+    return books[max(books)]
 
 
 def _controls(database: Path, snapshot_id: str) -> Iterator[dg.AssetCheckResult]:
@@ -108,18 +136,35 @@ def _controls(database: Path, snapshot_id: str) -> Iterator[dg.AssetCheckResult]
         )
 
 
-def _results(database: Path) -> Iterator[dg.AssetCheckResult]:
-    """Yield the results in the newest book; a check that did not run has not passed."""
-    query = "select check_name, snapshot_date, wrong_rows, example from ops.checks"
-    results = {str(name): values for name, *values in run(database, query).rows}
+def _results(database: Path, snapshot: Snapshot) -> Iterator[dg.AssetCheckResult]:
+    """Yield the results of a night's book; a check that did not run has not passed."""
+    day = snapshot.snapshot_date
+    query = "select check_name, wrong_rows, example from ops.checks where snapshot_date = "
+    results = {str(name): values for name, *values in run(database, query + _date(day)).rows}
+    is_book = snapshot.state == states.ACCEPTED
     severities = dg.AssetCheckSeverity
     for check in every_check():
-        day, wrong, example = results.get(check.name, (None, None, "It did not run."))
+        asked = _wrong_rows(database, check, day) if is_book and not results else None
+        wrong, example = results.get(check.name, (asked, None))
+        # A night without a book is told by `night_is_accepted`; its report is made all the same.
+        is_grave = is_book and check.severity == ERROR
         yield dg.AssetCheckResult(
             asset_key=_asset_of(check),
             check_name=check.name,
             passed=wrong == 0,
-            severity=severities.ERROR if check.severity == ERROR else severities.WARN,
-            description=example,
-            metadata={"book of": str(day), "wrong rows": int(wrong or 0)} if day else {},
+            severity=severities.ERROR if is_grave else severities.WARN,
+            description=example if wrong is not None else f"It did not run: {day} has no book.",
+            metadata={"book of": str(day), "wrong rows": int(wrong or 0)},
         )
+
+
+def _wrong_rows(database: Path, check: Check, day: date) -> int:
+    """Return how many rows of an older book a check finds wrong."""
+    of_night = _date(day)
+    sql = DRIFT_OF + of_night if "ops.drift" in check.sql else at_day(check.sql, of_night)
+    [(wrong,)] = run(database, f"select count(*) from ({sql})").rows
+    return int(wrong)
+
+
+def _date(day: date) -> str:
+    return f"date {literal(day.isoformat())}"

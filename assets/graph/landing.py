@@ -21,6 +21,7 @@ from pipelines.edge.client import EdgeClient
 from pipelines.edge.sending.attempts import Event
 from pipelines.landing.lock import WriterBusy
 from pipelines.landing.manifest import Manifest
+from warehouse.contract.book import BOOK
 from warehouse.contract.wording import count_of
 
 API = dg.AssetKey("api")
@@ -42,7 +43,26 @@ def api_asset() -> dg.AssetSpec:
         description="The signed, read-only Portfolio and Venue Read API. It keeps no history.",
         kinds={"api"},
         group_name="source",
+        metadata={"dagster/column_schema": _fields(*RESOURCES)},
     )
+
+
+def _fields(*resources: str) -> dg.TableSchema:
+    """Return the fields of the API that become columns, as they came."""
+    tables = [table for table in BOOK if table.resource in resources]
+    sources = {column.source: column for table in tables for column in table.columns}
+    return dg.TableSchema(
+        [
+            dg.TableColumn(source, "JSON", description=column.meaning)
+            for source, column in sources.items()
+            if "." in source
+        ]
+    )
+
+
+def _lineage(resource: str) -> dg.TableColumnLineage:
+    names = [field.name for field in _fields(resource).columns]
+    return dg.TableColumnLineage({name: [dg.TableColumnDep(API, name)] for name in names})
 
 
 def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
@@ -57,6 +77,10 @@ def landed_assets(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefiniti
                 description=description,
                 group_name="landing",
                 kinds={"json"},
+                metadata={
+                    "dagster/column_schema": _fields(name),
+                    "dagster/column_lineage": _lineage(name),
+                },
             )
             for name, (_, description) in RESOURCES.items()
         ],

@@ -7,7 +7,7 @@ import dagster as dg
 
 from assets.console.invocation import full_command
 from assets.graph.partitions import PARTITION
-from assets.graph.reports import TIES_OUT
+from assets.graph.published.reports import TIES_OUT
 from assets.graph.step import failure_message
 from assets.home.instance import DIED
 from assets.monitoring.alerts import FAILURE, INFO, WARNING, Alert

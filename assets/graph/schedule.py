@@ -1,9 +1,11 @@
-"""When the book is taken: the nightly job, and the schedule that starts it."""
+"""When the book is taken: the nightly job, its schedule, and the job that decides."""
 
 import dagster as dg
 
 from assets.graph.log import run_config
-from assets.home.dagster_internals import UnresolvedAssetJobDefinition
+from assets.graph.published.decision import TO_FILL_IN
+from assets.graph.published.warehouse import DECISION
+from assets.graph.step import DECIDE
 from assets.home.demo import is_demo
 from assets.monitoring.due import night_of
 from assets.nightbook import Nightbook
@@ -13,28 +15,34 @@ LONGEST_RUN = 2 * 3600
 LOGGED = run_config("INFO")
 
 
-def nightly_job() -> UnresolvedAssetJobDefinition:
-    """Return the job with every step in one process: one of its own would cost seconds."""
-    return dg.define_asset_job(
-        NIGHTLY,
-        selection=dg.AssetSelection.all(),
-        executor_def=dg.in_process_executor,
-        tags={"dagster/max_runtime": str(LONGEST_RUN)},
-        config=LOGGED,
-        description="Take tonight's book: pull, land, flatten, judge, publish, tell.",
-    )
+# Every step in one process: one of its own would cost seconds.
+NIGHTLY_JOB = dg.define_asset_job(
+    NIGHTLY,
+    selection=dg.AssetSelection.all() - dg.AssetSelection.assets(DECISION),
+    executor_def=dg.in_process_executor,
+    tags={"dagster/max_runtime": str(LONGEST_RUN)},
+    config=LOGGED,
+    description="Take tonight's book: pull, land, flatten, judge, publish, tell.",
+)
+DECIDE_JOB = dg.define_asset_job(
+    DECIDE,
+    selection=dg.AssetSelection.groups("published", "views") | dg.AssetSelection.all_asset_checks(),
+    executor_def=dg.in_process_executor,
+    tags={"dagster/max_runtime": str(LONGEST_RUN)},
+    config=LOGGED | {"ops": {DECISION.path[0]: {"config": TO_FILL_IN}}},
+    description="Accept or reject a held night, say who and why, and make what follows from it: "
+    "warehouse, workbook, report, reconciliation, checks. Choose the night as partition.",
+)
 
 
-def nightly_schedule(
-    nightbook: Nightbook, job: UnresolvedAssetJobDefinition
-) -> dg.ScheduleDefinition:
+def nightly_schedule(nightbook: Nightbook) -> dg.ScheduleDefinition:
     """Return `NIGHTBOOK_SCHEDULE` in `NIGHTBOOK_TIMEZONE`; it runs unless somebody turns it off."""
     # A missed tick is not made up for: the API tells only what is held now. The later ticks of a
     # night take it where the earlier ones could not, and else do nothing.
     settings = nightbook.settings()
 
     @dg.schedule(
-        job=job,
+        job=NIGHTLY_JOB,
         cron_schedule=settings.schedule,
         execution_timezone=str(settings.timezone),
         default_status=dg.DefaultScheduleStatus.STOPPED

@@ -12,9 +12,12 @@ import dagster as dg
 from assets.console.errors import disk_message, is_ours
 from assets.nightbook import INFO, TOLD, Nightbook, Tell
 from pipelines import night
-from pipelines.landing.manifest import Manifest
+from pipelines.landing.manifest import Manifest, load_manifest
+from pipelines.landing.snapshots import Snapshot, books, landed_snapshots
 from warehouse.storage.layout import Layout
 
+DECIDE = "decide_night"
+"""The job in which a person decides on a night."""
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -26,10 +29,20 @@ class NightStep:
     layout: Layout
     day: date
     tell: Tell
+    is_decision: bool = False
 
     def manifest(self) -> Manifest:
         """Return the manifest of what was landed for the date; raises `NeverLanded`."""
+        # A night that is rejected is none to go on with, but to those who decide on it.
+        if self.is_decision and (snapshot := of_date(self.layout, self.day)) is not None:
+            return load_manifest(snapshot.folder)
         return night.landed_for(self.nightbook.settings(), self.nightbook.now(), self.day)
+
+
+def of_date(layout: Layout, day: date) -> Snapshot | None:
+    """Return the book of a date, or its newest snapshot; None where it was never read."""
+    nights = [taken for taken in landed_snapshots(layout) if taken.snapshot_date == day]
+    return books(nights).get(day) or (nights[-1] if nights else None)
 
 
 @contextlib.contextmanager
@@ -42,6 +55,7 @@ def night_step(context: dg.AssetExecutionContext, nightbook: Nightbook) -> Itera
             layout=layout,
             day=date.fromisoformat(context.partition_key),
             tell=nightbook.tell or _teller(context.log),
+            is_decision=context.run.job_name == DECIDE,
         )
 
 

@@ -5,9 +5,6 @@ Only `assets.runs.web`, which is Dagster's web process made by hand, has its own
 of a second to import, and no other process needs them.
 """
 
-# The type of what `define_asset_job` returns, which has no public name.
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
-
 # Ctrl-C in a step becomes a failure of that name, and nothing else tells it from others.
 from dagster._core.errors import DagsterExecutionInterruptedError
 
@@ -37,6 +34,5 @@ __all__ = [
     "DagsterExecutionInterruptedError",
     "InstanceRef",
     "InstigatorState",
-    "UnresolvedAssetJobDefinition",
     "schedule_execution_time_iterator",
 ]

@@ -6,8 +6,8 @@ import dagster as dg
 
 from assets.console.user import user_name
 from assets.console.version import program_version
+from assets.graph.published.warehouse import WAREHOUSE
 from assets.graph.step import night_step
-from assets.graph.warehouse import WAREHOUSE
 from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook
 from assets.publishing import publish

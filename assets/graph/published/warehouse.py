@@ -1,5 +1,7 @@
 """The published things: the warehouse that analysts open, and the workbook that finance opens."""
 
+# ruff: noqa: S608 - names are ours; what is asked for is a date
+
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
@@ -8,6 +10,7 @@ import dagster as dg
 
 from assets.console.progress import progress_reporter
 from assets.console.version import program_version
+from assets.graph.published.views import key_of_view, view_specs
 from assets.graph.step import night_step
 from assets.graph.tables import key_of
 from assets.home.writer_lock import RunLock
@@ -16,10 +19,14 @@ from assets.publishing import publish
 from pipelines.landing import snapshots
 from warehouse.contract import states
 from warehouse.contract.book import BOOK
+from warehouse.contract.model import literal
 from warehouse.export.export import export
+from warehouse.query.read import run
+from warehouse.sql.catalog import KEPT, views
 
 WAREHOUSE = dg.AssetKey("warehouse")
 WORKBOOK = dg.AssetKey("workbook")
+DECISION = dg.AssetKey("decision")
 ACCEPTED = "night_is_accepted"
 
 
@@ -34,52 +41,88 @@ class NoBook(Exception):
 
 
 def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinition:
-    """Return the DuckDB file: judged, built aside, verified, swapped in."""
+    """Return the DuckDB file with its views: judged, built aside, verified, swapped in."""
 
-    @dg.asset(
-        key=WAREHOUSE,
-        deps=[key_of(table) for table in BOOK],
+    @dg.multi_asset(
+        name=WAREHOUSE.path[0],
+        specs=[_spec(), *view_specs(WAREHOUSE)],
         partitions_def=partitions,
-        group_name="published",
-        kinds={"duckdb"},
+        can_subset=True,
         check_specs=[
             dg.AssetCheckSpec(
                 ACCEPTED,
                 asset=WAREHOUSE,
                 description="The night passed the guards (or a person accepted it) and is the "
-                "book. A held night leaves the last book in place: nightbook snapshots",
+                "book. A held night leaves the last book in place: decide in the job decide_night, "
+                "or by nightbook accept and nightbook reject.",
+                partitions_def=partitions,
             )
         ],
-        metadata={"dagster/table_name": "nightbook.main"},
-        description="warehouse/current/nightbook.duckdb: the newest book under plain names, all "
-        "books in history, what nightbook knows of its nights in ops. Published whole or not at "
-        "all; readers are never locked out.",
     )
     def warehouse(
         context: dg.AssetExecutionContext,
         nightbook: dg.ResourceParam[Nightbook],
         writing: dg.ResourceParam[RunLock],
-    ) -> Iterator[dg.MaterializeResult]:
+    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
         with night_step(context, nightbook) as step:
             writing.acquire(nightbook, f"publishing {step.day}", step.tell)
             keeper = replace(nightbook, tell=step.tell)
-            outcome = publish.judge_and_publish(keeper, step.manifest())
-        snapshot = outcome.snapshot
-        reasons = "; ".join(snapshot.decision.reasons) if snapshot.decision else ""
-        yield dg.MaterializeResult(
-            metadata=_metadata(outcome),
-            check_results=[
-                dg.AssetCheckResult(
-                    check_name=ACCEPTED,
-                    passed=snapshot.state == states.ACCEPTED,
-                    severity=dg.AssetCheckSeverity.ERROR,
-                    description=reasons or snapshot.state,
-                    metadata={"snapshot_id": snapshot.snapshot_id, "state": snapshot.state},
-                )
-            ],
-        )
+            manifest = step.manifest()
+            if step.is_decision:  # it is judged: by the person
+                decided = snapshots.find(step.layout, manifest.snapshot_id)
+                outcome = publish.PublishedSnapshot(decided, publish.refresh(keeper))
+            else:
+                outcome = publish.judge_and_publish(keeper, manifest)
+            results = [*_published(outcome, step.day)]
+        chosen = context.selected_asset_keys
+        yield from (result for result in results if result.asset_key in chosen)
+        if context.selected_asset_check_keys:
+            yield _accepted(outcome)
 
     return warehouse
+
+
+def _spec() -> dg.AssetSpec:
+    return dg.AssetSpec(
+        WAREHOUSE,
+        deps=[*(key_of(table) for table in BOOK), DECISION],
+        group_name="published",
+        kinds={"duckdb"},
+        metadata={"dagster/table_name": "nightbook.main"},
+        description="warehouse/current/nightbook.duckdb: the newest book under plain names, all "
+        "books in history, what nightbook knows of its nights in ops. Published whole or not at "
+        "all; readers are never locked out.",
+    )
+
+
+def _published(outcome: publish.PublishedSnapshot, day: date) -> Iterator[dg.MaterializeResult]:
+    """Yield what was published of a night: the file always, the views where it is the book."""
+    yield dg.MaterializeResult(asset_key=WAREHOUSE, metadata=_metadata(outcome))
+    if outcome.snapshot.state != states.ACCEPTED:
+        return
+    counts = " union all ".join(
+        f"select {literal(name)}, count(*) from history.{name} where snapshot_date = '{day}'"
+        for name in KEPT
+    )
+    rows = {str(name): int(count) for name, count in run(outcome.published.database, counts).rows}
+    for view in views():
+        metadata: dict[str, int | str] = {"snapshot_id": outcome.snapshot.snapshot_id}
+        if view.name in rows:
+            metadata["dagster/partition_row_count"] = rows[view.name]
+        yield dg.MaterializeResult(asset_key=key_of_view(view.name), metadata=metadata)
+
+
+def _accepted(outcome: publish.PublishedSnapshot) -> dg.AssetCheckResult:
+    snapshot = outcome.snapshot
+    reasons = "; ".join(snapshot.decision.reasons) if snapshot.decision else ""
+    return dg.AssetCheckResult(
+        asset_key=WAREHOUSE,
+        check_name=ACCEPTED,
+        passed=snapshot.state == states.ACCEPTED,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description=reasons or snapshot.state,
+        metadata={"snapshot_id": snapshot.snapshot_id, "state": snapshot.state},
+    )
 
 
 def _metadata(outcome: publish.PublishedSnapshot) -> dict[str, dg.MetadataValue]:
@@ -103,6 +146,7 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
         key=WORKBOOK,
         deps=[WAREHOUSE],
         partitions_def=partitions,
+        output_required=False,
         group_name="published",
         kinds={"excel"},
         description="Positions per account, holding, asset and venue for spreadsheets: a number "
@@ -110,10 +154,13 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
     )
     def workbook(
         context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
-    ) -> dg.MaterializeResult:
+    ) -> Iterator[dg.MaterializeResult]:
         with night_step(context, nightbook) as step:
             layout = step.layout
             if step.day not in snapshots.books(snapshots.landed_snapshots(layout)):
+                if step.is_decision:
+                    step.tell(f"{step.day} has no book, so there is no workbook of it")
+                    return
                 raise NoBook(step.day)
             exported = export(
                 layout.database,
@@ -123,7 +170,7 @@ def workbook_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
                 program_version=program_version(),
                 say=progress_reporter(nightbook, step.tell, "exporting"),
             )
-        return dg.MaterializeResult(
+        yield dg.MaterializeResult(
             metadata={
                 "path": dg.MetadataValue.path(str(exported.files[0])),
                 "dagster/row_count": dg.MetadataValue.int(sum(exported.rows.values())),

@@ -1,0 +1,92 @@
+"""What the catalog says of each view is what the warehouse has: columns, types, and sources."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from assets.definitions import assemble
+from assets.nightbook import Nightbook
+from warehouse.sql.catalog import views
+
+GRAPH = assemble(Nightbook(lambda: {"NIGHTBOOK_HOME": "nowhere"})).resolve_asset_graph()
+CONTRACT = Path(__file__).parents[2] / "golden" / "public_contract.txt"
+VIEWS = [view.name for view in views()]
+# Columns that tell of whole rows, or of the night: no column of the API is behind them alone.
+OF_ROWS = {"kind", "words", "severity", "move", "change", "what_changed", "read_at"}
+
+
+def columns_of(key: dg.AssetKey) -> dict[str, set[dg.TableColumnDep]]:
+    """The column lineage of an asset."""
+    lineage = GRAPH.get(key).metadata["dagster/column_lineage"].deps_by_column
+    return {name: set(deps) for name, deps in lineage.items()}
+
+
+def types_of(key: dg.AssetKey) -> dict[str, str]:
+    """The columns of an asset and their types."""
+    columns = GRAPH.get(key).metadata["dagster/column_schema"].columns
+    return {column.name: column.type for column in columns}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_is_shown_with_the_columns_of_the_database(name: str) -> None:
+    """Each column of a view has the name and the type that the public contract has of it."""
+    pattern = rf"^main\.{name}\.(\w+) (.+?)(?: not null)? ?$"
+    promised = dict(re.findall(pattern, CONTRACT.read_text("utf-8"), re.MULTILINE))
+    long_names = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
+    shown = types_of(dg.AssetKey(["views", name]))
+    assert {column: long_names.get(kind, kind) for column, kind in shown.items()} == promised
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_column_leads_to_the_field_of_the_api(name: str) -> None:
+    """Column by column, the lineage of a view leads over tables that have it to the API."""
+    for column, deps in columns_of(dg.AssetKey(["views", name])).items():
+        assert deps or column in OF_ROWS, column
+        for dep in deps:
+            assert dep.asset_key in GRAPH.get(dg.AssetKey(["views", name])).parent_keys
+            assert dep.column_name in types_of(dep.asset_key)
+            for landed in columns_of(dep.asset_key).get(dep.column_name, set()):
+                assert landed.column_name in types_of(landed.asset_key)
+                [field] = columns_of(landed.asset_key)[landed.column_name]
+                assert field == dg.TableColumnDep(dg.AssetKey("api"), landed.column_name)
+                assert field.column_name in types_of(dg.AssetKey("api"))
+
+
+def test_a_total_leads_to_the_balances_of_the_api() -> None:
+    """`holdings.total` is made of amounts, which the API states in the accounts of positions."""
+    key = dg.AssetKey(["views", "holdings"])
+    path = ["total"]
+    for _ in range(3):
+        dep = min(columns_of(key)[path[-1]], key=lambda dep: dep.column_name)
+        key, path = dep.asset_key, [*path, dep.column_name]
+    assert key == dg.AssetKey("api")
+    assert path[1] == "amount"
+    assert path[-1] == "Balance.*.*"
+
+
+def test_every_asset_has_its_owner_and_its_hour() -> None:
+    """Nothing is without an owner and a reader; what a night makes has the hour of the schedule."""
+    for key in GRAPH.get_all_asset_keys():
+        node = GRAPH.get(key)
+        assert node.owners
+        assert node.tags["nightbook/reader"]
+    policy = GRAPH.get(dg.AssetKey(["views", "holdings"])).freshness_policy
+    expected = dg.FreshnessPolicy.cron("45 7 * * *", timedelta(hours=7, minutes=45), "UTC")
+    assert policy == expected
+
+
+def test_what_gates_the_publish_is_blocking() -> None:
+    """The grave checks of the warehouse block what follows it; those of tables say they gate."""
+    warehouse = dg.AssetKey("warehouse")
+    specs = [GRAPH.get_check_spec(key) for key in GRAPH.asset_check_keys]
+    blocking = {spec.name for spec in specs if spec.blocking}
+    assert blocking == {"amounts", "orphans"}
+    gates = {spec.name for spec in specs if "gates" in (spec.metadata or {})}
+    assert {"control_totals_agree", "balances_key", "amounts"} <= gates
+    assert "drift" not in gates
+    own = [spec for spec in specs if spec.name != "ledger_ties_out"]
+    assert all(spec.partitions_def for spec in own)
+    assert warehouse in {spec.asset_key for spec in specs}
