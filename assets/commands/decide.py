@@ -65,9 +65,7 @@ def _decide(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> int
         for snapshot in snapshots.landed_snapshots(layout)
         if snapshot.state == states.HELD
     }
-    verb = "accept" if state == states.ACCEPTED else "reject"
-    with writing(nightbook, f"{verb} {snapshot_id}"):
-        snapshot = decision.decide(nightbook, snapshot_id, state, by=user_name(), why=why)
+    snapshot = _record(nightbook, snapshot_id, state, why)
     print(f"{snapshot.snapshot_id} is {snapshot.state}. {_book(layout, snapshot)}")
     if snapshot.state == states.HELD and snapshot.decision:
         for reason in snapshot.decision.reasons:
@@ -92,6 +90,12 @@ def _decided_already(nightbook: Nightbook, snapshot: Snapshot) -> int:
     print(f"{snapshot.snapshot_id} is {snapshot.state} already: nothing was to be decided.")
     print(_book(layout, snapshot))
     return 0
+
+
+def _record(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> Snapshot:
+    verb = "accept" if state == states.ACCEPTED else "reject"
+    with writing(nightbook, f"{verb} {snapshot_id}"):
+        return decision.decide(nightbook, snapshot_id, state, by=user_name(), why=why)
 
 
 def _book(layout: Layout, snapshot: Snapshot) -> str:

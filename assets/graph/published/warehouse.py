@@ -73,11 +73,11 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
                 outcome = publish.PublishedSnapshot(decided, publish.refresh(keeper))
             else:
                 outcome = publish.judge_and_publish(keeper, manifest)
-            results = [*_published(outcome, step.day)]
+            results = [*_publications(outcome, step.day)]
         chosen = context.selected_asset_keys
         yield from (result for result in results if result.asset_key in chosen)
         if context.selected_asset_check_keys:
-            yield _accepted(outcome)
+            yield _acceptance(outcome)
 
     return warehouse
 
@@ -95,7 +95,7 @@ def _spec() -> dg.AssetSpec:
     )
 
 
-def _published(outcome: publish.PublishedSnapshot, day: date) -> Iterator[dg.MaterializeResult]:
+def _publications(outcome: publish.PublishedSnapshot, day: date) -> Iterator[dg.MaterializeResult]:
     """Yield what was published of a night: the file always, the views where it is the book."""
     yield dg.MaterializeResult(asset_key=WAREHOUSE, metadata=_metadata(outcome))
     if outcome.snapshot.state != states.ACCEPTED:
@@ -112,7 +112,7 @@ def _published(outcome: publish.PublishedSnapshot, day: date) -> Iterator[dg.Mat
         yield dg.MaterializeResult(asset_key=key_of_view(view.name), metadata=metadata)
 
 
-def _accepted(outcome: publish.PublishedSnapshot) -> dg.AssetCheckResult:
+def _acceptance(outcome: publish.PublishedSnapshot) -> dg.AssetCheckResult:
     snapshot = outcome.snapshot
     reasons = "; ".join(snapshot.decision.reasons) if snapshot.decision else ""
     return dg.AssetCheckResult(
