@@ -20,6 +20,10 @@ class NotAsked(Exception):
     exit_code = 2
 
 
+class NotWritten(Exception):
+    """The file of an answer could not be written; the sentence says why."""
+
+
 def run(
     nightbook: Nightbook,
     *,
@@ -31,7 +35,7 @@ def run(
 ) -> int:
     """Print the answer or write it into a file; a cut one says so on standard error."""
     question = _question(sql, file)
-    target = _target(nightbook.layout, output, form) if output else None
+    target = None if output is None else _target(nightbook.layout, output, form)
     form = target.suffix[1:].lower() if target else form or "table"
     database = nightbook.layout.database
     if form == PARQUET:
@@ -45,12 +49,22 @@ def run(
     if target is None:
         sys.stdout.write(content.decode())
     else:
-        with written_aside(target) as out:
-            out.write(content)
+        _write(target, content)
     if is_cut:
         rows = "row is" if limit == 1 else f"{limit} rows are"
         print(f"Only the first {rows} shown (--limit).", file=sys.stderr)
     return 0
+
+
+def _write(target: Path, content: bytes) -> None:
+    try:
+        with written_aside(target) as out:
+            out.write(content)
+    except OSError as error:
+        raise NotWritten(
+            f"The answer could not be written to {target}: {error.strerror}. What was there "
+            "stands. Name another place with -o."
+        ) from None
 
 
 def _question(sql: str | None, file: str | None) -> str:
@@ -78,18 +92,25 @@ def _question(sql: str | None, file: str | None) -> str:
 def _target(layout: Layout, output: str, form: str | None) -> Path:
     """Return the file to write; raises `NotAsked` where that is none of a person's."""
     target = Path(output).resolve()
-    problem = ""
-    if target.suffix[1:].lower() not in ENDINGS:
-        problem = f"its ending is none of .{', .'.join(ENDINGS)}"
-    elif form not in (None, target.suffix[1:].lower()):
-        problem = f"its ending says otherwise than --format {form}; leave that out"
-    elif target.exists() and not target.is_file():
-        problem = "it is no ordinary file"
-    elif not target.parent.is_dir():
-        problem = f"there is no folder {target.parent}"
-    for folder in (layout.landing, layout.lake, layout.warehouse, layout.home / "reconcile"):
-        if target.is_relative_to(folder.resolve()):
-            problem = f"{folder} holds what nightbook itself wrote"
+    try:
+        problem = _problem(layout, target, form)
+    except OSError as error:
+        problem = str(error.strerror)
     if problem:
         raise NotAsked(f"{target} cannot be written: {problem}. Nothing was asked.")
     return target
+
+
+def _problem(layout: Layout, target: Path, form: str | None) -> str:
+    """Return why an answer is not written there, or nothing."""
+    ending = target.suffix[1:].lower()
+    for folder in (layout.landing, layout.lake, layout.warehouse, layout.home / "reconcile"):
+        if target.is_relative_to(folder.resolve()):
+            return f"{folder} holds what nightbook itself wrote"
+    if ending not in ENDINGS:
+        return f"its ending is none of .{', .'.join(ENDINGS)}"
+    if form not in (None, ending):
+        return f"its ending says otherwise than --format {form}; leave that out"
+    if target.exists() and not target.is_file():
+        return "it is no ordinary file"
+    return "" if target.parent.is_dir() else f"there is no folder {target.parent}"

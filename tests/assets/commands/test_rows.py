@@ -159,6 +159,15 @@ def test_an_answer_in_a_file_is_exact_and_whole(nights: Keeper, tmp_path: Path) 
     }
 
 
+def test_a_file_that_cannot_be_written_is_told(nights: Keeper, tmp_path: Path) -> None:
+    """What the system says of the place is passed on, and another place is asked for."""
+    said = nights("query", "select 1", "-o", str(tmp_path / f"{250 * 'x'}.csv"))
+    assert (said.code, said.out) == (1, "")
+    assert "File name too long" in said.err
+    assert "another place with -o" in said.err
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("place", "words"),
     [
