@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from warehouse.contract.wording import count_of
 from warehouse.reconcile.ledger.model import FilePart
 from warehouse.reconcile.runs.preview import FIRST_ROWS, Preview, TabPreview
+from warehouse.reconcile.terms.dimensions import display_asset
 
 _MOST_ASSETS = 40
 _WIDEST = 30
@@ -52,8 +53,13 @@ def _row_lines(tab: TabPreview) -> Iterator[str]:
     yield f"  first rows as read ({', '.join((*source.fields, 'amount'))}):"
     yield from (f"    {'  '.join(row)}" for row in tab.rows)
     yield "  totals:"
-    width = max((len(text) for _, text, _ in tab.totals), default=0)
+    wide, long = (
+        max((len(text.partition(".")[part]) for _, text, _ in tab.totals), default=0)
+        for part in (0, 2)
+    )
     for asset, text, rows in tab.totals[:_MOST_ASSETS]:
-        yield f"    {asset:<10} {text:>{width}}  in {count_of(rows, 'row')}"
+        whole, point, part = text.partition(".")
+        amount = f"{whole:>{wide}}{point or ' '}{part:<{long}}"
+        yield f"    {display_asset(asset):<10} {amount}  in {count_of(rows, 'row')}"
     if len(tab.totals) > _MOST_ASSETS:
         yield f"    and {count_of(len(tab.totals) - _MOST_ASSETS, 'more asset')}"
