@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from warehouse.reconcile.ledger.cells.amounts import BLANK, Amount
-from warehouse.reconcile.ledger.cells.fast_rows import plain_rows
+from warehouse.reconcile.ledger.cells.fast_rows import Whole, plain_rows
 from warehouse.reconcile.ledger.header.amount_columns import Layer
 from warehouse.reconcile.ledger.header.context import ReadingContext
 from warehouse.reconcile.ledger.header.header_row import Header
@@ -62,8 +62,9 @@ class SheetReading:
 
 def read_rows(reading: SheetReading) -> None:
     """Read every row of a sheet, each of its amounts by itself."""
+    whole = _whole_rows(reading)
     for layer in reading.head.layers:
-        for row in _take_plain_rows(reading, layer):
+        for row in _take_plain_rows(reading, layer, whole):
             _read_row(reading, row, layer)
     if reading.totals:
         rows = reading.lines.table
@@ -76,12 +77,18 @@ def read_rows(reading: SheetReading) -> None:
     ]
 
 
-def _take_plain_rows(reading: SheetReading, layer: Layer) -> Iterable[int]:
+def _whole_rows(reading: SheetReading) -> Whole | None:
+    """Return the rows of a text as columns, where nothing but its cells says what they mean."""
+    head, rows = reading.head, reading.grid.rows
+    is_plain = head.is_plain and reading.amounts.unit == 1 and not reading.labels
+    return rows.whole(head.body, len(head.titles)) if isinstance(rows, Cells) and is_plain else None
+
+
+def _take_plain_rows(reading: SheetReading, layer: Layer, whole: Whole | None) -> Iterable[int]:
     """Take in the rows that can be read as columns; return the others, to be read one by one."""
     head = reading.head
     rest = range(head.body, len(reading.grid.rows))
-    is_plain = head.is_plain and reading.amounts.unit == 1 and not reading.labels
-    if not isinstance(reading.grid.rows, Cells) or not is_plain:
+    if whole is None:
         return rest
     is_read = None
     if reading.day is not None or reading.undated:
@@ -90,7 +97,7 @@ def _take_plain_rows(reading: SheetReading, layer: Layer) -> Iterable[int]:
             for row, day in enumerate(reading.days)
         ]
     rows, cells = plain_rows(
-        reading.grid.rows,
+        whole,
         head,
         layer,
         reading.amounts.rules,

@@ -122,7 +122,7 @@ def test_most_of_a_large_ledger_is_read_in_columns() -> None:
     head = header(grid, _context(), "l.csv")
     assert head is not None
     taken, _ = plain_rows(
-        cells,
+        cells.whole(head.body, len(head.titles)),
         head,
         head.layers[0],
         Rules(Decimals.POINT),

@@ -15,7 +15,6 @@ from warehouse.reconcile.ledger.header.amount_columns import Layer
 from warehouse.reconcile.ledger.header.header_row import Header
 from warehouse.reconcile.settings.shape import Decimals
 from warehouse.reconcile.terms.dimensions import FIELDS, REQUIRED_NAMES
-from warehouse.spreadsheet.reading.delimited_text import Cells
 
 _LONGEST = 400
 _WHOLE = "-?(?:0|[1-9][0-9]*)"
@@ -24,8 +23,11 @@ _MARKS = {Decimals.POINT: ".", Decimals.COMMA: ","}
 _UNSURE = "^-?[1-9][0-9]{0,2}[.,][0-9]{3}$"
 
 
+Whole = tuple[pa.Array, Sequence[pa.Array]]  # numbers of rows, and their columns
+
+
 def plain_rows(
-    cells: Cells,
+    whole: Whole,
     head: Header,
     layer: Layer,
     rules: Rules,
@@ -35,12 +37,12 @@ def plain_rows(
 ) -> tuple[pa.Array, dict[str, pa.Array]]:
     """Return the numbers of such rows below the header, and their columns without `file`, `line`.
 
-    `is_read` says of every row whether its date is read, `is_name` of a field and a text whether it
-    is surely a name.
+    `whole` are the rows that have a cell for each title, which serve each layer. `is_read` says of
+    every row whether its date is read, `is_name` of a field and a text whether it is surely a name.
     """
     decimals = rules.decimals or Decimals.POINT
     place = layer.terms[0].place
-    rows, columns = cells.whole(head.body, len(head.titles))
+    rows, columns = whole
     # A header that is repeated on each page is no row; its amount would be the title.
     is_amount = pc.not_equal(columns[place], head.titles[place])
     is_plain_row = pc.and_(is_plain(columns[place], decimals), is_amount)
