@@ -169,6 +169,8 @@ def signed_share(share: Decimal | None) -> str:
     size = abs(share)
     if size >= 1000:  # noqa: PLR2004 - where decimals tell nothing and room is short
         return f"{'+' if share > 0 else '-'}>1000 %"
+    if Decimal("99.995") <= size < 100:  # noqa: PLR2004 - what is left of it is not nothing
+        return f"{'+' if share > 0 else '-'}>99.99 %"
     return f"{share:+.2f} %" if size >= Decimal("0.01") else f"{'+' if share > 0 else '-'}<0.01 %"
 
 
