@@ -1,0 +1,181 @@
+"""Dagster's pages in a browser: a catalog to search, a night accepted, two dates backfilled."""
+
+import base64
+import json
+import shutil
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import dagster as dg
+import httpx
+import pytest
+
+from assets.commands.install import UNITS
+from assets.home.instance import open_instance
+from tests.support.browser import Browser, chromium
+from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper, Said
+from tests.support.shipped_units import environment, free_port, started, until
+
+pytestmark = pytest.mark.torture
+FOURTH = THIRD + timedelta(days=1)
+PATIENCE = 120.0
+
+
+class Page:
+    """One page of the UI, and what a person does on it."""
+
+    def __init__(self, browser: Browser, address: str, pictures: Path) -> None:
+        self.browser, self.address, self.pictures = browser, address, pictures
+        target = browser.call("Target.createTarget", url="about:blank")["targetId"]
+        attached = browser.call("Target.attachToTarget", targetId=target, flatten=True)
+        self.session = attached["sessionId"]
+        browser.call("Page.enable", self.session)
+        browser.call(
+            "Emulation.setDeviceMetricsOverride",
+            self.session,
+            width=1500,
+            height=950,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+
+    def open(self, path: str) -> None:
+        """Go to a page."""
+        self.browser.call("Page.navigate", self.session, url=f"{self.address}{path}")
+
+    def until(self, script: str) -> object:
+        """Wait until a script in the page says something true."""
+        end = time.monotonic() + PATIENCE
+        while not (value := self.browser.evaluate(self.session, script)):
+            shown = self.browser.evaluate(self.session, "(document.body?.innerText ?? '')")
+            assert time.monotonic() < end, f"{script}\n{shown}"
+            time.sleep(0.3)
+        return value
+
+    def reads(self, *words: str) -> None:
+        """Wait until all of the words stand on the page."""
+        for word in words:
+            self.until(f"(document.body?.innerText ?? '').includes({json.dumps(word)})")
+
+    def picture(self, name: str) -> None:
+        """Keep what is seen now."""
+        shot = self.browser.call("Page.captureScreenshot", self.session)
+        (self.pictures / f"{name}.png").write_bytes(base64.b64decode(shot["data"]))
+
+    def ask(self, query: str, **variables: object) -> dict[str, object]:
+        """What the page's own GraphQL answers."""
+        with httpx.Client(trust_env=False, timeout=60) as client:
+            sent = {"query": query, "variables": variables}
+            answer = client.post(f"{self.address}/graphql", json=sent).json()
+        assert "errors" not in answer, answer
+        data: dict[str, object] = answer["data"]
+        return data
+
+
+LAUNCH = """mutation ($given: ExecutionParams!) { launchRun(executionParams: $given) {
+  __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message }
+  ... on RunConfigValidationInvalid { errors { message } } } }"""
+BACKFILL = """mutation ($given: LaunchBackfillParams!) {
+  launchPartitionBackfill(backfillParams: $given) {
+  __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""
+STATE = """query ($id: String!) { partitionBackfillOrError(backfillId: $id) {
+  ... on PartitionBackfill { status } } }"""
+
+
+def held_home(taken: tuple[Keeper, list[Said]], home: Path) -> Keeper:
+    """Three nights, and a fourth that is held: its list of portfolios is empty."""
+    shutil.copytree(taken[0].home, home, symlinks=True)
+    shutil.rmtree(home / "dagster")
+    keeper = Keeper(home, taken[0].sandbox)
+    keeper.sandbox.show("portfolios-empty")
+    assert keeper.run(FOURTH).code == 3
+    keeper.sandbox.show()
+    return keeper
+
+
+def accept(page: Page, keeper: Keeper) -> None:
+    """Accept the fourth night by the job, as its Launchpad asks for it, and wait for the end."""
+    selector = {
+        "repositoryLocationName": "assets.definitions",
+        "repositoryName": "__repository__",
+        "pipelineName": "decide_night",
+    }
+    config = {"decision": "accept", "by": "ada", "why": "the desk was closed"}
+    given = {
+        "selector": selector,
+        "runConfigData": json.dumps({"ops": {"decision": {"config": config}}}),
+        "executionMetadata": {"tags": [{"key": "dagster/partition", "value": str(FOURTH)}]},
+    }
+    launched = page.ask(LAUNCH, given=given)["launchRun"]
+    assert isinstance(launched, dict)
+    run_id = launched.get("run", launched)["runId"]
+    page.open(f"/runs/{run_id}")
+    page.reads("Success")
+    page.picture("accepted")
+    assert keeper.ask("select max(snapshot_date) from ops.snapshots where is_book") == [(FOURTH,)]
+
+
+def backfill(page: Page, log: Path) -> None:
+    """Make the first two nights again, as the page for a backfill of all assets asks for it."""
+    given = {
+        "selector": {
+            "partitionSetName": "nightly_partition_set",
+            "repositorySelector": {
+                "repositoryLocationName": "assets.definitions",
+                "repositoryName": "__repository__",
+            },
+        },
+        "partitionNames": [str(FIRST), str(SECOND)],
+    }
+    launched = page.ask(BACKFILL, given=given)["launchPartitionBackfill"]
+    assert isinstance(launched, dict)
+    name = launched["backfillId"]
+
+    def is_done() -> bool:
+        state = page.ask(STATE, id=name)["partitionBackfillOrError"]
+        assert isinstance(state, dict)
+        return bool(state["status"] in ("COMPLETED_SUCCESS", "COMPLETED"))
+
+    until("both dates are made", is_done, log)
+    page.open(f"/runs/b/{name}")
+    page.reads("Completed")
+    page.picture("backfilled")
+
+
+def test_an_expert_of_dagster_has_what_is_expected(
+    taken: tuple[Keeper, list[Said]], tmp_path: Path
+) -> None:
+    """`holdings` is searched for and leads to the API; a night is accepted, two are made again."""
+    keeper = held_home(taken, tmp_path / "home")
+    log, port = tmp_path / "log", str(free_port())
+    variables = environment(keeper.home, keeper.sandbox.origin, {})
+    with (
+        started(UNITS[0], keeper.home, variables, log),
+        started(UNITS[1], keeper.home, variables, log, port),
+        chromium(tmp_path / "profile") as browser,
+    ):
+        page = Page(browser, f"http://127.0.0.1:{port}", tmp_path)
+        until("the UI is up", lambda: _is_up(page), log)
+        page.open("/assets?asset-selection=key%3A%22*holdings*%22")
+        page.reads("holdings_by_venue")
+        page.picture("catalog")
+        page.open("/assets/views/holdings?view=lineage&lineageScope=upstream&lineageDepth=5")
+        page.reads("holdings", "balances", "api")
+        page.picture("lineage")
+        page.open("/assets/views/holdings?view=overview")
+        page.reads("total_text", "What each portfolio holds", "team:analyst".removeprefix("team:"))
+        page.picture("holdings")
+        accept(page, keeper)
+        backfill(page, log)
+    with open_instance(keeper.layout) as instance:
+        made = instance.get_materialized_partitions(dg.AssetKey(["views", "holdings"]))
+    assert made == {str(FIRST), str(SECOND), str(FOURTH)}
+
+
+def _is_up(page: Page) -> bool:
+    try:
+        query = "{ workspaceOrError { ... on Workspace { locationEntries { loadStatus } } } }"
+        return "LOADED" in json.dumps(page.ask(query))
+    except httpx.TransportError:
+        return False
