@@ -26,12 +26,15 @@ WORDS = {
     "backup": ("book.tar",),
     "prune": ("--keep", "1"),
     "reconcile": ("run",),
+    "trace": ("--portfolio", "p", "--asset", "BTC"),
 }
 STEPS = ("init", "run", "status", "history", "sign", "verify")
 OF_A_HOME = [
     *((name, *WORDS.get(name, ())) for name in COMMANDS if name not in WITHOUT_HOME),
     *(("reconcile", step) for step in STEPS),
     ("reconcile", "close", "2026-03"),
+    ("reconcile", "preview", "ledger.csv"),
+    ("reconcile", "setup", "ledger.csv"),
 ]
 WRITING = [
     ("reject", "20260305T021500Z", "--why", "a test"),
