@@ -68,21 +68,24 @@ def rows_beyond(
     day: date, venue_id: str, embedded: pa.StructArray, known: set[str]
 ) -> pa.RecordBatch | None:
     """Return rows of instruments that only the venue has: their type and name, and nothing else."""
-    places = {
-        place_: place
-        for place, place_ in enumerate(ids(embedded))
-        if place_ is not None and place_ not in known
-    }
-    if not places:
+    # The order of a list means nothing: of an instrument that a venue names twice, and not alike,
+    # the first type and then the first name in the alphabet counts, what is stated before a null.
+    stated: dict[str, tuple[str | None, str | None]] = {}
+    for name, instrument in zip(ids(embedded), embedded.to_pylist(), strict=True):
+        if name is not None and name not in known:
+            texts = (instrument[TYPE], instrument[NAME])
+            stated[name] = min(stated.get(name, texts), texts, key=_stated_first)
+    if not stated:
         return None
     empty: dict[str, Any] = dict.fromkeys(INSTRUMENTS.names)
-    rows = []
-    for place_, place in sorted(places.items()):
-        embedded_one = embedded[place].as_py()
-        own = {
-            "instrument_id": place_,
-            "type": embedded_one[TYPE],
-            "display_name": embedded_one[NAME],
-        }
-        rows.append(empty | {"snapshot_date": day, "venue_id": venue_id} | own)
+    rows = [
+        empty
+        | {"snapshot_date": day, "venue_id": venue_id, "instrument_id": name}
+        | {"type": type_, "display_name": display_name}
+        for name, (type_, display_name) in sorted(stated.items())
+    ]
     return rows_batch(INSTRUMENTS, rows)
+
+
+def _stated_first(texts: tuple[str | None, str | None]) -> list[tuple[bool, str]]:
+    return [(text is None, text or "") for text in texts]

@@ -83,9 +83,18 @@ def book(
         listed = list(several)
         tables["instruments"] += [_instrument(venue_id, one) for one in listed]
         known = {one["id"] for one in listed}
-        only = {one["id"]: one for one in embedding.get(venue_id, ()) if one["id"] not in known}
+        only: dict[str, Row] = {}
+        for one in embedding.get(venue_id, ()):
+            if one["id"] not in known:
+                only[one["id"]] = min(only.get(one["id"], one), one, key=_said_first)
         tables["instruments"] += [_embedded(venue_id, one) for one in only.values()]
     return {name: [{"snapshot_date": day, **row} for row in rows] for name, rows in tables.items()}
+
+
+def _said_first(embedded: Row) -> list[tuple[bool, str]]:
+    """Of two under one id in a venue: what is said before what is not, then by its text."""
+    texts = (embedded.get("type"), embedded.get("displayName"))
+    return [(text is None, text or "") for text in texts]
 
 
 def _portfolio(portfolio: Row, tables: dict[str, list[Row]]) -> None:

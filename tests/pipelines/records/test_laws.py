@@ -147,6 +147,21 @@ def test_the_order_of_no_list_matters(book: nights.Book, seed: int) -> None:
     }
 
 
+def test_an_instrument_that_a_venue_names_twice_is_the_same_in_any_order() -> None:
+    """Not alike twice: which of the two counts is not a matter of which stands first."""
+    named = [{"id": "A", "type": "spot", "displayName": text} for text in ("B", "A")]
+    shown = []
+    for instruments in (named, named[::-1]):
+        venue: Json = {"id": "v", "resource": "venue", "type": [], "displayName": "v"}
+        venue |= {"tradingStatus": "trading", "instruments": instruments}
+        venue |= dict.fromkeys(("createdAt", "updatedAt"), "2024-01-01T00:00:00Z")
+        with home() as layout:
+            book = nights.Book([], [venue], {("v", "spot"): []})
+            rows, _ = nights.staged(layout, nights.land(layout, book))
+        shown.append([row["display_name"] for row in rows["instruments"]])
+    assert shown == [["A"], ["A"]]
+
+
 def _shuffled(tree: Json, rng: random.Random) -> Json:
     if isinstance(tree, dict):
         items = [(key, _shuffled(member, rng)) for key, member in tree.items()]
