@@ -12,8 +12,8 @@ from warehouse.contract.ops import NIGHTLY
 RULES = 3
 """Raised whenever the same landed bytes become other rows of the same columns.
 
-1 was every lake whose manifests have no digest; with 3 an instrument that a venue names twice, and not
-alike, is the same in any order of the list.
+1 was every lake whose manifests have no digest; since 3 an instrument that a venue names twice, and
+not alike, is the same in any order of the list.
 """
 
 
