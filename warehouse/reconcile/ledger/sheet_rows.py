@@ -216,7 +216,7 @@ def _is_total(reading: SheetReading, cells: Row) -> bool:
     # or the asset be blank, so that an asset `Total Return` stays one.
     first = next((text for cell in cells if (text := as_text(cell).strip())), "")
     group = reading.head.words.total_name(first)
-    if group is None:
+    if group is None or reading.context.known.dimension_of(first):
         return False
     own = {
         place: as_text(cells[place]).strip()

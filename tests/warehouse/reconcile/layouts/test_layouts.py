@@ -23,7 +23,7 @@ from warehouse.reconcile.ledger.header.known_names import KnownNames
 from warehouse.reconcile.ledger.header.titles import count_fields
 from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.ledger.rows import read_ledger
-from warehouse.reconcile.settings.config import read_config
+from warehouse.reconcile.settings.config import Config, read_config
 from warehouse.reconcile.terms.errors import Ambiguous, reading_files
 from warehouse.spreadsheet.reading.grid import open_file
 
@@ -183,3 +183,24 @@ def test_rows_outside_of_what_a_file_covers_are_counted_and_not_compared(tmp_pat
     summary = desk.run()
     assert summary.breaks == 0
     assert any("1 row is of something else" in notice.words for notice in summary.notices)
+
+
+def test_an_asset_without_an_amount_is_no_group(tmp_path: Path) -> None:
+    """Among lines that name venues it is a row whose amount is missing: rejected, not lost."""
+    path = tmp_path / "ledger.csv"
+    path.write_text(
+        "Asset,Account,Portfolio,Quantity\nkraken,,,\nBTC,main,alpha,1\nETH,,,\nSOL,main,alpha,2\n"
+    )
+    ledger, _ = read_with_answers(LedgerSample(path=path, program="by hand"), tmp_path / "r.toml")
+    assert [line.names[1:3] for line in ledger.lines] == [("BTC", "kraken"), ("SOL", "kraken")]
+    assert [row.line for row in ledger.rejected] == [4]
+
+
+def test_a_name_of_the_book_that_begins_like_a_total_is_a_row(tmp_path: Path) -> None:
+    """A portfolio may be called "Total alpha", beside one that is called alpha."""
+    path = tmp_path / "ledger.csv"
+    path.write_text("Portfolio,Asset,Venue,Account,Quantity\nTotal alpha,BTC,kraken,main,1\n")
+    file = open_file(path, count_fields)
+    names = {**NAMES, "portfolio": {"alpha": (), "Total alpha": ()}}
+    context = ReadingContext(config=Config(), day=DAY, known=KnownNames.of(names, {}))
+    assert len(read_ledger([file], context).lines) == 1

@@ -188,7 +188,7 @@ def test_an_untouched_workbook_is_whole_and_the_words_say_of_what(settled: Desk)
     book = written(settled)
     found = counter.verify(settled.folder.root, book)
     assert (found.differences, found.uncompared) == ((), ())
-    ties = len(settled.folder.result_of(found.run_id).ties)  # type: ignore[union-attr]
+    ties = len(settled.folder.result_of(found.run_id).ties)  # type: ignore[union-attr]  # it ran
     assert found.words == (
         f"{book}: 12 rows of Breaks, {ties} rows of Tie-out, 6 rows of Roll-forward, 13 rows of "
         "All positions and every other cell of Summary, Breaks, Resolved, Tie-out, Roll-forward, "

@@ -60,6 +60,8 @@ def row_labels(grid: Grid, head: Header, known: KnownNames, where: str) -> RowLa
     for row in range(head.body, len(grid.rows)):
         cells = grid.rows[row]
         label = label_of(cells, head, known) if shape.groups else None
+        if label is not None and label.dimension == "asset" and "asset" not in (shape.groups or ()):
+            label = None  # a row of the ledger whose amount is blank: it is rejected, not lost
         if label is not None:
             _enter_group(group, label, shape.groups or (), is_nested=row - 1 in label_rows)
             label_rows.add(row)
