@@ -1,6 +1,6 @@
 # The doors of the project. Each needs only Python 3.11+ and says what it does.
 .DEFAULT_GOAL := help
-.PHONY: help setup sides demo run dev test suite check unit torture bench mutants lint dictionary pictures lock clean
+.PHONY: help setup sides demo run dev test suite check unit torture lakehouse bench mutants lint dictionary pictures lock clean
 
 PYTHON ?= python3
 BIN    := .venv/bin
@@ -20,8 +20,8 @@ setup: .venv/ready ## a virtual environment in .venv: pinned, hashed, byte-compi
 	@echo "Ready: $(BIN)/nightbook"
 
 # What only tests need, one virtual environment a file of tests/environments; tests skip, saying so, without it.
-# Spark is half a gigabyte and of no use without Java; peers and mutants belong to their own doors.
-LEFT_OUT   := peers mutants $(if $(shell command -v java),,spark)
+# Spark is half a gigabyte and of no use without Java; peers, mutants and the lakehouse belong to their own doors.
+LEFT_OUT   := peers mutants lakehouse $(if $(shell command -v java),,spark)
 TEST_SIDES := $(filter-out $(LEFT_OUT),$(patsubst tests/environments/%.txt,%,$(wildcard tests/environments/*.txt)))
 
 .side/%/ready: tests/environments/%.txt
@@ -63,6 +63,19 @@ unit: setup
 torture: setup sides ## the long tests, whole: an hour and more
 	@$(BIN)/python -m pytest -n 2 --dist worksteal --torture
 
+# Azurite is a Node program. What cannot be set up here is left out, and its tests say so.
+STORES := lakehouse image $(if $(shell command -v npm),azurite)
+
+lakehouse: setup ## nights on object stores and in open tables, on real servers
+	@for side in $(STORES); do $(MAKE) --no-print-directory .side/$$side/ready || echo "Left out: tests that need .side/$$side will be skipped"; done
+	@$(BIN)/python -m pytest --lakehouse
+
+.side/azurite/ready: tests/environments/azurite/package-lock.json
+	@echo "Setting up .side/azurite ..."
+	@mkdir -p .side/azurite && cp tests/environments/azurite/*.json .side/azurite
+	@cd .side/azurite && npm ci --ignore-scripts --no-audit --no-fund --silent
+	@touch $@
+
 bench: setup .side/peers/ready ## what a night costs, against the peers
 	@$(BIN)/python -m tests.performance
 
@@ -81,7 +94,7 @@ pictures: setup ## the pictures of the pages, from a demo; needs Chromium and Li
 	@$(BIN)/python -m tests.house.pictures
 
 lock: setup  ## resolve constraints.txt anew (needs uv)
-	@{ sed "/^[^#]/Q" constraints.txt; uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --all-extras pyproject.toml; } > .constraints.aside && mv .constraints.aside constraints.txt
+	@{ sed "/^[^#]/Q" constraints.txt; uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --extra dev pyproject.toml; } > .constraints.aside && mv .constraints.aside constraints.txt
 
 clean:       ## remove .venv and caches; your data stays
 	@rm -rf .venv .side .mypy_cache .ruff_cache .pytest_cache *.egg-info

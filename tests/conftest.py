@@ -37,6 +37,7 @@ def _end_quietly() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--torture` runs the long tests, whole; without it they run a share of themselves."""
+    parser.addoption("--lakehouse", action="store_true", help="run the tests on real stores")
     parser.addoption("--torture", action="store_true", help="run the long tests whole")
     parser.addoption("--golden-update", action="store_true", help="write tests/golden anew")
 
@@ -45,6 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Tests marked `torture` are left out without the option; with it, what they count is told."""
     config.addinivalue_line("markers", "torture: long; runs with --torture only")
+    config.addinivalue_line("markers", "lakehouse: needs servers; runs with --lakehouse only")
     if config.getoption("--torture"):
         settings.load_profile("torture")
     terminal = config.pluginmanager.get_plugin("terminalreporter")
@@ -54,12 +56,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the long ones out, or with the option the short ones; pytest says how many."""
-    whole = config.getoption("--torture")
-    left = [item for item in items if not whole and _is_long(item)]
-    left += [item for item in items if whole and not (_is_long(item) or _grows(item))]
+    left = [item for item in items if not _is_chosen(item, config)]
     config.hook.pytest_deselected(items=left)
     gone = set(left)
     items[:] = [item for item in items if item not in gone]
+
+
+def _is_chosen(item: pytest.Item, config: pytest.Config) -> bool:
+    """Whether it belongs to what is run: the daily tests, the long ones, or those on stores."""
+    needs_stores = item.get_closest_marker("lakehouse") is not None
+    if needs_stores or config.getoption("--lakehouse"):
+        return needs_stores and bool(config.getoption("--lakehouse"))
+    if config.getoption("--torture"):
+        return _is_long(item) or _grows(item)
+    return not _is_long(item)
 
 
 def _is_long(item: pytest.Item) -> bool:

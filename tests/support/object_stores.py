@@ -1,0 +1,209 @@
+"""Object stores of this machine for tests: real servers, on loopback, with nothing left of them.
+
+`SeaweedFS` (S3) and `Azurite` (Azure) keep their word on conditional writes. `rclone serve s3`
+takes conditions and ignores them: the store that nightbook must refuse.
+"""
+
+import base64
+import contextlib
+import hashlib
+import hmac
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.utils import formatdate
+from pathlib import Path
+
+import obstore
+import pytest
+from obstore.store import from_url
+
+from tests.support import environments
+from tests.support.shipped_units import free_port, until
+
+BUCKET = "night"
+KEYS = {"AWS_ACCESS_KEY_ID": "nightkey", "AWS_SECRET_ACCESS_KEY": "nightsecret"}
+# Azurite's own account, the same everywhere: it is no secret.
+ACCOUNT = "devstoreaccount1"
+ACCOUNT_KEY = (
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+)
+GRPC = 10000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectStore:
+    """A running store: the scheme and bucket of its addresses, and the variables that reach it.
+
+    `iceberg` is the address of its Iceberg REST catalog, where it has one.
+    """
+
+    name: str
+    root: str
+    endpoint: str
+    variables: Mapping[str, str]
+    iceberg: str = ""
+
+    def reached_by(self, endpoint: str) -> dict[str, str]:
+        """The variables that reach it by another address: a proxy before it."""
+        return {
+            name: value.replace(self.endpoint, endpoint) for name, value in self.variables.items()
+        }
+
+
+@contextmanager
+def _serving(name: str, command: Sequence[str], port: int, place: Path) -> Iterator[None]:
+    """Run a server until the end of the `with`; what it wrote is shown where it does not start."""
+    log = place / "log"
+    variables = {**os.environ, **KEYS, "HOME": str(place)}
+    with (
+        log.open("wb") as file,
+        subprocess.Popen(command, cwd=place, env=variables, stdout=file, stderr=file) as process,
+    ):
+        try:
+            until(name, lambda: _answers(port) or process.poll() is not None, log)
+            assert process.poll() is None, f"{name} ended: {log.read_text()[-4000:]}"
+            yield
+        finally:
+            process.kill()
+
+
+def _answers(port: int) -> bool:
+    """Whether something on a port of loopback speaks HTTP."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=2):
+            return True
+    except urllib.error.HTTPError:
+        return True
+    except (OSError, ValueError):
+        return False
+
+
+def _takes_writes(store: ObjectStore) -> bool:
+    """Whether its bucket is there and takes an object: SeaweedFS answers before it can."""
+    options = {"access_key_id": KEYS["AWS_ACCESS_KEY_ID"], "region": "us-east-1"}
+    options |= {"secret_access_key": KEYS["AWS_SECRET_ACCESS_KEY"], "endpoint": store.endpoint}
+    bucket = from_url(store.root, client_options={"allow_http": True}, **options)
+    with contextlib.suppress(Exception):
+        obstore.put(bucket, "ready", b"1")
+        return True
+    return False
+
+
+def _make_container(endpoint: str) -> None:
+    """Make Azurite's container: obstore makes none, so the request is signed here."""
+    now = formatdate(usegmt=True)
+    headers = {"x-ms-date": now, "x-ms-version": "2021-08-06"}
+    named = "".join(f"{name}:{value}\n" for name, value in headers.items())
+    text = "PUT" + "\n" * 12 + f"{named}/{ACCOUNT}/{ACCOUNT}/{BUCKET}\nrestype:container"
+    mac = hmac.new(base64.b64decode(ACCOUNT_KEY), text.encode(), hashlib.sha256).digest()
+    headers["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(mac).decode()}"
+    url = f"{endpoint}/{BUCKET}?restype=container"
+    request = urllib.request.Request(url, headers=headers, method="PUT")  # noqa: S310 - loopback
+    with urllib.request.urlopen(request):  # noqa: S310 - loopback
+        pass
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return free ports whose neighbours, 10,000 higher, are free too: SeaweedFS uses both."""
+    ports: set[int] = set()
+    while len(ports) < count:
+        port = free_port()
+        with contextlib.suppress(OSError), socket.socket() as neighbour:
+            if port + GRPC < 1 << 16:
+                neighbour.bind(("127.0.0.1", port + GRPC))
+                ports.add(port)
+    return sorted(ports)
+
+
+@contextmanager
+def seaweedfs() -> Iterator[ObjectStore]:
+    """SeaweedFS with one bucket; it calls nobody."""
+    program = environments.python("lakehouse").with_name("weed")
+    with tempfile.TemporaryDirectory() as name:
+        s3, master, volume, filer, iceberg, lance = _free_ports(6)
+        listening = {
+            "s3.port": s3,
+            "master.port": master,
+            "volume.port": volume,
+            "filer.port": filer,
+            "s3.port.iceberg": iceberg,
+            "s3.port.lance": lance,
+        }
+        (Path(name) / "data").mkdir()
+        command = [
+            *(str(program), "-logtostderr=true", "mini", f"-dir={name}/data"),
+            *("-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-bucket={BUCKET}", "-tableBucket=tables"),
+            *("-admin.ui=false", "-webdav=false", "-master.telemetry=false", "-volume.max=20"),
+            *(f"-{option}={port}" for option, port in listening.items()),
+        ]
+        endpoint = f"http://127.0.0.1:{s3}"
+        with _serving("SeaweedFS", command, s3, Path(name)):
+            store = ObjectStore(
+                name="SeaweedFS",
+                root=f"s3://{BUCKET}",
+                endpoint=endpoint,
+                variables={"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": "us-east-1", **KEYS},
+                iceberg=f"http://127.0.0.1:{iceberg}",
+            )
+            until("SeaweedFS's bucket", lambda: _takes_writes(store))
+            yield store
+
+
+@contextmanager
+def azurite() -> Iterator[ObjectStore]:
+    """Azurite with one container."""
+    home = environments.ROOT / ".side" / "azurite"
+    if shutil.which("node") is None:
+        pytest.skip("Azurite needs Node, which is not there: install Node 20 or newer")
+    if not (home / "ready").is_file():
+        pytest.skip("Azurite is not there: make .side/azurite/ready")
+    with tempfile.TemporaryDirectory() as name:
+        port = free_port()
+        script = home / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+        command = [
+            *("node", str(script), "--location", name, "--blobHost", "127.0.0.1"),
+            *("--blobPort", str(port), "--disableTelemetry", "--skipApiVersionCheck", "--silent"),
+        ]
+        endpoint = f"http://127.0.0.1:{port}/{ACCOUNT}"
+        with _serving("Azurite", command, port, Path(name)):
+            _make_container(endpoint)
+            yield ObjectStore(
+                name="Azurite",
+                root=f"az://{BUCKET}",
+                endpoint=endpoint,
+                variables={
+                    "AZURE_STORAGE_ENDPOINT": endpoint,
+                    "AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT,
+                    "AZURE_STORAGE_ACCOUNT_KEY": ACCOUNT_KEY,
+                },
+            )
+
+
+@contextmanager
+def rclone() -> Iterator[ObjectStore]:
+    """A store of a bucket that takes conditional writes and ignores the conditions."""
+    program = environments.python("lakehouse").with_name("rclone")
+    with tempfile.TemporaryDirectory() as name:
+        port = free_port()
+        (Path(name) / "kept" / BUCKET).mkdir(parents=True)
+        keys = f"{KEYS['AWS_ACCESS_KEY_ID']},{KEYS['AWS_SECRET_ACCESS_KEY']}"
+        command = [
+            *(str(program), "serve", "s3", f"{name}/kept", "--addr", f"127.0.0.1:{port}"),
+            *("--auth-key", keys, "--vfs-cache-mode", "full", "--cache-dir", f"{name}/cache"),
+        ]
+        endpoint = f"http://127.0.0.1:{port}"
+        with _serving("rclone", command, port, Path(name)):
+            yield ObjectStore(
+                name="rclone",
+                root=f"s3://{BUCKET}",
+                endpoint=endpoint,
+                variables={"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": "us-east-1", **KEYS},
+            )
