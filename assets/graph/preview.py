@@ -12,7 +12,7 @@ from warehouse.report.markdown import escape
 
 ROWS = 5
 LONGEST_CELL = 40
-HIDDEN = ("snapshot_date",)
+HIDDEN = ("snapshot_date", "snapshot_id")
 
 
 def preview(path: Path) -> str:

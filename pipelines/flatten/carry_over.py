@@ -75,7 +75,7 @@ def _last_rows(layout: Layout, manifest: Manifest, venues: set[str]) -> dict[str
         there = pc.is_in(column, wanted)
         if not pc.any(there).as_py():
             return {}
-        rows = file.read().filter(there)
+        rows = file.read(list(INSTRUMENTS.names)).filter(there)
     rows = rows.filter(_is_listed(rows))
     there = pc.unique(rows["venue_id"]).to_pylist()
     return {venue: rows.filter(pc.equal(rows["venue_id"], venue)) for venue in there}

@@ -227,7 +227,7 @@ def _staging_writers(
     try:
         for table in tables:
             path = layout.staged_file(table.name, manifest.snapshot_id)
-            writers[table.name] = Writer(table, path)
+            writers[table.name] = Writer(table, path, manifest.snapshot_id)
         yield writers
     except BaseException as error:
         for writer in writers.values():

@@ -221,4 +221,4 @@ def _write_nightly(layout: Layout, manifest: Manifest, table: Table, rows: list[
     key = {"snapshot_date": manifest.snapshot_date, "snapshot_id": manifest.snapshot_id}
     batch = rows_batch(table, [key | row for row in rows])
     path = layout.parquet(table.name, manifest.snapshot_date, manifest.snapshot_id)
-    return write(table, [batch], path)
+    return write(table, [batch], path, manifest.snapshot_id)

@@ -37,10 +37,10 @@ def test_parquet_on_a_full_disk_leaves_nothing(tmp_path: Path, size: int) -> Non
     rows = [row(PORTFOLIOS, DAY, portfolio_id=f"{n * 7919:032x}") for n in range(500)]
     batch = rows_batch(PORTFOLIOS, rows)
     with room_for(size), pytest.raises(OSError, match="File too large") as caught:
-        write(PORTFOLIOS, [batch, batch], tmp_path / "x.parquet")
+        write(PORTFOLIOS, [batch, batch], tmp_path / "x.parquet", "x")
     assert caught.value.errno == errno.EFBIG
     assert list(tmp_path.iterdir()) == []
-    assert write(PORTFOLIOS, [batch], tmp_path / "x.parquet").rows == 500
+    assert write(PORTFOLIOS, [batch], tmp_path / "x.parquet", "x").rows == 500
 
 
 @pytest.mark.parametrize("size", [0, 200, 2000])

@@ -1,5 +1,10 @@
 """Nothing is declared without being used, and nothing is used without being declared."""
 
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pyarrow.parquet as pq
 import pytest
 
 from pipelines.edge import models
@@ -7,10 +12,14 @@ from pipelines.flatten.portfolios import PORTFOLIO_TABLES
 from pipelines.flatten.venues import VENUE_TABLES
 from pipelines.records import schema
 from pipelines.records.schema import INSTRUMENT, PORTFOLIO, VENUE, Field, every_field
+from tests.support.books import row
 from warehouse.contract import ops
 from warehouse.contract.book import BOOK, KNOWN_BALANCES
+from warehouse.contract.lake import LAKE, field_ids, lake_table
 from warehouse.contract.model import Column, Table
 from warehouse.contract.reconciliation import RECONCILED
+from warehouse.storage.layout import Layout
+from warehouse.storage.parquet import rows_batch, write
 
 # Fields of the models that are no column of their own, each with the reason.
 WITHOUT_COLUMN = {
@@ -25,6 +34,7 @@ WITHOUT_COLUMN = {
 }
 FIELDS = [*every_field(PORTFOLIO), *every_field(VENUE), *every_field(INSTRUMENT)]
 COLUMNS = [(table, column) for table in BOOK for column in table.columns]
+DAY, SNAPSHOT = date(2026, 11, 20), "20261120T021500Z"
 # Sources of columns that are no single field.
 COMPUTED = {"snapshot", "Account", "Balance.*", "Balance.*.*"}
 
@@ -98,3 +108,32 @@ def test_an_excuse_is_needed() -> None:
     used = {column.source for _, column in COLUMNS}
     assert WITHOUT_COLUMN.keys() <= known
     assert not WITHOUT_COLUMN.keys() & used
+
+
+def test_a_field_id_is_of_one_column_for_ever(golden: Callable[[str, str], None]) -> None:
+    """An id that a column of the lake ever had is no other's, also where the golden file is new."""
+    name = "field_ids.txt"
+    before = (Path(__file__).parents[1] / "golden" / name).read_text("utf-8").splitlines()
+    now = [
+        f"{table.name} {number} {column}"
+        for table in LAKE
+        for column, number in field_ids(table.name).items()
+    ]
+    assert [line for line in before if line not in now] == []
+    golden(name, "\n".join(now) + "\n")
+
+
+@pytest.mark.parametrize("table", [*BOOK, *ops.NIGHTLY], ids=lambda table: table.name)
+def test_a_file_of_the_lake_stands_for_itself(table: Table, tmp_path: Path) -> None:
+    """Each row names its snapshot, each column has its id, and the night is in the statistics."""
+    path = Layout(tmp_path).staged_file(table.name, SNAPSHOT)
+    own = {"snapshot_id": SNAPSHOT} if "snapshot_id" in table.names else {}
+    write(table, [rows_batch(table, [row(table, DAY, **own)])], path, SNAPSHOT)
+    with pq.ParquetFile(path) as file:
+        ids = {field.name: int(field.metadata[b"PARQUET:field_id"]) for field in file.schema_arrow}
+        written = [file.metadata.row_group(0).column(place) for place in (0, 1)]
+        assert ids == {name: field_ids(table.name)[name] for name in lake_table(table).names}
+        assert [(column.path_in_schema, column.statistics.min) for column in written] == [
+            ("snapshot_date", DAY),
+            ("snapshot_id", SNAPSHOT),
+        ]

@@ -77,9 +77,9 @@ def write_book(home: Path, count: int) -> None:
         if table.name in given:
             sizes[table.name] = len(next(iter(given[table.name].values())))
             batch = _batch(table, given[table.name], sizes[table.name])
-            write(table, [batch], layout.parquet(table.name, DAY, SNAPSHOT))
+            write(table, [batch], layout.parquet(table.name, DAY, SNAPSHOT), SNAPSHOT)
     counted = rows_batch(CONTROL_TOTALS, _totals(sizes, assets, texts))
-    write(CONTROL_TOTALS, [counted], layout.parquet(CONTROL_TOTALS.name, DAY, SNAPSHOT))
+    write(CONTROL_TOTALS, [counted], layout.parquet(CONTROL_TOTALS.name, DAY, SNAPSHOT), SNAPSHOT)
     publish(layout, contents, version="v1", built_at=BUILT_AT, program_version="0.0.0")
 
 

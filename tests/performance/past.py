@@ -202,7 +202,7 @@ def add_night(
             if is_aside
             else layout.parquet(table.name, day, snapshot_id)
         )
-        made[table.name] = write(table, [batch(table, day, columns[table.name])], path)
+        made[table.name] = write(table, [batch(table, day, columns[table.name])], path, snapshot_id)
     totals = _totals(columns, made)
     if staged:
         _stage(layout, manifest, made, totals)
@@ -308,7 +308,7 @@ def _seal(
     for table in NIGHTLY:
         given = rows_batch(table, [key | row for row in rows[table.name]])
         path = layout.parquet(table.name, manifest.snapshot_date, manifest.snapshot_id)
-        nightly[table.name] = asdict(write(table, [given], path))
+        nightly[table.name] = asdict(write(table, [given], path, manifest.snapshot_id))
     sums: dict[str, Decimal] = {}
     for line in totals:
         if line["measure"] == "sum":

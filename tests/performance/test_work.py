@@ -203,7 +203,7 @@ def test_row_groups_are_exact_but_for_the_last(
     """Whatever the batches, a Parquet row group is a row group of DuckDB: loaded, not regrouped."""
     assert parquet.ROW_GROUP == 122_880
     monkeypatch.setattr(parquet, "ROW_GROUP", 100)
-    writer = Writer(VENUE_TYPES, tmp_path / "groups.parquet")
+    writer = Writer(VENUE_TYPES, tmp_path / "groups.parquet", "20241004T021500Z")
     for rows in (0, 1, 99, 150, 30, 320, 7):
         day = pa.repeat(pa.scalar(20_000, pa.int32()), rows).cast(pa.date32())
         words = pa.repeat(pa.scalar("otc"), rows)

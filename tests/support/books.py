@@ -190,11 +190,13 @@ def written(layout: Layout, nights: Iterable[Night]) -> Contents:
         files = {}
         for table in BOOK:
             files[table.name] = layout.parquet(table.name, one.day, one.snapshot_id)
-            write(table, [rows_batch(table, one.rows[table.name])], files[table.name])
+            write(
+                table, [rows_batch(table, one.rows[table.name])], files[table.name], one.snapshot_id
+            )
         ops = {"control_totals": totals(one)} | dict(one.ops)
         for table in NIGHTLY:
             path = layout.parquet(table.name, one.day, one.snapshot_id)
-            write(table, [rows_batch(table, ops.get(table.name, []))], path)
+            write(table, [rows_batch(table, ops.get(table.name, []))], path, one.snapshot_id)
             nightly[table.name].append(path)
         if one.is_book:
             books.append(Book(one.day, one.snapshot_id, files))

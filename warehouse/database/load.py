@@ -19,6 +19,7 @@ from duckdb import DuckDBPyConnection
 
 from warehouse.contract.book import BOOK
 from warehouse.contract.decisions import DECIDED
+from warehouse.contract.lake import lake_table
 from warehouse.contract.model import Table, literal, quote_identifier
 from warehouse.contract.ops import GAPS, NIGHTLY, SNAPSHOTS
 from warehouse.contract.reconciliation import RECONCILED
@@ -140,7 +141,13 @@ def _add(connection: DuckDBPyConnection, table: Table, days: Mapping[Path, date]
                 f"{file} holds rows of {first} to {last}, not of {days[Path(file)]} alone; nothing "
                 "was published. Rebuild the lake."
             )
-    connection.execute(f"insert into {stored_as(table)} by name select * from {source}")
+    _insert(connection, table, source)
+
+
+def _insert(connection: DuckDBPyConnection, table: Table, source: str) -> None:
+    # The book's own tables have no snapshot in their rows: a day has one book (ops.snapshots).
+    names = ", ".join(map(quote_identifier, table.names))
+    connection.execute(f"insert into {stored_as(table)} by name select {names} from {source}")
 
 
 def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ...]) -> str:
@@ -148,7 +155,7 @@ def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ..
     paths = ", ".join(literal(str(file)) for file in files)
     source = f"read_parquet([{paths}], hive_partitioning = false)"
     rows = connection.execute(f"describe select * from {source}").fetchall()
-    declared = {column.name: column.kind.value for column in table.columns}
+    declared = {column.name: column.kind.value for column in lake_table(table).columns}
     declared = {name: _TYPES.get(kind, kind) for name, kind in declared.items()}
     mismatched = sorted({name: kind for name, kind, *_ in rows}.items() ^ declared.items())
     if mismatched or (len(files) > 1 and not _alike(connection, paths)):
@@ -202,7 +209,7 @@ def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
         if files:
             check_digests(contents, files)
             source = _parquet(connection, table, files)
-            connection.execute(f"insert into {stored_as(table)} by name select * from {source}")
+            _insert(connection, table, source)
 
 
 def _snapshot_of(file: Path, known: set[str]) -> str:

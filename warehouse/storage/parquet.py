@@ -14,7 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from warehouse.contract.lake import field_ids, lake_table
 from warehouse.contract.model import Kind, Table
+from warehouse.contract.ops_columns import SNAPSHOT_ID
 from warehouse.storage.layout import written_aside
 
 TYPES: dict[Kind, pa.DataType] = {
@@ -56,6 +58,16 @@ def arrow_schema(table: Table) -> pa.Schema:
     return pa.schema(fields, metadata={"nightbook.table": table.name, "comment": table.meaning})
 
 
+def file_schema(table: Table) -> pa.Schema:
+    """Return the schema of a table's files in the lake: with the snapshot's id, and field ids."""
+    schema, ids = arrow_schema(lake_table(table)), field_ids(table.name)
+    fields = [
+        field.with_metadata(field.metadata | {b"PARQUET:field_id": str(ids[field.name]).encode()})
+        for field in schema
+    ]
+    return pa.schema(fields, metadata=schema.metadata)
+
+
 def conform(table: Table, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
     """Return columns as a batch of the table's schema, or refuse those that do not fit it.
 
@@ -85,13 +97,14 @@ def conform(table: Table, columns: dict[str, Any], rows: int) -> pa.RecordBatch:
 class Writer:
     """One Parquet file being written aside, batch by batch; it appears whole when closed well."""
 
-    def __init__(self, table: Table, path: Path) -> None:
-        self.table = table
+    def __init__(self, table: Table, path: Path, snapshot_id: str) -> None:
         self.rows = 0
+        self._schema = file_schema(table)
+        self._snapshot_id = pa.scalar(snapshot_id, pa.string())
         self._aside = written_aside(path)
         self._file = self._aside.__enter__()
         try:
-            self._writer = _parquet_writer(table, self._file)
+            self._writer = _parquet_writer(table, self._schema, self._file)
         except BaseException as error:
             self._aside.__exit__(type(error), error, error.__traceback__)
             raise
@@ -100,7 +113,10 @@ class Writer:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add a batch; rows go into row groups of exactly `ROW_GROUP`, but for the last."""
-        self._pending.append(batch)
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        columns.setdefault(SNAPSHOT_ID.name, pa.repeat(self._snapshot_id, batch.num_rows))
+        arrays = [columns[name] for name in self._schema.names]
+        self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
         self._pending_rows += batch.num_rows
         self.rows += batch.num_rows
         if self._pending_rows >= ROW_GROUP:
@@ -142,27 +158,30 @@ class Writer:
             self._aside.__exit__(type(error), error, error.__traceback__)
 
 
-def _parquet_writer(table: Table, file: Any) -> Any:
+def _parquet_writer(table: Table, schema: pa.Schema, file: Any) -> Any:
     return pq.ParquetWriter(
         file,
-        arrow_schema(table),
+        schema,
         compression="zstd",
         compression_level=1,
         use_dictionary=[
             column.name
-            for column in table.columns
+            for column in lake_table(table).columns
             if column.kind is Kind.TEXT and column.name not in PLAIN
         ],
-        # The smallest and largest of a row group: of use only for what the rows are ordered by.
-        write_statistics=list(table.key[:2]),
+        # The smallest and largest of a row group: of use only for what the rows are ordered by. A
+        # table format takes the night of a file, its partition, from those of its first columns.
+        write_statistics=list(dict.fromkeys((*schema.names[:2], *table.key[:2]))),
         write_page_checksum=True,
         store_decimal_as_integer=False,
     )
 
 
-def write(table: Table, batches: Iterable[pa.RecordBatch], path: Path) -> WrittenFile:
-    """Write all batches of a table to one file, whole or not at all."""
-    writer = Writer(table, path)
+def write(
+    table: Table, batches: Iterable[pa.RecordBatch], path: Path, snapshot_id: str
+) -> WrittenFile:
+    """Write all batches of a table to one file of a snapshot, whole or not at all."""
+    writer = Writer(table, path, snapshot_id)
     try:
         for batch in batches:
             writer.write(batch)

@@ -488,7 +488,7 @@ def test_totals_may_be_written_in_any_exact_form(tmp_path: Path) -> None:
     for line in lines:
         if line["asset_id"] == "BTC":
             line["in_lake"] = "40.0e-1"
-    write(CONTROL_TOTALS, [rows_batch(CONTROL_TOTALS, lines)], tmp_path / "x.parquet")
+    write(CONTROL_TOTALS, [rows_batch(CONTROL_TOTALS, lines)], tmp_path / "x.parquet", "x")
     published(layout, [replace(SECOND, ops={"control_totals": lines})], "a")
     assert rows(layout, "select total_text from holdings where asset_id = 'BTC'") == [("4",)]
 
