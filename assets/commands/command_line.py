@@ -141,7 +141,7 @@ _ALL = (
         "tables",
         "what is in the warehouse: tables, views, macros, and what each column means",
         argument("name", "[NAME]", required=False),
-        format_option(),
+        format_option("dbt", note="; dbt: a sources.yml"),
     ),
     command(
         "trace",

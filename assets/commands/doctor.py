@@ -30,7 +30,6 @@ from warehouse.storage.layout import Layout
 BAD_SETTINGS, FAILED = 2, 1
 WORRYING_SKEW_MS = 10_000
 LEAST_FREE = 1_000_000_000
-STALE_HOURS = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +177,9 @@ def _warehouse(layout: Layout, now: datetime) -> Finding:
     message = f"newest book of {newest.snapshot_date}, taken {hours:.0f} hours ago; {nights}"
     if is_demo(layout):
         return _well("warehouse", f"{message}, all invented: this is the demo")
-    if hours > STALE_HOURS:
+    if hours > states.STALE_HOURS:
         message += "; the schedule has not run: is the daemon up? (nightbook run takes one now)"
-    return Finding("warehouse", is_well=hours <= STALE_HOURS, message=message)
+    return Finding("warehouse", is_well=hours <= states.STALE_HOURS, message=message)
 
 
 def _schedule(settings: Settings, now: datetime) -> Finding:

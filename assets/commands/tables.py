@@ -9,6 +9,7 @@ from assets.console.rows import print_rows
 from assets.console.terminal import width
 from assets.nightbook import Nightbook
 from warehouse.query.read import Description, tables
+from warehouse.sql.dictionary import dbt_sources
 
 NAMES = 34
 
@@ -33,18 +34,24 @@ def run(nightbook: Nightbook, *, name: str | None, form: str | None) -> int:
     chosen = [table for table in descriptions if name in _names(table)]
     if name is not None and not chosen:
         raise NoSuchTable(name, [each for table in descriptions for each in _names(table)])
-    if form:
+    if form == "dbt":
+        print(dbt_sources.render(chosen or descriptions), end="")
+    elif form:
         _print_rows(form, chosen or descriptions, are_columns=name is not None)
     elif name is None:
-        for schema in dict.fromkeys(table.schema for table in descriptions):
-            print(f"\n{schema}")
-            for table in descriptions:
-                if table.schema == schema:
-                    _line(table)
+        _print_list(descriptions)
         print(f"\nOne of them with its columns: {command_for(nightbook.layout)} tables NAME")
     for table in chosen if not form else ():
         _whole(table)
     return 0
+
+
+def _print_list(descriptions: Sequence[Description]) -> None:
+    for schema in dict.fromkeys(table.schema for table in descriptions):
+        print(f"\n{schema}")
+        for table in descriptions:
+            if table.schema == schema:
+                _line(table)
 
 
 def _names(table: Description) -> tuple[str, str]:

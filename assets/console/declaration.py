@@ -99,9 +99,10 @@ def file_argument(**attributes: Any) -> click.Argument:
     return argument("file", "FILE", type=click.Path(), **attributes)
 
 
-def format_option() -> click.Option:
+def format_option(*more: str, note: str = "") -> click.Option:
     """Declare `--format` of a command that says in words what it can also give as rows."""
-    return option("--format", "form", type=Choice(FORMATS), help="rows, instead of words")
+    said = f"rows, instead of words{note}"
+    return option("--format", "form", type=Choice((*FORMATS, *more)), help=said)
 
 
 def dry_run_options() -> tuple[click.Option, click.Option]:

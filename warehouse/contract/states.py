@@ -6,3 +6,7 @@ HELD = "held"  # a person must decide
 REJECTED = "rejected"
 PRUNED = "pruned"  # its manifest and decisions are kept for ever, its bodies and tables are not
 NO_SNAPSHOT = "no snapshot"  # of a date: no night was taken
+
+# A book older than this is stale: a night is a day old when the next one is due, which may be tried
+# for hours.
+STALE_HOURS = 36

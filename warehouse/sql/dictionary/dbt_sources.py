@@ -1,0 +1,71 @@
+"""The book as sources of dbt: `nightbook tables --format dbt > models/sources.yml`.
+
+Tables, types and words are those of the published file; tests are what the contract promises.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from warehouse.contract.book import BOOK
+from warehouse.contract.model import Table
+from warehouse.contract.ops import OPS
+from warehouse.contract.reconciliation import RECONCILED
+from warehouse.contract.states import STALE_HOURS
+from warehouse.query.read import Description
+
+HEAD = (
+    "# Written by `nightbook tables --format dbt`, for dbt 1.10 or newer: write it anew after an",
+    "# upgrade of nightbook. The database is attached read-only in profiles.yml, as `nightbook`.",
+)
+_SOURCES = {
+    "main": ("nightbook", "The newest book."),
+    "history": ("nightbook_history", "Every night. Tested by nightbook before it is published."),
+    "ops": ("nightbook_ops", "What nightbook knows about its nights."),
+}
+
+
+def render(descriptions: Sequence[Description]) -> str:
+    """Return `sources.yml` of tables and views; macros are called by name in models."""
+    return "\n".join(_lines(descriptions)) + "\n"
+
+
+def _lines(descriptions: Sequence[Description]) -> Iterator[str]:
+    promised = {(table.schema, table.name): table for table in (*BOOK, *OPS, *RECONCILED)}
+    yield from (*HEAD, "version: 2", "sources:")
+    for schema, (source, meaning) in _SOURCES.items():
+        tables = [each for each in descriptions if each.schema == schema and each.kind != "macro"]
+        if tables:
+            yield f"  - name: {source}"
+            yield "    database: nightbook"
+            yield f"    schema: {schema}"
+            yield f"    description: {json.dumps(meaning)}"
+            yield "    tables:"
+        for table in tables:
+            yield from _table(table, promised.get((schema, table.name)))
+
+
+def _table(described: Description, promise: Table | None) -> Iterator[str]:
+    yield f"      - name: {described.name}"
+    yield f"        description: {json.dumps(described.comment)}"
+    if (described.schema, described.name) == ("ops", "snapshots"):
+        yield "        config:"
+        yield "          loaded_at_field: finished_at"
+        yield "          freshness:"
+        yield f"            warn_after: {{count: {STALE_HOURS}, period: hour}}"
+        yield "            filter: is_book"
+    # In `main` every row is of one date.
+    same = ("snapshot_date",) if described.schema == "main" else ()
+    key = [name for name in promise.key if name not in same] if promise else []
+    if len(key) > 1:
+        yield "        data_tests:"
+        yield f'          - unique: {{arguments: {{column_name: "row({", ".join(key)})"}}}}'
+    yield "        columns:"
+    for name, kind, comment in described.columns:
+        yield f"          - name: {name}"
+        yield f"            data_type: {json.dumps(kind)}"
+        yield f"            description: {json.dumps(comment)}"
+        tests = ["unique"] * (key == [name])
+        if promise and not promise.column(name).nullable:
+            tests.insert(0, "not_null")
+        if tests:
+            yield f"            data_tests: [{', '.join(tests)}]"
