@@ -21,7 +21,8 @@ setup: .venv/ready ## a virtual environment in .venv: pinned, hashed, byte-compi
 
 # What only tests need, one virtual environment a file of tests/environments; tests skip, saying so, without it.
 # Spark is half a gigabyte and of no use without Java; peers, mutants and the lakehouse belong to their own doors.
-LEFT_OUT   := peers mutants lakehouse $(if $(shell command -v java),,spark)
+ICEBERG    := iceberg duckdb-iceberg spark-iceberg
+LEFT_OUT   := peers mutants lakehouse $(ICEBERG) $(if $(shell command -v java),,spark)
 TEST_SIDES := $(filter-out $(LEFT_OUT),$(patsubst tests/environments/%.txt,%,$(wildcard tests/environments/*.txt)))
 
 .side/%/ready: tests/environments/%.txt
@@ -64,7 +65,7 @@ torture: setup sides ## the long tests, whole: an hour and more
 	@$(BIN)/python -m pytest -n 2 --dist worksteal --torture
 
 # Azurite is a Node program. What cannot be set up here is left out, and its tests say so.
-STORES := lakehouse image $(if $(shell command -v npm),azurite)
+STORES := lakehouse image iceberg duckdb-iceberg engines $(if $(shell command -v npm),azurite) $(if $(shell command -v java),spark-iceberg)
 
 lakehouse: setup ## nights on object stores and in open tables, on real servers
 	@for side in $(STORES); do $(MAKE) --no-print-directory .side/$$side/ready || echo "Left out: tests that need .side/$$side will be skipped"; done

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from warehouse.query.book import VENUE_NAME, Exhibit
+from warehouse.export.staged_tables import LOOKUP_KEY
+from warehouse.query.book import Exhibit, OpenBook
 from warehouse.spreadsheet.writing.layout import SheetColumn, SheetColumnKind
 
-LOOKUP_KEY = "lookup_key"
+VENUE, VENUE_NAME = "venue_id", "venue_name"
 
 
 def lookup_columns(exhibit: Exhibit) -> Iterator[SheetColumn]:
@@ -19,8 +20,16 @@ def lookup_columns(exhibit: Exhibit) -> Iterator[SheetColumn]:
         width=21,
         is_printed=False,
     )
-    if "venue_id" in exhibit.key:
+    if VENUE in exhibit.key:
         words = "venue_name: what people call the venue, as the reconciliation shows it."
         yield SheetColumn(
             VENUE_NAME, "Venue name", words, SheetColumnKind.TEXT, width=24, is_printed=False
         )
+
+
+def venue_names(source: OpenBook) -> dict[str, str]:
+    """Return what people call the venues of the book."""
+    rows = source.connection.execute(
+        "select venue_id, display_name from history.venues where snapshot_date = ?", [source.day]
+    ).fetchall()
+    return {venue: name for venue, name in rows if name}

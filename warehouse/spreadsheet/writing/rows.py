@@ -14,9 +14,10 @@ from warehouse.spreadsheet.writing.cells import (
     SIGNIFICANT,
     Digits,
     is_digits,
+    is_hostile,
     must_be_amounts,
     number,
-    text_cell,
+    string,
 )
 from warehouse.spreadsheet.writing.layout import (
     DECIMALS,
@@ -26,7 +27,7 @@ from warehouse.spreadsheet.writing.layout import (
 )
 
 _REMEMBERED = 10_000
-LINE, HIGHEST = 15, 405  # points
+_LINE, _HIGHEST = 15, 405  # points
 Values = Mapping[str, Sequence[object]]
 
 
@@ -48,7 +49,7 @@ def _row(number: str, inside: str) -> str:
     if "\n" not in inside:
         return f'<row r="{number}">{inside}</row>'
     lines = 1 + max(cell.count("\n") for cell in inside.split("<c "))
-    height = min(lines * LINE, HIGHEST)
+    height = min(lines * _LINE, _HIGHEST)
     return f'<row r="{number}" ht="{height}" customHeight="1">{inside}</row>'
 
 
@@ -164,4 +165,5 @@ class Rows:
         text = str(value)
         if 2 * len(text) > CELL_LIMIT:
             text = self._shown.get(text, text)
-        return text_cell(text, self._styles.plain[letter], self._styles.hostile[letter])
+        styles = self._styles.hostile if is_hostile(text) else self._styles.plain
+        return f'" s="{styles[letter]}" t="inlineStr">{string(text)}</c>'

@@ -1,0 +1,152 @@
+"""A catalog of Iceberg tables, and one commit over several of them.
+
+The catalog is PostgreSQL (`postgresql+psycopg://…`, a JDBC catalog to Spark, Trino and Flink) or
+any REST catalog (`https://…`). In PostgreSQL the pointers of all tables are swapped in one
+transaction; a REST catalog is asked to commit all tables at once, and where it cannot, table by
+table, the gate last.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import CommitTableRequest
+from sqlalchemy import update
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+NAME = "nightbook"
+REFUSED = 409  # what a REST catalog answers to a commit upon a table that has moved
+CANNOT = (404, 405, 406, 501)  # its answers where it knows no commit over several tables
+# How this machine's environment names what pyiceberg wants to know of a store.
+STORE = {
+    "AWS_ENDPOINT_URL": "s3.endpoint",
+    "AWS_ACCESS_KEY_ID": "s3.access-key-id",
+    "AWS_SECRET_ACCESS_KEY": "s3.secret-access-key",
+    "AWS_SESSION_TOKEN": "s3.session-token",
+    "AWS_REGION": "s3.region",
+    "AZURE_STORAGE_ACCOUNT_NAME": "adls.account-name",
+    "AZURE_STORAGE_ACCOUNT_KEY": "adls.account-key",
+}
+
+
+class NoCatalog(Exception):
+    """The catalog cannot be reached, or does not let us in."""
+
+    exit_code = 1
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"The Iceberg catalog of NIGHTBOOK_CATALOG does not answer: {reason}. The book is "
+            "published here and on the shelf; nothing was registered, and the next night registers "
+            "what is missing. Look whether it runs and whether its user may create tables."
+        )
+
+
+class Conflict(Exception):
+    """Another writer has changed a table meanwhile, so nothing was committed."""
+
+    exit_code = 1
+
+    def __init__(self, table: str) -> None:
+        super().__init__(
+            f"Another program has changed {table} in the Iceberg catalog while a night was being "
+            "registered: nothing of it was committed. Let one machine register; run it again."
+        )
+
+
+def open_catalog(uri: str, warehouse: str) -> Any:
+    """Return the catalog behind an address; its own metadata goes below `warehouse`.
+
+    What else a catalog or a store wants is taken from pyiceberg's own settings
+    (`PYICEBERG_CATALOG__NIGHTBOOK__…`). Raises `NoCatalog`.
+    """
+    store = {name: os.environ[variable] for variable, name in STORE.items() if os.getenv(variable)}
+    try:
+        return load_catalog(NAME, uri=uri, warehouse=warehouse, **store)
+    except (SQLAlchemyError, OSError) as error:
+        # Never the address: there may be a password in it.
+        raise NoCatalog(f"{type(error).__name__}") from None
+
+
+def commit_together(catalog: Catalog, transactions: Sequence[Any]) -> None:
+    """Commit the changes of several tables, all or none; raises `Conflict`, then none is.
+
+    The last may be seen later than the others where a REST catalog commits one table at a time.
+    """
+    if isinstance(catalog, SqlCatalog):
+        _swap_pointers(catalog, transactions)
+    elif not (isinstance(catalog, RestCatalog) and _commit_at_once(catalog, transactions)):
+        for transaction in transactions:
+            try:
+                transaction.commit_transaction()
+            except CommitFailedException as error:
+                raise Conflict(_name(transaction)) from error
+
+
+def _name(transaction: Any) -> str:
+    return ".".join(transaction._table.name())  # noqa: SLF001 - it has no public name
+
+
+def _swap_pointers(catalog: SqlCatalog, transactions: Sequence[Any]) -> None:
+    """Write the new metadata of each table aside, then swap all pointers in one transaction."""
+    staged = []
+    for transaction in transactions:
+        table = transaction._table  # noqa: SLF001 - pyiceberg commits one table at a time only
+        changes = (tuple(transaction._requirements), tuple(transaction._updates))  # noqa: SLF001
+        try:
+            new = catalog._update_and_stage_table(table, table.name(), *changes)  # noqa: SLF001
+        except CommitFailedException as error:
+            raise Conflict(_name(transaction)) from error
+        catalog._write_metadata(new.metadata, new.io, new.metadata_location)  # noqa: SLF001
+        staged.append((table, new.metadata_location))
+    with Session(catalog.engine) as session, session.begin():
+        # Always in the same order, so that two writers wait for each other and none for ever.
+        for table, location in sorted(staged, key=lambda pair: pair[0].name()):
+            if not session.execute(_swap(catalog, table, location)).rowcount:
+                raise Conflict(".".join(table.name()))
+
+
+def _swap(catalog: SqlCatalog, table: Any, location: str) -> Any:
+    *namespace, name = table.name()
+    is_as_read = (
+        (IcebergTables.catalog_name == catalog.name)
+        & (IcebergTables.table_namespace == ".".join(namespace))
+        & (IcebergTables.table_name == name)
+        & (IcebergTables.metadata_location == table.metadata_location)
+    )
+    return (
+        update(IcebergTables)
+        .where(is_as_read)
+        .values(
+            metadata_location=location,
+            previous_metadata_location=table.metadata_location,
+        )
+    )
+
+
+def _commit_at_once(catalog: RestCatalog, transactions: Sequence[Any]) -> bool:
+    """Ask a REST catalog to commit all tables at once; returns whether it knows how."""
+    changes = []
+    for transaction in transactions:
+        *namespace, name = transaction._table.name()  # noqa: SLF001 - as above
+        request = CommitTableRequest(
+            identifier={"namespace": namespace, "name": name},
+            requirements=transaction._requirements,  # noqa: SLF001 - as above
+            updates=transaction._updates,  # noqa: SLF001 - as above
+        )
+        changes.append(json.loads(request.model_dump_json()))
+    answer = catalog._session.post(  # noqa: SLF001 - its signed session, and no method for this
+        catalog.url("transactions/commit"), json={"table-changes": changes}
+    )
+    if answer.status_code in CANNOT:
+        return False
+    if answer.status_code == REFUSED:
+        raise Conflict(", ".join(map(_name, transactions)))
+    answer.raise_for_status()
+    return True

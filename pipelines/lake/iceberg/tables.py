@@ -1,0 +1,149 @@
+"""The tables of the lake as Iceberg knows them: one for each, and the gate that readers join.
+
+Iceberg registers the files of the lake as they are. It never owns them: `gc.enabled=false` keeps
+engines from deleting a file when they expire a snapshot (Spark did, where it was not set).
+"""
+
+import contextlib
+from typing import Any
+
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, TableAlreadyExistsError
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import (
+    BooleanType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestamptzType,
+)
+
+from warehouse.contract.book import SNAPSHOT_DATE, moment, ordinal, text
+from warehouse.contract.lake import LAKE, field_ids
+from warehouse.contract.model import Kind, Table
+from warehouse.contract.ops_columns import SNAPSHOT_ID
+
+TYPES = {
+    Kind.TEXT: StringType(),
+    Kind.AMOUNT: DecimalType(38, 18),
+    Kind.FLAG: BooleanType(),
+    Kind.ORDINAL: IntegerType(),
+    Kind.COUNT: LongType(),
+    Kind.DAY: DateType(),
+    Kind.MOMENT: TimestamptzType(),
+}
+NIGHTS = Table(
+    "nights",
+    "What each snapshot is: the gate of the book. Its last row, that with the highest sequence, "
+    "counts; rows are added and never changed.",
+    key=("snapshot_id", "sequence"),
+    columns=(
+        SNAPSHOT_DATE,
+        SNAPSHOT_ID,
+        ordinal("sequence", "nightbook", "Counts the rows of a snapshot, from 0."),
+        text(
+            "state",
+            "nightbook",
+            "accepted (it is the book of its date), superseded, held, rejected or pruned.",
+        ),
+        moment("since", "nightbook", "When it was decided, UTC; NULL where nobody had to."),
+        text("manifest_sha256", "nightbook", "SHA-256 of its manifest on the shelf."),
+    ),
+)
+PROPERTIES = {
+    "gc.enabled": "false",
+    # The partition of a file is taken from the statistics of its first columns; others have none.
+    "write.metadata.metrics.default": "none",
+    "write.metadata.metrics.column.snapshot_date": "full",
+    "write.metadata.metrics.column.snapshot_id": "full",
+}
+
+
+class ForeignTable(Exception):
+    """A table of that name in the catalog has other columns than ours."""
+
+    exit_code = 2
+
+    def __init__(self, name: str, differences: list[str]) -> None:
+        super().__init__(
+            f"The Iceberg table {name} is not as this lake's files are: {'; '.join(differences)}. "
+            "Was it made by another program, or by a newer nightbook? Nothing was registered. Name "
+            "a namespace of its own in NIGHTBOOK_CATALOG_NAMESPACE, or update nightbook."
+        )
+
+
+def identifier(namespace: str, table: str) -> tuple[str, str]:
+    """Return how the catalog names a table."""
+    return (namespace, table)
+
+
+def prepare(catalog: Any, namespace: str) -> None:
+    """Make the namespace and its tables, and add columns that are new; safe to be interrupted.
+
+    Raises `ForeignTable` where one stands there already with other columns.
+    """
+    with contextlib.suppress(NamespaceAlreadyExistsError):
+        catalog.create_namespace(namespace)
+    existing = {name[-1] for name in catalog.list_tables(namespace)}
+    for table in (*LAKE, NIGHTS):
+        if table.name not in existing:
+            _create(catalog, namespace, table)
+        _check(catalog.load_table(identifier(namespace, table.name)), table)
+
+
+def ids(table: Table) -> dict[str, int]:
+    """Return the field id of each column of a table."""
+    if table is NIGHTS:
+        return {name: number for number, name in enumerate(NIGHTS.names, start=1)}
+    return {name: number for name, number in field_ids(table.name).items() if name in table.names}
+
+
+def schema(table: Table) -> Schema:
+    """Return the schema of a table, columns in the order of their ids, each with its comment."""
+    # A catalog numbers the columns of a new table itself, from 1: so they come in that order.
+    in_order = sorted(ids(table).items(), key=lambda item: item[1])
+    return Schema(*[_field(table, name, number) for name, number in in_order])
+
+
+def _field(table: Table, name: str, number: int) -> NestedField:
+    column = table.column(name)
+    return NestedField(number, name, TYPES[column.kind], required=False, doc=column.meaning)
+
+
+def _create(catalog: Any, namespace: str, table: Table) -> None:
+    day = PartitionField(
+        source_id=ids(table)[SNAPSHOT_DATE.name],
+        field_id=1000,
+        transform=IdentityTransform(),
+        name=SNAPSHOT_DATE.name,
+    )
+    with contextlib.suppress(TableAlreadyExistsError):  # another machine was quicker
+        catalog.create_table(
+            identifier(namespace, table.name),
+            schema=schema(table),
+            partition_spec=PartitionSpec() if table is NIGHTS else PartitionSpec(day),
+            properties=PROPERTIES | {"comment": table.meaning},
+        )
+
+
+def _check(existing: Any, table: Table) -> None:
+    """Add the columns that the table lacks, and hold all others against the contract."""
+    wanted = {field.name: field for field in schema(table).fields}
+    lacking = [name for name in wanted if name not in existing.schema().column_names]
+    if lacking:
+        with existing.update_schema() as update:
+            for name in lacking:
+                update.add_column(name, wanted[name].field_type, doc=wanted[name].doc)
+    there = {field.name: field for field in existing.schema().fields}
+    differences = [
+        f"{name} has the id {there[name].field_id} and the type {there[name].field_type}, not "
+        f"{field.field_id} and {field.field_type}"
+        for name, field in wanted.items()
+        if (there[name].field_id, there[name].field_type) != (field.field_id, field.field_type)
+    ]
+    if differences:
+        raise ForeignTable(".".join(existing.name()), differences)
