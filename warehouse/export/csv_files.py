@@ -6,13 +6,12 @@ text as it is; NULL is nothing, an empty text is `""`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from warehouse.export.lookup_columns import VENUE, VENUE_NAME, venue_names
 from warehouse.export.staged_tables import batches, columns_of
-from warehouse.query.book import PORTFOLIO_NAME, Exhibit, OpenBook
+from warehouse.query.book import NAMES, Exhibit, OpenBook
 from warehouse.spreadsheet.writing.layout import title
 from warehouse.storage.layout import written_aside
 
@@ -43,28 +42,15 @@ def for_people(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
     names = tuple(name for name in kinds if f"{name}_text" not in kinds)
     titles = [title(name.removesuffix("_text")) for name in names]
     renders = _renders(kinds, names, harmless)
-    rows: Iterable[Sequence[Sequence[Any]]] = batches(source, exhibit, names)
-    if VENUE in names:
-        titles.append(title(VENUE_NAME))
-        renders.append(renders[names.index(VENUE)])
-        rows = _with_venue_names(rows, names.index(VENUE), venue_names(source))
     with written_aside(path) as file:
         file.write(BYTE_ORDER_MARK.encode())
-        return _write(file, titles, rows, renders)
-
-
-def _with_venue_names(
-    rows: Iterable[Sequence[Sequence[Any]]], place: int, names: Mapping[str, str]
-) -> Iterator[Sequence[Sequence[Any]]]:
-    """Yield batches of columns with one more: what people call the venue."""
-    for batch in rows:
-        yield (*batch, [names.get(venue, venue) for venue in batch[place]])
+        return _write(file, titles, batches(source, exhibit, names), renders)
 
 
 def for_machines(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
     """Write the file that machines read: the columns of the view under their own names."""
     kinds = columns_of(source, exhibit)
-    names = tuple(name for name in kinds if name != PORTFOLIO_NAME)
+    names = tuple(name for name in kinds if name not in NAMES)
     with written_aside(path) as file:
         return _write(file, names, batches(source, exhibit, names), _renders(kinds, names, str))
 

@@ -13,7 +13,7 @@ from warehouse.contract.model import quote_identifier
 from warehouse.export import csv_files, workbook
 from warehouse.export.staged_tables import columns_of, meanings
 from warehouse.progress import Say, Tally, silent
-from warehouse.query.book import EXHIBITS, PORTFOLIO_NAME, Exhibit, NotExported, OpenBook, book
+from warehouse.query.book import EXHIBITS, NAMES, Exhibit, NotExported, OpenBook, book
 from warehouse.storage.parquet import ROW_GROUP, stream_rows
 
 __all__ = ["FORMATS", "Exported", "NotExported", "export"]
@@ -84,7 +84,7 @@ def _with_progress(source: OpenBook, formats: Sequence[str], say: Say) -> OpenBo
 
 def _parquet(source: OpenBook, exhibit: Exhibit, path: Path) -> int:
     """Write the columns of the view as they are."""
-    names = [name for name in columns_of(source, exhibit) if name != PORTFOLIO_NAME]
+    names = [name for name in columns_of(source, exhibit) if name not in NAMES]
     relation = source.connection.table(exhibit.staged_name).select(*map(quote_identifier, names))
     about = {"nightbook.view": exhibit.view, "nightbook.snapshot": source.snapshot_id}
     return stream_rows(relation.to_arrow_reader(ROW_GROUP), path, meanings(exhibit), about)

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-from warehouse.export.staged_tables import LOOKUP_KEY
-from warehouse.query.book import Exhibit, OpenBook
+from warehouse.query.book import VENUE_NAME, Exhibit
 from warehouse.spreadsheet.writing.layout import SheetColumn, SheetColumnKind
 
-VENUE, VENUE_NAME = "venue_id", "venue_name"
+LOOKUP_KEY = "lookup_key"
 
 
 def lookup_columns(exhibit: Exhibit) -> Iterator[SheetColumn]:
@@ -20,16 +19,8 @@ def lookup_columns(exhibit: Exhibit) -> Iterator[SheetColumn]:
         width=21,
         is_printed=False,
     )
-    if VENUE in exhibit.key:
+    if "venue_id" in exhibit.key:
         words = "venue_name: what people call the venue, as the reconciliation shows it."
         yield SheetColumn(
             VENUE_NAME, "Venue name", words, SheetColumnKind.TEXT, width=24, is_printed=False
         )
-
-
-def venue_names(source: OpenBook) -> dict[str, str]:
-    """Return what people call the venues of the book."""
-    rows = source.connection.execute(
-        "select venue_id, display_name from history.venues where snapshot_date = ?", [source.day]
-    ).fetchall()
-    return {venue: name for venue, name in rows if name}

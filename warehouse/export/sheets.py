@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from warehouse.export.lookup_columns import VENUE, VENUE_NAME, lookup_columns, venue_names
-from warehouse.export.staged_tables import batches, columns_of, longest, longest_whole, meanings
+from warehouse.contract.model import literal, quote_identifier
+from warehouse.export.lookup_columns import LOOKUP_KEY, lookup_columns
+from warehouse.export.staged_tables import columns_of, longest, longest_whole, meanings
 from warehouse.export.totals import TotalLine
 from warehouse.query.book import EXHIBITS, PORTFOLIO_NAME, Exhibit, OpenBook
 from warehouse.query.connect import records
+from warehouse.query.lookup_key import key_of_columns
 from warehouse.spreadsheet.writing.cells import LONG_TEXTS, pieces
 from warehouse.spreadsheet.writing.layout import (
     SheetColumn,
@@ -18,6 +19,7 @@ from warehouse.spreadsheet.writing.layout import (
     title,
 )
 from warehouse.spreadsheet.writing.rows import Rows, Styles
+from warehouse.spreadsheet.writing.sql_rows import RowsQuery, stream_rows
 
 TOTAL = "total_text"
 _TITLES = {
@@ -137,17 +139,26 @@ def fill_sheet(
     styles: Styles,
 ) -> Iterator[bytes]:
     """Yield the rows of one sheet of an exhibit; `shown` stands for texts that no cell holds."""
-    rows = Rows(sheet.columns, styles, shortened)
-    made = (_DIGITS.source, VENUE_NAME)
-    names = tuple(dict.fromkeys(c.source for c in sheet.columns if c.source not in made))
-    venues = venue_names(source)
-    first = 2
-    for batch in batches(source, exhibit, names, start=sheet.start, rows=sheet.rows):
-        values: dict[str, Sequence[Any]] = dict(zip(names, batch, strict=True))
-        values[FLAG] = [yes(flag) for flag in values[FLAG]]
-        values[VENUE_NAME] = [venues.get(venue, venue) for venue in values.get(VENUE, ())]
-        yield rows.render(values, first)
-        first += len(batch[0])
+    sources = {column.source for column in sheet.columns} - {_DIGITS.source}
+    values = {name: _value_sql(exhibit, name) for name in sources}
+    first, after = sheet.start, sheet.start + sheet.rows
+    query = RowsQuery(
+        columns=sheet.columns,
+        values=values,
+        # A staged table has its rows in the order in which they were put in.
+        number=f"rowid - {first} + 2",
+        rows=f"{exhibit.staged_name} where rowid >= {first} and rowid < {after}",
+    )
+    yield from stream_rows(source.connection, query, styles, shortened, source.on_rows)
+
+
+def _value_sql(exhibit: Exhibit, name: str) -> str:
+    """Return the SQL of what a column shows."""
+    if name == LOOKUP_KEY:
+        return key_of_columns(exhibit.key)
+    if name == FLAG:
+        return f"case when {FLAG} then {literal(yes(True))} else {literal(yes(False))} end"
+    return quote_identifier(name)
 
 
 def filled_texts(

@@ -7,10 +7,8 @@ from typing import Any
 
 from warehouse.contract.model import quote_identifier
 from warehouse.query.book import PORTFOLIO_NAME, Exhibit, OpenBook
-from warehouse.query.lookup_key import key_of_columns
 from warehouse.sql.catalog import views
 
-LOOKUP_KEY = "lookup_key"
 BATCH = 1024  # rows: four times as many cost 25 MB and save nothing (measured)
 
 
@@ -30,25 +28,21 @@ def meanings(exhibit: Exhibit) -> dict[str, str]:
 
 
 def batches(
-    source: OpenBook, exhibit: Exhibit, names: tuple[str, ...], *, start: int = 0, rows: int = -1
+    source: OpenBook, exhibit: Exhibit, names: tuple[str, ...]
 ) -> Iterator[tuple[tuple[Any, ...], ...]]:
     """Yield some columns of an exhibit in its order, a batch of columns at a time.
 
-    From row `start`, `rows` of them, all where that is negative. Decimals come as text in plain
-    digits, since every reader of batches writes text.
+    Decimals come as text in plain digits, since every reader of batches writes text.
     """
     kinds = columns_of(source, exhibit)
-    columns = ", ".join(_column(exhibit, name, kinds) for name in names)
-    limit = f"limit {rows} offset {start}" if rows >= 0 else ""
-    result = source.connection.execute(f"select {columns} from {exhibit.staged_name} {limit}")
+    columns = ", ".join(_column(name, kinds) for name in names)
+    result = source.connection.execute(f"select {columns} from {exhibit.staged_name}")
     while fetched := result.fetchmany(BATCH):
         yield tuple(zip(*fetched, strict=True))
         source.on_rows(len(fetched))
 
 
-def _column(exhibit: Exhibit, name: str, kinds: dict[str, str]) -> str:
-    if name == LOOKUP_KEY:
-        return key_of_columns(exhibit.key)
+def _column(name: str, kinds: dict[str, str]) -> str:
     return f"{quote_identifier(name)}{'::varchar' if kinds[name].startswith('DECIMAL') else ''}"
 
 

@@ -7,7 +7,6 @@ from itertools import chain
 from pathlib import Path
 from typing import IO
 
-from warehouse.export.lookup_columns import venue_names
 from warehouse.export.proof import prove
 from warehouse.export.sheets import (
     TextTable,
@@ -88,7 +87,6 @@ def write(
 def _long(source: OpenBook, proof: TextTable) -> Iterable[list[str]]:
     for exhibit in EXHIBITS:
         yield texts_over(source, exhibit, CELL_LIMIT)
-    yield list(venue_names(source).values())
     for values in proof.values.values():
         yield [text for text in values if text is not None]
 

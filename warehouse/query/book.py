@@ -23,8 +23,7 @@ from warehouse.query.connect import QueryFailed, connect, records, scalar
 
 Made = TypeVar("Made")
 SHOWN_DATES = 5
-PORTFOLIO_NAME = "portfolio_name"
-_NAMES = (PORTFOLIO_NAME, "venue_name")
+PORTFOLIO_NAME, VENUE_NAME = NAMES = ("portfolio_name", "venue_name")
 _ACCOUNTS_PER_MEGABYTE = 1100
 _LEAST_MEGABYTES = 90
 _MORE = (1, 1.25, 1.6, 2, 4, 16)  # small steps first: what is allowed is taken (measured)
@@ -174,16 +173,19 @@ def _book(connection: DuckDBPyConnection, as_of: date | None) -> dict[str, Any]:
 
 
 def _stage(connection: DuckDBPyConnection, exhibit: Exhibit, day: date) -> None:
-    """Copy an exhibit, with the portfolio's name where the view has its id."""
+    """Copy an exhibit, with the names of portfolio and venue, or their ids where they have none."""
     on_day = f"date {literal(day.isoformat())}"
-    # The names that a view has stand at its end; here the portfolio's comes first, as people read.
+    # The names that a view has stand at its end; here the portfolio's comes first, as people read,
+    # and a venue without a name is called by its id.
     named = f"select column_name from (describe select * from {exhibit.view})"
-    names = {name for (name,) in connection.execute(named).fetchall()} & set(_NAMES)
+    names = {name for (name,) in connection.execute(named).fetchall()} & set(NAMES)
     columns = f"given.* exclude ({', '.join(sorted(names))})" if names else "given.*"
     if PORTFOLIO_NAME in names:
         columns = (
             f"coalesce(given.portfolio_name, given.portfolio_id) as {PORTFOLIO_NAME}, {columns}"
         )
+    if VENUE_NAME in names:
+        columns += f", coalesce(nullif(given.venue_name, ''), given.venue_id) as {VENUE_NAME}"
     order = ", ".join(f"given.{quote_identifier(name)}" for name in exhibit.key)
     connection.execute(
         f"create or replace temp table {exhibit.staged_name} as select {columns} "

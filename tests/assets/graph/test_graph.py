@@ -1,5 +1,6 @@
 """What Dagster is told: the graph, its words, and that it loads from anywhere."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from dagster._utils.schedules import schedule_execution_time_iterator
 from assets.definitions import assemble
 from assets.home.demo import make_demo
 from assets.nightbook import Nightbook
+from tests.support import environments
 from tests.support.operator_home import KEY, SECRET, Keeper
 from warehouse.contract.book import BOOK
 from warehouse.storage.layout import Layout
@@ -104,6 +106,32 @@ def test_definitions_validate_from_anywhere(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "Validation successful" in done.stdout + done.stderr
+
+
+def _dg_check(folder: Path, home: Path) -> subprocess.CompletedProcess[str]:
+    """What Dagster's own `dg check defs` says of a project, found by its pyproject.toml."""
+    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n", encoding="utf-8")
+    command = [sys.executable, "-c", "from dagster_dg_cli.cli import main; main()", "check", "defs"]
+    given = {"PATH": "", "HOME": str(home), "DAGSTER_HOME": str(home), "VIRTUAL_ENV": sys.prefix}
+    given["PYTHONPATH"] = str(environments.packages("dg"))
+    return subprocess.run(
+        command, cwd=folder, env=given, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.torture
+def test_dg_loads_the_definitions(tmp_path: Path) -> None:
+    """`dg check defs` is green in a checkout, without a flag; of what does not load it is not."""
+    said = _dg_check(ROOT, tmp_path)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert "All definitions loaded successfully" in said.stdout + said.stderr
+    broken = tmp_path / "broken"
+    (broken / "assets").mkdir(parents=True)
+    shutil.copy(ROOT / "pyproject.toml", broken)
+    (broken / "assets" / "definitions.py").write_text("raise SystemError('broken')\n")
+    (broken / "assets" / "__init__.py").touch()
+    said = _dg_check(broken, tmp_path)
+    assert (said.returncode, "SystemError: broken" in said.stdout + said.stderr) == (1, True)
 
 
 @pytest.mark.torture

@@ -2,6 +2,8 @@
 
 import re
 import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -15,11 +17,11 @@ from hypothesis import strategies as st
 from openpyxl.utils.escape import unescape
 
 from tests.support.books import Amount, exact, night, published
-from warehouse.export import workbook
+from warehouse.export import sheets, workbook
 from warehouse.export.export import NotExported, export
 from warehouse.query.book import book
 from warehouse.spreadsheet.writing.cells import Digits, number, pieces, safe_xml, units
-from warehouse.spreadsheet.writing.rows import Rows
+from warehouse.spreadsheet.writing.sql_rows import RowsQuery, stream_rows
 from warehouse.storage.layout import Layout
 
 SHEETS = ["Summary", "Accounts", "Holdings", "Assets", "Venues", "Evidence"]
@@ -270,12 +272,11 @@ def test_a_row_that_gets_lost_stops_the_export(
     layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was written is read and added up again: one row less and no file appears."""
-    render = Rows.render
 
-    def losing(self: Rows, values: Any, first: int) -> bytes:
-        return render(self, {name: column[1:] for name, column in values.items()}, first)
+    def losing(connection: Any, query: RowsQuery, *more: Any) -> Iterator[bytes]:
+        return stream_rows(connection, replace(query, rows=f"{query.rows} and rowid <> 1"), *more)
 
-    monkeypatch.setattr(Rows, "render", losing)
+    monkeypatch.setattr(sheets, "stream_rows", losing)
     with (
         book(layout.database, None) as source,
         pytest.raises(NotExported, match="thrown away"),

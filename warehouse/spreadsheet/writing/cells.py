@@ -15,7 +15,8 @@ LONGEST_NUMBER = 300  # letters: beyond, a double may be infinite or lose its wh
 SIGNIFICANT = 15  # digits that a spreadsheet shows and keeps
 LONG_TEXTS = "Long texts"
 
-_PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 .:/-]*[A-Za-z0-9])?")
+PLAIN = "[A-Za-z0-9](?:[A-Za-z0-9 .:/-]*[A-Za-z0-9])?"  # needs no escape, and its blanks stay
+_PLAIN = re.compile(PLAIN)
 # Control characters and non-characters that XML 1.0 has no form for, and the underscore of a text
 # that already looks like such an escape: it would be read back as the character.
 _UNSPEAKABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
@@ -65,6 +66,12 @@ def string(text: str) -> str:
     if _PLAIN.fullmatch(text):
         return f"<is><t>{text}</t></is>"
     return f'<is><t xml:space="preserve">{safe_xml(text)}</t></is>'
+
+
+def text_cell(text: str, plain: str, hostile: str) -> str:
+    """Return what follows the number of the row in a cell that holds a text, by its two styles."""
+    style = hostile if is_hostile(text) else plain
+    return f'" s="{style}" t="inlineStr">{string(text)}</c>'
 
 
 def number(text: str) -> tuple[str, Digits]:

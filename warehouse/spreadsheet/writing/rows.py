@@ -14,10 +14,9 @@ from warehouse.spreadsheet.writing.cells import (
     SIGNIFICANT,
     Digits,
     is_digits,
-    is_hostile,
     must_be_amounts,
     number,
-    string,
+    text_cell,
 )
 from warehouse.spreadsheet.writing.layout import (
     DECIMALS,
@@ -27,7 +26,7 @@ from warehouse.spreadsheet.writing.layout import (
 )
 
 _REMEMBERED = 10_000
-_LINE, _HIGHEST = 15, 405  # points
+LINE, HIGHEST = 15, 405  # points
 Values = Mapping[str, Sequence[object]]
 
 
@@ -49,7 +48,7 @@ def _row(number: str, inside: str) -> str:
     if "\n" not in inside:
         return f'<row r="{number}">{inside}</row>'
     lines = 1 + max(cell.count("\n") for cell in inside.split("<c "))
-    height = min(lines * _LINE, _HIGHEST)
+    height = min(lines * LINE, HIGHEST)
     return f'<row r="{number}" ht="{height}" customHeight="1">{inside}</row>'
 
 
@@ -165,5 +164,4 @@ class Rows:
         text = str(value)
         if 2 * len(text) > CELL_LIMIT:
             text = self._shown.get(text, text)
-        styles = self._styles.hostile if is_hostile(text) else self._styles.plain
-        return f'" s="{styles[letter]}" t="inlineStr">{string(text)}</c>'
+        return text_cell(text, self._styles.plain[letter], self._styles.hostile[letter])
