@@ -64,11 +64,11 @@ def refresh(
                     nightly=shelf.nightly,
                     snapshots=shelf.snapshots,
                     digests=shelf.digests,
-                    reconciled=_reconciliation_rows(layout),
+                    reconciled=reconciliation_rows(layout),
                     upgraded_from=upgraded_from(layout),
                     decided=shelf.decided,
                 ),
-                version=_version(layout, now),
+                version=version_name(layout, now),
                 built_at=now,
                 program_version=program_version(),
                 fresh=fresh,
@@ -99,7 +99,7 @@ def upgrade_lake(nightbook: Nightbook, tell: Tell | None, manifests: LakeManifes
     return bool(nights)
 
 
-def _reconciliation_rows(layout: Layout) -> Rows | None:
+def reconciliation_rows(layout: Layout) -> Rows | None:
     """Return what the reconciliation keeps; one that cannot be read costs no night."""
     try:
         return rows(Store(layout.home / "reconcile"))
@@ -108,7 +108,7 @@ def _reconciliation_rows(layout: Layout) -> Rows | None:
         return None
 
 
-def _version(layout: Layout, now: datetime) -> str:
+def version_name(layout: Layout, now: datetime) -> str:
     """Return a name that no version has: on a clock that stands, the next microsecond."""
     moment = now.astimezone(UTC)
     while (layout.warehouse / "versions" / f"{moment:%Y%m%dT%H%M%S%fZ}").exists():

@@ -34,12 +34,12 @@ def structure() -> Iterator[str]:
     # What only serves other macros and views, so that completion in a client does not offer it.
     yield "create schema internal"
     for table in (*BOOK, *OPS, *RECONCILED):
-        yield _create(table)
-        yield from _comments("table", stored_as(table), table.meaning, _meanings(table))
+        yield create_table(table)
+        yield from comments_on("table", stored_as(table), table.meaning, meanings_of(table))
     for view in kept_views():
         yield create_rows_of(view)
         yield history_of(view)
-        yield from _comments(
+        yield from comments_on(
             "view", f"history.{quote_identifier(view.name)}", view.comment, view.entries
         )
 
@@ -63,15 +63,15 @@ def newest_book(newest: date | None, before: date | None) -> Iterator[str]:
 def book_comments() -> Iterator[str]:
     """Yield comments on those names: making a view anew forgets its comments."""
     for table in BOOK:
-        yield from _comments(
-            "view", f"main.{quote_identifier(table.name)}", table.meaning, _meanings(table)
+        yield from comments_on(
+            "view", f"main.{quote_identifier(table.name)}", table.meaning, meanings_of(table)
         )
         if table.name in BEFORE:
             meaning = f"`{table.name}` of the book before the newest. {table.meaning}"
             name = f"main.{quote_identifier(f'{table.name}_before')}"
-            yield from _comments("view", name, meaning, _meanings(table))
+            yield from comments_on("view", name, meaning, meanings_of(table))
     for view in kept_views():
-        yield from _comments(
+        yield from comments_on(
             "view", f"main.{quote_identifier(view.name)}", view.comment, view.entries
         )
 
@@ -90,7 +90,7 @@ def _book(table: str, name: str, day: date | None) -> str:
 def surface() -> Iterator[str]:
     """Yield statements that make what has no rows of its own: macros and views."""
     for macro in macros():
-        yield from _macro(macro)
+        yield from create_macro(macro)
     for view in views():
         yield from _view("internal" if view.name in KEPT else "main", view)
     for view in ops_views():
@@ -115,11 +115,13 @@ def schema_version() -> str:
     return hashlib.sha256(shape.encode()).hexdigest()[:16]
 
 
-def _meanings(table: Table) -> dict[str, str]:
+def meanings_of(table: Table) -> dict[str, str]:
+    """Return what each column of a table means."""
     return {column.name: column.meaning for column in table.columns}
 
 
-def _create(table: Table) -> str:
+def create_table(table: Table) -> str:
+    """Return the statement that makes a table."""
     lines = [_column(table, column) for column in table.columns]
     if table.is_small:
         lines.append(f"primary key ({', '.join(map(quote_identifier, table.key))})")
@@ -137,7 +139,8 @@ def _column(table: Table, column: Column) -> str:
     return f"{name} {column.kind.value}{null}{check}{pressing(column.name)}"
 
 
-def _macro(macro: Macro) -> Iterator[str]:
+def create_macro(macro: Macro) -> Iterator[str]:
+    """Yield the statements that make a macro and its comment."""
     yield macro.sql
     kind = "macro table" if macro.is_table else "macro"
     parameters = " ".join(f"{name}: {text}" for name, text in macro.parameters.items())
@@ -149,10 +152,11 @@ def _macro(macro: Macro) -> Iterator[str]:
 def _view(schema: str, view: SqlFile) -> Iterator[str]:
     name = f"{schema}.{quote_identifier(view.name)}"
     yield f"create or replace view {name} as\n{view.sql}"
-    yield from _comments("view", name, view.comment, view.entries)
+    yield from comments_on("view", name, view.comment, view.entries)
 
 
-def _comments(kind: str, name: str, meaning: str, columns: Mapping[str, str]) -> Iterator[str]:
+def comments_on(kind: str, name: str, meaning: str, columns: Mapping[str, str]) -> Iterator[str]:
+    """Yield comments on a table or view, and on its columns."""
     yield f"comment on {kind} {name} is {literal(meaning)}"
     for column, text in columns.items():
         yield f"comment on column {name}.{quote_identifier(column)} is {literal(text)}"

@@ -72,6 +72,12 @@ def ops_views() -> tuple[SqlFile, ...]:
     return _folder("views/ops")
 
 
+@cache
+def firm_views() -> tuple[SqlFile, ...]:
+    """Return the views over all sources that only a firm's book has."""
+    return _folder("firm")
+
+
 def tables_in(sql: str, names: set[str]) -> tuple[str, ...]:
     """Return which of these tables or views a query reads, by `from` and `join`."""
     read_names = re.findall(r"\b(?:from|join)\s+([a-z_][a-z0-9_]*)\b(?!\.)", sql)
@@ -200,6 +206,20 @@ def at_days(sql: str, days: str) -> str:
             name: f"select * from history.{quote_identifier(name)} where snapshot_date in ({days})"
             for name in tables_in(sql, {table.name for table in BOOK})
         },
+    )
+
+
+def at_day_of_each(sql: str, sources: str) -> str:
+    """Return the same query over the books of several sources, each read by itself."""
+    # `sources` is a query for source and snapshot_date. What the query joins is never another's.
+    stand_ins = {
+        name: f"select * exclude (source) from history.{quote_identifier(name)} "
+        "where source = each_source.source and snapshot_date = each_source.snapshot_date"
+        for name in tables_in(sql, {table.name for table in BOOK})
+    }
+    return (
+        f"select each_source.source, given.* from ({sources}) as each_source, "
+        f"lateral (\n{_reading(sql, stand_ins)}\n) as given"
     )
 
 

@@ -1,0 +1,1 @@
+"""The firm's book: what several homes have published, in one file, with the source in front."""

@@ -1,0 +1,220 @@
+"""The rows of one source into the firm's book: what its published warehouse says, and no more.
+
+A source is read within one transaction: it goes in whole, as of one version, or stays as it was.
+"""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract.book import BOOK
+from warehouse.contract.firm import NIGHTS, OF_SOURCES
+from warehouse.contract.model import literal, quote_identifier
+from warehouse.contract.ops import NIGHTLY
+from warehouse.contract.wording import and_more
+from warehouse.database import ddl
+from warehouse.database.firm.ddl import NEWEST, NIGHTLY_VIEWS, rows_of
+from warehouse.storage.layout import Layout
+
+_INCOMING = "incoming"
+_TRIES = 3
+_SHOWN = 3
+_WHOLE = tuple(table for table in OF_SOURCES if table.name not in {t.name for t in (*BOOK, *NIGHTLY)})
+
+
+class SourceUnreadable(Exception):
+    """The warehouse of a source could not be read; the firm's book holds what it held of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSource:
+    """Which version of a source's warehouse was read, of which schema, and the dates put in."""
+
+    version: str
+    schema_version: str
+    days: tuple[date, ...]
+
+
+def load_source(
+    connection: DuckDBPyConnection, name: str, layout: Layout, known_schema: str | None
+) -> LoadedSource:
+    """Bring the rows of a source up to what it published; raises `SourceUnreadable`.
+
+    `known_schema` is the schema of what the firm's book holds of it, None where it holds nothing.
+    """
+    try:
+        with _attached(connection, layout):
+            connection.execute("begin")
+            try:
+                loaded = _load(connection, name, known_schema)
+                connection.execute("commit")
+            except BaseException:
+                connection.execute("rollback")
+                raise
+            return loaded
+    except (duckdb.Error, OSError) as error:
+        why = str(error).partition("\n")[0]
+        raise SourceUnreadable(f"its warehouse cannot be read: {why}") from error
+
+
+@contextlib.contextmanager
+def _attached(connection: DuckDBPyConnection, layout: Layout) -> Iterator[None]:
+    """Attach the version that people see now, read-only: it stays as it is whatever is published."""
+    for again in reversed(range(_TRIES)):
+        # The link is followed once: every table is of one version. That version may be pruned just
+        # then; an open one is read to its end.
+        file = layout.database.resolve()
+        if not file.exists() and not again:
+            raise SourceUnreadable("nothing is published in its home")
+        with contextlib.suppress(*(duckdb.Error, OSError) if again else ()):
+            connection.execute(f"attach {literal(str(file))} as {_INCOMING} (read_only)")
+            break
+    try:
+        yield
+    finally:
+        connection.execute(f"detach {_INCOMING}")
+
+
+def _load(connection: DuckDBPyConnection, name: str, known_schema: str | None) -> LoadedSource:
+    build = connection.execute(
+        f"select version, schema_version, program_version from {_INCOMING}.ops.build"
+    ).fetchone()
+    version, schema, program = build or ("", "", "")
+    if schema != ddl.schema_version():
+        raise SourceUnreadable(
+            f"its warehouse is of another nightbook ({program}, schema {schema}, not "
+            f"{ddl.schema_version()}): run nightbook rebuild there"
+        )
+    known = _books(connection, "ops", name) if schema == known_schema else set()
+    published = _books(connection, f"{_INCOMING}.ops", None)
+    gone = sorted({day for day, *_ in known - published})
+    new = sorted({day for day, *_ in published - known})
+    if schema != known_schema:
+        remove_source(connection, name)
+    _replace_days(connection, name, gone, new)
+    _replace_rest(connection, name, gone, new)
+    if problems := _differences(connection, name, new):
+        raise SourceUnreadable(
+            f"what was read of its warehouse differs from its own control totals: "
+            f"{and_more(problems, _SHOWN, '; ')}"
+        )
+    return LoadedSource(version, schema, tuple(new))
+
+
+def _books(
+    connection: DuckDBPyConnection, ops: str, source: str | None
+) -> set[tuple[date, str, str]]:
+    """Return each date with its snapshot and the one before it, which its findings go by."""
+    own = "" if source is None else "and source = ?"
+    return set(
+        connection.execute(
+            "select snapshot_date, snapshot_id, coalesce(lag(snapshot_id) over "
+            f"(order by snapshot_date), '') from {ops}.snapshots where is_book {own}",
+            [] if source is None else [source],
+        ).fetchall()
+    )
+
+
+def remove_source(connection: DuckDBPyConnection, name: str) -> None:
+    """Take every row of a source out; what was known of its nights goes with them."""
+    for table in _stored():
+        connection.execute(f"delete from {table} where source = ?", [name])
+    connection.execute(f"delete from {ddl.stored_as(NIGHTS)} where source = ?", [name])
+
+
+def _stored() -> Iterator[str]:
+    yield from map(ddl.stored_as, OF_SOURCES)
+    yield from (rows_of(view) for view in NIGHTLY_VIEWS)
+    yield from (rows_of(view) for view, _ in NEWEST)
+
+
+def _replace_days(
+    connection: DuckDBPyConnection, name: str, gone: Sequence[date], new: Sequence[date]
+) -> None:
+    """Put the nights of these dates in, in the place of what was there."""
+    stored = [(ddl.stored_as(table), table.name) for table in BOOK]
+    stored += [(rows_of(view), view.name) for view in NIGHTLY_VIEWS]
+    for table, of_source in stored:
+        for day in sorted({*gone, *new}):
+            connection.execute(
+                f"delete from {table} where source = ? and snapshot_date = ?", [name, day]
+            )
+        _insert(connection, table, f"history.{quote_identifier(of_source)}", name, new)
+
+
+def _replace_rest(
+    connection: DuckDBPyConnection, name: str, gone: Sequence[date], new: Sequence[date]
+) -> None:
+    """Put in what is known of nights, decided or not, and what the newest book says."""
+    for table in NIGHTLY:
+        connection.execute(
+            f"delete from {ddl.stored_as(table)} where source = ? and (snapshot_id not in "
+            f"(select snapshot_id from {_INCOMING}.ops.snapshots) or list_contains(?, snapshot_date))",
+            [name, [*gone, *new]],
+        )
+        stored = ddl.stored_as(table)
+        connection.execute(
+            f"insert into {stored} by name select ? as source, * from {_INCOMING}.{stored} "
+            f"where snapshot_id not in (select snapshot_id from {stored} where source = ?)",
+            [name, name],
+        )
+    whole = [(ddl.stored_as(table), ddl.stored_as(table)) for table in _WHOLE]
+    whole += [(rows_of(view), f"{schema}.{quote_identifier(view.name)}") for view, schema in NEWEST]
+    for stored, of_source in whole:
+        connection.execute(f"delete from {stored} where source = ?", [name])
+        _insert(connection, stored, of_source, name)
+
+
+def _insert(
+    connection: DuckDBPyConnection,
+    table: str,
+    of_source: str,
+    name: str,
+    days: Sequence[date] | None = None,
+) -> None:
+    of_days = "" if days is None else "where list_contains(?, snapshot_date)"
+    connection.execute(
+        f"insert into {table} by name select ? as source, * from {_INCOMING}.{of_source} {of_days}",
+        [name] if days is None else [name, list(days)],
+    )
+
+
+def _differences(
+    connection: DuckDBPyConnection, name: str, days: Sequence[date]
+) -> tuple[str, ...]:
+    """Return what is not, to the last digit, what the source's own control totals say."""
+    of_source = "source = ? and list_contains(?, snapshot_date)"
+    counts = " union all ".join(
+        f"select snapshot_date, {literal(table.name)} as table_name, 'rows' as measure, "
+        "'' as asset_id, false as is_custom_asset, '' as bucket, count(*)::varchar as total "
+        f"from {ddl.stored_as(table)} where {of_source} group by snapshot_date"
+        for table in BOOK
+    )
+    rows = connection.execute(
+        f"with here as ({counts} union all select snapshot_date, 'balances', 'sum', asset_id, "
+        "is_custom_asset, bucket, "
+        "internal.exact_sums([internal.exact_part(amount, amount_text)])[1].text "
+        f"from history.balances where {of_source} "
+        "group by snapshot_date, asset_id, is_custom_asset, bucket), "
+        "told as (select totals.* from ops.control_totals as totals "
+        "inner join ops.snapshots as snapshots using (source, snapshot_id) where is_book "
+        "and source = ? and list_contains(?, totals.snapshot_date)) "
+        "select coalesce(told.snapshot_date, here.snapshot_date), "
+        "coalesce(told.table_name, here.table_name), coalesce(told.asset_id, here.asset_id), "
+        "told.in_warehouse, here.total from told full join here using "
+        "(snapshot_date, table_name, measure, asset_id, is_custom_asset, bucket) "
+        "where coalesce(told.in_warehouse, '0') is distinct from coalesce(here.total, '0') "
+        "order by all",
+        [name, list(days)] * (len(BOOK) + 2),
+    ).fetchall()
+    return tuple(
+        f"{table}{f' of {asset}' if asset else ''} on {day}: {told} there, {here} here"
+        for day, table, asset, told, here in rows
+    )
