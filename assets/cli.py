@@ -21,7 +21,7 @@ from assets.console.errors import FAILED, report_error
 from assets.console.invocation import override_home
 from assets.console.streams import SafeStream
 from assets.console.version import program_version
-from assets.home.gate import require_place
+from assets.home.gate import require_firm_command, require_place
 from assets.nightbook import Nightbook
 
 # Commands of which nothing is left but what they print.
@@ -91,17 +91,20 @@ def _check_output(typed: Invocation, out: SafeStream, code: int) -> int:
 
 
 def _exit_code(typed: Invocation, nightbook: Nightbook) -> int:
+    of_firm = False
     try:
         if typed.command != "doctor":  # it reports on each setting and place itself
             nightbook = nightbook.with_fixed_variables()
             if typed.shared.is_verbose:
                 print(f"home: {nightbook.layout.home}", file=sys.stderr)
-            if typed.command == "run" and typed.options["day"] is None:
+            of_firm = require_firm_command(nightbook.layout, typed.command)
+            if typed.command == "run" and typed.options["day"] is None and not of_firm:
                 nightbook.settings(api=True)  # every complaint at once, as doctor has them
             require_place(nightbook.layout, typed.command, typed.step)
         # Only the chosen command is imported: Dagster alone takes longer than a query may.
-        module = importlib.import_module(f"assets.commands.{typed.module}")
-        code: int = getattr(module, typed.function)(nightbook, **typed.options)
+        name, function = ("firm", typed.command) if of_firm else (typed.module, typed.function)
+        module = importlib.import_module(f"assets.commands.{name}")
+        code: int = getattr(module, function)(nightbook, **typed.options)
     except BrokenPipeError:  # of a body that goes out as bytes
         return 0
     except KeyboardInterrupt:

@@ -1,6 +1,6 @@
 """`nightbook run`, `status` and `rebuild` in the home of a firm: the same of all organisations."""
 
-from collections import Counter
+from collections.abc import Sequence
 from datetime import date
 
 from assets.console.color import GREEN, RED, paint
@@ -10,15 +10,15 @@ from assets.console.terminal import TerminalProgress, is_terminal
 from assets.console.version import program_version
 from assets.home.writer_lock import writing
 from assets.nightbook import STARTED, Nightbook, Tell
-from assets.publishing.firm import publish
+from assets.publishing import firm
 from assets.runs.firm import sources_of, take_nights
 from pipelines import night
 from warehouse.contract.firm import NIGHTS
 from warehouse.contract.states import HELD
 from warehouse.contract.wording import count_of
-from warehouse.database.firm.publish import FirmBook, FirmNight
+from warehouse.database.firm.gate import FirmNight, read_last_nights
+from warehouse.database.firm.publish import FirmBook
 from warehouse.export.export import export
-from warehouse.query.firm import newest_nights
 from warehouse.query.printable import printable
 from warehouse.report.build import report
 from warehouse.storage.firm import read_firm
@@ -28,36 +28,79 @@ INCOMPLETE, A_PERSON_MUST_DECIDE = 1, 3
 
 def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
     """Take the night of each organisation, then publish the firm's book, workbook and report."""
-    layout, settings = nightbook.layout, nightbook.settings()
-    firm = read_firm(layout.home)
-    chosen = day or night.business_date(settings, nightbook.now())
+    layout = nightbook.layout
+    named = read_firm(layout.home)
+    chosen = day or night.business_date(nightbook.settings(), nightbook.now())
     with TerminalProgress() as teller:
-        log = JsonLog(nightbook.now, {"night": chosen.isoformat()})
-        tell: Tell = teller if is_terminal() else log
-        count = count_of(len(firm.sources), "organisation")
+        tell: Tell = teller
+        if not is_terminal():
+            tell = JsonLog(nightbook.now, {"night": chosen.isoformat()})
+        count = count_of(len(named.sources), "organisation")
         tell(f"Taking the book of {chosen} of {count} into {layout.home}", event=STARTED)
-        runs = take_nights(
-            sources_of(firm, None), firm.at_once, day=day, unless_taken=unless_taken, tell=tell
+        ended = take_nights(
+            sources_of(named, None), named.at_once, day=day, unless_taken=unless_taken, tell=tell
         )
-        notes = {each.source: each.words for each in runs if each.code}
         with writing(nightbook, f"publishing the firm's book of {chosen}"):
-            book = publish(nightbook, day=chosen, notes=notes)
-    return _tell(nightbook, book, is_whole=_write(nightbook, book))
+            book = firm.publish(
+                nightbook,
+                day=chosen,
+                notes={each.source: each.words for each in ended if each.code},
+            )
+    return _tell(nightbook, book)
 
 
-def rebuild(nightbook: Nightbook, **options: object) -> int:
+def rebuild(nightbook: Nightbook, **_options: object) -> int:
     """Make the firm's book again of what its organisations have published."""
     with writing(nightbook, "rebuilding the firm's book"):
-        book = publish(nightbook, fresh=True)
+        book = firm.publish(nightbook, fresh=True)
     return _tell(nightbook, book)
 
 
 def status(nightbook: Nightbook, *, form: str | None) -> int:
-    """Print which organisations the newest book holds; 3 where one is held, 1 where one lacks."""
-    nights = newest_nights(nightbook.layout.database)
+    """Print which organisations the newest night holds; 3 where one is held, 1 where one lacks."""
+    nights = read_last_nights(nightbook.layout.database)
     if form:
-        rows = [tuple(getattr(each, name) for name in NIGHTS.names) for each in nights]
-        print_rows(form, NIGHTS.names, rows)
+        names = NIGHTS.names
+        print_rows(form, names, [tuple(getattr(each, name) for name in names) for each in nights])
     else:
         _print(nights)
     return _code(nights)
+
+
+def _tell(nightbook: Nightbook, book: FirmBook) -> int:
+    """Write workbook and report of the firm's book, and say what it holds."""
+    layout, version = nightbook.layout, program_version()
+    now = nightbook.now().astimezone(nightbook.settings().timezone)
+    files = []
+    if book.newest is not None:
+        written = export(
+            book.database, layout.exports, as_of=None, formats=("xlsx",), program_version=version
+        )
+        files = [
+            *written.files,
+            report(book.database, layout.reports, now=now, program_version=version),
+        ]
+    for change in book.changes:
+        print(printable(change))
+    _print(book.nights)
+    for file in (book.database, *files):
+        print(f"  {file}")
+    return _code(book.nights)
+
+
+def _print(nights: Sequence[FirmNight]) -> None:
+    """Print a line for the night, and one for each organisation that it lacks."""
+    within = sum(each.is_in_book for each in nights)
+    words = f"{within} of {count_of(len(nights), 'organisation')}"
+    day = nights[0].snapshot_date if nights else "no night yet"
+    print(f"book of {day}: {paint(words, GREEN if within == len(nights) else RED)}")
+    for each in nights:
+        if not each.is_in_book:
+            last = f"last book {each.as_of}" if each.as_of else "no book yet"
+            print(printable(f"  {each.source}: {each.state} ({last}): {each.reason}"))
+
+
+def _code(nights: Sequence[FirmNight]) -> int:
+    if any(each.state == HELD for each in nights):
+        return A_PERSON_MUST_DECIDE
+    return 0 if nights and all(each.is_in_book for each in nights) else INCOMPLETE

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pipelines.landing.owner import require_owner
 from warehouse.contract.wording import and_more
+from warehouse.storage.firm import FIRM, is_firm
 from warehouse.storage.layout import Layout
 
 SHOWN = 3
@@ -24,6 +25,11 @@ WRITING = {
     "restore",
     "run",
 }
+# What a firm's home does in its own way, and what is the same there; all others are about the home
+# of one organisation, but for those that look at none.
+OF_FIRM = {"rebuild", "run", "status"}
+OF_ANY = {"dev", "export", "query", "reconcile", "report", "tables"}
+NO_HOMES = {"api", "sandbox"}
 WRITING_STEPS = {"close", "init", "run", "sign"}  # of a reconciliation
 PROVING_STEPS = {"verify"}  # of a reconciliation: a pack proves itself on a machine without a home
 
@@ -39,6 +45,28 @@ class NoHome(Exception):
             f"the one that is meant (nightbook --home DIR {command}, or NIGHTBOOK_HOME); nightbook "
             "run begins a home with its first night, and nightbook demo shows how one looks."
         )
+
+
+class OfOneOrganisation(Exception):
+    """A command about the nights of one organisation was given the home of a firm."""
+
+    exit_code = 2
+
+    def __init__(self, layout: Layout, command: str) -> None:
+        super().__init__(
+            f"{layout.home} is the home of a firm ({FIRM}), and nightbook {command} is about the "
+            "nights of one organisation. Nothing was done. Give it the home of that organisation: "
+            f"nightbook --home DIR {command}"
+        )
+
+
+def require_firm_command(layout: Layout, command: str) -> bool:
+    """Return whether a command is a firm's own; raises where a firm has none of that name."""
+    if command in NO_HOMES or not is_firm(layout.home):
+        return False
+    if command not in (*OF_FIRM, *OF_ANY):
+        raise OfOneOrganisation(layout, command)
+    return command in OF_FIRM
 
 
 def require_place(layout: Layout, command: str, step: str = "") -> None:
@@ -60,6 +88,8 @@ def require_home(layout: Layout, command: str) -> None:
     if not home.is_dir():
         raise NoHome(layout, "that is no folder", command)
     _require_open(home)
+    if is_firm(home):
+        return
     places = (layout.landing, layout.lake, layout.warehouse, layout.dagster)
     if not any(os.path.lexists(place) for place in places):
         names = sorted(path.name for path in home.iterdir() if not path.name.startswith("."))

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
@@ -78,7 +78,7 @@ def _take(command: Sequence[str], source: Source) -> SourceRun:
     # Nothing in that folder, such as the `warehouse` of its home, is taken for a module.
     kept["PYTHONSAFEPATH"] = "1"
     try:
-        done = subprocess.run(  # noqa: S603 - our own program
+        done = subprocess.run(
             command,
             cwd=source.folder,
             env=kept,
@@ -103,6 +103,3 @@ def _words(line: str) -> str:
     except ValueError:
         return line
     return str(content.get("words", line)) if isinstance(content, dict) else line
-
-
-NightsTaker = Callable[..., list[SourceRun]]

@@ -59,7 +59,9 @@ SOURCES = ops_table(
         SOURCE,
         flag("is_listed", "Whether firm.toml names it; what it does not name is in no table."),
         moment("since", "When it was first seen in firm.toml, UTC."),
-        moment("gone_since", "When it was first missed there, UTC; NULL while listed.", nullable=True),
+        moment(
+            "gone_since", "When it was first missed there, UTC; NULL while listed.", nullable=True
+        ),
         text(
             "version", "Version of its warehouse that was read; NULL when none was.", nullable=True
         ),

@@ -13,7 +13,7 @@ from warehouse.contract.model import quote_identifier
 from warehouse.export import csv_files, workbook
 from warehouse.export.staged_tables import columns_of, meanings
 from warehouse.progress import Say, Tally, silent
-from warehouse.query.book import EXHIBITS, NAMES, Exhibit, NotExported, OpenBook, book
+from warehouse.query.book import NAMES, Exhibit, NotExported, OpenBook, book
 from warehouse.storage.parquet import ROW_GROUP, stream_rows
 
 __all__ = ["FORMATS", "Exported", "NotExported", "export"]
@@ -99,7 +99,7 @@ _WRITERS = {
 
 def _tables(source: OpenBook, folder: Path, format_: str) -> Iterator[Path]:
     """Write every table in one format; raise `NotExported` where rows are missing."""
-    for exhibit in EXHIBITS:
+    for exhibit in source.exhibits:
         expected = source.rows[exhibit.title]
         for ending, write in _WRITERS[format_].items():
             path = folder / f"{exhibit.title.lower()}-{source.day}.{ending}"

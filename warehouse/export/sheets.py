@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from warehouse.contract.firm import SOURCE
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.export.lookup_columns import LOOKUP_KEY, lookup_columns
 from warehouse.export.staged_tables import columns_of, longest, longest_whole, meanings
@@ -89,8 +90,8 @@ def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]
 
     exact = [name for name in kinds if name.endswith("_text")]
     parts = [name for name in exact if name != TOTAL]
-    names = [PORTFOLIO_NAME] if PORTFOLIO_NAME in kinds else []
-    names += [name for name in exhibit.key if name not in _OFF_PAPER]
+    names = [name for name in (SOURCE.name, PORTFOLIO_NAME) if name in kinds]
+    names += [name for name in exhibit.key if name not in (*_OFF_PAPER, SOURCE.name)]
     return (
         *columns_of_kind(names, SheetColumnKind.TEXT),
         *columns_of_kind([TOTAL], SheetColumnKind.NUMBER),
@@ -248,9 +249,10 @@ def _line(line: TotalLine) -> dict[str, str | None]:
 
 
 def _bodies(source: OpenBook) -> Iterator[dict[str, str | None]]:
-    query = "select * from ops.requests where snapshot_id = ? order by request_no"
-    for row in records(source.connection, query, source.snapshot_id):
-        asked = f"GET {row['path']}" + (f"?{row['query']}" if row["query"] else "")
+    query = f"select * from ops.requests where {source.of_snapshots} order by all"  # noqa: S608 - ids are ours and quoted
+    for row in records(source.connection, query):
+        asked = f"{row['source']}: " if source.is_firm else ""
+        asked += f"GET {row['path']}" + (f"?{row['query']}" if row["query"] else "")
         value = row["sha256"] or f"no body: {row['error']}"
         yield {"Kind": "body", "Of": asked, "Value": value}
 

@@ -5,6 +5,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from warehouse.contract.firm import SOURCE
 from warehouse.contract.model import quote_identifier
 from warehouse.query.book import PORTFOLIO_NAME, Exhibit, OpenBook
 from warehouse.sql.catalog import views
@@ -22,6 +23,7 @@ def meanings(exhibit: Exhibit) -> dict[str, str]:
     """Return the meaning of every column, as the view's own file says it."""
     view = next(view for view in views() if view.name == exhibit.view)
     return {
+        SOURCE.name: SOURCE.meaning,
         PORTFOLIO_NAME: "The portfolio's name at that time, or its id where it has none.",
         **view.entries,
     }

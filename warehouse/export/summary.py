@@ -161,7 +161,11 @@ def _rows(on: _SummaryWriter, figures: Figures) -> None:
 
 
 def _assets(draft: Draft, on: _SummaryWriter, figures: Figures) -> None:
-    totals = [line for line in figures.lines if line.kind == "total"]
+    totals = [
+        line
+        for line in figures.lines
+        if line.kind == "total" and not (figures.source.is_firm and line.is_custom)
+    ]
     room = LIVE_COMPARISONS // max(figures.source.rows[EXHIBITS[0].title], 1)
     lines = [line for line in totals if is_portable(line.of)][: min(SHOWN_ASSETS, room)]
     on.heads(

@@ -5,8 +5,8 @@ Totals are per asset, in exact decimals; different assets are never added up.
 
 # ruff: noqa: S608 - names of tables are ours; values are parameters
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -17,6 +17,8 @@ from warehouse.query.connect import records
 from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, SIGNIFICANT
 
 ACCOUNTS, HOLDINGS, ASSETS, VENUES = (exhibit.title for exhibit in EXHIBITS)
+# Custom assets of one id are not the same asset in two organisations: no holding is their sum.
+OF_ALL = " (of all sources that define one: a check, no holding)"
 Asset = tuple[str, bool]
 _WITNESSES = ("in_json", "in_lake", "in_warehouse")
 
@@ -63,41 +65,52 @@ def promise(source: OpenBook, exhibit: Exhibit) -> ExpectedTotals:
 
 def totals(source: OpenBook, promises: Sequence[ExpectedTotals]) -> tuple[TotalLine, ...]:
     """Return rows of the counted tables, then the total of every asset, by name."""
-    control_totals = records(
-        source.connection,
-        "select * from ops.control_totals where snapshot_id = ? order by all",
-        source.snapshot_id,
-    )
-    return (*_counts(source, control_totals), *_sums(promises, control_totals))
+    query = f"select * from ops.control_totals where {source.of_snapshots} order by all"
+    control_totals = records(source.connection, query)
+    sums = _sums(promises, control_totals)
+    if source.is_firm:
+        sums = [replace(line, of=f"{line.of}{OF_ALL}") if line.is_custom else line for line in sums]
+    return (*_counts(source, control_totals), *sums)
 
 
 def _counts(source: OpenBook, control_totals: Sequence[Mapping[str, Any]]) -> list[TotalLine]:
     sheets = {"accounts": ACCOUNTS, "positions": HOLDINGS}
+    counts = _places(control_totals, "rows", lambda row: (row["table_name"], False))
     return [
         TotalLine(
             kind="rows",
-            of=row["table_name"],
+            of=table,
             is_custom=False,
-            places=tuple(row[name] for name in _WITNESSES),
-            sheets=(str(source.rows[sheets[row["table_name"]]]),)
-            if row["table_name"] in sheets
-            else (),
+            places=_texts(places),
+            sheets=(str(source.rows[sheets[table]]),) if table in sheets else (),
         )
-        for row in control_totals
-        if row["measure"] == "rows"
+        for (table, _), places in counts.items()
     ]
+
+
+def _places(
+    control_totals: Sequence[Mapping[str, Any]],
+    measure: str,
+    key: Callable[[Mapping[str, Any]], Asset],
+) -> dict[Asset, list[Decimal | None]]:
+    """Return what each witness says of each key, over the buckets and the sources of the book."""
+    places: dict[Asset, list[Decimal | None]] = {}
+    for row in control_totals:
+        if row["measure"] == measure:
+            sums = places.setdefault(key(row), [Decimal(0)] * len(_WITNESSES))
+            for index, name in enumerate(_WITNESSES):
+                sums[index] = _add(sums[index], row[name])
+    return places
+
+
+def _texts(places: Sequence[Decimal | None]) -> tuple[str | None, ...]:
+    return tuple(None if total is None else plain(total) for total in places)
 
 
 def _sums(
     promises: Sequence[ExpectedTotals], control_totals: Sequence[Mapping[str, Any]]
 ) -> list[TotalLine]:
-    places: dict[Asset, list[Decimal | None]] = {}
-    for row in control_totals:
-        if row["measure"] == "sum":
-            asset = (row["asset_id"], row["is_custom_asset"])
-            sums = places.setdefault(asset, [Decimal(0)] * len(_WITNESSES))
-            for index, name in enumerate(_WITNESSES):
-                sums[index] = _add(sums[index], row[name])
+    places = _places(control_totals, "sum", lambda row: (row["asset_id"], row["is_custom_asset"]))
     sheets = [promised.sums for promised in promises]
     none: list[Decimal | None] = [None] * len(_WITNESSES)
     return [
@@ -105,9 +118,7 @@ def _sums(
             kind="total",
             of=asset[0],
             is_custom=asset[1],
-            places=tuple(
-                None if place_ is None else plain(place_) for place_ in places.get(asset, none)
-            ),
+            places=_texts(places.get(asset, none)),
             sheets=tuple(sums.get(asset, "0") for sums in sheets),
         )
         for asset in sorted({*places, *(asset for sums in sheets for asset in sums)})

@@ -16,6 +16,7 @@ from warehouse.export.sheets import (
     long_texts,
     shown_columns,
 )
+from warehouse.export.source_sheet import SOURCES, source_sheet
 from warehouse.export.staged_tables import texts_over
 from warehouse.export.summary import Figures, summary
 from warehouse.export.totals import ExpectedTotals, promise, totals
@@ -47,7 +48,7 @@ def write(
 
     Raises `NotExported` where what was written is not, to the last digit, what was to be.
     """
-    promises = tuple(promise(source, exhibit) for exhibit in EXHIBITS)
+    promises = tuple(promise(source, exhibit) for exhibit in source.exhibits)
     lines = totals(source, promises)
     proof = evidence(source, lines, program_version)
     shortened = shorten_texts(chain(*_long(source, proof)))
@@ -58,7 +59,7 @@ def write(
             source.rows[exhibit.title],
             rows_per_sheet,
         )
-        for exhibit in EXHIBITS
+        for exhibit in source.exhibits
     }
     (proof_sheet,) = parts(EVIDENCE, proof.columns, proof.rows)
     notices = (*source.notices, *_split(plans), *_cut(shortened))
@@ -73,6 +74,10 @@ def write(
         program_version,
     )
     planned = [*_tables(source, plans, shortened), _texts(proof, proof_sheet, shortened)]
+    if source.is_firm:
+        gate = source_sheet(source)
+        (sheet,) = parts(SOURCES, gate.columns, gate.rows)
+        planned.append(_texts(gate, sheet, {}))
     if shortened:
         whole = long_texts(shortened)
         (sheet,) = parts(LONG_TEXTS, whole.columns, whole.rows)
@@ -85,7 +90,7 @@ def write(
 
 
 def _long(source: OpenBook, proof: TextTable) -> Iterable[list[str]]:
-    for exhibit in EXHIBITS:
+    for exhibit in source.exhibits:
         yield texts_over(source, exhibit, CELL_LIMIT)
     for values in proof.values.values():
         yield [text for text in values if text is not None]
@@ -113,7 +118,7 @@ def _cut(shortened: Mapping[str, str]) -> list[str]:
 def _tables(
     source: OpenBook, plans: Mapping[str, tuple[TableSheet, ...]], shortened: Mapping[str, str]
 ) -> Iterable[_Planned]:
-    for exhibit in EXHIBITS:
+    for exhibit in source.exhibits:
         for sheet in plans[exhibit.title]:
             yield _Planned(sheet, partial(fill_sheet, source, exhibit, sheet, shortened))
 

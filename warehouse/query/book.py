@@ -9,7 +9,7 @@ export shows the same rows, and counting comes before writing.
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import duckdb
 from duckdb import DuckDBPyConnection
 
+from warehouse.contract.firm import SOURCE
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.contract.states import ACCEPTED, HELD
 from warehouse.query.connect import QueryFailed, connect, records, scalar
@@ -72,12 +73,25 @@ class OpenBook:
     build: Mapping[str, Any]
     rows: Mapping[str, int]
     notices: tuple[str, ...]
+    exhibits: tuple[Exhibit, ...] = EXHIBITS
+    is_firm: bool = False
     on_rows: Callable[[int], None] = lambda _: None
 
     @property
     def snapshot_id(self) -> str:
         """The snapshot that is the book."""
         return str(self.snapshot["snapshot_id"])
+
+    @property
+    def of_snapshots(self) -> str:
+        """The SQL of a row of `ops` that is of the book: of its snapshot, or of each source's."""
+        if not self.is_firm:
+            return f"snapshot_id = {literal(self.snapshot_id)}"
+        day = literal(self.day.isoformat())
+        return (
+            "(source, snapshot_id) in (select (source, snapshot_id) from ops.nights "
+            f"where is_in_book and snapshot_date = date {day})"
+        )
 
 
 @contextlib.contextmanager
@@ -106,7 +120,10 @@ def book(
 def _source(
     connection: DuckDBPyConnection, as_of: date | None, exhibits: Sequence[Exhibit]
 ) -> OpenBook:
-    snapshot = _book(connection, as_of)
+    is_firm = has_sources(connection)
+    if is_firm:
+        exhibits = [replace(each, key=(SOURCE.name, *each.key)) for each in exhibits]
+    snapshot = _book(connection, as_of, "firm_nights" if is_firm else "ops.snapshots")
     day: date = snapshot["snapshot_date"]
     in_little_memory(
         connection,
@@ -122,8 +139,16 @@ def _source(
             exhibit.title: scalar(connection, f"select count(*) from {exhibit.staged_name}")
             for exhibit in exhibits
         },
-        notices=tuple(_notices(connection, snapshot, as_of)),
+        notices=tuple(_notices(connection, snapshot, as_of, is_firm=is_firm)),
+        exhibits=tuple(exhibits),
+        is_firm=is_firm,
     )
+
+
+def has_sources(connection: DuckDBPyConnection) -> bool:
+    """Return whether an open warehouse is a firm's, in which every table has its source."""
+    found = "select count(*) from duckdb_tables() where schema_name = 'ops' and table_name = ?"
+    return bool(scalar(connection, f"{found} and database_name = current_database()", "sources"))
 
 
 def accounts(connection: DuckDBPyConnection, day: date) -> int:
@@ -150,8 +175,8 @@ def _stage_each(connection: DuckDBPyConnection, exhibits: Sequence[Exhibit], day
         _stage(connection, exhibit, day)
 
 
-def _book(connection: DuckDBPyConnection, as_of: date | None) -> dict[str, Any]:
-    books = records(connection, "select * from ops.snapshots where is_book order by snapshot_id")
+def _book(connection: DuckDBPyConnection, as_of: date | None, snapshots: str) -> dict[str, Any]:
+    books = records(connection, f"select * from {snapshots} where is_book order by snapshot_id")
     wanted = [row for row in books if as_of is None or row["snapshot_date"] <= as_of]
     if wanted:
         return max(wanted, key=lambda row: row["snapshot_date"])
@@ -194,11 +219,31 @@ def _stage(connection: DuckDBPyConnection, exhibit: Exhibit, day: date) -> None:
 
 
 def _notices(
-    connection: DuckDBPyConnection, snapshot: Mapping[str, Any], as_of: date | None
+    connection: DuckDBPyConnection,
+    snapshot: Mapping[str, Any],
+    as_of: date | None,
+    *,
+    is_firm: bool,
 ) -> Iterator[str]:
     day = snapshot["snapshot_date"]
     if as_of is not None and as_of != day:
         yield f"{as_of} has no book: this is the one of {day}, the newest on or before it."
+    yield from (
+        _missing(connection, day) if is_firm else _waiting_nights(connection, snapshot, as_of)
+    )
+    if snapshot["reject_count"]:
+        yield (
+            f"{snapshot['reject_count']} things that the API sent break the contract and are not "
+            "in these figures: see ops.rejects."
+        )
+    if snapshot["state"] == ACCEPTED and snapshot["reason"]:
+        yield f"This night was accepted by {snapshot['decided_by']}: {snapshot['reason']}."
+
+
+def _waiting_nights(
+    connection: DuckDBPyConnection, snapshot: Mapping[str, Any], as_of: date | None
+) -> Iterator[str]:
+    """Yield the nights that are held since the book was taken."""
     later = records(
         connection,
         "select snapshot_id, snapshot_date, reason from ops.snapshots where state = ? "
@@ -212,10 +257,18 @@ def _notices(
             f"A newer night is held and not in these figures: {row['snapshot_id']}, because "
             f"{row['reason'] or 'the guards stopped it'}."
         )
-    if snapshot["reject_count"]:
+
+
+def _missing(connection: DuckDBPyConnection, day: date) -> Iterator[str]:
+    """Yield the organisations of a firm that are not in its book of a day, and why."""
+    nights = records(
+        connection,
+        "select * from ops.nights where not is_in_book and snapshot_date = ? order by source",
+        day,
+    )
+    for row in nights:
+        last = f"its last book is of {row['as_of']}" if row["as_of"] else "it has no book yet"
         yield (
-            f"{snapshot['reject_count']} things that the API sent break the contract and are not "
-            "in these figures: see ops.rejects."
+            f"{row['source']} is not in these figures: {row['state']}, because "
+            f"{row['reason'] or 'the guards stopped it'}; {last}."
         )
-    if snapshot["state"] == ACCEPTED and snapshot["reason"]:
-        yield f"This night was accepted by {snapshot['decided_by']}: {snapshot['reason']}."

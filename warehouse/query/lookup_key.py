@@ -12,6 +12,7 @@ LETTERS = 16
 CUSTOM_MARK = "\x1f"
 _ASSET = f"asset_id || case when is_custom_asset then {literal(CUSTOM_MARK)} else '' end"
 _PARTS = {
+    "source": ("source", "source"),
     "portfolio_id": ("portfolio", "portfolio_id"),
     "asset_id": ("asset", _ASSET),
     "venue_id": ("venue", "venue_id"),

@@ -16,6 +16,7 @@ from duckdb import DuckDBPyConnection
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
+from warehouse.query.book import has_sources
 from warehouse.query.connect import open_database
 from warehouse.report.answers import BUILD, Nights, QueryRows, Record, ReportFailed, ask, nights
 from warehouse.report.blocks import Section
@@ -23,6 +24,7 @@ from warehouse.report.markdown import markdown
 from warehouse.report.sections import (
     changes,
     findings,
+    firm,
     holdings,
     morning,
     night,
@@ -58,6 +60,8 @@ class ReportData:
 def ask_all(database: Path, now: datetime) -> ReportData:
     """Ask the warehouse for everything; raises as `report` does."""
     with contextlib.closing(open_database(database)) as connection:
+        if has_sources(connection):
+            return _of_firm(connection, now)
         taken = nights(connection)
         moves = changes.by_asset(connection, taken)
         news = findings.news(connection, taken)
@@ -74,6 +78,22 @@ def ask_all(database: Path, now: datetime) -> ReportData:
         first=first,
         sections=sections,
         build=build[0] if build else None,
+    )
+
+
+def _of_firm(connection: DuckDBPyConnection, now: datetime) -> ReportData:
+    """Ask a firm's book: which organisations it holds comes before all that they hold."""
+    answered = firm.sources(connection)
+    state, headline = firm.headline(answered, now)
+    breaks = reconciliation.section(connection, nights(connection))
+    return ReportData(
+        now=now,
+        state=state,
+        headline=headline,
+        warnings=tuple(firm.warnings(answered)),
+        first=(firm.gate(answered),),
+        sections=(*firm.sections(connection), *((breaks,) if breaks else ())),
+        build=next(iter(ask(connection, BUILD).rows), None),
     )
 
 

@@ -1,7 +1,7 @@
 """`firm.toml`: which organisations a firm's book is made of, and where the home of each is.
 
-Each organisation is a folder of its own, where its `.env` lies: its key, its home, its settings. The
-firm's home has none of them.
+Each organisation is a folder of its own, where its `.env` lies: its key, its home, its settings.
+The firm's home has none of them.
 """
 
 import tomllib
@@ -103,7 +103,12 @@ def _number(file: Path, content: Mapping[str, object], name: str, default: int) 
 def _source(file: Path, name: str, folder: object) -> Source:
     # The name is in the first column of every table, in sheets and on pages: each of them quotes
     # it. What cannot be seen there would make two names look alike.
-    if not name.strip() or name != name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
+    if (
+        not name.strip()
+        or name != name.strip()
+        or len(name) > LONGEST_NAME
+        or not name.isprintable()
+    ):
         raise FirmWrong(
             file,
             f"names a source {name[:LONGEST_NAME]!r}: a name is 1 to {LONGEST_NAME} visible "

@@ -28,7 +28,10 @@ from warehouse.sql.catalog import (
 from warehouse.sql.header import SqlFile
 
 # What the newest book of a source says is taken of these, and what every book says of the others.
-NEWEST = (*((view, "main") for view in views() if view.name not in KEPT), *((view, "ops") for view in ops_views()))
+NEWEST = (
+    *((view, "main") for view in views() if view.name not in KEPT),
+    *((view, "ops") for view in ops_views()),
+)
 NIGHTLY_VIEWS = tuple(view for view in views() if view.name in KEPT)
 # The other macros ask the nights of one organisation: in its own warehouse.
 _PURE = ("exact_sum",)
@@ -78,11 +81,13 @@ def surface(newest: date | None) -> Iterator[str]:
         f"{day} as snapshot_date from ops.nights where is_in_book and snapshot_date = {day}"
     )
     for table in map(of_firm, BOOK):
-        yield from _shown(table.name, ddl.stored_as(table), day, table.meaning, ddl.meanings_of(table))
+        yield from _show(
+            table.name, ddl.stored_as(table), day, table.meaning, ddl.meanings_of(table)
+        )
         if table.name in BEFORE:
             yield from _before(table, day)
     for view in NIGHTLY_VIEWS:
-        yield from _shown(view.name, rows_of(view), day, view.comment, _entries(view))
+        yield from _show(view.name, rows_of(view), day, view.comment, _entries(view))
         yield from ddl.comments_on("table", rows_of(view), view.comment, _entries(view))
     for view, schema in NEWEST:
         name = f"{schema}.{quote_identifier(view.name)}"
@@ -108,7 +113,7 @@ def _entries(view: SqlFile) -> dict[str, str]:
     return {SOURCE.name: SOURCE.meaning, **view.entries}
 
 
-def _shown(
+def _show(
     name: str, stored: str, day: str, meaning: str, columns: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the view of a date, with its comments."""

@@ -1,9 +1,9 @@
 """The gate of a firm's book: which source is in which night's book, and why another is not."""
 
-# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
-
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 from duckdb import DuckDBPyConnection
@@ -12,11 +12,39 @@ from warehouse.contract.firm import NIGHTS, SOURCES
 from warehouse.contract.states import ACCEPTED, NO_SNAPSHOT
 from warehouse.database.firm.load import LoadedSource
 from warehouse.database.load import fill
-from warehouse.query.connect import records
+from warehouse.query.connect import connect, records
 
+_LAST_NIGHT = (
+    "select * from ops.nights where snapshot_date = (select max(snapshot_date) from ops.nights) "
+    "order by source"
+)
 UNREADABLE = "unreadable"
 Reading = LoadedSource | str
 """What came of reading a source: what was read, or why it could not be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirmNight:
+    """One source in the newest night of the firm: whether the book holds it, or why not."""
+
+    source: str
+    snapshot_date: date
+    is_in_book: bool
+    state: str
+    snapshot_id: str | None
+    as_of: date | None
+    reason: str
+
+
+def last_nights(connection: DuckDBPyConnection) -> tuple[FirmNight, ...]:
+    """Return the newest night that was to be taken, source by source."""
+    return tuple(FirmNight(**row) for row in records(connection, _LAST_NIGHT))
+
+
+def read_last_nights(database: Path) -> tuple[FirmNight, ...]:
+    """Return the same of a published firm's book; raises as `connect` does."""
+    with connect(database) as connection:
+        return last_nights(connection)
 
 
 def known_sources(connection: DuckDBPyConnection) -> dict[str, dict[str, Any]]:
@@ -31,7 +59,7 @@ def note_sources(
     now: datetime,
 ) -> tuple[str, ...]:
     """Write what is known of each source now; sentences on those that came and went come back."""
-    rows = [_listed(name, known.get(name), reading, now) for name, reading in readings.items()]
+    rows = [_source_row(name, known.get(name), reading, now) for name, reading in readings.items()]
     for name, row in known.items():
         if name not in readings:
             gone = row["gone_since"] or now
@@ -48,7 +76,7 @@ def note_sources(
     )
 
 
-def _listed(
+def _source_row(
     name: str, before: Mapping[str, Any] | None, reading: Reading, now: datetime
 ) -> dict[str, Any]:
     row = dict(before or {"source": name, "since": now, "version": None, "schema_version": None})

@@ -9,7 +9,6 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 
 import duckdb
 from duckdb import DuckDBPyConnection
@@ -26,7 +25,9 @@ from warehouse.storage.layout import Layout
 _INCOMING = "incoming"
 _TRIES = 3
 _SHOWN = 3
-_WHOLE = tuple(table for table in OF_SOURCES if table.name not in {t.name for t in (*BOOK, *NIGHTLY)})
+_WHOLE = tuple(
+    table for table in OF_SOURCES if table.name not in {t.name for t in (*BOOK, *NIGHTLY)}
+)
 
 
 class SourceUnreadable(Exception):
@@ -50,7 +51,7 @@ def load_source(
     `known_schema` is the schema of what the firm's book holds of it, None where it holds nothing.
     """
     try:
-        with _attached(connection, layout):
+        with _attach(connection, layout):
             connection.execute("begin")
             try:
                 loaded = _load(connection, name, known_schema)
@@ -65,8 +66,8 @@ def load_source(
 
 
 @contextlib.contextmanager
-def _attached(connection: DuckDBPyConnection, layout: Layout) -> Iterator[None]:
-    """Attach the version that people see now, read-only: it stays as it is whatever is published."""
+def _attach(connection: DuckDBPyConnection, layout: Layout) -> Iterator[None]:
+    """Attach the version that people see now, read-only, whatever is published meanwhile."""
     for again in reversed(range(_TRIES)):
         # The link is followed once: every table is of one version. That version may be pruned just
         # then; an open one is read to its end.
@@ -124,12 +125,12 @@ def _books(
 
 def remove_source(connection: DuckDBPyConnection, name: str) -> None:
     """Take every row of a source out; what was known of its nights goes with them."""
-    for table in _stored():
+    for table in _tables_of_source():
         connection.execute(f"delete from {table} where source = ?", [name])
     connection.execute(f"delete from {ddl.stored_as(NIGHTS)} where source = ?", [name])
 
 
-def _stored() -> Iterator[str]:
+def _tables_of_source() -> Iterator[str]:
     yield from map(ddl.stored_as, OF_SOURCES)
     yield from (rows_of(view) for view in NIGHTLY_VIEWS)
     yield from (rows_of(view) for view, _ in NEWEST)
@@ -155,8 +156,9 @@ def _replace_rest(
     """Put in what is known of nights, decided or not, and what the newest book says."""
     for table in NIGHTLY:
         connection.execute(
-            f"delete from {ddl.stored_as(table)} where source = ? and (snapshot_id not in "
-            f"(select snapshot_id from {_INCOMING}.ops.snapshots) or list_contains(?, snapshot_date))",
+            f"delete from {ddl.stored_as(table)} where source = ? "
+            f"and (snapshot_id not in (select snapshot_id from {_INCOMING}.ops.snapshots) "
+            "or list_contains(?, snapshot_date))",
             [name, [*gone, *new]],
         )
         stored = ddl.stored_as(table)

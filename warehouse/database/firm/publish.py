@@ -6,19 +6,19 @@ held before.
 
 import contextlib
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.firm import NIGHTS
 from warehouse.contract.ops import BUILD
 from warehouse.contract.reconciliation import RECONCILED
-from warehouse.database import work_copy
 from warehouse.database import ddl as ddl_of_source
+from warehouse.database import work_copy
 from warehouse.database.firm import ddl, gate
 from warehouse.database.firm.load import SourceUnreadable, load_source, remove_source
 from warehouse.database.load import fill
@@ -31,8 +31,6 @@ from warehouse.database.versions import (
     swap,
 )
 from warehouse.progress import Say, Tally, silent
-from warehouse.query.connect import records
-from warehouse.reconcile.store.ops_rows import Rows
 from warehouse.storage.firm import Firm, Source
 from warehouse.storage.layout import (
     DATABASE,
@@ -47,19 +45,6 @@ _PATTERN = "pattern"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FirmNight:
-    """One source in the newest night of the firm: whether the book holds it, or why not."""
-
-    source: str
-    snapshot_date: date
-    is_in_book: bool
-    state: str
-    snapshot_id: str | None
-    as_of: date | None
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FirmBook:
     """What a publish of a firm did: its file, the date of its book, its sources, and what is new.
 
@@ -69,7 +54,7 @@ class FirmBook:
 
     database: Path
     newest: date | None
-    nights: tuple[FirmNight, ...]
+    nights: tuple[gate.FirmNight, ...]
     changes: tuple[str, ...]
 
 
@@ -87,7 +72,7 @@ class FirmBuild:
     program_version: str
     day: date | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
-    reconciled: Rows | None = None
+    reconciled: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
 
 
 def publish_firm(
@@ -116,17 +101,15 @@ def publish_firm(
     return made
 
 
-def _in_memory(
-    layout: Layout, build: FirmBuild, file: Path, *, fresh: bool, say: Say
-) -> FirmBook:
+def _in_memory(layout: Layout, build: FirmBuild, file: Path, *, fresh: bool, say: Say) -> FirmBook:
     for memory in work_copy.MEMORY[:-1]:
         with contextlib.suppress(duckdb.OutOfMemoryException):
-            return _made(layout, build, file, memory, fresh=fresh, say=say)
+            return _build_file(layout, build, file, memory, fresh=fresh, say=say)
         work_copy.remove(file)
-    return _made(layout, build, file, work_copy.MEMORY[-1], fresh=fresh, say=say)
+    return _build_file(layout, build, file, work_copy.MEMORY[-1], fresh=fresh, say=say)
 
 
-def _made(
+def _build_file(
     layout: Layout, build: FirmBuild, file: Path, memory: str, *, fresh: bool, say: Say
 ) -> FirmBook:
     """Build upon the last version where that is what was published, else anew."""
@@ -169,9 +152,7 @@ def _empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
     return connection
 
 
-def _build(
-    connection: DuckDBPyConnection, layout: Layout, build: FirmBuild, say: Say
-) -> FirmBook:
+def _build(connection: DuckDBPyConnection, layout: Layout, build: FirmBuild, say: Say) -> FirmBook:
     """Bring an open file up to what the sources have published, and close it."""
     with contextlib.closing(connection):
         known = gate.known_sources(connection)
@@ -182,7 +163,9 @@ def _build(
         readings: dict[str, gate.Reading] = {}
         for source in build.firm.sources:
             row = known.get(source.name)
-            readings[source.name] = _reading(connection, source, row and row["schema_version"])
+            readings[source.name] = _reading(
+                connection, source, row["schema_version"] if row else None
+            )
             read.add(1)
         connection.execute("begin")
         changes = gate.note_sources(connection, known, readings, build.built_at)
@@ -191,17 +174,9 @@ def _build(
         for table in RECONCILED if build.reconciled is not None else ():
             fill(connection, table, (build.reconciled or {}).get(table.name, ()))
         _note_build(connection, newest, build)
-        nights = tuple(
-            FirmNight(**row) for row in records(connection, _LAST_NIGHT.format(NIGHTS.name))
-        )
+        nights = gate.last_nights(connection)
         work_copy.complete(connection)
     return FirmBook(database=layout.database, newest=newest, nights=nights, changes=changes)
-
-
-_LAST_NIGHT = (
-    "select * from ops.{0} where snapshot_date = (select max(snapshot_date) from ops.{0}) "
-    "order by source"
-)
 
 
 def _reading(

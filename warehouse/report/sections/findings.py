@@ -22,7 +22,7 @@ _LIGHTS = {
     "not read": ("bad", "■"),
     "no time": ("muted", "○"),
 }
-_SEVERITIES = {"high": ("bad", "■"), "medium": ("warn", "▲"), "low": ("muted", "●")}
+SEVERITIES = {"high": ("bad", "■"), "medium": ("warn", "▲"), "low": ("muted", "●")}
 
 
 def light(colours: dict[str, tuple[str, str]], value: str) -> Markup:
@@ -64,7 +64,7 @@ def news(connection: DuckDBPyConnection, nights: Nights) -> News | None:
 def columns(*, is_solved: bool = False) -> tuple[TableColumn, ...]:
     """Return what is shown of a finding; of one that is solved there is no amount any more."""
     return (
-        TableColumn("Severity", lambda row: light(_SEVERITIES, row["severity"])),
+        TableColumn("Severity", lambda row: light(SEVERITIES, row["severity"])),
         TableColumn("Kind", lambda row: row["kind"].replace("_", " ")),
         blocks.name_or_id("Portfolio", "portfolio"),
         blocks.name_or_id("Venue", "venue"),
@@ -105,8 +105,8 @@ def findings(news: News | None) -> Section:
         return Section("findings", "Findings", "none", notes=(note("There are none."),))
     counted = Counter(row["severity"] for row in answered.rows)
     severities = Markup(", ").join(
-        note("{} {}", f"{counted[severity]:,}", light(_SEVERITIES, severity))
-        for severity in _SEVERITIES
+        note("{} {}", f"{counted[severity]:,}", light(SEVERITIES, severity))
+        for severity in SEVERITIES
         if counted[severity]
     )
     since = TableColumn("Since", lambda row: row["since"])
@@ -114,7 +114,7 @@ def findings(news: News | None) -> Section:
         blocks.table("The worst first", answered, (since, *columns()), MOST),
         blocks.table("Solved since the book before", news.solved, columns(is_solved=True), MOST),
     )
-    worst = next((severity for severity in _SEVERITIES if counted[severity]), None)
+    worst = next((severity for severity in SEVERITIES if counted[severity]), None)
     return Section(
         "findings",
         "Findings",

@@ -1,0 +1,150 @@
+"""A firm of several organisations: one book over homes that know nothing of one another."""
+
+import contextlib
+import io
+from collections import defaultdict
+from collections.abc import Iterator
+from decimal import Decimal, localcontext
+from pathlib import Path
+
+import duckdb
+import openpyxl
+import pytest
+
+from assets.cli import main
+from tests.support.firm_home import DOWN, FIRST, HELD, SECOND, FirmHome, firm_of
+from warehouse.export.export import export
+from warehouse.sql.catalog import views
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> FirmHome:
+    """Three organisations, or ten: the first is well, one is down, one is held."""
+    count = 10 if request.config.getoption("--torture") else 3
+    made = firm_of(tmp_path_factory.mktemp("firm"), count)
+    made.publish()
+    return made
+
+
+@pytest.fixture
+def book(home: FirmHome) -> Iterator[duckdb.DuckDBPyConnection]:
+    """The firm's book as any client opens it."""
+    with duckdb.connect(str(home.layout.database), read_only=True) as connection:
+        yield connection
+
+
+def test_the_gate_says_which_organisation_is_in_the_book_and_why_another_is_not(
+    home: FirmHome, book: duckdb.DuckDBPyConnection
+) -> None:
+    """One row each: the held one by its guard's reason, the one that is down by its run's."""
+    rows = book.execute(
+        "select source, is_in_book, state, as_of, reason from ops.nights "
+        "where snapshot_date = ? order by source",
+        [SECOND.date()],
+    ).fetchall()
+    assert [row[0] for row in rows] == sorted(home.names)
+    told = {row[0]: row[1:] for row in rows}
+    assert told.pop(DOWN) == (False, "no snapshot", FIRST.date(), "its API does not answer")
+    is_in_book, state, as_of, reason = told.pop(HELD)
+    assert (is_in_book, state, as_of) == (False, "held", FIRST.date())
+    assert "empty" in reason or "no portfolios" in reason, reason
+    assert set(told.values()) == {(True, "accepted", SECOND.date(), "")}
+
+
+def test_sums_over_the_firm_are_those_of_the_landed_bytes_of_whom_the_book_holds(
+    home: FirmHome, book: duckdb.DuckDBPyConnection
+) -> None:
+    """A second sum, by Python's decimals over the bodies; custom assets are never added up."""
+    expected: dict[tuple[str, bool, str | None], Decimal] = defaultdict(Decimal)
+    with localcontext(prec=200):
+        for name in set(home.names) - {DOWN, HELD}:
+            for (asset, is_custom), total in home.landed_totals(name, SECOND.date()).items():
+                expected[asset, is_custom, name if is_custom else None] += total
+    rows = book.execute(
+        "select asset_id, is_custom_asset, custom_of, total_text, missing_sources "
+        "from firm_holdings_by_asset"
+    ).fetchall()
+    assert {tuple(row[:3]): Decimal(row[3]) for row in rows} == expected
+    assert {row[4] for row in rows} == {", ".join(sorted((DOWN, HELD)))}
+    by_venue = book.execute(
+        "select asset_id, is_custom_asset, custom_of, exact_sum(total_text) "
+        "from firm_holdings_by_venue group by all"
+    ).fetchall()
+    assert {tuple(row[:3]): Decimal(row[3]) for row in by_venue} == {
+        key: total for key, total in expected.items() if key in {tuple(r[:3]) for r in by_venue}
+    }
+
+
+def test_every_view_says_of_an_organisation_what_its_own_warehouse_says(
+    home: FirmHome, book: duckdb.DuckDBPyConnection
+) -> None:
+    """Row for row, column for column, with the source in front; the others are in none of them."""
+    well = home.names[0]
+    with duckdb.connect(str(home.of(well).database), read_only=True) as own:
+        for view in views():
+            firm = book.execute(f"select * from {view.name} where source = ?", [well])
+            assert firm.description[0][0] == "source"
+            rows = {row[1:] for row in firm.fetchall()}
+            assert rows == set(own.execute(f"select * from {view.name}").fetchall()), view.name
+            sources = book.execute(f"select distinct source from {view.name}").fetchall()
+            assert not {DOWN, HELD} & {row[0] for row in sources}, view.name
+    as_of = "select * from account_balances_as_of('2026-11-21')"
+    assert not book.execute(f"{as_of} except select * from account_balances").fetchall()
+    assert not book.execute(f"select * from account_balances except {as_of}").fetchall()
+
+
+def test_the_night_before_holds_everybody(home: FirmHome, book: duckdb.DuckDBPyConnection) -> None:
+    """What is missing tonight is in the book of its last night, under that date."""
+    sources = book.execute("select distinct source from holdings_as_of('2026-11-20')").fetchall()
+    assert {row[0] for row in sources} == set(home.names)
+    nights = book.execute("select sources, listed from firm_nights order by snapshot_date")
+    count = len(home.names)
+    assert nights.fetchall() == [(count, count), (count - 2, count)]
+
+
+def test_the_workbook_has_the_source_first_and_says_whom_it_lacks(home: FirmHome) -> None:
+    """Its rows are those of the organisations in the book; names are texts and never formulas."""
+    exported = export(
+        home.layout.database,
+        home.layout.exports,
+        as_of=None,
+        formats=("xlsx",),
+        program_version="0",
+    )
+    assert any(DOWN in notice and "2026-11-20" in notice for notice in exported.notices)
+    book = openpyxl.load_workbook(exported.files[0])
+    accounts = list(book["Accounts"].iter_rows(values_only=True))
+    assert accounts[0][0] == "Source"
+    assert {row[0] for row in accounts[1:]} == set(home.names) - {DOWN, HELD}
+    assert all(cell.data_type == "s" for cell in book["Accounts"]["A"])
+    gate = {row[0]: row[1:3] for row in book["Sources"].iter_rows(values_only=True)}
+    assert gate[DOWN] == ("no", "no snapshot")
+    assert gate[HELD] == ("no", "held")
+    assert gate[home.names[0]] == ("yes", "accepted")
+    assert any(
+        "ties out" in str(cell)
+        for row in book["Summary"].iter_rows(values_only=True)
+        for cell in row
+    )
+
+
+def _run(home: FirmHome, *words: str) -> tuple[int, str]:
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(out):
+        code = main(words, home.nightbook)
+    return code, out.getvalue()
+
+
+def test_status_and_report_are_loud(home: FirmHome) -> None:
+    """A held organisation waits for a person: exit code 3; the page names both that it lacks."""
+    code, said = _run(home, "status")
+    assert code == 3
+    assert f"{len(home.names) - 2} of {len(home.names)} organisations" in said
+    assert "its API does not answer" in said
+    code, said = _run(home, "report")
+    page = Path(said.split("\n")[-2]).read_text("utf-8")
+    assert code == 0
+    assert "its API does not answer" in page
+    assert "<b>gamma</b>" not in page
+    code, said = _run(home, "snapshots")
+    assert code == 2
+    assert "about the nights of one organisation" in said

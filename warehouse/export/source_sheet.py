@@ -1,0 +1,41 @@
+"""The sheet that says which organisations a firm's figures hold, and why the others are missing."""
+
+from warehouse.contract.firm import NIGHTS
+from warehouse.export.sheets import TextTable, yes
+from warehouse.query.book import OpenBook
+from warehouse.query.connect import records
+from warehouse.spreadsheet.writing.layout import SheetColumn, SheetColumnKind, fitting
+
+SOURCES = "Sources"
+_HEADS = {
+    "source": "Source",
+    "is_in_book": "In these figures",
+    "state": "State",
+    "snapshot_id": "Snapshot",
+    "as_of": "Last book",
+    "reason": "Why not",
+}
+
+
+def source_sheet(source: OpenBook) -> TextTable:
+    """Return a row for each organisation of the firm, with what its night came to."""
+    query = "select * from ops.nights where snapshot_date = ? order by source"
+    rows = records(source.connection, query, source.day)
+    values = {name: [_text(row[name]) for row in rows] for name in _HEADS}
+    columns = tuple(
+        SheetColumn(
+            name,
+            head,
+            f"{name}: {NIGHTS.column(name).meaning}",
+            SheetColumnKind.TEXT,
+            width=fitting(max(len(text or "") for text in (head, *values[name]))),
+        )
+        for name, head in _HEADS.items()
+    )
+    return TextTable(columns, values)
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, bool):
+        return yes(value)
+    return None if value is None else str(value)

@@ -1,0 +1,10 @@
+select
+    source,
+    asset_id,
+    is_custom_asset,
+    move,
+    severity,
+    before_text,
+    after_text
+from asset_moves
+order by severity = 'high' desc, severity = 'medium' desc, source, asset_id, is_custom_asset

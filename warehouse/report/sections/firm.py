@@ -1,0 +1,151 @@
+"""A firm's report: which organisations the book holds, what they hold together, what is new."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from duckdb import DuckDBPyConnection
+from markupsafe import Markup
+
+from warehouse.contract.states import ACCEPTED, HELD
+from warehouse.contract.wording import count_of
+from warehouse.report import blocks, wording
+from warehouse.report.answers import QueryRows, Record, ask, query
+from warehouse.report.blocks import Section, TableColumn, note
+from warehouse.report.sections.findings import SEVERITIES, light
+
+MOST = 40
+_LATE = timedelta(days=2)  # of business dates: in one zone a night may be of the day before
+_IN_BOOK = {"in the book": ("good", "●"), "not in it": ("bad", "■")}
+
+
+def sources(connection: DuckDBPyConnection) -> QueryRows:
+    """Return every organisation in the newest night that was to be taken."""
+    return ask(connection, query("firm_sources"))
+
+
+def headline(answered: QueryRows, now: datetime) -> tuple[str, Markup]:
+    """Return the state of the firm's night as one word for the eye, and in a sentence."""
+    if not answered.rows:
+        return "none", note("No organisation has published a night yet.")
+    within = sum(row["is_in_book"] for row in answered.rows)
+    day = answered.rows[0]["snapshot_date"]
+    words = note(
+        "The firm's book of <b>{}</b> holds <b>{} of {}</b>.",
+        wording.day(day),
+        f"{within:,}",
+        count_of(len(answered.rows), "organisation"),
+    )
+    if now.date() - day >= _LATE:
+        return "stale", note("<b>This book is not tonight's.</b> ") + words
+    if within == len(answered.rows):
+        return ACCEPTED, words
+    is_held = any(row["state"] == HELD for row in answered.rows)
+    return (HELD if is_held and within else "stale"), words
+
+
+def warnings(answered: QueryRows) -> Iterator[Markup]:
+    """Yield what the figures lack: an organisation each, with the date of its last book."""
+    for row in answered.rows:
+        if not row["is_in_book"]:
+            last = (
+                note("its last book is of {}", wording.day(row["as_of"]))
+                if row["as_of"]
+                else note("it has no book yet")
+            )
+            yield note(
+                "<b>{}</b> is in no figure of this page: {}, because {}; {}.",
+                wording.name(row["source"]),
+                row["state"],
+                wording.printable(row["reason"] or "the guards stopped it", 300),
+                last,
+            )
+
+
+def gate(answered: QueryRows) -> Section:
+    """Return the table of all organisations: those that the book lacks come first."""
+    columns = (
+        _source(),
+        TableColumn("Tonight", lambda row: light(_IN_BOOK, [*_IN_BOOK][not row["is_in_book"]])),
+        blocks.name_column("State", "state"),
+        blocks.date("Last book", "as_of"),
+        blocks.count("Accounts", "accounts"),
+        blocks.count("Changed", "changed"),
+        blocks.count("Findings", "findings"),
+        blocks.count("High", "high"),
+    )
+    missing = sum(not row["is_in_book"] for row in answered.rows)
+    figure = f"{missing:,} missing" if missing else "all"
+    sentence = note("The report of each organisation is in its own home: nightbook report there.")
+    table = blocks.table("In tonight's book", answered, columns)
+    return Section("sources", "Organisations", figure, notes=(sentence,), tables=(table,))
+
+
+def _source() -> TableColumn:
+    return blocks.name_column("Organisation", "source")
+
+
+def sections(connection: DuckDBPyConnection) -> Iterator[Section]:
+    """Yield what the organisations of the book hold together, what moved and what was found."""
+    held = ask(connection, query("firm_holdings"), MOST)
+    missing = held.rows[0]["missing_sources"] if held.rows else None
+    sentence = note("Sums are exact, over the organisations of this book and no others.")
+    if missing is not None:
+        sentence += note(" <b>Not in them: {}.</b>", wording.printable(missing, 300))
+    yield Section(
+        "holdings",
+        "Holdings of the firm",
+        count_of(held.count, "asset"),
+        notes=(sentence,),
+        tables=(blocks.table("By asset", held, _holdings()),),
+    )
+    moves = ask(connection, query("firm_moves"), MOST)
+    yield _list("moves", "Totals that moved", "move", moves, _moves())
+    found = ask(connection, query("firm_findings"), MOST)
+    yield _list("findings", "Findings", "finding", found, _findings())
+
+
+def _list(
+    key: str, title: str, noun: str, answered: QueryRows, columns: tuple[TableColumn, ...]
+) -> Section:
+    if not answered.count:
+        return Section(key, title, "none", notes=(note("There are none."),))
+    table = blocks.table("The worst first", answered, columns)
+    return Section(key, title, count_of(answered.count, noun), tables=(table,))
+
+
+def _holdings() -> tuple[TableColumn, ...]:
+    def custom_of(row: Record) -> Markup:
+        return wording.name(row["custom_of"]) if row["is_custom_asset"] else Markup()
+
+    return (
+        blocks.asset(),
+        TableColumn("Defined by", custom_of),
+        blocks.amount("Free", "free_text"),
+        blocks.amount("Locked", "locked_text"),
+        blocks.amount("Other", "other_text"),
+        blocks.amount("Total", "total_text"),
+        blocks.count("Organisations", "sources"),
+        blocks.count("Accounts", "accounts"),
+    )
+
+
+def _moves() -> tuple[TableColumn, ...]:
+    return (
+        _source(),
+        TableColumn("Severity", lambda row: light(SEVERITIES, row["severity"])),
+        blocks.asset(),
+        blocks.name_column("Move", "move"),
+        blocks.amount("Before", "before_text"),
+        blocks.amount("Now", "after_text"),
+    )
+
+
+def _findings() -> tuple[TableColumn, ...]:
+    return (
+        _source(),
+        TableColumn("Severity", lambda row: light(SEVERITIES, row["severity"])),
+        TableColumn("Kind", lambda row: row["kind"].replace("_", " ")),
+        blocks.name_or_id("Portfolio", "portfolio"),
+        blocks.name_or_id("Venue", "venue"),
+        TableColumn("Finding", lambda row: wording.printable(row["words"], 200)),
+    )

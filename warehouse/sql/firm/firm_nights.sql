@@ -1,0 +1,61 @@
+-- What each night of the firm's book is made of: one row per date that has a source.
+--
+-- The counts are those of the sources that the book of the night holds; ops.nights has each source.
+--
+-- snapshot_date: Business date of the book.
+-- snapshot_id: Its short name: the date, how many sources it holds of how many, and a digest of
+--     their snapshots. The same snapshots have the same name.
+-- sources: How many sources the book holds.
+-- listed: How many were to be in it.
+-- missing_sources: Names of those that it lacks; NULL where it is whole.
+-- is_book: Always true, as in ops.snapshots.
+-- state: Always accepted: each source accepts its own nights.
+-- decided_by: Who accepted them: guards, or the names of people; NULL where nobody did.
+-- reason: Why some were accepted by hand, each with its source; empty where none was.
+-- started_at: When the first of their reads began, UTC.
+-- finished_at: When the last answer to any of them was complete, UTC.
+-- request_count: Requests made.
+-- failed_request_count: Requests given up.
+-- byte_count: Bytes received, decoded.
+-- reject_count: Things that break the contract: see ops.rejects.
+-- inexact_count: Values kept as text only: see ops.inexact.
+-- example: select snapshot_date, sources, listed, missing_sources from firm_nights order by all
+
+select
+    nights.snapshot_date,
+    strftime(nights.snapshot_date, '%Y%m%d') || '-' || count(*) filter (where is_in_book) || 'of'
+    || count(*) || '-' || left(
+        sha256(
+            string_agg(
+                nights.source || chr(10) || snapshots.snapshot_id, chr(10)
+                order by nights.source
+            ) filter (where is_in_book)
+        ),
+        8
+    ) as snapshot_id,
+    count(*) filter (where is_in_book) as sources,
+    count(*) as listed,
+    string_agg(nights.source, ', ' order by nights.source)
+        filter (where not is_in_book) as missing_sources,
+    true as is_book,
+    'accepted' as state,
+    string_agg(distinct snapshots.decided_by, ', ' order by snapshots.decided_by) as decided_by,
+    coalesce(
+        string_agg(nights.source || ': ' || snapshots.reason, '; ' order by nights.source)
+            filter (where snapshots.reason <> ''),
+        ''
+    ) as reason,
+    min(snapshots.started_at) as started_at,
+    max(snapshots.finished_at) as finished_at,
+    sum(snapshots.request_count)::bigint as request_count,
+    sum(snapshots.failed_request_count)::bigint as failed_request_count,
+    sum(snapshots.byte_count)::bigint as byte_count,
+    sum(snapshots.reject_count)::bigint as reject_count,
+    sum(snapshots.inexact_count)::bigint as inexact_count
+from ops.nights as nights
+left join ops.snapshots as snapshots
+    on nights.is_in_book
+    and snapshots.source = nights.source
+    and snapshots.snapshot_id = nights.snapshot_id
+group by nights.snapshot_date
+having count(*) filter (where is_in_book) > 0
