@@ -13,7 +13,7 @@ import dagster as dg
 from assets.graph.tables import key_of
 from warehouse.contract.book import BALANCES, BOOK
 from warehouse.contract.model import Kind, Table
-from warehouse.sql.catalog import KEPT, views
+from warehouse.sql.catalog import KEPT, ops_views, views
 from warehouse.sql.header import SqlFile
 
 TABLES = {table.name: table for table in BOOK}
@@ -55,6 +55,9 @@ COMPUTED: Mapping[str, Computed] = {
     "types": Computed("VARCHAR", ("venue_types.type",)),
     "id": Computed("VARCHAR", ("portfolios.portfolio_id", "venues.venue_id")),
     "read_at": Computed(Kind.MOMENT.value),
+    "first_seen": Computed("DATE"),
+    "last_seen": Computed("DATE"),
+    "seen": Computed("BIGINT"),
     "days_unchanged": Computed("INTEGER", ("portfolios.updated_at", "venues.updated_at")),
 }
 # Where a name alone would say too much or too little.
@@ -71,10 +74,11 @@ def key_of_view(name: str) -> dg.AssetKey:
 
 def view_specs(warehouse: dg.AssetKey) -> list[dg.AssetSpec]:
     """Return every view as an asset that is published with the warehouse."""
-    return [_spec(view, warehouse) for view in views()]
+    in_main = [_spec(view, "main", warehouse) for view in views()]
+    return [*in_main, *(_spec(view, "ops", warehouse) for view in ops_views())]
 
 
-def _spec(view: SqlFile, warehouse: dg.AssetKey) -> dg.AssetSpec:
+def _spec(view: SqlFile, schema: str, warehouse: dg.AssetKey) -> dg.AssetSpec:
     names = _reads(view)
     columns = {name: _column(view, name, names) for name in view.entries}
     over_nights = f" Over all nights: `history.{view.name}`." if view.name in KEPT else ""
@@ -85,7 +89,7 @@ def _spec(view: SqlFile, warehouse: dg.AssetKey) -> dg.AssetSpec:
         group_name="views",
         kinds={"duckdb", "view"},
         metadata={
-            "dagster/table_name": f"nightbook.main.{view.name}",
+            "dagster/table_name": f"nightbook.{schema}.{view.name}",
             "dagster/column_schema": dg.TableSchema(
                 [
                     dg.TableColumn(name, columns[name].type, description=meaning)

@@ -22,7 +22,7 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.model import literal
 from warehouse.export.export import export
 from warehouse.query.read import run
-from warehouse.sql.catalog import KEPT, views
+from warehouse.sql.catalog import KEPT, ops_views, views
 
 WAREHOUSE = dg.AssetKey("warehouse")
 WORKBOOK = dg.AssetKey("workbook")
@@ -105,7 +105,7 @@ def _publications(outcome: publish.PublishedSnapshot, day: date) -> Iterator[dg.
         for name in KEPT
     )
     rows = {str(name): int(count) for name, count in run(outcome.published.database, counts).rows}
-    for view in views():
+    for view in (*views(), *ops_views()):
         metadata: dict[str, int | str] = {"snapshot_id": outcome.snapshot.snapshot_id}
         if view.name in rows:
             metadata["dagster/partition_row_count"] = rows[view.name]

@@ -9,13 +9,15 @@ import pytest
 
 from assets.definitions import assemble
 from assets.nightbook import Nightbook
-from warehouse.sql.catalog import views
+from warehouse.sql.catalog import ops_views, views
 
 GRAPH = assemble(Nightbook(lambda: {"NIGHTBOOK_HOME": "nowhere"})).resolve_asset_graph()
 CONTRACT = Path(__file__).parents[2] / "golden" / "public_contract.txt"
-VIEWS = [view.name for view in views()]
+VIEWS = [view.name for view in (*views(), *ops_views())]
 # Columns that tell of whole rows, or of the night: no column of the API is behind them alone.
 OF_ROWS = {"kind", "words", "severity", "move", "change", "what_changed", "read_at"}
+# What is known of the nights is made of none of its columns.
+OF_ROWS |= {column for view in ops_views() for column in view.entries}
 
 
 def columns_of(key: dg.AssetKey) -> dict[str, set[dg.TableColumnDep]]:
@@ -33,7 +35,7 @@ def types_of(key: dg.AssetKey) -> dict[str, str]:
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_is_shown_with_the_columns_of_the_database(name: str) -> None:
     """Each column of a view has the name and the type that the public contract has of it."""
-    pattern = rf"^main\.{name}\.(\w+) (.+?)(?: not null)? ?$"
+    pattern = rf"^(?:main|ops)\.{name}\.(\w+) (.+?)(?: not null)? ?$"
     promised = dict(re.findall(pattern, CONTRACT.read_text("utf-8"), re.MULTILINE))
     long_names = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
     shown = types_of(dg.AssetKey(["views", name]))
