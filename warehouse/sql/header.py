@@ -4,8 +4,10 @@ A file opens with comment lines: what it is, an empty line, notes if any, then `
 every column or parameter, `returns:` for macros, `severity:` for checks, and `example:`, a query to
 copy. `form: history by venue_id` stands where the columns of `forms/history.sql` stand; that form
 is then told for each `venue_id` of the file's own query. A form marks with `$` what it is given:
-`$query` is the query, `$key` what follows `by`, `$own` the query's other columns, and `$packed` and
-`$compared` those columns as fields of a struct and as differences between two.
+`$query` is the query, `$key` what follows `by`, `$own` the query's other columns. `$packed` and
+`$compared` are those of them that stand before `form:`, as fields of a struct and as differences
+between two; `$named` are those after it, and `$latest` what they were on the last date, each with a
+comma before it.
 """
 
 import re
@@ -91,12 +93,13 @@ def fill_form(sql_file: SqlFile, forms: Path) -> SqlFile:
             f"name of a file in {forms.name}/, ` by `, and columns that are told above"
         )
     form = _parse(path)
-    own = [name for name in sql_file.entries if name not in (*key, "form", "snapshot_date")]
+    others = [name for name in sql_file.entries if name not in (*key, "snapshot_date")]
+    after = others.index("form")
     return replace(
         sql_file,
         notes=f"{form.notes} {sql_file.notes}".strip(),
         entries=_together(sql_file.entries, form.entries),
-        sql=_fill(form.sql, sql_file.sql, key, own),
+        sql=_fill(form.sql, sql_file.sql, key, others[:after], others[after + 1 :]),
     )
 
 
@@ -107,16 +110,20 @@ def _together(entries: Mapping[str, str], of_form: Mapping[str, str]) -> dict[st
     return columns
 
 
-def _fill(form: str, query: str, key: Sequence[str], own: Sequence[str]) -> str:
+def _fill(
+    form: str, query: str, key: Sequence[str], state: Sequence[str], named: Sequence[str]
+) -> str:
     # A line of a form that begins with `$name` is repeated for each column, one line each; within a
     # line the columns follow each other. So a form stays a query that can be read.
     lists = {
         "key": key,
-        "own": own,
-        "packed": [f"{name} := {name}" for name in own],
+        "own": [*state, *named],
+        "packed": [f"{name} := {name}" for name in state],
         "compared": [
-            f"internal.change_words('{name}', before.{name}, state.{name})" for name in own
+            f"internal.change_words('{name}', before.{name}, state.{name})" for name in state
         ],
+        "named": ["", *named],
+        "latest": ["", *(f"arg_max({name}, snapshot_date) as {name}" for name in named)],
     }
     lines = []
     for line in form.splitlines():

@@ -185,14 +185,16 @@ def _hold(months: Callable[[], Layout], kinds: list[str], rng: Random) -> None:
     lived(month, kinds, rng)
     if not month.nights:
         return
-    nothing: Answers = {name: [] for name in AS_OF}
     for number in range(-1, len(kinds) + 2):
         day = FIRST + timedelta(days=number)
         book = max((one for one in month.books if one <= day), default=None)
-        said = nothing if book is None else month.own[book]
         for name in AS_OF:
             query = f"from {name}_as_of('{day}') order by all"
-            assert ask(month.layout, query) == said[name], (name, day)
+            if book is None:
+                with pytest.raises(duckdb.ConversionException, match=f"no book on or before {day}"):
+                    ask(month.layout, query)
+            else:
+                assert ask(month.layout, query) == month.own[book][name], (name, day)
         for table in BOOK:
             found = ask(
                 month.layout,
@@ -327,6 +329,22 @@ def test_a_history_says_in_words_what_changed(tmp_path: Path) -> None:
     }
     query = "select changed_after, valid_from from portfolio_history where change = 'changed'"
     assert ask(layout, query) == [(date(2026, 11, 18), date(2026, 11, 20))]
+
+
+def test_a_history_ends_with_names_and_no_new_name_makes_a_new_stretch(tmp_path: Path) -> None:
+    """Beside ids stand the names of the last night that states them; the state alone is told."""
+    bound = {"portfolio_id": "p1", "integration_id": "i1", "venue_id": "v1", "status": "active"}
+    more = {"instruments": [_listed(1)], "integrations": [bound]}
+    days = (18, 19, 20)
+    nights = [night(f"202611{day}T021500Z", [Amount("1")], more) for day in days]
+    for one, name in zip(nights, ("Value", "Growth", "Growth"), strict=True):
+        one.rows["portfolios"][0] |= {"integration_count": 1, "name": name}
+    nights[2].rows["venues"][0]["display_name"] = None
+    layout = Layout(tmp_path)
+    published(layout, nights, "a")
+    query = "select nights, portfolio_name, venue_name from integration_history"
+    assert ask(layout, query) == [(3, "Growth", "Venue v1")]
+    assert ask(layout, "select nights, venue_name from instrument_history") == [(3, "Venue v1")]
 
 
 def _listed(price: int | None) -> dict[str, Any]:

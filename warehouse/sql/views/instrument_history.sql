@@ -19,6 +19,7 @@
 -- min_tick: As in instruments, in those nights.
 -- expiration: As in instruments, in those nights.
 -- form: history by venue_id, instrument_id
+-- venue_name: The venue's name for people on the last of those nights that states one.
 -- example: select * from instrument_history where change <> 'first' order by all limit 10
 
 select
@@ -28,7 +29,7 @@ select
     venue_id,
     instrument_id,
     type,
-    display_name,
+    instruments.display_name,
     feed_id,
     venue_symbol,
     base_asset,
@@ -40,6 +41,8 @@ select
     min_price,
     max_price,
     min_tick,
-    expiration
-from history.instruments
+    expiration,
+    venues.display_name as venue_name
+from history.instruments as instruments
 inner join books using (snapshot_date)
+left join history.venues as venues using (snapshot_date, venue_id)

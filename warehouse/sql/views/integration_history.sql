@@ -7,6 +7,8 @@
 -- venue_id: Its venue in those nights.
 -- status: Its state in those nights.
 -- form: history by portfolio_id, integration_id
+-- portfolio_name: The portfolio's name for people on the last of those nights that states one.
+-- venue_name: The venue's name for people on the last of those nights that states one.
 -- example: select * from integration_history order by all limit 10
 
 with books as (
@@ -32,6 +34,10 @@ select
     portfolio_id,
     integration_id,
     venue_id,
-    status
+    status,
+    portfolios.name as portfolio_name,
+    venues.display_name as venue_name
 from history.integrations
 inner join books using (snapshot_date, portfolio_id)
+left join history.portfolios as portfolios using (snapshot_date, portfolio_id)
+left join history.venues as venues using (snapshot_date, venue_id)

@@ -31,7 +31,7 @@ seen as (
         $key,
         snapshot_date,
         book_no,
-        book_before,
+        book_before$named,
         struct_pack(
             $packed
         ) as state,
@@ -48,7 +48,7 @@ marked as (
     select
         $key,
         state,
-        snapshot_date,
+        snapshot_date$named,
         case
             when seen_no is null and book_before is null then 'first'
             when seen_no is null then 'new'
@@ -91,7 +91,7 @@ select
     count(*) as nights,
     max(changed_after) as changed_after,
     max(change) as change,
-    max(what_changed) as what_changed
+    max(what_changed) as what_changed$latest
 from numbered
 group by
     $key,
