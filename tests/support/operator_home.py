@@ -27,7 +27,7 @@ from warehouse.contract.book import BOOK
 from warehouse.storage.layout import Layout
 
 KEY, SECRET = "canary-key-7d1f0c", "canary-secret-51c2e9aa"
-FIRST, SECOND, THIRD = date(2026, 3, 3), date(2026, 3, 4), date(2026, 3, 5)
+FIRST, SECOND, THIRD, FOURTH = (date(2026, 3, day) for day in (3, 4, 5, 6))
 WORLD = LivingWorld()
 
 

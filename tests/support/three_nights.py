@@ -8,7 +8,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper, Said, Sandbox, sandbox
+from tests.support.operator_home import (
+    FIRST,
+    FOURTH,
+    SECOND,
+    THIRD,
+    Keeper,
+    Said,
+    Sandbox,
+    sandbox,
+)
 from tests.support.shared import once
 
 NIGHTS = (FIRST, SECOND, THIRD)
@@ -61,6 +70,19 @@ def copied(nights: Keeper, tmp_path: Path) -> Keeper:
     """A copy of the three nights, to change."""
     shutil.copytree(nights.home, tmp_path / "home", symlinks=True)
     return Keeper(tmp_path / "home", nights.sandbox)
+
+
+@pytest.fixture(scope="module")
+def held(taken: tuple[Keeper, list[Said]], tmp_path_factory: pytest.TempPathFactory) -> Keeper:
+    """A copy of the three nights and a fourth, which is held: its list of portfolios is empty."""
+    home = tmp_path_factory.mktemp("held") / "home"
+    shutil.copytree(taken[0].home, home, symlinks=True)
+    shutil.rmtree(home / "dagster")
+    keeper = Keeper(home, taken[0].sandbox)
+    keeper.sandbox.show("portfolios-empty")
+    assert keeper.run(FOURTH).code == 3
+    keeper.sandbox.show()
+    return keeper
 
 
 @pytest.fixture

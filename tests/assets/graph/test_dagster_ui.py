@@ -2,9 +2,7 @@
 
 import base64
 import json
-import shutil
 import time
-from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -14,11 +12,10 @@ import pytest
 from assets.commands.install import UNITS
 from assets.home.instance import open_instance
 from tests.support.browser import Browser, chromium
-from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper, Said
+from tests.support.operator_home import FIRST, FOURTH, SECOND, Keeper
 from tests.support.shipped_units import environment, free_port, started, until
 
 pytestmark = pytest.mark.torture
-FOURTH = THIRD + timedelta(days=1)
 PATIENCE = 120.0
 
 
@@ -83,17 +80,6 @@ STATE = """query ($id: String!) { partitionBackfillOrError(backfillId: $id) {
   ... on PartitionBackfill { status } } }"""
 
 
-def held_home(taken: tuple[Keeper, list[Said]], home: Path) -> Keeper:
-    """Three nights, and a fourth that is held: its list of portfolios is empty."""
-    shutil.copytree(taken[0].home, home, symlinks=True)
-    shutil.rmtree(home / "dagster")
-    keeper = Keeper(home, taken[0].sandbox)
-    keeper.sandbox.show("portfolios-empty")
-    assert keeper.run(FOURTH).code == 3
-    keeper.sandbox.show()
-    return keeper
-
-
 def accept(page: Page, keeper: Keeper) -> None:
     """Accept the fourth night by the job, as its Launchpad asks for it, and wait for the end."""
     selector = {
@@ -143,16 +129,13 @@ def backfill(page: Page, log: Path) -> None:
     page.picture("backfilled")
 
 
-def test_an_expert_of_dagster_has_what_is_expected(
-    taken: tuple[Keeper, list[Said]], tmp_path: Path
-) -> None:
+def test_an_expert_of_dagster_has_what_is_expected(held: Keeper, tmp_path: Path) -> None:
     """`holdings` is searched for and leads to the API; a night is accepted, two are made again."""
-    keeper = held_home(taken, tmp_path / "home")
     log, port = tmp_path / "log", str(free_port())
-    variables = environment(keeper.home, keeper.sandbox.origin, {})
+    variables = environment(held.home, held.sandbox.origin, {})
     with (
-        started(UNITS[0], keeper.home, variables, log),
-        started(UNITS[1], keeper.home, variables, log, port),
+        started(UNITS[0], held.home, variables, log),
+        started(UNITS[1], held.home, variables, log, port),
         chromium(tmp_path / "profile") as browser,
     ):
         page = Page(browser, f"http://127.0.0.1:{port}", tmp_path)
@@ -166,9 +149,9 @@ def test_an_expert_of_dagster_has_what_is_expected(
         page.open("/assets/views/holdings?view=overview")
         page.reads("total_text", "What each portfolio holds", "team:analyst".removeprefix("team:"))
         page.picture("holdings")
-        accept(page, keeper)
+        accept(page, held)
         backfill(page, log)
-    with open_instance(keeper.layout) as instance:
+    with open_instance(held.layout) as instance:
         made = instance.get_materialized_partitions(dg.AssetKey(["views", "holdings"]))
     assert made == {str(FIRST), str(SECOND), str(FOURTH)}
 

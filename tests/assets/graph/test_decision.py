@@ -1,30 +1,13 @@
 """A held night is decided in Dagster: one job, and all that follows from it is made by itself."""
 
-import shutil
-from datetime import timedelta
-
 import dagster as dg
 import pytest
 
 from assets.definitions import assemble
 from assets.graph.step import DECIDE, failure_message
-from tests.support.operator_home import THIRD, Keeper, Said
+from tests.support.operator_home import FOURTH, THIRD, Keeper
 
-FOURTH = THIRD + timedelta(days=1)
 HELD = f"{FOURTH:%Y%m%d}T021500Z"
-
-
-@pytest.fixture(scope="module")
-def keeper(taken: tuple[Keeper, list[Said]], tmp_path_factory: pytest.TempPathFactory) -> Keeper:
-    """Three nights and a fourth, which is held: its list of portfolios is empty."""
-    home = tmp_path_factory.mktemp("decided") / "home"
-    shutil.copytree(taken[0].home, home, symlinks=True)
-    shutil.rmtree(home / "dagster")
-    keeper = Keeper(home, taken[0].sandbox)
-    keeper.sandbox.show("portfolios-empty")
-    assert keeper.run(FOURTH).code == 3
-    keeper.sandbox.show()
-    return keeper
 
 
 def decided(keeper: Keeper, **config: str) -> dg.ExecuteInProcessResult:
@@ -54,41 +37,41 @@ def state(keeper: Keeper) -> tuple[object, ...]:
     ],
 )
 def test_what_is_not_filled_in_decides_nothing(
-    keeper: Keeper, config: dict[str, str], missing: str
+    held: Keeper, config: dict[str, str], missing: str
 ) -> None:
     """Without a decision, a name, or with another night's snapshot: words, and nothing changed."""
-    before = state(keeper)
-    run = decided(keeper, **config)
+    before = state(held)
+    run = decided(held, **config)
     assert not run.success
     [words] = [failure_message(event) for event in run.all_events if event.is_step_failure]
     assert missing in words
-    assert state(keeper) == before
+    assert state(held) == before
 
 
-def test_a_night_is_accepted_with_all_that_follows(keeper: Keeper) -> None:
+def test_a_night_is_accepted_with_all_that_follows(held: Keeper) -> None:
     """Accepted, the night is the book: warehouse, views, workbook, report and checks are of it."""
-    run = decided(keeper, decision="accept", by="ada", why="the desk was closed")
+    run = decided(held, decision="accept", by="ada", why="the desk was closed")
     assert run.success
     made = {key.to_user_string() for key in map(_key, run.get_asset_materialization_events())}
     assert {"decision", "warehouse", "views/holdings", "workbook", "report"} <= made
     checks = {check.check_name: check.passed for check in run.get_asset_check_evaluations()}
     assert checks["night_is_accepted"]
     assert checks["amounts"]
-    assert keeper.ask("select max(snapshot_date) from ops.snapshots where is_book") == [(FOURTH,)]
-    assert state(keeper)[:2] == ("accepted", "ada")
-    assert "the desk was closed" in str(state(keeper)[2])
-    assert list(keeper.layout.exports.rglob(f"*{FOURTH}*.xlsx"))
+    assert held.ask("select max(snapshot_date) from ops.snapshots where is_book") == [(FOURTH,)]
+    assert state(held)[:2] == ("accepted", "ada")
+    assert "the desk was closed" in str(state(held)[2])
+    assert list(held.layout.exports.rglob(f"*{FOURTH}*.xlsx"))
 
 
-def test_a_night_is_taken_back_with_a_reason(keeper: Keeper) -> None:
+def test_a_night_is_taken_back_with_a_reason(held: Keeper) -> None:
     """Rejected afterwards: a success without a workbook, and the book before is shown."""
-    run = decided(keeper, decision="reject", by="ada", why="half was missing")
+    run = decided(held, decision="reject", by="ada", why="half was missing")
     assert run.success
     made = {key.to_user_string() for key in map(_key, run.get_asset_materialization_events())}
     assert "workbook" not in made
     assert {"decision", "warehouse", "report"} <= made
-    assert keeper.ask("select max(snapshot_date) from ops.snapshots where is_book") == [(THIRD,)]
-    assert keeper("verify").code == 0
+    assert held.ask("select max(snapshot_date) from ops.snapshots where is_book") == [(THIRD,)]
+    assert held("verify").code == 0
 
 
 def _key(event: dg.DagsterEvent) -> dg.AssetKey:
