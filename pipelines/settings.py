@@ -18,13 +18,15 @@ from pipelines.edge.letters import has_unseen, is_visible_ascii
 from pipelines.edge.origin import problem_of_origin
 from pipelines.schedule import is_schedule
 from warehouse.storage.home import DEFAULTS as PLACE_DEFAULTS
-from warehouse.storage.home import home_path, merged_environment
+from warehouse.storage.home import home_path, merged_environment, misleading_sign
 
 DEFAULTS: Final = {
     **PLACE_DEFAULTS,
     "NIGHTBOOK_SCHEDULE": "15 2,4,6 * * *",
     "NIGHTBOOK_CONCURRENCY": "8",
     "NIGHTBOOK_DEADLINE": "1800",
+    "NIGHTBOOK_NATIVE_NIGHTS": "all",
+    "NIGHTBOOK_VERSIONS_GB": "20",
 }
 OTHERS: Final = "API_URL API_KEY API_SECRET API_SECRET_FILE ALERTS HEARTBEAT"
 NAMES: Final = (*DEFAULTS, *(f"NIGHTBOOK_{name}" for name in OTHERS.split()))
@@ -69,8 +71,10 @@ class Access:
 class Settings:
     """What the operator chose. `access` is None where a command needs no API.
 
-    `deadline` is in seconds for a whole pull; `timezone` decides the business date. Addresses of
-    alerts and heartbeat may hold tokens, so neither a repr nor a complaint shows them.
+    `deadline` is in seconds for a whole pull; `timezone` decides the business date. Of
+    `native_nights` newest nights the warehouse holds the rows itself (of all where it is None), and
+    its older versions are kept within `versions_gb`. Addresses of alerts and heartbeat may hold
+    tokens, so neither a repr nor a complaint shows them.
     """
 
     home: Path
@@ -78,6 +82,8 @@ class Settings:
     schedule: str
     concurrency: int
     deadline: float
+    native_nights: int | None
+    versions_gb: int
     access: Access | None
     alerts: tuple[str, ...] = field(default=(), repr=False)
     heartbeat: str | None = field(default=None, repr=False)
@@ -127,6 +133,8 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
         schedule=_schedule(variables, complaints),
         concurrency=int(_number(variables, complaints, "NIGHTBOOK_CONCURRENCY", MOST_CONCURRENT)),
         deadline=_number(variables, complaints, "NIGHTBOOK_DEADLINE", 24 * 3600),
+        native_nights=_native_nights(variables, complaints),
+        versions_gb=int(_number(variables, complaints, "NIGHTBOOK_VERSIONS_GB", 100_000)),
         access=_access(variables, complaints) if api else None,
         alerts=_alerts(variables, complaints),
         heartbeat=_heartbeat(variables, complaints),
@@ -180,6 +188,23 @@ def _number(variables: Mapping[str, str], complaints: list[str], name: str, most
         return int(text)
     complaints.append(f"{name} is {text[:SHOWN]!r}: give a whole number from 1 to {most}.")
     return 1
+
+
+def _native_nights(variables: Mapping[str, str], complaints: list[str]) -> int | None:
+    name, home = "NIGHTBOOK_NATIVE_NIGHTS", variables["NIGHTBOOK_HOME"]
+    if variables[name].strip().lower() == "all":
+        return None
+    if variables[name].strip() == "1":
+        complaints.append(
+            f"{name} is '1': the newest night is compared with the one before it, so "
+            "give 2 or more, or all."
+        )
+    if sign := misleading_sign(home_path(home)):
+        complaints.append(
+            f"{name} cannot be used where NIGHTBOOK_HOME holds {sign}: DuckDB would read it in its "
+            "own way in the paths of older nights. Choose a plainer path, or all."
+        )
+    return int(_number(variables, complaints, name, 100_000))
 
 
 def _alerts(variables: Mapping[str, str], complaints: list[str]) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ def refresh(
     """Publish what the lake holds; a book that fails its checks is held, and the others appear."""
     # The caller is the writer. With `fresh` the whole history is loaded again; `manifests` are the
     # manifests that were read already.
-    layout = nightbook.layout
+    layout, settings = nightbook.layout, nightbook.settings()
     manifests = manifests or LakeManifests(layout)
     if upgrade_lake(nightbook, nightbook.tell, manifests):
         manifests = LakeManifests(layout)
@@ -67,12 +67,14 @@ def refresh(
                     reconciled=reconciliation_rows(layout),
                     upgraded_from=upgraded_from(layout),
                     decided=shelf.decided,
+                    native_nights=settings.native_nights,
                 ),
                 version=version_name(layout, now),
                 built_at=now,
                 program_version=program_version(),
                 fresh=fresh,
                 say=progress_reporter(nightbook, nightbook.tell, "publishing"),
+                versions_gb=settings.versions_gb,
             )
         except NotPublished as refusal:
             _hold(layout, refusal, now)

@@ -7,20 +7,20 @@ from typing import Any
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.book import BOOK
-from warehouse.contract.model import literal
+from warehouse.contract.model import literal, quote_identifier
 from warehouse.contract.ops import CONTROL_TOTALS
 from warehouse.database.ddl import stored_as
 from warehouse.database.load import Book
 
 
 def count_totals(connection: DuckDBPyConnection, book: Book) -> tuple[str, ...]:
-    """Fill in_warehouse of one book's control totals; what differs from the lake comes back.
+    """Fill in_warehouse of the shown book's control totals; what differs from the lake comes back.
 
     A difference between JSON and lake is for the guards: a person may have accepted it.
     """
     # The totals are taken again from the rows that are in the database now, into a table of its
     # own, so that comparing and noting them are two statements over the same figures.
-    _measure(connection, book)
+    _measure(connection)
     differences = connection.execute(
         f"select coalesce(told.table_name, here.table_name), coalesce(told.measure, here.measure), "
         "coalesce(told.asset_id, here.asset_id), coalesce(told.bucket, here.bucket), "
@@ -43,19 +43,18 @@ def count_totals(connection: DuckDBPyConnection, book: Book) -> tuple[str, ...]:
     return tuple(_difference(row) for row in differences)
 
 
-def _measure(connection: DuckDBPyConnection, book: Book) -> None:
-    day = f"snapshot_date = date {literal(book.snapshot_date.isoformat())}"
+def _measure(connection: DuckDBPyConnection) -> None:
     rows = " union all ".join(
         f"select {literal(table.name)} as table_name, 'rows' as measure, '' as asset_id, "
         f"false as is_custom_asset, '' as bucket, count(*)::varchar as total "
-        f"from {stored_as(table)} where {day}"
+        f"from main.{quote_identifier(table.name)}"
         for table in BOOK
     )
     connection.execute(
         f"create or replace temp table measured as {rows} union all "
         "select 'balances', 'sum', asset_id, is_custom_asset, bucket, "
         "internal.exact_sums([internal.exact_part(amount, amount_text)])[1].text "
-        f"from history.balances where {day} group by asset_id, is_custom_asset, bucket"
+        "from main.balances group by asset_id, is_custom_asset, bucket"
     )
 
 

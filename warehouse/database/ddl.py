@@ -7,7 +7,7 @@ attached under any name.
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 
 from warehouse.contract.book import BOOK
@@ -44,14 +44,30 @@ def structure() -> Iterator[str]:
         )
 
 
-def newest_book(newest: date | None, before: date | None) -> Iterator[str]:
-    """Yield statements that point the names of schema main at a book and the one before."""
+def rows_of_day(source: str, day: date) -> str:
+    """Return a query for the rows that a table or view has of a day."""
+    # The day is a literal and no parameter or subquery: so DuckDB knows when it plans which row
+    # groups to leave out, and a query of the newest book reads no other nights.
+    return f"select * from {source} where snapshot_date = date {literal(day.isoformat())}"
+
+
+def _rows_in_history(name: str, day: date) -> str:
+    return rows_of_day(f"history.{quote_identifier(name)}", day)
+
+
+def newest_book(
+    newest: date | None, before: date | None, rows: Callable[[str, date], str] = _rows_in_history
+) -> Iterator[str]:
+    """Yield statements that point the names of schema main at a book and the one before.
+
+    `rows` is asked for a query of a table's rows of a day.
+    """
     for table in BOOK:
-        yield _book(table.name, table.name, newest)
+        yield _book(table.name, table.name, newest, rows)
         if table.name in BEFORE:
-            yield _book(table.name, f"{table.name}_before", before)
+            yield _book(table.name, f"{table.name}_before", before, rows)
     for view in kept_views():
-        yield _book(view.name, view.name, newest)
+        yield _book(view.name, view.name, newest, rows)
     shown = "false" if newest is None else f"snapshot_date <= date {literal(newest.isoformat())}"
     yield (
         "create or replace view internal.books as "
@@ -76,15 +92,11 @@ def book_comments() -> Iterator[str]:
         )
 
 
-def _book(table: str, name: str, day: date | None) -> str:
+def _book(table: str, name: str, day: date | None, rows: Callable[[str, date], str]) -> str:
     """Return a view of one day, or an empty one where there is no day."""
-    # The day is a literal and no parameter or subquery: so DuckDB knows when it plans which row
-    # groups to leave out, and a query of the newest book reads no other nights.
-    chosen = "false" if day is None else f"snapshot_date = date {literal(day.isoformat())}"
-    return (
-        f"create or replace view main.{quote_identifier(name)} as "
-        f"select * from history.{quote_identifier(table)} where {chosen}"
-    )
+    none = f"select * from history.{quote_identifier(table)} where false"
+    chosen = none if day is None else rows(table, day)
+    return f"create or replace view main.{quote_identifier(name)} as {chosen}"
 
 
 def surface() -> Iterator[str]:
@@ -120,13 +132,13 @@ def meanings_of(table: Table) -> dict[str, str]:
     return {column.name: column.meaning for column in table.columns}
 
 
-def create_table(table: Table) -> str:
-    """Return the statement that makes a table."""
+def create_table(table: Table, name: str | None = None) -> str:
+    """Return the statement that makes a table, or one of the same rows under a name, quoted."""
     lines = [_column(table, column) for column in table.columns]
     if table.is_small:
         lines.append(f"primary key ({', '.join(map(quote_identifier, table.key))})")
     body = ",\n    ".join(lines)
-    return f"create table {stored_as(table)} (\n    {body}\n)"
+    return f"create table {name or stored_as(table)} (\n    {body}\n)"
 
 
 def _column(table: Table, column: Column) -> str:

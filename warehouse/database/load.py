@@ -7,7 +7,7 @@ is published, so that nothing here needs to be one transaction.
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
@@ -64,7 +64,8 @@ class Contents:
     `digests` have the SHA-256 of each file: one that differs is not loaded. `reconciled` has rows
     of `reconcile.tables.RECONCILED` by table; where it is None, those tables stay as they are.
     `upgraded_from` is by what the lake was made before it was made again, where it was.
-    `decided` has rows of `ops.DECIDED` by table.
+    `decided` has rows of `ops.DECIDED` by table. Of `native_nights` newest books the file holds the
+    rows itself and reads those of older ones from the lake; of all where it is None.
     """
 
     books: tuple[Book, ...]
@@ -74,6 +75,7 @@ class Contents:
     reconciled: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
     upgraded_from: str | None = None
     decided: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    native_nights: int | None = None
 
     def __post_init__(self) -> None:
         snapshot_ids = {row["snapshot_id"] for row in self.snapshots if row["is_book"]}
@@ -95,18 +97,26 @@ def books_by_date(connection: DuckDBPyConnection) -> dict[date, str]:
     return dict(connection.execute(query).fetchall())
 
 
-def remove_days(connection: DuckDBPyConnection, days: Iterable[date]) -> None:
-    """Take these dates out of every table of the book."""
+def remove_days(
+    connection: DuckDBPyConnection, days: Iterable[date], place: Callable[[Table], str] = stored_as
+) -> None:
+    """Take these dates out of every table of the book, which is at its `place`."""
     for day in days:
         for table in BOOK:
-            connection.execute(f"delete from {stored_as(table)} where snapshot_date = ?", [day])
+            connection.execute(f"delete from {place(table)} where snapshot_date = ?", [day])
 
 
-def add_books(connection: DuckDBPyConnection, books: Sequence[Book], say: Say = silent) -> None:
+def add_books(
+    connection: DuckDBPyConnection,
+    books: Sequence[Book],
+    say: Say = silent,
+    place: Callable[[Table], str | None] = stored_as,
+) -> None:
     """Put books in, in the order of their dates; `ValueError` where a file is not as declared.
 
     The caller is in a transaction. Some go in together: DuckDB compresses full row groups once,
-    and writes them once; what is in is committed between them.
+    and writes them once; what is in is committed between them. Where a table has no `place`, its
+    files are only seen to be as declared.
     """
     ordered = sorted(books, key=lambda book: book.snapshot_date)
     loaded = Tally(say, len(ordered), "nights loaded")
@@ -115,7 +125,8 @@ def add_books(connection: DuckDBPyConnection, books: Sequence[Book], say: Say = 
             work_copy.save(connection)
         some = ordered[start : start + TOGETHER]
         for table in BOOK:
-            _add(connection, table, {book.files[table.name]: book.snapshot_date for book in some})
+            days = {book.files[table.name]: book.snapshot_date for book in some}
+            _add(connection, table, days, place(table))
         loaded.add(len(some))
 
 
@@ -128,7 +139,9 @@ def longest(contents: Contents) -> int:
     return 0
 
 
-def _add(connection: DuckDBPyConnection, table: Table, days: Mapping[Path, date]) -> None:
+def _add(
+    connection: DuckDBPyConnection, table: Table, days: Mapping[Path, date], place: str | None
+) -> None:
     source = _parquet(connection, table, tuple(days))
     # One scan tells of every file which days its rows are of: a file in the wrong folder, or with
     # rows of two days, must not go in, since days are replaced as wholes.
@@ -141,13 +154,14 @@ def _add(connection: DuckDBPyConnection, table: Table, days: Mapping[Path, date]
                 f"{file} holds rows of {first} to {last}, not of {days[Path(file)]} alone; nothing "
                 "was published. Rebuild the lake."
             )
-    _insert(connection, table, source)
+    if place is not None:
+        _insert(connection, table, source, place)
 
 
-def _insert(connection: DuckDBPyConnection, table: Table, source: str) -> None:
+def _insert(connection: DuckDBPyConnection, table: Table, source: str, place: str) -> None:
     # The book's own tables have no snapshot in their rows: a day has one book (ops.snapshots).
     names = ", ".join(map(quote_identifier, table.names))
-    connection.execute(f"insert into {stored_as(table)} by name select {names} from {source}")
+    connection.execute(f"insert into {place} by name select {names} from {source}")
 
 
 def _parquet(connection: DuckDBPyConnection, table: Table, files: tuple[Path, ...]) -> str:
@@ -209,7 +223,7 @@ def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
         if files:
             check_digests(contents, files)
             source = _parquet(connection, table, files)
-            _insert(connection, table, source)
+            _insert(connection, table, source, stored_as(table))
 
 
 def _snapshot_of(file: Path, known: set[str]) -> str:

@@ -18,6 +18,7 @@ from warehouse.contract.ops import BUILD
 from warehouse.database import work_copy
 from warehouse.database.ddl import schema_version
 from warehouse.database.kept_rows import followers, keep_holdings, remove_rows
+from warehouse.database.lake_nights import Window, divide, is_windowed, move_window
 from warehouse.database.load import (
     Book,
     Contents,
@@ -33,6 +34,8 @@ from warehouse.database.load import (
 )
 from warehouse.database.verification import NotPublished, compare_again, verify
 from warehouse.database.versions import (
+    GB,
+    VERSIONS_GB,
     clear,
     copy_current,
     is_as_published,
@@ -99,11 +102,13 @@ def publish(
     program_version: str,
     fresh: bool = False,
     say: Say = silent,
+    versions_gb: int = VERSIONS_GB,
 ) -> Published:
     """Make the warehouse hold exactly `contents`, as a new version that people see at once whole.
 
     One writer at a time: the caller holds `layout.lock`. Days whose snapshot is the same as in the
-    last version are kept as they are, unless `fresh` or the schema has changed. Raises
+    last version are kept as they are, unless `fresh` or the schema has changed. Older versions are
+    kept as long as all of them take no more than `versions_gb`. Raises
     `NotPublished` where a control total differs or a check of severity error fails.
     """
     # 1. Build in a dot folder, which no reader looks into; what a dead run left there goes first.
@@ -132,7 +137,7 @@ def publish(
     sync_directory(versions)
     swap(layout, version)
     # 4. Older versions go last: a reader that has one open keeps its file.
-    prune(versions, version)
+    prune(versions, version, versions_gb * GB)
     return Published(
         version=version,
         database=layout.database,
@@ -164,6 +169,10 @@ def _build_version(
     # since is found among the blocks that the new file did not change, and all is built anew.
     expected = () if fresh else copy_current(layout, file)
     upon = work_copy.last(layout, file, memory, longest(contents)) if expected else None
+    is_set = contents.native_nights is not None
+    if upon is not None and is_windowed(upon) is not is_set:
+        upon.close()  # where a window was set or taken away, the file is made anew, and small
+        upon = None
     if upon is not None:
         try:
             with reaching_disk(file):
@@ -175,7 +184,10 @@ def _build_version(
             # The new night is at fault only where the base is sound; otherwise it is built anew.
             if is_as_published(layout, layout.database):
                 raise
-    done = _build(work_copy.empty(layout, file, memory), contents, build)
+    empty = work_copy.empty(layout, file, memory)
+    if is_set:
+        divide(empty)
+    done = _build(empty, contents, build)
     return done, block_digests(file)
 
 
@@ -192,17 +204,21 @@ def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> 
         # A day whose book is another snapshot now is taken out whole and put in whole.
         removed = tuple(sorted(set(published) - unchanged))
         loaded = tuple(sorted(set(wanted) - unchanged))
-        remove_days(connection, removed)
+        window = Window.of(contents)
         remove_rows(connection, removed)
         load_nightly(connection, contents)
         books = [wanted[day] for day in loaded]
-        check_digests(contents, (file for book in books for file in book.files.values()))
-        add_books(connection, books, build.say)
+        if window.is_set:
+            move_window(connection, contents, window, unchanged, build.say)
+        else:
+            check_digests(contents, (file for book in books for file in book.files.values()))
+            remove_days(connection, removed)
+            add_books(connection, books, build.say)
         keep_holdings(connection, loaded)
         fill_snapshots(connection, contents)
-        compare_again(connection, followers(wanted, (*removed, *loaded)))
+        compare_again(connection, followers(wanted, (*removed, *loaded)), window)
         fill_reconciliation(connection, contents)
-        checks = verify(connection, books, max(wanted, default=None), build.say)
+        checks = verify(connection, books, window, build.say)
         _note_build(connection, max(wanted, default=None), build)
         work_copy.complete(connection)
     return BuildResult(loaded, removed, checks)

@@ -11,6 +11,7 @@ from warehouse.database import work_copy
 from warehouse.database.control_totals import count_totals
 from warehouse.database.ddl import book_comments, newest_book
 from warehouse.database.kept_rows import keep_comparison
+from warehouse.database.lake_nights import Window
 from warehouse.database.load import Book, books_by_date, fill
 from warehouse.progress import Say, Tally
 from warehouse.sql.checks import CheckResult, run_checks
@@ -36,12 +37,13 @@ class NotPublished(Exception):
 
 
 def verify(
-    connection: DuckDBPyConnection, loaded: list[Book], newest: date | None, say: Say
+    connection: DuckDBPyConnection, loaded: list[Book], window: Window, say: Say
 ) -> tuple[CheckResult, ...]:
     """Run totals and checks of every book that was put in, and last of the newest one.
 
     `loaded` stands in the order of its dates.
     """
+    newest = max(books_by_date(connection), default=None)
     problems: list[str] = []
     wrong: list[str] = []
     results: tuple[CheckResult, ...] = ()
@@ -51,8 +53,9 @@ def verify(
         # the same queries for the newest night and for one that was loaded again.
         if book is not loaded[0]:
             work_copy.save(connection)
+        show_book(connection, book.snapshot_date, window)
         failures = list(count_totals(connection, book))
-        results = _check(connection, book.snapshot_date)
+        results = run_checks(connection)
         keep_comparison(connection, book.snapshot_date)
         failures += [result.failure for result in results if result.stops]
         if failures:
@@ -62,29 +65,24 @@ def verify(
     if problems:
         raise NotPublished(tuple(wrong), tuple(problems))
     if not loaded or loaded[-1].snapshot_date != newest:
-        results = _check(connection, newest)
+        show_book(connection, newest, window)
+        results = run_checks(connection)
     work_copy.run_all(connection, book_comments())
     fill(connection, CHECKS, [_row_of(newest, result) for result in results if newest])
     return results
 
 
-def compare_again(connection: DuckDBPyConnection, days: Iterable[date]) -> None:
+def compare_again(connection: DuckDBPyConnection, days: Iterable[date], window: Window) -> None:
     """Compare books anew whose book before is another one now."""
     for day in days:
-        show_book(connection, day)
+        show_book(connection, day, window)
         keep_comparison(connection, day)
 
 
-def _check(connection: DuckDBPyConnection, day: date | None) -> tuple[CheckResult, ...]:
-    """Return the checks of one day's book, which the plain names of schema main then show."""
-    show_book(connection, day)
-    return run_checks(connection)
-
-
-def show_book(connection: DuckDBPyConnection, day: date | None) -> None:
+def show_book(connection: DuckDBPyConnection, day: date | None, window: Window) -> None:
     """Point the plain names of schema main at one day's book, and at the one before it."""
     before = max((held for held in books_by_date(connection) if day and held < day), default=None)
-    work_copy.run_all(connection, newest_book(day, before))
+    work_copy.run_all(connection, newest_book(day, before, window.rows))
 
 
 def _row_of(day: date, result: CheckResult) -> dict[str, object]:

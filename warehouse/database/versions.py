@@ -26,6 +26,10 @@ from warehouse.storage.layout import (
 )
 
 KEPT_VERSIONS = 5
+# Whoever opened the version before still finds it, whatever the budget: the shown one and this.
+FEWEST_VERSIONS = 2
+GB = 1000**3
+VERSIONS_GB = 20
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -147,12 +151,18 @@ def swap(layout: Layout, version: str) -> None:
     sync_directory(layout.warehouse)
 
 
-def prune(versions: Path, current: str) -> None:
-    """Keep the newest versions by the time they were written, the shown one always."""
-    others = [path for path in versions.iterdir() if path.name != current]
-    others.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
-    for old in others[KEPT_VERSIONS - 1 :]:
-        remove(old)
+def prune(versions: Path, current: str, budget: int) -> None:
+    """Keep the newest versions by the time they were written, so many and within so many bytes.
+
+    The shown one and the one before it stay always.
+    """
+    kept = [path for path in versions.iterdir() if path.name != current]
+    kept.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    kept.insert(0, versions / current)
+    while len(kept) > FEWEST_VERSIONS and (
+        len(kept) > KEPT_VERSIONS or sum(map(size_of, kept)) > budget
+    ):
+        remove(kept.pop())
 
 
 def older(layout: Layout) -> list[Path]:

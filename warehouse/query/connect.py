@@ -10,7 +10,6 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 _HARDENED = {
-    "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
@@ -21,8 +20,10 @@ class QueryFailed(ValueError):
     """The question could not be answered; the sentence is DuckDB's own, and nothing was changed."""
 
 
-def connect(database: Path, **settings: str) -> DuckDBPyConnection:
+def connect(database: Path, *, with_lake: bool = True, **settings: str) -> DuckDBPyConnection:
     """Open the warehouse with further settings of DuckDB.
+
+    `with_lake` lets it reach the files of nights that it does not hold itself, and no others.
 
     Raises `FileNotFoundError` where nothing has been published yet, `PermissionError` where it may
     not be read, `QueryFailed` where it is damaged.
@@ -35,19 +36,44 @@ def connect(database: Path, **settings: str) -> DuckDBPyConnection:
     with database.open("rb"):
         """What may not be read says so itself, and is not taken for damaged."""
     try:
-        return duckdb.connect(str(database), read_only=True, config={**_HARDENED, **settings})
+        connection = duckdb.connect(str(database), read_only=True, config={**_HARDENED, **settings})
+        _lock_files(connection, with_lake=with_lake)
     except duckdb.Error as error:
         why = str(error).partition("\n")[0].rstrip(".!")
         raise QueryFailed(
             f"The warehouse {database} cannot be read: {why}. Nothing was changed. `nightbook "
             "verify` tells what is damaged, and `nightbook rebuild` makes it anew from the lake."
         ) from error
+    return connection
 
 
-def open_database(database: Path) -> DuckDBPyConnection:
+def _lock_files(connection: DuckDBPyConnection, *, with_lake: bool) -> None:
+    """Take away every way to files, but for those of nights that are read from the lake."""
+    # Within one process DuckDB shares what is open: a second reader finds it locked already.
+    if not scalar(connection, "select current_setting('enable_external_access')"):
+        return
+    if with_lake and lake_files(connection):
+        connection.execute("set variable files = (select list(file) from internal.lake_files)")
+        connection.execute("set allowed_paths = getvariable('files')")
+        connection.execute("reset variable files")
+    connection.execute("set enable_external_access = false")
+
+
+def lake_files(connection: DuckDBPyConnection) -> list[str]:
+    """Return the files of nights that an open warehouse reads from the lake."""
+    query = "select count(*) from duckdb_tables() where table_name = 'lake_files'"
+    if not scalar(connection, query):
+        return []
+    return list(
+        scalar(connection, "select list(file order by file) from internal.lake_files") or ()
+    )
+
+
+def open_database(database: Path, *, with_lake: bool = True) -> DuckDBPyConnection:
     """Open the warehouse for questions of strangers, bounded for good. Raises as `connect`."""
     connection = connect(
         database,
+        with_lake=with_lake,
         python_enable_replacements="false",
         memory_limit="2GB",
         max_temp_directory_size="0B",

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from warehouse.query.connect import QueryFailed, open_database
+from warehouse.query.connect import QueryFailed, lake_files, open_database
 from warehouse.query.formats import Answer
 
 
@@ -47,10 +47,22 @@ def run(database: Path, sql: str, limit: int | None = None) -> Answer:
 @contextlib.contextmanager
 def asking(database: Path, sql: str) -> Iterator[DuckDBPyConnection]:
     """Ask one question, whose rows are read within the block. Raises as `run`."""
-    with open_database(database) as connection:
+    with contextlib.ExitStack() as stack:
+        connection = stack.enter_context(open_database(database, with_lake=False))
         try:
-            _require_one(connection, sql)
-            yield connection.execute(sql)
+            asked = _require_one(connection, sql)
+            try:
+                connection.execute(sql)
+            except duckdb.PermissionException:
+                # Of a night in the lake, perhaps. Whoever may read a file could overwrite it by
+                # `copy` or `explain analyze copy`: so none but a `select` is given the files.
+                if asked is not duckdb.StatementType.SELECT:
+                    raise
+                connection.close()
+                connection = stack.enter_context(open_database(database))
+                _require_lake(connection)
+                connection.execute(sql)
+            yield connection
         except duckdb.Error as error:
             # What failed by the machine is no fault of the question.
             by_machine = isinstance(error, duckdb.OperationalError | duckdb.InternalError)
@@ -58,20 +70,37 @@ def asking(database: Path, sql: str) -> Iterator[DuckDBPyConnection]:
             raise kind(f"DuckDB could not answer: {error}\nNothing was changed.") from error
 
 
-def _require_one(connection: DuckDBPyConnection, sql: str) -> None:
-    """Raise `NotAQuestion` where a text holds none, or several: only the last would be shown."""
-    count = len(connection.extract_statements(sql))
+def _require_lake(connection: DuckDBPyConnection) -> None:
+    """Raise `QueryFailed` where a file is gone that the nights in the lake are read from."""
+    files = lake_files(connection)
+    if missing := [file for file in files if not Path(file).is_file()]:
+        raise QueryFailed(
+            f"{len(missing)} of the {len(files)} files that older nights are read from are not "
+            f"there, the first {missing[0]}: no question that could need them is answered with "
+            "less. Nothing was changed. `nightbook verify` tells what is damaged; `nightbook "
+            "rebuild` makes the warehouse anew, with `--from-landing` also the lake."
+        )
+
+
+def _require_one(connection: DuckDBPyConnection, sql: str) -> duckdb.StatementType:
+    """Return the kind of a question.
+
+    Raises `NotAQuestion` where a text holds none, or several: only the last would be shown.
+    """
+    statements = connection.extract_statements(sql)
+    count = len(statements)
     if count != 1:
         several = f"{count} statements" if count else "no statement"
         raise NotAQuestion(
             f"What was asked holds {several}, and one is answered at a time. Nothing was asked. "
             "Ask one after the other."
         )
+    return statements[0].type
 
 
 def tables(database: Path) -> tuple[Description, ...]:
     """Return every table, view and macro of the warehouse with its comment and columns."""
-    with open_database(database) as connection:
+    with open_database(database, with_lake=False) as connection:
         listed = connection.execute(_LISTED).fetchall()
         columns = connection.execute(_COLUMNS).fetchall()
     columns_by_table: dict[tuple[str, str], list[tuple[str, str, str]]] = {}

@@ -25,3 +25,11 @@ def merged_environment(directory: Path, process: Mapping[str, str]) -> dict[str,
 def home_path(text: str) -> Path:
     """Return the folder that a setting names; raises `RuntimeError` for a user without a home."""
     return Path(text).expanduser().absolute()
+
+
+def misleading_sign(path: Path) -> str:
+    """Return what in a path would lead DuckDB to other files or dates; empty without it."""
+    # A pattern finds files of its own, a line end divides a list, and of two folders that name the
+    # date it takes the first for all rows.
+    signs = ("*", "?", "[", "\n", "snapshot_date=")
+    return next((sign for sign in signs if sign in str(path)), "")

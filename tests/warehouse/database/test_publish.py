@@ -320,6 +320,15 @@ def test_a_reader_keeps_what_it_opened(tmp_path: Path) -> None:
     assert kept == [f"v{number}" for number in range(2, KEPT_VERSIONS + 2)]
 
 
+def test_older_versions_stay_within_their_room_but_for_the_one_before(tmp_path: Path) -> None:
+    """Without room the shown version and the one before it stay; they are the newest."""
+    layout = Layout(tmp_path)
+    for number, room in enumerate((20, 20, 20, 0)):
+        published(layout, [FIRST], f"v{number}", versions_gb=room)
+        kept = sorted(path.name for path in (layout.warehouse / "versions").iterdir())
+        assert kept == [f"v{shown}" for shown in range(number + 1)][-2 if not room else 0 :]
+
+
 def test_the_published_file_is_alone_and_unwritable(tmp_path: Path) -> None:
     """Mode 0440, only its digest beside it, the storage of 1.2, and `current` a relative link."""
     layout = Layout(tmp_path)

@@ -1,0 +1,200 @@
+"""A window: older nights are read from the lake, and every answer is what a full file says."""
+
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.support import environments
+from tests.support.books import BUILT_AT, Amount, Night, night, written
+from tests.warehouse.query.test_older_clients import OLDER, asked
+from warehouse.database.load import FileChanged
+from warehouse.database.publish import Published, publish
+from warehouse.query import child
+from warehouse.query.connect import QueryFailed
+from warehouse.query.door import open_book
+from warehouse.query.read import run
+from warehouse.storage.layout import Layout
+
+OLD, PLACE = "2024-11-17", "it's a=b {x}"  # a home whose path DuckDB must not read in its own way
+NIGHTS = [
+    night(
+        f"{year}11{day}T021500Z",
+        [Amount("1e30"), Amount(f"{day}.5", "p2"), Amount(f"-{year}", "p3", bucket="lending")],
+    )
+    for year in (2024, 2025, 2026)
+    for day in (17, 20)
+]
+COLUMNS = (
+    "select table_schema, table_name, column_name, data_type from information_schema.columns "
+    "where table_schema in ('main', 'history', 'ops')"
+)
+QUESTIONS = (
+    COLUMNS,
+    f"from balances_as_of('{OLD}')",
+    f"from holdings_as_of('{OLD}')",
+    f"from trace('p2', 'BTC', '{OLD}')",
+    f"from changes_between('{OLD}', '2026-11-20')",
+    f"from roll_forward_between('{OLD}', '2025-11-20')",
+    "select snapshot_date, exact_sum(amount_text) from history.balances group by all",
+)
+
+
+def put(layout: Layout, nights: Iterable[Night], version: str, keep: int | None) -> Published:
+    """Publish nights; the file holds `keep` of them itself."""
+    contents = replace(written(layout, nights), native_nights=keep)
+    return publish(layout, contents, version=version, built_at=BUILT_AT, program_version="0.0.0")
+
+
+def answers(layout: Layout) -> dict[str, list[str]]:
+    """Every answer of the dictionary, of every table, and to the questions here."""
+    with duckdb.connect(str(layout.database), read_only=True) as client:
+        client.execute("set TimeZone = 'UTC'")
+        names = client.execute(
+            "select schema_name || '.' || view_name from duckdb_views() where not internal "
+            "and schema_name in ('main', 'history') union "
+            "select 'history.' || table_name from duckdb_tables() where schema_name = 'history'"
+        ).fetchall()
+        return {
+            query: sorted(map(str, client.execute(query).fetchall()))
+            for query in (*QUESTIONS, *(f"from {name}" for (name,) in names))
+        }
+
+
+def days(layout: Layout) -> set[str]:
+    """The dates that the file holds itself."""
+    query = "select distinct snapshot_date::varchar from internal.native_balances"
+    with duckdb.connect(str(layout.database), read_only=True) as client:
+        return {day for (day,) in client.execute(query).fetchall()}
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Layout, Layout]:
+    """The same nights twice: all of them in the file, and only two."""
+    place = tmp_path_factory.mktemp("window") / PLACE
+    full, windowed = Layout(place / "full"), Layout(place / "windowed")
+    put(full, NIGHTS, "a", None)
+    put(windowed, NIGHTS, "a", 2)
+    return full, windowed
+
+
+def test_a_window_changes_no_answer(homes: tuple[Layout, Layout]) -> None:
+    """Views, macros and history say the same to the last digit, though four nights are outside."""
+    full, windowed = homes
+    assert answers(windowed) == answers(full)
+    assert days(windowed) == {"2026-11-17", "2026-11-20"}
+
+
+@pytest.mark.parametrize("name", OLDER)
+def test_older_clients_read_the_lake_too(name: str, homes: tuple[Layout, Layout]) -> None:
+    """Each question of the dictionary is answered alike by a real older DuckDB, by its own path."""
+    full, windowed = homes
+    said = asked(environments.python(name), windowed.database.resolve())[1]
+    assert said == asked(sys.executable, full.database)[1]
+
+
+def test_a_window_follows_nights_decisions_and_its_own_size(tmp_path: Path) -> None:
+    """A new night, an old one decided anew, another size, none and one again: as a full file."""
+    full, windowed = Layout(tmp_path / "full"), Layout(tmp_path / "windowed")
+    later = [*NIGHTS, night("20261121T021500Z", [Amount("5")])]
+    redecided = [*later, night("20241117T031500Z", [Amount("99", "p9")])]
+    redecided[0] = replace(redecided[0], state="rejected", is_book=False)
+    without = [one for one in redecided if one.snapshot_id[:4] != "2025"]
+    turns: list[tuple[list[Night], int | None, int]] = [
+        *((NIGHTS, 2, 2), (later, 2, 2), (redecided, 3, 3), (without, 99, 5)),
+        *((redecided, None, 0), (redecided, 3, 3)),
+    ]
+    for number, (nights, keep, held) in enumerate(turns):
+        version = f"v{number}"
+        put(full, nights, version, None)
+        put(windowed, nights, version, keep)
+        assert answers(windowed) == answers(full), number
+        assert keep is None or len(days(windowed)) == held, number
+
+
+def test_a_publish_within_a_window_loads_only_the_new_night(tmp_path: Path) -> None:
+    """The night that leaves is neither read into the file nor judged again."""
+    layout = Layout(tmp_path)
+    put(layout, NIGHTS[:3], "a", 2)
+    assert [str(day) for day in put(layout, NIGHTS[:4], "b", 2).loaded] == ["2025-11-20"]
+
+
+def test_one_date_opens_the_files_of_that_date(homes: tuple[Layout, Layout]) -> None:
+    """The date decides which files are opened, also where it comes from another table."""
+    with duckdb.connect(str(homes[1].database), read_only=True) as client:
+        for query in (
+            f"select count(*) from history.balances where snapshot_date = '{OLD}'",
+            f"select count(*) from balances_as_of('{OLD}')",
+        ):
+            [(_, plan)] = client.execute(f"explain analyze {query}").fetchall()
+            opened = [line for line in plan.splitlines() if "Total Files Read" in line]
+            counts = [number for line in opened for number in re.findall(r"Read: (\d+)", line)]
+            assert sorted(counts) == ["0", "1"], plan
+
+
+def test_a_missing_file_is_an_error_and_never_fewer_rows(tmp_path: Path) -> None:
+    """Without its lake, or one file of it, a window answers for its own nights alone."""
+    layout = Layout(tmp_path / "home")
+    put(layout, NIGHTS[:3], "a", 2)
+    alone = tmp_path / "nightbook.duckdb"
+    alone.write_bytes(layout.database.read_bytes())
+    layout.parquet("balances", NIGHTS[0].day, NIGHTS[0].snapshot_id).unlink()
+    for file in (layout.database, alone):
+        with duckdb.connect(str(file), read_only=True) as client:
+            assert client.execute("select count(*) from balances").fetchall() == [(3,)]
+            for query in ("from history.balances", f"from balances_as_of('{OLD}')"):
+                with pytest.raises(duckdb.IOException, match="20241117T021500Z"):
+                    client.execute(query).fetchall()
+    with pytest.raises(QueryFailed, match=r"20241117T021500Z.*rebuild"):
+        run(layout.database, "from history.balances")
+
+
+def test_a_night_leaves_the_file_only_for_files_that_are_as_written(tmp_path: Path) -> None:
+    """What was in the file is read from the lake from then on: so its bytes are proved before."""
+    layout = Layout(tmp_path)
+    contents = replace(written(layout, NIGHTS[:3]), native_nights=99)
+    put(layout, NIGHTS[:3], "a", 99)
+    file = contents.books[0].files["balances"]
+    changed = replace(contents, native_nights=2, digests={file: "0" * 64})
+    with pytest.raises(FileChanged, match="20241117T021500Z"):
+        publish(layout, changed, version="b", built_at=BUILT_AT, program_version="0.0.0")
+    assert (layout.warehouse / "current").readlink().name == "a"
+
+
+@pytest.mark.parametrize("folder", ["a*b", "snapshot_date=2020-01-01", "a[b]"])
+def test_a_home_that_would_be_read_as_another_is_refused(tmp_path: Path, folder: str) -> None:
+    """A pattern, or a folder above that names a date, would give rows that are not the night's."""
+    with pytest.raises(ValueError, match="cannot be read from the lake"):
+        put(Layout(tmp_path / folder), NIGHTS[:3], "a", 2)
+
+
+def test_guarded_questions_read_the_nights_of_the_lake_and_nothing_else(
+    homes: tuple[Layout, Layout],
+) -> None:
+    """Only what the views list can be read, only by a `select`, and never be written."""
+    layout = homes[1]
+    query = "select snapshot_date, count(*) from history.balances group by all order by all"
+    assert len(child.ask(layout.database, query).rows) == len(NIGHTS)
+    with open_book(layout.home) as book:
+        assert len(book.balances(OLD)) == 3
+    listed = layout.parquet("balances", NIGHTS[0].day, NIGHTS[0].snapshot_id)
+    newest = layout.parquet("balances", NIGHTS[-1].day, NIGHTS[-1].snapshot_id)
+    before = listed.read_bytes()
+    for attack in (
+        "copy (select 1) to '{file}' (use_tmp_file false)",
+        "explain analyze copy (select 1) to '{file}' (format csv, use_tmp_file false)",
+        f"from read_parquet('{newest.parent.parent}/*/*.parquet') limit 1",
+        f"from read_blob('{newest}')",
+        f"select * from glob('{newest.parent.parent}/*')",
+        "from read_text('/etc/hostname')",
+        "from enable_logging(storage = 'file', storage_path = '{file}')",
+        "attach '{file}' as other",
+    ):
+        sql = attack.replace("{file}", str(listed)).replace("it's", "it''s")
+        with pytest.raises(QueryFailed):
+            run(layout.database, sql)
+    assert listed.read_bytes() == before

@@ -1,0 +1,171 @@
+"""Nights that the file does not hold itself: views over their Parquet in the lake.
+
+With a window (`Contents.native_nights`) the newest nights are in `internal.native_NAME`, and
+`history.NAME` is a view of them and of the older ones, which it reads by explicit lists of files,
+one for each table and year: a file that is missing is an error, and never fewer rows. A question
+about one date opens the files of that date alone, by the date in the folder's name.
+"""
+
+# ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Self
+
+from duckdb import DuckDBPyConnection
+
+from warehouse.contract.book import BOOK
+from warehouse.contract.model import Table, literal, quote_identifier
+from warehouse.database.ddl import comments_on, create_table, meanings_of, rows_of_day
+from warehouse.database.load import (
+    Book,
+    Contents,
+    add_books,
+    books_by_date,
+    check_digests,
+    remove_days,
+)
+from warehouse.progress import Say, silent
+from warehouse.storage.home import misleading_sign
+
+# The newest book and the one before it are compared every night, so they are always in the file.
+FEWEST = 2
+_FILES = "lake_files"
+_TABLES = {table.name: table for table in BOOK}
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which books the file is to hold itself: all, or the newest; the `older` ones stay outside."""
+
+    is_set: bool
+    older: Mapping[date, Book]
+
+    @classmethod
+    def of(cls, contents: Contents) -> Self:
+        """Return the window of what a warehouse is to hold."""
+        if contents.native_nights is None:
+            return cls(is_set=False, older={})
+        books = sorted(contents.books, key=lambda book: book.snapshot_date)
+        outside = books[: -max(contents.native_nights, FEWEST)]
+        return cls(is_set=True, older={book.snapshot_date: book for book in outside})
+
+    def rows(self, name: str, day: date) -> str:
+        """Return a query for the rows that `history.NAME` has of a day, wherever they are."""
+        if name not in _TABLES or not self.is_set:
+            return rows_of_day(f"history.{quote_identifier(name)}", day)
+        table = _TABLES[name]
+        if book := self.older.get(day):
+            return _from_lake(table, [str(book.files[name])])
+        return rows_of_day(native(table), day)
+
+
+def native(table: Table) -> str:
+    """Return the table of the rows that a file with a window holds itself."""
+    return f"internal.{quote_identifier(f'native_{table.name}')}"
+
+
+def is_windowed(connection: DuckDBPyConnection) -> bool:
+    """Return whether an open warehouse was made with a window."""
+    query = "select 1 from duckdb_tables() where schema_name = 'internal' and table_name = ?"
+    return connection.execute(query, [_FILES]).fetchone() is not None
+
+
+def divide(connection: DuckDBPyConnection) -> None:
+    """Make native tables of the empty ones of the book, and views in their place."""
+    connection.execute(
+        f"create table internal.{_FILES} (snapshot_date date, table_name varchar, file varchar)"
+    )
+    for table in BOOK:
+        connection.execute(f"drop table history.{quote_identifier(table.name)}")
+        connection.execute(create_table(table, native(table)))
+        _show(connection, table, ())
+
+
+def move_window(
+    connection: DuckDBPyConnection,
+    contents: Contents,
+    window: Window,
+    unchanged: AbstractSet[date],
+    say: Say = silent,
+) -> None:
+    """Put the books of the window into the file, and point at the others where they lie.
+
+    `unchanged` are the dates whose book is what it was. A night that leaves the window is read from
+    its files from now on, so these must still be what was written.
+    """
+    rows = connection.execute(f"select distinct snapshot_date from internal.{_FILES}").fetchall()
+    outside = {day for (day,) in rows}
+    wanted = {book.snapshot_date: book for book in contents.books}
+    native_days = set(books_by_date(connection)) - outside
+    staying = native_days & unchanged - window.older.keys()
+    entering = [wanted[day] for day in sorted(wanted.keys() - window.older.keys() - staying)]
+    leaving = [window.older[day] for day in sorted(window.older.keys() & native_days & unchanged)]
+    new = [window.older[day] for day in sorted(window.older.keys() - unchanged)]
+    books = (*entering, *leaving, *new)
+    check_digests(contents, (file for book in books for file in book.files.values()))
+    remove_days(connection, sorted(native_days - staying), native)
+    add_books(connection, entering, say, native)
+    add_books(connection, new, say, lambda _: None)
+    point_at(connection, window.older)
+
+
+def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None:
+    """Make schema history show exactly these books from the lake; their files were seen."""
+    # Only the lists of years in which a file is another one now are made again: what a publish
+    # writes does not grow with the history.
+    query = (
+        f"select snapshot_date, list(file order by table_name) from internal.{_FILES} group by 1"
+    )
+    shown = {day: tuple(files) for day, files in connection.execute(query).fetchall()}
+    names = sorted(_TABLES)
+    wanted = {day: tuple(str(book.files[name]) for name in names) for day, book in books.items()}
+    changed = {day for day, _ in shown.items() ^ wanted.items()}
+    for day in sorted(changed):
+        connection.execute(f"delete from internal.{_FILES} where snapshot_date = ?", [day])
+        for name, file in zip(names, wanted.get(day, ()), strict=False):
+            connection.execute(f"insert into internal.{_FILES} values (?, ?, ?)", [day, name, file])
+    before, after = {day.year for day in shown}, {day.year for day in wanted}
+    for table in BOOK:
+        for year in sorted({day.year for day in changed} & after):
+            files = [str(books[day].files[table.name]) for day in sorted(books) if day.year == year]
+            sql = _from_lake(table, files)
+            connection.execute(f"create or replace view {_of_year(table, year)} as {sql}")
+        if before != after:
+            _show(connection, table, sorted(after))
+        for year in sorted(before - after):
+            connection.execute(f"drop view {_of_year(table, year)}")
+
+
+def _show(connection: DuckDBPyConnection, table: Table, years: Iterable[int]) -> None:
+    """Make the view of all nights: the native ones, and those of each year."""
+    sources = (native(table), *(_of_year(table, year) for year in years))
+    rows = " union all ".join(f"select * from {source}" for source in sources)
+    name = f"history.{quote_identifier(table.name)}"
+    connection.execute(f"create or replace view {name} as {rows}")
+    for comment in comments_on("view", name, table.meaning, meanings_of(table)):
+        connection.execute(comment)
+
+
+def _of_year(table: Table, year: int) -> str:
+    return f"internal.{quote_identifier(f'lake_{table.name}_{year}')}"
+
+
+def _from_lake(table: Table, files: Sequence[str]) -> str:
+    """Return a query that reads files of the lake and fails where one of them is not there."""
+    # One text of many lines opens in half the time of a list of texts (measured with ten years).
+    # By the folder's name DuckDB knows the date of a file without opening it, since 1.2 also where
+    # the date comes from another table. Columns are named: a home below a folder named `a=b` would
+    # otherwise have one more.
+    for file in files:
+        if sign := misleading_sign(Path(file).parents[2]):
+            raise ValueError(f"{file} cannot be read from the lake: its path holds {sign!r}")
+    names = ", ".join(map(quote_identifier, table.names))
+    paths = literal("\n".join(files))
+    return (
+        f"select {names} from read_parquet(string_split({paths}, chr(10)), "
+        "hive_partitioning = true, hive_types = {'snapshot_date': date})"
+    )
