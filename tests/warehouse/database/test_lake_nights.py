@@ -97,6 +97,7 @@ def test_older_clients_read_the_lake_too(name: str, homes: tuple[Layout, Layout]
     assert said == asked(sys.executable, full.database)[1]
 
 
+@pytest.mark.torture
 def test_a_window_follows_nights_decisions_and_its_own_size(tmp_path: Path) -> None:
     """A new night, an old one decided anew, another size, none and one again: as a full file."""
     full, windowed = Layout(tmp_path / "full"), Layout(tmp_path / "windowed")
