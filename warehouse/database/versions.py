@@ -151,7 +151,7 @@ def swap(layout: Layout, version: str) -> None:
     sync_directory(layout.warehouse)
 
 
-def prune(versions: Path, current: str, budget: int) -> None:
+def prune(versions: Path, current: str, budget: int = VERSIONS_GB * GB) -> None:
     """Keep the newest versions by the time they were written, so many and within so many bytes.
 
     The shown one and the one before it stay always.
