@@ -39,6 +39,8 @@ DIGITS = 9
 SHOWN = 80
 # How alike (difflib's ratio) a name of another prefix must be to count as a slip of ours.
 ALIKE = 0.85
+# What a cluster puts into every pod for a service that happens to be called nightbook-something.
+_OF_SERVICE = re.compile(r"_(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)$")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9.+-]*://")
 _NEXT_ADDRESS = re.compile(rf"[\s,]+(?={_ADDRESS.pattern})")
 
@@ -101,6 +103,8 @@ def environment(directory: Path, process: Mapping[str, str] | None = None) -> di
         why = getattr(error, "strerror", None) or "it is not UTF-8 text"
         complaint = f".env cannot be read: {why}. Mend it, or take it away."
         raise SettingsWrong((complaint,)) from None
+    if "KUBERNETES_SERVICE_HOST" in merged:
+        merged = {name: value for name, value in merged.items() if not _OF_SERVICE.search(name)}
     return {name: value for name, value in merged.items() if _is_meant(name)}
 
 

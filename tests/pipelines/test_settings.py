@@ -268,6 +268,20 @@ def test_without_a_dotenv_there_is_the_environment(tmp_path: Path) -> None:
     assert settings.environment(tmp_path, {"NIGHTBOOK_HOME": "x"}) == {"NIGHTBOOK_HOME": "x"}
 
 
+def test_a_cluster_names_its_services_without_meaning_settings(tmp_path: Path) -> None:
+    """What Kubernetes tells of a service called nightbook is no slip; other names still are."""
+    service = {
+        "NIGHTBOOK_SERVICE_HOST": "10.0.0.1",
+        "NIGHTBOOK_SERVICE_PORT_GRPC": "3030",
+        "NIGHTBOOK_PORT": "tcp://10.0.0.1:3030",
+        "NIGHTBOOK_PORT_3030_TCP_ADDR": "10.0.0.1",
+        "NIGHTBOOK_DAGSTER_WEBSERVER_PORT_80_TCP": "tcp://10.0.0.2:80",
+    }
+    cluster = {"KUBERNETES_SERVICE_HOST": "10.0.0.3", "NIGHTBOOK_HOM": "/data"}
+    assert settings.environment(tmp_path, service | cluster) == {"NIGHTBOOK_HOM": "/data"}
+    assert settings.environment(tmp_path, service) == service
+
+
 def test_a_dotenv_that_is_no_text_is_told_in_words(tmp_path: Path) -> None:
     """Not by a traceback."""
     (tmp_path / ".env").write_bytes(b"NIGHTBOOK_API_KEY=\xff\xfe\n")
