@@ -17,6 +17,7 @@ from duckdb import DuckDBPyConnection
 SNAPSHOTS = "select * from ops.snapshots order by snapshot_id"
 GAPS = "select * from ops.gaps order by snapshot_date desc"
 BUILD = "select * from ops.build"
+COUNTED = 4096  # rows at once of those that are only counted
 Record = Mapping[str, Any]
 _QUERIES = Path(__file__).parent / "queries"
 
@@ -69,18 +70,15 @@ def ask(connection: DuckDBPyConnection, sql: str, most: int | None = None) -> Qu
         names = [str(column[0]) for column in result.description or ()]
         fetched = result.fetchall() if most is None else result.fetchmany(most + 1)
         rows = tuple(dict(zip(names, row, strict=True)) for row in fetched[:most])
-        count = len(rows) if len(rows) == len(fetched) else _count(connection, query)
+        count = len(fetched)
+        while most is not None and (more := result.fetchmany(COUNTED)):
+            count += len(more)
     except duckdb.Error as error:
         raise ReportFailed(
             f"The warehouse did not answer a query of the report: {error}. No report was written. "
             "Look with `nightbook doctor`, or make the warehouse anew: `nightbook rebuild`."
         ) from error
     return QueryRows(query, rows, count)
-
-
-def _count(connection: DuckDBPyConnection, query: str) -> int:
-    counted = connection.execute(f"select count(*) from ({query})").fetchone()  # noqa: S608 - ours
-    return int(counted[0]) if counted else 0
 
 
 def nights(connection: DuckDBPyConnection) -> Nights:

@@ -2,10 +2,12 @@ select
     asset_id,
     is_custom_asset,
     bucket,
-    exact_sum(locked_text) as locked,
+    exact_sum(amount_text) as locked,
     count(distinct portfolio_id) as portfolios,
     count(distinct venue_id) as venues,
-    sum(accounts)::bigint as accounts
-from locked_funds
+    count(*) as accounts
+from balances
+-- As the view locked_funds says it, which adds up by portfolio and venue first.
+where (state = 'locked' or state like '%.locked') and amount is distinct from 0
 group by all
 order by accounts desc, asset_id, is_custom_asset, bucket
