@@ -1,10 +1,11 @@
 """`make bench`: our pipeline, its peers and the floor on the same bodies, in turn, sums checked.
 
     python -m tests.performance [--scale S|M|L|instruments] [--runs N] [--only NAME] [--page]
+                                [--before COMMIT]
 
 Each design is a whole process. NAME is one, or a part (see `parts`): fetch, landing, quiet,
 history. `--page` puts the tables into the page beside this file; `--scale` can be given more than
-once.
+once. With `--before` our own designs are measured with the rooms of that commit as well, in turn.
 """
 
 import argparse
@@ -40,7 +41,8 @@ LISTED = "instruments"
 # What makes no database, so that there is nothing to check.
 WITHOUT_SUMS = {"floor: parse only", "floor: Parquet only"}
 # By default the designs that need gigabytes, or that cost minutes, stay out of the large scale.
-LARGE = {*OURS, "polars"}
+LARGE = {"nightbook", "nightbook, the whole night", "polars"}
+ROOMS = ("assets", "pipelines", "warehouse")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", choices=[*DESIGNS, *PARTS], action="append")
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--before", metavar="COMMIT")
     arguments = parser.parse_args()
     parts = [name for name in arguments.only or () if name in PARTS]
     measure(parts, arguments.runs, into_page=arguments.page)
@@ -70,7 +73,10 @@ def main() -> None:
     tables = []
     for scale in arguments.scale or ["M"]:
         with tempfile.TemporaryDirectory(prefix="nightbook-bench-") as folder:
-            tables.append(_measure(scale, arguments.only, arguments.runs, Path(folder)))
+            chosen = _chosen(scale, arguments.only)
+            tables.append(
+                _measure(scale, chosen, arguments.runs, Path(folder), before=arguments.before)
+            )
     text = "\n".join(_rendered(table) for table in tables)
     print(f"\n{text}")
     if arguments.page:
@@ -79,19 +85,35 @@ def main() -> None:
     sys.exit(any("differ" in one for one in exact))
 
 
-def _measure(scale: str, only: list[str] | None, runs: int, folder: Path) -> Table:
+def _measure(
+    scale: str, chosen: list[str], runs: int, folder: Path, *, before: str | None
+) -> Table:
     print(f"Writing the bodies of scale {scale} ...", flush=True)
     body = folder / "body"
     truth = write_instruments(body) if scale == LISTED else write_portfolios(body, SCALES[scale])
     files = list(body.iterdir()) if body.is_dir() else [body]
     table = Table(scale, sum(file.stat().st_size for file in files) / 1e6, truth)
+    trees = {"": ROOT} | ({f", at {before}": _checked_out(before, folder)} if before else {})
     for run in range(runs):
-        for name in _chosen(scale, only):
-            cost, found = _one(name, body, folder / "run", truth)
-            table.costs.setdefault(name, []).append(cost)
-            table.exact[name] = found
-            print(f"  run {run + 1}: {name:<32} {cost.cpu:7.2f} CPU s  {found}", flush=True)
+        for name, tree in ((name, tree) for name in chosen for tree in trees):
+            if tree and name not in OURS:
+                continue
+            cost, found = _one(name, body, folder / "run", truth, trees[tree])
+            table.costs.setdefault(name + tree, []).append(cost)
+            table.exact[name + tree] = found
+            print(f"  run {run + 1}: {name + tree:<32} {cost.cpu:7.2f} CPU s  {found}", flush=True)
     return table
+
+
+def _checked_out(commit: str, folder: Path) -> Path:
+    """The rooms of a commit, with the tests of today."""
+    tree = folder / "before"
+    tree.mkdir()
+    archive = ["git", "-C", str(ROOT), "archive", commit, *ROOMS]
+    with subprocess.Popen(archive, stdout=subprocess.PIPE) as packed:
+        subprocess.run(["tar", "-x", "-C", str(tree)], stdin=packed.stdout, check=True)
+    (tree / "tests").symlink_to(ROOT / "tests")
+    return tree
 
 
 def _chosen(scale: str, only: list[str] | None) -> list[str]:
@@ -109,12 +131,13 @@ def _python(name: str) -> str:
     return str(PEERS / "bin" / "python")
 
 
-def _one(name: str, body: Path, folder: Path, truth: Truth) -> tuple[Spent, str]:
+def _one(name: str, body: Path, folder: Path, truth: Truth, tree: Path) -> tuple[Spent, str]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    os.environ["PYTHONPATH"] = str(ROOT)
+    os.environ["PYTHONPATH"] = str(tree)
     os.sync()  # what was written before is not this one's to wait for
-    cost = spent([_python(name), "-m", "tests.performance.designs", name, str(body), str(folder)])
+    python = [_python(name), "-P", "-m"]
+    cost = spent([*python, "tests.performance.designs", name, str(body), str(folder)])
     cost = replace(cost, cpu=float(_told(cost, "cpu")))  # of the work: imports are left out
     database = Path(_told(cost, "database"))
     return cost, "" if name in WITHOUT_SUMS else verdict(database, truth)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from tests.performance import whole_command
 from tests.performance.bodies import VENUES
 from tests.performance.listings import LISTINGS
 from tests.performance.peers import PEERS, Work
@@ -156,6 +157,14 @@ def whole_night(body: Path, folder: Path) -> Work:
     return work
 
 
+def run_command(body: Path, folder: Path) -> Work:
+    """`nightbook run` itself, with the instruments, the report and the workbook."""
+    importlib.import_module("warehouse.query.pandas_blocker").leave_pandas_out()
+    importlib.import_module("assets.commands.run")
+    server = whole_command.serve(body, folder)
+    return lambda: whole_command.run(server, folder / "home")
+
+
 def floor_parse(body: Path, folder: Path) -> Work:
     """Typed parsing alone, by the quickest parser we have."""
     msgspec = importlib.import_module("msgspec")
@@ -199,6 +208,7 @@ def floor_load(body: Path, folder: Path) -> Work:
 OURS: dict[str, Callable[[Path, Path], Work]] = {
     "nightbook": ours,
     "nightbook, the whole night": whole_night,
+    whole_command.NAME: run_command,
 }
 FLOOR: dict[str, Callable[[Path, Path], Work]] = {
     "floor: parse only": floor_parse,

@@ -18,9 +18,9 @@ from tests.performance.bodies import SCALES, portfolios
 from tests.performance.cpu_profile import Spent, spent
 from tests.performance.fetching import server
 from tests.performance.slow_server import instruments
+from tests.performance.whole_command import venue, write_answer
 
 VENUES, EACH = 12, 100
-STAMP = "2026-11-20T02:15:00.123Z"
 QUESTION = "select asset_id, exact_sum(amount_text) as total from balances group by all"
 
 
@@ -78,37 +78,21 @@ def _require(answer: Spent, sums: dict[str, Decimal]) -> None:
 def _book(folder: Path) -> dict[str, Decimal]:
     """Write every answer of the night; returns the exact sum of each asset."""
     data = list(portfolios(SCALES["S"], 7))
-    _write(folder / "portfolios.json", data)
+    write_answer(folder / "portfolios.json", data)
     names = [f"venue-{number}" for number in range(VENUES)]
-    listed = []
+    venues = []
     for name in names:
+        listed = []
         for kind in ("spot", "future"):
             body = instruments(EACH, f"{name}-{kind}", kind)
             (folder / f"{name}-{kind}.json").write_bytes(body)
-            listed += [(name, one) for one in json.loads(body)["data"]]
-    _write(folder / "venues.json", [_venue(name, listed) for name in names])
+            listed += json.loads(body)["data"]
+        venues.append(venue(name, listed))
+    write_answer(folder / "venues.json", venues)
     sums: dict[str, Decimal] = {}
     for asset, text in _amounts(data):
         sums[asset] = sums.get(asset, Decimal(0)) + Decimal(text)
     return sums
-
-
-def _write(path: Path, data: list[Any]) -> None:
-    path.write_text(json.dumps({"data": data, "meta": {}}, separators=(",", ":")), encoding="utf-8")
-
-
-def _venue(name: str, listed: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
-    kept = ("id", "type", "displayName")
-    return {
-        "id": name,
-        "resource": "venue",
-        "type": ["exchange"],
-        "displayName": name.title(),
-        "tradingStatus": "trading",
-        "instruments": [{key: one[key] for key in kept} for venue, one in listed if venue == name],
-        "createdAt": STAMP,
-        "updatedAt": STAMP,
-    }
 
 
 def _amounts(data: list[dict[str, Any]]) -> list[tuple[str, str]]:
