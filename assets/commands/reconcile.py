@@ -14,6 +14,7 @@ from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import publish
 from warehouse.contract.wording import count_of
+from warehouse.query.pandas_blocker import leave_pandas_out
 from warehouse.query.printable import printable, printable_lines
 from warehouse.reconcile import service
 from warehouse.reconcile.close.close import CloseInputs
@@ -103,6 +104,7 @@ def _ask(proposal: str) -> str:
 def run(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:
     """Compare the book with the ledgers of the inbox; exit code 3 while breaks are open."""
     layout, now = nightbook.layout, nightbook.now()
+    leave_pandas_out()
     with writing(nightbook, "reconciling"):
         publish.catch_up(nightbook)
         summary = service.run(

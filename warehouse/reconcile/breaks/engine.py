@@ -143,7 +143,7 @@ def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Referenc
     uncovered = set_aside(connection, scope, fields, reference)
     resolution = key_resolution.make_ledger_side(connection, ledger, reference, config, scope)
     levels.assign(connection, ledger, scope)
-    join.compare(connection, fields, resolution.rejected)
+    join.compare(connection, fields)
     per_asset, unnamed = key_resolution.tolerances(reference, config)
     config = replace(config, per_asset=per_asset)
     kept = kept_digits(ledger, config)
@@ -156,7 +156,8 @@ def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Referenc
         rejected=resolution.rejected,
         totals=totals_to_limit(connection, config, kept),
     )
-    classified = classify(join.mismatches(connection, fields), rules)
+    mismatches = join.mismatches(connection, fields, resolution.rejected)
+    classified = classify(mismatches, rules)
     join.store_results(connection, {pair.pair.no: pair.result for pair in classified})
     notices = (*reference.notices, *ledger.notices, *uncovered, *levels.notices(ledger))
     return _Matches(

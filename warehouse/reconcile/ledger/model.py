@@ -68,7 +68,7 @@ class LedgerRows:
         """All of them by the columns of `LINES`."""
         self._gather()
         if self._whole is None:
-            self._whole = _in_order(pa.concat_tables([LINES.empty_table(), *self._tables]))
+            self._whole = _in_order(pa.concat_tables(self._tables or [LINES.empty_table()]))
             self._tables = [self._whole]
         return self._whole
 

@@ -108,7 +108,7 @@ def _take_plain_rows(reading: SheetReading, layer: Layer, whole: Whole | None) -
     file = pa.repeat(reading.number, len(rows))
     reading.lines.add_all(cells | {"file": file, "line": places})
     reading.used += len(rows)
-    every = pa.array(rest, pa.int64())
+    every = pa.arange(rest.start, rest.stop)
     others: list[int] = every.filter(pc.invert(pc.is_in(every, rows))).to_pylist()
     return others
 

@@ -11,11 +11,10 @@ import pyarrow.compute as pc
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.wording import count_of
-from warehouse.exact import total
 from warehouse.reconcile.ledger.cells.amounts import NO_AMOUNT
 from warehouse.reconcile.ledger.model import WHOLE, Ledger, RejectedRow
 from warehouse.reconcile.matching.names import Names, Resolution
-from warehouse.reconcile.matching.scope import Scope, take_out
+from warehouse.reconcile.matching.scope import Scope, rows_outside
 from warehouse.reconcile.matching.snapshot import Reference, columns
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.settings.toml_table import setting
@@ -24,6 +23,7 @@ from warehouse.reconcile.terms.notices import Notice
 from warehouse.spreadsheet.reading.text import fold
 
 UNMAPPED = "?"
+LEDGER_ROWS = "ledger_rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,19 +59,24 @@ def make_ledger_side(
     scope: Scope,
 ) -> KeyResolution:
     """Make the table `ledger_side` from the lines of a ledger, without what is out of its scope."""
-    _copy_rows(connection, ledger)
+    # The rows stay where they are, in Arrow: DuckDB reads them there, and a copy costs a tenth of
+    # a gigabyte for a million of them.
+    connection.register(LEDGER_ROWS, _rows(ledger))
     aliases: list[Alias] = []
     resolved: dict[str, dict[str, Resolution]] = {}
     for name in ledger.fields:
-        names = Names(name, _names_of(connection, name, reference), config.aliases.get(name, {}))
-        resolved[name] = _resolve_names(connection, name, names, ledger)
+        written = _written_names(connection, name)
+        known = _names_of(connection, name, reference, written)
+        names = Names(name, known, config.aliases.get(name, {}))
+        resolved[name] = _resolve_names(connection, name, names, written, ledger)
         aliases += _aliases(connection, name, resolved[name])
     _name_rows(connection, ledger.fields)
-    outside = list(take_out(connection, ledger, scope))
-    _group_by_key(connection, ledger.fields)
+    outside, notices = rows_outside(connection, ledger, scope)
+    if outside:
+        _name_rows(connection, ledger.fields, without=outside)
     _add_up_rows(connection, ledger.fields)
     rejected = frozenset(_rejections(ledger, resolved))
-    return KeyResolution(tuple(aliases), rejected, (*outside, *_notices(ledger, aliases)))
+    return KeyResolution(tuple(aliases), rejected, (*notices, *_notices(ledger, aliases)))
 
 
 def tolerances(reference: Reference, config: Config) -> tuple[dict[str, Decimal], list[Notice]]:
@@ -97,7 +102,7 @@ def tolerances(reference: Reference, config: Config) -> tuple[dict[str, Decimal]
     return limits, notices
 
 
-def _copy_rows(connection: DuckDBPyConnection, ledger: Ledger) -> None:
+def _rows(ledger: Ledger) -> pa.Table:
     table = ledger.lines.table
     for name in ledger.fields:
         lacking = pa.array(ledger.lacks(name), pa.int64())
@@ -105,8 +110,7 @@ def _copy_rows(connection: DuckDBPyConnection, ledger: Ledger) -> None:
             names = pc.if_else(pc.is_in(table["file"], lacking), WHOLE, table[name])
             table = table.set_column(table.column_names.index(name), name, names)
     table = table.select([*ledger.fields, "amount", "decimals", "is_number", "file"])
-    table = table.append_column("line", pa.array(range(table.num_rows), pa.int64()))
-    copy_table(connection, "ledger_rows", table)
+    return table.append_column("line", pa.arange(0, table.num_rows))
 
 
 def copy_table(connection: DuckDBPyConnection, name: str, table: pa.Table) -> None:
@@ -116,42 +120,39 @@ def copy_table(connection: DuckDBPyConnection, name: str, table: pa.Table) -> No
     connection.unregister("given_rows")
 
 
+def _written_names(connection: DuckDBPyConnection, name: str) -> list[str]:
+    """Return the different names of a field; of accounts those that the book does not have."""
+    # A book may have a million accounts, and nearly all stand in the ledger as they are.
+    unfound = "where account not in (select account from book_side)" if name == "account" else ""
+    rows = connection.execute(f"select distinct {name} from {LEDGER_ROWS} {unfound} order by 1")
+    return [row[0] for row in rows.fetchall()]
+
+
 def _names_of(
-    connection: DuckDBPyConnection, name: str, reference: Reference
+    connection: DuckDBPyConnection, name: str, reference: Reference, written: Sequence[str]
 ) -> Mapping[str, Iterable[str]]:
     """Return the names of a field; of accounts only those that one not found may be."""
-    # A book may have a million accounts. Nearly all stand in the ledger as they are, so only those
-    # whose name the ledger does not have, or has in another case, are candidates.
+    # Only those whose name the ledger does not have, or has in another case, are candidates.
     if name != "account":
         return reference.names.get(name, {})
-    unfound = _unfound(connection, name)
-    if not unfound:
+    if not written:
         return {}
     rows = connection.execute(
         "select distinct account from book_side where lower(trim(account)) in "
-        "(select unnest(?)) or account not in (select account from ledger_rows)",
-        [[fold(account) for account in unfound]],
+        f"(select unnest(?)) or account not in (select account from {LEDGER_ROWS})",
+        [[fold(account) for account in written]],
     ).fetchall()
     return {row[0]: () for row in rows}
 
 
-def _unfound(connection: DuckDBPyConnection, name: str) -> list[str]:
-    rows = connection.execute(
-        f"select distinct {name} from ledger_rows where {name} not in "
-        f"(select {name} from book_side) order by 1"
-    ).fetchall()
-    return [row[0] for row in rows]
-
-
 def _resolve_names(
-    connection: DuckDBPyConnection, name: str, names: Names, ledger: Ledger
+    connection: DuckDBPyConnection,
+    name: str,
+    names: Names,
+    written: Sequence[str],
+    ledger: Ledger,
 ) -> dict[str, Resolution]:
     """Return what every written name of a field stands for; an account of the book is itself."""
-    if name == "account":
-        written = _unfound(connection, name)
-    else:
-        found = connection.execute(f"select distinct {name} from ledger_rows").fetchall()
-        written = [row[0] for row in found]
     names_ = {*written, *(_written_name(ledger, row, name) for row in ledger.rejected if row.names)}
     resolved = {name_: names.resolve(name_) for name_ in sorted(names_)}
     if ledger.lacks(name):
@@ -189,7 +190,7 @@ def _aliases(
         return
     counted = dict(
         connection.execute(
-            f"select {name}, count(*) from ledger_rows where list_contains(?, {name}) group by 1",
+            f"select {name}, count(*) from {LEDGER_ROWS} where list_contains(?, {name}) group by 1",
             [list(odd)],
         ).fetchall()
     )
@@ -205,53 +206,40 @@ def _aliases(
         )
 
 
-def _name_rows(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
-    """Put the id of each name in its place."""
+def _name_rows(
+    connection: DuckDBPyConnection, fields: tuple[str, ...], without: str = "false"
+) -> None:
+    """Put the id of each name in its place, and leave out some rows."""
     joins = " ".join(
-        f"left join names_{name} on names_{name}.written = ledger_rows.{name}" for name in fields
+        f"left join names_{name} on names_{name}.written = {LEDGER_ROWS}.{name}" for name in fields
     )
-    ids = ", ".join(f"coalesce(names_{name}.id, ledger_rows.{name}) as {name}" for name in fields)
+    ids = ", ".join(f"coalesce(names_{name}.id, {LEDGER_ROWS}.{name}) as {name}" for name in fields)
     unknown = " or ".join(f"not coalesce(names_{name}.is_known, true)" for name in fields)
     connection.execute(
-        f"create or replace temp table ledger_named as select {ids}, {unknown} as is_unmapped, "
-        f"line, amount, decimals, is_number, file from ledger_rows {joins}"
-    )
-    connection.execute("drop table ledger_rows")
-
-
-def _group_by_key(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
-    """Group the rows by key: how many, and the first of them."""
-    connection.execute(
-        f"create or replace temp table ledger_groups as select {columns(fields)}, is_unmapped, "
-        "count(*) as rows, min(line) as line, min(decimals) as decimals, "
-        "bool_and(is_number) as is_number, case when count(*) = 1 then min(amount) end as amount "
-        "from ledger_named group by all"
+        f"create or replace temp view ledger_named as select * from (select {ids}, {unknown} as "
+        f"is_unmapped, line, amount, decimals, is_number, file from {LEDGER_ROWS} {joins}) "
+        f"as ledger_named where ({without}) is not true"
     )
 
 
 def _add_up_rows(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
-    """Add up rows of one key."""
-    # By Python's decimals: they hold any number of digits, which no type of DuckDB does. Few keys
-    # have several rows, and all others are never lifted out of DuckDB.
-    same = " and ".join(f"g.{name} = r.{name}" for name in (*fields, "is_unmapped"))
-    several = connection.execute(
-        "select g.line, list(r.amount order by r.line), list(r.line order by r.line) "
-        f"from ledger_groups as g inner join ledger_named as r on {same} and g.rows > 1 group by 1"
-    ).fetchall()
-    table = pa.table(
-        {
-            "first": pa.array([row[0] for row in several], pa.int64()),
-            "summed": pa.array([total(row[1]) for row in several], pa.string()),
-            "lines": pa.array([row[2] for row in several], pa.list_(pa.int64())),
-        }
-    )
-    copy_table(connection, "ledger_sums", table)
+    """Make `ledger_side`, by key how many rows and their sum, and `ledger_sums` of several rows."""
+    # Few keys have several rows: all others are grouped without the sums of any length, which take
+    # ten times as long.
     connection.execute(
-        "create or replace temp table ledger_side as select g.* exclude (amount), lines, "
-        "coalesce(summed, amount) as amount from ledger_groups as g "
-        "left join ledger_sums on first = line"
+        f"create or replace temp table ledger_side as select {columns(fields)}, is_unmapped, "
+        "count(*) as rows, min(line) as line, min(amount) as amount from ledger_named group by all"
     )
-    connection.execute("drop table ledger_groups; drop table ledger_named")
+    same = " and ".join(f"g.{name} = r.{name}" for name in (*fields, "is_unmapped"))
+    connection.execute(
+        "create or replace temp table ledger_sums as select g.line as first, "
+        "exact_sum(r.amount) as amount, list(r.line order by r.line) as lines, "
+        "min(r.decimals) as decimals, bool_and(r.is_number) as is_number "
+        f"from ledger_side as g inner join ledger_named as r on {same} and g.rows > 1 group by 1"
+    )
+    connection.execute(
+        "update ledger_side set amount = ledger_sums.amount from ledger_sums where first = line"
+    )
 
 
 def _rejections(

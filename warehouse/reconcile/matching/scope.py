@@ -2,7 +2,7 @@
 
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from duckdb import DuckDBPyConnection
@@ -130,17 +130,25 @@ def set_aside(
     return notices
 
 
-def take_out(connection: DuckDBPyConnection, ledger: Ledger, scope: Scope) -> Iterator[Notice]:
-    """Take out the rows of each file that are not of what it covers; tell how many they are."""
+def rows_outside(
+    connection: DuckDBPyConnection, ledger: Ledger, scope: Scope
+) -> tuple[str, list[Notice]]:
+    """Return the SQL of rows of `ledger_named` that are not of what their file covers.
+
+    A notice of each file tells how many they are; the SQL is empty where there are none.
+    """
+    outside, notices = [], []
     for number, source in enumerate(ledger.sources):
         said = [name for name in source.covers if name in source.fields]
         if not said:
             continue
-        outside = f"file = {number} and {scope.outside(number, said)}"
-        rows = connection.execute(f"delete from ledger_named where {outside}").fetchone()
+        test = f"file = {number} and {scope.outside(number, said)}"
+        rows = connection.execute(f"select count(*) from ledger_named where {test}").fetchone()
         count = rows[0] if rows else 0
         if count:
             covered = "; ".join(f"{name} {', '.join(source.covers[name])}" for name in said)
             words = f"{count_of(count, 'row')} {'is' if count == 1 else 'are'} of something else "
             words += f"than recon.toml says the file covers ({covered}): not compared"
-            yield Notice("medium", words, source.place_name)
+            notices.append(Notice("medium", words, source.place_name))
+            outside.append(f"({test})")
+    return " or ".join(outside), notices

@@ -46,11 +46,14 @@ def make_book_side(connection: DuckDBPyConnection, day: date, fields: tuple[str,
             f" union all select {keys}, 0::decimal(38, 18), '0' from history.accounts "
             f"where {_on(day)} and coalesce(balance_count, 0) = 0"
         )
+    # Nearly all sums are those of decimals. To ask only the others of `exact_sums`, which says the
+    # same of both, takes a third off (measured).
     connection.execute(
-        f"create or replace temp table book_side as select {', '.join(fields)}, "
-        "internal.exact_sums([internal.exact_part_where("
-        "internal.exact_split(amount, amount_text), true)])[1]['text'] as amount "
-        f"from ({rows}) group by all"
+        f"create or replace temp table book_side as select {', '.join(fields)}, case "
+        "when part['texts'] is null then regexp_replace(part['small']::varchar, '\\.?0+$', '') "
+        "else internal.exact_sums([part])[1]['text'] end as amount "
+        f"from (select {', '.join(fields)}, internal.exact_part_where(internal.exact_split("
+        f"amount, amount_text), true) as part from ({rows}) group by all)"
     )
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from warehouse.reconcile.store.closings import Closing, Restatement
@@ -173,9 +174,10 @@ class Store:
 
 def write_json(path: Path, content: Any) -> None:
     """Write JSON, whole or not at all."""
-    text = json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True)
+    # With `indent` the encoder is the one in Python, which takes ten times as long.
+    text = json.dumps(content, ensure_ascii=False, sort_keys=True)
     with written_aside(path) as file:
-        file.write(text.encode("utf-8", "surrogatepass") + b"\n")
+        file.write(msgspec.json.format(text.encode("utf-8", "surrogatepass"), indent=1) + b"\n")
 
 
 def _read(path: Path, kind: type[Record]) -> Record:

@@ -24,6 +24,7 @@ from warehouse.spreadsheet.writing.layout import (
     SheetColumnKind,
     shown_decimals,
 )
+from warehouse.spreadsheet.writing.plain_sheet import PlainSheet
 
 PLACES = 18
 _WHOLE = 15
@@ -63,7 +64,7 @@ class SheetWriter:
         self._rooms: dict[int, int] = {}
         self._amounts: dict[tuple[int, int], Any] = {}
         self._formulas: set[tuple[int, int]] = set()
-        self.sheet = draft.book.add_worksheet(name)
+        self.sheet = draft.book.add_worksheet(name, PlainSheet)
         self.name = name
         self.headings = headings
         self.row = 0

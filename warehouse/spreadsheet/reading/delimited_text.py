@@ -9,8 +9,10 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import overload
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
 
 Row = Sequence[object]
 LONGEST_FIELD = 10_000_000
@@ -19,15 +21,16 @@ _LARGEST = 2**31 - 2  # bytes that one Arrow array of texts holds
 
 
 class Cells(Sequence[Row]):
-    """The rows of a text as one array of lists of cells; a blank line is a row without cells."""
+    """The rows of a text as one array of its lines with their ends; a blank one has no cells."""
 
-    __slots__ = ("_cells",)
-
-    def __init__(self, cells: pa.ListArray) -> None:
-        self._cells = cells
+    def __init__(self, lines: pa.StringArray, delimiter: str) -> None:
+        self._lines = lines
+        self._delimiter = delimiter
+        self._widths = pc.add(pc.count_substring(lines, delimiter), 1)
+        self._by_width: dict[int, tuple[pa.Array, list[pa.Array]]] = {}
 
     def __len__(self) -> int:
-        return len(self._cells)
+        return len(self._lines)
 
     @overload
     def __getitem__(self, index: int) -> Row: ...
@@ -36,22 +39,59 @@ class Cells(Sequence[Row]):
     def __getitem__(self, index: int | slice) -> Row | Sequence[Row]:
         if isinstance(index, slice):
             return [self[row_no] for row_no in range(*index.indices(len(self)))]
-        row: list[object] = self._cells[index].as_py()
-        return [] if row == [""] else row
+        line: str = self._lines[index].as_py().removesuffix("\n").removesuffix("\r")
+        return line.split(self._delimiter) if line else []
 
     def whole(self, start: int, width: int) -> tuple[pa.Array, list[pa.Array]]:
         """Return the rows from `start` on with exactly so many cells, and their columns."""
-        widths = pc.list_value_length(self._cells.slice(start))
-        rows = pc.indices_nonzero(pc.equal(widths, width)).cast(pa.int64())
-        rows = pc.add(rows, start)
-        cells = self._cells.take(rows)
-        return rows, [pc.list_element(cells, column) for column in range(width)]
+        rows, columns = self._of_width(width)
+        first = pc.sum(pc.less(rows, start)).as_py() or 0
+        return rows.slice(first), [column.slice(first) for column in columns]
 
     def column(self, index: int) -> pa.Array:
         """Return a cell of every row, an empty text where the row ends before it."""
-        has_it = pc.greater(pc.list_value_length(self._cells), index)
-        cells = pc.list_element(self._cells.filter(has_it), index)
-        return pc.replace_with_mask(pa.repeat("", len(self)), has_it, cells)
+        common = pc.mode(self._widths)[0]["mode"].as_py()
+        rows, columns = self._of_width(common)
+        column = columns[index] if index < common else pa.repeat("", len(rows))
+        if len(rows) == len(self):
+            return column
+        is_odd = pc.not_equal(self._widths, common)
+        odd = pc.ascii_rtrim(self._lines.filter(is_odd), "\r\n")
+        cells = pc.split_pattern(odd, self._delimiter)
+        has_it = pc.greater(pc.list_value_length(cells), index)
+        texts = pc.list_element(cells.filter(has_it), index)
+        texts = pc.replace_with_mask(pa.repeat("", len(odd)), has_it, texts)
+        column = pc.replace_with_mask(pa.repeat("", len(self)), pc.invert(is_odd), column)
+        return pc.replace_with_mask(column, is_odd, texts)
+
+    def _of_width(self, width: int) -> tuple[pa.Array, list[pa.Array]]:
+        """Return the numbers of all rows with so many cells, and their columns."""
+        if width not in self._by_width:
+            rows = pc.indices_nonzero(pc.equal(self._widths, width)).cast(pa.int64())
+            lines = self._lines if len(rows) == len(self) else self._lines.take(rows)
+            self._by_width[width] = rows, _columns(lines, self._delimiter, width)
+        return self._by_width[width]
+
+
+def _columns(lines: pa.StringArray, delimiter: str, width: int) -> list[pa.Array]:
+    """Return the columns of lines that have so many cells each."""
+    if width == 1 or not len(lines):  # of which a reader of CSV takes the blank ones for none
+        return [pc.ascii_rtrim(lines, "\r\n")] * width
+    names = list(map(str, range(width)))
+    table = arrow_csv.read_csv(
+        pa.BufferReader(_letters(lines)),
+        arrow_csv.ReadOptions(use_threads=False, block_size=_LARGEST, column_names=names),
+        arrow_csv.ParseOptions(delimiter=delimiter, quote_char=False),
+        arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+    )
+    return [column.combine_chunks() for column in table.columns]
+
+
+def _letters(lines: pa.StringArray) -> pa.Buffer:
+    """Return the bytes of all lines, one behind the other, without a copy of them."""
+    _, ends, letters = lines.buffers()
+    places = memoryview(ends).cast("i")[lines.offset :]
+    return letters.slice(places[0], places[len(lines)] - places[0])
 
 
 def has_long_line(content: bytes) -> bool:
@@ -79,30 +119,33 @@ def cells_of(text: str, delimiter: str) -> Cells | None:
     # ends are alike, and each line that has a quote is whole cells, quoted at both ends or not at
     # all. What is not proven goes to the csv module, which is ten times as slow.
     size = len(text) if text.isascii() else len(text.encode())
-    if delimiter in '"\r\n' or len(delimiter) != 1 or not 0 < size < _LARGEST:
+    is_known = len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n'
+    # Arrow takes a mark of the byte order for none of the text wherever lines begin to be read.
+    if not is_known or not 0 < size < _LARGEST or "\ufeff" in text:
         return None
-    if "\r" in text:
-        if text.count("\r") != text.count("\r\n"):
-            return None
-        text = text.replace("\r\n", "\n")
-    lines = pc.split_pattern(_one(text.removesuffix("\n").encode()), "\n").flatten()
+    if "\r" in text and text.count("\r") != text.count("\r\n"):
+        return None
+    lines = _lines(text.encode())
     if pc.max(pc.binary_length(lines)).as_py() > LONGEST_FIELD:
         return None
     if '"' in text:
         quoted = lines.filter(pc.match_substring(lines, '"'))
         letter = f'[^"\\x{{{ord(delimiter):x}}}]'
         cell = f'(?:{letter}*|"{letter}*")'
-        pattern = f"^{cell}(?:\\x{{{ord(delimiter):x}}}{cell})*$"
+        pattern = f"^{cell}(?:\\x{{{ord(delimiter):x}}}{cell})*\r?\n?$"
         if not pc.all(pc.match_substring_regex(quoted, pattern)).as_py():
             return None
         lines = pc.replace_substring(lines, '"', "")
-    return Cells(pc.split_pattern(lines, delimiter))
+    return Cells(lines, delimiter)
 
 
-def _one(content: bytes) -> pa.Array:
-    """Return one text as an array, without a copy of it."""
-    ends = pa.array([0, len(content)], pa.int32()).buffers()[1]
-    return pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(content)])
+def _lines(content: bytes) -> pa.StringArray:
+    """Return the lines of a text with their ends, without a copy of it."""
+    ends = np.flatnonzero(np.frombuffer(content, np.uint8) == ord("\n")) + 1
+    is_ended = len(ends) > 0 and ends[-1] == len(content)
+    places = np.concatenate(([0], ends, [] if is_ended else [len(content)])).astype(np.int32)
+    offsets = pa.py_buffer(places)
+    return pa.StringArray.from_buffers(len(places) - 1, offsets, pa.py_buffer(content))
 
 
 def rows_of(text: str, delimiter: str, *, is_whole: bool = True) -> Iterator[tuple[Row, int]]:

@@ -78,7 +78,8 @@ def is_plain(cells: pa.Array, decimals: Decimals) -> pa.Array:
 
 def amounts(cells: pa.Array, decimals: Decimals) -> tuple[pa.Array, pa.Array]:
     """Return plain texts in the one form of equal amounts, and with how many decimals each was."""
-    texts = pc.replace_substring(cells, _MARKS[decimals], ".")
+    mark = _MARKS[decimals]
+    texts = cells if mark == "." else pc.replace_substring(cells, mark, ".")
     point = pc.find_substring(texts, ".")
     has_part = pc.greater_equal(point, 0)
     part = pc.subtract(pc.binary_length(texts), pc.add(point, 1))

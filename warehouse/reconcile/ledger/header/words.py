@@ -154,7 +154,10 @@ def _is_valued(title: str) -> bool:
 
 def _bare(text: str) -> str:
     """Return a text folded and without accents."""
-    letters = unicodedata.normalize("NFKD", fold(text))
+    folded = fold(text)
+    if folded.isascii():  # as most are: to take each letter apart took half of what words cost
+        return folded
+    letters = unicodedata.normalize("NFKD", folded)
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
 

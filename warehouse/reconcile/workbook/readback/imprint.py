@@ -25,6 +25,7 @@ from warehouse.reconcile.workbook.content import POSITIONS, UNMATCHED, WorkbookC
 from warehouse.spreadsheet.reading.text import as_text
 from warehouse.storage.layout import written_aside
 
+_LEVEL = 3  # a fifth of the time of 9, a tenth larger
 _RELATION = re.compile(r"<(?:\w+:)?Relationship\b[^>]*>")
 _SHEET = re.compile(r"<(?:\w+:)?sheet\b[^>]*>")
 _CELL = re.compile(
@@ -122,7 +123,7 @@ def store_imprint(store: Store, identity_: str, content: bytes) -> None:
     }
     written = json.dumps(sheets, ensure_ascii=False).encode("utf-8", "surrogatepass")
     with written_aside(store.root / "written" / f"{identity_}.json.gz") as file:
-        file.write(gzip.compress(written, mtime=0))
+        file.write(gzip.compress(written, _LEVEL, mtime=0))
 
 
 def read_imprint(store: Store, identity_: str) -> dict[str, SheetImprint] | None:
