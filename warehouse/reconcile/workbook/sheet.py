@@ -26,8 +26,7 @@ from warehouse.spreadsheet.writing.layout import (
 )
 from warehouse.spreadsheet.writing.plain_sheet import PlainSheet
 
-PLACES = 18
-_WHOLE = 15
+PLACES, _WHOLE = 18, 15
 _LINE, _AROUND = 12.5, 2.5  # points: a line of text, and what is free around all of them
 _LONG = 2000  # letters: more fill the highest row anyway
 _WIDEST = 60.0
