@@ -12,7 +12,7 @@ from assets.console.version import program_version
 from assets.home.gate import require_home
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
-from assets.publishing import publish
+from assets.publishing import firm
 from warehouse.contract.wording import count_of
 from warehouse.query.pandas_blocker import leave_pandas_out
 from warehouse.query.printable import printable, printable_lines
@@ -106,7 +106,7 @@ def run(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:
     layout, now = nightbook.layout, nightbook.now()
     leave_pandas_out()
     with writing(nightbook, "reconciling"):
-        publish.catch_up(nightbook)
+        firm.catch_up(nightbook)
         summary = service.run(
             layout.database,
             _folder(nightbook),
@@ -117,7 +117,7 @@ def run(nightbook: Nightbook, *, as_of: date | None, restate: str) -> int:
             restate=restate,
         )
         if summary.run_id:
-            publish.refresh(nightbook)
+            firm.refresh(nightbook)
     print(printable_lines(summary.words))
     _print_list([_notice(notice) for notice in summary.notices if summary.run_id], "notice")
     for file in summary.files:
@@ -205,7 +205,7 @@ def sign(
             now=now,
             entered_by=user_name(),
         )
-        publish.refresh(nightbook)
+        firm.refresh(nightbook)
     signature = signed.words.removeprefix("signed")
     print(printable(f"Signed{signature}: result {signed.digest}"))
     return 0
@@ -215,7 +215,7 @@ def close(nightbook: Nightbook, *, month: str) -> int:
     """Write the pack of a month and lock its days."""
     layout, now = nightbook.layout, nightbook.now()
     with writing(nightbook, "closing"):
-        publish.catch_up(nightbook)
+        firm.catch_up(nightbook)
         inputs = CloseInputs(
             month=month, who=user_name(), now=now, program_version=program_version()
         )

@@ -6,9 +6,31 @@ from datetime import date
 from assets.console.progress import progress_reporter
 from assets.console.version import program_version
 from assets.nightbook import Nightbook
-from assets.publishing.publish import reconciliation_rows, version_name
+from assets.publishing import publish as home
+from assets.publishing.publish import (
+    is_of_another_schema,
+    reconciliation_rows,
+    version_name,
+)
+from warehouse.database.firm.ddl import schema_version
 from warehouse.database.firm.publish import FirmBook, FirmBuild, publish_firm
-from warehouse.storage.firm import read_firm
+from warehouse.storage.firm import is_firm, read_firm
+
+
+def refresh(nightbook: Nightbook) -> None:
+    """Publish a home again, that of one organisation or of a firm; the caller is its writer."""
+    if is_firm(nightbook.layout.home):
+        publish(nightbook)
+    else:
+        home.refresh(nightbook)
+
+
+def catch_up(nightbook: Nightbook) -> None:
+    """Publish again where another version of nightbook made the warehouse that people see."""
+    if not is_firm(nightbook.layout.home):
+        home.catch_up(nightbook)
+    elif is_of_another_schema(nightbook.layout, schema_version()):
+        publish(nightbook)
 
 
 def publish(

@@ -173,11 +173,15 @@ def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
 
 def catch_up(nightbook: Nightbook) -> None:
     """Publish again where another version of nightbook made the warehouse that people see."""
-    layout = nightbook.layout
-    if not layout.database.exists():
-        return
-    if ask(layout.database, "select schema_version from ops.build").rows != ((schema_version(),),):
+    if is_of_another_schema(nightbook.layout, schema_version()):
         refresh(nightbook)
+
+
+def is_of_another_schema(layout: Layout, schema: str) -> bool:
+    """Return whether there is a warehouse that people see, and it is of another schema."""
+    if not layout.database.exists():
+        return False
+    return ask(layout.database, "select schema_version from ops.build").rows != ((schema,),)
 
 
 def restore_lake(nightbook: Nightbook, *, and_publish: bool = True) -> bool:

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 from collections import defaultdict
 from collections.abc import Iterator
 from decimal import Decimal, localcontext
@@ -148,3 +149,50 @@ def test_status_and_report_are_loud(home: FirmHome) -> None:
     code, said = _run(home, "snapshots")
     assert code == 2
     assert "about the nights of one organisation" in said
+
+
+ERRORS = 4
+
+
+def test_the_firms_workbook_reconciles_with_a_ledger_that_has_a_column_of_organisations(
+    home: FirmHome,
+) -> None:
+    """The planted errors are breaks, nothing else is; who is not in the book is not compared."""
+    inbox = home.layout.home / "reconcile" / "inbox"
+    code, said = _run(home, "reconcile", "init")
+    assert code == 0, said
+    with duckdb.connect(str(home.layout.database), read_only=True) as book:
+        rows = book.execute(
+            "select source, portfolio_name, venue_name, account_name, asset_id || "
+            "case when is_custom_asset then ' (custom)' else '' end, total_text "
+            "from account_balances order by all"
+        ).fetchall()
+        gone = book.execute(
+            "select source, portfolio_name, venue_id, account_name, asset_id, total_text "
+            "from account_balances_as_of('2026-11-20') where source = ? limit 5",
+            [DOWN],
+        ).fetchall()
+    sizeable = [place for place, row in enumerate(rows) if len(row[5]) > 6]
+    wrong = [list(row) for row in rows]
+    for place in sizeable[:: len(sizeable) // ERRORS][:ERRORS]:
+        wrong[place][5] = str(Decimal(rows[place][5]) + 1)
+    ledger = openpyxl.Workbook()
+    sheet = ledger.active
+    sheet.append(["Entity", "Portfolio", "Venue", "Account", "Asset", "Quantity"])
+    for row in [*wrong, *gone]:
+        sheet.append(row)
+        for cell in sheet[sheet.max_row]:
+            cell.data_type = "s"
+    inbox.mkdir(parents=True, exist_ok=True)
+    ledger.save(inbox / "ledger-2026-11-21.xlsx")
+    code, said = _run(home, "reconcile", "run")
+    assert code == 3, said
+    _, breaks = _run(home, "reconcile", "status", "--format", "jsonl")
+    told = [json.loads(line) for line in breaks.splitlines()]
+    assert {each["result"] for each in told} == {"Amount differs"}
+    assert len(told) == ERRORS
+    assert {Decimal(each["difference"]) for each in told} <= {Decimal(1), Decimal(-1)}
+    assert "was not delivered" in said
+    [workbook] = (home.layout.home / "reconcile" / "out").rglob("*.xlsx")
+    code, said = _run(home, "reconcile", "verify", str(workbook))
+    assert code == 0, said

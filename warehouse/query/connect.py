@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 from duckdb import DuckDBPyConnection
 
-_HARDENED = {
+HARDENED = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
@@ -36,7 +36,7 @@ def connect(database: Path, *, with_lake: bool = True, **settings: str) -> DuckD
     with database.open("rb"):
         """What may not be read says so itself, and is not taken for damaged."""
     try:
-        connection = duckdb.connect(str(database), read_only=True, config={**_HARDENED, **settings})
+        connection = duckdb.connect(str(database), read_only=True, config={**HARDENED, **settings})
         _lock_files(connection, with_lake=with_lake)
     except duckdb.Error as error:
         why = str(error).partition("\n")[0].rstrip(".!")

@@ -10,10 +10,10 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from warehouse.query.book import book
 from warehouse.reconcile.close.lock import Restating, closing_of, restating
 from warehouse.reconcile.comments import signoff
 from warehouse.reconcile.comments.trail import break_history
+from warehouse.reconcile.matching.firm_book import open_book
 from warehouse.reconcile.runs import reconciliation
 from warehouse.reconcile.runs.result import RunInputs
 from warehouse.reconcile.runs.summary import RunSummary, summary_of
@@ -70,7 +70,7 @@ def init(database: Path, folder: Path) -> InitFiles:
     store.make()
     path = folder / "ledger_template.xlsx"
     files = [path]
-    with book(database, None, ()) as source:
+    with open_book(database, None) as source:
         keys = template.write(source, path)
     if not store.config.exists():
         with written_aside(store.config) as file:
@@ -89,9 +89,9 @@ def rehearse(
     """
     store = Store(folder)
     store.make()
-    with book(database, first, ()) as source:
+    with open_book(database, first) as source:
         planted = sample_ledger.plant(source)
-    with book(database, None, ()) as source:
+    with open_book(database, None) as source:
         path = store.inbox / f"ledger-{source.day}.xlsx"
         night = (source.day - (first or source.day)).days
         return path, sample_ledger.write(source, path, planted, night)
@@ -119,7 +119,7 @@ def run(
     store = Store(folder)
     store.make()
     config = read_config(store.config)
-    with book(database, as_of, ()) as source:
+    with open_book(database, as_of) as source:
         inputs = RunInputs(
             program_version,
             now,

@@ -108,11 +108,12 @@ def _source(file: Path, name: str, folder: object) -> Source:
         or name != name.strip()
         or len(name) > LONGEST_NAME
         or not name.isprintable()
+        or " / " in name
     ):
         raise FirmWrong(
             file,
             f"names a source {name[:LONGEST_NAME]!r}: a name is 1 to {LONGEST_NAME} visible "
-            "letters, without a space at either end",
+            "letters, without a space at either end and without a slash between spaces",
         )
     if not isinstance(folder, str) or not folder.strip():
         raise FirmWrong(file, f"gives no folder for {name!r}")

@@ -9,7 +9,8 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from warehouse.contract.wording import and_more, count_of
-from warehouse.query.read import run as ask
+from warehouse.query.book import has_sources
+from warehouse.query.connect import connect
 from warehouse.reconcile.comments import signoff
 from warehouse.reconcile.store.closings import ClosedDay, Closing
 from warehouse.reconcile.store.records import RunResult, Signature
@@ -86,10 +87,10 @@ def first_and_last(month: str) -> tuple[date, date]:
 
 def books(database: Path, first: date, last: date) -> dict[date, str]:
     """Return the snapshots that are the books of some days."""
-    rows = ask(
-        database,
-        "select snapshot_date, snapshot_id from ops.snapshots where is_book",
-    ).rows
+    with connect(database) as connection:
+        nights = "firm_nights" if has_sources(connection) else "ops.snapshots"
+        query = f"select snapshot_date, snapshot_id from {nights} where is_book"  # noqa: S608 - ours
+        rows = connection.execute(query).fetchall()
     return {day: snapshot_id for day, snapshot_id in rows if first <= day <= last}
 
 

@@ -11,6 +11,7 @@ from warehouse.reconcile.ledger.header.header_row import Header
 from warehouse.reconcile.ledger.inbox.dating import title_day
 from warehouse.reconcile.ledger.layout.amount_reader import AmountReader
 from warehouse.reconcile.ledger.layout.labels import row_labels
+from warehouse.reconcile.ledger.layout.source_column import with_sources
 from warehouse.reconcile.ledger.layout.units import unit_of
 from warehouse.reconcile.ledger.model import (
     Ledger,
@@ -47,7 +48,7 @@ def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
     lines = LedgerRows()
     unused: list[Unused] = []
     questions: list[Ambiguous] = []
-    for file in files:
+    for file in [with_sources(file, context) for file in files]:
         tabs: list[tuple[Grid, Header]] = []
         with _collecting(questions):
             tabs = chosen_tabs(file, context)

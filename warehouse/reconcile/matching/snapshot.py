@@ -11,7 +11,12 @@ from duckdb import DuckDBPyConnection
 from warehouse.contract.book import KNOWN_BALANCES
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.query.book import OpenBook
-from warehouse.reconcile.terms.dimensions import CUSTOM, display_asset, key_expression
+from warehouse.reconcile.terms.dimensions import (
+    BETWEEN_SOURCE,
+    CUSTOM,
+    display_asset,
+    key_expression,
+)
 from warehouse.reconcile.terms.notices import Notice
 
 _DOCUMENTED = {(bucket, state) for bucket, states in KNOWN_BALANCES.items() for state in states}
@@ -22,7 +27,7 @@ class Reference:
     """The names of the book and of the nights before it: ids, and what else they are called.
 
     `delivered` are the portfolios of this book; others are known from earlier nights. `closed` are
-    venues that are not trading, with their status.
+    venues that are not trading, with their status. `sources` are the organisations of a firm.
     """
 
     names: Mapping[str, Mapping[str, Sequence[str]]]
@@ -30,6 +35,7 @@ class Reference:
     delivered: frozenset[str]
     closed: Mapping[str, str]
     notices: tuple[Notice, ...]
+    sources: frozenset[str] = frozenset()
 
 
 def make_book_side(connection: DuckDBPyConnection, day: date, fields: tuple[str, ...]) -> None:
@@ -98,6 +104,9 @@ def read_reference(source: OpenBook, stale_hours: int) -> Reference:
         notices=tuple(
             _stale([row for row in portfolios if row[0] in delivered], clock, stale_hours)
         ),
+        sources=frozenset(row[0].partition(BETWEEN_SOURCE)[0] for row in portfolios)
+        if source.is_firm
+        else frozenset(),
     )
 
 

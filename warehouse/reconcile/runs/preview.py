@@ -12,6 +12,7 @@ from warehouse.reconcile.ledger.header.header_row import Header
 from warehouse.reconcile.ledger.header.titles import count_fields, letters
 from warehouse.reconcile.ledger.inbox import dating
 from warehouse.reconcile.ledger.inbox.inbox import files_in
+from warehouse.reconcile.ledger.layout.source_column import with_sources
 from warehouse.reconcile.ledger.model import Ledger, LedgerSource, Unused
 from warehouse.reconcile.ledger.rows import read_ledger
 from warehouse.reconcile.ledger.tabs import chosen_tabs
@@ -72,7 +73,11 @@ def preview(path: Path, context: ReadingContext) -> Preview:
         raise NotReconciled(f"There is no file {path}. Nothing was read.")
     count = partial(count_fields, own_words=context.config.own_words)
     with reading_files():
-        files = [open_file(file, count) for file, problem in files_in(path) if not problem]
+        files = [
+            with_sources(open_file(file, count), context)
+            for file, problem in files_in(path)
+            if not problem
+        ]
     tabs = list(chain.from_iterable(_heads(file, context) for file in files))
     try:
         ledger = read_ledger(files, context)

@@ -105,7 +105,13 @@ def reading_context(
 ) -> ReadingContext:
     """Return what reading the ledgers of a day depends on."""
     known = KnownNames.of(reference.names, config.aliases)
-    return ReadingContext(config=config, day=day, remembered=store.known_shapes(), known=known)
+    return ReadingContext(
+        config=config,
+        day=day,
+        remembered=store.known_shapes(),
+        known=known,
+        sources=reference.sources,
+    )
 
 
 def _at_stable_level(ledger: Ledger, config: Config, prior: RunResult | None) -> Ledger:

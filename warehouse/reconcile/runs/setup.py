@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from warehouse.query.book import book
 from warehouse.reconcile.matching import snapshot
+from warehouse.reconcile.matching.firm_book import open_book
 from warehouse.reconcile.runs.preview import Preview, preview
 from warehouse.reconcile.runs.reconciliation import reading_context
 from warehouse.reconcile.settings.config import TEMPLATE, parse_config, read_config
@@ -18,7 +18,7 @@ def look_at(database: Path, folder: Path, file: Path) -> Preview:
     """
     store = Store(folder)
     config = read_config(store.config)
-    with book(database, None, ()) as source:
+    with open_book(database, None) as source:
         reference = snapshot.read_reference(source, config.stale_hours)
         return preview(file, reading_context(store, config, reference, source.day))
 

@@ -44,6 +44,15 @@ WITH_IDS = ("portfolio", "venue")  # are shown by their names, with their ids be
 TOTALLED = ("asset", "venue", "portfolio")  # in this order their totals are shown
 
 
+# A firm's portfolio is told with its organisation, whose name has no such thing in it.
+BETWEEN_SOURCE = " / "
+
+
+def of_source(source: str, portfolio: str) -> str:
+    """Return how a portfolio of one of a firm's organisations is told."""
+    return f"{source}{BETWEEN_SOURCE}{portfolio}"
+
+
 def key_expression(name: str) -> str:
     """Return the SQL of a dimension over the balances and accounts of a book."""
     return DIMENSIONS[name].expression or DIMENSIONS[name].column

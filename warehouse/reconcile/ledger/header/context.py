@@ -13,13 +13,15 @@ from warehouse.reconcile.settings.config import Config
 class ReadingContext:
     """The settings, what was settled by headers before, the day of the book, and its names.
 
-    `remembered` has by the print of a header what a run found out; a reading adds to it.
+    `remembered` has by the print of a header what a run found out; a reading adds to it. `sources`
+    are the organisations of a firm.
     """
 
     config: Config
     day: date
     remembered: dict[str, dict[str, str]] = field(default_factory=dict)
     known: KnownNames = field(default_factory=KnownNames)
+    sources: frozenset[str] = frozenset()
 
     @property
     def words(self) -> Words:
