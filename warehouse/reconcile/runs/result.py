@@ -13,6 +13,7 @@ from warehouse.reconcile.ledger.coverage import (
     lines_of,
     totals,
 )
+from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.settings.config import OWN_WORDS, Config
 from warehouse.reconcile.store import day_settings
 from warehouse.reconcile.store.records import (
@@ -126,10 +127,18 @@ def store_result(
 
 
 def _names(content: WorkbookContent) -> dict[str, dict[str, str]]:
-    """Return the names that the workbook shows for ids, of those in it: every key is in a tie."""
+    """Return the names that the workbook shows for ids, of those in it."""
+    # Every key is in a tie, but for those of portfolios that the book does not have tonight.
+    shown = {(tie.level, tie.of) for tie in content.ties}
+    for level in content.names.keys() & set(content.outcome.fields):
+        rows = content.source.connection.execute(
+            f"select distinct {level} from compared where result = ?",  # noqa: S608 - a dimension
+            [Result.NOT_DELIVERED.value],
+        ).fetchall()
+        shown |= {(level, id_) for (id_,) in rows}
     names: dict[str, dict[str, str]] = {}
-    for tie in content.ties:
-        name = content.names.get(tie.level, {}).get(tie.of, tie.of)
-        if name != tie.of:
-            names.setdefault(tie.level, {})[tie.of] = name
+    for level, id_ in sorted(shown):
+        name = content.names.get(level, {}).get(id_, id_)
+        if name != id_:
+            names.setdefault(level, {})[id_] = name
     return names
