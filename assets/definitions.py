@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import dagster as dg
 
 from assets.graph.checks import warehouse_checks
+from assets.graph.firm import firm_definitions
 from assets.graph.landing import api_asset, landed_assets
 from assets.graph.log import CONSOLE, console
 from assets.graph.partitions import nights
@@ -19,6 +20,7 @@ from assets.graph.tables import table_assets
 from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook
 from warehouse.query.pandas_blocker import leave_pandas_out
+from warehouse.storage.firm import is_firm
 
 
 @dg.resource(description="The writer's lock of a run, held from its first writing step to its end.")
@@ -66,4 +68,5 @@ def _assemble(nightbook: Nightbook) -> dg.Definitions:
 @dg.definitions
 def nightbook() -> dg.Definitions:
     """Return what Dagster's own processes load; a run of the command line assembles its own."""
-    return assemble(Nightbook())
+    keeper = Nightbook()
+    return firm_definitions(keeper) if is_firm(keeper.layout.home) else assemble(keeper)

@@ -7,20 +7,17 @@ from assets.console.color import GREEN, RED, paint
 from assets.console.json_log import JsonLog
 from assets.console.rows import print_rows
 from assets.console.terminal import TerminalProgress, is_terminal
-from assets.console.version import program_version
+from assets.home.source_nights import sources_of, take_nights
 from assets.home.writer_lock import writing
 from assets.nightbook import STARTED, Nightbook, Tell
 from assets.publishing import firm
-from assets.runs.firm import sources_of, take_nights
 from pipelines import night
 from warehouse.contract.firm import NIGHTS
 from warehouse.contract.states import HELD
 from warehouse.contract.wording import count_of
 from warehouse.database.firm.gate import FirmNight, read_last_nights
 from warehouse.database.firm.publish import FirmBook
-from warehouse.export.export import export
 from warehouse.query.printable import printable
-from warehouse.report.build import report
 from warehouse.storage.firm import read_firm
 
 INCOMPLETE, A_PERSON_MUST_DECIDE = 1, 3
@@ -69,17 +66,7 @@ def status(nightbook: Nightbook, *, form: str | None) -> int:
 
 def _tell(nightbook: Nightbook, book: FirmBook) -> int:
     """Write workbook and report of the firm's book, and say what it holds."""
-    layout, version = nightbook.layout, program_version()
-    now = nightbook.now().astimezone(nightbook.settings().timezone)
-    files = []
-    if book.newest is not None:
-        written = export(
-            book.database, layout.exports, as_of=None, formats=("xlsx",), program_version=version
-        )
-        files = [
-            *written.files,
-            report(book.database, layout.reports, now=now, program_version=version),
-        ]
+    files = firm.write_files(nightbook, book)
     for change in book.changes:
         print(printable(change))
     _print(book.nights)

@@ -54,7 +54,7 @@ def night_step(context: dg.AssetExecutionContext, nightbook: Nightbook) -> Itera
             nightbook=nightbook,
             layout=layout,
             day=date.fromisoformat(context.partition_key),
-            tell=nightbook.tell or _teller(context.log),
+            tell=nightbook.tell or log_teller(context.log),
             is_decision=context.run.job_name == DECIDE,
         )
 
@@ -72,7 +72,9 @@ def failing_in_words(home: Path) -> Iterator[None]:
         raise dg.Failure(description=message, allow_retries=False) from None
 
 
-def _teller(log: logging.Logger) -> Tell:
+def log_teller(log: logging.Logger) -> Tell:
+    """Return whoever writes progress to the log of a run."""
+
     def tell(message: str, *, event: str = TOLD, level: str = INFO, snapshot: str = "") -> None:
         log.log(LEVELS[level], message, extra={"event": event, "snapshot": snapshot})
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import date
+from pathlib import Path
 
 from assets.console.progress import progress_reporter
 from assets.console.version import program_version
@@ -14,6 +15,8 @@ from assets.publishing.publish import (
 )
 from warehouse.database.firm.ddl import schema_version
 from warehouse.database.firm.publish import FirmBook, FirmBuild, publish_firm
+from warehouse.export.export import export
+from warehouse.report.build import report
 from warehouse.storage.firm import is_firm, read_firm
 
 
@@ -56,3 +59,16 @@ def publish(
     )
     say = progress_reporter(nightbook, nightbook.tell, "publishing")
     return publish_firm(layout, build, fresh=fresh, say=say)
+
+
+def write_files(nightbook: Nightbook, book: FirmBook) -> list[Path]:
+    """Write workbook and report of the firm's book; none where it holds no night yet."""
+    layout, version = nightbook.layout, program_version()
+    if book.newest is None:
+        return []
+    now = nightbook.now().astimezone(nightbook.settings().timezone)
+    written = export(
+        book.database, layout.exports, as_of=None, formats=("xlsx",), program_version=version
+    )
+    page = report(book.database, layout.reports, now=now, program_version=version)
+    return [*written.files, page]

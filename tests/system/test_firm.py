@@ -3,19 +3,28 @@
 import contextlib
 import io
 import json
+import re
+import shutil
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from decimal import Decimal, localcontext
 from pathlib import Path
 
+import dagster as dg
 import duckdb
 import openpyxl
 import pytest
 
 from assets.cli import main
+from assets.graph.firm import firm_definitions
+from assets.home.source_nights import shard_of, take_nights
 from tests.support.firm_home import DOWN, FIRST, HELD, SECOND, FirmHome, firm_of
 from warehouse.export.export import export
 from warehouse.sql.catalog import views
+from warehouse.storage.firm import read_firm
+
+ANALYSTS = (Path(__file__).parents[2] / "warehouse" / "ANALYSTS.md").read_text("utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -196,3 +205,72 @@ def test_the_firms_workbook_reconciles_with_a_ledger_that_has_a_column_of_organi
     [workbook] = (home.layout.home / "reconcile" / "out").rglob("*.xlsx")
     code, said = _run(home, "reconcile", "verify", str(workbook))
     assert code == 0, said
+
+
+def test_a_night_is_taken_where_its_settings_lie_and_knows_no_others(
+    home: FirmHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the firm's own process has for settings reaches none; each says how it ended."""
+    monkeypatch.setenv("NIGHTBOOK_API_KEY", "the-firms-own")
+    script = (
+        "import os, sys; names = [n for n in os.environ if n.startswith('NIGHTBOOK_')]; "
+        'print(\'{"words": "%s in %s"}\' % (names, os.path.basename(os.getcwd()))); '
+        "sys.exit(3 if '0' in os.getcwd()[-1] else 0)"
+    )
+    sources = read_firm(home.layout.home).sources
+    ended = take_nights(
+        sources,
+        2,
+        day=None,
+        unless_taken=False,
+        tell=lambda *_, **__: None,
+        command=(sys.executable, "-c", script),
+    )
+    assert {each.source: each.words for each in ended} == {
+        name: f"[] in organisation {home.names.index(name)}" for name in home.names
+    }
+    assert [each.code for each in ended if each.source == home.names[0]] == [3]
+    shards = [shard_of(source, 4) for source in sources]
+    assert shards == [shard_of(source, 4) for source in sources]
+    assert set(shards) <= {1, 2, 3, 4}
+
+
+def test_dagster_takes_a_shard_and_publishes_what_all_have(home: FirmHome, tmp_path: Path) -> None:
+    """One organisation makes its landed night again, the other has none and says so itself."""
+    copy = FirmHome(tmp_path / "copy", home.names)
+    shutil.copytree(home.root, copy.root, symlinks=True)
+    well = home.names[0]
+    copy.describe(well, DOWN)
+    definitions = firm_definitions(copy.nightbook)
+    key = dg.MultiPartitionKey({"date": SECOND.date().isoformat(), "shard": "1"})
+    job = definitions.resolve_job_def("firm_night")
+    result = job.execute_in_process(partition_key=key, raise_on_error=True)
+    assert result.success
+    [check] = result.get_asset_check_evaluations()
+    assert not check.passed
+    assert set(check.metadata) == {DOWN}
+    assert "exit code" in str(check.metadata[DOWN].value)
+    with duckdb.connect(str(copy.layout.database), read_only=True) as book:
+        rows = book.execute("select source, is_listed from ops.sources order by source").fetchall()
+        gone = {row[0] for row in rows if not row[1]}
+        assert gone == set(home.names) - {well, DOWN}
+        held = book.execute("select distinct source from history.balances").fetchall()
+        assert {row[0] for row in held} == {well, DOWN}
+
+
+def test_the_queries_of_the_page_answer(book: duckdb.DuckDBPyConnection) -> None:
+    """What analysts are told to ask of a firm's book has rows, of everybody where it says so."""
+    section = ANALYSTS.partition("## Several organisations\n")[2].partition("\n## ")[0]
+    queries = [
+        query
+        for block in re.findall(r"```text\n(.*?)```", section, re.DOTALL)
+        for query in block.split(";\n")
+        if query.strip()
+    ]
+    assert len(queries) == 5
+    answers = [book.execute(query).fetchall() for query in queries]
+    assert all(answers)
+    assert {(row[0], row[1].isoformat()) for row in answers[-1]} >= {
+        (DOWN, "2026-11-20"),
+        (HELD, "2026-11-20"),
+    }

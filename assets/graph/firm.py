@@ -1,0 +1,157 @@
+"""A firm in Dagster: its nights by date and shard, each shard one run wherever runs are launched.
+
+Organisations are no assets and no partitions of their own: how many there are is told by firm.toml
+alone, and a shard takes whichever are its.
+"""
+
+from collections.abc import Iterator
+from datetime import date
+
+import dagster as dg
+
+from assets.graph.log import CONSOLE, console, run_config
+from assets.graph.partitions import nights
+from assets.graph.step import failing_in_words, log_teller
+from assets.home.source_nights import sources_of, take_nights
+from assets.home.writer_lock import RunLock
+from assets.nightbook import Nightbook
+from assets.publishing import firm
+from pipelines import night
+from warehouse.contract.states import ACCEPTED, HELD
+from warehouse.database.firm.gate import FirmNight, read_last_nights
+from warehouse.storage.firm import Firm, read_firm
+from warehouse.storage.layout import Layout
+
+NIGHT = "firm_night"
+DATE, SHARD = "date", "shard"
+IN_BOOK = "organisations_are_in_the_book"
+LONGEST_RUN = 6 * 3600
+FIRM_JOB = dg.define_asset_job(
+    NIGHT,
+    selection=dg.AssetSelection.assets(NIGHT),
+    executor_def=dg.in_process_executor,
+    tags={"dagster/max_runtime": str(LONGEST_RUN)},
+    config=run_config("INFO"),
+    description="Take the nights of a shard's organisations, and publish the firm's book.",
+)
+
+
+def firm_definitions(nightbook: Nightbook) -> dg.Definitions:
+    """Return the definitions for the home of a firm; raises `FirmWrong` and `SettingsWrong`."""
+    named = read_firm(nightbook.layout.home)
+    shards = dg.StaticPartitionsDefinition([str(number + 1) for number in range(named.shards)])
+    return dg.Definitions(
+        assets=[_night(dg.MultiPartitionsDefinition({DATE: nights(nightbook), SHARD: shards}))],
+        jobs=[FIRM_JOB],
+        schedules=[_schedule(nightbook, named)],
+        resources={"nightbook": nightbook},
+        loggers={CONSOLE: console},
+        executor=dg.in_process_executor,
+    )
+
+
+def _night(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
+    @dg.asset(
+        name=NIGHT,
+        partitions_def=partitions,
+        group_name="published",
+        kinds={"duckdb"},
+        check_specs=[
+            dg.AssetCheckSpec(
+                IN_BOOK,
+                asset=NIGHT,
+                description="The firm's book of the date holds every organisation of the shard.",
+            )
+        ],
+        description="The firm's book of all its organisations, published again when those of a "
+        "shard have taken their nights: each in a process of its own, by its own settings.",
+    )
+    def firm_night(
+        context: dg.AssetExecutionContext, nightbook: dg.ResourceParam[Nightbook]
+    ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
+        key = partitions.get_partition_key_from_str(context.partition_key).keys_by_dimension
+        day, shard = date.fromisoformat(key[DATE]), key[SHARD]
+        with failing_in_words(nightbook.layout.home):
+            tell = nightbook.tell or log_teller(context.log)
+            named = read_firm(nightbook.layout.home)
+            sources = sources_of(named, int(shard))
+            today = night.business_date(nightbook.settings(), nightbook.now())
+            ended = take_nights(
+                sources,
+                named.at_once,
+                day=None if day == today else day,
+                unless_taken=day == today,
+                tell=tell,
+            )
+            with RunLock() as lock:
+                lock.acquire(nightbook, f"publishing the firm's book of {day}", tell)
+                notes = {each.source: each.words for each in ended if each.code}
+                book = firm.publish(nightbook, day=day, notes=notes)
+                files = firm.write_files(nightbook, book)
+        own = {source.name for source in sources}
+        rows = [each for each in book.nights if each.source in own]
+        yield dg.MaterializeResult(metadata=_facts(rows, [book.database, *files]))
+        missing = [each for each in rows if not each.is_in_book]
+        yield dg.AssetCheckResult(
+            check_name=IN_BOOK,
+            passed=not missing,
+            severity=dg.AssetCheckSeverity.WARN,
+            metadata={each.source: f"{each.state}: {each.reason}" for each in missing},
+        )
+
+    return firm_night
+
+
+def _facts(rows: list[FirmNight], files: list[object]) -> dict[str, dg.MetadataValue]:
+    within = sum(each.is_in_book for each in rows)
+    return {
+        "organisations in the book": dg.MetadataValue.text(f"{within} of {len(rows)}"),
+        "files": dg.MetadataValue.json([str(file) for file in files]),
+    }
+
+
+def _schedule(nightbook: Nightbook, named: Firm) -> dg.ScheduleDefinition:
+    settings = nightbook.settings()
+
+    @dg.schedule(
+        name="firm_schedule",
+        job=FIRM_JOB,
+        cron_schedule=settings.schedule,
+        execution_timezone=str(settings.timezone),
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Takes the nights of the date on which it ticks, a run for each shard of "
+        "which an organisation has none yet.",
+    )
+    def firm_schedule(
+        context: dg.ScheduleEvaluationContext,
+    ) -> list[dg.RunRequest] | dg.SkipReason:
+        tick = context.scheduled_execution_time.astimezone(settings.timezone)
+        taken = _sources_with_night(nightbook.layout, tick.date())
+        shards = [
+            number
+            for number in range(1, named.shards + 1)
+            if {source.name for source in sources_of(named, number)} - taken
+        ]
+        if not shards:
+            return dg.SkipReason("Every organisation has its night.")
+        return [
+            dg.RunRequest(
+                run_key=f"{tick.isoformat()} {number}",
+                partition_key=dg.MultiPartitionKey(
+                    {DATE: tick.date().isoformat(), SHARD: str(number)}
+                ),
+            )
+            for number in shards
+        ]
+
+    return firm_schedule
+
+
+def _sources_with_night(layout: Layout, day: date) -> set[str]:
+    """Return the organisations whose night of a date is taken, whatever became of it."""
+    if not layout.database.exists():
+        return set()
+    rows = read_last_nights(layout.database)
+    return {
+        each.source for each in rows if each.snapshot_date == day and each.state in (ACCEPTED, HELD)
+    }
