@@ -13,6 +13,7 @@ from assets.console.declaration import (
     Day,
     InOrder,
     KeyValue,
+    Question,
     argument,
     command,
     dry_run_options,
@@ -135,6 +136,7 @@ _ALL = (
         ),
         option("--limit", type=NUMBER, metavar="N", help="at most N rows"),
         # A question may begin with a comment, which looks like an option.
+        kind=Question,
         context_settings={"ignore_unknown_options": True},
     ),
     command(

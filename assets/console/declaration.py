@@ -4,6 +4,7 @@ Nothing of a command is imported here, so that `nightbook query` starts without 
 """
 
 import difflib
+import re
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -12,6 +13,7 @@ import click
 
 FORMATS = ("table", "json", "csv", "jsonl")
 COLORS = ("auto", "always", "never")
+_OPTION = re.compile(r"--[a-z][a-z-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,20 @@ class Choice(click.Choice[str]):
         message = super().get_invalid_choice_message(value, ctx)
         near = difflib.get_close_matches(str(value), self.choices, n=1)
         return f"{message} Did you mean {near[0]!r}?" if near else message
+
+
+class Question(click.Command):
+    """A command whose argument may begin with `--`, as a comment of SQL does, unlike an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse what can only be a mistyped option: one word, and nothing that SQL knows."""
+        known = [name for each in self.get_params(ctx) for name in each.opts]
+        for word in args:
+            name = word.partition("=")[0]
+            if _OPTION.fullmatch(name) and name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                raise click.NoSuchOption(name, possibilities=near, ctx=ctx)
+        return super().parse_args(ctx, args)
 
 
 class InOrder(click.Group):
@@ -150,7 +166,12 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
 
 
 def command(
-    name: str, summary: str, *parameters: click.Parameter, run: str = "", **settings: Any
+    name: str,
+    summary: str,
+    *parameters: click.Parameter,
+    run: str = "",
+    kind: type[click.Command] = click.Command,
+    **settings: Any,
 ) -> click.Command:
     """Declare one command; `run` is `module.function` in `assets.commands`."""
     # That module is imported when the command is run: Dagster alone takes longer than a query may.
@@ -169,7 +190,7 @@ def command(
             shared=Shared(**{key: value or before[key] for key, value in after.items()}),
         )
 
-    return click.Command(
+    return kind(
         name,
         params=[*parameters, *shared],
         help=summary,

@@ -67,7 +67,24 @@ def asking(database: Path, sql: str) -> Iterator[DuckDBPyConnection]:
             # What failed by the machine is no fault of the question.
             by_machine = isinstance(error, duckdb.OperationalError | duckdb.InternalError)
             kind = QueryFailed if by_machine else NotAQuestion
-            raise kind(f"DuckDB could not answer: {error}\nNothing was changed.") from error
+            said = f"DuckDB could not answer: {error}\nNothing was changed."
+            raise kind(f"{said}{_advice(connection, sql, error)}") from error
+
+
+def _advice(connection: DuckDBPyConnection, sql: str, error: duckdb.Error) -> str:
+    """Return what to type instead, where the error lets one tell."""
+    try:
+        [statement] = connection.extract_statements(sql)
+    except (duckdb.Error, ValueError):
+        return " A question is one statement of SQL that begins with select, with or from."
+    if statement.type.name in _WRITING:
+        return (
+            " The book is read-only: a question begins with select, with or from. To keep what it "
+            "answers: `nightbook query -o FILE SQL`."
+        )
+    if isinstance(error, duckdb.CatalogException | duckdb.BinderException):
+        return " `nightbook tables` lists what there is, `nightbook tables NAME` its columns."
+    return ""
 
 
 def _require_lake(connection: DuckDBPyConnection) -> None:
@@ -120,6 +137,7 @@ def tables(database: Path) -> tuple[Description, ...]:
     )
 
 
+_WRITING = ("ALTER", "ATTACH", "COPY", "CREATE", "DELETE", "DROP", "EXPORT", "INSERT", "UPDATE")
 _LISTED = """
 select schema_name, table_name as name, 'table' as kind, comment, null::varchar[] as parameters
 from duckdb_tables() where database_name = current_database() and not internal and not temporary

@@ -115,10 +115,21 @@ def test_a_question_can_do_no_harm(database: Path, sql: str) -> None:
         run(database, sql)
 
 
-def test_a_mistake_is_told_in_duckdbs_words(database: Path) -> None:
-    """A misspelt table is named, with what DuckDB suggests."""
-    with pytest.raises(QueryFailed, match="balancez"):
-        run(database, "select * from balancez")
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("select * from balancez", 'Did you mean "balances"(.|\n)*`nightbook tables` lists'),
+        ("select asset from balances", "asset_id(.|\n)*`nightbook tables NAME` its columns"),
+        ("delete from balances", "read-only: a question begins with select(.|\n)*-o FILE"),
+        ("selct 1", 'near "selct"(.|\n)*begins with select, with or from'),
+    ],
+)
+def test_a_mistake_is_told_in_duckdbs_words_with_what_to_type(
+    database: Path, sql: str, words: str
+) -> None:
+    """What was found, what DuckDB suggests, and where to look next."""
+    with pytest.raises(QueryFailed, match=words):
+        run(database, sql)
 
 
 def test_no_warehouse_yet_says_what_to_do(tmp_path: Path) -> None:
