@@ -54,6 +54,7 @@ def refresh(
     # without it. Each round holds one book at least, so that there are no more rounds than books.
     while True:
         shelf = placement.shelf(manifests)
+        manifests.briefs.keep()
         books = tuple(Book(*book) for book in shelf.books)
         now = nightbook.now()
         try:

@@ -19,6 +19,7 @@ from pipelines.flatten.part import PORTFOLIOS, VENUES, Parts
 from pipelines.lake import measures, slices, systemic_defects
 from pipelines.lake.facts import Facts
 from pipelines.landing import sealed_json, snapshots
+from pipelines.landing.briefs import Briefs
 from pipelines.landing.manifest import Manifest
 from pipelines.records import amounts
 from warehouse.contract.lake_contract import lake_contract
@@ -29,6 +30,7 @@ from warehouse.storage.layout import Layout, digest_of
 from warehouse.storage.parquet import rows_batch, write
 
 Row = dict[str, Any]
+NO_FACTS: Row = {"counts": {}, "totals": {}, "money": {}}
 REMEDY = "The landed bytes are not touched: nightbook rebuild --from-landing makes the lake again."
 _MOMENTS = ("sent_at", "received_at")
 
@@ -85,6 +87,14 @@ class LakeManifests:
 
     layout: Layout
     _read: dict[str, Row] = field(default_factory=dict)
+    _briefs: list[Briefs] = field(default_factory=list)
+
+    @property
+    def briefs(self) -> Briefs:
+        """What is known of every night, without reading its manifests again."""
+        if not self._briefs:
+            self._briefs.append(Briefs(self.layout, self.of))
+        return self._briefs[0]
 
     def of(self, snapshot_id: str) -> Row:
         """Return that of a snapshot; raises `landing.Damaged`."""
@@ -96,7 +106,8 @@ class LakeManifests:
 def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> list[Facts]:
     """Return the facts of the nights before it, as they stood when it was taken, oldest first.
 
-    With `last` only back to so many that were not suspect, so that no more manifests are read.
+    With `last` only back to so many that were not suspect. Only those that a night is compared with
+    are whole: of the others there are the moves, from which limits are learned.
     """
     layout, moment = known.layout, datetime.fromisoformat(manifest.finished_at)
     before = snapshots.accepted_before(
@@ -107,13 +118,16 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
     # enough, and years of manifests need not be read.
     sure = [place for place, snapshot in enumerate(here) if not snapshot.is_suspect_at(moment)]
     first = sure[-last] if last and len(sure) >= last else 0
+    whole = {*sure[-1:], *range(max(0, len(here) - 2), len(here))}
     return [
         Facts.of(
-            known.of(snapshot.snapshot_id)["facts"],
+            known.of(snapshot.snapshot_id)["facts"]
+            if place in whole
+            else NO_FACTS | {"drops": known.briefs.of(snapshot.folder).drops},
             snapshot.snapshot_id,
             is_suspect=snapshot.is_suspect_at(moment),
         )
-        for snapshot in here[first:]
+        for place, snapshot in enumerate(here[first:], first)
     ]
 
 

@@ -5,7 +5,7 @@
 date, so that any engine may read the folders; those of nights that are not a book stay staged.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -16,7 +16,8 @@ from pipelines.lake import dating, decision_rows, guards, lake_manifest, lessons
 from pipelines.lake.facts import Facts, Findings, RejectGroup
 from pipelines.lake.lake_manifest import LakeManifests, seal
 from pipelines.landing import night_folders, snapshots
-from pipelines.landing.manifest import Manifest, load_manifest
+from pipelines.landing.briefs import IN_LAKE
+from pipelines.landing.manifest import Manifest
 from pipelines.landing.sealed_json import Damaged
 from pipelines.landing.snapshots import Snapshot
 from warehouse.contract import states
@@ -122,10 +123,8 @@ def shelf(manifests: LakeManifests) -> LakeContents:
     landed = snapshots.landed_snapshots(layout)
     books = snapshots.books(landed)
     pruned = {snapshot.snapshot_id for snapshot in landed if snapshot.state == states.PRUNED}
-    sealed = {
-        path.stem: manifests.of(path.stem) for path in _manifests(layout) if path.stem not in pruned
-    }
-    _require_landing_folders(layout, sealed, {snapshot.snapshot_id for snapshot in landed})
+    sealed = {path.stem for path in _manifests(layout)} - pruned
+    _require_landing_folders(manifests, sealed, {snapshot.snapshot_id for snapshot in landed})
     chosen = tuple(
         (
             day,
@@ -145,58 +144,63 @@ def shelf(manifests: LakeManifests) -> LakeContents:
     }
     is_book = {snapshot_id for _, snapshot_id, _ in chosen}
     rows = tuple(
-        _snapshot_row(snapshot, sealed.get(snapshot.snapshot_id), is_book) for snapshot in landed
+        _snapshot_row(snapshot, manifests.briefs.of(snapshot.folder).row, is_book)
+        for snapshot in landed
     )
-    digests = {
-        layout.parquet(name, snapshot.snapshot_date, snapshot.snapshot_id): written["sha256"]
-        for snapshot in here
-        for kind in ("tables", "nightly")
-        for name, written in sealed[snapshot.snapshot_id][kind].items()
-    }
     return LakeContents(
         books=chosen,
         nightly=nightly,
         snapshots=rows,
-        digests=digests,
+        digests=_Digests(manifests, {snapshot.snapshot_id: snapshot for snapshot in here}),
         decided=decision_rows.rows(landed),
     )
 
 
-def _require_landing_folders(layout: Layout, sealed: Row, landed: set[str]) -> None:
+class _Digests(Mapping[Path, str]):
+    """The SHA-256 of every file of nights, read from the manifest of a night when it is asked."""
+
+    def __init__(self, manifests: LakeManifests, nights: Mapping[str, Snapshot]) -> None:
+        self._manifests, self._nights = manifests, nights
+
+    def __getitem__(self, path: Path) -> str:
+        night, name = self._nights[path.stem], path.parent.parent.name
+        if path != self._manifests.layout.parquet(name, night.snapshot_date, path.stem):
+            raise KeyError(path)
+        return str(self._files(path.stem)[name]["sha256"])
+
+    def __iter__(self) -> Iterator[Path]:
+        for key, night in self._nights.items():
+            for name in self._files(key):
+                yield self._manifests.layout.parquet(name, night.snapshot_date, key)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _files(self, snapshot_id: str) -> Row:
+        sealed = self._manifests.of(snapshot_id)
+        return {**sealed["tables"], **sealed["nightly"]}
+
+
+def _require_landing_folders(manifests: LakeManifests, sealed: set[str], landed: set[str]) -> None:
     """A night whose landed folder vanished must not vanish from the warehouse without a word."""
-    for snapshot_id in sorted(set(sealed) - landed):
-        day = date.fromisoformat(sealed[snapshot_id]["snapshot_date"])
-        folder = layout.snapshot(day, snapshot_id)
+    for snapshot_id in sorted(sealed - landed):
+        day = date.fromisoformat(manifests.of(snapshot_id)["snapshot_date"])
+        folder = manifests.layout.snapshot(day, snapshot_id)
         raise Damaged(folder / night_folders.MANIFEST, "nothing", "the manifest of a landed night")
 
 
-def _snapshot_row(snapshot: Snapshot, sealed: Row | None, is_book: set[str]) -> Row:
-    manifest = load_manifest(snapshot.folder)
+def _snapshot_row(snapshot: Snapshot, known: Row, is_book: set[str]) -> Row:
     decision = snapshot.decision
-    counts = {} if sealed is None else sealed["facts"]["counts"]
-    noted = {} if sealed is None else sealed["counts"]
-    return {
+    if snapshot.state == states.PRUNED:
+        known = known | dict.fromkeys(IN_LAKE)
+    return known | {
         "snapshot_date": snapshot.snapshot_date,
         "snapshot_id": snapshot.snapshot_id,
         "state": snapshot.state,
         "is_book": snapshot.snapshot_id in is_book,
-        "started_at": datetime.fromisoformat(manifest.started_at),
-        "finished_at": datetime.fromisoformat(manifest.finished_at),
+        "started_at": datetime.fromisoformat(known["started_at"]),
+        "finished_at": datetime.fromisoformat(known["finished_at"]),
         "decided_by": decision.by if decision else None,
         "decided_at": datetime.fromisoformat(decision.at) if decision else None,
         "reason": "; ".join(decision.reasons) if decision else "",
-        "request_count": len(manifest.answers),
-        "failed_request_count": sum(1 for answer in manifest.answers if answer.error is not None),
-        "byte_count": sum(answer.byte_count or 0 for answer in manifest.answers),
-        "portfolio_count": counts.get("portfolios"),
-        "account_count": counts.get("accounts"),
-        "balance_count": counts.get("balances"),
-        "venue_count": counts.get("venues"),
-        "instrument_count": counts.get("instruments"),
-        "reject_count": noted.get("rejects"),
-        "inexact_count": noted.get("inexact"),
-        "drift_count": noted.get("drift"),
-        "clock_skew_ms": manifest.clock_skew_ms,
-        "stillness": manifest.window.state,
-        "moved": "; ".join(manifest.window.moved),
     }

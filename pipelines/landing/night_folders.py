@@ -47,6 +47,18 @@ def free_id(layout: Layout, started_at: datetime, day: date) -> str:
     return time.strftime(ID_FORM)
 
 
+def folder_of(layout: Layout, snapshot_id: str) -> Path | None:
+    """Return the folder of a landed snapshot by its id; None where it is not found so quickly."""
+    # A business date is the date of its start in some time zone: the day of the id, or one beside
+    # it. All other folders need not be listed, and years of them are many.
+    if (started := _time_of(snapshot_id, ID)) is not None:
+        for days in (0, -1, 1):
+            folder = layout.snapshot((started + timedelta(days=days)).date(), snapshot_id)
+            if (folder / MANIFEST).is_file():
+                return folder
+    return None
+
+
 def snapshot_time(snapshot_id: str) -> datetime:
     """Return when the pull of a snapshot began, as its id says."""
     return datetime.fromisoformat(snapshot_id)

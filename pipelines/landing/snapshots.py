@@ -7,6 +7,7 @@ pruned after years: its manifest and its decisions stay.
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -134,13 +135,21 @@ def landed_snapshots(layout: Layout) -> list[Snapshot]:
 def read(folder: Path) -> Snapshot:
     """Read the snapshot in a folder; raises `Damaged` where its decisions were changed."""
     path = folder / DECISION
-    content = sealed_json.read(path)["decisions"] if path.is_file() else []
-    decisions = msgspec.convert(content, tuple[Decision, ...])
+    edition = sealed_json.edition(path)
+    decisions = _decisions(path, edition) if any(edition) else ()
     return Snapshot(folder.name, date.fromisoformat(folder.parent.name), folder, decisions)
+
+
+@lru_cache(maxsize=1 << 16)
+def _decisions(path: Path, _edition: tuple[int, int, int]) -> tuple[Decision, ...]:
+    """Read decisions once, however often a command looks at all nights: years of them are many."""
+    return msgspec.convert(sealed_json.read(path)["decisions"], tuple[Decision, ...])
 
 
 def find(layout: Layout, snapshot_id: str) -> Snapshot:
     """Return the snapshot of that id; raises `NoSuchSnapshot`."""
+    if (folder := night_folders.folder_of(layout, snapshot_id)) is not None:
+        return read(folder)
     folders = list(night_folders.folders(layout))
     for folder in reversed(folders):
         if folder.name == snapshot_id:

@@ -27,7 +27,6 @@ from warehouse.storage.layout import Layout, sync_directory
 
 RECORD = "upgraded.json"
 CONTRACT = "contract"
-UNTOLD = "older than digests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ def unmade(manifests: LakeManifests) -> list[Unmade]:
     for folder in night_folders.folders(layout):
         is_sealed = folder.name in sealed
         is_decided = (folder / DECISION).is_file()
-        contract = manifests.of(folder.name).get(CONTRACT, UNTOLD) if is_sealed else None
+        contract = manifests.briefs.of(folder).contract if is_sealed else None
         if (contract == current and is_decided) or snapshots.read(folder).state == PRUNED:
             continue
         nights.append(Unmade(folder, contract, is_decided))

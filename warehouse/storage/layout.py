@@ -77,6 +77,11 @@ class Layout:
         return self.home / ".work"
 
     @property
+    def briefs(self) -> Path:
+        """What is known of every night's manifests: made again wherever it is lost."""
+        return self.home / ".briefs"
+
+    @property
     def lock(self) -> Path:
         """The lock of the one writer."""
         return self.home / ".lock"

@@ -1,0 +1,104 @@
+"""What publishing needs of each night's two manifests, kept so that years of them are not read.
+
+A manifest never changes once it is written, so a brief is taken when both were proved, and holds as
+long as both files are the same by inode, size and time. The file proves itself, and is made again
+wherever it is not what was written: nothing is in it that the manifests do not say.
+"""
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pipelines.landing import sealed_json
+from pipelines.landing.manifest import Manifest, load_manifest
+from pipelines.landing.night_folders import MANIFEST
+from warehouse.storage.layout import Layout, written_aside
+
+# Columns of a snapshot that the lake's manifest counts, by what it calls them.
+IN_LAKE = {
+    "portfolio_count": "portfolios",
+    "account_count": "accounts",
+    "balance_count": "balances",
+    "venue_count": "venues",
+    "instrument_count": "instruments",
+    "reject_count": "rejects",
+    "inexact_count": "inexact",
+    "drift_count": "drift",
+}
+Row = dict[str, Any]
+
+
+class Brief(msgspec.Struct, frozen=True):
+    """One night in brief, and the two files as they were: contract, moves, and columns of its row.
+
+    `contract` is None where the lake has nothing of it.
+    """
+
+    files: tuple[int, ...]
+    contract: str | None
+    drops: dict[str, str]
+    row: Row
+
+
+class Briefs:
+    """The briefs of a home: each is taken again where a manifest is another file."""
+
+    def __init__(self, layout: Layout, sealed: Callable[[str], Row]) -> None:
+        self._layout, self._sealed = layout, sealed
+        self._known = _read(layout.briefs)
+        self._is_changed = False
+
+    def of(self, folder: Path) -> Brief:
+        """Return that of a landed night; raises `Damaged` where a manifest is not as written."""
+        sealed = self._layout.manifest(folder.name)
+        files = (*sealed_json.edition(folder / MANIFEST), *sealed_json.edition(sealed))
+        known = self._known.get(folder.name)
+        if known is None or known.files != files:
+            known = self._known[folder.name] = self._take(folder, files)
+            self._is_changed = True
+        return known
+
+    def _take(self, folder: Path, files: tuple[int, ...]) -> Brief:
+        sealed = self._sealed(folder.name) if self._layout.manifest(folder.name).is_file() else None
+        return Brief(
+            files=files,
+            contract=sealed.get("contract", "older than digests") if sealed else None,
+            drops=sealed["facts"].get("drops", {}) if sealed else {},
+            row=_row(load_manifest(folder), sealed or {}),
+        )
+
+    def keep(self) -> None:
+        """Write the briefs for the next command, where one is new."""
+        if self._is_changed:
+            content = msgspec.json.encode(self._known)
+            with written_aside(self._layout.briefs) as file:
+                file.write(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+            self._is_changed = False
+
+
+def _read(path: Path) -> dict[str, Brief]:
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        digest, _, content = path.read_bytes().partition(b"\n")
+        if hashlib.sha256(content).hexdigest().encode() == digest:
+            return msgspec.json.decode(content, type=dict[str, Brief])
+    return {}
+
+
+def _row(manifest: Manifest, sealed: Mapping[str, Any]) -> Row:
+    """Return the columns of `ops.snapshots` that no decision changes; times as text."""
+    told = {**sealed.get("facts", {}).get("counts", {}), **sealed.get("counts", {})}
+    return {
+        "started_at": manifest.started_at,
+        "finished_at": manifest.finished_at,
+        "request_count": len(manifest.answers),
+        "failed_request_count": sum(1 for answer in manifest.answers if answer.error is not None),
+        "byte_count": sum(answer.byte_count or 0 for answer in manifest.answers),
+        **{column: told.get(name) for column, name in IN_LAKE.items()},
+        "clock_skew_ms": manifest.clock_skew_ms,
+        "stillness": manifest.window.state,
+        "moved": "; ".join(manifest.window.moved),
+    }
