@@ -28,6 +28,7 @@ from warehouse.storage.layout import Layout, make_directory, sync_directory
 __all__ = ["LakeContents", "LakeManifests", "judge", "seal", "settle", "shelf"]
 
 Row = dict[str, Any]
+_BOOK_NAMES = tuple(table.name for table in BOOK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,11 +127,7 @@ def shelf(manifests: LakeManifests) -> LakeContents:
     sealed = {path.stem for path in _manifests(layout)} - pruned
     _require_landing_folders(manifests, sealed, {snapshot.snapshot_id for snapshot in landed})
     chosen = tuple(
-        (
-            day,
-            snapshot.snapshot_id,
-            {table.name: layout.parquet(table.name, day, snapshot.snapshot_id) for table in BOOK},
-        )
+        (day, snapshot.snapshot_id, _BookFiles(layout, day, snapshot.snapshot_id))
         for day, snapshot in books.items()
         if snapshot.snapshot_id in sealed
     )
@@ -154,6 +151,24 @@ def shelf(manifests: LakeManifests) -> LakeContents:
         digests=_Digests(manifests, {snapshot.snapshot_id: snapshot for snapshot in here}),
         decided=decision_rows.rows(landed),
     )
+
+
+class _BookFiles(Mapping[str, Path]):
+    """Where each table of a book lies: a path is made when it is asked for, not for all nights."""
+
+    def __init__(self, layout: Layout, day: date, snapshot_id: str) -> None:
+        self._layout, self._day, self._snapshot_id = layout, day, snapshot_id
+
+    def __getitem__(self, name: str) -> Path:
+        if name not in _BOOK_NAMES:
+            raise KeyError(name)
+        return self._layout.parquet(name, self._day, self._snapshot_id)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_BOOK_NAMES)
+
+    def __len__(self) -> int:
+        return len(_BOOK_NAMES)
 
 
 class _Digests(Mapping[Path, str]):

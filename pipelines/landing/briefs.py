@@ -15,7 +15,7 @@ import msgspec
 
 from pipelines.landing import sealed_json
 from pipelines.landing.manifest import Manifest, load_manifest
-from pipelines.landing.night_folders import MANIFEST
+from pipelines.landing.night_folders import MANIFEST, file_in
 from warehouse.storage.layout import Layout, written_aside
 
 # Columns of a snapshot that the lake's manifest counts, by what it calls them.
@@ -49,13 +49,14 @@ class Briefs:
 
     def __init__(self, layout: Layout, sealed: Callable[[str], Row]) -> None:
         self._layout, self._sealed = layout, sealed
+        self._manifests = layout.manifests
         self._known = _read(layout.briefs)
         self._is_changed = False
 
     def of(self, folder: Path) -> Brief:
         """Return that of a landed night; raises `Damaged` where a manifest is not as written."""
-        sealed = self._layout.manifest(folder.name)
-        files = (*sealed_json.edition(folder / MANIFEST), *sealed_json.edition(sealed))
+        places = file_in(folder, MANIFEST), file_in(self._manifests, f"{folder.name}.json")
+        files = (*sealed_json.edition(places[0]), *sealed_json.edition(places[1]))
         known = self._known.get(folder.name)
         if known is None or known.files != files:
             known = self._known[folder.name] = self._take(folder, files)
@@ -67,7 +68,7 @@ class Briefs:
         return Brief(
             files=files,
             contract=sealed.get("contract", "older than digests") if sealed else None,
-            drops=sealed["facts"].get("drops", {}) if sealed else {},
+            drops=sealed.get("facts", {}).get("drops", {}) if sealed else {},
             row=_row(load_manifest(folder), sealed or {}),
         )
 

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 
 from warehouse.storage.layout import Layout
@@ -28,10 +29,10 @@ def dates(layout: Layout) -> list[date]:
 def nights(layout: Layout) -> Iterator[Path]:
     """Yield the folders of snapshots, whatever is in them."""
     for day in dates(layout):
-        folder = layout.landing / day.isoformat()
+        folder = file_in(layout.landing, day.isoformat())
         for name in _names(folder):
             if _time_of(name, ID):
-                yield folder / name
+                yield file_in(folder, name)
 
 
 def free_id(layout: Layout, started_at: datetime, day: date) -> str:
@@ -64,6 +65,12 @@ def snapshot_time(snapshot_id: str) -> datetime:
     return datetime.fromisoformat(snapshot_id)
 
 
+@lru_cache(maxsize=1 << 18)
+def file_in(folder: Path, name: str) -> Path:
+    """Return a path, made once: with years of nights most of the time went into making them."""
+    return folder / name
+
+
 def _names(folder: Path) -> list[str]:
     """Return what lies in a folder, without looking at it: years of nights are listed."""
     try:
@@ -73,6 +80,7 @@ def _names(folder: Path) -> list[str]:
         return []
 
 
+@lru_cache(maxsize=1 << 16)
 def _time_of(name: str, form: re.Pattern[str]) -> datetime | None:
     """Return the time that a folder is named for; None where its name is no such time."""
     with contextlib.suppress(ValueError):
@@ -83,5 +91,5 @@ def _time_of(name: str, form: re.Pattern[str]) -> datetime | None:
 def folders(layout: Layout) -> Iterator[Path]:
     """Yield the folders of all landed snapshots, oldest first."""
     for path in sorted(nights(layout), key=lambda night: night.name):
-        if (path / MANIFEST).is_file():
+        if file_in(path, MANIFEST).is_file():
             yield path

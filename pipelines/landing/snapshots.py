@@ -134,10 +134,10 @@ def landed_snapshots(layout: Layout) -> list[Snapshot]:
 
 def read(folder: Path) -> Snapshot:
     """Read the snapshot in a folder; raises `Damaged` where its decisions were changed."""
-    path = folder / DECISION
+    path = night_folders.file_in(folder, DECISION)
     edition = sealed_json.edition(path)
     decisions = _decisions(path, edition) if any(edition) else ()
-    return Snapshot(folder.name, date.fromisoformat(folder.parent.name), folder, decisions)
+    return Snapshot(folder.name, date.fromisoformat(folder.parts[-2]), folder, decisions)
 
 
 @lru_cache(maxsize=1 << 16)

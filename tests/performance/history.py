@@ -229,7 +229,9 @@ def _counted() -> Iterator[None]:
 
 
 def _nightbook(home: Path) -> Nightbook:
-    return Nightbook(lambda: {"NIGHTBOOK_HOME": str(home)}, lambda: datetime.now(UTC))
+    window = os.environ.get("NIGHTBOOK_NATIVE_NIGHTS", "all")
+    variables = {"NIGHTBOOK_HOME": str(home), "NIGHTBOOK_NATIVE_NIGHTS": window}
+    return Nightbook(lambda: variables, lambda: datetime.now(UTC))
 
 
 def one_copy(home: Path) -> None:

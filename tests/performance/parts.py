@@ -1,6 +1,6 @@
 """The parts of the benchmark that are not designs side by side, and their places in its page.
 
-    python -m tests.performance --only fetch|landing|quiet|history [--runs N] [--page]
+    python -m tests.performance --only fetch|landing|quiet|history|decade [--runs N] [--page]
 
 Each part stands between marks of its own, so that one can be measured again without the others.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import duckdb
 
-from tests.performance import history
+from tests.performance import decade, history
 from tests.performance.fetching import bodies, requests
 from tests.performance.machine import machine
 from tests.performance.unchanged_night import quiet
@@ -21,6 +21,7 @@ PARTS: dict[str, Callable[[int], list[str]]] = {
     "landing": bodies,
     "quiet": quiet,
     "history": lambda _: history.main(),  # a year is measured once
+    "decade": lambda _: decade.main(),
 }
 
 

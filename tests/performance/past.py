@@ -184,13 +184,19 @@ def batch(table: Table, day: date, columns: Columns) -> pa.RecordBatch:
 
 
 def add_night(
-    layout: Layout, past: Past, number: int, *, staged: bool = False, held: bool = False
+    layout: Layout,
+    past: Past,
+    number: int,
+    *,
+    staged: bool = False,
+    held: bool = False,
+    first: datetime = FIRST,
 ) -> Manifest:
-    """Put night `number` into landing and lake, accepted or `held`.
+    """Put night `number` from the `first` on into landing and lake, accepted or `held`.
 
     With `staged` it is only flattened: it is still to be judged.
     """
-    started = FIRST + timedelta(days=number)
+    started = first + timedelta(days=number)
     columns = past.night(number)
     manifest = _landed(layout, started)
     day, snapshot_id = manifest.snapshot_date, manifest.snapshot_id

@@ -1,0 +1,137 @@
+"""Ten years of nights within a window: what tonight costs in the third month and in the last.
+
+    python -m tests.performance --only decade
+    python -m tests.performance.decade [NIGHTS [ROWS [WINDOW]]]
+
+The nights are put into landing and lake by `tests.performance.past`; those that are measured are
+judged and published by the product, each in a process of its own. To check all others would take
+hours: they are published unchecked but for the last, with as many findings as that one has. Every
+night's sum, in the file or in the lake, is compared with the generator's.
+"""
+
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import duckdb
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tests.performance import history
+from tests.performance.cpu_profile import spent
+from tests.performance.past import Past, add_night
+from warehouse.database import publish, verification
+from warehouse.database.load import Book
+from warehouse.query.connect import connect
+from warehouse.storage.layout import Layout
+
+NIGHTS, ROWS, WINDOW = 3650, 50_000, 60
+FIRST = datetime(2016, 11, 1, 2, 15, tzinfo=UTC)
+THIRD_MONTH, IN_TURN = 87, 3
+MOST = 1.5
+"""What a publish of the last month may cost, the third month = 1."""
+Sums = dict[date, tuple[int, Decimal]]
+Cost = tuple[float, float]
+
+
+def main(nights: int = NIGHTS, rows: int = ROWS, window: int = WINDOW) -> list[str]:
+    """Lines of a table; `AssertionError` where a sum differs or the last month costs too much."""
+    os.environ["NIGHTBOOK_NATIVE_NIGHTS"] = str(window)
+    with tempfile.TemporaryDirectory(prefix="nightbook-bench-") as folder:
+        layout, past, sums = Layout(Path(folder) / "home"), Past(rows), Sums()
+        young = _published(layout, past, sums, THIRD_MONTH)
+        lines = [_row(f"publishing a night of the third month, {_size(layout)}", young)]
+        old = _published(layout, past, sums, nights - IN_TURN)
+        lines.append(_row(f"publishing a night of the last month, {_size(layout)}", old))
+        lines.append(f"| the last, third month = 1 | {old[0] / young[0]:.2f} | |")
+        lines += [_row(words, cost) for words, cost in _asked(layout, sums)]
+    title = f"{nights} nights of {rows:,} amounts, the newest {window} in the file"
+    assert old[0] <= MOST * young[0], (title, lines)
+    return [title, "", "| | CPU s | wall s |", "|---|---:|---:|", *lines]
+
+
+def _row(words: str, cost: Cost) -> str:
+    return f"| {words} | {cost[0]:.2f} | {cost[1]:.2f} |"
+
+
+def _size(layout: Layout) -> str:
+    return f"a file of {layout.database.stat().st_size / 1e6:.0f} MB"
+
+
+def _published(layout: Layout, past: Past, sums: Sums, first: int) -> Cost:
+    """Medians of the publishing of some nights in turn, from the night `first` on."""
+    _add(layout, past, sums, range(len(sums), first), staged=False)
+    _cost("all", layout)
+    costs = []
+    for number in range(first, first + IN_TURN):
+        _add(layout, past, sums, [number], staged=True)
+        costs.append(_cost("night", layout))
+    cpu, wall = (statistics.median(some) for some in zip(*costs, strict=True))
+    return cpu, wall
+
+
+def _add(layout: Layout, past: Past, sums: Sums, numbers: Iterable[int], *, staged: bool) -> None:
+    for number in numbers:
+        manifest = add_night(layout, past, number, staged=staged, first=FIRST)
+        day, snapshot_id = manifest.snapshot_date, manifest.snapshot_id
+        placed = layout.parquet("balances", day, snapshot_id)
+        staged_file = layout.staged_file("balances", snapshot_id)
+        amounts = pq.read_table(staged_file if staged else placed, columns=["amount"])["amount"]
+        sums[day] = (len(amounts), pc.sum(amounts).as_py())
+
+
+def _cost(what: str, layout: Layout) -> Cost:
+    command = [sys.executable, "-m", "tests.performance.decade", what, str(layout.home)]
+    words = next(
+        line.split() for line in spent(command).output.splitlines() if line.startswith("work ")
+    )
+    return float(words[1]), float(words[2])
+
+
+def _asked(layout: Layout, sums: Sums) -> Iterator[tuple[str, Cost]]:
+    middle = sorted(sums)[len(sums) // 2]
+    with connect(layout.database) as connection:
+        every = "select snapshot_date, count(*), sum(amount) from history.balances group by all"
+        begun, used = datetime.now(UTC), process_time()
+        found = connection.execute(f"{every} order by all").fetchall()
+        wall = (datetime.now(UTC) - begun).total_seconds()
+        yield "the sum of every night, over all years", (process_time() - used, wall)
+        assert found == [(day, *sums[day]) for day in sorted(sums)]
+        begun, used = datetime.now(UTC), process_time()
+        query = f"select count(*), sum(amount) from balances_as_of('{middle}')"
+        assert connection.execute(query).fetchall() == [sums[middle]]
+        wall = (datetime.now(UTC) - begun).total_seconds()
+        yield "the sum of one night in the middle, of the lake", (process_time() - used, wall)
+
+
+def all_nights(home: Path) -> None:
+    """Publish all nights, of which only the last is checked, and has findings for the others."""
+
+    def verify(connection: duckdb.DuckDBPyConnection, books: list[Book], *more: Any) -> Any:
+        results = verification.verify(connection, books[-1:], *more)
+        connection.execute(
+            "insert into internal.kept_findings select found.* replace (day as snapshot_date) "
+            "from internal.kept_findings as found, (select unnest(?::date[]) as day) "
+            "where found.snapshot_date = ? order by day",
+            [[book.snapshot_date for book in books[:-1]], books[-1].snapshot_date],
+        )
+        return results
+
+    publish.verify = verify
+    history.one_refresh(home)
+
+
+ONES: dict[str, Callable[[Path], None]] = {"all": all_nights, "night": history.one_publish}
+
+if __name__ == "__main__":
+    if sys.argv[1:2] and sys.argv[1] in ONES:
+        ONES[sys.argv[1]](Path(sys.argv[2]))
+    else:
+        print("\n".join(main(*map(int, sys.argv[1:]))))

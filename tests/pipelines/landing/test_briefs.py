@@ -1,0 +1,82 @@
+"""Briefs: years of manifests are not read each night, and nothing that changed is overlooked."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.lake import placement
+from pipelines.lake.lake_manifest import LakeManifests
+from pipelines.landing.briefs import Briefs
+from pipelines.landing.sealed_json import Damaged
+from tests.performance.past import Past, add_night
+from warehouse.storage.layout import Layout
+
+NIGHTS = 3
+
+
+class Read(Exception):
+    """A manifest of the lake was read."""
+
+
+def unread(snapshot_id: str) -> dict[str, Any]:
+    """A lake whose manifests must not be read."""
+    raise Read(snapshot_id)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    """Three nights, and what is known of them in brief."""
+    layout, past = Layout(tmp_path), Past(60)
+    for number in range(NIGHTS):
+        add_night(layout, past, number)
+    manifests = LakeManifests(layout)
+    placement.shelf(manifests)
+    manifests.briefs.keep()
+    return layout
+
+
+def folders(layout: Layout) -> list[Path]:
+    """The landed nights, oldest first."""
+    return sorted(layout.landing.glob("*/*"))
+
+
+def test_what_is_known_in_brief_is_what_the_manifests_say(layout: Layout) -> None:
+    """The rows of a warehouse are the same without reading, and after the briefs were lost."""
+    known = placement.shelf(LakeManifests(layout)).snapshots
+    for folder in folders(layout):
+        assert Briefs(layout, unread).of(folder).row
+    layout.briefs.unlink()
+    assert placement.shelf(LakeManifests(layout)).snapshots == known
+
+
+def test_a_manifest_that_is_another_file_is_read_again(layout: Layout) -> None:
+    """Also where its bytes are the same; the nights beside it are not read."""
+    first, second, _ = folders(layout)
+    for path in (first / "manifest.json", layout.manifest(second.name)):
+        content = path.read_bytes()
+        path.rename(path.with_suffix(".old"))
+        path.write_bytes(content)
+        path.with_suffix(".old").unlink()
+    for folder in (first, second):
+        with pytest.raises(Read, match=folder.name):
+            Briefs(layout, unread).of(folder)
+    assert Briefs(layout, unread).of(folders(layout)[2]).contract
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"0" * 64 + b"\n{}", b"\xff\n\xff"])
+def test_briefs_that_do_not_prove_themselves_are_taken_again(
+    layout: Layout, content: bytes
+) -> None:
+    """What is not what was written says nothing: the manifests do."""
+    layout.briefs.write_bytes(content)
+    with pytest.raises(Read):
+        Briefs(layout, unread).of(folders(layout)[0])
+
+
+def test_a_damaged_manifest_is_found_when_it_changes(layout: Layout) -> None:
+    """A byte that a person or a program changed stops whatever would be made of it."""
+    path = layout.manifest(folders(layout)[0].name)
+    path.write_bytes(path.read_bytes().replace(b'"0.9"', b'"0.8"', 1))
+    with pytest.raises(Damaged, match=path.name):
+        placement.shelf(LakeManifests(layout))
