@@ -13,6 +13,7 @@ from assets.graph.partitions import nights
 from assets.graph.published.catalog import in_catalog
 from assets.graph.published.decision import decision_asset
 from assets.graph.published.reports import reconciliation_asset, report_asset
+from assets.graph.published.shelf import shelf_assets
 from assets.graph.published.warehouse import warehouse_asset, workbook_asset
 from assets.graph.schedule import DECIDE_JOB, NIGHTLY_JOB, nightly_schedule
 from assets.graph.sensors import sensors
@@ -53,6 +54,7 @@ def _assemble(nightbook: Nightbook) -> dg.Definitions:
                 workbook_asset(partitions),
                 report_asset(partitions),
                 reconciliation_asset(partitions),
+                *shelf_assets(nightbook, partitions),
             ],
         ),
         asset_checks=[warehouse_checks(partitions)],

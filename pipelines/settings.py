@@ -6,7 +6,6 @@ A `.env` beside the process is read first; what the environment says wins.
 import difflib
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +13,11 @@ from typing import Final
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pipelines.edge.letters import has_unseen, is_visible_ascii
-from pipelines.edge.origin import problem_of_origin
+from pipelines.edge.access import Access, read_access
+from pipelines.edge.letters import is_visible_ascii
 from pipelines.schedule import is_schedule
+from pipelines.shelf.address import OPTIONS as STORE_OPTIONS
+from pipelines.shelf.address import StoreAddress, read_address
 from warehouse.storage.home import DEFAULTS as PLACE_DEFAULTS
 from warehouse.storage.home import home_path, merged_environment, misleading_sign
 
@@ -28,12 +29,9 @@ DEFAULTS: Final = {
     "NIGHTBOOK_NATIVE_NIGHTS": "all",
     "NIGHTBOOK_VERSIONS_GB": "20",
 }
-OTHERS: Final = "API_URL API_KEY API_SECRET API_SECRET_FILE ALERTS HEARTBEAT"
+OTHERS: Final = "API_URL API_KEY API_SECRET API_SECRET_FILE ALERTS HEARTBEAT LAKE"
 NAMES: Final = (*DEFAULTS, *(f"NIGHTBOOK_{name}" for name in OTHERS.split()))
 MOST_CONCURRENT = 64
-UNCARRIED = "holds a space or a letter that is not visible ASCII: copy it again."
-INVISIBLE = "holds a line end, or a letter that cannot be seen: copy it again, alone."
-LONGEST_SECRET = 64 * 1024
 NO_PATH = "[]?%\\"
 DIGITS = 9
 SHOWN = 80
@@ -60,23 +58,15 @@ class SettingsWrong(Exception):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Where the API is and how to sign for it; its repr shows neither key nor secret."""
-
-    url: str
-    key: str = field(repr=False)
-    secret: str = field(repr=False)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What the operator chose. `access` is None where a command needs no API.
 
     `deadline` is in seconds for a whole pull; `timezone` decides the business date. Of
     `native_nights` newest nights the warehouse holds the rows itself (of all where it is None), and
-    its older versions are kept within `versions_gb`. Addresses of alerts and heartbeat may hold
-    tokens, so neither a repr nor a complaint shows them.
+    its older versions are kept within `versions_gb`. `shelf` is the object store of
+    `NIGHTBOOK_LAKE`, None where nights stay on this machine. Addresses of alerts and heartbeat may
+    hold tokens, so neither a repr nor a complaint shows them.
     """
 
     home: Path
@@ -89,6 +79,7 @@ class Settings:
     access: Access | None
     alerts: tuple[str, ...] = field(default=(), repr=False)
     heartbeat: str | None = field(default=None, repr=False)
+    shelf: StoreAddress | None = None
 
 
 def environment(directory: Path, process: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -105,7 +96,9 @@ def environment(directory: Path, process: Mapping[str, str] | None = None) -> di
         raise SettingsWrong((complaint,)) from None
     if "KUBERNETES_SERVICE_HOST" in merged:
         merged = {name: value for name, value in merged.items() if not _OF_SERVICE.search(name)}
-    return {name: value for name, value in merged.items() if _is_meant(name)}
+    return {
+        name: value for name, value in merged.items() if name in STORE_OPTIONS or _is_meant(name)
+    }
 
 
 def _is_meant(name: str) -> bool:
@@ -118,7 +111,7 @@ def _is_meant(name: str) -> bool:
 
 def _unknown_names(variables: Mapping[str, str]) -> Iterator[str]:
     """Complain of each name that is no setting: left unread, it would look as if it held."""
-    for name in sorted(variables.keys() - set(NAMES)):
+    for name in sorted(variables.keys() - {*NAMES, *STORE_OPTIONS}):
         [nearest] = difflib.get_close_matches(name.upper(), NAMES, n=1, cutoff=0)
         yield f"{name[:SHOWN]} is no setting: do you mean {nearest}?"
 
@@ -139,9 +132,10 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
         deadline=_number(variables, complaints, "NIGHTBOOK_DEADLINE", 24 * 3600),
         native_nights=_native_nights(variables, complaints),
         versions_gb=int(_number(variables, complaints, "NIGHTBOOK_VERSIONS_GB", 100_000)),
-        access=_access(variables, complaints) if api else None,
+        access=read_access(variables, complaints) if api else None,
         alerts=_alerts(variables, complaints),
         heartbeat=_heartbeat(variables, complaints),
+        shelf=read_address(variables, complaints),
     )
     if complaints:
         raise SettingsWrong(tuple(complaints))
@@ -237,64 +231,3 @@ def _heartbeat(variables: Mapping[str, str], complaints: list[str]) -> str | Non
             "this check, whole."
         )
     return url or None
-
-
-def _access(variables: Mapping[str, str], complaints: list[str]) -> Access:
-    url = variables.get("NIGHTBOOK_API_URL", "").strip().rstrip("/")
-    key = variables.get("NIGHTBOOK_API_KEY", "").strip()
-    if not url:
-        complaints.append(
-            "NIGHTBOOK_API_URL is not set: give the origin of the API, such as "
-            "https://api.example.com (or start `nightbook sandbox` and use what it prints)."
-        )
-    elif problem := problem_of_origin(url):
-        complaints.append(f"NIGHTBOOK_API_URL {problem}")
-    if not key:
-        complaints.append(
-            "NIGHTBOOK_API_KEY is not set: an API key is generated for your organization on the "
-            "service's web platform (5)."
-        )
-    elif not is_visible_ascii(key):
-        complaints.append(f"NIGHTBOOK_API_KEY {UNCARRIED}")
-    return Access(url, key, _secret(variables, complaints))
-
-
-def _secret(variables: Mapping[str, str], complaints: list[str]) -> str:
-    plain = variables.get("NIGHTBOOK_API_SECRET", "").strip()
-    file = variables.get("NIGHTBOOK_API_SECRET_FILE", "").strip()
-    if plain and file:
-        complaints.append(
-            "NIGHTBOOK_API_SECRET and NIGHTBOOK_API_SECRET_FILE are both set: keep one of them."
-        )
-    elif file:
-        return _secret_from(Path(file), complaints)
-    elif has_unseen(plain):
-        complaints.append(f"NIGHTBOOK_API_SECRET {INVISIBLE}")
-    elif not plain:
-        complaints.append(
-            "NIGHTBOOK_API_SECRET or NIGHTBOOK_API_SECRET_FILE is not set: the secret is shown "
-            "once, when the API key is generated (5); put it in a file only you can read."
-        )
-    return plain
-
-
-def _secret_from(path: Path, complaints: list[str]) -> str:
-    """Read the secret in a file, whose name may be the secret itself and is not repeated."""
-    name = "The file that NIGHTBOOK_API_SECRET_FILE names"
-    try:
-        status = path.expanduser().stat()
-        if not stat.S_ISREG(status.st_mode) or status.st_size > LONGEST_SECRET:
-            complaints.append(f"{name} is no small plain file: put the secret alone into one.")
-            return ""
-        secret = path.expanduser().read_text(encoding="utf-8-sig").strip()
-    except (OSError, RuntimeError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is not text"
-        complaints.append(f"{name} cannot be read: {why}.")
-        return ""
-    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        complaints.append(f"{name} can be read by others: chmod 600 it.")
-    if not secret:
-        complaints.append(f"{name} is empty.")
-    elif has_unseen(secret):
-        complaints.append(f"{name} {INVISIBLE}")
-    return secret

@@ -199,7 +199,15 @@ _ALL = (
     command(
         "verify",
         "every file of landing, lake and warehouse against its SHA-256",
+        option("--shelf", "is_shelf", is_flag=True, help="what lies on the shelf, each byte read"),
         format_option(),
+    ),
+    command("shelve", "judged nights onto the object store of NIGHTBOOK_LAKE; runs do it too"),
+    command(
+        "publish",
+        "make or refresh this home's warehouse from the nights on the shelf",
+        option("--with-landing", is_flag=True, help="the bodies as well"),
+        run="shelve.publish",
     ),
     command(
         "prune",

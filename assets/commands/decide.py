@@ -10,6 +10,7 @@ from assets.home.rehearsal import rehearsing
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import decision, publish
+from assets.publishing.shelf import shelve_after_deciding
 from pipelines import night
 from pipelines.lake import lessons
 from pipelines.landing import snapshots
@@ -95,7 +96,9 @@ def _decided_already(nightbook: Nightbook, snapshot: Snapshot) -> int:
 def _record(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> Snapshot:
     verb = "accept" if state == states.ACCEPTED else "reject"
     with writing(nightbook, f"{verb} {snapshot_id}"):
-        return decision.decide(nightbook, snapshot_id, state, by=user_name(), why=why)
+        snapshot = decision.decide(nightbook, snapshot_id, state, by=user_name(), why=why)
+        shelve_after_deciding(nightbook)
+        return snapshot
 
 
 def _book(layout: Layout, snapshot: Snapshot) -> str:
@@ -142,6 +145,7 @@ def _take_back(nightbook: Nightbook, name: str, why: str) -> int:
         publish.restore_lake(nightbook)
         lessons_taken_back = lessons.take_back(layout, name, by=user_name(), at=now, why=why)
         publish.refresh(nightbook)
+        shelve_after_deciding(nightbook)
     reason = printable(lessons_taken_back[-1].reason.words)
     print(f"{name} is taken back, it holds a night again: {reason}")
     return 0

@@ -1,6 +1,7 @@
 """`nightbook doctor`: settings, disk, reach, key, clock, warehouse, schedule; one line each."""
 
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,12 +17,16 @@ from assets.monitoring.alerts import INFO, Alert, deliver
 from assets.monitoring.due import next_tick
 from assets.monitoring.switches import read_switches
 from assets.nightbook import Nightbook
+from assets.publishing import shelf
 from pipelines.edge.client import EdgeClient, ServiceCheck
 from pipelines.edge.errors import AccessRefused, ClockRefused, CredentialRefused, KeyRefused
 from pipelines.edge.signing import Credentials
 from pipelines.landing import snapshots
 from pipelines.landing.night_folders import snapshot_time
 from pipelines.settings import Settings, SettingsWrong, read
+from pipelines.shelf.object_store import open_store
+from pipelines.shelf.probe import probe
+from pipelines.shelf.shelf_list import newest_manifests
 from warehouse.contract import states
 from warehouse.contract.wording import count_of
 from warehouse.query.read import run as ask
@@ -67,6 +72,8 @@ def run(nightbook: Nightbook, *, alert: bool, form: str | None) -> int:
         now = nightbook.now()
         findings += _findings("warehouse", lambda: [_warehouse(Layout(home.home), now)])
         findings += _findings("schedule", lambda: [_schedule(home, now)])
+        if shelf.shelf_of(nightbook) is not None:
+            findings += _findings("shelf", lambda: [_shelf(nightbook)])
         findings += _channels(home) if alert else ()
     if form:
         rows = [(finding.subject, finding.is_well, finding.message) for finding in findings]
@@ -202,6 +209,18 @@ def _schedule(settings: Settings, now: datetime) -> Finding:
         message += f"its page: {full_command(layout, 'dev')}"
     is_well = not dagster.error and (not dagster.off or is_demo(layout))
     return Finding("schedule", is_well=is_well, message=message)
+
+
+def _shelf(nightbook: Nightbook) -> Finding:
+    """Probe the object store; raises in words where it is not reached, or breaks its word."""
+    address, layout = shelf.require_shelf(nightbook, "doctor"), nightbook.layout
+    store = open_store(address)
+    probe(store, secrets.token_hex())
+    message = f"{address.url} keeps its word; {count_of(len(newest_manifests(store)), 'night')}"
+    waiting = shelf.waiting_nights(nightbook, snapshots.landed_snapshots(layout))
+    if waiting:
+        message += f"; {count_of(len(waiting), 'night')} of this home not yet: nightbook shelve"
+    return Finding("shelf", is_well=not waiting, message=message)
 
 
 def _channels(settings: Settings) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
-from assets.publishing import publish
+from assets.publishing import publish, shelf
 from pipelines.lake import placement
 from pipelines.landing import leftovers
 from pipelines.maintenance.prune import MOST_BYTES, NoLimit, PruneResult, prune, require_limit
@@ -35,6 +35,8 @@ def run(
     most = _bytes(max_gb)
     require_limit(keep_days, most)
     with writing(nightbook, "pruning"):
+        if not dry_run:
+            shelf.require_all_on_shelf(nightbook)
         verb = "would go" if dry_run else "went"
         _make_room(layout, verb, dry_run=dry_run)
         is_unpublished = not dry_run and publish.restore_lake(nightbook, and_publish=False)

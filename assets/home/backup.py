@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from pipelines.landing import night_folders
 from pipelines.maintenance import verify
+from pipelines.shelf.local_record import without_bodies
 from warehouse.contract.wording import and_more
 from warehouse.storage.layout import FILE_MODE, Layout, json_bytes, written_aside
 
@@ -140,7 +141,9 @@ def back_up(layout: Layout, target: Path) -> BackupSummary:
 
 
 def _require_nights(layout: Layout) -> None:
-    """See every night landed of which lake or warehouse tell, and one at least."""
+    """See every night landed of which lake or warehouse tell, with its bodies, and one at least."""
+    if away := without_bodies(layout):
+        raise verify.BodiesAway(away, "No backup was written")
     missing = [str(night.night) for night in verify.missing_landings(layout)]
     if missing:
         raise NotBackedUp(

@@ -11,7 +11,7 @@ from warehouse.storage.layout import Layout
 
 SHOWN = 3
 # Commands that begin a home, or look at none; all others are about one that is there.
-WITHOUT_HOME = {"api", "demo", "dev", "doctor", "install", "restore", "run", "sandbox"}
+WITHOUT_HOME = {"api", "demo", "dev", "doctor", "install", "publish", "restore", "run", "sandbox"}
 # Commands that write into a home: whoever does not own it would lock its own user out.
 WRITING = {
     "accept",
@@ -19,11 +19,13 @@ WRITING = {
     "dev",
     "export",
     "prune",
+    "publish",
     "rebuild",
     "reject",
     "report",
     "restore",
     "run",
+    "shelve",
 }
 # What a firm's home does in its own way, and what is the same there; all others are about the home
 # of one organisation, but for those that look at none.

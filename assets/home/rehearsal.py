@@ -21,6 +21,7 @@ from warehouse.query.read import run as ask
 from warehouse.storage.layout import Layout
 
 HOME = "NIGHTBOOK_HOME"
+SHELF = "NIGHTBOOK_LAKE"
 ROWS, STATE, TOTAL = "rows", "state", "total"
 AMOUNTS = "balances"
 
@@ -47,7 +48,8 @@ def rehearsing(nightbook: Nightbook, *, is_empty: bool = False) -> Iterator[Nigh
         home = Path(scratch) / "home"
         if not is_empty:
             _link(nightbook.layout, home)
-        variables = dict(nightbook.variables()) | {HOME: str(home)}
+        # What is rehearsed is not shelved: others would see it.
+        variables = dict(nightbook.variables()) | {HOME: str(home), SHELF: ""}
         try:
             yield replace(nightbook, variables=lambda: variables)
         except Exception as error:

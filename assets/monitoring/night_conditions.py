@@ -11,7 +11,7 @@ from assets.console.invocation import full_command
 from assets.monitoring.alerts import FAILURE, Alert
 from assets.monitoring.due import tick_of
 from assets.nightbook import Nightbook
-from assets.publishing import lost_decisions
+from assets.publishing import lost_decisions, shelf
 from pipelines.landing import snapshots
 from pipelines.landing.night_folders import snapshot_time
 from pipelines.landing.snapshots import Snapshot
@@ -35,6 +35,7 @@ def night_alerts(
     yield from _gaps(nightbook, nights, today)
     yield from _unjudged_alerts(nightbook, nights, today)
     yield from _unpublished_alerts(layout, nights, now - patience)
+    yield from _unshelved_alerts(nightbook, nights, now - patience)
     yield from _missing_alerts(layout)
 
 
@@ -175,6 +176,28 @@ def _unpublished_alerts(
             "of.",
             see=str(layout.database),
             command=full_command(layout, "rebuild"),
+            kind=FAILURE,
+            waits=True,
+        )
+
+
+def _unshelved_alerts(
+    nightbook: Nightbook, nights: list[Snapshot], before: datetime
+) -> Iterator[Alert]:
+    """Yield in one message the nights decided before a moment that are not on the shelf so."""
+    old = [
+        snapshot
+        for snapshot in shelf.waiting_nights(nightbook, nights)
+        if snapshot.decision and _at(snapshot.decision.at) <= before
+    ]
+    if old:
+        yield Alert(
+            cause=f"unshelved:{old[-1].snapshot_id}:{len(old)}",
+            title=f"{_days(snapshot.snapshot_id for snapshot in old)} not on the shelf",
+            words="Other machines do not see them, or not as they were decided. Here they are "
+            "whole and published; the next run shelves them, and says why where it cannot.",
+            see=str(nightbook.layout.home),
+            command=full_command(nightbook.layout, "shelve"),
             kind=FAILURE,
             waits=True,
         )

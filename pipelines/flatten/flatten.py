@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from pipelines.control_totals import reference, totals
-from pipelines.control_totals.reference import Totals
-from pipelines.control_totals.totals import ControlTotal
 from pipelines.flatten import listings, portfolios, record_batches, venues
 from pipelines.flatten.carry_over import Carry, nothing
+from pipelines.flatten.control_totals import reference, totals
+from pipelines.flatten.control_totals.reference import Totals
+from pipelines.flatten.control_totals.totals import ControlTotal
 from pipelines.flatten.landed_records import landed_elements
 from pipelines.flatten.listings import Embedded
 from pipelines.flatten.part import PORTFOLIOS, VENUES, Part, VenuesPart, write_part

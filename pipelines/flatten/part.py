@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.control_totals.totals import ControlTotal
+from pipelines.flatten.control_totals.totals import ControlTotal
 from pipelines.records.issues import Drift, Inexact, Reject
 from warehouse.storage.layout import Layout, read_json, write_json
 from warehouse.storage.parquet import WrittenFile

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -117,7 +118,11 @@ class Manifest:
 
 def load_manifest(folder: Path) -> Manifest:
     """Read the manifest of a landed snapshot; raises `Damaged` where it was changed."""
-    content = sealed_json.read(folder / MANIFEST)
+    return convert_manifest(sealed_json.read(folder / MANIFEST), folder)
+
+
+def convert_manifest(content: dict[str, Any], folder: Path) -> Manifest:
+    """Return what a proved manifest says that is or is to be in a folder; raises `Damaged`."""
     try:
         _check_fields(content, Manifest)
         _check_fields(set().union(*content["answers"]), RequestRecord)

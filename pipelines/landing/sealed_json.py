@@ -33,20 +33,34 @@ class Damaged(Exception):
 
 def write(path: Path, content: dict[str, Any]) -> None:
     """Write a JSON object with its own SHA-256, whole or not at all."""
-    write_json(path, content | {SEAL: digest(content)})
+    write_json(path, with_seal(content))
+
+
+def with_seal(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a JSON object with its own SHA-256 in it."""
+    return content | {SEAL: digest(content)}
 
 
 def read(path: Path, advice: str = LANDED) -> dict[str, Any]:
     """Read what `write` wrote; raises `Damaged` where it is anything else."""
     try:
         text = path.read_bytes()
+    except PermissionError:  # nothing is known of it then, least of all that it is damaged
+        raise
+    except OSError as error:
+        problem = f"nothing readable ({type(error).__name__})"
+        raise Damaged(path, problem, "a JSON object with its SHA-256", advice) from None
+    return parse(text, path, advice)
+
+
+def parse(text: bytes, path: Path, advice: str = LANDED) -> dict[str, Any]:
+    """Return what a text says that `path` holds; raises `Damaged` where it proves nothing."""
+    try:
         if (proved := _fast_read(text)) is not None:
             return proved
         content: dict[str, Any] = json.loads(text)
         expected = content.pop(SEAL)
-    except PermissionError:  # nothing is known of it then, least of all that it is damaged
-        raise
-    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         problem = f"nothing readable ({type(error).__name__})"
         raise Damaged(path, problem, "a JSON object with its SHA-256", advice) from None
     if (problem := digest(content)) != expected:

@@ -8,7 +8,7 @@ was lost is found too. What a dead run left and the next one clears is no damage
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -20,6 +20,7 @@ from pipelines.landing.manifest import Manifest, load_manifest
 from pipelines.landing.night_folders import MANIFEST
 from pipelines.landing.snapshots import DECISION, Snapshot
 from pipelines.maintenance.upgrade import RECORD
+from pipelines.shelf.local_record import without_bodies
 from warehouse.contract import states
 from warehouse.storage.digests import read_digests
 from warehouse.storage.layout import DATABASE, DIGESTS, Layout, digest_of, json_bytes
@@ -34,6 +35,17 @@ RESTORE = (
 )
 STRANGE = "nightbook did not write it: look at it, and move it away"
 _LEFT = re.compile(r"\..*\.(aside|pulling)|\.tmp-.*|\.current")
+
+
+class BodiesAway(Exception):
+    """Nights came from a shelf without their bodies, and those are needed."""
+
+    def __init__(self, nights: Collection[str], not_done: str) -> None:
+        super().__init__(
+            f"The bodies of {len(nights)} nights (to {max(nights)}) are not in this home, which "
+            f"came from a shelf without them. {not_done}. Bring them here: nightbook publish "
+            "--with-landing"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +93,7 @@ def verify(layout: Layout) -> Iterator[Damage]:
 def verify_landing(layout: Layout) -> Iterator[Damage]:
     """Yield every changed, missing or surplus file of the landing zone."""
     expected: set[Path] = set()
+    away = without_bodies(layout)
     for folder in _folders(layout):
         night = _read(folder)
         stored = {} if night.manifest is None else night.manifest.stored
@@ -92,7 +105,9 @@ def verify_landing(layout: Layout) -> Iterator[Damage]:
             expected |= set(folder.iterdir())
         if night.snapshot is None:
             yield _missing_file(folder / DECISION, folder.name, LANDED)
-        if night.is_kept:
+        if night.is_kept and folder.name in away:
+            yield from _differing({path: bodies[path] for path in bodies if path.exists()}, LANDED)
+        elif night.is_kept:
             yield from _differing(bodies, LANDED)
     yield from _strange(layout.landing, expected)
 
@@ -100,8 +115,11 @@ def verify_landing(layout: Layout) -> Iterator[Damage]:
 def require_landing(layout: Layout, *, bodies: bool) -> None:
     """See every night landed, and with `bodies` all of it whole, before anything is made again.
 
-    Raises `Damaged`, which names every night that is gone and every file that is not whole.
+    Raises `Damaged`, which names every night that is gone and every file that is not whole, and
+    `BodiesAway`.
     """
+    if bodies and (away := without_bodies(layout)):
+        raise BodiesAway(away, "Nothing was made again")
     damage = list(missing_landings(layout))
     damage += (
         [damage_ for damage_ in verify_landing(layout) if damage_.what != SURPLUS] if bodies else []

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 _FLATTEN = (
     "pipelines/flatten/*.py",
     "pipelines/records/*.py",
-    "pipelines/control_totals/reference.py",
+    "pipelines/flatten/control_totals/reference.py",
 )
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipelines.control_totals import reference, totals
-from pipelines.control_totals.reference import Sum
+from pipelines.flatten.control_totals import reference, totals
+from pipelines.flatten.control_totals.reference import Sum
 from pipelines.records import amounts
 from warehouse.exact import exact_sum
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipelines import settings
+from pipelines.edge import access
 from pipelines.schedule import is_schedule
 from pipelines.settings import SettingsWrong
 
@@ -217,7 +218,7 @@ def test_a_secret_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> 
         (b" \n", "is empty"),
         (b"\xff\xfe", "not text"),
         (f"{SECRET}\n{SECRET}".encode(), "copy it again"),
-        (b"x" * (settings.LONGEST_SECRET + 1), "no small plain file"),
+        (b"x" * (access.LONGEST_SECRET + 1), "no small plain file"),
     ],
 )
 def test_a_secret_file_with_anything_else_in_it_is_refused(

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pipelines.control_totals import reference
+from pipelines.flatten.control_totals import reference
 from pipelines.records import tolerant_reader
 from pipelines.records.issues import Notes
 from pipelines.records.nesting import DEEPEST

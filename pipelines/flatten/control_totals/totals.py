@@ -4,7 +4,7 @@ The JSON is walked by plain decoding, the lake by Arrow: neither shares code wit
 made, so a row or a digit lost on the way shows. Sums are exact.
 
 Counting takes what is as documented for granted and is quick. Where that and the lake differ, the
-JSON is counted once more with care (`pipelines.control_totals.reference`), and that count stands.
+JSON is counted once more with care (`reference`, beside this), and that count stands.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.control_totals import reference
-from pipelines.control_totals.reference import PortfolioCount, Raw, Sum, Totals
 from pipelines.edge import models
+from pipelines.flatten.control_totals import reference
+from pipelines.flatten.control_totals.reference import PortfolioCount, Raw, Sum, Totals
 from pipelines.records import amounts
 from pipelines.records.schema import shape_of
 from warehouse.exact import EXACT, plain

@@ -1,0 +1,71 @@
+"""Nights come from the shelf into a home that is to show them: all that is there and not here.
+
+Killed at any instant, the next fetch goes on from there.
+"""
+
+from dataclasses import dataclass
+
+from pipelines.landing.sealed_json import Damaged
+from pipelines.shelf import object_keys, shelf_list
+from pipelines.shelf.arrival import Arrival
+from pipelines.shelf.local_record import NightRecord, ShelfRecord, read_record, write_record
+from pipelines.shelf.night_manifest import AnotherWriter
+from pipelines.shelf.object_store import ObjectStore
+from warehouse.progress import Say, Tally, silent
+from warehouse.storage.layout import Layout
+
+NOTED = 25  # nights after which what is done is noted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchResult:
+    """Nights that came or changed, how many the shelf holds, and why others did not come."""
+
+    fetched: tuple[str, ...]
+    on_shelf: int
+    problems: tuple[str, ...]
+
+
+def fetch(
+    layout: Layout, store: ObjectStore, say: Say = silent, *, with_landing: bool = False
+) -> FetchResult:
+    """Bring a home up to the shelf; the caller is its writer, and settles and publishes then.
+
+    A night of which this home knows more (decided here, not shelved yet) stays as it is here.
+    Raises `StoreFailed`, and `Damaged` where the list of the shelf is not whole.
+    """
+    url = store.address.url
+    record = read_record(layout, url)
+    newest = shelf_list.newest_manifests(store)
+    wanted = [
+        key
+        for key in newest.values()
+        if not _is_here(layout, record, key, with_landing=with_landing)
+    ]
+    progress, problems = Tally(say, len(wanted), "nights fetched"), list[str]()
+    done: dict[str, NightRecord] = {}
+    for number, key in enumerate(wanted, 1):
+        try:
+            night = shelf_list.read_night(store, key)
+            arrival = Arrival.of(layout, store, night, with_landing=with_landing)
+            if (noted := arrival.take()) is not None:
+                done[night.snapshot_id] = noted
+        except (AnotherWriter, Damaged) as error:
+            problems.append(str(error))
+        progress.add(1)
+        if number % NOTED == 0 or number == len(wanted):
+            nights = {**record.nights, **done}
+            write_record(layout, ShelfRecord(url, is_probed=record.is_probed, nights=nights))
+    return FetchResult(fetched=tuple(done), on_shelf=len(newest), problems=tuple(problems))
+
+
+def _is_here(layout: Layout, record: ShelfRecord, key: str, *, with_landing: bool) -> bool:
+    """Return whether a night is here as its newest manifest says, without reading that."""
+    snapshot_id, generation = object_keys.generation_of(key)
+    known = record.nights.get(snapshot_id)
+    return (
+        known is not None
+        and known.generation == generation
+        and (known.has_bodies or not with_landing)
+        and layout.manifest(snapshot_id).is_file()
+    )

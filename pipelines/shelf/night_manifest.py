@@ -1,0 +1,133 @@
+"""The manifest of a shelved night: all that other machines believe of it.
+
+`manifests/<snapshot_id>-<generation>.json` is created once and never changed. A later decision, or
+a lake that was made again, is the next generation; the newest counts. It holds the night's own
+small files whole, and names each large one by key, place, size and SHA-256.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import date
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from pipelines.landing import sealed_json
+from pipelines.landing.night_folders import ID
+from pipelines.landing.sealed_json import Damaged
+from pipelines.landing.snapshots import Decision, Snapshot
+from pipelines.shelf.object_keys import manifest_key
+from warehouse.storage.layout import json_bytes
+
+ADVICE = "It is not believed. Let nightbook verify --shelf say what else is wrong there."
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+class Role(StrEnum):
+    """What a large file is of a night."""
+
+    BODY = "body"
+    TABLE = "table"
+    NIGHTLY = "nightly"
+    PART = "part"
+
+
+class Document(StrEnum):
+    """What a small file is of a night; its text stands in the shelf's manifest."""
+
+    LANDED = "landed"
+    DECIDED = "decided"
+    LAKE = "lake"
+
+
+class ShelvedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A large file of a night: `size` bytes from `offset` of the object under `key`."""
+
+    role: Role
+    name: str
+    key: str
+    offset: int = 0
+    size: int
+    sha256: str
+
+
+class NightManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One generation of a night; `token` is of the run that wrote it.
+
+    `previous` is the SHA-256 of the generation before, and None in the first.
+    """
+
+    snapshot_id: str
+    snapshot_date: date
+    state: str
+    generation: int
+    previous: str | None
+    token: str
+    at: str
+    program_version: str
+    documents: Mapping[Document, str]
+    files: tuple[ShelvedFile, ...]
+
+    @property
+    def key(self) -> str:
+        """The key of its manifest."""
+        return manifest_key(self.snapshot_id, self.generation)
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """What was decided about it by then, oldest first."""
+        content = sealed_json.parse(
+            self.documents[Document.DECIDED].encode(), Path(self.key), ADVICE
+        )
+        return msgspec.convert(content["decisions"], tuple[Decision, ...])
+
+    def is_same(self, documents: Mapping[Document, str]) -> bool:
+        """Whether it says what the documents of a night say, which name all else."""
+        return dict(self.documents) == dict(documents)
+
+    def encode(self) -> bytes:
+        """Return it as it is kept, with its own SHA-256."""
+        return json_bytes(sealed_json.with_seal(msgspec.to_builtins(self)))
+
+    @property
+    def seal(self) -> str:
+        """Its SHA-256, by which the next generation names it."""
+        return sealed_json.digest(msgspec.to_builtins(self))
+
+
+def decode(content: bytes, key: str) -> NightManifest:
+    """Read the manifest under a key; raises `Damaged` where it is none, or one of other words."""
+    parsed = sealed_json.parse(content, Path(key), ADVICE)
+    try:
+        night = msgspec.convert(parsed, NightManifest)
+    except msgspec.ValidationError as error:
+        problem = f"other fields than this version of nightbook writes ({error})"
+        raise Damaged(Path(key), problem, "a manifest of this version", ADVICE) from None
+    names = [night.snapshot_id, *(file.name for file in night.files)]
+    is_ours = all(_NAME.fullmatch(name) for name in names) and ID.fullmatch(night.snapshot_id)
+    if night.key != key or not is_ours or set(night.documents) != set(Document):
+        raise Damaged(Path(key), f"the manifest of {night.key[:99]!r}", f"that of {key}", ADVICE)
+    return night
+
+
+class AnotherWriter(Exception):
+    """Another machine shelved the same night otherwise; its word stands."""
+
+    def __init__(self, night: NightManifest, what: str) -> None:
+        super().__init__(
+            f"night {night.snapshot_id} is on the shelf already with other {what} (generation "
+            f"{night.generation}, {night.state}, shelved at {night.at}): that one stands, and this "
+            "machine's was not shelved. One machine takes and decides the nights of a shelf; see "
+            "theirs with NIGHTBOOK_HOME set to an empty folder and: nightbook publish"
+        )
+
+
+def require_ours(
+    shelved: NightManifest, documents: Mapping[Document, str], snapshot: Snapshot
+) -> None:
+    """Raise `AnotherWriter` where a shelved night is no earlier state of this home's."""
+    if shelved.documents[Document.LANDED] != documents[Document.LANDED]:
+        raise AnotherWriter(shelved, "answers of the API")
+    if shelved.decisions != snapshot.decisions[: len(shelved.decisions)]:
+        raise AnotherWriter(shelved, "decisions")

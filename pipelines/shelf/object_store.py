@@ -1,0 +1,214 @@
+"""An object store by six verbs, whoever runs it: the one home of obstore.
+
+Nothing is locked, renamed, overwritten or streamed into the store. Files go up whole, from disk,
+to keys of their own; what others rely on is created once (`put_new`), or swapped against the tag
+of what was read (`swap`). A store that does not keep its word on those two is refused by `probe`.
+"""
+
+import contextlib
+import fcntl
+import importlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipelines.shelf.address import SETTING, StoreAddress
+from warehouse.storage.layout import FILE_MODE, make_directory
+
+CLIENT = {"connect_timeout": "10s", "timeout": "600s"}
+RETRIES = 5
+TRIES = 3
+CHUNK = 8 * 1024 * 1024
+LONGEST = 500
+ERRORS = (OSError, ValueError, NotImplementedError)
+_QUERY = re.compile(r"\?\S+")
+_SECRET = re.compile(r"KEY|SECRET|TOKEN|SAS|PASSWORD", re.IGNORECASE)
+LEAST_SECRET = 6
+
+
+class StoreFailed(Exception):
+    """The object store could not be reached, or did not do what was asked."""
+
+    def __init__(self, url: str, doing: str, why: str) -> None:
+        super().__init__(
+            f"The shelf {url} did not {doing}: {why}. This machine's book is untouched, and no "
+            "reader of the shelf sees anything half. See that the store can be reached and that "
+            "its keys are right (nightbook doctor), then: nightbook shelve"
+        )
+
+
+class NotInstalled(Exception):
+    """A shelf is set, and what reaches it is not there."""
+
+    exit_code = 2
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"{SETTING} is set, and the package that reaches object stores is not installed. "
+            "Nothing was shelved or fetched, and this machine's book is untouched. Install it "
+            "where nightbook is (pip install 'nightbook[lakehouse]'), or unset the setting."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object as the store lists it."""
+
+    key: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What an object holds, and the tag by which it may be swapped."""
+
+    content: bytes
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStore:
+    """A place in an object store; every key is below its prefix."""
+
+    address: StoreAddress
+    client: Any
+    library: Any = field(repr=False)
+
+    def put_file(self, key: str, path: Path) -> None:
+        """Upload a finished file under a key that is its alone."""
+        with self._naming(f"take {key}"):
+            self.library.put(self.client, key, path)
+
+    def put_new(self, key: str, content: bytes) -> bool:
+        """Create an object; False where another one is there already.
+
+        An answer that was lost makes the client ask again, and the store then refuses what it
+        took: where the very bytes are there, they are these (they hold the writer's token).
+        """
+        for _ in range(TRIES):
+            with self._naming(f"create {key}"):
+                try:
+                    self.library.put(self.client, key, content, mode="create")
+                except self._refusals:
+                    if (there := self.get(key)) is not None:
+                        return there.content == content
+                else:
+                    return True
+        raise self._failure(f"create {key}", "it says that one is there, and gives none")
+
+    def get(self, key: str) -> Content | None:
+        """Read an object; None where there is none."""
+        with self._naming(f"give {key}"):
+            try:
+                answer = self.library.get(self.client, key)
+                content = bytes(answer.bytes())
+            except FileNotFoundError:
+                return None
+            return Content(content, str(answer.meta["e_tag"]))
+
+    def get_blocks(self, key: str, offset: int, size: int) -> Iterator[bytes]:
+        """Read part of an object, block by block; ends early where it is shorter or not there."""
+        for start in range(offset, offset + size, CHUNK):
+            with self._naming(f"give {key}"):
+                length = min(CHUNK, offset + size - start)
+                try:
+                    yield bytes(
+                        self.library.get_range(self.client, key, start=start, length=length)
+                    )
+                except FileNotFoundError:
+                    return
+
+    def list(self, prefix: str) -> list[StoredObject]:
+        """Return the objects below a prefix that ends a folder, by their keys."""
+        with self._naming(f"list {prefix}"):
+            entries = [meta for page in self.library.list(self.client, prefix) for meta in page]
+        return sorted(
+            (StoredObject(str(meta["path"]), int(meta["size"])) for meta in entries),
+            key=lambda entry: entry.key,
+        )
+
+    def head(self, key: str) -> StoredObject | None:
+        """Return an object without reading it; None where there is none."""
+        with self._naming(f"tell of {key}"):
+            try:
+                meta = self.library.head(self.client, key)
+            except FileNotFoundError:
+                return None
+            return StoredObject(key, int(meta["size"]))
+
+    def swap(self, key: str, content: bytes, tag: str) -> bool:
+        """Replace an object that still has a tag; False where it has changed since."""
+        with self._naming(f"swap {key}"):
+            try:
+                if self.address.folder is not None:
+                    return self._swap_on_disk(key, content, tag)
+                self.library.put(self.client, key, content, mode={"e_tag": tag})
+            except self._refusals:
+                there = self.get(key)
+                return there is not None and there.content == content
+            return True
+
+    def _swap_on_disk(self, key: str, content: bytes, tag: str) -> bool:
+        """Swap in a folder: obstore cannot, and on one disk a lock does."""
+        folder = self.address.folder
+        if folder is None:
+            raise self._failure(f"swap {key}", "it is no folder")
+        descriptor = os.open(folder / ".swap", os.O_RDWR | os.O_CREAT, FILE_MODE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            there = self.get(key)
+            if there is None or there.tag != tag:
+                return False
+            self.library.put(self.client, key, content)
+            return True
+        finally:
+            os.close(descriptor)
+
+    @property
+    def _refusals(self) -> tuple[type[Exception], ...]:
+        """What is raised where a condition does not hold."""
+        errors = self.library.exceptions
+        return (errors.AlreadyExistsError, errors.PreconditionError)
+
+    @contextlib.contextmanager
+    def _naming(self, doing: str) -> Iterator[None]:
+        """Say in our words what failed; what a library says may hold a key."""
+        try:
+            yield
+        except (self.library.exceptions.BaseError, *ERRORS) as error:
+            why = str(error).partition("\n")[0].strip() or type(error).__name__
+            raise self._failure(doing, why) from None
+
+    def _failure(self, doing: str, why: str) -> StoreFailed:
+        why = _QUERY.sub("?...", why)
+        for name, value in {**os.environ, **self.address.options}.items():
+            if _SECRET.search(name) and len(value) >= LEAST_SECRET:
+                why = why.replace(value, "...")
+        return StoreFailed(self.address.url, doing, why[:LONGEST])
+
+
+def open_store(address: StoreAddress) -> ObjectStore:
+    """Return the store of an address; nothing is asked of it yet. Raises `NotInstalled`."""
+    # Loaded here, and only where a shelf is set: one machine needs neither it nor its loading time.
+    try:
+        stores = importlib.import_module("obstore.store")
+    except ModuleNotFoundError:
+        raise NotInstalled from None
+    library = importlib.import_module("obstore")
+    if (folder := address.folder) is not None:
+        make_directory(folder)
+        return ObjectStore(address, stores.LocalStore(folder), library)
+    try:
+        client = stores.from_url(
+            address.url,
+            config={name.lower(): value for name, value in address.options.items()},
+            client_options=CLIENT | {"allow_http": address.is_plain},
+            retry_config={"max_retries": RETRIES},
+        )
+    except (library.exceptions.BaseError, ValueError) as error:
+        why = _QUERY.sub("?...", str(error).partition("\n")[0])[:LONGEST]
+        raise StoreFailed(address.url, "open", why) from None
+    return ObjectStore(address, client, library)
