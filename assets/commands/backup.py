@@ -13,7 +13,7 @@ from assets.home.restore import require_file, require_restorable
 from assets.home.restore import restore as unpack_backup
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
-from assets.publishing import publish
+from assets.publishing.rebuild import rebuild
 from pipelines.landing.lock import nobody_writes, the_puller
 from warehouse.contract.wording import count_of
 
@@ -44,7 +44,7 @@ def restore(
         require_restorable(layout, source)
         with rehearsing(nightbook, is_empty=True) as rehearsal:
             unpack_backup(rehearsal.layout, source)
-            publish.rebuild(rehearsal, from_landing=True)
+            rebuild(rehearsal, from_landing=True)
             print_changes(layout, rehearsal.layout, form)
         return 0
     with (
@@ -55,7 +55,7 @@ def restore(
         heard = replace(nightbook, tell=teller, watch=teller.watch)
         summary = unpack_backup(layout, source)
         print(f"{_size(summary)} are back; making the rest ...")
-        published = publish.rebuild(heard, from_landing=True)
+        published = rebuild(heard, from_landing=True)
     nights = count_of(len(published.loaded), "night")
     print(f"{published.database}: {nights}")
     print(f"See that every byte is as it was: {command_for(layout)} verify")

@@ -221,6 +221,11 @@ _ALL = (
         "rebuild",
         "make the warehouse again from the lake, or both from the landing zone, offline",
         option("--from-landing", is_flag=True, help="the lake as well"),
+        option(
+            "--engine",
+            type=Choice(["spark"]),
+            help="the lake as well, its nights flattened on a cluster; Spark's settings say where",
+        ),
         *dry_run_options(),
     ),
     command(

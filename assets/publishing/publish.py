@@ -3,7 +3,6 @@
 No Dagster here: the nightly job, `accept`, `reject` and `rebuild` all publish this way.
 """
 
-import shutil
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,21 +14,19 @@ from assets.publishing import lost_decisions
 from pipelines import night
 from pipelines.lake import placement
 from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.landing import leftovers, snapshots
+from pipelines.landing import snapshots
 from pipelines.landing.manifest import Manifest
 from pipelines.landing.reasons import Reason, shape_of
 from pipelines.landing.snapshots import Snapshot
-from pipelines.maintenance import verify
 from pipelines.maintenance.upgrade import is_behind, make, unmade, upgraded_from
 from warehouse.contract import states
-from warehouse.database import versions
 from warehouse.database.ddl import schema_version
 from warehouse.database.publish import Book, Contents, NotPublished, Published, publish
 from warehouse.query.read import run as ask
 from warehouse.reconcile.store.ops_rows import Rows, rows
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.errors import NotReconciled
-from warehouse.storage.layout import Layout, sync_directory
+from warehouse.storage.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,34 +198,3 @@ def restore_lake(nightbook: Nightbook, *, and_publish: bool = True) -> bool:
         refresh(nightbook)
         return False
     return is_untold
-
-
-def rebuild(nightbook: Nightbook, *, from_landing: bool) -> Published:
-    """Make lake (with `from_landing`) and warehouse again; decisions stay as they were made."""
-    # Older versions that are damaged go: what `verify` names is mended by this.
-    layout = nightbook.layout
-    leftovers.sweep(layout)
-    lost_decisions.restore_decisions(layout)
-    verify.require_landing(layout, bodies=from_landing)
-    if from_landing and layout.lake.exists():
-        _forget_lake(layout)
-    say = progress_reporter(nightbook, nightbook.tell, "rebuilding")
-    nights = unmade(manifests := LakeManifests(layout))
-    for error in make(layout, nights, nightbook.now(), say):
-        raise error
-    placement.settle(layout)
-    published = refresh(nightbook, fresh=True, manifests=None if nights else manifests)
-    for version in verify.damaged_versions(layout):
-        versions.remove(version)
-    return published
-
-
-def _forget_lake(layout: Layout) -> None:
-    """Remove the lake, manifests first."""
-    # A night without a manifest is made again by whatever runs next, so that a death on the way
-    # leaves no night with a manifest and without its tables.
-    if layout.manifests.exists():
-        for manifest in layout.manifests.iterdir():
-            manifest.unlink()
-        sync_directory(layout.manifests)
-    shutil.rmtree(layout.lake)

@@ -6,7 +6,7 @@ have neither bodies nor tables, and nothing to be made of.
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import night_folders, sealed_json, snapshots
 from pipelines.landing.manifest import load_manifest
 from pipelines.landing.sealed_json import Damaged
-from pipelines.landing.snapshots import DECISION
+from pipelines.landing.snapshots import DECISION, Snapshot
 from warehouse.contract.book import BOOK
 from warehouse.contract.lake_contract import lake_contract
 from warehouse.contract.ops import NIGHTLY
@@ -27,6 +27,8 @@ from warehouse.storage.layout import Layout, sync_directory
 
 RECORD = "upgraded.json"
 CONTRACT = "contract"
+# Does everything after landing for the snapshot in a folder, at a time.
+Finish = Callable[[LakeManifests, Path, datetime], Snapshot]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,29 +72,33 @@ def unmade(manifests: LakeManifests) -> list[Unmade]:
 
 
 def make(
-    layout: Layout, nights: list[Unmade], now: datetime, say: Say = silent
+    layout: Layout,
+    nights: list[Unmade],
+    now: datetime,
+    say: Say = silent,
+    finish: Finish = night.finish,
 ) -> tuple[Damaged, ...]:
     """Make nights again, in order; returns the damage that kept some from being made."""
     manifests = LakeManifests(layout)  # of its own: what was read before is of the other contract
     done, damage = Tally(say, len(nights), "nights made"), list[Damaged]()
     for unmade_night in nights:
         try:
-            _make(manifests, unmade_night, now)
+            _make(manifests, unmade_night, now, finish)
         except Damaged as error:
             damage.append(error)
         done.add(1)
     return tuple(damage)
 
 
-def _make(manifests: LakeManifests, unmade_night: Unmade, now: datetime) -> None:
+def _make(manifests: LakeManifests, unmade_night: Unmade, now: datetime, finish: Finish) -> None:
     layout, folder = manifests.layout, unmade_night.folder
     if unmade_night.contract in (None, lake_contract()):
-        night.finish(manifests, folder, now)
+        finish(manifests, folder, now)
         return
     sealed = sealed_json.read(layout.manifest(folder.name))
     layout.manifest(folder.name).unlink()
     sync_directory(layout.manifests)
-    night.finish(manifests, folder, now)
+    finish(manifests, folder, now)
     _remove_surplus_tables(layout, sealed)
     _note(layout, unmade_night, now)
 

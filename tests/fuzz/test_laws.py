@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from assets.publishing import publish
+from assets.publishing.rebuild import rebuild
 from tests.crash.nights import Clock, nightbook
 from tests.pipelines.records.test_laws import books, expected
 from tests.support import nights, oracle
@@ -112,7 +113,7 @@ def test_a_rebuild_equals_the_run(many: Callable[[int, int], settings]) -> None:
         with published(first, second) as layout:
             before = everything(layout)
             keeper = nightbook(layout.home, Clock(LATER + timedelta(hours=1)))
-            publish.rebuild(keeper, from_landing=from_landing)
+            rebuild(keeper, from_landing=from_landing)
             after = everything(layout)
             assert after.keys() == before.keys()
             assert [name for name in before if after[name] != before[name]] == []

@@ -36,6 +36,7 @@ HOMES = {
     "xlsxwriter": ("warehouse",),
     "openpyxl": ("warehouse",),
     "dotenv": ("warehouse.storage.home",),
+    "pyspark": ("pipelines.maintenance.spark",),
 }
 # Vague names gather things that belong somewhere else.
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "base", "core"}

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from assets.nightbook import Nightbook
 from assets.publishing import publish
+from assets.publishing.rebuild import rebuild
 from pipelines.lake import placement
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.manifest import load_manifest
@@ -264,7 +265,7 @@ def one_refresh(home: Path) -> None:
 def one_rebuild(home: Path) -> None:
     """Build the whole warehouse anew from the lake."""
     with _counted():
-        publish.rebuild(_nightbook(home), from_landing=False)
+        rebuild(_nightbook(home), from_landing=False)
     print(f"rss {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}")
 
 

@@ -27,9 +27,14 @@ HASHERS = 2
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Every path of one home; ids and dates in them are ours, no name from the wire is in one."""
+    """Every path of one home; ids and dates in them are ours, no name from the wire is in one.
+
+    `staged_in` is where nights are staged that are flattened apart from the lake; without it they
+    are staged in the lake.
+    """
 
     home: Path
+    staged_in: Path | None = None
 
     @property
     def landing(self) -> Path:
@@ -101,7 +106,7 @@ class Layout:
 
     def staging(self, snapshot_id: str) -> Path:
         """Return what a snapshot is made of before it is accepted: engines skip dot folders."""
-        return self.lake / ".staged" / snapshot_id
+        return (self.staged_in or self.lake / ".staged") / snapshot_id
 
     def staged_file(self, table: str, snapshot_id: str) -> Path:
         """Return the Parquet file of one table and snapshot, as long as that is no book."""

@@ -13,6 +13,7 @@ from assets.console.progress import progress_reporter
 from assets.console.terminal import TerminalProgress
 from assets.nightbook import INFO, TOLD, Nightbook
 from assets.publishing import publish
+from assets.publishing.rebuild import rebuild
 from pipelines.flatten import flatten
 from pipelines.sandbox.world.world import LivingWorld
 from tests.support import nights
@@ -97,7 +98,7 @@ def test_rebuilding_tells_the_nights_it_has_made_loaded_and_checked(
     keeper = Nightbook(
         lambda: {"NIGHTBOOK_HOME": str(tmp_path)}, Clock(), tell=teller, watch=teller.watch
     )
-    publish.rebuild(keeper, from_landing=True)
+    rebuild(keeper, from_landing=True)
     teller("done", event=TOLD, level=INFO)
     said = capsys.readouterr().out
     for things in ("nights made", "nights loaded", "nights checked"):

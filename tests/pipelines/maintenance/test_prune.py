@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 from assets.publishing import publish
+from assets.publishing.rebuild import rebuild
 from pipelines.lake import lake_manifest, placement
 from pipelines.landing import snapshots
 from pipelines.landing.manifest import load_manifest
@@ -158,7 +159,7 @@ def test_a_pruned_home_rebuilds_to_the_same_book(layout: Layout) -> None:
     keeper = nights.nightbook(layout.home, nights.Clock(LATER))
     publish.refresh(keeper)
     expected = warehouse(layout)
-    publish.rebuild(keeper, from_landing=True)
+    rebuild(keeper, from_landing=True)
     assert warehouse(layout) == expected
     assert list(verify(layout)) == []
     assert {state for _, state in expected["snapshots"]} == {ACCEPTED, PRUNED}

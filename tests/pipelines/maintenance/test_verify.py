@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 from assets.publishing import publish
+from assets.publishing.rebuild import rebuild
 from pipelines.lake import placement
 from pipelines.landing import snapshots
 from pipelines.landing.sealed_json import Damaged
@@ -86,7 +87,7 @@ def found(layout: Layout) -> list[Damage]:
 def rebuilt(layout: Layout, *, from_landing: bool, number: int = 9) -> None:
     """Make warehouse, or lake and warehouse, again."""
     keeper = nights.nightbook(layout.home, nights.Clock(nights.at(number)))
-    publish.rebuild(keeper, from_landing=from_landing)
+    rebuild(keeper, from_landing=from_landing)
 
 
 def test_whole_nights_are_whole(layout: Layout) -> None:

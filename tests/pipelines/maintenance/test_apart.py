@@ -1,0 +1,132 @@
+"""Nights flattened apart, as a cluster does it: the same files, and nothing where one is refused.
+
+No cluster is here: what a worker runs is called as it calls it. Spark itself is in
+`tests/lakehouse/test_spark_rebuild.py`.
+"""
+
+import importlib.util
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from assets.cli import main
+from assets.publishing import rebuild
+from pipelines.lake import placement
+from pipelines.lake.lake_manifest import LakeManifests
+from pipelines.landing.manifest import load_manifest
+from pipelines.landing.sealed_json import Damaged
+from pipelines.landing.snapshots import landed_snapshots
+from pipelines.landing.zone import body
+from pipelines.maintenance import apart
+from pipelines.maintenance.apart import COLUMN, FlattenedNight, LandedNight
+from pipelines.maintenance.upgrade import make, unmade
+from tests.pipelines.test_carry_over import book
+from tests.support import nights
+from warehouse.contract.states import HELD
+from warehouse.storage.layout import Layout, digest_of, read_json
+
+# Each night with the venues whose instruments stand as they did in the book before. The fourth is
+# held, so the book before the fifth is the third.
+NIGHTS: tuple[tuple[nights.Book, list[str]], ...] = (
+    (book(), []),
+    (book(failed=("v1",)), ["v1"]),
+    (book({"v2": []}), ["v2"]),
+    (book(failed=("v1", "v3")), ["v1", "v3"]),
+    (book({"v2": []}), ["v2"]),
+    (book(), []),
+)
+
+
+@pytest.fixture(scope="module")
+def nightly(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """A home of some nights, whose lake was made in the way of every night."""
+    layout = Layout(tmp_path_factory.mktemp("nightly"))
+    for number, (answers_, _) in enumerate(NIGHTS):
+        nights.take(layout, answers_, nights.STARTED + timedelta(days=number))
+    placement.settle(layout)
+    manifests = [read_json(path) for path in sorted(layout.manifests.iterdir())]
+    assert [manifest["carried"] for manifest in manifests] == [venues for _, venues in NIGHTS]
+    assert [each.state for each in landed_snapshots(layout)].count(HELD) == 1
+    return layout
+
+
+@pytest.fixture
+def layout(nightly: Layout, tmp_path: Path) -> Layout:
+    """A copy of that home."""
+    shutil.copytree(nightly.home, tmp_path / "home")
+    return Layout(tmp_path / "home")
+
+
+def files(layout: Layout) -> dict[str, str]:
+    """The SHA-256 of every file of the lake."""
+    return {
+        str(path.relative_to(layout.home)): digest_of(path)
+        for path in layout.lake.rglob("*")
+        if path.is_file()
+    }
+
+
+def answers(landed: list[LandedNight]) -> list[FlattenedNight]:
+    """What a worker answers that is given all these nights at once."""
+    texts = pa.array([msgspec.json.encode(night).decode() for night in landed])
+    [batch] = apart.flatten_batches([pa.RecordBatch.from_pydict({COLUMN: texts})])
+    return [msgspec.json.decode(text, type=FlattenedNight) for text in batch.column(0).to_pylist()]
+
+
+def test_nights_flattened_apart_in_any_order_and_twice_are_byte_for_byte_the_same(
+    layout: Layout,
+) -> None:
+    """Every file of the lake is as a night makes it: carried over, or landed only meanwhile."""
+    before = files(layout)
+    with apart.landed_apart([layout]) as landed:
+        lost = answers(landed)
+        flattened = {answer.folder: answer for answer in answers(landed[::-1])}
+        assert files(layout) == before
+        assert all(Path(answer.staged_in).is_dir() for answer in lost)
+        assert [bool(each.failed or each.empty) for each in lost] == [0, 1, 1, 1, 1, 0]
+        del flattened[landed[1].folder]
+        rebuild._forget_lake(layout)
+        made = unmade(LakeManifests(layout))
+        assert make(layout, made, nights.STARTED, finish=apart.finish_apart(flattened)) == ()
+        placement.settle(layout)
+    assert files(layout) == before
+    assert list(layout.work.iterdir()) == []
+
+
+def test_a_worker_that_is_not_alike_or_sees_no_home_refuses(layout: Layout) -> None:
+    """It says on which machine, and what to do; nothing is staged."""
+    with apart.landed_apart([layout]) as [landed, *_]:
+        other = msgspec.structs.replace(landed, program="nightbook of contract 0")
+        blind = msgspec.structs.replace(landed, folder="/nowhere/20261120T021500Z")
+        unlike, unseeing = answers([other, blind])
+        assert list(Path(landed.staged_in).iterdir()) == []
+    assert apart.program() in unlike.problem
+    assert "install the same there" in unlike.problem
+    assert "does not see /nowhere/20261120T021500Z: mount the home" in unseeing.problem
+
+
+def test_a_damaged_night_is_named_as_a_local_rebuild_names_it(layout: Layout) -> None:
+    """The file, what it holds and what to do are the words of the same error."""
+    with apart.landed_apart([layout]) as [landed, *_]:
+        manifest = load_manifest(Path(landed.folder))
+        answer = manifest.answers[0]
+        (Path(landed.folder) / str(answer.file)).write_bytes(b"no body")
+        [told] = answers([landed])
+        with pytest.raises(Damaged) as damage:
+            body(layout, manifest, answer)
+    assert told.problem == str(damage.value)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pyspark") is not None, reason="Spark is here")
+def test_without_spark_the_command_says_what_to_install(
+    layout: Layout, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, and nothing was changed."""
+    before = files(layout)
+    assert main(["--home", str(layout.home), "rebuild", "--engine", "spark"]) == 2
+    assert "pip install 'nightbook[spark]'" in capsys.readouterr().err
+    assert files(layout) == before
