@@ -1,16 +1,21 @@
 """`nightbook run`, `status` and `rebuild` in the home of a firm: the same of all organisations."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
+from functools import partial
 
 from assets.console.color import GREEN, RED, paint
 from assets.console.json_log import JsonLog
 from assets.console.rows import print_rows
 from assets.console.terminal import TerminalProgress, is_terminal
+from assets.home.gate import OfOneOrganisation
 from assets.home.source_nights import sources_of, take_nights
 from assets.home.writer_lock import writing
 from assets.nightbook import STARTED, Nightbook, Tell
 from assets.publishing import firm
+from assets.publishing.rebuild import rebuild_on_spark
 from pipelines import night
 from warehouse.contract.firm import NIGHTS
 from warehouse.contract.states import HELD
@@ -18,7 +23,8 @@ from warehouse.contract.wording import count_of
 from warehouse.database.firm.gate import FirmNight, read_last_nights
 from warehouse.database.firm.publish import FirmBook
 from warehouse.query.printable import printable
-from warehouse.storage.firm import read_firm
+from warehouse.storage.firm import Source, read_firm
+from warehouse.storage.home import HOME, merged_environment
 
 INCOMPLETE, A_PERSON_MUST_DECIDE = 1, 3
 
@@ -46,11 +52,40 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
     return _tell(nightbook, book)
 
 
-def rebuild(nightbook: Nightbook, **_options: object) -> int:
-    """Make the firm's book again of what its organisations have published."""
-    with writing(nightbook, "rebuilding the firm's book"):
-        book = firm.publish(nightbook, fresh=True)
+def rebuild(
+    nightbook: Nightbook,
+    *,
+    from_landing: bool,
+    engine: str | None = None,
+    dry_run: bool = False,
+    **_options: object,
+) -> int:
+    """Make the firm's book again of what its organisations have published.
+
+    With an engine their lakes and warehouses are made again first, all nights in one job.
+    """
+    for option, is_given in (("--from-landing", from_landing), ("--dry-run", dry_run)):
+        if is_given:
+            raise OfOneOrganisation(nightbook.layout, f"rebuild {option}")
+    with TerminalProgress() as teller, contextlib.ExitStack() as locks:
+        heard = replace(nightbook, tell=teller, watch=teller.watch)
+        locks.enter_context(writing(heard, "rebuilding the firm's book", teller))
+        if engine is not None:
+            keepers = [
+                replace(heard, variables=partial(_variables, source))
+                for source in read_firm(nightbook.layout.home).sources
+                if source.layout.landing.is_dir()  # one that never took a night has nothing
+            ]
+            for keeper in keepers:
+                locks.enter_context(writing(keeper, "rebuilding", teller))
+            rebuild_on_spark(keepers)
+        book = firm.publish(heard, fresh=True)
     return _tell(nightbook, book)
+
+
+def _variables(source: Source) -> Mapping[str, str]:
+    """Return the settings of an organisation: those of its own folder, and its home."""
+    return merged_environment(source.folder, {}) | {HOME: str(source.layout.home.absolute())}
 
 
 def status(nightbook: Nightbook, *, form: str | None) -> int:

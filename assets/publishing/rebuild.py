@@ -53,7 +53,8 @@ def rebuild_on_spark(nightbooks: Sequence[Nightbook]) -> list[Published]:
     spark = _spark()
     for nightbook in nightbooks:
         _check(nightbook, from_landing=True)
-    say = progress_reporter(nightbooks[0], nightbooks[0].tell, "flattening")
+    first, *_ = nightbooks  # whoever asked hears of all
+    say = progress_reporter(first, first.tell, "flattening")
     with landed_apart([nightbook.layout for nightbook in nightbooks]) as nights:
         finish = finish_apart(spark.flatten_on_spark(nights, say))
         return [_remake(nightbook, from_landing=True, finish=finish) for nightbook in nightbooks]

@@ -75,6 +75,8 @@ def flatten_on_spark(nights: Sequence[LandedNight], say: Say = silent) -> dict[s
 def _session() -> Iterator[SparkSession]:
     """Start what Spark's settings say; workers run the interpreter of this process by default."""
     os.environ.setdefault(WORKERS_PYTHON, sys.executable)
+    # Nothing in the folder that a worker runs in, such as the `warehouse` of a home, is a module.
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
     builder = SparkSession.builder.appName("nightbook rebuild")
     builder = builder.config("spark.ui.showConsoleProgress", "false")  # the command has its own
     session = builder.getOrCreate()

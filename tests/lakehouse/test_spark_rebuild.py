@@ -14,12 +14,12 @@ import pytest
 
 from assets.nightbook import Nightbook
 from assets.publishing.rebuild import rebuild
-from pipelines.lake import placement
 from pipelines.maintenance.verify import verify
 from pipelines.sandbox.world.world import LivingWorld
 from tests.support import environments, nights, spark_cluster
 from tests.support.shipped_units import until
 from warehouse.query.read import run as ask
+from warehouse.storage.firm import FIRM
 from warehouse.storage.layout import Layout, digest_of
 
 pytestmark = pytest.mark.lakehouse
@@ -30,13 +30,6 @@ TOTALS = (
     "select snapshot_date, asset_id, is_custom_asset, exact_sum(amount_text) "
     "from history.balances group by all order by all"
 )
-# All homes in one job, as a firm does it.
-JOB = """
-import sys
-from assets.nightbook import Nightbook
-from assets.publishing.rebuild import rebuild_on_spark
-rebuild_on_spark([Nightbook(lambda home=home: {"NIGHTBOOK_HOME": home}) for home in sys.argv[1:]])
-"""
 
 
 def book(seed: str, number: int) -> nights.Book:
@@ -59,24 +52,31 @@ def book(seed: str, number: int) -> nights.Book:
 
 
 @pytest.fixture(scope="module")
-def rebuilt(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home of each organisation, its lake and warehouse made again here."""
-    folder = tmp_path_factory.mktemp("organisations")
-    for seed in ORGANISATIONS:
-        layout = Layout(folder / seed)
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A firm whose organisations have lake and warehouse made here of what was landed."""
+    root = tmp_path_factory.mktemp("local")
+    for layout in homes_of(root):
         for number in range(NIGHTS):
-            nights.take(layout, book(seed, number), nights.STARTED + timedelta(days=number))
-        placement.settle(layout)
+            started = nights.STARTED + timedelta(days=number)
+            nights.land(layout, book(layout.home.parent.name, number), started)
         rebuild(keeper(layout), from_landing=True)
-    return folder
+    return root
 
 
 @pytest.fixture
-def homes(rebuilt: Path, tmp_path: Path) -> list[Layout]:
+def firm(local: Path, tmp_path: Path) -> Path:
     """The same nights with nothing made of them, as a restored machine has them."""
-    for seed in ORGANISATIONS:
-        shutil.copytree(rebuilt / seed / "landing", tmp_path / seed / "landing")
-    return [Layout(tmp_path / seed) for seed in ORGANISATIONS]
+    for source, target in zip(homes_of(local), homes_of(tmp_path), strict=True):
+        shutil.copytree(source.landing, target.landing)
+    lines = "".join(f'{name} = "../{name}"\n' for name in ORGANISATIONS)
+    (tmp_path / "firm").mkdir()
+    (tmp_path / "firm" / FIRM).write_text(f"[sources]\n{lines}", encoding="utf-8")
+    return tmp_path
+
+
+def homes_of(root: Path) -> list[Layout]:
+    """Where the things of each organisation of a firm lie."""
+    return [Layout(root / name / "data") for name in ORGANISATIONS]
 
 
 def keeper(layout: Layout) -> Nightbook:
@@ -93,13 +93,15 @@ def files(layout: Layout) -> dict[str, str]:
     }
 
 
-def require_alike(homes: list[Layout], folder: Path) -> None:
+def require_alike(homes: list[Layout], local: Path) -> None:
     """Lake and totals are those of a local rebuild, and nothing else is left."""
     for layout in homes:
-        local = Layout(folder / layout.home.name)
-        assert files(layout) == files(local)
+        [same] = [
+            each for each in homes_of(local) if each.home.parent.name == layout.home.parent.name
+        ]
+        assert files(layout) == files(same)
         assert len(files(layout)) > NIGHTS * 14
-        assert ask(layout.database, TOTALS).rows == ask(local.database, TOTALS).rows
+        assert ask(layout.database, TOTALS).rows == ask(same.database, TOTALS).rows
         assert list(verify(layout)) == []
         assert list(layout.work.iterdir()) == []
 
@@ -109,25 +111,12 @@ def attempts(homes: list[Layout]) -> int:
     return sum(1 for layout in homes for _ in layout.work.glob("flattened-*/*"))
 
 
-def command(layout: Layout) -> list[str]:
-    """What an operator types."""
-    return [
-        sys.executable,
-        "-m",
-        "assets.cli",
-        "--home",
-        str(layout.home),
-        "rebuild",
-        "--engine",
-        "spark",
-    ]
-
-
-def job(words: list[str], variables: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
-    """Start a rebuild; what it and Spark say goes to the log."""
+def job(home: Path, variables: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    """Start what an operator types; what it and Spark say goes to the log."""
+    program = [sys.executable, "-m", "assets.cli", "--home", str(home)]
     with log.open("wb") as out:
         return subprocess.Popen(
-            words,
+            [*program, "rebuild", "--engine", "spark"],
             cwd=environments.ROOT,
             env={**os.environ, **variables},
             stdout=out,
@@ -135,39 +124,58 @@ def job(words: list[str], variables: Mapping[str, str], log: Path) -> subprocess
         )
 
 
-def test_a_worker_that_dies_costs_time_and_no_byte(
-    rebuilt: Path, homes: list[Layout], tmp_path: Path
-) -> None:
+def test_a_worker_that_dies_costs_time_and_no_byte(local: Path, firm: Path, tmp_path: Path) -> None:
     """Sixty nights of three organisations on two workers, one killed on the way: all is alike."""
-    log = tmp_path / "log"
+    homes, log = homes_of(firm), tmp_path / "log"
     with spark_cluster.cluster(tmp_path / "cluster", workers=2) as (master, workers):
         variables = spark_cluster.settings(tmp_path / "settings", master)
-        words = [sys.executable, "-c", JOB, *(str(layout.home) for layout in homes)]
-        with job(words, variables, log) as running:
-            until("nights", lambda: attempts(homes) > 10, log)
+        with job(firm / "firm", variables, log) as running:
             until("both workers", lambda: all(worker.has_executor for worker in workers), log)
+            until("nights", lambda: attempts(homes) > 10, log)
             begun = attempts(homes)
             workers[0].kill()
             assert running.wait(600) == 0, log.read_text()[-4000:]
     assert 10 < begun < len(ORGANISATIONS) * NIGHTS
     assert "Lost executor" in log.read_text()
-    require_alike(homes, rebuilt)
+    assert "3 of 3 organisations" in log.read_text()
+    require_alike(homes, local)
 
 
 def test_a_command_that_dies_changed_nothing_and_is_run_again(
-    rebuilt: Path, homes: list[Layout], tmp_path: Path
+    local: Path, firm: Path, tmp_path: Path
 ) -> None:
     """Killed while Spark flattens, the old lake stands; the next one clears up and ends alike."""
-    [layout, *_], log = homes, tmp_path / "log"
+    layout, log = homes_of(firm)[0], tmp_path / "log"
     rebuild(keeper(layout), from_landing=True)
+    before = files(layout)
     variables = spark_cluster.settings(tmp_path / "settings", "local[2]")
-    with job(command(layout), variables, log) as running:
+    with job(layout.home, variables, log) as running:
         until("nights", lambda: attempts([layout]) > 3, log)
         running.send_signal(signal.SIGKILL)
-    assert files(layout) == files(Layout(rebuilt / layout.home.name))
+    assert files(layout) == before
     assert attempts([layout]) > 3
     assert list(verify(layout)) == []
-    with job(command(layout), variables, log) as running:
+    with job(layout.home, variables, log) as running:
         assert running.wait(600) == 0, log.read_text()[-4000:]
-    assert f"Rebuilt from the landing zone on Spark: {NIGHTS - 1} nights" in log.read_text()
-    require_alike([layout], rebuilt)
+    assert "Rebuilt from the landing zone on Spark" in log.read_text()
+    require_alike([layout], local)
+
+
+def test_a_worker_of_another_contract_is_refused(firm: Path, tmp_path: Path) -> None:
+    """Its nights are not taken, the command says where and what to do, and nothing is made."""
+    other, worker, log = tmp_path / "other", tmp_path / "python", tmp_path / "log"
+    for room in ("assets", "pipelines", "warehouse"):
+        shutil.copytree(environments.ROOT / room, other / room)
+    rules = other / "warehouse" / "contract" / "lake_contract.py"
+    rules.write_text(rules.read_text("utf-8").replace("RULES = ", "RULES = 1000 + "), "utf-8")
+    worker.write_text(
+        f'#!/bin/sh\nPYTHONPATH={other}:$PYTHONPATH exec {sys.executable} "$@"\n', "utf-8"
+    )
+    worker.chmod(0o700)
+    layout = homes_of(firm)[0]
+    variables = spark_cluster.settings(tmp_path / "settings", "local[2]")
+    with job(layout.home, {**variables, "PYSPARK_PYTHON": str(worker)}, log) as running:
+        assert running.wait(600) == 1, log.read_text()[-4000:]
+    assert "install the same there. Nothing was changed." in log.read_text()
+    assert not layout.lake.exists()
+    assert list(layout.work.iterdir()) == []
