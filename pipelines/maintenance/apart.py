@@ -32,7 +32,7 @@ from warehouse.storage.layout import Layout, make_directory, sync_directory
 COLUMN = "night"
 
 
-class LandedNight(msgspec.Struct, frozen=True):
+class NightTask(msgspec.Struct, frozen=True):
     """What a worker is told: a landed folder of a home, where to stage it, and by which program."""
 
     home: str
@@ -60,7 +60,7 @@ def program() -> str:
 
 
 @contextlib.contextmanager
-def landed_apart(layouts: Iterable[Layout]) -> Iterator[list[LandedNight]]:
+def landed_apart(layouts: Iterable[Layout]) -> Iterator[list[NightTask]]:
     """Yield every landed night of some homes, to be staged where nothing is left afterwards."""
     with contextlib.ExitStack() as stack:
         nights = []
@@ -69,7 +69,7 @@ def landed_apart(layouts: Iterable[Layout]) -> Iterator[list[LandedNight]]:
             staged_in = Path(tempfile.mkdtemp(prefix="flattened-", dir=layout.work)).absolute()
             stack.callback(shutil.rmtree, staged_in, ignore_errors=True)
             nights += [
-                LandedNight(
+                NightTask(
                     str(layout.home.absolute()), str(folder.absolute()), str(staged_in), program()
                 )
                 for folder in night_folders.folders(layout)
@@ -81,14 +81,12 @@ def landed_apart(layouts: Iterable[Layout]) -> Iterator[list[LandedNight]]:
 def flatten_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Flatten the nights of some batches, as JSON in their one column; answer in the same way."""
     for batch in batches:
-        nights = (
-            msgspec.json.decode(text, type=LandedNight) for text in batch.column(0).to_pylist()
-        )
+        nights = (msgspec.json.decode(text, type=NightTask) for text in batch.column(0).to_pylist())
         answers = [msgspec.json.encode(flatten_apart(landed)).decode() for landed in nights]
         yield pa.RecordBatch.from_pydict({COLUMN: pa.array(answers, pa.string())})
 
 
-def flatten_apart(landed: LandedNight) -> FlattenedNight:
+def flatten_apart(landed: NightTask) -> FlattenedNight:
     """Flatten a landed night into a folder that no other attempt at it writes to."""
     folder, here = Path(landed.folder), f"The worker on {platform.node()}"
     if program() != landed.program:

@@ -18,7 +18,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pipelines.maintenance.apart import COLUMN, FlattenedNight, LandedNight, flatten_batches
+from pipelines.maintenance.apart import COLUMN, FlattenedNight, NightTask, flatten_batches
 from warehouse.progress import Say, Tally, silent
 
 LOOK_EVERY = 0.5
@@ -49,7 +49,7 @@ class NotFlattened(Exception):
     """Workers refused nights, or found them damaged; nothing was changed."""
 
 
-def flatten_on_spark(nights: Sequence[LandedNight], say: Say = silent) -> dict[str, FlattenedNight]:
+def flatten_on_spark(nights: Sequence[NightTask], say: Say = silent) -> dict[str, FlattenedNight]:
     """Flatten landed nights, each in a task of its own; returns them by folder.
 
     Raises `SparkFailed`, and `NotFlattened` with every night that has a problem.
@@ -86,7 +86,7 @@ def _session() -> Iterator[SparkSession]:
         session.stop()
 
 
-def _answers(nights: Sequence[LandedNight], done: Tally) -> list[str]:
+def _answers(nights: Sequence[NightTask], done: Tally) -> list[str]:
     # As many slices as nights: a task is one night, so that a worker that dies costs one for each
     # of its cores, and what was flattened before stays where it lies.
     rows = [(msgspec.json.encode(night).decode(),) for night in nights]

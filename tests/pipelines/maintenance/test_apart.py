@@ -22,7 +22,7 @@ from pipelines.landing.sealed_json import Damaged
 from pipelines.landing.snapshots import landed_snapshots
 from pipelines.landing.zone import body
 from pipelines.maintenance import apart
-from pipelines.maintenance.apart import COLUMN, FlattenedNight, LandedNight
+from pipelines.maintenance.apart import COLUMN, FlattenedNight, NightTask
 from pipelines.maintenance.upgrade import make, unmade
 from tests.pipelines.test_carry_over import book
 from tests.support import nights
@@ -70,7 +70,7 @@ def files(layout: Layout) -> dict[str, str]:
     }
 
 
-def answers(landed: list[LandedNight]) -> list[FlattenedNight]:
+def answers(landed: list[NightTask]) -> list[FlattenedNight]:
     """What a worker answers that is given all these nights at once."""
     texts = pa.array([msgspec.json.encode(night).decode() for night in landed])
     [batch] = apart.flatten_batches([pa.RecordBatch.from_pydict({COLUMN: texts})])
