@@ -78,7 +78,8 @@ def rebuild(
             ]
             for keeper in keepers:
                 locks.enter_context(writing(keeper, "rebuilding", teller))
-            rebuild_on_spark(keepers)
+            if keepers:
+                rebuild_on_spark(keepers)
         book = firm.publish(heard, fresh=True)
     return _tell(nightbook, book)
 
