@@ -17,7 +17,9 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from assets.commands.command_line import COMMANDS
 from assets.commands.install import UNITS, NotInstalled, render_unit
+from pipelines.settings import environment, read
 from tests.support import environments
 from tests.support.operator import Watched
 from tests.support.operator_home import Keeper, Said
@@ -33,6 +35,7 @@ READ_HERE = {
     "dagster-postgres.yaml",
     "helm-values.yaml",
     "image.txt",
+    "kubernetes.yaml",
 }
 
 
@@ -203,9 +206,18 @@ CHART = {
     "": {"telemetry", "dagster-user-deployments", "runLauncher", "dagsterDaemon"}
     | {"dagsterWebserver"},
     "telemetry": {"enabled"},
-    "dagster-user-deployments": {"enabled", "enableSubchart", "imagePullSecrets", "deployments"},
+    "dagster-user-deployments": {"enabled", "enableSubchart", "imagePullSecrets", "deployments"}
+    | {"serviceAccount"},
+    "dagster-user-deployments.serviceAccount": {"create", "name", "annotations"},
     "dagster-user-deployments.deployments": {"name", "image", "port", "dagsterApiGrpcArgs", "env"}
-    | {"envSecrets", "volumes", "volumeMounts", "podSecurityContext", "securityContext"}
+    | {
+        "envConfigMaps",
+        "envSecrets",
+        "volumes",
+        "volumeMounts",
+        "podSecurityContext",
+        "securityContext",
+    }
     | {"resources", "labels", "includeConfigInLaunchedRuns"},
     "dagsterDaemon": {"runCoordinator", "runMonitoring", "runRetries", "logFormat"},
     "dagsterDaemon.runCoordinator": {"enabled", "type", "config"},
@@ -249,7 +261,9 @@ def as_pods(content: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     [one] = content["dagster-user-deployments"]["deployments"]
     context = {
         "image_pull_policy": one["image"]["pullPolicy"],
+        "env_config_maps": [shelf["name"] for shelf in one["envConfigMaps"]],
         "env_secrets": [secret["name"] for secret in one["envSecrets"]],
+        "service_account_name": content["dagster-user-deployments"]["serviceAccount"]["name"],
         **{name: one[key] for name, key in NAMES.items()},
     }
     program = (
@@ -260,7 +274,12 @@ def as_pods(content: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     return ran(command, PYTHONPATH=str(environments.packages("image")))
 
 
-NAMES = {"env": "env", "volumes": "volumes", "volume_mounts": "volumeMounts"}
+NAMES = {
+    "env": "env",
+    "volumes": "volumes",
+    "volume_mounts": "volumeMounts",
+    "resources": "resources",
+}
 
 
 @pytest.mark.torture
@@ -272,6 +291,57 @@ def test_helm_values_are_taken_by_the_launcher() -> None:
     [volume] = content["dagster-user-deployments"]["deployments"][0]["volumes"]
     volume["persistentVolumeClam"] = volume.pop("persistentVolumeClaim")
     assert "persistentVolumeClam" in as_pods(content).stderr
+
+
+def manifests() -> dict[tuple[str, str], dict[str, Any]]:
+    """What stands beside the chart, by kind and name."""
+    text = (DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")
+    return {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(text)}
+
+
+def read_as_kubernetes(manifest: dict[str, Any], version: str) -> str:
+    """What the schemas of a version of Kubernetes refuse of a manifest."""
+    program = (
+        "import json, sys, kubernetes_validate\n"
+        "kubernetes_validate.validate(json.loads(sys.argv[1]), sys.argv[2], strict=True)"
+    )
+    command = [str(environments.python("kubernetes")), "-c", program, json.dumps(manifest), version]
+    return ran(command).stderr
+
+
+@pytest.mark.parametrize("version", ["1.30", "1.37"])
+def test_manifests_are_read_by_the_schemas_of_kubernetes(version: str) -> None:
+    """The API of an older and the newest version takes each manifest, and refuses a wrong name."""
+    for name, manifest in manifests().items():
+        assert read_as_kubernetes(manifest, version) == "", name
+    job = manifests()["CronJob", "nightbook-copy"]
+    job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["restartPolicie"] = "Never"
+    assert "restartPolicie" in read_as_kubernetes(job, version)
+
+
+def test_the_cluster_has_what_its_pods_name() -> None:
+    """Claims, accounts and settings that pods name are there; readers have no key of the API."""
+    there = manifests()
+    values = loaded("helm-values.yaml")["dagster-user-deployments"]
+    [deployment] = values["deployments"]
+    pod = there["CronJob", "nightbook-copy"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    for volume in (*deployment["volumes"], *pod["volumes"]):
+        claim = volume.get("persistentVolumeClaim")
+        assert claim is None or ("PersistentVolumeClaim", claim["claimName"]) in there
+    for account in (values["serviceAccount"]["name"], pod["serviceAccountName"]):
+        assert ("ServiceAccount", account) in there
+    shelves = [*deployment["envConfigMaps"], *(one["configMapRef"] for one in container["envFrom"])]
+    [given] = [there["ConfigMap", name] for name in {one["name"] for one in shelves}]
+    variables = given["data"] | {one["name"]: one["value"] for one in container["env"]}
+    settings = read(environment(ROOT / "nowhere", variables), api=False)
+    assert settings.shelf is not None
+    assert settings.shelf.url == given["data"]["NIGHTBOOK_LAKE"]
+    assert container["command"][1] in COMMANDS
+    image = deployment["image"]
+    assert container["image"] == f"{image['repository']}:{image['tag']}"
+    user = pod["securityContext"]
+    assert user["runAsUser"] == user["fsGroup"] == deployment["securityContext"]["runAsUser"]
 
 
 def test_install_writes_units_and_starts_nothing(
