@@ -90,12 +90,13 @@ def settle(layout: Layout) -> None:
     landed = snapshots.landed_snapshots(layout)
     books = {snapshot.snapshot_id for snapshot in snapshots.books(landed).values()}
     days = {snapshot.snapshot_id: snapshot.snapshot_date for snapshot in landed}
+    waiting = {path.parent.name for path in layout.lake.glob(".staged/*/*.parquet")}
     # A move is one rename, and each run moves whatever is not in its place: killed at any point,
     # the next run goes on from there.
     for path in _manifests(layout):
         day = days.get(path.stem)
         is_book = path.stem in books
-        if day is None or (is_book and not any(layout.staging(path.stem).glob("*.parquet"))):
+        if day is None or (is_book and path.stem not in waiting):
             continue  # its landed folder is gone, as `shelf` says; or all is in its place
         for table in BOOK:
             placed = layout.parquet(table.name, day, path.stem)

@@ -24,17 +24,31 @@ with books as (
     from internal.books
 ),
 
-totals as (
+-- Added up once: planning an exact sum costs more than the sum of a night's few totals.
+sums as (
     select
+        place,
         asset_id,
         is_custom_asset,
-        exact_sum(case when place = 2 then in_lake else '0' end) as before_text,
-        exact_sum(case when place = 1 then in_lake else '0' end) as after_text
+        exact_sum(in_lake) as total_text
     from ops.control_totals as control_totals
     inner join books
         on books.snapshot_id = control_totals.snapshot_id
         and books.place <= 2
     where measure = 'sum'
+    group by
+        place,
+        asset_id,
+        is_custom_asset
+),
+
+totals as (
+    select
+        asset_id,
+        is_custom_asset,
+        coalesce(max(total_text) filter (where place = 2), '0') as before_text,
+        coalesce(max(total_text) filter (where place = 1), '0') as after_text
+    from sums
     group by
         asset_id,
         is_custom_asset
