@@ -7,6 +7,7 @@ and what was counted; it is written last, and proves itself.
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipelines.flatten.control_totals.holdings import write_holdings
 from pipelines.flatten import flatten
 from pipelines.flatten.part import PORTFOLIOS, VENUES, Parts
 from pipelines.lake import measures, slices, systemic_defects
@@ -41,6 +43,10 @@ def seal(layout: Layout, manifest: Manifest, parts: Parts) -> None:
         table.name: asdict(_write_nightly(layout, manifest, table, rows))
         for table, rows in _nightly_rows(manifest, parts)
     }
+    day, snapshot_id = manifest.snapshot_date, manifest.snapshot_id
+    place = partial(layout.staged_file, snapshot_id=snapshot_id)
+    files = {name: place(name) for name in parts.tables}
+    tables = {**parts.tables, **write_holdings(files, place, day, snapshot_id)}
     facts = _facts(layout, manifest, parts)
     compared = measures.bases(facts_before(LakeManifests(layout), manifest, last=2))
     facts |= {"drops": _smallest_moves(Facts.of(facts), compared)}
@@ -48,7 +54,7 @@ def seal(layout: Layout, manifest: Manifest, parts: Parts) -> None:
     content = {
         "snapshot_id": manifest.snapshot_id,
         "snapshot_date": manifest.snapshot_date.isoformat(),
-        "tables": {name: asdict(table) for name, table in parts.tables.items()},
+        "tables": {name: asdict(table) for name, table in tables.items()},
         "nightly": nightly,
         "facts": facts,
         "money_shapes": [asdict(shape) for shape in systemic_defects.money_shapes(manifest, parts)],

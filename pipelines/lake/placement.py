@@ -21,14 +21,14 @@ from pipelines.landing.manifest import Manifest
 from pipelines.landing.sealed_json import Damaged
 from pipelines.landing.snapshots import Snapshot
 from warehouse.contract import states
-from warehouse.contract.book import BOOK
+from warehouse.contract.lake import BOOK_FILES
 from warehouse.contract.ops import NIGHTLY
 from warehouse.storage.layout import Layout, make_directory, sync_directory
 
 __all__ = ["LakeContents", "LakeManifests", "judge", "seal", "settle", "shelf"]
 
 Row = dict[str, Any]
-_BOOK_NAMES = tuple(table.name for table in BOOK)
+_BOOK_NAMES = tuple(table.name for table in BOOK_FILES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ def settle(layout: Layout) -> None:
         is_book = path.stem in books
         if day is None or (is_book and path.stem not in waiting):
             continue  # its landed folder is gone, as `shelf` says; or all is in its place
-        for table in BOOK:
+        for table in BOOK_FILES:
             placed = layout.parquet(table.name, day, path.stem)
             staged = layout.staged_file(table.name, path.stem)
             if is_book:

@@ -17,8 +17,7 @@ from pipelines.landing import night_folders, snapshots
 from pipelines.landing.manifest import load_manifest
 from pipelines.landing.snapshots import DECISION, Snapshot
 from pipelines.maintenance.verify import SURPLUS, verify
-from warehouse.contract.book import BOOK
-from warehouse.contract.ops import NIGHTLY
+from warehouse.contract.lake import LAKE
 from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, PRUNED
 from warehouse.storage.layout import Layout, sync_directory
 
@@ -241,7 +240,7 @@ def _lake_files(layout: Layout, snapshot: Snapshot) -> Iterator[Path]:
     """Yield what can be made again, the lake's manifest first, which names the rest."""
     day, snapshot_id = snapshot.snapshot_date, snapshot.snapshot_id
     places = [layout.manifest(snapshot_id)]
-    places += [layout.parquet(table.name, day, snapshot_id) for table in (*BOOK, *NIGHTLY)]
+    places += [layout.parquet(table.name, day, snapshot_id) for table in LAKE]
     places += sorted(layout.staged_file("portfolios", snapshot_id).parent.glob("[!.]*"))
     return (path for path in places if path.is_file())
 

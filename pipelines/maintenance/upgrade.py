@@ -18,9 +18,8 @@ from pipelines.landing import night_folders, sealed_json, snapshots
 from pipelines.landing.manifest import load_manifest
 from pipelines.landing.sealed_json import Damaged
 from pipelines.landing.snapshots import DECISION, Snapshot
-from warehouse.contract.book import BOOK
+from warehouse.contract.lake import LAKE
 from warehouse.contract.lake_contract import lake_contract
-from warehouse.contract.ops import NIGHTLY
 from warehouse.contract.states import PRUNED
 from warehouse.progress import Say, Tally, silent
 from warehouse.storage.layout import Layout, sync_directory
@@ -123,7 +122,7 @@ def _note(layout: Layout, unmade_night: Unmade, now: datetime) -> None:
 
 def _remove_surplus_tables(layout: Layout, sealed: Mapping[str, Any]) -> None:
     """Take away what the older contract made and this one does not have."""
-    declared = {table.name for table in (*BOOK, *NIGHTLY)}
+    declared = {table.name for table in LAKE}
     snapshot_id = str(sealed["snapshot_id"])
     day = datetime.fromisoformat(sealed["snapshot_date"]).date()
     for name in {*sealed["tables"], *sealed["nightly"]} - declared:

@@ -15,9 +15,11 @@ from pipelines.records.schema import INSTRUMENT, PORTFOLIO, VENUE, Field, every_
 from tests.support.books import row
 from warehouse.contract import ops
 from warehouse.contract.book import BOOK, KNOWN_BALANCES
+from warehouse.contract.holdings import HOLDINGS
 from warehouse.contract.lake import LAKE, field_ids, lake_table
 from warehouse.contract.model import Column, Table
 from warehouse.contract.reconciliation import RECONCILED
+from warehouse.database.kept_views import create_rows_of, kept_views
 from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import rows_batch, write
 
@@ -96,6 +98,17 @@ def test_every_table_says_what_it_is(table: Table) -> None:
             assert not column.nullable, column.name
 
 
+@pytest.mark.parametrize("table", HOLDINGS, ids=lambda table: table.name)
+def test_what_is_held_has_the_same_words_in_the_lake_as_in_the_database(table: Table) -> None:
+    """A table of the lake that is a view of the database has its columns, meanings and kinds."""
+    [view] = [view for view in kept_views() if view.name == table.name]
+    assert table.meaning == view.comment
+    assert {column.name: column.meaning for column in table.columns} == dict(view.entries)
+    assert list(table.names) == list(view.entries)
+    declared = create_rows_of(view)
+    assert all(f'"{column.name}" {column.kind.value}' in declared for column in table.columns)
+
+
 def test_every_table_of_the_book_is_filled() -> None:
     """Each table of the book is made from one of the landed resources, and by no second one."""
     made = [table.name for table in (*PORTFOLIO_TABLES, *VENUE_TABLES)]
@@ -123,7 +136,7 @@ def test_a_field_id_is_of_one_column_for_ever(golden: Callable[[str, str], None]
     golden(name, "\n".join(now) + "\n")
 
 
-@pytest.mark.parametrize("table", [*BOOK, *ops.NIGHTLY], ids=lambda table: table.name)
+@pytest.mark.parametrize("table", [*BOOK, *HOLDINGS, *ops.NIGHTLY], ids=lambda table: table.name)
 def test_a_file_of_the_lake_stands_for_itself(table: Table, tmp_path: Path) -> None:
     """Each row names its snapshot, each column has its id, and the night is in the statistics."""
     path = Layout(tmp_path).staged_file(table.name, SNAPSHOT)

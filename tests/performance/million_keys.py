@@ -12,11 +12,13 @@ import resource
 import subprocess
 import sys
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from pipelines.flatten.control_totals.holdings import write_holdings
 from tests.support.books import BUILT_AT, exact, night, row, written
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import Table
@@ -73,11 +75,13 @@ def write_book(home: Path, count: int) -> None:
     }
     contents = written(layout, [night(SNAPSHOT, [])])
     sizes = {table.name: 0 for table in BOOK}
+    place = partial(layout.parquet, snapshot_date=DAY, snapshot_id=SNAPSHOT)
     for table in BOOK:
         if table.name in given:
             sizes[table.name] = len(next(iter(given[table.name].values())))
             batch = _batch(table, given[table.name], sizes[table.name])
-            write(table, [batch], layout.parquet(table.name, DAY, SNAPSHOT), SNAPSHOT)
+            write(table, [batch], place(table.name), SNAPSHOT)
+    write_holdings({table.name: place(table.name) for table in BOOK}, place, DAY, SNAPSHOT)
     counted = rows_batch(CONTROL_TOTALS, _totals(sizes, assets, texts))
     write(CONTROL_TOTALS, [counted], layout.parquet(CONTROL_TOTALS.name, DAY, SNAPSHOT), SNAPSHOT)
     publish(layout, contents, version="v1", built_at=BUILT_AT, program_version="0.0.0")

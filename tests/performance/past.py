@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 
+from pipelines.flatten.control_totals.holdings import write_holdings
 from pipelines.lake import lake_manifest
 from pipelines.landing import sealed_json, snapshots, zone
 from pipelines.landing.manifest import Manifest, RequestRecord
@@ -201,19 +203,19 @@ def add_night(
     manifest = _landed(layout, started)
     day, snapshot_id = manifest.snapshot_date, manifest.snapshot_id
     made: dict[str, WrittenFile] = {}
+    aside = partial(layout.staged_file, snapshot_id=snapshot_id)
+    placed = partial(layout.parquet, snapshot_date=day, snapshot_id=snapshot_id)
+    place = aside if staged or held else placed
     for table in BOOK:
-        is_aside = staged or held
-        path = (
-            layout.staged_file(table.name, snapshot_id)
-            if is_aside
-            else layout.parquet(table.name, day, snapshot_id)
-        )
-        made[table.name] = write(table, [batch(table, day, columns[table.name])], path, snapshot_id)
+        rows = batch(table, day, columns[table.name])
+        made[table.name] = write(table, [rows], place(table.name), snapshot_id)
     totals = _totals(columns, made)
     if staged:
         _stage(layout, manifest, made, totals)
     else:
-        _seal(layout, manifest, made, totals, columns["portfolios"]["portfolio_id"].to_pylist())
+        sums = write_holdings({name: place(name) for name in made}, place, day, snapshot_id)
+        portfolios = columns["portfolios"]["portfolio_id"].to_pylist()
+        _seal(layout, manifest, made, totals, portfolios, held=sums)
         _decide(layout, manifest, states.HELD if held else states.ACCEPTED)
     return manifest
 
@@ -304,6 +306,8 @@ def _seal(
     made: Mapping[str, WrittenFile],
     totals: list[dict[str, Any]],
     portfolios: list[str],
+    *,
+    held: Mapping[str, WrittenFile],
 ) -> None:
     """What `sealing.seal` and the guards would leave, without a look at the nights before."""
     rows = {table.name: [] for table in NIGHTLY}  # type: dict[str, list[dict[str, Any]]]
@@ -322,7 +326,7 @@ def _seal(
             sums[asset] = sums.get(asset, Decimal(0)) + Decimal(line["in_lake"])
     content = {
         **{name: str(value) for name, value in key.items()},
-        "tables": {name: asdict(one) for name, one in made.items()},
+        "tables": {name: asdict(one) for name, one in {**made, **held}.items()},
         "nightly": nightly,
         "facts": {
             "counts": {name: one.rows for name, one in made.items()},

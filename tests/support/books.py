@@ -8,13 +8,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal, localcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from duckdb import DuckDBPyConnection
 
+from pipelines.flatten.control_totals.holdings import write_holdings
 from warehouse.contract.book import BOOK
 from warehouse.contract.decisions import DECISIONS
+from warehouse.contract.holdings import HOLDINGS
 from warehouse.contract.model import Kind, Table
 from warehouse.contract.ops import CONTROL_TOTALS, NIGHTLY, SNAPSHOTS
 from warehouse.database.publish import Book, Contents, Published, publish
@@ -193,6 +196,9 @@ def written(layout: Layout, nights: Iterable[Night]) -> Contents:
             write(
                 table, [rows_batch(table, one.rows[table.name])], files[table.name], one.snapshot_id
             )
+        place = partial(layout.parquet, snapshot_date=one.day, snapshot_id=one.snapshot_id)
+        write_holdings(files, place, one.day, one.snapshot_id)
+        files |= {table.name: place(table.name) for table in HOLDINGS}
         ops = {"control_totals": totals(one)} | dict(one.ops)
         for table in NIGHTLY:
             path = layout.parquet(table.name, one.day, one.snapshot_id)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 
 from warehouse.contract.book import BOOK
+from warehouse.contract.holdings import HOLDINGS
 from warehouse.contract.model import Table
 from warehouse.contract.ops import NIGHTLY
 from warehouse.contract.ops_columns import SNAPSHOT_ID
@@ -31,6 +32,12 @@ _BORN = {
     "instruments": "snapshot_date snapshot_id venue_id instrument_id type display_name feed_id "
     "venue_symbol base_asset term_asset min_base_qty max_base_qty min_base_increment min_term_qty "
     "min_price max_price min_tick expiration created_at updated_at stale_since",
+    "holdings": "snapshot_date snapshot_id portfolio_id asset_id is_custom_asset free free_text "
+    "locked locked_text other other_text total total_text accounts venues portfolio_name",
+    "holdings_by_venue": "snapshot_date snapshot_id venue_id asset_id is_custom_asset free "
+    "free_text locked locked_text other other_text total total_text portfolios accounts venue_name",
+    "holdings_by_asset": "snapshot_date snapshot_id asset_id is_custom_asset free free_text "
+    "locked locked_text other other_text total total_text portfolios accounts venues",
     "requests": "snapshot_date snapshot_id request_no operation venue_id path query status "
     "attempts sent_at received_at byte_count sha256 file error purpose",
     "rejects": "snapshot_date snapshot_id request_no path reason value carries_money",
@@ -57,4 +64,6 @@ def field_ids(table: str) -> Mapping[str, int]:
     return {name: number for number, name in enumerate(_BORN[table].split(), start=1)}
 
 
-LAKE: tuple[Table, ...] = tuple(lake_table(table) for table in (*BOOK, *NIGHTLY))
+# What of a snapshot lies staged until it is its date's book.
+BOOK_FILES: tuple[Table, ...] = (*BOOK, *HOLDINGS)
+LAKE: tuple[Table, ...] = tuple(lake_table(table) for table in (*BOOK_FILES, *NIGHTLY))

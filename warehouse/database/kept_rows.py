@@ -7,10 +7,11 @@ from datetime import date
 
 from duckdb import DuckDBPyConnection
 
-from warehouse.contract.model import literal, quote_identifier
+from warehouse.contract.holdings import HOLDINGS
+from warehouse.contract.model import quote_identifier
 from warehouse.database.kept_views import amounts_of, kept_table, kept_views
-from warehouse.database.load import TOGETHER
-from warehouse.sql.catalog import KEPT, at_days
+from warehouse.database.load import TOGETHER, Book, files_of_days
+from warehouse.sql.catalog import KEPT
 from warehouse.sql.header import SqlFile
 
 # What compares a book with the one before it: a night that is put in changes it for the next.
@@ -26,15 +27,16 @@ def remove_rows(connection: DuckDBPyConnection, days: Iterable[date]) -> None:
             connection.execute(f"delete from {kept_table(name)} where snapshot_date = ?", [day])
 
 
-def keep_holdings(connection: DuckDBPyConnection, days: Sequence[date]) -> None:
-    """Keep what is held in the books of these dates, which are in and whose rows are not."""
-    # Some nights in one statement: to plan it costs as much as to add up one (measured).
-    for start in range(0, len(days), TOGETHER):
-        some = days[start : start + TOGETHER]
-        chosen = ", ".join(f"date {literal(day.isoformat())}" for day in some)
-        for view in kept_views():
-            if view.name != COMPARED:
-                connection.execute(_insert(view, f"({at_days(view.sql, chosen)})"))
+def keep_holdings(connection: DuckDBPyConnection, books: Sequence[Book]) -> None:
+    """Keep what is held in these books, as their files of the lake have it: nothing is added up."""
+    views = {view.name: view for view in kept_views()}
+    ordered = sorted(books, key=lambda book: book.snapshot_date)
+    for start in range(0, len(ordered), TOGETHER):
+        some = ordered[start : start + TOGETHER]
+        for table in HOLDINGS:
+            source = files_of_days(connection, table, some)
+            rows = f"(select * exclude (snapshot_id) from {source})"
+            connection.execute(_insert(views[table.name], rows))
 
 
 def keep_comparison(connection: DuckDBPyConnection, day: date) -> None:
@@ -44,7 +46,8 @@ def keep_comparison(connection: DuckDBPyConnection, day: date) -> None:
             connection.execute(
                 f"delete from {kept_table(view.name)} where snapshot_date = ?", [day]
             )
-            connection.execute(_insert(view, f"internal.{quote_identifier(view.name)}"))
+            source = f"internal.{quote_identifier(view.name)}"
+            connection.execute(f"{_insert(view, source)} order by all")
 
 
 def _insert(view: SqlFile, source: str) -> str:
@@ -54,9 +57,7 @@ def _insert(view: SqlFile, source: str) -> str:
         if view.name != WITH_TEXTS
     )
     replaced = f" replace ({texts})" if texts else ""
-    return (
-        f"insert into {kept_table(view.name)} by name select *{replaced} from {source} order by all"
-    )
+    return f"insert into {kept_table(view.name)} by name select *{replaced} from {source}"
 
 
 def followers(days: Iterable[date], changed: Iterable[date]) -> Iterator[date]:

@@ -125,8 +125,9 @@ def add_books(
             work_copy.save(connection)
         some = ordered[start : start + TOGETHER]
         for table in BOOK:
-            days = {book.files[table.name]: book.snapshot_date for book in some}
-            _add(connection, table, days, place(table))
+            source, into = files_of_days(connection, table, some), place(table)
+            if into is not None:
+                _insert(connection, table, source, into)
         loaded.add(len(some))
 
 
@@ -139,9 +140,9 @@ def longest(contents: Contents) -> int:
     return 0
 
 
-def _add(
-    connection: DuckDBPyConnection, table: Table, days: Mapping[Path, date], place: str | None
-) -> None:
+def files_of_days(connection: DuckDBPyConnection, table: Table, books: Sequence[Book]) -> str:
+    """Return a table function over a table's files of these books, each of its own day alone."""
+    days = {book.files[table.name]: book.snapshot_date for book in books}
     source = _parquet(connection, table, tuple(days))
     # One scan tells of every file which days its rows are of: a file in the wrong folder, or with
     # rows of two days, must not go in, since days are replaced as wholes.
@@ -154,8 +155,7 @@ def _add(
                 f"{file} holds rows of {first} to {last}, not of {days[Path(file)]} alone; nothing "
                 "was published. Rebuild the lake."
             )
-    if place is not None:
-        _insert(connection, table, source, place)
+    return source
 
 
 def _insert(connection: DuckDBPyConnection, table: Table, source: str, place: str) -> None:

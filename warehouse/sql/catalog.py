@@ -198,17 +198,6 @@ def at_day(sql: str, day: str, before: str = "", *, or_fail: bool = False) -> st
     return _reading(sql, stand_ins | inner)
 
 
-def at_days(sql: str, days: str) -> str:
-    """Return the same query over the books of several days; its rows are told apart by the date."""
-    return _reading(
-        sql,
-        {
-            name: f"select * from history.{quote_identifier(name)} where snapshot_date in ({days})"
-            for name in tables_in(sql, {table.name for table in BOOK})
-        },
-    )
-
-
 def at_day_of_each(sql: str, sources: str) -> str:
     """Return the same query over the books of several sources, each read by itself."""
     # `sources` is a query for source and snapshot_date. What the query joins is never another's.

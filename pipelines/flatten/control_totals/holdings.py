@@ -1,0 +1,186 @@
+"""What is held, added up exactly from the files of a night: by portfolio, by venue, by asset.
+
+Made once and here, so that nobody must add up in an engine whose sums wrap. Positions, accounts and
+amounts are put below each other as rows of one kind: one grouping then counts and sums them.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipelines.records import amounts
+from warehouse.contract.book import KNOWN_BALANCES
+from warehouse.contract.holdings import HOLDINGS, SUMS
+from warehouse.contract.model import Table
+from warehouse.exact import EXACT, fit_decimal, plain
+from warehouse.storage.parquet import WrittenFile, conform, write
+
+# In 256 bits no sum of DECIMAL(38,18) can wrap.
+WIDE = pa.decimal256(76, 18)
+_OTHER, _TOTAL = "other", "total"
+_PLACE = ("portfolio_id", "venue_id", "asset_id", "is_custom_asset")
+_NAMES = {
+    "portfolio_name": ("portfolios", "portfolio_id", "name"),
+    "venue_name": ("venues", "venue_id", "display_name"),
+}
+_BATCH = 256 * 1024
+# What only text holds: by place, and by kind (free, locked, other).
+Texts = list[tuple[dict[str, Any], str, Decimal]]
+
+
+def write_holdings(
+    files: Mapping[str, Path],
+    path_of: Callable[[str], Path],
+    snapshot_date: date,
+    snapshot_id: str,
+) -> dict[str, WrittenFile]:
+    """Write each table of what is held, made of a night's files, where `path_of` says."""
+    return {
+        table.name: write(table, [rows], path_of(table.name), snapshot_id)
+        for table, rows in holdings(files, snapshot_date)
+    }
+
+
+def holdings(
+    files: Mapping[str, Path], snapshot_date: date
+) -> Iterator[tuple[Table, pa.RecordBatch]]:
+    """Yield each table of what is held, with its rows in the order of its key."""
+    sums, texts = _amounts(files["balances"])
+    listed = pq.read_table(files["positions"], columns=[*_PLACE[:1], *_PLACE[2:]])
+    accounts = pq.read_table(files["accounts"], columns=list(_PLACE))
+    accounts = accounts.append_column("accounts", pa.repeat(pa.scalar(1), len(accounts)))
+    rows = pa.concat_tables([listed, accounts, sums], promote_options="permissive")
+    for table in HOLDINGS:
+        grouped = _group(table, rows)
+        columns = {name: grouped[name] for name in table.names if name in grouped.column_names}
+        columns["snapshot_date"] = pa.repeat(pa.scalar(snapshot_date, pa.date32()), len(grouped))
+        for kind in SUMS:
+            own = _texts_of(table, kind, grouped, texts)
+            columns[kind], columns[f"{kind}_text"] = _exact(grouped[f"{kind}_sum"], own)
+        for name in _NAMES.keys() & set(table.names):
+            columns[name] = _names(files, name, grouped)
+        yield table, conform(table, columns, len(grouped))
+
+
+def _amounts(path: Path) -> tuple[pa.Table, Texts]:
+    """Return the sums of each place by kind, and the amounts that only text holds."""
+    sums, texts = [], Texts()
+    names = [*_PLACE, "bucket", "state", "amount", "amount_text"]
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(columns=names, batch_size=_BATCH):
+            rows = pa.Table.from_batches([batch])
+            rows = rows.append_column("kind", pc.if_else(_is_known(rows), rows["state"], _OTHER))
+            wide = rows.set_column(names.index("amount"), "amount", rows["amount"].cast(WIDE))
+            grouped = wide.group_by([*_PLACE, "kind"], use_threads=False)
+            sums.append(grouped.aggregate([("amount", "sum")]))
+            for row in rows.filter(pc.is_null(rows["amount"])).to_pylist():
+                value = amounts.parse(row["amount_text"]) or Decimal(0)
+                texts.append((row, row["kind"], value))
+    gathered = pa.concat_tables(sums) if sums else _NOTHING
+    nothing = pa.scalar(None, WIDE)
+    for kind in SUMS:
+        is_kind = pc.equal(gathered["kind"], kind)
+        own = gathered["amount_sum"]
+        column = own if kind == _TOTAL else pc.if_else(is_kind, own, nothing)
+        gathered = gathered.append_column(kind, column)
+    return gathered.drop_columns(["kind", "amount_sum"]), texts
+
+
+_NOTHING = pa.schema(
+    [(name, pa.bool_() if name.startswith("is_") else pa.string()) for name in _PLACE]
+    + [("kind", pa.string()), ("amount_sum", WIDE)]
+).empty_table()
+
+
+def _is_known(rows: pa.Table) -> pa.ChunkedArray:
+    """Return whether the document knows each part of a balance (2.5)."""
+    known = [
+        pc.and_(pc.equal(rows["bucket"], bucket), pc.is_in(rows["state"], pa.array(states)))
+        for bucket, states in KNOWN_BALANCES.items()
+    ]
+    return functools.reduce(pc.or_, known)
+
+
+def _group(table: Table, rows: pa.Table) -> pa.Table:
+    key = list(table.key[1:])
+    if "venue_id" in key:  # what lies nowhere is only listed
+        rows = rows.filter(pc.is_valid(rows["venue_id"]))
+    counts = {"portfolios": "portfolio_id", "venues": "venue_id"}
+    counted = rows.group_by(key, use_threads=False).aggregate(
+        [(name, "count_distinct") for name in counts.values()]
+        + [(name, "sum") for name in ("accounts", *SUMS)]
+    )
+    renamed = {f"{name}_count_distinct": count for count, name in counts.items()}
+    renamed |= {"accounts_sum": "accounts"}
+    grouped = counted.rename_columns([renamed.get(name, name) for name in counted.column_names])
+    place = grouped.column_names.index("accounts")
+    listed = pc.fill_null(grouped["accounts"], 0)  # an asset that is listed without an account
+    return grouped.set_column(place, "accounts", listed).sort_by(
+        [(name, "ascending") for name in key]
+    )
+
+
+def _texts_of(table: Table, kind: str, grouped: pa.Table, texts: Texts) -> dict[int, Decimal]:
+    """Return what only text holds, by the number of the row that it is part of."""
+    own = [(row, value) for row, of, value in texts if kind in (of, _TOTAL)]
+    if not own:
+        return {}
+    keys = zip(*(grouped[name].to_pylist() for name in table.key[1:]), strict=True)
+    numbers = {key: number for number, key in enumerate(keys)}
+    sums: dict[int, Decimal] = {}
+    for row, value in own:
+        number = numbers[tuple(row[name] for name in table.key[1:])]
+        sums[number] = EXACT.add(sums.get(number, Decimal(0)), value)
+    return sums
+
+
+def _exact(sums: pa.ChunkedArray, texts: Mapping[int, Decimal]) -> tuple[pa.Array, pa.Array]:
+    """Return sums as DECIMAL(38,18), NULL where that cannot hold them, and as exact texts."""
+    wide = pc.fill_null(sums.combine_chunks(), pa.scalar(Decimal(0), WIDE))
+    most = Decimal(10) ** 20
+    is_large = pc.or_(
+        pc.greater_equal(wide, pa.scalar(most, WIDE)), pc.less_equal(wide, pa.scalar(-most, WIDE))
+    )
+    places = sorted({*pc.indices_nonzero(is_large).to_pylist(), *texts})
+    values = {
+        place: EXACT.add(wide[place].as_py(), texts.get(place, Decimal(0))) for place in places
+    }
+    small = pc.if_else(is_large, pa.scalar(None, WIDE), wide).cast(amounts.TYPE)
+    return (
+        _replace(small, {place: fit_decimal(value) for place, value in values.items()}),
+        _replace(_plain(small), {place: plain(value) for place, value in values.items()}),
+    )
+
+
+def _plain(decimals: pa.Array) -> pa.Array:
+    """Return decimals in plain digits, without needless zeros."""
+    texts = decimals.cast(pa.string())
+    # Arrow writes an exponent where the first digit stands behind the sixth place, and for zero.
+    zero = pc.equal(decimals, pa.scalar(Decimal(0), decimals.type))
+    texts = pc.if_else(zero, "0.", texts)
+    tiny = pc.indices_nonzero(pc.match_substring(texts, "E")).to_pylist()
+    trimmed = pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
+    return _replace(trimmed, {place: plain(decimals[place].as_py()) for place in tiny})
+
+
+def _replace(array: pa.Array, values: Mapping[int, Any]) -> pa.Array:
+    """Return an array with other values in some places."""
+    if not values:
+        return array
+    mask = pc.is_in(pa.array(range(len(array))), pa.array(list(values)))
+    return pc.replace_with_mask(
+        array, mask, pa.array([values[n] for n in sorted(values)], array.type)
+    )
+
+
+def _names(files: Mapping[str, Path], column: str, grouped: pa.Table) -> pa.ChunkedArray:
+    table, key, name = _NAMES[column]
+    named = pq.read_table(files[table], columns=[key, name])
+    return named[name].take(pc.index_in(grouped[key], named[key].combine_chunks()))
