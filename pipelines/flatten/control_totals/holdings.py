@@ -5,7 +5,7 @@ amounts are put below each other as rows of one kind: one grouping then counts a
 """
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -26,11 +26,12 @@ from warehouse.storage.parquet import WrittenFile, conform, write
 WIDE = pa.decimal256(76, 18)
 _OTHER, _TOTAL = "other", "total"
 _PLACE = ("portfolio_id", "venue_id", "asset_id", "is_custom_asset")
+_COUNTS = {"portfolios": "portfolio_id", "venues": "venue_id"}
 _NAMES = {
     "portfolio_name": ("portfolios", "portfolio_id", "name"),
     "venue_name": ("venues", "venue_id", "display_name"),
 }
-_BATCH = 256 * 1024
+_TEXTS = ["portfolio_id", "venue_id", "asset_id", "bucket", "state"]
 # What only text holds: by place, and by kind (free, locked, other).
 Texts = list[tuple[dict[str, Any], str, Decimal]]
 
@@ -53,10 +54,10 @@ def holdings(
 ) -> Iterator[tuple[Table, pa.RecordBatch]]:
     """Yield each table of what is held, with its rows in the order of its key."""
     sums, texts = _amounts(files["balances"])
-    listed = pq.read_table(files["positions"], columns=[*_PLACE[:1], *_PLACE[2:]])
-    accounts = pq.read_table(files["accounts"], columns=list(_PLACE))
+    listed = _read(files["positions"], [*_PLACE[:1], *_PLACE[2:]])
+    accounts = _read(files["accounts"], _PLACE)
     accounts = accounts.append_column("accounts", pa.repeat(pa.scalar(1), len(accounts)))
-    rows = pa.concat_tables([listed, accounts, sums], promote_options="permissive")
+    rows = _together([listed, accounts, sums])
     for table in HOLDINGS:
         grouped = _group(table, rows)
         columns = {name: grouped[name] for name in table.names if name in grouped.column_names}
@@ -71,31 +72,47 @@ def holdings(
 
 def _amounts(path: Path) -> tuple[pa.Table, Texts]:
     """Return the sums of each place by kind, and the amounts that only text holds."""
-    sums, texts = [], Texts()
-    names = [*_PLACE, "bucket", "state", "amount", "amount_text"]
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(columns=names, batch_size=_BATCH):
-            rows = pa.Table.from_batches([batch])
-            rows = rows.append_column("kind", pc.if_else(_is_known(rows), rows["state"], _OTHER))
-            wide = rows.set_column(names.index("amount"), "amount", rows["amount"].cast(WIDE))
+    sums, texts = [_NOTHING], Texts()
+    with pq.ParquetFile(path, read_dictionary=_TEXTS) as file:
+        for number in range(file.num_row_groups):
+            rows = file.read_row_group(number, [*_PLACE, "bucket", "state", "amount"])
+            rows = rows.unify_dictionaries()
+            kinds = pc.if_else(_is_known(rows), rows["state"].cast(pa.string()), _OTHER)
+            is_text = pc.is_null(rows["amount"])
+            wide = rows.select(_PLACE).append_column("amount", rows["amount"].cast(WIDE))
+            wide = wide.append_column("kind", kinds.dictionary_encode())
             grouped = wide.group_by([*_PLACE, "kind"], use_threads=False)
             sums.append(grouped.aggregate([("amount", "sum")]))
-            for row in rows.filter(pc.is_null(rows["amount"])).to_pylist():
-                value = amounts.parse(row["amount_text"]) or Decimal(0)
-                texts.append((row, row["kind"], value))
-    gathered = pa.concat_tables(sums) if sums else _NOTHING
-    nothing = pa.scalar(None, WIDE)
+            if rows["amount"].null_count:
+                stated = file.read_row_group(number, ["amount_text"])
+                odd = wide.append_column("text", stated["amount_text"]).filter(is_text)
+                for row in odd.to_pylist():
+                    texts.append((row, row["kind"], amounts.parse(row["text"]) or Decimal(0)))
+    gathered, nothing = _together(sums), pa.scalar(None, WIDE)
+    own = gathered["amount_sum"]
     for kind in SUMS:
         is_kind = pc.equal(gathered["kind"], kind)
-        own = gathered["amount_sum"]
         column = own if kind == _TOTAL else pc.if_else(is_kind, own, nothing)
         gathered = gathered.append_column(kind, column)
     return gathered.drop_columns(["kind", "amount_sum"]), texts
 
 
+def _read(path: Path, columns: Sequence[str]) -> pa.Table:
+    texts = [name for name in columns if name in _TEXTS]
+    with pq.ParquetFile(path, read_dictionary=texts) as file:
+        return file.read(list(columns))
+
+
+def _together(tables: list[pa.Table]) -> pa.Table:
+    """Return tables one below the other; what one has not is NULL. Texts are numbers of words."""
+    # To group by numbers costs a sixth of what it costs to group by texts.
+    return pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
+
+
+_WORDS = pa.dictionary(pa.int32(), pa.string())
 _NOTHING = pa.schema(
-    [(name, pa.bool_() if name.startswith("is_") else pa.string()) for name in _PLACE]
-    + [("kind", pa.string()), ("amount_sum", WIDE)]
+    [(name, pa.bool_() if name.startswith("is_") else _WORDS) for name in (*_PLACE, "kind")]
+    + [("amount_sum", WIDE)]
 ).empty_table()
 
 
@@ -112,19 +129,21 @@ def _group(table: Table, rows: pa.Table) -> pa.Table:
     key = list(table.key[1:])
     if "venue_id" in key:  # what lies nowhere is only listed
         rows = rows.filter(pc.is_valid(rows["venue_id"]))
-    counts = {"portfolios": "portfolio_id", "venues": "venue_id"}
-    counted = rows.group_by(key, use_threads=False).aggregate(
-        [(name, "count_distinct") for name in counts.values()]
+    for name, of in _COUNTS.items():
+        rows = rows.append_column(name, rows[of].combine_chunks().indices)
+    grouped = rows.group_by(key, use_threads=False).aggregate(
+        [(name, "count_distinct") for name in _COUNTS]
         + [(name, "sum") for name in ("accounts", *SUMS)]
     )
-    renamed = {f"{name}_count_distinct": count for count, name in counts.items()}
-    renamed |= {"accounts_sum": "accounts"}
-    grouped = counted.rename_columns([renamed.get(name, name) for name in counted.column_names])
-    place = grouped.column_names.index("accounts")
-    listed = pc.fill_null(grouped["accounts"], 0)  # an asset that is listed without an account
-    return grouped.set_column(place, "accounts", listed).sort_by(
-        [(name, "ascending") for name in key]
-    )
+    columns = {name: grouped[f"{name}_count_distinct"] for name in _COUNTS}
+    # An asset may be listed without an account.
+    columns["accounts"] = pc.fill_null(grouped["accounts_sum"], 0)
+    columns |= {f"{name}_sum": grouped[f"{name}_sum"] for name in SUMS}
+    for name in key:
+        columns[name] = grouped[name]
+        if pa.types.is_dictionary(grouped[name].type):
+            columns[name] = grouped[name].cast(pa.string())
+    return pa.table(columns).sort_by([(name, "ascending") for name in key])
 
 
 def _texts_of(table: Table, kind: str, grouped: pa.Table, texts: Texts) -> dict[int, Decimal]:
