@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.books import Amount, make_macros, night, published
 from warehouse.contract.book import BOOK
+from warehouse.contract.holdings import HOLDINGS
 from warehouse.sql.checks import CheckResult, every_check, run_checks
 from warehouse.storage.layout import Layout
 
@@ -26,11 +27,11 @@ def connection(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
     """A good book that can be spoilt: its tables copied into memory, without constraints."""
     with duckdb.connect() as connection:
         connection.execute(f"attach '{layout.database}' as book (read_only)")
-        for table in BOOK:
+        for table in (*BOOK, *HOLDINGS):
             connection.execute(f"create table {table.name} as from book.{table.name}")
         make_macros(connection)
         connection.execute("create schema ops")
-        for name in ("snapshots", "drift"):
+        for name in ("snapshots", "drift", "control_totals"):
             connection.execute(f"create table ops.{name} as from book.ops.{name}")
         yield connection
 
@@ -80,6 +81,18 @@ def test_an_amount_that_is_not_its_text_is_found(
     found = failed(connection)
     assert list(found) == ["amounts"]
     assert "amount_text=1.5" in (found["amounts"].example or "")
+
+
+@pytest.mark.parametrize("name", [table.name for table in HOLDINGS])
+def test_a_sum_that_lost_an_amount_is_found(
+    connection: duckdb.DuckDBPyConnection, name: str
+) -> None:
+    """What is held must add up to the control totals, to the last digit and where a row is gone."""
+    connection.execute(f"update {name} set total_text = '1.499999999999999999' where total = 1.5")
+    connection.execute(f"update {name} set total = 1.499999999999999999 where total = 1.5")
+    assert list(failed(connection)) == ["holdings"]
+    connection.execute(f"delete from {name}")
+    assert list(failed(connection)) == ["holdings"]
 
 
 def test_what_is_new_on_the_night_is_found_and_does_not_stop_it(

@@ -1,17 +1,26 @@
--- What is held adds up to the same, of each asset, by portfolio, by venue and by asset, as the amounts.
+-- What is held adds up to the same, of each asset, by portfolio, by venue and by asset, as its control totals.
 --
 -- severity: error
 -- asset_id: The asset that does not add up.
 -- is_custom_asset: Whether the organization defined it itself.
--- balances: The exact sum of its amounts; NULL where there is none.
+-- stated: The sum of its control totals, which its amounts have; NULL where there is none.
 -- holdings: The same over all portfolios.
 -- by_venue: The same over all venues.
 -- by_asset: The same as one row has it.
 -- example: select asset_id, is_custom_asset, exact_sum(total_text) as total from holdings group by all
 
 with amounts as (
-    select 'balances' as source, asset_id, is_custom_asset, amount as total, amount_text as total_text
-    from balances
+    select
+        'stated' as source,
+        asset_id,
+        is_custom_asset,
+        null::decimal(38, 18) as total,
+        in_lake as total_text
+    from ops.control_totals
+    inner join ops.snapshots using (snapshot_id)
+    where measure = 'sum'
+        and is_book
+        and snapshots.snapshot_date = (select max(balances.snapshot_date) from balances)
     union all
     select 'holdings', asset_id, is_custom_asset, total, total_text
     from holdings
@@ -37,7 +46,7 @@ compared as (
     select
         asset_id,
         is_custom_asset,
-        max(total_text) filter (where source = 'balances') as balances,
+        max(total_text) filter (where source = 'stated') as stated,
         max(total_text) filter (where source = 'holdings') as holdings,
         max(total_text) filter (where source = 'by_venue') as by_venue,
         max(total_text) filter (where source = 'by_asset') as by_asset
@@ -48,11 +57,11 @@ compared as (
 select
     asset_id,
     is_custom_asset,
-    balances,
+    stated,
     holdings,
     by_venue,
     by_asset
 from compared
-where coalesce(balances, '0') <> coalesce(holdings, '0')
-    or coalesce(balances, '0') <> coalesce(by_venue, '0')
-    or coalesce(balances, '0') <> coalesce(by_asset, '0')
+where coalesce(stated, '0') <> coalesce(holdings, '0')
+    or coalesce(stated, '0') <> coalesce(by_venue, '0')
+    or coalesce(stated, '0') <> coalesce(by_asset, '0')
