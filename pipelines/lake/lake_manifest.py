@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.flatten.control_totals.holdings import write_holdings
 from pipelines.flatten import flatten
+from pipelines.flatten.control_totals.holdings import write_holdings
 from pipelines.flatten.part import PORTFOLIOS, VENUES, Parts
 from pipelines.lake import measures, slices, systemic_defects
 from pipelines.lake.facts import Facts
