@@ -1,4 +1,51 @@
-with held as (
+with earlier as (
+    select
+        *,
+        if(
+            kind = 'asset_moved', words, regexp_replace(words, '[0-9]+( assets?)?', '', 'g')
+        ) as about
+    from history.findings
+    where snapshot_date = $before
+),
+
+listed as (
+    select
+        if(earlier.kind is null, 'new', 'old') as since,
+        findings.severity,
+        findings.kind,
+        findings.portfolio_id,
+        findings.portfolio_name as portfolio,
+        findings.venue_id,
+        findings.venue_name as venue,
+        findings.words
+    from findings
+    left join (select distinct kind, portfolio_id, venue_id, about from earlier) as earlier
+        on earlier.kind = findings.kind
+        and earlier.portfolio_id is not distinct from findings.portfolio_id
+        and earlier.venue_id is not distinct from findings.venue_id
+        and earlier.about = if(
+            findings.kind = 'asset_moved',
+            findings.words,
+            regexp_replace(findings.words, '[0-9]+( assets?)?', '', 'g')
+        )
+),
+
+-- Amounts are added up for the findings that the report shows.
+shown as (
+    select *
+    from listed
+    qualify row_number() over (
+        partition by since
+        order by
+            case severity when 'high' then 1 when 'medium' then 2 else 3 end,
+            kind,
+            portfolio_id,
+            venue_id,
+            words
+    ) <= $most
+),
+
+held as (
     select
         findings.kind,
         findings.portfolio_id,
@@ -7,7 +54,7 @@ with held as (
         balances.asset_id,
         balances.is_custom_asset,
         exact_sum(balances.amount_text) as amount
-    from findings
+    from shown as findings
     inner join balances using (portfolio_id, venue_id)
     where starts_with(findings.kind, 'money_') and balances.amount is distinct from 0
     group by all
@@ -20,7 +67,7 @@ with held as (
         earlier.asset_id,
         earlier.is_custom_asset,
         exact_sum(earlier.amount_text)
-    from findings
+    from shown as findings
     inner join balances_before as earlier
         on earlier.portfolio_id = findings.portfolio_id
     where findings.kind in ('portfolio_vanished', 'portfolio_emptied')
@@ -35,7 +82,7 @@ with held as (
         earlier.asset_id,
         earlier.is_custom_asset,
         exact_sum(earlier.amount_text)
-    from findings
+    from shown as findings
     inner join balances_before as earlier
         on earlier.venue_id = findings.venue_id
     where findings.kind = 'venue_emptied'
@@ -70,48 +117,29 @@ money as (
         ) as assets
     from held
     group by all
-),
-
-earlier as (
-    select
-        *,
-        if(
-            kind = 'asset_moved', words, regexp_replace(words, '[0-9]+( assets?)?', '', 'g')
-        ) as about
-    from history.findings
-    where snapshot_date = $before
 )
 
 select
-    if(earlier.kind is null, 'new', 'old') as since,
-    findings.severity,
-    findings.kind,
-    findings.portfolio_id,
-    findings.portfolio_name as portfolio,
-    findings.venue_id,
-    findings.venue_name as venue,
+    listed.since,
+    listed.severity,
+    listed.kind,
+    listed.portfolio_id,
+    listed.portfolio,
+    listed.venue_id,
+    listed.venue,
     money.assets[:3] as assets,
     len(money.assets) as asset_count,
-    findings.words
-from findings
+    listed.words
+from listed
 left join money
-    on money.kind = findings.kind
-    and money.portfolio_id is not distinct from findings.portfolio_id
-    and money.venue_id is not distinct from findings.venue_id
-    and money.words = findings.words
-left join (select distinct kind, portfolio_id, venue_id, about from earlier) as earlier
-    on earlier.kind = findings.kind
-    and earlier.portfolio_id is not distinct from findings.portfolio_id
-    and earlier.venue_id is not distinct from findings.venue_id
-    and earlier.about = if(
-        findings.kind = 'asset_moved',
-        findings.words,
-        regexp_replace(findings.words, '[0-9]+( assets?)?', '', 'g')
-    )
+    on money.kind = listed.kind
+    and money.portfolio_id is not distinct from listed.portfolio_id
+    and money.venue_id is not distinct from listed.venue_id
+    and money.words = listed.words
 order by
-    case findings.severity when 'high' then 1 when 'medium' then 2 else 3 end,
-    since,
-    findings.kind,
-    findings.portfolio_id,
-    findings.venue_id,
-    findings.words
+    case listed.severity when 'high' then 1 when 'medium' then 2 else 3 end,
+    listed.since,
+    listed.kind,
+    listed.portfolio_id,
+    listed.venue_id,
+    listed.words

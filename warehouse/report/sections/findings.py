@@ -55,7 +55,7 @@ def news(connection: DuckDBPyConnection, nights: Nights) -> News | None:
         return None
     before = "null" if nights.before_day is None else literal(nights.before_day.isoformat())
     found, solved = (
-        ask(connection, query(name, before=f"{before}::date"))
+        ask(connection, query(name, before=f"{before}::date", most=MOST))
         for name in ("findings", "findings_solved")
     )
     return News(found, solved, nights.before_day is None)

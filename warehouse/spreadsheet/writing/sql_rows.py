@@ -194,11 +194,11 @@ class _Statement:
     def _digits(self) -> str:
         """Return what the numbers of a row are to their texts: the worst of them."""
         amounts = [_amount(name) for name in self._amounts()]
-        longest = ", ".join(f"strlen({amount})" for amount in amounts)
+        longest = ", ".join([*(f"strlen({amount})" for amount in amounts), "0"])
         rounded = " or ".join(is_rounded(amount) for amount in amounts)
         words = {digits: literal(digits.words) for digits in Digits}
         return (
-            f"case when greatest({longest}, 0) > {LONGEST_NUMBER} then {words[Digits.TEXT_ONLY]} "
+            f"case when greatest({longest}) > {LONGEST_NUMBER} then {words[Digits.TEXT_ONLY]} "
             f"when {rounded or 'false'} then {words[Digits.ROUNDED]} "
             f"else {words[Digits.EXACT]} end"
         )
