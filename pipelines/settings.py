@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pipelines.edge.access import Access, read_access
 from pipelines.edge.letters import is_visible_ascii
+from pipelines.lake.iceberg.address import CatalogAddress, read_catalog
 from pipelines.schedule import is_schedule
 from pipelines.shelf.address import OPTIONS as STORE_OPTIONS
 from pipelines.shelf.address import StoreAddress, read_address
@@ -28,8 +29,9 @@ DEFAULTS: Final = {
     "NIGHTBOOK_DEADLINE": "1800",
     "NIGHTBOOK_NATIVE_NIGHTS": "all",
     "NIGHTBOOK_VERSIONS_GB": "20",
+    "NIGHTBOOK_CATALOG_NAMESPACE": "nightbook",
 }
-OTHERS: Final = "API_URL API_KEY API_SECRET API_SECRET_FILE ALERTS HEARTBEAT LAKE"
+OTHERS: Final = "API_URL API_KEY API_SECRET API_SECRET_FILE ALERTS HEARTBEAT LAKE CATALOG"
 NAMES: Final = (*DEFAULTS, *(f"NIGHTBOOK_{name}" for name in OTHERS.split()))
 MOST_CONCURRENT = 64
 NO_PATH = "[]?%\\"
@@ -65,8 +67,9 @@ class Settings:
     `deadline` is in seconds for a whole pull; `timezone` decides the business date. Of
     `native_nights` newest nights the warehouse holds the rows itself (of all where it is None), and
     its older versions are kept within `versions_gb`. `shelf` is the object store of
-    `NIGHTBOOK_LAKE`, None where nights stay on this machine. Addresses of alerts and heartbeat may
-    hold tokens, so neither a repr nor a complaint shows them.
+    `NIGHTBOOK_LAKE`, None where nights stay on this machine, and `catalog` where its files are
+    registered as Iceberg tables. Addresses of alerts, heartbeat and catalog may hold secrets, so
+    neither a repr nor a complaint shows them.
     """
 
     home: Path
@@ -80,6 +83,7 @@ class Settings:
     alerts: tuple[str, ...] = field(default=(), repr=False)
     heartbeat: str | None = field(default=None, repr=False)
     shelf: StoreAddress | None = None
+    catalog: CatalogAddress | None = None
 
 
 def environment(directory: Path, process: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -124,6 +128,7 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
     """
     variables = DEFAULTS | {name: value for name, value in variables.items() if value.strip()}
     complaints = list(_unknown_names(variables))
+    shelf = read_address(variables, complaints)
     settings = Settings(
         home=_home(variables, complaints),
         timezone=_timezone(variables, complaints),
@@ -135,7 +140,8 @@ def read(variables: Mapping[str, str], *, api: bool) -> Settings:
         access=read_access(variables, complaints) if api else None,
         alerts=_alerts(variables, complaints),
         heartbeat=_heartbeat(variables, complaints),
-        shelf=read_address(variables, complaints),
+        shelf=shelf,
+        catalog=read_catalog(variables, shelf, complaints),
     )
     if complaints:
         raise SettingsWrong(tuple(complaints))

@@ -10,6 +10,7 @@ from assets.home.rehearsal import rehearsing
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
 from assets.publishing import decision, publish
+from assets.publishing.open_tables import register_after_deciding
 from assets.publishing.shelf import shelve_after_deciding
 from pipelines import night
 from pipelines.lake import lessons
@@ -98,6 +99,7 @@ def _record(nightbook: Nightbook, snapshot_id: str, state: str, why: str) -> Sna
     with writing(nightbook, f"{verb} {snapshot_id}"):
         snapshot = decision.decide(nightbook, snapshot_id, state, by=user_name(), why=why)
         shelve_after_deciding(nightbook)
+        register_after_deciding(nightbook)
         return snapshot
 
 
@@ -146,6 +148,7 @@ def _take_back(nightbook: Nightbook, name: str, why: str) -> int:
         lessons_taken_back = lessons.take_back(layout, name, by=user_name(), at=now, why=why)
         publish.refresh(nightbook)
         shelve_after_deciding(nightbook)
+        register_after_deciding(nightbook)
     reason = printable(lessons_taken_back[-1].reason.words)
     print(f"{name} is taken back, it holds a night again: {reason}")
     return 0

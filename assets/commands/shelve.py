@@ -6,7 +6,7 @@ from assets.console.invocation import command_for
 from assets.console.terminal import TerminalProgress
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
-from assets.publishing import shelf
+from assets.publishing import open_tables, shelf
 from assets.publishing.fetched_nights import fetch_and_publish
 from warehouse.contract.wording import count_of
 
@@ -15,7 +15,10 @@ def run(nightbook: Nightbook) -> int:
     """Shelve what is not on the shelf; each night run does it by itself."""
     address = shelf.require_shelf(nightbook, "shelve")
     with TerminalProgress() as teller, writing(nightbook, "shelving", teller):
-        nights = shelf.shelve(replace(nightbook, tell=teller, watch=teller.watch))
+        heard = replace(nightbook, tell=teller, watch=teller.watch)
+        nights, registered = shelf.shelve(heard), open_tables.register(heard)
+    if registered:
+        print(f"{count_of(len(registered), 'night')} registered as Iceberg tables.")
     if nights:
         print(f"{count_of(len(nights), 'night')} shelved, to {nights[-1]}: {address.url}")
     else:

@@ -113,6 +113,11 @@ def spark(server: Postgres, warehouse: str, place: Path, queries: Mapping[str, s
     return dict(json.loads(answers.removeprefix("answers: ")))
 
 
+def path_of(uri: str) -> Path:
+    """Return the path of an address of this machine."""
+    return Path(uri.removeprefix("file://"))
+
+
 def _renamed_jackson(jars: Path, place: Path) -> list[Path]:
     """Return Spark's Jackson under the name by which the Iceberg runtime looks for it."""
     (place / "rules").write_text(RULE, encoding="utf-8")

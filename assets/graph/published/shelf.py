@@ -8,9 +8,10 @@ from assets.graph.published.warehouse import WAREHOUSE
 from assets.graph.step import night_step
 from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook
-from assets.publishing import shelf
+from assets.publishing import open_tables, shelf
 
 SHELF = dg.AssetKey("shelf")
+ICEBERG = dg.AssetKey("iceberg_tables")
 
 
 def shelf_assets(
@@ -40,4 +41,27 @@ def shelf_assets(
             nights = shelf.shelve(dataclasses.replace(nightbook, tell=step.tell))
         return dg.MaterializeResult(metadata={"nights": dg.MetadataValue.json(list(nights))})
 
-    return [shelved_nights]
+    if open_tables.catalog_of(nightbook) is None:
+        return [shelved_nights]
+
+    @dg.asset(
+        key=ICEBERG,
+        deps=[SHELF],
+        partitions_def=partitions,
+        group_name="published",
+        kinds={"iceberg"},
+        description="The shelf's files registered as Iceberg tables, all tables of a date in one "
+        "commit, for the engines that read the catalog of NIGHTBOOK_CATALOG. A catalog that is "
+        "down costs this step alone; the next run registers what is missing.",
+    )
+    def iceberg_tables(
+        context: dg.AssetExecutionContext,
+        nightbook: dg.ResourceParam[Nightbook],
+        writing: dg.ResourceParam[RunLock],
+    ) -> dg.MaterializeResult:
+        with night_step(context, nightbook) as step:
+            writing.acquire(nightbook, f"registering {step.day}", step.tell)
+            nights = open_tables.register(dataclasses.replace(nightbook, tell=step.tell))
+        return dg.MaterializeResult(metadata={"nights": dg.MetadataValue.json(list(nights))})
+
+    return [shelved_nights, iceberg_tables]

@@ -1,24 +1,29 @@
 """A catalog of Iceberg tables, and one commit over several of them.
 
-The catalog is PostgreSQL (`postgresql+psycopg://…`, a JDBC catalog to Spark, Trino and Flink) or
+The catalog is PostgreSQL (`postgresql://…`, a JDBC catalog to Spark, Trino and Flink) or
 any REST catalog (`https://…`). In PostgreSQL the pointers of all tables are swapped in one
 transaction; a REST catalog is asked to commit all tables at once, and where it cannot, table by
 table, the gate last.
 """
 
+import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, RESTError
 from pyiceberg.table import CommitTableRequest
 from sqlalchemy import update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
+
+from pipelines.lake.iceberg.address import DATABASE
+from pipelines.lake.iceberg.errors import Conflict, NoCatalog
+from pipelines.shelf.address import StoreAddress
 
 NAME = "nightbook"
 REFUSED = 409  # what a REST catalog answers to a commit upon a table that has moved
@@ -35,43 +40,29 @@ STORE = {
 }
 
 
-class NoCatalog(Exception):
-    """The catalog cannot be reached, or does not let us in."""
-
-    exit_code = 1
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(
-            f"The Iceberg catalog of NIGHTBOOK_CATALOG does not answer: {reason}. The book is "
-            "published here and on the shelf; nothing was registered, and the next night registers "
-            "what is missing. Look whether it runs and whether its user may create tables."
-        )
-
-
-class Conflict(Exception):
-    """Another writer has changed a table meanwhile, so nothing was committed."""
-
-    exit_code = 1
-
-    def __init__(self, table: str) -> None:
-        super().__init__(
-            f"Another program has changed {table} in the Iceberg catalog while a night was being "
-            "registered: nothing of it was committed. Let one machine register; run it again."
-        )
-
-
-def open_catalog(uri: str, warehouse: str) -> Any:
-    """Return the catalog behind an address; its own metadata goes below `warehouse`.
+def open_catalog(uri: str, shelf: StoreAddress) -> Any:
+    """Return the catalog behind an address; tables in PostgreSQL keep their metadata on the shelf.
 
     What else a catalog or a store wants is taken from pyiceberg's own settings
     (`PYICEBERG_CATALOG__NIGHTBOOK__…`). Raises `NoCatalog`.
     """
-    store = {name: os.environ[variable] for variable, name in STORE.items() if os.getenv(variable)}
+    given = {**os.environ, **shelf.options}
+    store = {name: given[variable] for variable, name in STORE.items() if given.get(variable)}
+    scheme, _, place = uri.partition("://")
+    if scheme == DATABASE:
+        uri, store = f"postgresql+psycopg://{place}", {**store, "warehouse": f"{shelf.url}/iceberg"}
+    with named_failures():
+        return load_catalog(NAME, uri=uri, **store)
+
+
+@contextlib.contextmanager
+def named_failures() -> Iterator[None]:
+    """Say in our words that a catalog is not reached, or does not do what is asked."""
     try:
-        return load_catalog(NAME, uri=uri, warehouse=warehouse, **store)
-    except (SQLAlchemyError, OSError) as error:
-        # Never the address: there may be a password in it.
-        raise NoCatalog(f"{type(error).__name__}") from None
+        yield
+    except (SQLAlchemyError, RESTError, OSError) as error:
+        # Never its text: what a driver says may hold the address, and that a password.
+        raise NoCatalog(type(error).__name__) from None
 
 
 def commit_together(catalog: Catalog, transactions: Sequence[Any]) -> None:

@@ -15,6 +15,7 @@ from pyiceberg.table.update.snapshot import ExpireSnapshots, ManageSnapshots
 
 from pipelines.lake.iceberg.catalog import commit_together
 from pipelines.lake.iceberg.registration import (
+    TAG,
     drop_rows,
     gate_transaction,
     last_rows,
@@ -37,7 +38,7 @@ def expire(catalog: Any, namespace: str, snapshot_ids: Collection[str]) -> list[
     if not going:
         return []
     pruned = [structs.replace(row, sequence=row.sequence + 1, state=PRUNED) for row in going]
-    tags = {row.tag for row in going}
+    tags = {f"{TAG}{row.snapshot_id}" for row in going}
     transactions = []
     for table in LAKE:
         transaction = catalog.load_table(identifier(namespace, table.name)).transaction()

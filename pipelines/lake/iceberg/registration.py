@@ -6,10 +6,11 @@ half a night, and a night that is superseded or rejected needs no row deleted.
 """
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from itertools import groupby
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,72 +20,62 @@ from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from pipelines.lake.iceberg.catalog import commit_together
 from pipelines.lake.iceberg.tables import NIGHTS, identifier, prepare
+from pipelines.landing import sealed_json
+from pipelines.shelf.object_keys import generation_of
+from pipelines.shelf.object_store import ObjectStore
+from pipelines.shelf.shelf_list import newest_manifests, read_night
+from pipelines.shelf.shelved_night import ADVICE, Document, Role, ShelvedNight
 from warehouse.contract.lake import LAKE
 from warehouse.contract.states import ACCEPTED
+from warehouse.progress import Say, Tally, silent
 from warehouse.storage.parquet import TYPES
 
 SUPERSEDED = "superseded"
 BOOKS = (ACCEPTED, SUPERSEDED)  # only the files of what is or was a book are registered
 PROPERTY = "nightbook.snapshot_id"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShelvedNight:
-    """A night on the shelf: what was decided, and by table where its files lie, if they have rows.
-
-    `manifest_sha256` is that of its manifest, which changes when its lake was made again.
-    """
-
-    snapshot_id: str
-    snapshot_date: date
-    state: str
-    since: datetime | None
-    manifest_sha256: str
-    files: Mapping[str, Sequence[str]]
+TAG = "night_"
 
 
 class NightRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the gate; `manifest_sha256` is empty as long as its files are not registered."""
+    """One row of the gate: what a snapshot is; `files` is empty where none is registered."""
 
     snapshot_date: date
     snapshot_id: str
     sequence: int
     state: str
     since: datetime | None
-    manifest_sha256: str
-
-    @property
-    def tag(self) -> str:
-        """How Iceberg names the tables as of this night."""
-        return f"night_{self.snapshot_id}"
+    generation: int
+    files: str
 
 
-def register(catalog: Any, namespace: str, nights: Iterable[ShelvedNight]) -> list[str]:
-    """Register what the catalog does not have yet, one commit a date; returns those snapshot ids.
+@dataclass(frozen=True, slots=True)
+class NightChange:
+    """A shelved night, the row that the gate gets, and whether its files are to be registered."""
 
-    Can be interrupted and run again. Raises `Conflict` where another writer was quicker: then the
-    date at hand is not there at all.
+    night: ShelvedNight
+    row: NightRow
+    has_new_files: bool
+
+
+def register(
+    catalog: Any, namespace: str, store: ObjectStore, say: Say = silent
+) -> tuple[str, ...]:
+    """Register what is on the shelf and the catalog does not have; returns those snapshot ids.
+
+    One commit a date; can be interrupted and run again. Raises `Conflict` where another writer was
+    quicker: then the date at hand is not there at all.
     """
     prepare(catalog, namespace)
-    changed = []
     rows = rows_of(catalog, namespace)
-    in_order = sorted(nights, key=lambda night: (night.snapshot_date, night.snapshot_id))
-    for _, group in groupby(in_order, key=lambda night: night.snapshot_date):
-        fresh = _fresh_rows(list(group), last_rows(rows))
-        if not fresh:
-            continue
-        again = {night.snapshot_id: night for night, row in fresh if _has_new_files(row, rows)}
-        rows = [*rows, *(row for _, row in fresh)]
-        transactions = [
-            table_transaction(catalog, identifier(namespace, table.name), list(again.values()))
-            for table in LAKE
-            if again
-        ]
-        tags = [row.tag for row in last_rows(rows).values() if row.snapshot_id in again]
-        gate = gate_transaction(catalog, namespace, rows, tags)
-        commit_together(catalog, [*transactions, gate])
-        changed += [row.snapshot_id for _, row in fresh]
-    return changed
+    dates = _changed_dates(store, rows)
+    progress, changed = Tally(say, len(dates), "dates registered"), list[str]()
+    for _, nights in sorted(dates.items()):
+        changes = _changes(store, nights, rows)
+        rows = [*rows, *(change.row for change in changes)]
+        _commit(catalog, namespace, store, changes, rows)
+        changed += [change.row.snapshot_id for change in changes]
+        progress.add(1)
+    return tuple(changed)
 
 
 def rows_of(catalog: Any, namespace: str) -> list[NightRow]:
@@ -98,49 +89,102 @@ def last_rows(rows: Iterable[NightRow]) -> dict[str, NightRow]:
     return {row.snapshot_id: row for row in sorted(rows, key=lambda row: row.sequence)}
 
 
-def _fresh_rows(
-    nights: list[ShelvedNight], last: Mapping[str, NightRow]
-) -> list[tuple[ShelvedNight, NightRow]]:
-    """Return the nights of one date of which the gate says something else, with its new row."""
-    accepted = [night.snapshot_id for night in nights if night.state == ACCEPTED]
-    fresh = []
-    for night in nights:
+def _changed_dates(store: ObjectStore, rows: Iterable[NightRow]) -> dict[date, list[ShelvedNight]]:
+    """Return all shelved nights of each date on which one is not as the gate says."""
+    # Only manifests that are new are read: after years there are thousands.
+    keys, last = newest_manifests(store), last_rows(rows)
+    changed = [
+        read_night(store, key)
+        for snapshot_id, key in keys.items()
+        if snapshot_id not in last or last[snapshot_id].generation != generation_of(key)[1]
+    ]
+    dates: dict[date, list[ShelvedNight]] = {}
+    for night in changed:
+        dates.setdefault(night.snapshot_date, []).append(night)
+    read = {night.snapshot_id for night in changed}
+    for row in last.values():
+        if row.snapshot_date in dates and row.snapshot_id in keys.keys() - read:
+            dates[row.snapshot_date].append(read_night(store, keys[row.snapshot_id]))
+    return dates
+
+
+def _changes(
+    store: ObjectStore, nights: Iterable[ShelvedNight], rows: Iterable[NightRow]
+) -> list[NightChange]:
+    """Return what the gate is to say of the nights of one date, where it says something else."""
+    last = last_rows(rows)
+    book = max((night.snapshot_id for night in nights if night.state == ACCEPTED), default="")
+    changes = []
+    for night in sorted(nights, key=lambda night: night.snapshot_id):
         before = last.get(night.snapshot_id)
-        is_older = night.state == ACCEPTED and night.snapshot_id != max(accepted)
+        is_older = night.state == ACCEPTED and night.snapshot_id != book
         state = SUPERSEDED if is_older else night.state
-        there = before.manifest_sha256 if before else ""
-        manifest = night.manifest_sha256 if state in BOOKS else there
-        if before is None or (before.state, there) != (state, manifest):
-            row = NightRow(
-                snapshot_date=night.snapshot_date,
-                snapshot_id=night.snapshot_id,
-                sequence=before.sequence + 1 if before else 0,
-                state=state,
-                since=night.since,
-                manifest_sha256=manifest,
-            )
-            fresh.append((night, row))
-    return fresh
+        registered = before.files if before else ""
+        files = _digest(files_of(store, night)) if state in BOOKS else registered
+        row = NightRow(
+            snapshot_date=night.snapshot_date,
+            snapshot_id=night.snapshot_id,
+            sequence=before.sequence + 1 if before else 0,
+            state=state,
+            since=datetime.fromisoformat(night.decisions[-1].at),
+            generation=night.generation,
+            files=files,
+        )
+        if before is None or before != msgspec.structs.replace(row, sequence=before.sequence):
+            changes.append(NightChange(night, row, files != registered))
+    return changes
 
 
-def _has_new_files(row: NightRow, rows: Iterable[NightRow]) -> bool:
-    before = last_rows(rows).get(row.snapshot_id)
-    return row.manifest_sha256 != (before.manifest_sha256 if before else "")
+def files_of(store: ObjectStore, night: ShelvedNight) -> dict[str, str]:
+    """Return by table where the file of a night lies, for those that have rows."""
+    lake = sealed_json.parse(night.documents[Document.LAKE].encode(), Path(night.key), ADVICE)
+    counts = {name: table["rows"] for name, table in (lake["tables"] | lake["nightly"]).items()}
+    return {
+        file.name: f"{store.address.url}/{file.key}"
+        for file in night.files
+        if file.role in (Role.TABLE, Role.NIGHTLY) and counts[file.name]
+    }
 
 
-def table_transaction(catalog: Any, name: tuple[str, str], nights: list[ShelvedNight]) -> Any:
-    """Return the change of one table: the files of some nights, and a tag after each."""
+def _digest(files: Mapping[str, str]) -> str:
+    return sha256("\n".join(sorted(files.values())).encode()).hexdigest()
+
+
+def _commit(
+    catalog: Any,
+    namespace: str,
+    store: ObjectStore,
+    changes: Iterable[NightChange],
+    rows: Iterable[NightRow],
+) -> None:
+    """Commit the changes of one date: all tables where there are new files, and the gate."""
+    files = {
+        change.row.snapshot_id: files_of(store, change.night)
+        for change in changes
+        if change.has_new_files
+    }
+    transactions = [
+        table_transaction(catalog, identifier(namespace, table.name), files)
+        for table in LAKE
+        if files
+    ]
+    gate = gate_transaction(catalog, namespace, rows, [f"{TAG}{name}" for name in files])
+    commit_together(catalog, [*transactions, gate])
+
+
+def table_transaction(
+    catalog: Any, name: tuple[str, str], files: Mapping[str, Mapping[str, str]]
+) -> Any:
+    """Return the change of one table: its file of each of these nights, and a tag after each."""
     table = catalog.load_table(name)
     transaction = table.transaction()
-    for night in nights:
-        about = {PROPERTY: night.snapshot_id}
-        tag = f"night_{night.snapshot_id}"
+    for snapshot_id, paths in files.items():
+        tag, about = f"{TAG}{snapshot_id}", {PROPERTY: snapshot_id}
         if tag in table.metadata.refs:  # its lake was made again: other files stand for it now
-            drop_rows(transaction, EqualTo("snapshot_id", night.snapshot_id))
+            drop_rows(transaction, EqualTo("snapshot_id", snapshot_id))
         # Also without a file: a table without rows that night can be read as of it, too.
-        transaction.add_files(
-            list(night.files.get(name[-1], ())), about, check_duplicate_files=False
-        )
+        mine = [paths[name[-1]]] if name[-1] in paths else []
+        transaction.add_files(mine, about, check_duplicate_files=False)
         set_tags(transaction, [tag])
     return transaction
 

@@ -22,6 +22,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+from pipelines.lake.iceberg.errors import ForeignTable
 from warehouse.contract.book import SNAPSHOT_DATE, moment, ordinal, text
 from warehouse.contract.lake import LAKE, field_ids
 from warehouse.contract.model import Kind, Table
@@ -50,8 +51,9 @@ NIGHTS = Table(
             "nightbook",
             "accepted (it is the book of its date), superseded, held, rejected or pruned.",
         ),
-        moment("since", "nightbook", "When it was decided, UTC; NULL where nobody had to."),
-        text("manifest_sha256", "nightbook", "SHA-256 of its manifest on the shelf."),
+        moment("since", "nightbook", "When that was decided, UTC."),
+        ordinal("generation", "nightbook", "Which manifest of the night on the shelf says so."),
+        text("files", "nightbook", "Digest of the files registered for it; empty where none is."),
     ),
 )
 PROPERTIES = {
@@ -61,19 +63,6 @@ PROPERTIES = {
     "write.metadata.metrics.column.snapshot_date": "full",
     "write.metadata.metrics.column.snapshot_id": "full",
 }
-
-
-class ForeignTable(Exception):
-    """A table of that name in the catalog has other columns than ours."""
-
-    exit_code = 2
-
-    def __init__(self, name: str, differences: list[str]) -> None:
-        super().__init__(
-            f"The Iceberg table {name} is not as this lake's files are: {'; '.join(differences)}. "
-            "Was it made by another program, or by a newer nightbook? Nothing was registered. Name "
-            "a namespace of its own in NIGHTBOOK_CATALOG_NAMESPACE, or update nightbook."
-        )
 
 
 def identifier(namespace: str, table: str) -> tuple[str, str]:

@@ -1,37 +1,59 @@
-"""Thirty nights on a shelf, and what pyiceberg needs, which stands beside nightbook's own."""
+"""Homes with a shelf in a folder, and what pyiceberg needs, which stands beside nightbook's own."""
 
-import hashlib
 import random
-import shutil
 import sys
+import urllib.parse
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
+from pipelines.lake import placement
 from pipelines.landing import snapshots
+from pipelines.shelf.address import StoreAddress
+from pipelines.shelf.object_store import ObjectStore, open_store
+from pipelines.shelf.shelving import Shelver
 from tests.support import environments, postgres
 from tests.support.nights import STARTED, small, take
 from tests.support.postgres import Postgres
-from warehouse.contract.lake import LAKE
 from warehouse.storage.layout import Layout
 
 COUNT = 30
 
 
-@dataclass(frozen=True, slots=True)
-class Shelf:
-    """A folder of nights as they would lie on a store: their files by table, and their sums."""
+@dataclass(slots=True)
+class Home:
+    """A home whose nights go on a shelf, and the one amount of each of them."""
 
-    root: Path
-    nights: tuple[Any, ...]
-    sums: dict[str, Decimal]
+    layout: Layout
+    store: ObjectStore
+    sums: dict[str, Decimal] = field(default_factory=dict)
+
+    def take(self, amount: str, started: datetime = STARTED) -> str:
+        """Take and shelve a night with one amount; returns its snapshot id."""
+        snapshot_id = take(self.layout, small(amount), started).snapshot_id
+        self.sums[snapshot_id] = Decimal(amount)
+        self.shelve()
+        return snapshot_id
+
+    def decide(self, snapshot_id: str, state: str) -> None:
+        """Decide about a night by hand, and shelve the decision."""
+        snapshots.decide_by_hand(
+            self.layout, snapshot_id, state, by="Ada", at=datetime.now(tz=STARTED.tzinfo), why="so"
+        )
+        placement.settle(self.layout)
+        self.shelve()
+
+    def shelve(self) -> None:
+        """Put on the shelf what is not there."""
+        shelver = Shelver(
+            layout=self.layout, store=self.store, token="t" * 32, at=STARTED, program_version="0"
+        )
+        assert shelver.shelve(snapshots.landed_snapshots(self.layout)).problems == ()
 
 
 @pytest.fixture(scope="session")
@@ -53,36 +75,37 @@ def server() -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="session")
-def shelf(iceberg: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+def catalog(
+    iceberg: ModuleType, server: Postgres, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
+    """A catalog in PostgreSQL."""
+    from pipelines.lake.iceberg.catalog import open_catalog  # noqa: PLC0415 - see `iceberg`
+
+    password = urllib.parse.quote(server.password)
+    uri = f"postgresql://dagster:{password}@127.0.0.1:{server.port}/dagster"
+    place = StoreAddress(tmp_path_factory.mktemp("metadata").as_uri())
+    with open_catalog(uri, place) as opened:
+        yield opened
+
+
+def _home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    folder = tmp_path_factory.mktemp("home")
+    address = StoreAddress((folder / "shelf").as_uri())
+    return Home(Layout(folder / "data"), open_store(address))
+
+
+@pytest.fixture
+def home(iceberg: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home without a night."""
+    return _home(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def thirty(iceberg: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Home:
     """Thirty nights of amounts with eighteen decimals, the last date taken twice."""
-    layout, root = Layout(tmp_path_factory.mktemp("home")), tmp_path_factory.mktemp("shelf")
+    home = _home(tmp_path_factory)
     chance = random.Random(11)  # noqa: S311 - a test
-    sums = {}
     for number in range(COUNT):
-        amount = f"{chance.randrange(10**12)}.{chance.randrange(10**18):018}"
         started = STARTED + timedelta(days=min(number, COUNT - 2), minutes=number)
-        sums[take(layout, small(amount), started).snapshot_id] = Decimal(amount)
-    nights = [_shelve(iceberg, layout, root, night) for night in snapshots.landed_snapshots(layout)]
-    return Shelf(root, tuple(nights), sums)
-
-
-def _shelve(iceberg: ModuleType, layout: Layout, root: Path, night: snapshots.Snapshot) -> Any:
-    manifest = layout.manifest(night.snapshot_id).read_bytes()
-    files = {}
-    for table in LAKE:
-        path = layout.parquet(table.name, night.snapshot_date, night.snapshot_id)
-        if not path.is_file():
-            path = layout.staged_file(table.name, night.snapshot_id)
-        if path.is_file() and pq.read_metadata(path).num_rows:
-            place = root / table.name / f"{night.snapshot_id}-1.parquet"
-            place.parent.mkdir(exist_ok=True)
-            shutil.copy(path, place)
-            files[table.name] = [place.as_uri()]
-    return iceberg.ShelvedNight(
-        snapshot_id=night.snapshot_id,
-        snapshot_date=night.snapshot_date,
-        state=night.state,
-        since=None,
-        manifest_sha256=hashlib.sha256(manifest).hexdigest(),
-        files=files,
-    )
+        home.take(f"{chance.randrange(10**12)}.{chance.randrange(10**18):018}", started)
+    return home
