@@ -230,7 +230,7 @@ def test_polars_reads_each_night_with_its_exact_sum(catalog: Any, book: str, thi
     assert {name: Decimal(text) for name, text in sums.items()} == thirty.sums
 
 
-def test_spark_reads_each_night_by_its_tag_and_deletes_no_file(
+def test_spark_reads_each_night_by_its_tag_and_deletes_no_file(  # noqa: PLR0917 - fixtures
     iceberg: ModuleType, catalog: Any, book: str, thirty: Any, server: Postgres, tmp_path: Path
 ) -> None:
     """Spark reads what pyiceberg wrote into PostgreSQL; to expire snapshots is refused to it."""
