@@ -215,6 +215,7 @@ _ALL = (
         option("--keep", "keep_days", type=NUMBER, metavar="DAYS", help="before the newest book"),
         option("--max-gb", metavar="N", help="that bodies and tables may take: oldest go"),
         option("--no-month-ends", is_flag=True, help="let month ends go as well"),
+        option("--shelf", "is_shelf", is_flag=True, help="what is pruned here, from the shelf too"),
         option("--dry-run", is_flag=True, help="say what would go"),
     ),
     command(

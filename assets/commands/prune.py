@@ -2,13 +2,16 @@
 
 import shutil
 from decimal import Decimal
+from functools import partial
 
 from assets.home.writer_lock import writing
 from assets.nightbook import Nightbook
-from assets.publishing import publish, shelf
+from assets.publishing import open_tables, publish, shelf
 from pipelines.lake import placement
 from pipelines.landing import leftovers
 from pipelines.maintenance.prune import MOST_BYTES, NoLimit, PruneResult, prune, require_limit
+from pipelines.maintenance.prune_shelf import prune_shelf
+from pipelines.shelf.address import StoreAddress
 from warehouse.contract.wording import count_of
 from warehouse.database import versions
 from warehouse.storage.layout import Layout
@@ -28,12 +31,14 @@ def run(
     keep_days: int | None,
     max_gb: str | None,
     no_month_ends: bool,
+    is_shelf: bool,
     dry_run: bool,
 ) -> int:
     """Prune, or with `--dry-run` say what would go."""
     layout, now = nightbook.layout, nightbook.now()
     most = _bytes(max_gb)
     require_limit(keep_days, most)
+    address = shelf.require_shelf(nightbook, "prune --shelf") if is_shelf else None
     with writing(nightbook, "pruning"):
         if not dry_run:
             shelf.require_all_on_shelf(nightbook)
@@ -52,12 +57,36 @@ def run(
         if is_unpublished or (result.snapshots and not dry_run):
             placement.settle(layout)
             publish.refresh(nightbook)
+        if address is not None:
+            _prune_shelf(nightbook, address, result.snapshots, verb, dry_run=dry_run)
     print(f"Bodies and tables of the nights that stay take {result.left / 1e6:.1f} MB.")
     print(FOR_EVER)
     if most is not None and result.left > most:
         print(f"That is more than {max_gb} GB, and none of them may go.")
         return A_PERSON_MUST_DECIDE
     return 0
+
+
+def _prune_shelf(
+    nightbook: Nightbook,
+    address: StoreAddress,
+    would_go: tuple[str, ...],
+    verb: str,
+    *,
+    dry_run: bool,
+) -> None:
+    """Let the pruned nights go from the shelf too; no Iceberg table points at them any more."""
+    shelver = shelf.shelver_of(nightbook, address)
+    forget = partial(open_tables.expire, nightbook)
+    result = prune_shelf(shelver, forget, would_go, dry_run=dry_run)
+    nights, size = (
+        count_of(len(result.snapshots), "night"),
+        sum(each.size for each in result.objects),
+    )
+    count = count_of(len(result.objects), "object")
+    print(f"{nights} {verb} from {address.url}: {count}, {size / 1e6:.1f} MB.")
+    if result.problems:
+        raise shelf.NotAllDone(result.problems, len(result.snapshots))
 
 
 def _make_room(layout: Layout, verb: str, *, dry_run: bool) -> None:

@@ -93,18 +93,23 @@ def shelve(nightbook: Nightbook) -> tuple[str, ...]:
     address = shelf_of(nightbook)
     if address is None:
         return ()
-    shelver = Shelver(
+    shelver = shelver_of(nightbook, address)
+    nights = snapshots.landed_snapshots(nightbook.layout)
+    result = shelver.shelve(nights, progress_reporter(nightbook, nightbook.tell, "shelving"))
+    if result.problems:
+        raise NotAllDone(result.problems, len(result.shelved))
+    return result.shelved
+
+
+def shelver_of(nightbook: Nightbook, address: StoreAddress) -> Shelver:
+    """Return who writes on the shelf for this run."""
+    return Shelver(
         layout=nightbook.layout,
         store=open_store(address),
         token=secrets.token_hex(TOKEN_BYTES),
         at=nightbook.now(),
         program_version=program_version(),
     )
-    nights = snapshots.landed_snapshots(nightbook.layout)
-    result = shelver.shelve(nights, progress_reporter(nightbook, nightbook.tell, "shelving"))
-    if result.problems:
-        raise NotAllDone(result.problems, len(result.shelved))
-    return result.shelved
 
 
 def shelve_after_deciding(nightbook: Nightbook) -> None:

@@ -33,6 +33,7 @@ from pipelines.shelf.night_manifest import (
 )
 from pipelines.shelf.object_store import ObjectStore
 from warehouse.contract.lake_contract import lake_contract
+from warehouse.contract.states import PRUNED
 from warehouse.storage.layout import (
     Layout,
     digest_of,
@@ -69,7 +70,8 @@ class Arrival:
         landed = convert_manifest(texts[Document.LANDED], folder)
         sealed = texts[Document.LAKE]
         promised = night_files.digests(landed, sealed)
-        if promised != {(file.role, file.name): file.sha256 for file in night.files}:
+        there = {(file.role, file.name): file.sha256 for file in night.files}
+        if there != ({} if night.state == PRUNED else promised):
             raise Damaged(Path(night.key), "other files than the night's own manifests", "those")
         is_behind = sealed.get("contract") != lake_contract()
         return cls(
@@ -84,6 +86,8 @@ class Arrival:
     def take(self) -> NightRecord | None:
         """Bring the night up to the shelf; None where this home knows more of it and keeps that."""
         snapshot = self._here()
+        if self.night.state == PRUNED:
+            return self._take_pruned(snapshot)
         if snapshot is None:
             self._bring_lake()
             self._land()
@@ -98,6 +102,14 @@ class Arrival:
             stamp(self.layout, snapshot),
             night_files.has_bodies(snapshot),
         )
+
+    def _take_pruned(self, snapshot: Snapshot | None) -> NightRecord:
+        """Take what is left of a night that is pruned; what this home has of it stays."""
+        if snapshot is None:
+            self._land()
+        stamped = stamp(self.layout, snapshots.read(self._folder))
+        night = self.night
+        return NightRecord(night.generation, night.seal, stamped, has_bodies=True, is_pruned=True)
 
     @property
     def _folder(self) -> Path:
@@ -133,7 +145,7 @@ class Arrival:
         aside = self._folder.with_name(f".{self.night.snapshot_id}.pulling")
         shutil.rmtree(aside, ignore_errors=True)
         make_directory(aside)
-        if self.are_bodies_wanted:
+        if self.are_bodies_wanted:  # of a pruned night there are none
             self._bring_bodies(aside)
         self._write(Document.LANDED, aside / MANIFEST)
         self._write(Document.DECIDED, aside / DECISION)

@@ -67,5 +67,5 @@ def _is_here(layout: Layout, record: ShelfRecord, key: str, *, with_landing: boo
         known is not None
         and known.generation == generation
         and (known.has_bodies or not with_landing)
-        and layout.manifest(snapshot_id).is_file()
+        and (known.is_pruned or layout.manifest(snapshot_id).is_file())
     )

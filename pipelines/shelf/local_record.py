@@ -27,6 +27,7 @@ class NightRecord(msgspec.Struct, frozen=True):
     seal: str
     stamp: tuple[int, ...]
     has_bodies: bool
+    is_pruned: bool = False  # on the shelf, so that there is nothing to come
 
 
 class ShelfRecord(msgspec.Struct, frozen=True):

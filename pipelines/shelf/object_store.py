@@ -1,4 +1,4 @@
-"""An object store by six verbs, whoever runs it: the one home of obstore.
+"""An object store by a few verbs, whoever runs it: the one home of obstore.
 
 Nothing is locked, renamed, overwritten or streamed into the store. Files go up whole, from disk,
 to keys of their own; what others rely on is created once (`put_new`), or swapped against the tag
@@ -10,7 +10,7 @@ import fcntl
 import importlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -166,6 +166,11 @@ class ObjectStore:
             return True
         finally:
             os.close(descriptor)
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete objects that nothing names any more; those that are gone already are no fault."""
+        with self._naming("delete what was pruned"), contextlib.suppress(FileNotFoundError):
+            self.library.delete(self.client, list(keys))
 
     @property
     def _refusals(self) -> tuple[type[Exception], ...]:

@@ -4,6 +4,7 @@ Killed at any instant, what is on the store is whole nights and objects that nob
 next time goes on from there. Of two writers of one night, the create of its manifest decides.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,7 +21,13 @@ from pipelines.shelf.local_record import (
     waiting_nights,
     write_record,
 )
-from pipelines.shelf.night_manifest import AnotherWriter, NightManifest, require_ours
+from pipelines.shelf.night_manifest import (
+    AnotherWriter,
+    Document,
+    NightManifest,
+    ShelvedFile,
+    require_ours,
+)
 from pipelines.shelf.object_keys import LATEST
 from pipelines.shelf.object_store import ObjectStore, StoreFailed
 from pipelines.shelf.probe import probe
@@ -93,6 +100,17 @@ class Shelver:
             if before.is_same(documents):
                 return before
             require_ours(before, documents, snapshot)
+        files = Uploads(self.layout, self.store, snapshot).upload(before.files if before else ())
+        return self.put_generation(before, snapshot, documents, files)
+
+    def put_generation(
+        self,
+        before: NightManifest | None,
+        snapshot: Snapshot,
+        documents: Mapping[Document, str],
+        files: tuple[ShelvedFile, ...],
+    ) -> NightManifest:
+        """Create the manifest that makes files a night; raises `AnotherWriter` who was quicker."""
         night = NightManifest(
             snapshot_id=snapshot.snapshot_id,
             snapshot_date=snapshot.snapshot_date,
@@ -103,7 +121,7 @@ class Shelver:
             at=self.at.isoformat(),
             program_version=self.program_version,
             documents=documents,
-            files=Uploads(self.layout, self.store, snapshot).upload(before.files if before else ()),
+            files=files,
         )
         # Until this create nobody sees anything of the night, and after it all of it.
         if self.store.put_new(night.key, night.encode()):

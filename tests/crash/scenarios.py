@@ -143,7 +143,9 @@ def _prune(home: Path, moment: datetime) -> None:
     """`nightbook prune --keep 1 --no-month-ends`."""
     with contextlib.redirect_stdout(io.StringIO()):
         keeper = nightbook(home, Clock(moment))
-        prune.run(keeper, keep_days=1, max_gb=None, no_month_ends=True, dry_run=False)
+        prune.run(
+            keeper, keep_days=1, max_gb=None, no_month_ends=True, is_shelf=False, dry_run=False
+        )
 
 
 def _remake(home: Path, moment: datetime) -> None:

@@ -45,7 +45,7 @@ class Calls:
 
     def __getattr__(self, name: str) -> Any:
         verb = getattr(obstore, name)
-        if name not in ("put", "get", "get_range", "list", "head"):
+        if name not in ("put", "get", "get_range", "list", "head", "delete"):
             return verb
 
         def ask(client: Any, *words: Any, **more: Any) -> Any:

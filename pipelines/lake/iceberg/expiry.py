@@ -37,7 +37,9 @@ def expire(catalog: Any, namespace: str, snapshot_ids: Collection[str]) -> list[
     going = [last[name] for name in snapshot_ids if name in last and last[name].state != PRUNED]
     if not going:
         return []
-    pruned = [structs.replace(row, sequence=row.sequence + 1, state=PRUNED) for row in going]
+    pruned = [
+        structs.replace(row, sequence=row.sequence + 1, state=PRUNED, files="") for row in going
+    ]
     tags = {f"{TAG}{row.snapshot_id}" for row in going}
     transactions = []
     for table in LAKE:

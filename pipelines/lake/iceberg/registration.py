@@ -21,10 +21,10 @@ from pyiceberg.table.update.snapshot import ManageSnapshots
 from pipelines.lake.iceberg.catalog import commit_together
 from pipelines.lake.iceberg.tables import NIGHTS, identifier, prepare
 from pipelines.landing import sealed_json
+from pipelines.shelf.night_manifest import ADVICE, Document, NightManifest, Role
 from pipelines.shelf.object_keys import generation_of
 from pipelines.shelf.object_store import ObjectStore
 from pipelines.shelf.shelf_list import newest_manifests, read_night
-from pipelines.shelf.shelved_night import ADVICE, Document, Role, ShelvedNight
 from warehouse.contract.lake import LAKE
 from warehouse.contract.states import ACCEPTED
 from warehouse.progress import Say, Tally, silent
@@ -52,7 +52,7 @@ class NightRow(msgspec.Struct, frozen=True, kw_only=True):
 class NightChange:
     """A shelved night, the row that the gate gets, and whether its files are to be registered."""
 
-    night: ShelvedNight
+    night: NightManifest
     row: NightRow
     has_new_files: bool
 
@@ -89,7 +89,7 @@ def last_rows(rows: Iterable[NightRow]) -> dict[str, NightRow]:
     return {row.snapshot_id: row for row in sorted(rows, key=lambda row: row.sequence)}
 
 
-def _changed_dates(store: ObjectStore, rows: Iterable[NightRow]) -> dict[date, list[ShelvedNight]]:
+def _changed_dates(store: ObjectStore, rows: Iterable[NightRow]) -> dict[date, list[NightManifest]]:
     """Return all shelved nights of each date on which one is not as the gate says."""
     # Only manifests that are new are read: after years there are thousands.
     keys, last = newest_manifests(store), last_rows(rows)
@@ -98,7 +98,7 @@ def _changed_dates(store: ObjectStore, rows: Iterable[NightRow]) -> dict[date, l
         for snapshot_id, key in keys.items()
         if snapshot_id not in last or last[snapshot_id].generation != generation_of(key)[1]
     ]
-    dates: dict[date, list[ShelvedNight]] = {}
+    dates: dict[date, list[NightManifest]] = {}
     for night in changed:
         dates.setdefault(night.snapshot_date, []).append(night)
     read = {night.snapshot_id for night in changed}
@@ -109,7 +109,7 @@ def _changed_dates(store: ObjectStore, rows: Iterable[NightRow]) -> dict[date, l
 
 
 def _changes(
-    store: ObjectStore, nights: Iterable[ShelvedNight], rows: Iterable[NightRow]
+    store: ObjectStore, nights: Iterable[NightManifest], rows: Iterable[NightRow]
 ) -> list[NightChange]:
     """Return what the gate is to say of the nights of one date, where it says something else."""
     last = last_rows(rows)
@@ -135,7 +135,7 @@ def _changes(
     return changes
 
 
-def files_of(store: ObjectStore, night: ShelvedNight) -> dict[str, str]:
+def files_of(store: ObjectStore, night: NightManifest) -> dict[str, str]:
     """Return by table where the file of a night lies, for those that have rows."""
     lake = sealed_json.parse(night.documents[Document.LAKE].encode(), Path(night.key), ADVICE)
     counts = {name: table["rows"] for name, table in (lake["tables"] | lake["nightly"]).items()}

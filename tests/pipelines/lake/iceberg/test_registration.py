@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pytest
 
 from pipelines.lake.iceberg.errors import Conflict, ForeignTable
+from pipelines.shelf.night_manifest import NightManifest
 from pipelines.shelf.shelf_list import newest_manifests, read_night
-from pipelines.shelf.shelved_night import ShelvedNight
 from tests.support import iceberg_engines as engines
 from tests.support.books import exact
 from tests.support.nights import STARTED
@@ -48,7 +48,7 @@ def _states(iceberg: ModuleType, catalog: Any, namespace: str) -> dict[str, str]
     return {name: row.state for name, row in last.items()}
 
 
-def _shelved(home: Any, snapshot_id: str) -> ShelvedNight:
+def _shelved(home: Any, snapshot_id: str) -> NightManifest:
     return read_night(home.store, newest_manifests(home.store)[snapshot_id])
 
 

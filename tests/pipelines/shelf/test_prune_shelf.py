@@ -1,0 +1,98 @@
+"""Nights that are pruned go from the shelf when that is asked, whatever happens on the way."""
+
+import shutil
+from collections.abc import Collection
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from pipelines.landing import snapshots
+from pipelines.maintenance.prune import prune
+from pipelines.maintenance.prune_shelf import ShelfPruneResult, prune_shelf
+from pipelines.maintenance.verify_shelf import verify_shelf
+from pipelines.shelf.object_store import ObjectStore
+from pipelines.shelf.shelving import Shelver
+from tests.support.shelves import NOW, Calls, Killed, MemoryShelf, files, shelve, take
+from warehouse.contract.states import ACCEPTED, PRUNED
+from warehouse.storage.layout import Layout
+
+FIRST, SECOND = "20261118T021500Z", "20261119T021500Z"
+prune_all = partial(prune, keep_days=1, keep_month_ends=False, dry_run=False, at=NOW)
+
+
+@pytest.fixture
+def home(two_nights: Path, tmp_path: Path) -> Path:
+    """A home with two nights, of which the first is pruned by `pruned`."""
+    return Path(shutil.copytree(two_nights, tmp_path / "home", symlinks=True))
+
+
+def prune_there(
+    home: Path, store: ObjectStore, told: list[Collection[str]], *, dry_run: bool = False
+) -> ShelfPruneResult:
+    """Prune the shelf as the command does; `told` gets what is to be forgotten."""
+    shelver = Shelver(layout=Layout(home), store=store, token="run", at=NOW, program_version="0")
+    return prune_shelf(shelver, told.append, dry_run=dry_run)
+
+
+def objects(store: ObjectStore, snapshot_id: str) -> list[str]:
+    """The large objects of a night."""
+    keys = [each.key for room in ("landing/", "lake/") for each in store.list(room)]
+    return [key for key in keys if snapshot_id in key]
+
+
+def states(home: Path) -> list[str]:
+    """The states of a home's nights."""
+    return [snapshot.state for snapshot in snapshots.landed_snapshots(Layout(home))]
+
+
+def test_a_pruned_night_goes_and_the_others_stay(home: Path, tmp_path: Path) -> None:
+    """Its manifests and decisions stay for ever; a new machine gets them, and the rest whole."""
+    store, told, other = MemoryShelf().reached(), list[Collection[str]](), tmp_path / "other"
+    shelve(home, store)
+    kept = objects(store, SECOND)
+    prune_all(Layout(home))
+    assert prune_there(home, store, told, dry_run=True).snapshots == (FIRST,)
+    assert objects(store, FIRST)
+    gone = prune_there(home, store, told)
+    assert (gone.snapshots, told, gone.problems) == ((FIRST,), [[FIRST]], ())
+    assert (objects(store, FIRST), objects(store, SECOND)) == ([], kept)
+    assert list(verify_shelf(store)) == []
+    assert take(other, store) == (FIRST, SECOND)
+    assert states(other) == [PRUNED, ACCEPTED]
+    assert files(other, SECOND) == files(home, SECOND)
+    assert take(other, store) == ()
+    assert prune_there(home, store, told).snapshots == ()
+
+
+def test_a_home_that_has_a_night_keeps_it(home: Path, tmp_path: Path) -> None:
+    """What is pruned on the shelf is not taken from machines that hold it."""
+    store, other = MemoryShelf().reached(), tmp_path / "other"
+    shelve(home, store)
+    take(other, store)
+    before = files(other)
+    prune_all(Layout(home))
+    prune_there(home, store, [])
+    take(other, store)
+    assert files(other) == before
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_killed_at_any_call_the_next_time_finishes(
+    home: Path, tmp_path: Path, *, before: bool
+) -> None:
+    """No manifest names an object that is gone, and no object of a pruned night stays."""
+    prune_all(Layout(Path(shutil.copytree(home, tmp_path / "pruned", symlinks=True))))
+    at = 0
+    while True:
+        at += 1
+        memory, calls = MemoryShelf(), Calls(at=at, before=before)
+        shelve(home, memory.reached())
+        try:
+            prune_there(tmp_path / "pruned", memory.reached(calls), [])
+        except Killed:
+            assert list(verify_shelf(memory.reached())) == []
+            prune_there(tmp_path / "pruned", memory.reached(), [])
+        assert objects(memory.reached(), FIRST) == []
+        if calls.count < at:
+            break
