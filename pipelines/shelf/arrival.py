@@ -87,7 +87,7 @@ class Arrival:
         """Bring the night up to the shelf; None where this home knows more of it and keeps that."""
         snapshot = self._here()
         if self.night.state == PRUNED:
-            return self._take_pruned(snapshot)
+            return self._take_remains(snapshot)
         if snapshot is None:
             self._bring_lake()
             self._land()
@@ -103,7 +103,7 @@ class Arrival:
             night_files.has_bodies(snapshot),
         )
 
-    def _take_pruned(self, snapshot: Snapshot | None) -> NightRecord:
+    def _take_remains(self, snapshot: Snapshot | None) -> NightRecord:
         """Take what is left of a night that is pruned; what this home has of it stays."""
         if snapshot is None:
             self._land()
