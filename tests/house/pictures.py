@@ -160,15 +160,13 @@ def _answers(url: str) -> bool:
         return False
 
 
-GROUPS = "%2C".join(
-    f"global%40global%3A{name}" for name in ("source", "landing", "lake", "published")
-)
+LINEAGE = "/assets/views/holdings?view=lineage&lineageScope=upstream&lineageDepth=5"
+# The graph is drawn before its assets say how they stand, one after the other.
+DRAWN = "document.querySelectorAll('foreignObject').length > 15 && performance.now() > 30000"
 VIEWS = {
     REPORT: View(1000, 1250),
-    # Without Dagster's own menus; the groups are open.
-    GRAPH: View(
-        1440, 1000, "document.querySelectorAll('foreignObject').length > 15", 550, 110, 44, 84
-    ),
+    # Without Dagster's own menus.
+    GRAPH: View(1500, 1300, DRAWN, left=470, top=195, right=235),
 }
 CROPS = {
     FINANCE / "summary.png": Crop("Summary", 96, 10, 45, 774, 770),
@@ -187,7 +185,7 @@ def take_pictures(layout: Layout, folder: Path) -> None:
         with chromium(folder / "chromium") as browser, dagster(layout.home) as url:
             pages = {
                 REPORT: (layout.reports / LATEST).resolve().as_uri(),
-                GRAPH: f"{url}/asset-groups?expanded={GROUPS}",
+                GRAPH: f"{url}{LINEAGE}",
             }
             for picture, view in VIEWS.items():
                 photograph(browser, pages[picture], view, picture)
