@@ -67,7 +67,12 @@ def note_sources(
     fill(connection, SOURCES, sorted(rows, key=lambda row: str(row["source"])))
     listed = {name for name, row in known.items() if row["is_listed"]}
     came = sorted(readings.keys() - listed) if known else []
+    unread = {name: why for name, why in readings.items() if isinstance(why, str)}
     return (
+        *(
+            f"{name} cannot be read, so the book has what it had of it: {unread[name]}"
+            for name in unread
+        ),
         *(f"{name} is new in firm.toml: its nights are in the book now" for name in came),
         *(
             f"{name} is no longer in firm.toml: none of its nights is in the book any more"
@@ -105,9 +110,11 @@ def note_nights(
         own = [row for row in snapshots if row["source"] == source["source"]]
         for row in _nights_of(source, own, dates):
             key = (row["source"], row["snapshot_date"])
+            why = notes.get(row["source"], "") if row["snapshot_date"] == day else ""
             if row["state"] == NO_SNAPSHOT:
-                why = notes.get(row["source"]) if row["snapshot_date"] == day else None
                 row["reason"] = why or before.get(key) or row["reason"]
+            elif row["state"] == UNREADABLE and why:
+                row["reason"] += f"; {why}"
             rows.append(row)
     fill(connection, NIGHTS, rows)
     return max((row["snapshot_date"] for row in rows if row["is_in_book"]), default=None)

@@ -1,0 +1,195 @@
+"""A firm's book over the published warehouses of several homes: whole, exact, and told."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.support.books import Amount, Night, night, published
+from warehouse.contract.book import BOOK
+from warehouse.contract.firm import OF_SOURCES
+from warehouse.database.ddl import stored_as
+from warehouse.database.firm.gate import UNREADABLE
+from warehouse.database.firm.publish import FirmBook, FirmBuild, publish_firm
+from warehouse.storage.firm import FIRM, FirmWrong, read_firm
+from warehouse.storage.layout import Layout
+
+FIRST, SECOND = "20261120T021500Z", "20261121T021500Z"
+DAY = date(2026, 11, 21)
+
+
+@dataclass(slots=True)
+class Homes:
+    """A firm's home, the homes below it, and how often each was published."""
+
+    root: Path
+    nights: dict[str, list[Night]] = field(default_factory=dict)
+    versions: int = 0
+
+    @property
+    def layout(self) -> Layout:
+        """The firm's own."""
+        return Layout(self.root / "firm")
+
+    def take(self, name: str, amounts: Iterable[Amount], snapshot_id: str = SECOND) -> Layout:
+        """Publish one more night of an organisation, or another one of the same date."""
+        layout = Layout(self.root / name / "data")
+        made = night(snapshot_id, amounts)
+        kept = [each for each in self.nights.get(name, []) if each.day != made.day]
+        self.nights[name] = sorted([*kept, made], key=lambda each: each.snapshot_id)
+        self.versions += 1
+        published(layout, self.nights[name], f"v{self.versions}")
+        return layout
+
+    def publish(self, *names: str, fresh: bool = False, day: date = DAY) -> FirmBook:
+        """Publish the book of a firm of these organisations."""
+        self.describe("".join(f'"{name}" = "../{name}"\n' for name in names))
+        self.versions += 1
+        build = FirmBuild(
+            firm=read_firm(self.layout.home),
+            version=f"v{self.versions}",
+            built_at=datetime(2026, 11, 21, 6, self.versions, tzinfo=UTC),
+            program_version="0",
+            day=day,
+        )
+        return publish_firm(self.layout, build, fresh=fresh)
+
+    def describe(self, sources: str, more: str = "") -> None:
+        """Write firm.toml."""
+        self.layout.home.mkdir(exist_ok=True)
+        (self.layout.home / FIRM).write_text(f"{more}[sources]\n{sources}", "utf-8")
+
+    def ask(self, query: str) -> list[tuple[object, ...]]:
+        """Ask the firm's book."""
+        with duckdb.connect(str(self.layout.database), read_only=True) as connection:
+            return connection.execute(query).fetchall()
+
+    def rows(self) -> Mapping[str, list[tuple[object, ...]]]:
+        """Every row of every table that is of a source."""
+        tables = [stored_as(table) for table in OF_SOURCES]
+        return {name: self.ask(f"select * from {name} order by all") for name in tables}
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> Homes:
+    """Two organisations with a night each, of one portfolio, venue and asset."""
+    made = Homes(tmp_path)
+    made.take("alpha", [Amount("1.5"), Amount("7", asset="OWN", custom=True)])
+    made.take("beta", [Amount("2.25"), Amount("11", asset="OWN", custom=True)])
+    return made
+
+
+def test_sums_over_organisations_neither_wrap_nor_round(homes: Homes) -> None:
+    """Past the largest decimal, and in the eighteenth digit behind the point, of either sign."""
+    homes.take("large", [Amount("90000000000000000000.000000000000000001")])
+    homes.take("larger", [Amount("90000000000000000000.000000000000000002")])
+    homes.take("largest", [Amount("1e30")])
+    homes.publish("large", "larger", "largest")
+    [(amount, text, sources)] = homes.ask(
+        "select total, total_text, sources from firm_holdings_by_asset"
+    )
+    assert amount is None
+    assert (text, sources) == ("1000000000180000000000000000000.000000000000000003", 3)
+
+
+def test_custom_assets_of_one_id_are_never_added_up(homes: Homes) -> None:
+    """Each is the asset of whom defined it; what is listed is one asset everywhere."""
+    homes.publish("alpha", "beta")
+    rows = homes.ask(
+        "select asset_id, custom_of, total_text from firm_holdings_by_asset order by all"
+    )
+    assert rows == [("BTC", None, "3.75"), ("OWN", "alpha", "7"), ("OWN", "beta", "11")]
+
+
+def test_what_changed_is_read_again_and_nothing_else_differs_from_a_book_made_anew(
+    homes: Homes,
+) -> None:
+    """A night that was taken again, one more, and the past of another: as if built from nothing."""
+    homes.take("alpha", [Amount("4")], FIRST)
+    homes.publish("alpha", "beta")
+    homes.take("beta", [Amount("3")], "20261121T041500Z")
+    homes.take("beta", [Amount("8", asset="ETH")], FIRST)
+    homes.publish("alpha", "beta")
+    built_upon = homes.rows()
+    homes.publish("alpha", "beta", fresh=True)
+    assert homes.rows() == built_upon
+    assert homes.ask("select total_text from holdings where source = 'beta'") == [("3",)]
+
+
+def test_an_organisation_whose_warehouse_is_away_stays_as_it_was_and_is_told(homes: Homes) -> None:
+    """What was read of it is kept; of the next night it has none, and no total holds it."""
+    homes.publish("alpha", "beta")
+    before = homes.ask("select * from history.balances where source = 'beta' order by all")
+    current = Layout(homes.root / "beta" / "data").warehouse / "current"
+    current.rename(current.with_name("away"))
+    homes.take("alpha", [Amount("6")], "20261122T021500Z")
+    book = homes.publish("alpha", "beta")
+    assert book.newest == date(2026, 11, 22)
+    [told] = [each for each in book.nights if each.source == "beta"]
+    assert (told.state, told.is_in_book, told.as_of) == (UNREADABLE, False, DAY)
+    assert homes.ask("select * from history.balances where source = 'beta' order by all") == before
+    held = homes.ask("select source_names, missing_sources, total_text from firm_holdings_by_asset")
+    assert held == [("alpha", "beta", "6")]
+
+
+def test_rows_that_differ_from_their_own_control_totals_are_not_taken(homes: Homes) -> None:
+    """A digit that was changed in a warehouse after it was published does not reach the firm."""
+    homes.publish("alpha", "beta")
+    file = homes.take("beta", [Amount("5")], "20261122T021500Z").database.resolve()
+    file.chmod(0o640)
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("update history.balances set amount = 6, amount_text = '6'")
+    book = homes.publish("alpha", "beta", day=date(2026, 11, 22))
+    [told] = [each for each in book.nights if each.source == "beta"]
+    assert told.state == UNREADABLE
+    assert "BTC on 2026-11-22: 5 there, 6 here" in told.reason
+    assert any("beta cannot be read" in change for change in book.changes)
+    kept = homes.ask("select amount_text from history.balances where source = 'beta' order by all")
+    assert kept == [("11",), ("2.25",)]
+
+
+def test_an_organisation_that_comes_or_goes_is_seen(homes: Homes) -> None:
+    """In words once, in ops.sources for good; no figure holds one that is gone."""
+    assert homes.publish("alpha").changes == ()
+    [came] = homes.publish("alpha", "beta").changes
+    assert "beta is new" in came
+    [gone] = homes.publish("beta").changes
+    assert "alpha is no longer in firm.toml" in gone
+    assert homes.publish("beta").changes == ()
+    assert homes.ask("select source, is_listed from ops.sources order by all") == [
+        ("alpha", False),
+        ("beta", True),
+    ]
+    for table in BOOK:
+        assert homes.ask(f"select distinct source from {table.name}") in ([("beta",)], [])
+
+
+@pytest.mark.parametrize(
+    ("sources", "more", "words"),
+    [
+        ('a = "../alpha"\nb = "../firm/../alpha"\n', "", "the same home"),
+        ('a = "../alpha"\nA = "../beta"\n', "", "alike"),
+        ('a = "data/.."\n', "", ""),
+        ('"a / b" = "../alpha"\n', "", "without a slash"),
+        ('"a\\u200bb" = "../alpha"\n', "", "visible"),
+        ('" " = "../alpha"\n', "", "visible"),
+        ("a = 1\n", "", "no folder"),
+        ("", "", "no table"),
+        ('a = "../alpha"\n', "shards = 0\n", "from 1"),
+        ('a = "../alpha"\n', "shard = 2\n", "no setting"),
+        ('a = "../alpha\n', "", "cannot be read"),
+    ],
+)
+def test_a_firm_toml_that_cannot_be_gone_by_is_refused(
+    homes: Homes, sources: str, more: str, words: str
+) -> None:
+    """Two names of one home would count its money twice; every other slip is named as well."""
+    homes.describe(sources, more)
+    if words:
+        with pytest.raises(FirmWrong, match=words):
+            read_firm(homes.layout.home)
+    else:
+        assert read_firm(homes.layout.home).sources
