@@ -172,7 +172,6 @@ def test_an_organisation_that_comes_or_goes_is_seen(homes: Homes) -> None:
     [
         ('a = "../alpha"\nb = "../firm/../alpha"\n', "", "the same home"),
         ('a = "../alpha"\nA = "../beta"\n', "", "alike"),
-        ('a = "data/.."\n', "", ""),
         ('"a / b" = "../alpha"\n', "", "without a slash"),
         ('"a\\u200bb" = "../alpha"\n', "", "visible"),
         ('" " = "../alpha"\n', "", "visible"),
@@ -184,12 +183,10 @@ def test_an_organisation_that_comes_or_goes_is_seen(homes: Homes) -> None:
     ],
 )
 def test_a_firm_toml_that_cannot_be_gone_by_is_refused(
-    homes: Homes, sources: str, more: str, words: str
+    tmp_path: Path, sources: str, more: str, words: str
 ) -> None:
     """Two names of one home would count its money twice; every other slip is named as well."""
+    homes = Homes(tmp_path)
     homes.describe(sources, more)
-    if words:
-        with pytest.raises(FirmWrong, match=words):
-            read_firm(homes.layout.home)
-    else:
-        assert read_firm(homes.layout.home).sources
+    with pytest.raises(FirmWrong, match=words):
+        read_firm(homes.layout.home)
