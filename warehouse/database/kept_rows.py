@@ -20,10 +20,12 @@ COMPARED = "findings"
 WITH_TEXTS = "holdings_by_asset"
 
 
-def remove_rows(connection: DuckDBPyConnection, days: Iterable[date]) -> None:
+def remove_rows(
+    connection: DuckDBPyConnection, days: Iterable[date], names: Iterable[str] = KEPT
+) -> None:
     """Take the rows of these dates out."""
     for day in days:
-        for name in KEPT:
+        for name in names:
             connection.execute(f"delete from {kept_table(name)} where snapshot_date = ?", [day])
 
 

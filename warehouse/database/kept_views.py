@@ -63,12 +63,15 @@ def create_rows_of(view: SqlFile) -> str:
 
 def history_of(view: SqlFile) -> str:
     """Return the statement that makes the view of all nights."""
+    name = quote_identifier(view.name)
+    return f"create or replace view history.{name} as {rows_with_texts(view)}"
+
+
+def rows_with_texts(view: SqlFile) -> str:
+    """Return a query for the rows that are kept, each amount with its text."""
     texts = ", ".join(
         f"coalesce({name}_text, regexp_replace({name}::varchar, '\\.?0+$', '')) as {name}_text"
         for name in amounts_of(view)
     )
     replaced = f" replace ({texts})" if texts else ""
-    return (
-        f"create or replace view history.{quote_identifier(view.name)} as "
-        f"select *{replaced} from {kept_table(view.name)}"
-    )
+    return f"select *{replaced} from {kept_table(view.name)}"

@@ -18,14 +18,20 @@ from typing import Self
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.book import BOOK
+from warehouse.contract.holdings import HOLDINGS
+from warehouse.contract.lake import BOOK_FILES
 from warehouse.contract.model import Table, literal, quote_identifier
 from warehouse.database.ddl import comments_on, create_table, meanings_of, rows_of_day
+from warehouse.database.kept_rows import keep_holdings, remove_rows
+from warehouse.database.kept_views import kept_views, rows_with_texts
 from warehouse.database.load import (
+    TOGETHER,
     Book,
     Contents,
     add_books,
     books_by_date,
     check_digests,
+    files_of_days,
     remove_days,
 )
 from warehouse.progress import Say, silent
@@ -34,7 +40,8 @@ from warehouse.storage.home import misleading_sign
 # The newest book and the one before it are compared every night, so they are always in the file.
 FEWEST = 2
 _FILES = "lake_files"
-_TABLES = {table.name: table for table in BOOK}
+_TABLES = {table.name: table for table in BOOK_FILES}
+_HELD = tuple(table.name for table in HOLDINGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +71,7 @@ class Window:
 
 
 def native(table: Table) -> str:
-    """Return the table of the rows that a file with a window holds itself."""
+    """Return the table or view of the rows that a file with a window holds itself."""
     return f"internal.{quote_identifier(f'native_{table.name}')}"
 
 
@@ -82,6 +89,11 @@ def divide(connection: DuckDBPyConnection) -> None:
     for table in BOOK:
         connection.execute(f"drop table history.{quote_identifier(table.name)}")
         connection.execute(create_table(table, native(table)))
+    for view in kept_views():
+        if view.name in _HELD:
+            sql = rows_with_texts(view)
+            connection.execute(f"create view {native(_TABLES[view.name])} as {sql}")
+    for table in BOOK_FILES:
         _show(connection, table, ())
 
 
@@ -108,8 +120,13 @@ def move_window(
     books = (*entering, *leaving, *new)
     check_digests(contents, (file for book in books for file in book.files.values()))
     remove_days(connection, sorted(native_days - staying), native)
+    remove_rows(connection, sorted(native_days - staying), _HELD)
     add_books(connection, entering, say, native)
+    keep_holdings(connection, entering)
     add_books(connection, new, say, lambda _: None)
+    for start in range(0, len(new), TOGETHER):
+        for table in HOLDINGS:
+            files_of_days(connection, table, new[start : start + TOGETHER])
     point_at(connection, window.older)
 
 
@@ -129,7 +146,7 @@ def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None
         for name, file in zip(names, wanted.get(day, ()), strict=False):
             connection.execute(f"insert into internal.{_FILES} values (?, ?, ?)", [day, name, file])
     before, after = {day.year for day in shown}, {day.year for day in wanted}
-    for table in BOOK:
+    for table in BOOK_FILES:
         for year in sorted({day.year for day in changed} & after):
             files = [str(books[day].files[table.name]) for day in sorted(books) if day.year == year]
             sql = _from_lake(table, files)
@@ -143,7 +160,8 @@ def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None
 def _show(connection: DuckDBPyConnection, table: Table, years: Iterable[int]) -> None:
     """Make the view of all nights: the native ones, and those of each year."""
     sources = (native(table), *(_of_year(table, year) for year in years))
-    rows = " union all ".join(f"select * from {source}" for source in sources)
+    names = ", ".join(map(quote_identifier, table.names))
+    rows = " union all ".join(f"select {names} from {source}" for source in sources)
     name = f"history.{quote_identifier(table.name)}"
     connection.execute(f"create or replace view {name} as {rows}")
     for comment in comments_on("view", name, table.meaning, meanings_of(table)):

@@ -214,7 +214,7 @@ def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> 
             check_digests(contents, (file for book in books for file in book.files.values()))
             remove_days(connection, removed)
             add_books(connection, books, build.say)
-        keep_holdings(connection, books)
+            keep_holdings(connection, books)
         fill_snapshots(connection, contents)
         compare_again(connection, followers(wanted, (*removed, *loaded)), window)
         fill_reconciliation(connection, contents)
