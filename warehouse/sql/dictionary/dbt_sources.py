@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterator, Sequence
 
 from warehouse.contract.book import BOOK
+from warehouse.contract.firm import GATE, NIGHTS, OF_SOURCES
 from warehouse.contract.model import Table
-from warehouse.contract.ops import OPS
+from warehouse.contract.ops import BUILD, OPS
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.contract.states import STALE_HOURS
 from warehouse.query.read import Description
@@ -30,7 +31,9 @@ def render(descriptions: Sequence[Description]) -> str:
 
 
 def _lines(descriptions: Sequence[Description]) -> Iterator[str]:
-    promised = {(table.schema, table.name): table for table in (*BOOK, *OPS, *RECONCILED)}
+    is_firm = any((each.schema, each.name) == ("ops", NIGHTS.name) for each in descriptions)
+    tables_of = (*OF_SOURCES, *GATE, BUILD) if is_firm else (*BOOK, *OPS)
+    promised = {(table.schema, table.name): table for table in (*tables_of, *RECONCILED)}
     yield from (*HEAD, "version: 2", "sources:")
     for schema, (source, meaning) in _SOURCES.items():
         tables = [each for each in descriptions if each.schema == schema and each.kind != "macro"]
