@@ -65,7 +65,7 @@ torture: setup sides ## the long tests, whole: an hour and more
 	@$(BIN)/python -m pytest -n 2 --dist worksteal --torture
 
 # Azurite is a Node program. What cannot be set up here is left out, and its tests say so.
-STORES := lakehouse image iceberg duckdb-iceberg engines $(if $(shell command -v npm),azurite) $(if $(shell command -v java),spark-iceberg)
+STORES := lakehouse image iceberg duckdb-iceberg engines $(if $(shell command -v npm),azurite) $(if $(shell command -v java),spark spark-iceberg)
 
 lakehouse: setup ## nights on object stores and in open tables, on real servers
 	@for side in $(STORES); do $(MAKE) --no-print-directory .side/$$side/ready || echo "Left out: tests that need .side/$$side will be skipped"; done

@@ -54,6 +54,7 @@ def book(seed: str, number: int) -> nights.Book:
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A firm whose organisations have lake and warehouse made here of what was landed."""
+    spark_cluster.packages()  # skips in words, before minutes are spent
     root = tmp_path_factory.mktemp("local")
     for layout in homes_of(root):
         for number in range(NIGHTS):
