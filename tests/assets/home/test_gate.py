@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from assets import commands
+from assets.cli import main
 from assets.commands.command_line import COMMANDS
 from assets.home.gate import WITHOUT_HOME
 from assets.home.instance import alive, open_instance
 from tests.support.operator_home import THIRD, Keeper, Sandbox
 from warehouse.database import versions
+from warehouse.storage.firm import FIRM
 from warehouse.storage.layout import Layout, make_directory
 
 NOBODY = 65534
@@ -264,3 +266,18 @@ def test_what_dagster_writes_is_for_nobody_else(umask: int, tmp_path: Path) -> N
             assert below <= {0o750}
     finally:
         os.umask(before)
+
+
+@pytest.mark.parametrize("option", ["--dry-run", "--from-landing"])
+def test_what_a_firm_cannot_do_is_refused_and_not_passed_over(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    option: str,
+) -> None:
+    """A rebuild of a firm is none of an organisation's nights: exit code 2, nothing is written."""
+    (tmp_path / FIRM).write_text('[sources]\nalpha = "alpha"\n', encoding="utf-8")
+    monkeypatch.setenv("NIGHTBOOK_HOME", str(tmp_path))
+    assert main(["rebuild", option]) == 2
+    assert f"rebuild {option} is about the nights of one organisation" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == [FIRM]

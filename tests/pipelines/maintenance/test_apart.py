@@ -123,10 +123,11 @@ def test_a_damaged_night_is_named_as_a_local_rebuild_names_it(layout: Layout) ->
 
 @pytest.mark.skipif(importlib.util.find_spec("pyspark") is not None, reason="Spark is here")
 def test_without_spark_the_command_says_what_to_install(
-    layout: Layout, capsys: pytest.CaptureFixture[str]
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 2, and nothing was changed."""
     before = files(layout)
-    assert main(["--home", str(layout.home), "rebuild", "--engine", "spark"]) == 2
+    monkeypatch.setenv("NIGHTBOOK_HOME", str(layout.home))
+    assert main(["rebuild", "--engine", "spark"]) == 2
     assert "pip install 'nightbook[spark]'" in capsys.readouterr().err
     assert files(layout) == before
