@@ -23,6 +23,7 @@ from assets.console.streams import SafeStream
 from assets.console.version import program_version
 from assets.home.gate import require_firm_command, require_place
 from assets.nightbook import Nightbook
+from pipelines.settings import SettingsWrong
 
 # Commands of which nothing is left but what they print.
 ANSWERS = {"api", "doctor", "query", "snapshots", "status", "tables", "trace", "verify"}
@@ -101,6 +102,9 @@ def _exit_code(typed: Invocation, nightbook: Nightbook) -> int:
             if typed.command == "run" and typed.options["day"] is None and not of_firm:
                 nightbook.settings(api=True)  # every complaint at once, as doctor has them
             require_place(nightbook.layout, typed.command, typed.step)
+        else:
+            with contextlib.suppress(SettingsWrong):
+                require_firm_command(nightbook.layout, typed.command)
         # Only the chosen command is imported: Dagster alone takes longer than a query may.
         name, function = ("firm", typed.command) if of_firm else (typed.module, typed.function)
         module = importlib.import_module(f"assets.commands.{name}")

@@ -30,7 +30,7 @@ WRITING = {
 # What a firm's home does in its own way, and what is the same there; all others are about the home
 # of one organisation, but for those that look at none.
 OF_FIRM = {"rebuild", "run", "status"}
-OF_ANY = {"dev", "export", "query", "reconcile", "report", "tables"}
+OF_ANY = {"dev", "export", "query", "reconcile", "report", "tables", "verify"}
 NO_HOMES = {"api", "sandbox"}
 WRITING_STEPS = {"close", "init", "run", "sign"}  # of a reconciliation
 PROVING_STEPS = {"verify"}  # of a reconciliation: a pack proves itself on a machine without a home

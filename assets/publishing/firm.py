@@ -13,6 +13,8 @@ from assets.publishing.publish import (
     reconciliation_rows,
     version_name,
 )
+from pipelines.maintenance import verify
+from warehouse.database import versions
 from warehouse.database.firm.ddl import schema_version
 from warehouse.database.firm.publish import FirmBook, FirmBuild, publish_firm
 from warehouse.export.export import export
@@ -58,7 +60,10 @@ def publish(
         reconciled=reconciliation_rows(layout),
     )
     say = progress_reporter(nightbook, nightbook.tell, "publishing")
-    return publish_firm(layout, build, fresh=fresh, say=say)
+    book = publish_firm(layout, build, fresh=fresh, say=say)
+    for version in verify.damaged_versions(layout) if fresh else ():
+        versions.remove(version)  # what `verify` names is mended by a rebuild
+    return book
 
 
 def write_files(nightbook: Nightbook, book: FirmBook) -> list[Path]:
