@@ -1,7 +1,7 @@
 """Books and ledgers of a million keys, made column by column, and what was planted in them.
 
-    python -m tests.performance.million_keys book|ledger HOME COUNT, reconcile HOME, export HOME
-    FORMAT
+    python -m tests.performance.million_keys book|ledger HOME COUNT LAYOUT, reconcile HOME, export
+    HOME FORMAT
 
 Each is a process of its own, so that what it costs can be measured: `facts` reads what it prints.
 """
@@ -11,6 +11,7 @@ import json
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from warehouse.contract.model import Table
 from warehouse.contract.ops import CONTROL_TOTALS
 from warehouse.database.publish import publish
 from warehouse.export.export import export
+from warehouse.query.pandas_blocker import leave_pandas_out
 from warehouse.reconcile import service
 from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import TYPES, conform, rows_batch, write
@@ -35,15 +37,17 @@ SNAPSHOT = f"{DAY:%Y%m%d}T021500Z"
 PORTFOLIOS, ASSETS, VENUES = 50, 300, 20
 EVERY = 1000  # of so many keys one differs by 1e-18, and one stands on one side alone
 DIFFERS, BOOK_ALONE, LEDGER_ALONE = 3, 7, 1007
+PLAIN, SCOPE, PIVOT = "plain", "scope", "pivot"  # as it is, with what it covers, a column a venue
 
 
-def key(number: int) -> tuple[str, str, str, str]:
-    """Portfolio, asset, venue and account of a number."""
+def key(number: int, layout: str = PLAIN) -> tuple[str, str, str, str]:
+    """Portfolio, asset, venue and account of a number; of a pivot table all venues of a row."""
+    row = number // VENUES if layout == PIVOT else number
     return (
-        f"p{number % PORTFOLIOS}",
-        f"A{number % ASSETS}",
+        f"p{row % PORTFOLIOS}",
+        f"A{row % ASSETS}",
         f"v{number % VENUES}",
-        f"account-{number}",
+        f"account-{row}",
     )
 
 
@@ -52,10 +56,12 @@ def amount(number: int, last: int = 1) -> str:
     return f"{number}.{number:017}{last}"
 
 
-def write_book(home: Path, count: int) -> None:
+def write_book(home: Path, count: int, layout_: str = PLAIN) -> None:
     """Publish a book of so many accounts, each with one amount."""
     layout = Layout(home)
-    portfolios, assets, venues, accounts = map(list, zip(*map(key, range(count)), strict=True))
+    portfolios, assets, venues, accounts = map(
+        list, zip(*(key(number, layout_) for number in range(count)), strict=True)
+    )
     names = {"portfolio_id": portfolios, "asset_id": assets}
     pairs = sorted(set(zip(portfolios, assets, strict=True)))
     places = names | {"venue_id": venues, "account_name": accounts}
@@ -117,21 +123,42 @@ def _totals(sizes: dict[str, int], assets: list[str], texts: list[str]) -> list[
     ]
 
 
-def write_ledger(home: Path, count: int) -> None:
+def write_ledger(home: Path, count: int, layout: str = PLAIN) -> None:
     """A ledger of the same keys as CSV, with differences and one-sided keys planted."""
-    path = home / "reconcile" / "inbox" / "ledger.csv"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        out = csv.writer(file, delimiter=";")
-        out.writerow(["portfolio", "asset", "venue", "account", "amount"])
-        for number in range(count):
-            if number % (2 * EVERY) == BOOK_ALONE:
-                continue
-            names = key(number)
-            if number % (2 * EVERY) == LEDGER_ALONE:
-                names = (*names[:3], f"ledger-alone-{number}-zz")
-            last = 2 if number % EVERY == DIFFERS else 1
-            out.writerow([*names, amount(number, last)])
+    folder = home / "reconcile"
+    (folder / "inbox").mkdir(parents=True, exist_ok=True)
+    lines = _pivot(count) if layout == PIVOT else _lines(count)
+    with (folder / "inbox" / "ledger.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter=";").writerows(lines)
+    covered = ", ".join(f'"p{number}"' for number in range(PORTFOLIOS))
+    settings = {SCOPE: f"portfolio = [{covered}]", PIVOT: 'columns_are = "venue"'}
+    if layout in settings:
+        text = f'[file."ledger*"]\n{settings[layout]}\n'
+        (folder / "recon.toml").write_text(text, encoding="utf-8")
+
+
+def _lines(count: int) -> Iterator[Sequence[str]]:
+    yield ["portfolio", "asset", "venue", "account", "amount"]
+    for number in range(count):
+        if number % (2 * EVERY) == BOOK_ALONE:
+            continue
+        names = key(number)
+        if number % (2 * EVERY) == LEDGER_ALONE:
+            names = (*names[:3], f"ledger-alone-{number}-zz")
+        last = 2 if number % EVERY == DIFFERS else 1
+        yield [*names, amount(number, last)]
+
+
+def _pivot(count: int) -> Iterator[Sequence[str]]:
+    yield ["portfolio", "asset", "account", *(f"Venue {number}" for number in range(VENUES))]
+    for first in range(0, count, VENUES):
+        portfolio, asset, _, account = key(first, PIVOT)
+        yield [portfolio, asset, account] + [
+            ""
+            if number % (2 * EVERY) == BOOK_ALONE
+            else amount(number, 2 if number % EVERY == DIFFERS else 1)
+            for number in range(first, first + VENUES)
+        ]
 
 
 def reconcile(home: Path) -> dict[str, Any]:
@@ -178,12 +205,13 @@ def peak() -> float:
 
 def main(what: str, home: str, *more: str) -> None:
     """Do one thing; print its facts as one line of JSON with CPU seconds and the peak in MB."""
+    leave_pandas_out()  # as every command does
     place = Path(home)
     told: dict[str, Any] = {}
     if what == "book":
-        write_book(place, int(more[0]))
+        write_book(place, int(more[0]), *more[1:])
     elif what == "ledger":
-        write_ledger(place, int(more[0]))
+        write_ledger(place, int(more[0]), *more[1:])
     elif what == "reconcile":
         told = reconcile(place)
     else:

@@ -11,6 +11,7 @@ import pytest
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
 from warehouse.reconcile.runs.summary import RunSummary
+from warehouse.reconcile.terms.errors import Ambiguous
 
 # Amounts of all sizes, and two in the very middle between two units of 8 decimals.
 _BOOK = [
@@ -185,3 +186,22 @@ def test_a_precision_that_is_none_is_refused(desk: Desk, words: str) -> None:
     """The complaint says what may stand there."""
     with pytest.raises(ValueError, match='expected a text like "8 decimals"'):
         _run(desk, f'[file."ledger*"]\nkeeps = "{words}"\n')
+
+
+def test_more_breaks_than_let_through_are_one_question_with_what_settles_it(desk: Desk) -> None:
+    """A wrong file makes no list of breaks and no result; what is pasted of the question does."""
+    desk.put(HEAD + "".join(f"p1;BTC;v1;other{no};7\n" for no in range(20)))
+    desk.settle("most_breaks = 40\n")
+    with pytest.raises(Ambiguous) as wrong:
+        desk.run()
+    assert "about 46 keys are breaks (57% Not in ledger, 43% Not in snapshot), like" in str(wrong)
+    assert _run(desk, f"most_breaks = 40\n{wrong.value.line}\n")[1] == {
+        "Not in ledger": 26,
+        "Not in snapshot": 20,
+    }
+    _put(desk, _places(8, ROUND_HALF_EVEN))
+    desk.settle("most_breaks = 9\n")
+    with pytest.raises(Ambiguous) as rounded:
+        desk.run()
+    assert rounded.value.line == '[file."ledger.csv"]\nkeeps = "8 decimals"'
+    assert _run(desk, f"most_breaks = 9\n{rounded.value.line}\n")[1] == {"Ledger precision": 26}

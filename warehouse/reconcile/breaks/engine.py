@@ -16,9 +16,10 @@ from warehouse.reconcile.breaks.assemble import (
 from warehouse.reconcile.breaks.causes import Case, suggest_causes
 from warehouse.reconcile.breaks.identity import Key, break_ids, display_names
 from warehouse.reconcile.breaks.limits import forgiven_lines, over_limit, totals_to_limit
+from warehouse.reconcile.breaks.too_many import classify_few
 from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.matching import join, key_resolution, levels, snapshot
-from warehouse.reconcile.matching.classify import ClassifiedPair, MatchRules, classify
+from warehouse.reconcile.matching.classify import ClassifiedPair, MatchRules
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.key_resolution import Alias
 from warehouse.reconcile.matching.precision import kept_digits
@@ -156,8 +157,7 @@ def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Referenc
         rejected=resolution.rejected,
         totals=totals_to_limit(connection, config, kept),
     )
-    mismatches = join.mismatches(connection, fields, resolution.rejected)
-    classified = classify(mismatches, rules)
+    classified = classify_few(connection, rules, ledger, reference.display_names)
     join.store_results(connection, {pair.pair.no: pair.result for pair in classified})
     notices = (*reference.notices, *ledger.notices, *uncovered, *levels.notices(ledger))
     return _Matches(

@@ -47,10 +47,14 @@ _DATE = re.compile(r"[0-9]+(?:[-_. ][0-9]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """What explains differences: by the number of their key a cause, and the proposals."""
+    """What explains differences: by the number of their key a cause, and the proposals.
+
+    `settings` are the lines of recon.toml for each of them.
+    """
 
     causes: Mapping[int, str] = field(default_factory=dict)
     proposals: tuple[Notice, ...] = ()
+    settings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ def find_rounding(
 ) -> Rounding:
     """Return which files keep fewer digits than the book; nothing where no file does."""
     causes: dict[int, str] = {}
-    proposals = []
+    proposals, settings = [], []
     for number, differences in sorted(_by_file(classified, ledger, rules).items()):
         precision, rounded = _best(differences)
         if precision is None or len(rounded) < _FEWEST:
@@ -84,15 +88,13 @@ def find_rounding(
         causes |= {difference.pair.pair.no: cause for difference in rounded}
         limited = replace(rules, totals=rules.totals or join.totals_of_book(connection))
         pairs = [each.pair for each in rounded]
-        proposals.append(
-            Notice(
-                "high",
-                _words(precision, _pattern(ledger, number), pairs)
-                + _limit_words(_forgiven(pairs, precision, limited), limited),
-                place,
-            )
-        )
-    return Rounding(causes, tuple(proposals))
+        table = f'[file."{_pattern(ledger, number)}"]'
+        line = setting("keeps", precision.words)
+        words = _words(precision, pairs) + f" {table}, the line {line}"
+        words += _limit_words(_forgiven(pairs, precision, limited), limited)
+        proposals.append(Notice("high", words, place))
+        settings.append(f"{table}\n{line}")
+    return Rounding(causes, tuple(proposals), tuple(settings))
 
 
 def _by_file(
@@ -185,12 +187,11 @@ def _pattern(ledger: Ledger, file: int) -> str:
     return _DATE.sub("*", source.name if is_alone else source.place_name)
 
 
-def _words(precision: Precision, pattern: str, pairs: Sequence[ClassifiedPair]) -> str:
+def _words(precision: Precision, pairs: Sequence[ClassifiedPair]) -> str:
     largest = plain(max(abs(pair.difference) for pair in pairs))
     return (
         f"keeps {precision.words}: {count_of(len(pairs), 'difference')} from the book are what "
-        f"this leaves, the largest {largest}. They are breaks until recon.toml has, under "
-        f'[file."{pattern}"], the line {setting("keeps", precision.words)}'
+        f"this leaves, the largest {largest}. They are breaks until recon.toml has, under"
     )
 
 

@@ -20,7 +20,7 @@ _ISO_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 LEDGER = "ledger"
 OWN_WORDS = "words.toml"
 _NAMES = (
-    "name level blank ledger_rounding accept_days stale_hours listed "
+    "name level blank ledger_rounding accept_days stale_hours listed most_breaks "
     "tolerance alias ledger inbox late file roles close"
 )
 _TOLERANCE = "absolute relative limit limit_in_all asset"
@@ -91,6 +91,7 @@ class Config:
     accept_days: int = 30
     stale_hours: int = 48
     listed: int = 500_000
+    most_breaks: int = 100_000
     absolute: Decimal = Decimal(0)
     relative: Decimal = Decimal(0)
     limit: Decimal = Decimal("0.0001")
@@ -179,6 +180,7 @@ def _config(file: TomlTable, digest: str) -> Config:
         accept_days=file.count("accept_days", 30),
         stale_hours=file.count("stale_hours", 48),
         listed=file.count("listed", 500_000),
+        most_breaks=file.count("most_breaks", 100_000),
         absolute=tolerance.amount("absolute"),
         relative=tolerance.amount("relative"),
         limit=tolerance.amount("limit", "0.0001"),

@@ -1,0 +1,83 @@
+"""A ledger of which hardly anything matches: one question in place of a million breaks.
+
+It is of another book, of another day, or names its keys in another way. Nobody works through so
+many breaks, each of them takes six kilobytes of memory (measured), and those of the night before
+would stand as resolved.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from duckdb import DuckDBPyConnection
+
+from warehouse.reconcile.breaks.identity import display_names
+from warehouse.reconcile.ledger.model import Ledger
+from warehouse.reconcile.matching import join
+from warehouse.reconcile.matching.classify import ClassifiedPair, MatchRules, classify
+from warehouse.reconcile.matching.rounding import find_rounding
+from warehouse.reconcile.terms.errors import Ambiguous
+
+_TRIED_ON = 10_000  # keys, chosen by a digest of their number
+_SHOWN = 3
+Names = Mapping[str, Mapping[str, str]]
+
+
+def classify_few(
+    connection: DuckDBPyConnection, rules: MatchRules, ledger: Ledger, names: Names
+) -> list[ClassifiedPair]:
+    """Classify every mismatch.
+
+    Raises `Ambiguous` where there are more breaks than recon.toml lets through; of very many
+    mismatches a part is enough to know that.
+    """
+    fields, rejected = rules.fields, rules.rejected
+    number = join.count_mismatches(connection)
+    if number > rules.config.most_breaks:
+        every = -(-number // _TRIED_ON)
+        tried = classify(join.mismatches(connection, fields, rejected, every), rules)
+        _require_few(tried, number, rules, _LedgerInHand(connection, ledger, names))
+    classified = classify(join.mismatches(connection, fields, rejected), rules)
+    _require_few(classified, len(classified), rules, _LedgerInHand(connection, ledger, names))
+    return classified
+
+
+@dataclass(frozen=True, slots=True)
+class _LedgerInHand:
+    """What a question is asked with; `names` are by field what people call ids."""
+
+    connection: DuckDBPyConnection
+    ledger: Ledger
+    names: Names
+
+
+def _require_few(
+    tried: Sequence[ClassifiedPair], number: int, rules: MatchRules, question: _LedgerInHand
+) -> None:
+    breaks = [pair for pair in tried if pair.result.is_break]
+    estimate = number * len(breaks) // max(len(tried), 1)
+    if estimate <= rules.config.most_breaks:
+        return
+    results = Counter(pair.result.value for pair in breaks)
+    kinds = ", ".join(
+        f"{count / len(breaks):.0%} {result}" for result, count in results.most_common()
+    )
+    examples = "; ".join(
+        " / ".join(
+            display_names(
+                rules.fields, pair.key, question.names, is_unmapped=pair.is_unmapped
+            ).values()
+        )
+        for pair in (classified.pair for classified in breaks[:_SHOWN])
+    )
+    files = ", ".join(source.place_name for source in question.ledger.sources)
+    words = f"{files}: about {estimate:,} keys are breaks ({kinds}), like {examples}. "
+    rounding = find_rounding(question.connection, tried, question.ledger, rules)
+    if rounding.settings:
+        rounded = ", ".join(notice.where for notice in rounding.proposals)
+        words += f"{rounded} seems to keep fewer digits than the book: the line says how many."
+        raise Ambiguous(words, "\n".join(rounding.settings))
+    words += "It may be the ledger of another book or another day, or name its keys in another way:"
+    words += " look at it with `nightbook reconcile preview`, and take it out of the inbox if so. "
+    words += "The line lets all of these breaks through, at six kilobytes of memory for each."
+    raise Ambiguous(words, f"[settings]\nmost_breaks = {2 * number}")
