@@ -23,6 +23,7 @@ from pipelines.lake.facts import Facts
 from pipelines.landing import sealed_json, snapshots
 from pipelines.landing.briefs import Briefs
 from pipelines.landing.manifest import Manifest
+from pipelines.landing.snapshots import Snapshot
 from pipelines.records import amounts
 from warehouse.contract.lake_contract import lake_contract
 from warehouse.contract.model import Table
@@ -119,21 +120,25 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
     before = snapshots.accepted_before(
         snapshots.landed_snapshots(layout), manifest.snapshot_id, moment
     )
-    here = [snapshot for snapshot in before if layout.manifest(snapshot.snapshot_id).is_file()]
     # Limits are learned from all nights; to compare with, the last ones that are not suspect are
     # enough, and years of manifests need not be read.
-    sure = [place for place, snapshot in enumerate(here) if not snapshot.is_suspect_at(moment)]
-    first = sure[-last] if last and len(sure) >= last else 0
-    whole = {*sure[-1:], *range(max(0, len(here) - 2), len(here))}
+    newest_first: list[tuple[Snapshot, bool]] = []
+    for snapshot in reversed(before):
+        if layout.manifest(snapshot.snapshot_id).is_file():
+            newest_first.append((snapshot, snapshot.is_suspect_at(moment)))
+            if last and sum(not is_suspect for _, is_suspect in newest_first) == last:
+                break
+    sure = [place for place, (_, is_suspect) in enumerate(newest_first) if not is_suspect]
+    whole = {0, 1, *sure[:1]}
     return [
         Facts.of(
             known.of(snapshot.snapshot_id)["facts"]
             if place in whole
             else NO_FACTS | {"drops": known.briefs.of(snapshot.folder).drops},
             snapshot.snapshot_id,
-            is_suspect=snapshot.is_suspect_at(moment),
+            is_suspect=is_suspect,
         )
-        for place, snapshot in enumerate(here[first:], first)
+        for place, (snapshot, is_suspect) in reversed([*enumerate(newest_first)])
     ]
 
 
