@@ -63,7 +63,7 @@ def address_of(store: ObjectStore, name: str, endpoint: str = "") -> StoreAddres
 
 def shelve_alone(home: Path, address: StoreAddress) -> None:
     """What a child process does."""
-    assert shelve(home, open_store(address), "child").problems == ()
+    assert shelve(home, open_store(address)).problems == ()
 
 
 def child_of(home: Path, address: StoreAddress, worst: Worst) -> int:
@@ -172,7 +172,7 @@ def test_of_two_writers_one_wins(object_store: ObjectStore, home: Path, tmp_path
             )
             placement.settle(Layout(writer))
         with ThreadPoolExecutor() as pool:
-            runs = [pool.submit(shelve, writer, store, writer.name) for writer in writers]
+            runs = [pool.submit(shelve, writer, store) for writer in writers]
             results = [run.result() for run in runs]
         assert sorted(len(result.problems) for result in results) == [0, 1]
         winner = writers[0 if not results[0].problems else 1]

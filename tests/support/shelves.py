@@ -1,6 +1,7 @@
 """Shelves for tests: nights put on a store by a home, and taken from it by another."""
 
 import itertools
+import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -79,10 +80,12 @@ class MemoryShelf:
         return ObjectStore(StoreAddress("memory:///"), self.client, library)
 
 
-def shelve(home: Path, store: ObjectStore, run: str = "one") -> ShelvingResult:
-    """Shelve the judged nights of a home."""
+def shelve(home: Path, store: ObjectStore) -> ShelvingResult:
+    """Shelve the judged nights of a home, as one run does."""
     layout = Layout(home)
-    shelver = Shelver(layout=layout, store=store, token=run, at=NOW, program_version="0")
+    shelver = Shelver(
+        layout=layout, store=store, token=secrets.token_hex(), at=NOW, program_version="0"
+    )
     return shelver.shelve(snapshots.landed_snapshots(layout))
 
 

@@ -4,6 +4,7 @@ Each request is counted. At the one that is told, the program is killed before t
 it, after the store took half of it, or after all of it; or the answer is dropped on the way back.
 """
 
+import contextlib
 import http.client
 import os
 import signal
@@ -66,10 +67,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.worst.kill()
             self.close_connection = True
             return
-        store = http.client.HTTPConnection(str(self.target.hostname), self.target.port, timeout=60)
-        store.request(self.command, self.path, body or None, dict(self.headers))
-        answer = store.getresponse()
-        content = answer.read()
+        host, port = str(self.target.hostname), self.target.port
+        with contextlib.closing(http.client.HTTPConnection(host, port, timeout=60)) as store:
+            store.request(self.command, self.path, body or None, dict(self.headers))
+            answer = store.getresponse()
+            content = answer.read()
         if due == AFTER:
             self.worst.kill()
         if due in (AFTER, LOST):

@@ -95,7 +95,7 @@ def test_killed_at_any_call_readers_see_whole_nights(
         with pytest.raises(Killed):
             shelve(case, memory.reached(Calls(at=at, before=before)))
         require_whole_nights(home, memory.reached(), tmp_path / "reader")
-        assert shelve(case, memory.reached(), "two").problems == ()
+        assert shelve(case, memory.reached()).problems == ()
         seen = require_whole_nights(home, memory.reached(), tmp_path / "reader")
         assert seen == (FIRST, SECOND), at
 
@@ -120,7 +120,7 @@ def test_of_two_writers_the_create_decides(home: Path, tmp_path: Path) -> None:
     reject(other, "that is why")
     shelve(home, memory.reached())
     shelved, own = memory.reached().list(""), files(other)
-    [problem] = shelve(other, memory.reached(), "two").problems
+    [problem] = shelve(other, memory.reached()).problems
     assert "other decisions" in problem
     assert memory.reached().list("") == shelved
     [problem] = fetch(Layout(other), memory.reached()).problems
