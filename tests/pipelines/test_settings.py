@@ -98,6 +98,13 @@ def test_an_empty_variable_is_one_that_is_not_set() -> None:
         ("API_SECRET", f"{SECRET}\n{SECRET}", "copy it again"),
         ("API_SECRET", f"{SECRET}\udcff", "copy it again"),
         ("API_SECRET", f"{SECRET}\u200b", "copy it again"),
+        ("LAKE", "/mnt/book", "no address of an object store"),
+        ("LAKE", "https://bucket.example.com/book", "no address of an object store"),
+        ("LAKE", f"s3://me:{SECRET}@bucket/book", "more than a place"),
+        ("LAKE", f"az://container/book?sig={SECRET}", "more than a place"),
+        ("LAKE", "s3://", "names no place"),
+        ("LAKE", "s3://bucket/../other", "names no place"),
+        ("LAKE", "file:///", "names no folder"),
         ("TIMEZONE", "Mars/Olympus", "time zone database"),
         ("TIMEZONE", "../../etc/passwd", "time zone database"),
         ("TIMEZONE", "Europe", "time zone database"),
@@ -138,6 +145,16 @@ def test_each_wrong_setting_is_named_with_what_to_give(name: str, value: str, wo
 def test_plain_http_is_for_loopback_alone(url: str) -> None:
     """This machine itself by any of its names; elsewhere https."""
     assert complaints({"NIGHTBOOK_API_URL": url}) == ()
+
+
+def test_a_store_elsewhere_is_asked_by_https(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The endpoint of a store is https, or this machine; its keys are in no repr."""
+    shelf = {"NIGHTBOOK_LAKE": "s3://bucket/book", "AWS_SECRET_ACCESS_KEY": SECRET}
+    here = shelf | {"AWS_ENDPOINT_URL": "http://127.0.0.1:8333"}
+    read = settings.read({"NIGHTBOOK_HOME": "data", **here}, api=False)
+    assert SECRET not in repr(read)
+    [problem] = complaints(shelf | {"AWS_ENDPOINT_URL": "http://store.example.com"})
+    assert "https" in problem
 
 
 @pytest.mark.parametrize(
