@@ -26,7 +26,7 @@ from assets.nightbook import Nightbook
 from pipelines.settings import SettingsWrong
 
 # Commands of which nothing is left but what they print.
-ANSWERS = {"api", "doctor", "query", "snapshots", "status", "tables", "trace", "verify"}
+ANSWERS = {"api", "doctor", "prove", "query", "snapshots", "status", "tables", "trace", "verify"}
 ANSWER_STEPS = {"history", "preview", "status", "verify"}  # of a reconciliation
 MEGABYTE = 1024  # in the unit of getrusage
 

@@ -202,6 +202,15 @@ _ALL = (
         option("--shelf", "is_shelf", is_flag=True, help="what lies on the shelf, each byte read"),
         format_option(),
     ),
+    command(
+        "prove",
+        "whether an engine adds up the nights as their control totals; exit code 1 where not",
+        option("--engine", type=Choice(("duckdb", "polars", "pyarrow", "spark")), default="duckdb"),
+        option("--as-of", "day", help="the newest book up to this date", **DAY),
+        option("--all", "are_all", is_flag=True, help="every book (up to that date)"),
+        option("--exact", "in_parts", is_flag=True, help="as that engine can be had to be exact"),
+        format_option(),
+    ),
     command("shelve", "judged nights onto the object store of NIGHTBOOK_LAKE; runs do it too"),
     command(
         "publish",

@@ -27,6 +27,7 @@ TYPED = {
     "query": (
         "select asset_id, is_custom_asset, total, total_text, accounts from holdings_by_asset",
     ),
+    "prove": ("",),
     "tables": ("", "holdings", "changes_between"),
     "snapshots": ("", "--lessons"),
     "accept": ("SNAPSHOT --dry-run",),

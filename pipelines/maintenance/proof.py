@@ -1,0 +1,134 @@
+"""Proving an engine: its sums of each night's balances against that night's control totals."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipelines.landing import snapshots
+from pipelines.landing.snapshots import Snapshot
+from pipelines.records import amounts
+from warehouse.contract.book import BALANCES
+from warehouse.contract.ops import CONTROL_TOTALS
+from warehouse.exact import EXACT, exact, plain
+from warehouse.storage.engine_sums import engine_sums
+from warehouse.storage.layout import Layout
+
+Asset = tuple[str, bool]
+
+
+class NothingToProve(ValueError):
+    """There is no book to ask an engine about, or its files are not there."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An asset of which an engine has another sum: `engine` is None where it has none at all."""
+
+    asset_id: str
+    is_custom_asset: bool
+    engine: str | None
+    stated: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What an engine made of a night; `texts` are amounts that no number holds, added by us."""
+
+    snapshot: Snapshot
+    rows: int
+    stated_rows: int
+    assets: int
+    texts: int
+    differences: tuple[Difference, ...]
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether rows and all sums are those of the control totals."""
+        return not self.differences and self.rows == self.stated_rows
+
+
+def prove(
+    layout: Layout, engine: str, *, as_of: date | None, are_all: bool, in_parts: bool
+) -> Iterator[Proof]:
+    """Yield what an engine makes of the newest book, of that of a date, or of all, in their order.
+
+    Raises `NothingToProve`, and `engine_sums.NotInstalled`.
+    """
+    books = snapshots.books(snapshots.landed_snapshots(layout))
+    days = sorted(day for day in books if as_of is None or day <= as_of)
+    if not days:
+        found = f"the books are of {min(books)} and later" if books else "no night is accepted"
+        raise NothingToProve(f"There is no book to ask {engine} about: {found}. Nothing was done.")
+    for day in days if are_all else days[-1:]:
+        yield _prove(layout, engine, books[day], in_parts=in_parts)
+
+
+def _prove(layout: Layout, engine: str, snapshot: Snapshot, *, in_parts: bool) -> Proof:
+    file, totals = (
+        layout.parquet(table.name, snapshot.snapshot_date, snapshot.snapshot_id)
+        for table in (BALANCES, CONTROL_TOTALS)
+    )
+    for path in (file, totals):
+        if not path.is_file():
+            raise NothingToProve(
+                f"{path} is not there. Nothing was done: nightbook rebuild makes the lake again."
+            )
+    sums, rows = _stated(totals)
+    made = engine_sums(engine, file, in_parts=in_parts)
+    texts, text_count = _texts(file)
+    engine_totals = {
+        (each.asset_id, each.is_custom_asset): _whole(each.total, each.numbers) for each in made
+    }
+    differences = []
+    for asset in sorted(sums.keys() | engine_totals.keys()):
+        stated, total = sums.get(asset, Decimal(0)), engine_totals.get(asset, Decimal(0))
+        total = None if total is None else EXACT.add(total, texts.get(asset, Decimal(0)))
+        if total != stated:
+            words = None if total is None else plain(total)
+            differences.append(Difference(*asset, words, plain(stated)))
+    return Proof(
+        snapshot=snapshot,
+        rows=sum(each.rows for each in made),
+        stated_rows=rows,
+        assets=len(sums),
+        texts=text_count,
+        differences=tuple(differences),
+    )
+
+
+def _whole(total: Decimal | None, numbers: int) -> Decimal | None:
+    """Return a sum, and zero where there is no number to add up."""
+    return total if numbers else Decimal(0)
+
+
+def _stated(path: Path) -> tuple[dict[Asset, Decimal], int]:
+    """Return the exact sum of each asset and the rows, as the control totals have them."""
+    sums: defaultdict[Asset, Decimal] = defaultdict(Decimal)
+    rows = 0
+    for line in pq.read_table(path, partitioning=None).to_pylist():
+        if line["measure"] == "sum":
+            asset = (line["asset_id"], line["is_custom_asset"])
+            sums[asset] = EXACT.add(sums[asset], exact(line["in_lake"]))
+        elif line["table_name"] == BALANCES.name:
+            rows = int(line["in_lake"])
+    return dict(sums), rows
+
+
+def _texts(path: Path) -> tuple[dict[Asset, Decimal], int]:
+    """Return what only text holds, by asset: no engine adds that up; and how many amounts."""
+    sums: defaultdict[Asset, Decimal] = defaultdict(Decimal)
+    names = ["asset_id", "is_custom_asset", "amount", "amount_text"]
+    rows = pq.read_table(path, columns=names, partitioning=None)
+    lines = rows.filter(pc.is_null(rows["amount"])).to_pylist()
+    for line in lines:
+        asset = (line["asset_id"], line["is_custom_asset"])
+        sums[asset] = EXACT.add(sums[asset], amounts.parse(line["amount_text"]) or Decimal(0))
+    return dict(sums), len(lines)

@@ -1,0 +1,133 @@
+"""Proving engines: what one adds up wrongly is said with both sums, and nothing is passed over."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assets.cli import main
+from tests.support import environments
+from tests.support.nights import STARTED, Book, small, take
+from warehouse.storage.layout import Layout
+
+HUGE = "90000000000000000000"
+TRUE = "180000000000000000000.5"
+WRAPPED = "-160282366920938463462.8746074317682114"  # polars has one digit less to say it
+_COMMAND = (sys.executable, "-m", "assets.cli", "--home")
+DAY, DAY_BEFORE = "2026-11-21", "2026-11-20"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A calm night, and one whose total of BTC no 128 bits hold; two amounts are text only."""
+    layout = Layout(tmp_path_factory.mktemp("home"))
+    take(layout, small("0.000000000000000001"), STARTED)
+    book = small(HUGE)
+    [portfolio] = book.portfolios
+    [position] = portfolio["positions"]
+    position["accounts"] += [
+        _account("second", f"{HUGE}.5"),
+        _account("third", "-0.000000000000000001"),
+        _account("fourth", "0.000000000000000001"),
+    ]
+    texts = {"assetId": "ETH", "isCustomAsset": True}
+    accounts = [_account("a", "1e30"), _account("b", "1e-19"), _account("c", "-7.25")]
+    portfolio["positions"].append(texts | {"accounts": accounts})
+    take(layout, Book([portfolio], book.venues), STARTED + timedelta(days=1))
+    return layout.home
+
+
+def _account(name: str, amount: str) -> dict[str, Any]:
+    return {"venueId": "v1", "name": name, "balance": {"margin": {"locked": amount}}}
+
+
+def proved(
+    home: Path, engine: str, *words: str, packages: Path | None = None
+) -> tuple[int, list[Any]]:
+    """The exit code and the rows of the command, with an engine of a side environment."""
+    path = os.pathsep.join(map(str, filter(None, (environments.ROOT, packages))))
+    ran = subprocess.run(
+        [*_COMMAND, str(home), "prove", "--all", "--engine", engine, "--format", "json", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+        env=os.environ | {"PYTHONPATH": path},
+    )
+    assert ran.stdout, ran.stderr
+    return ran.returncode, json.loads(ran.stdout)
+
+
+def _differing(nights: list[Any]) -> dict[str, dict[str, str | None]]:
+    return {
+        night["date"]: {line["asset_id"]: line["engine"] for line in night["differences"]}
+        for night in nights
+    }
+
+
+def _packages(engine: str) -> Path | None:
+    if engine == "spark" and shutil.which("java") is None:
+        pytest.skip("Spark needs Java, and there is none here")
+    side = {"polars": "engines", "spark": "spark"}.get(engine)
+    return environments.packages(side) if side else None
+
+
+@pytest.mark.parametrize(
+    ("engine", "sum_"),
+    [
+        ("duckdb", None),
+        ("pyarrow", WRAPPED),
+        ("polars", WRAPPED),
+        pytest.param("spark", None, marks=pytest.mark.torture),
+    ],
+)
+def test_what_an_engine_adds_up_is_held_against_the_control_totals(
+    home: Path, engine: str, sum_: str | None
+) -> None:
+    """Past 1.7e20 one refuses and another wraps: the night and both sums are said, exit code 1."""
+    code, nights = proved(home, engine, packages=_packages(engine))
+    assert (code, [night["is_equal"] for night in nights]) == (1, [True, False])
+    [difference] = nights[1]["differences"]
+    assert difference["asset_id"] == "BTC"
+    assert (difference["engine"] or "none").startswith(sum_ or "none")
+    assert nights[1]["differences"][0]["stated"] == TRUE
+    # What only text holds is added, and counted.
+    assert [(night["rows"], night["stated_rows"], night["texts"]) for night in nights] == [
+        (1, 1, 0),
+        (7, 7, 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    "engine",
+    ["duckdb", "pyarrow", "polars", pytest.param("spark", marks=pytest.mark.torture)],
+)
+def test_every_engine_can_be_had_to_be_exact(home: Path, engine: str) -> None:
+    """Whole and broken parts apart, or in 256 bits, each comes to the control totals."""
+    code, nights = proved(home, engine, "--exact", packages=_packages(engine))
+    assert (code, _differing(nights)) == (0, {DAY_BEFORE: {}, DAY: {}})
+
+
+def test_words_name_the_asset_and_both_sums(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for each night, and below it what differs; what to type next is said."""
+    assert main(["--home", str(home), "prove", "--engine", "pyarrow"]) == 1
+    said = capsys.readouterr()
+    assert f"BTC: pyarrow has {WRAPPED}56; stated is {TRUE}" in said.out
+    assert "2 amounts only text holds" in said.out
+    assert "nightbook prove --engine pyarrow --exact" in said.err
+    assert main(["--home", str(home), "prove", "--as-of", DAY_BEFORE]) == 0
+    assert main(["--home", str(home), "prove", "--as-of", "2026-01-01"]) == 2
+
+
+def test_an_engine_that_is_not_there_is_named(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What to install is said, and nothing else happens."""
+    assert main(["--home", str(home), "prove", "--engine", "polars"]) == 2
+    assert "pip install 'nightbook[polars]'" in capsys.readouterr().err

@@ -1,0 +1,155 @@
+"""What other engines make of a file of balances: rows, and the sum of each asset, as they have it.
+
+By default an engine adds up as a person would have it do, so that what it does past 1.7e20 shows;
+`in_parts` has it add whole and broken parts apart, which no total overflows. Each engine is loaded
+only where it is asked for, and none need be there but those that nightbook has.
+"""
+
+# ruff: noqa: S608 - the file is ours, and a literal
+
+import functools
+import importlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from warehouse.contract.model import literal
+from warehouse.exact import EXACT
+
+_KEY = ["asset_id", "is_custom_asset"]
+_WIDE = pa.decimal256(76, 18)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSum:
+    """An asset as an engine has it: rows, rows with a number, and their sum.
+
+    `total` is None where the engine refused to add up, or answered with NULL, though there are
+    numbers.
+    """
+
+    asset_id: str
+    is_custom_asset: bool
+    rows: int
+    numbers: int
+    total: Decimal | None
+
+
+class NotInstalled(ImportError):
+    """The engine is not there, or what it runs on."""
+
+    exit_code = 2
+
+
+def engine_sums(engine: str, file: Path, *, in_parts: bool) -> list[EngineSum]:
+    """Return the sums of a file of balances by an engine; raises `NotInstalled`."""
+    try:
+        rows = list(_ENGINES[engine](str(file), in_parts))
+    except ModuleNotFoundError as error:
+        raise NotInstalled(
+            f"{engine} cannot be asked: {error}. Nothing was done. Install it where nightbook is: "
+            f"pip install '{_PACKAGES[engine]}'"
+        ) from error
+    return [EngineSum(*row[:4], _total(*row[4:])) for row in rows]
+
+
+def _total(whole: Decimal | None, part: Decimal | None = None) -> Decimal | None:
+    return whole if part is None or whole is None else EXACT.add(whole, part)
+
+
+def _duckdb(file: str, in_parts: bool) -> Iterator[tuple[Any, ...]]:  # noqa: FBT001 - of a table
+    duckdb = importlib.import_module("duckdb")
+    sums = "sum(trunc(amount)), sum(amount - trunc(amount))" if in_parts else "sum(amount)"
+    source = f"read_parquet({literal(file)}, hive_partitioning = false)"
+    counts = f"select asset_id, is_custom_asset, count(*), count(amount) from {source} group by all"
+    with duckdb.connect() as connection:
+        for *key, rows, numbers in connection.execute(counts).fetchall():
+            # One by one: an error names no asset, and takes the sums of all others with it.
+            query = f"select {sums} from {source} where asset_id = ? and is_custom_asset = ?"
+            try:
+                found = connection.execute(query, key).fetchone()
+            except duckdb.OutOfRangeException:
+                found = (None,)
+            yield (*key, rows, numbers, *found)
+
+
+def _pyarrow(file: str, in_parts: bool) -> Iterator[tuple[Any, ...]]:  # noqa: FBT001 - of a table
+    rows = pq.read_table(file, columns=[*_KEY, "amount"], partitioning=None)
+    if in_parts:  # 256 bits hold any sum, and need no parts
+        rows = rows.set_column(2, "amount", rows["amount"].cast(_WIDE))
+    counts = [([], "count_all"), ("amount", "count")]
+    found = rows.group_by(_KEY).aggregate([*counts, ("amount", "sum")])
+    names = [*_KEY, "count_all", "amount_count", "amount_sum"]
+    yield from (tuple(row[name] for name in names) for row in found.to_pylist())
+
+
+def _polars(file: str, in_parts: bool) -> Iterator[tuple[Any, ...]]:  # noqa: FBT001 - of a table
+    polars = importlib.import_module("polars")
+    amount = polars.col("amount")
+    sums = [amount.sum().alias("whole")]
+    if in_parts:
+        # Whole and part are cut from the text: its decimals have no quotient without a rest lost.
+        text = amount.cast(polars.String)
+        sign = (
+            polars.when(text.str.starts_with("-"))
+            .then(polars.lit("-0."))
+            .otherwise(polars.lit("0."))
+        )
+        halves = text.str.split_exact(".", 1)
+        whole = halves.struct.field("field_0").cast(polars.Decimal(38, 0))
+        part = (sign + halves.struct.field("field_1")).cast(polars.Decimal(38, 18))
+        sums = [whole.sum().alias("whole"), part.sum().alias("part")]
+    frame = polars.read_parquet(file, columns=[*_KEY, "amount"], hive_partitioning=False)
+    found = frame.group_by(_KEY).agg(
+        polars.len().alias("rows"), amount.count().alias("numbers"), *sums
+    )
+    yield from found.rows()
+
+
+@functools.cache
+def _session() -> Any:
+    sql = importlib.import_module("pyspark.sql")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise ModuleNotFoundError("Spark runs on Java, of which 17 or later is needed")
+    builder = sql.SparkSession.builder.appName("nightbook prove")
+    session = builder.config("spark.ui.enabled", "false").getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def _spark(file: str, in_parts: bool) -> Iterator[tuple[Any, ...]]:  # noqa: FBT001 - of a table
+    # try_sum is sum with NULL in the place of the error that would end the whole query.
+    sums = "try_sum(amount)"
+    if in_parts:
+        # Its amount less the floor of it is DECIMAL(38,16), and a digit lost: so cut from the text.
+        halves = "split(cast(amount as string), '[.]')"
+        sign = "if(cast(amount as string) like '-%', '-0.', '0.')"
+        sums = (
+            f"sum(cast({halves}[0] as decimal(38, 0))), "
+            f"sum(cast(concat({sign}, {halves}[1]) as decimal(38, 18)))"
+        )
+    session = _session()
+    session.conf.set("spark.sql.ansi.enabled", "true")  # decimals as text have no exponent then
+    session.read.parquet(file).createOrReplaceTempView("balances")
+    counts = "select asset_id, is_custom_asset, count(*), count(amount)"
+    found = session.sql(f"{counts}, {sums} from balances group by 1, 2")
+    yield from (tuple(row) for row in found.collect())
+
+
+_ENGINES: dict[str, Callable[[str, bool], Iterator[tuple[Any, ...]]]] = {
+    "duckdb": _duckdb,
+    "polars": _polars,
+    "pyarrow": _pyarrow,
+    "spark": _spark,
+}
+ENGINES = tuple(_ENGINES)
+_PACKAGES = {"duckdb": "duckdb", "pyarrow": "pyarrow"} | {
+    name: f"nightbook[{name}]" for name in ("polars", "spark")
+}
