@@ -26,7 +26,10 @@ from assets.console.declaration import (
 LAST_PORT = 65535
 WRONG_USAGE = 2
 ROLES = ("preparer", "reviewer", "approver")
+ENGINES = ("duckdb", "polars", "pyarrow", "spark")
 NUMBER, PORT = click.IntRange(min=0), click.IntRange(0, LAST_PORT)
+FOLDER = click.Path(file_okay=False)
+FILE: dict[str, Any] = {"type": click.Path(), "metavar": "FILE"}
 DAY: dict[str, Any] = {"type": Day(), "metavar": "YYYY-MM-DD"}
 WHY = option("--why", default="", help="kept on record; needed to change what was accepted")
 AS_OF = option("--as-of", help="the newest book up to this date", **DAY)
@@ -125,15 +128,9 @@ _ALL = (
         "query",
         "ask the warehouse in SQL, read-only; SQL - reads it from standard input",
         argument("sql", "SQL", required=False),
-        option("-f", "--file", type=click.Path(), metavar="FILE", help="read the SQL from a file"),
+        option("-f", "--file", help="read the SQL from a file", **FILE),
         option("--format", "form", type=Choice(FORMATS), help="table when not given"),
-        option(
-            "-o",
-            "--output",
-            type=click.Path(),
-            metavar="FILE",
-            help="write a file: .parquet, .csv, .json or .jsonl",
-        ),
+        option("-o", "--output", help="write a file: .parquet, .csv, .json or .jsonl", **FILE),
         option("--limit", type=NUMBER, metavar="N", help="at most N rows"),
         # A question may begin with a comment, which looks like an option.
         kind=Question,
@@ -204,9 +201,9 @@ _ALL = (
     ),
     command(
         "prove",
-        "whether an engine adds up the nights as their control totals; exit code 1 where not",
-        option("--engine", type=Choice(("duckdb", "polars", "pyarrow", "spark")), default="duckdb"),
-        option("--as-of", "day", help="the newest book up to this date", **DAY),
+        "whether an engine adds up the nights as their control totals have them",
+        option("--engine", type=Choice(ENGINES), default="duckdb", show_default=True),
+        AS_OF,
         option("--all", "are_all", is_flag=True, help="every book (up to that date)"),
         option("--exact", "in_parts", is_flag=True, help="as that engine can be had to be exact"),
         format_option(),
@@ -254,12 +251,7 @@ _ALL = (
     command(
         "install",
         "systemd units for this home and user; starts nothing",
-        option(
-            "--into",
-            type=click.Path(file_okay=False),
-            metavar="DIR",
-            help="instead of where systemd looks",
-        ),
+        option("--into", type=FOLDER, metavar="DIR", help="instead of where systemd looks"),
     ),
     command(
         "sandbox",

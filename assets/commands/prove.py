@@ -30,13 +30,13 @@ def run(
     nightbook: Nightbook,
     *,
     engine: str,
-    day: date | None,
+    as_of: date | None,
     are_all: bool,
     in_parts: bool,
     form: str | None,
 ) -> int:
     """Print a line for each night; exit code 1 where one is not equal."""
-    nights = prove(nightbook.layout, engine, as_of=day, are_all=are_all, in_parts=in_parts)
+    nights = prove(nightbook.layout, engine, as_of=as_of, are_all=are_all, in_parts=in_parts)
     proofs = list(nights) if form else list(_print_each(engine, nights))
     if form:
         print_rows(form, COLUMNS, [_row(engine, proof) for proof in proofs])

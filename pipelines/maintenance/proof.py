@@ -81,7 +81,7 @@ def _prove(layout: Layout, engine: str, snapshot: Snapshot, *, in_parts: bool) -
             raise NothingToProve(
                 f"{path} is not there. Nothing was done: nightbook rebuild makes the lake again."
             )
-    sums, rows = _stated(totals)
+    sums, rows = _control_sums(totals)
     made = engine_sums(engine, file, in_parts=in_parts)
     texts, text_count = _texts(file)
     engine_totals = {
@@ -109,7 +109,7 @@ def _whole(total: Decimal | None, numbers: int) -> Decimal | None:
     return total if numbers else Decimal(0)
 
 
-def _stated(path: Path) -> tuple[dict[Asset, Decimal], int]:
+def _control_sums(path: Path) -> tuple[dict[Asset, Decimal], int]:
     """Return the exact sum of each asset and the rows, as the control totals have them."""
     sums: defaultdict[Asset, Decimal] = defaultdict(Decimal)
     rows = 0

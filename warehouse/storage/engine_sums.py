@@ -57,7 +57,16 @@ def engine_sums(engine: str, file: Path, *, in_parts: bool) -> list[EngineSum]:
             f"{engine} cannot be asked: {error}. Nothing was done. Install it where nightbook is: "
             f"pip install '{_PACKAGES[engine]}'"
         ) from error
-    return [EngineSum(*row[:4], _total(*row[4:])) for row in rows]
+    return [
+        EngineSum(
+            asset_id=asset_id,
+            is_custom_asset=is_custom,
+            rows=count,
+            numbers=numbers,
+            total=_total(*sums),
+        )
+        for asset_id, is_custom, count, numbers, *sums in rows
+    ]
 
 
 def _total(whole: Decimal | None, part: Decimal | None = None) -> Decimal | None:
@@ -149,7 +158,6 @@ _ENGINES: dict[str, Callable[[str, bool], Iterator[tuple[Any, ...]]]] = {
     "pyarrow": _pyarrow,
     "spark": _spark,
 }
-ENGINES = tuple(_ENGINES)
 _PACKAGES = {"duckdb": "duckdb", "pyarrow": "pyarrow"} | {
     name: f"nightbook[{name}]" for name in ("polars", "spark")
 }
