@@ -98,8 +98,10 @@ def _exit_code(typed: Invocation, nightbook: Nightbook) -> int:
             nightbook = nightbook.with_fixed_variables()
             if typed.shared.is_verbose:
                 print(f"home: {nightbook.layout.home}", file=sys.stderr)
-            of_firm = require_firm_command(nightbook.layout, typed.command)
-            if typed.command == "run" and typed.options["day"] is None and not of_firm:
+            is_tonight = typed.command == "run" and typed.options["day"] is None
+            with contextlib.suppress(*(SettingsWrong,) * is_tonight):
+                of_firm = require_firm_command(nightbook.layout, typed.command)
+            if is_tonight and not of_firm:
                 nightbook.settings(api=True)  # every complaint at once, as doctor has them
             require_place(nightbook.layout, typed.command, typed.step)
         else:

@@ -110,10 +110,14 @@ def _together(tables: list[pa.Table]) -> pa.Table:
 
 
 _WORDS = pa.dictionary(pa.int32(), pa.string())
-_NOTHING = pa.schema(
-    [(name, pa.bool_() if name.startswith("is_") else _WORDS) for name in (*_PLACE, "kind")]
-    + [("amount_sum", WIDE)]
-).empty_table()
+# Not by `empty_table`, which imports pandas.
+_NOTHING = pa.Table.from_batches(
+    [],
+    pa.schema(
+        [(name, pa.bool_() if name.startswith("is_") else _WORDS) for name in (*_PLACE, "kind")]
+        + [("amount_sum", WIDE)]
+    ),
+)
 
 
 def _is_known(rows: pa.Table) -> pa.ChunkedArray:

@@ -85,7 +85,7 @@ def test_what_gates_the_publish_is_blocking() -> None:
     warehouse = dg.AssetKey("warehouse")
     specs = [GRAPH.get_check_spec(key) for key in GRAPH.asset_check_keys]
     blocking = {spec.name for spec in specs if spec.blocking}
-    assert blocking == {"amounts", "orphans"}
+    assert blocking == {"amounts", "holdings", "orphans"}
     gates = {spec.name for spec in specs if "gates" in (spec.metadata or {})}
     assert {"control_totals_agree", "balances_key", "amounts"} <= gates
     assert "drift" not in gates
