@@ -89,12 +89,15 @@ def _swap_pointers(catalog: SqlCatalog, transactions: Sequence[Any]) -> None:
     staged = []
     for transaction in transactions:
         table = transaction._table  # noqa: SLF001 - pyiceberg commits one table at a time only
-        changes = (tuple(transaction._requirements), tuple(transaction._updates))  # noqa: SLF001
+        waiting = transaction._requirements, transaction._updates  # noqa: SLF001 - the same
+        changes = [tuple(part) for part in waiting]
         try:
-            new = catalog._update_and_stage_table(table, table.name(), *changes)  # noqa: SLF001
+            stage = catalog._update_and_stage_table  # noqa: SLF001 - its public one commits
+            new = stage(table, table.name(), *changes)
         except CommitFailedException as error:
             raise Conflict(_name(transaction)) from error
-        catalog._write_metadata(new.metadata, new.io, new.metadata_location)  # noqa: SLF001
+        write = catalog._write_metadata  # noqa: SLF001 - the same
+        write(new.metadata, new.io, new.metadata_location)
         staged.append((table, new.metadata_location))
     with Session(catalog.engine) as session, session.begin():
         # Always in the same order, so that two writers wait for each other and none for ever.
