@@ -21,7 +21,7 @@ _BY_LIMIT = (-signal.SIGXCPU, -signal.SIGALRM, -signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ChildLimits:
     """Bounds of a child process: wall time, address space, and the threads that may use CPU."""
 
     seconds: float
@@ -37,7 +37,7 @@ class ChildTimedOut(ChildStopped):
     """The child was stopped because its time was over."""
 
 
-def run_in_child(function: str, request: bytes, limits: Limits) -> bytes:
+def run_in_child(function: str, request: bytes, limits: ChildLimits) -> bytes:
     """Call `module:function` with a request in a child process and return its result.
 
     The child can write no file and sees no environment variable. Raises `ChildTimedOut` where its
@@ -66,7 +66,7 @@ def run_in_child(function: str, request: bytes, limits: Limits) -> bytes:
     return result
 
 
-def _limit_process(limits: Limits) -> None:
+def _limit_process(limits: ChildLimits) -> None:
     """Bound this process, so that it ends by itself even when its parent is gone."""
     for limit, value in (
         (resource.RLIMIT_CPU, int(limits.seconds * limits.threads) + 1),
@@ -87,7 +87,7 @@ def main(function: str, seconds: str, memory_bytes: str, threads: str) -> None:
     answer = getattr(importlib.import_module(module), name)
     # After the import: what the libraries themselves need is not the stranger's doing.
     _limit_process(
-        Limits(seconds=float(seconds), memory_bytes=int(memory_bytes), threads=int(threads))
+        ChildLimits(seconds=float(seconds), memory_bytes=int(memory_bytes), threads=int(threads))
     )
     sys.stdout.buffer.write(answer(sys.stdin.buffer.read()))
 

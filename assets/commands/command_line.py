@@ -13,7 +13,7 @@ from assets.console.declaration import (
     Day,
     InOrder,
     KeyValue,
-    Question,
+    SqlCommand,
     argument,
     command,
     dry_run_options,
@@ -133,7 +133,7 @@ _ALL = (
         option("-o", "--output", help="write a file: .parquet, .csv, .json or .jsonl", **FILE),
         option("--limit", type=NUMBER, metavar="N", help="at most N rows"),
         # A question may begin with a comment, which looks like an option.
-        kind=Question,
+        kind=SqlCommand,
         context_settings={"ignore_unknown_options": True},
     ),
     command(

@@ -15,7 +15,7 @@ SYSTEM = Path("/etc/systemd/system")
 UNIT_MODE = 0o644
 
 
-class NotInstalled(Exception):
+class UnsuitableHost(Exception):
     """A unit cannot be written for this host."""
 
     exit_code = 2
@@ -44,12 +44,12 @@ def run(nightbook: Nightbook, *, into: str | None) -> int:
 
 
 def _require_settings(file: Path) -> None:
-    """Raise `NotInstalled` where `.env` is not enough."""
+    """Raise `UnsuitableHost` where `.env` is not enough."""
     # A unit is given nothing of this shell: what counts is what it will read in that file.
     try:
         settings.read(settings.environment(file.parent, {}), api=True)
     except SettingsWrong as wrong:
-        raise NotInstalled(
+        raise UnsuitableHost(
             f"The units would read their settings from {file}, and from nothing else, which is not "
             f"enough: {' '.join(wrong.complaints)} Nothing was written. Write them into that file "
             "(cp .env.example .env), or type this where it lies."
@@ -63,7 +63,7 @@ def _place() -> Path:
 
 
 def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> str:
-    """Return a shipped unit with its signs filled in; raises `NotInstalled` for an odd path."""
+    """Return a shipped unit with its signs filled in; raises `UnsuitableHost` for an odd path."""
     # A unit of a user can neither choose that user, nor change what it sees of the disk on every
     # system, nor wait for the network: those lines are for units of the system.
     text = (files("assets") / "deploy" / name).read_text(encoding="utf-8")
@@ -77,7 +77,7 @@ def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> 
     }
     for sign, value in signs.items():
         if set(value) & set("\"'\\%$\n ;"):
-            raise NotInstalled(
+            raise UnsuitableHost(
                 f"{value!r} holds a space, quote, $, % or backslash, which a systemd unit would "
                 "read in its own way. Nothing was written. Choose a plainer path: nightbook "
                 "--home DIR install"
@@ -99,10 +99,10 @@ def render_unit(name: str, layout: Layout, folder: Path, *, is_system: bool) -> 
 
 
 def _user(layout: Layout) -> str:
-    """Return the owner of the home, who runs a system's units; raises `NotInstalled`."""
+    """Return the owner of the home, who runs a system's units; raises `UnsuitableHost`."""
     # A home that root makes here could not be written by anybody else.
     if not layout.home.is_dir():
-        raise NotInstalled(
+        raise UnsuitableHost(
             f"{layout.home} is not there, so nobody knows which user is to run nightbook. Nothing "
             "was written. Make it for that user first: "
             f"install -d -m 0750 -o USER -g USER {layout.home}"
@@ -110,7 +110,7 @@ def _user(layout: Layout) -> str:
     try:
         return layout.home.owner()
     except KeyError:
-        raise NotInstalled(
+        raise UnsuitableHost(
             f"{layout.home} belongs to user {layout.home.stat().st_uid}, who has no name on this "
             "machine, and a unit of the system names its user. Nothing was written. Give it to a "
             f"user with a name first: chown -R USER {layout.home}"

@@ -24,7 +24,13 @@ from pipelines.landing.sealed_json import Damaged
 from pipelines.landing.snapshots import NoSuchSnapshot
 from warehouse.contract.wording import count_of
 from warehouse.query.connect import connect
-from warehouse.query.facts.figures import Account, NightPruned, TracedFigures, Wanted, figures
+from warehouse.query.facts.figures import (
+    NightPruned,
+    PositionAccount,
+    TracedFigures,
+    Wanted,
+    figures,
+)
 from warehouse.query.printable import printable_json
 from warehouse.storage.layout import Layout
 
@@ -127,7 +133,7 @@ def _missing_files(layout: Layout, manifest: Manifest) -> list[str]:
 
 
 def _join(
-    accounts: Sequence[Account], positions: Sequence[LandedPosition]
+    accounts: Sequence[PositionAccount], positions: Sequence[LandedPosition]
 ) -> Iterator[TracedAccount]:
     """Yield each published account with the landed one that says the same, word for word."""
     landed = defaultdict(list)

@@ -77,7 +77,7 @@ class Choice(click.Choice[str]):
         return f"{message} Did you mean {near[0]!r}?" if near else message
 
 
-class Question(click.Command):
+class SqlCommand(click.Command):
     """A command whose argument may begin with `--`, as a comment of SQL does, unlike an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

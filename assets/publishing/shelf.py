@@ -11,7 +11,7 @@ from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
 from pipelines.shelf import local_record
 from pipelines.shelf.address import SETTING, StoreAddress
-from pipelines.shelf.object_store import NotInstalled, StoreFailed, open_store
+from pipelines.shelf.object_store import StoreFailed, StoreNotInstalled, open_store
 from pipelines.shelf.probe import BreaksItsWord
 from pipelines.shelf.shelving import Shelver
 from warehouse.contract.wording import count_of
@@ -87,7 +87,7 @@ def require_all_on_shelf(nightbook: Nightbook) -> None:
 def shelve(nightbook: Nightbook) -> tuple[str, ...]:
     """Shelve what is not on the shelf yet; returns the nights, none where there is no shelf.
 
-    The caller is the writer. Raises `StoreFailed`, `BreaksItsWord`, `NotInstalled`, and
+    The caller is the writer. Raises `StoreFailed`, `BreaksItsWord`, `StoreNotInstalled`, and
     `NotAllDone` where some nights were left out.
     """
     address = shelf_of(nightbook)
@@ -116,5 +116,5 @@ def shelve_after_deciding(nightbook: Nightbook) -> None:
     """Shelve what was decided; a store that is down costs no decision, and the next run shelves."""
     try:
         shelve(nightbook)
-    except (StoreFailed, BreaksItsWord, NotInstalled, NotAllDone) as error:
+    except (StoreFailed, BreaksItsWord, StoreNotInstalled, NotAllDone) as error:
         print(printable_lines(f"Decided here, and not shelved yet: {error}"), file=sys.stderr)

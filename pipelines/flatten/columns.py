@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.records import amounts, timestamps
-from pipelines.records.schema import Form, Shape
+from pipelines.records.schema import Form, RecordShape
 from warehouse.contract.model import Kind, Table
 from warehouse.storage.parquet import conform
 
@@ -34,7 +34,7 @@ class Level:
 
     rows: int
     columns: dict[str, Any]
-    shape: Shape
+    shape: RecordShape
     list_name: str = ""
     parent: "Level | None" = None
     parents: Any = None
@@ -50,7 +50,7 @@ class Level:
         return f"{self.parent.path(above, numbers)}.{self.list_name}[{number}]"
 
 
-def top_level(records: pa.StructArray, shape: Shape) -> Level:
+def top_level(records: pa.StructArray, shape: RecordShape) -> Level:
     """Return the outermost records of a batch."""
     return Level(rows=len(records), columns=_columns(records, shape), shape=shape)
 
@@ -73,7 +73,7 @@ def inner_level(above: Level, name: str) -> Level:
     )
 
 
-def _columns(records: pa.StructArray, shape: Shape) -> dict[str, Any]:
+def _columns(records: pa.StructArray, shape: RecordShape) -> dict[str, Any]:
     """Return the fields of struct records by source; those of a plain sub-object beside them."""
     columns: dict[str, Any] = {}
     for field in shape.fields.values():

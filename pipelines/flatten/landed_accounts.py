@@ -19,9 +19,9 @@ from pipelines.landing.manifest import Manifest
 from pipelines.records import schema
 from pipelines.records.issues import Notes
 from pipelines.records.json_text import Members, read
-from pipelines.records.schema import Shape
+from pipelines.records.schema import RecordShape
 from pipelines.records.split import Element, once
-from pipelines.records.tolerant_reader import Place, TolerantReader, UnusableRecord
+from pipelines.records.tolerant_reader import AnswerPath, TolerantReader, UnusableRecord
 from pipelines.records.unknown_amounts import leaves
 from warehouse.progress import BYTES, Say, Tally, silent
 from warehouse.storage.layout import Layout
@@ -83,7 +83,7 @@ _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-def _account_shape() -> Shape:
+def _account_shape() -> RecordShape:
     for field in schema.every_field(schema.PORTFOLIO):
         if field.shape is not None and field.shape.name == models.Account.__name__:
             return field.shape
@@ -134,10 +134,10 @@ class _Cut:
     record: Element
 
     @property
-    def place(self) -> Place:
-        return Place(f"data[{self.record.number}]", "data[]")
+    def place(self) -> AnswerPath:
+        return AnswerPath(f"data[{self.record.number}]", "data[]")
 
-    def element(self, raw: Raw, place: Place) -> LandedElement:
+    def element(self, raw: Raw, place: AnswerPath) -> LandedElement:
         """Return an element with where its bytes begin; `raw` is a view of the body's own."""
         view = memoryview(raw)
         return LandedElement(
@@ -177,7 +177,7 @@ def _has_twins(position: Raw, accounts: Raw) -> bool:
     return not isinstance(members, Members) or members.repeated
 
 
-def _accounts(cut: _Cut, accounts: Raw, place: Place) -> Iterator[LandedAccount]:
+def _accounts(cut: _Cut, accounts: Raw, place: AnswerPath) -> Iterator[LandedAccount]:
     try:
         raws = _LIST.decode(accounts) if memoryview(accounts) else []
     except _UNREADABLE:
@@ -201,7 +201,7 @@ def _accounts(cut: _Cut, accounts: Raw, place: Place) -> Iterator[LandedAccount]
 
 
 def _amounts(
-    cut: _Cut, account: Raw, balance: Any, place: Place
+    cut: _Cut, account: Raw, balance: Any, place: AnswerPath
 ) -> Iterator[tuple[Stated, tuple[str, LandedElement]]]:
     """Yield every amount under a balance, known or not, with the text and where it stands."""
     if not isinstance(balance, Members) or balance.repeated:

@@ -11,7 +11,7 @@ from pipelines.flatten.columns import Level, UnfitValue
 from pipelines.flatten.record_batches import Resource, TableBatch, tail
 from pipelines.records.json_text import Members, text_of
 from pipelines.records.schema import PORTFOLIO
-from pipelines.records.tolerant_reader import Place, TolerantReader
+from pipelines.records.tolerant_reader import AnswerPath, TolerantReader
 from warehouse.contract.book import ACCOUNTS, BALANCES, INTEGRATIONS, PORTFOLIOS, POSITIONS
 from warehouse.contract.model import Table
 
@@ -117,7 +117,7 @@ def _key(level: Level, sources: tuple[str, ...]) -> dict[str, Any]:
     return {"parent": pa.array(level.parents)} | {name: level.columns[name] for name in sources}
 
 
-def _settle(record: dict[str, Any], reader: TolerantReader, place: Place) -> None:
+def _settle(record: dict[str, Any], reader: TolerantReader, place: AnswerPath) -> None:
     """Merge repeated assets, number repeated accounts, drop repeated integrations."""
     if record["positions"] is not None:
         record["positions"] = _merge_positions(record["positions"])
@@ -168,7 +168,7 @@ def _members(value: Any) -> Any:
 
 
 def _integrations_once(
-    integrations: list[dict[str, Any]], reader: TolerantReader, place: Place
+    integrations: list[dict[str, Any]], reader: TolerantReader, place: AnswerPath
 ) -> list[dict[str, Any]]:
     """Keep each integration once; of unequal ones the first by content."""
     by_id: dict[str, list[dict[str, Any]]] = {}

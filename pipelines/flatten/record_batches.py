@@ -13,7 +13,7 @@ import pyarrow as pa
 from pipelines.flatten.columns import UnfitValue
 from pipelines.records import fast_reader, tolerant_reader
 from pipelines.records.issues import Inexact, Notes
-from pipelines.records.schema import INSTRUMENT, PORTFOLIO, VENUE, Form, Shape, arrow_fields
+from pipelines.records.schema import INSTRUMENT, PORTFOLIO, VENUE, Form, RecordShape, arrow_fields
 from pipelines.records.split import Element
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import Kind
@@ -34,7 +34,9 @@ class TableBatch:
     keys: tuple[dict[str, pa.Array], ...] = ()
 
 
-Settle = Callable[[dict[str, Any], tolerant_reader.TolerantReader, tolerant_reader.Place], None]
+Settle = Callable[
+    [dict[str, Any], tolerant_reader.TolerantReader, tolerant_reader.AnswerPath], None
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Resource:
     telling `careful` of what is dropped.
     """
 
-    shape: Shape
+    shape: RecordShape
     carries_money: bool
     fill: Callable[[pa.StructArray], TableBatch]
     settle: Settle | None = None
@@ -60,7 +62,7 @@ COLUMNS: tolerant_reader.Columns = {
 }
 
 
-def _tails(shape: Shape, above: str = "") -> dict[str, str]:
+def _tails(shape: RecordShape, above: str = "") -> dict[str, str]:
     tails = {}
     for field in shape.fields.values():
         tails[field.source] = f"{above}.{field.name}"
@@ -120,7 +122,7 @@ def _careful_records(
         reader = tolerant_reader.TolerantReader(
             element.request_no, notes, COLUMNS, resource.shape.name
         )
-        place = tolerant_reader.Place(f"data[{element.number}]", "data[]")
+        place = tolerant_reader.AnswerPath(f"data[{element.number}]", "data[]")
         try:
             raw, money = bytes(element.raw), resource.carries_money
             record = reader.whole(raw, resource.shape, place, money=money)

@@ -13,7 +13,7 @@ from pipelines.flatten.columns import UnfitValue
 from pipelines.flatten.listings import Embedded
 from pipelines.flatten.record_batches import Resource, TableBatch, tail
 from pipelines.records.schema import INSTRUMENT, VENUE
-from pipelines.records.tolerant_reader import Place, TolerantReader
+from pipelines.records.tolerant_reader import AnswerPath, TolerantReader
 from warehouse.contract.book import INSTRUMENTS, VENUE_TYPES, VENUES
 
 VENUE_TABLES = (VENUES, VENUE_TYPES, INSTRUMENTS)
@@ -81,7 +81,7 @@ def _at_top(value: UnfitValue, numbers: list[int]) -> tuple[int, str]:
     return value.place, f"data[{numbers[value.place]}]{tail(value)}"
 
 
-def _settle_types(record: dict[str, Any], reader: TolerantReader, place: Place) -> None:
+def _settle_types(record: dict[str, Any], reader: TolerantReader, place: AnswerPath) -> None:
     """A type that stands twice says nothing new."""
     words = Counter(record["type"] or ())
     for word, times in words.items():

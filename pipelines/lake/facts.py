@@ -8,7 +8,7 @@ import msgspec
 
 from pipelines.lake.slices import Slice
 from pipelines.landing.manifest import Window
-from pipelines.landing.notices import Notice
+from pipelines.landing.notices import AnswerNotice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +74,6 @@ class Findings:
     failed: Sequence[str] = ()
     emptied: Sequence[str] = ()
     notices: Sequence[str] = ()
-    signs: Sequence[Notice] = ()
+    signs: Sequence[AnswerNotice] = ()
     window: Window = field(default_factory=Window)
     date_doubts: Sequence[str] = ()

@@ -149,7 +149,7 @@ def shelf(manifests: LakeManifests) -> LakeContents:
         books=chosen,
         nightly=nightly,
         snapshots=rows,
-        digests=_Digests(manifests, {snapshot.snapshot_id: snapshot for snapshot in here}),
+        digests=_PlacedDigests(manifests, {snapshot.snapshot_id: snapshot for snapshot in here}),
         decided=decision_rows.rows(landed),
     )
 
@@ -172,7 +172,7 @@ class _BookFiles(Mapping[str, Path]):
         return len(_BOOK_NAMES)
 
 
-class _Digests(Mapping[Path, str]):
+class _PlacedDigests(Mapping[Path, str]):
     """The SHA-256 of every file of nights, read from the manifest of a night when it is asked."""
 
     def __init__(self, manifests: LakeManifests, nights: Mapping[str, Snapshot]) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from pipelines.landing import sealed_json
 from pipelines.landing.night_folders import MANIFEST
-from pipelines.landing.notices import Notice
+from pipelines.landing.notices import AnswerNotice
 from pipelines.landing.sealed_json import Damaged
 
 # How still the book stood, and what became of a portfolio that is gone from the list.
@@ -90,7 +90,7 @@ class Manifest:
     stored: Mapping[str, str]
     window: Window = field(default_factory=Window)
     machine_started_at: str | None = None
-    signs: tuple[Notice, ...] = ()
+    signs: tuple[AnswerNotice, ...] = ()
     follows: str | None = None
 
     @property

@@ -13,7 +13,7 @@ from pipelines.landing.reasons import Reason, shape_of
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class AnswerNotice:
     """One sign in the answers of one operation: where it stands, what it says, how often it came.
 
     `text` is how it is known in `Manifest.notices` and in decisions.
@@ -45,21 +45,22 @@ class Noticing:
             self._counts[key] += 1
             self._examples[key] = min(sign.example, self._examples.get(key, sign.example))
 
-    def all(self) -> tuple[Notice, ...]:
+    def all(self) -> tuple[AnswerNotice, ...]:
         """Return every notice, in a fixed order."""
         return tuple(
-            Notice(*key, count, self._examples[key]) for key, count in sorted(self._counts.items())
+            AnswerNotice(*key, count, self._examples[key])
+            for key, count in sorted(self._counts.items())
         )
 
 
-def reasons(texts: Iterable[str], signs: Iterable[Notice]) -> Iterator[Reason]:
+def reasons(texts: Iterable[str], signs: Iterable[AnswerNotice]) -> Iterator[Reason]:
     """Return why a night with these notices is held: one reason for each sign, not each answer.
 
     `signs` tell how many answers showed what; a text that none of them has (that of an older
     manifest) is told as it is.
     """
     rest = set(texts)
-    same: dict[tuple[str, str], list[Notice]] = {}
+    same: dict[tuple[str, str], list[AnswerNotice]] = {}
     for notice in signs:
         if notice.text in rest:
             same.setdefault((notice.place, notice.words), []).append(notice)

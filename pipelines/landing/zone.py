@@ -22,7 +22,7 @@ import pyarrow as pa
 from pipelines.landing import night_folders, sealed_json
 from pipelines.landing.manifest import Manifest, RequestRecord, Window
 from pipelines.landing.night_folders import MANIFEST
-from pipelines.landing.notices import Notice
+from pipelines.landing.notices import AnswerNotice
 from pipelines.landing.sealed_json import Damaged
 from warehouse.storage.layout import Layout, make_directory, sync_directory, written_aside
 
@@ -80,7 +80,7 @@ class PendingSnapshot:
         origin: str,
         program_version: str,
         clock_skew_ms: int | None,
-        signs: tuple[Notice, ...] = (),
+        signs: tuple[AnswerNotice, ...] = (),
         window: Window | None = None,
     ) -> Manifest:
         """Write the manifest last and let the snapshot appear."""

@@ -60,7 +60,7 @@ def prove(
 ) -> Iterator[Proof]:
     """Yield what an engine makes of the newest book, of that of a date, or of all, in their order.
 
-    Raises `NothingToProve`, and `engine_sums.NotInstalled`.
+    Raises `NothingToProve`, and `engine_sums.EngineNotInstalled`.
     """
     books = snapshots.books(snapshots.landed_snapshots(layout))
     days = sorted(day for day in books if as_of is None or day <= as_of)

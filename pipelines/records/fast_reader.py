@@ -28,7 +28,7 @@ from pipelines.records.schema import (
     PORTFOLIO,
     VENUE,
     Form,
-    Shape,
+    RecordShape,
     arrow_fields,
 )
 
@@ -39,7 +39,7 @@ class NotPlain(Exception):
     """A batch holds something that the document does not describe."""
 
 
-def read(raws: Sequence[bytes | memoryview], shape: Shape) -> pa.StructArray:
+def read(raws: Sequence[bytes | memoryview], shape: RecordShape) -> pa.StructArray:
     """Return records as nested columns; raises `NotPlain`."""
     # Arrow refuses unknown fields, wrong types, repeated keys and halves of surrogate pairs.
     body = b"\n".join(raws)
@@ -68,7 +68,7 @@ def read(raws: Sequence[bytes | memoryview], shape: Shape) -> pa.StructArray:
     return records
 
 
-def _model(shape: Shape) -> type[msgspec.Struct]:
+def _model(shape: RecordShape) -> type[msgspec.Struct]:
     """Return a shape as a type that holds nothing else."""
     fields: list[tuple[str, Any, Any]] = []
     for field in shape.fields.values():
@@ -94,7 +94,7 @@ def _prove(raws: Sequence[bytes | memoryview], name: str) -> None:
         raise NotPlain(str(error)) from None
 
 
-def _require(records: pa.StructArray, shape: Shape) -> None:
+def _require(records: pa.StructArray, shape: RecordShape) -> None:
     """Raise unless every required field is there in every record."""
     for field in shape.fields.values():
         values = pc.struct_field(records, field.name)
@@ -110,7 +110,7 @@ def _require(records: pa.StructArray, shape: Shape) -> None:
                 _require(elements, field.shape)
 
 
-def note_words(records: pa.StructArray, shape: Shape, notes: Notes) -> None:
+def note_words(records: pa.StructArray, shape: RecordShape, notes: Notes) -> None:
     """Note every word that is not among the documented values of its field (2, 3)."""
     for pattern, documented in DOCUMENTED[shape.name].items():
         words = records

@@ -36,7 +36,7 @@ class Field:
     source: str
     form: Form
     required: bool
-    shape: "Shape | None" = None
+    shape: "RecordShape | None" = None
 
     @property
     def is_key(self) -> bool:
@@ -57,7 +57,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class RecordShape:
     """A model as fields by their JSON name."""
 
     name: str
@@ -73,7 +73,7 @@ KEYS = {
 } - {"Account.balance", "Venue.type"}
 
 
-def shape_of(model: type[msgspec.Struct]) -> Shape:
+def shape_of(model: type[msgspec.Struct]) -> RecordShape:
     """Return the shape of a model and of all models below it."""
     info = inspect.type_info(model)
     if not isinstance(info, inspect.StructType):
@@ -81,9 +81,9 @@ def shape_of(model: type[msgspec.Struct]) -> Shape:
     return _shape(info)
 
 
-def _shape(info: inspect.StructType) -> Shape:
+def _shape(info: inspect.StructType) -> RecordShape:
     name = info.cls.__name__
-    return Shape(name, {field.encode_name: _field(name, field) for field in info.fields})
+    return RecordShape(name, {field.encode_name: _field(name, field) for field in info.fields})
 
 
 def _field(model: str, field: inspect.Field) -> Field:
@@ -92,7 +92,7 @@ def _field(model: str, field: inspect.Field) -> Field:
     return Field(field.encode_name, source, form, field.required, shape)
 
 
-def _form(kind: inspect.Type) -> tuple[Form, Shape | None]:
+def _form(kind: inspect.Type) -> tuple[Form, RecordShape | None]:
     match kind:
         case inspect.UnionType(types=types):
             return _form(next(t for t in types if not isinstance(t, inspect.NoneType)))
@@ -114,7 +114,7 @@ OTHER = pa.list_(
 )
 
 
-def arrow_fields(shape: Shape, *, careful: bool) -> list[pa.Field]:
+def arrow_fields(shape: RecordShape, *, careful: bool) -> list[pa.Field]:
     """Return the nested Arrow type of a shape.
 
     With `careful`, also what only the careful reader knows: how many elements each list had
@@ -168,7 +168,7 @@ DOCUMENTED = {
 }
 
 
-def every_field(shape: Shape) -> Iterator[Field]:
+def every_field(shape: RecordShape) -> Iterator[Field]:
     """Yield all fields of a shape and of the shapes below it."""
     for field in shape.fields.values():
         yield field

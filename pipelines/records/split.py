@@ -12,7 +12,7 @@ import msgspec
 
 from pipelines.records.issues import Notes, Reject
 from pipelines.records.json_text import Members, read, text_of
-from pipelines.records.schema import Shape
+from pipelines.records.schema import RecordShape
 
 BATCH_BYTES = 4 * 1024 * 1024
 
@@ -79,7 +79,11 @@ def ids_of(raws: Iterable[msgspec.Raw]) -> set[str]:
 
 
 def once(
-    elements: Iterable[Element], notes: Notes, *, carries_money: bool, shape: Shape | None = None
+    elements: Iterable[Element],
+    notes: Notes,
+    *,
+    carries_money: bool,
+    shape: RecordShape | None = None,
 ) -> list[Element]:
     """Return each id once, ordered; repeated records are told in `ops.rejects`.
 
@@ -102,7 +106,7 @@ def once(
 
 
 def _settle(
-    several: list[Element], notes: Notes, shape: Shape | None, *, carries_money: bool
+    several: list[Element], notes: Notes, shape: RecordShape | None, *, carries_money: bool
 ) -> list[Element]:
     texts = sorted(
         (_canonical(element_.raw), element_.request_no, element_.number, element_)
@@ -126,7 +130,7 @@ def _settle(
     return [] if differ and carries_money else [first[3]]
 
 
-def _differ(several: list[Element], shape: Shape | None) -> bool:
+def _differ(several: list[Element], shape: RecordShape | None) -> bool:
     """Return whether records of one id differ in what is read of them."""
     if shape is None:
         return True
@@ -137,7 +141,7 @@ def _differ(several: list[Element], shape: Shape | None) -> bool:
         return True
 
 
-def _documented_part(value: Any, shape: Shape) -> Any:
+def _documented_part(value: Any, shape: RecordShape) -> Any:
     """Return a record without the fields that its shape does not have; a balance may have any."""
     if isinstance(value, list):
         return [_documented_part(element, shape) for element in value]

@@ -22,7 +22,7 @@ from pipelines.records.issues import (
     Reject,
 )
 from pipelines.records.json_text import Members, is_text, read, text_of
-from pipelines.records.schema import BALANCE, DOCUMENTED, MONEY, Field, Form, Shape
+from pipelines.records.schema import BALANCE, DOCUMENTED, MONEY, Field, Form, RecordShape
 from pipelines.records.unknown_amounts import leaves
 from warehouse.contract.model import Kind
 from warehouse.exact import fit_decimal
@@ -42,20 +42,20 @@ class UnusableRecord(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AnswerPath:
     """Where we are in an answer: `path` with indexes, `pattern` without."""
 
     path: str
     pattern: str
 
-    def member(self, name: str) -> "Place":
+    def member(self, name: str) -> "AnswerPath":
         """Return the place of a member; a name that would read as path itself is put in quotes."""
         name = name if _NAME.fullmatch(name) else text_of(name)
-        return Place(f"{self.path}.{name}", f"{self.pattern}.{name}")
+        return AnswerPath(f"{self.path}.{name}", f"{self.pattern}.{name}")
 
-    def element(self, number: int) -> "Place":
+    def element(self, number: int) -> "AnswerPath":
         """Return the place of an array element."""
-        return Place(f"{self.path}[{number}]", f"{self.pattern}[]")
+        return AnswerPath(f"{self.path}[{number}]", f"{self.pattern}[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,9 @@ class TolerantReader:
     columns: Columns
     model: str
 
-    def whole(self, raw: bytes, shape: Shape, place: Place, *, money: bool) -> dict[str, Any]:
+    def whole(
+        self, raw: bytes, shape: RecordShape, place: AnswerPath, *, money: bool
+    ) -> dict[str, Any]:
         """Read what stands of an outermost record; raises `UnusableRecord` where it has no row."""
         try:
             value = read(raw)
@@ -78,7 +80,9 @@ class TolerantReader:
             raise UnusableRecord(reason) from None
         return self.record(value, shape, place, money=money)
 
-    def record(self, value: Any, shape: Shape, place: Place, *, money: bool) -> dict[str, Any]:
+    def record(
+        self, value: Any, shape: RecordShape, place: AnswerPath, *, money: bool
+    ) -> dict[str, Any]:
         """Return the parts of a record that stand; `UnusableRecord` when it has no row at all."""
         if not isinstance(value, Members):
             raise self._broken(place, "an object was expected", value, money=money)
@@ -92,17 +96,23 @@ class TolerantReader:
         self._unknown(value, shape, place, clean)
         return clean
 
-    def reject(self, place: Place, reason: str, value: Any, *, money: bool) -> None:
+    def reject(self, place: AnswerPath, reason: str, value: Any, *, money: bool) -> None:
         """Note something that breaks the contract; a missing thing has no text."""
         text = "" if value is MISSING else text_of(value)
         self.notes.rejects.append(Reject(self.request_no, place.path, reason, text, money))
 
-    def _broken(self, place: Place, reason: str, value: Any, *, money: bool) -> UnusableRecord:
+    def _broken(self, place: AnswerPath, reason: str, value: Any, *, money: bool) -> UnusableRecord:
         self.reject(place, reason, value, money=money)
         return UnusableRecord(reason)
 
     def _field(
-        self, record: Members, field: Field, place: Place, clean: dict[str, Any], *, money: bool
+        self,
+        record: Members,
+        field: Field,
+        place: AnswerPath,
+        clean: dict[str, Any],
+        *,
+        money: bool,
     ) -> Any:
         value, here = record.get(field.name), place.member(field.name)
         if value is None:
@@ -124,14 +134,21 @@ class TolerantReader:
         return self._without(record, field, place, reason, value, money=money)
 
     def _without(
-        self, record: Members, field: Field, place: Place, reason: str, value: Any, *, money: bool
+        self,
+        record: Members,
+        field: Field,
+        place: AnswerPath,
+        reason: str,
+        value: Any,
+        *,
+        money: bool,
     ) -> None:
         if field.is_key:
             reason = f"{field.name}: {reason}; without it there is no row"
             raise self._broken(place, reason, record, money=money)
         self.reject(place.member(field.name), reason, value, money=field.carries_money)
 
-    def _value(self, value: Any, field: Field, here: Place, clean: dict[str, Any]) -> Any:
+    def _value(self, value: Any, field: Field, here: AnswerPath, clean: dict[str, Any]) -> Any:
         match field.form:
             case Form.TEXT:
                 return self._text(value, field, here)
@@ -144,7 +161,7 @@ class TolerantReader:
                 return self._elements(value, field, here)
         raise TypeError
 
-    def _text(self, value: Any, field: Field, here: Place) -> Any:
+    def _text(self, value: Any, field: Field, here: AnswerPath) -> Any:
         if not is_text(value):
             raise TypeError
         if field.kind is Kind.AMOUNT:
@@ -155,30 +172,30 @@ class TolerantReader:
             self._word(value, here)
         return value
 
-    def _amount(self, text: str, source: str, here: Place) -> None:
+    def _amount(self, text: str, source: str, here: AnswerPath) -> None:
         value = amounts.parse(text)
         if value is None:
             raise ValueError("decimal text was expected")
         if fit_decimal(value) is None:
             self._inexact(text, source, here)
 
-    def _moment(self, text: str, source: str, here: Place) -> None:
+    def _moment(self, text: str, source: str, here: AnswerPath) -> None:
         moment = timestamps.parse(text)
         if moment is None:
             raise ValueError("a date-time with its zone was expected (ISO 8601)")
         if not moment[1]:
             self._inexact(text, source, here)
 
-    def _inexact(self, text: str, source: str, here: Place) -> None:
+    def _inexact(self, text: str, source: str, here: AnswerPath) -> None:
         table, column = self.columns.get(source, ("balances", "amount"))
         self.notes.inexact.append(Inexact(self.request_no, here.path, table, column, text))
 
-    def _word(self, text: str, here: Place) -> None:
+    def _word(self, text: str, here: AnswerPath) -> None:
         documented = DOCUMENTED[self.model].get(here.pattern.removeprefix("data[]."))
         if documented is not None and text not in documented:
             self.notes.saw(here.pattern, UNKNOWN_VALUE, text, text_of(text))
 
-    def _object(self, value: Members, field: Field, here: Place, clean: dict[str, Any]) -> Any:
+    def _object(self, value: Members, field: Field, here: AnswerPath, clean: dict[str, Any]) -> Any:
         if field.shape is None:
             raise TypeError
         try:
@@ -193,7 +210,7 @@ class TolerantReader:
             clean.setdefault(OTHER, []).extend(rows)
         return inner
 
-    def _elements(self, values: list[Any], field: Field, here: Place) -> list[Any]:
+    def _elements(self, values: list[Any], field: Field, here: AnswerPath) -> list[Any]:
         elements: list[Any] = []
         for number, value in enumerate(values):
             place = here.element(number)
@@ -210,7 +227,9 @@ class TolerantReader:
                 continue
         return elements
 
-    def _unknown(self, value: Members, shape: Shape, place: Place, clean: dict[str, Any]) -> None:
+    def _unknown(
+        self, value: Members, shape: RecordShape, place: AnswerPath, clean: dict[str, Any]
+    ) -> None:
         for name, member in value.items():
             if name in shape.fields:
                 continue
@@ -225,7 +244,7 @@ class TolerantReader:
             self.notes.saw(here.pattern, kind, name, text_of(member))
             clean.setdefault(OTHER, []).extend(rows)
 
-    def _amounts_elsewhere(self, value: Any, field: Field, here: Place) -> list[Row]:
+    def _amounts_elsewhere(self, value: Any, field: Field, here: AnswerPath) -> list[Row]:
         """Return rows of amounts that stand one step above or below where the document has them."""
         model = field.source.partition(".")[0]
         if model in MONEY and isinstance(value, Members):
@@ -234,7 +253,9 @@ class TolerantReader:
             return self._amounts(field.name, (), value, here)
         return []
 
-    def _amounts(self, bucket: str, above: tuple[str, ...], value: Any, here: Place) -> list[Row]:
+    def _amounts(
+        self, bucket: str, above: tuple[str, ...], value: Any, here: AnswerPath
+    ) -> list[Row]:
         """Return rows of all amounts in something that the document does not know."""
         # What may be money and is no amount is rejected where it stands; its siblings are rows.
         rows: list[Row] = []
@@ -250,7 +271,7 @@ class TolerantReader:
         return rows
 
 
-def _count_amounts(balance: Members, shape: Shape, rows: list[Row]) -> int:
+def _count_amounts(balance: Members, shape: RecordShape, rows: list[Row]) -> int:
     """Return how many amounts a balance states, broken ones too."""
     count = 0
     for field in shape.fields.values():

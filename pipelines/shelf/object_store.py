@@ -40,7 +40,7 @@ class StoreFailed(Exception):
         )
 
 
-class NotInstalled(Exception):
+class StoreNotInstalled(Exception):
     """A shelf is set, and what reaches it is not there."""
 
     exit_code = 2
@@ -196,12 +196,12 @@ class ObjectStore:
 
 
 def open_store(address: StoreAddress) -> ObjectStore:
-    """Return the store of an address; nothing is asked of it yet. Raises `NotInstalled`."""
+    """Return the store of an address; nothing is asked of it yet. Raises `StoreNotInstalled`."""
     # Loaded here, and only where a shelf is set: one machine needs neither it nor its loading time.
     try:
         stores = importlib.import_module("obstore.store")
     except ModuleNotFoundError:
-        raise NotInstalled from None
+        raise StoreNotInstalled from None
     library = importlib.import_module("obstore")
     if (folder := address.folder) is not None:
         make_directory(folder)

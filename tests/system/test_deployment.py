@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from assets.commands.command_line import COMMANDS
-from assets.commands.install import UNITS, NotInstalled, render_unit
+from assets.commands.install import UNITS, UnsuitableHost, render_unit
 from pipelines.settings import environment, read
 from tests.support import environments
 from tests.support.operator import Watched
@@ -378,13 +378,13 @@ def test_units_are_not_written_for_settings_that_they_would_not_have(
 
 def test_a_path_that_a_unit_cannot_hold_is_refused(tmp_path: Path) -> None:
     """A home with a space or a percent sign is refused before anything is written."""
-    with pytest.raises(NotInstalled, match="Nothing was written"):
+    with pytest.raises(UnsuitableHost, match="Nothing was written"):
         render_unit(UNITS[0], Layout(tmp_path / "my home"), tmp_path, is_system=False)
 
 
 def test_a_system_needs_a_home_that_is_somebodys(tmp_path: Path) -> None:
     """Units of the system run as the owner of the home; without a home nothing is written."""
-    with pytest.raises(NotInstalled, match="Nothing was written"):
+    with pytest.raises(UnsuitableHost, match="Nothing was written"):
         render_unit(UNITS[0], Layout(tmp_path / "none"), tmp_path, is_system=True)
     text = render_unit(UNITS[0], Layout(tmp_path), tmp_path, is_system=True)
     assert f"User={tmp_path.owner()}\n" in text
@@ -397,5 +397,5 @@ def test_a_system_needs_a_user_with_a_name(tmp_path: Path, monkeypatch: pytest.M
         raise KeyError("getpwuid(): uid not found: 4711")
 
     monkeypatch.setattr("pathlib.Path.owner", nobody)
-    with pytest.raises(NotInstalled, match=r"Nothing was written.*chown -R USER"):
+    with pytest.raises(UnsuitableHost, match=r"Nothing was written.*chown -R USER"):
         render_unit(UNITS[0], Layout(tmp_path), tmp_path, is_system=True)

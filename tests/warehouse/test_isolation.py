@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from warehouse.isolation import ChildStopped, ChildTimedOut, Limits, run_in_child
+from warehouse.isolation import ChildLimits, ChildStopped, ChildTimedOut, run_in_child
 
-LIMITS = Limits(seconds=20, memory_bytes=1024**3)
+LIMITS = ChildLimits(seconds=20, memory_bytes=1024**3)
 
 
 def test_a_result_comes_back() -> None:
@@ -43,7 +43,7 @@ def test_a_child_writes_no_file(tmp_path: Path) -> None:
 def test_a_child_that_hangs_is_stopped() -> None:
     """Time over is time over, also where it only waits."""
     began = time.monotonic()
-    limits = Limits(seconds=1, memory_bytes=1024**3)
+    limits = ChildLimits(seconds=1, memory_bytes=1024**3)
     with pytest.raises(ChildTimedOut):
         run_in_child("builtins:exec", b"import time; time.sleep(60)", limits)
     assert time.monotonic() - began < 3

@@ -15,7 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from warehouse.isolation import ChildStopped, ChildTimedOut, Limits, run_in_child
+from warehouse.isolation import ChildLimits, ChildStopped, ChildTimedOut, run_in_child
 from warehouse.query import read
 from warehouse.query.connect import QueryFailed
 from warehouse.query.formats import Answer, distinct_names, text
@@ -52,7 +52,7 @@ def ask(
     values of other types as their text. Raises `QueryFailed` where there is no answer, also when
     it took too long or too much, and `FileNotFoundError` where nothing has been published.
     """
-    limits = Limits(seconds=seconds, memory_bytes=memory_bytes, threads=THREADS)
+    limits = ChildLimits(seconds=seconds, memory_bytes=memory_bytes, threads=THREADS)
     return _decode_answer(json.loads(_run("answer", database, sql, limit, limits)))
 
 
@@ -67,7 +67,7 @@ def ask_parquet(
 
     Raises `NotAQuestion` where Parquet has no type that holds a value as it is.
     """
-    limits = Limits(seconds=seconds, memory_bytes=memory_bytes, threads=THREADS)
+    limits = ChildLimits(seconds=seconds, memory_bytes=memory_bytes, threads=THREADS)
     result = _run("parquet_answer", database, sql, limit, limits)
     header, _, content = result.partition(b"\n")
     facts = json.loads(header)
@@ -75,7 +75,7 @@ def ask_parquet(
     return ParquetAnswer(content, facts["rows"], facts["is_cut"])
 
 
-def _run(function: str, database: Path, sql: str, limit: int | None, limits: Limits) -> bytes:
+def _run(function: str, database: Path, sql: str, limit: int | None, limits: ChildLimits) -> bytes:
     question = json.dumps({"database": str(database), "sql": sql, "limit": limit}).encode()
     try:
         return run_in_child(f"warehouse.query.child:{function}", question, limits)

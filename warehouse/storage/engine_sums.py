@@ -42,18 +42,18 @@ class EngineSum:
     total: Decimal | None
 
 
-class NotInstalled(ImportError):
+class EngineNotInstalled(ImportError):
     """The engine is not there, or what it runs on."""
 
     exit_code = 2
 
 
 def engine_sums(engine: str, file: Path, *, in_parts: bool) -> list[EngineSum]:
-    """Return the sums of a file of balances by an engine; raises `NotInstalled`."""
+    """Return the sums of a file of balances by an engine; raises `EngineNotInstalled`."""
     try:
         rows = list(_ENGINES[engine](str(file), in_parts))
     except ModuleNotFoundError as error:
-        raise NotInstalled(
+        raise EngineNotInstalled(
             f"{engine} cannot be asked: {error}. Nothing was done. Install it where nightbook is: "
             f"pip install '{_PACKAGES[engine]}'"
         ) from error

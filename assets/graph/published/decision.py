@@ -36,7 +36,7 @@ SCHEMA = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class DecisionForm:
     """What a person filled in."""
 
     decision: str
@@ -74,7 +74,7 @@ def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
         writing: dg.ResourceParam[RunLock],
     ) -> dg.MaterializeResult:
         with night_step(context, nightbook) as step:
-            config = Request(**context.op_execution_context.op_config)
+            config = DecisionForm(**context.op_execution_context.op_config)
             before = _snapshot(step, config.snapshot)
             if config.decision != LEAVE:
                 snapshot = _decide(step, writing, before, config)
@@ -116,7 +116,7 @@ def _snapshot(step: NightStep, snapshot_id: str) -> Snapshot:
     return held[0] if held else snapshots.find(step.layout, newest)
 
 
-def _decide(step: NightStep, lock: RunLock, before: Snapshot, config: Request) -> Snapshot:
+def _decide(step: NightStep, lock: RunLock, before: Snapshot, config: DecisionForm) -> Snapshot:
     if not config.by.strip():
         raise NothingDecided("it was not said who decides")
     nightbook, name = step.nightbook, before.snapshot_id

@@ -14,7 +14,7 @@ import pytest
 
 from pipelines.landing import leftovers, night_folders, sealed_json, snapshots, zone
 from pipelines.landing.manifest import load_manifest
-from pipelines.landing.notices import Notice
+from pipelines.landing.notices import AnswerNotice
 from pipelines.landing.snapshots import GUARDS, Decision, Snapshot
 from tests.support import nights
 from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, REJECTED
@@ -44,7 +44,7 @@ def test_a_manifest_keeps_every_fact_of_a_pull(layout: Layout, elsewhere: None) 
         origin="https://api.example.com",
         program_version="1.2.3",
         clock_skew_ms=-42,
-        signs=(Notice("meta.next", "says that there is more", "list_venues", 2, '"x"'),),
+        signs=(AnswerNotice("meta.next", "says that there is more", "list_venues", 2, '"x"'),),
     )
     [folder] = night_folders.folders(layout)
     kept = load_manifest(folder)

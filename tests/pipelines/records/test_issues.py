@@ -277,7 +277,7 @@ def test_a_record_nested_too_deeply_is_told_with_its_text() -> None:
     text = "[" * 200_000
     with pytest.raises(tolerant_reader.UnusableRecord):
         reader.whole(
-            text.encode(), PORTFOLIO, tolerant_reader.Place("data[3]", "data[]"), money=True
+            text.encode(), PORTFOLIO, tolerant_reader.AnswerPath("data[3]", "data[]"), money=True
         )
     [found] = notes.rejects
     assert (found.request_no, found.path, found.value) == (7, "data[3]", text)
@@ -297,7 +297,9 @@ def test_how_deep_a_record_may_be_does_not_hang_on_who_reads_it(calls: int) -> N
         reader = tolerant_reader.TolerantReader(7, Notes(), {}, "Portfolio")
         is_counted = reference.portfolio(msgspec.Raw(raw)) is not None
         with contextlib.suppress(tolerant_reader.UnusableRecord):
-            reader.whole(raw, PORTFOLIO, tolerant_reader.Place("data[3]", "data[]"), money=True)
+            reader.whole(
+                raw, PORTFOLIO, tolerant_reader.AnswerPath("data[3]", "data[]"), money=True
+            )
             return True, is_counted
         return False, is_counted
 

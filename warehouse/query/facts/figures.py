@@ -72,7 +72,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class PositionAccount:
     """One account of a position; `texts` are its amounts by bucket and state."""
 
     venue_id: str
@@ -95,7 +95,7 @@ class TracedFigures:
     portfolio: NamedThing
     asset_id: str
     is_custom_asset: bool
-    accounts: Sequence[Account]
+    accounts: Sequence[PositionAccount]
     sums: Sequence[PublishedSum]
 
 
@@ -183,10 +183,10 @@ def _narrow(rows: list[dict[str, Any]], wanted: Wanted, where: str) -> list[dict
 _ACCOUNT = ("venue_id", "venue_name", "account_name", "duplicate_no")
 
 
-def _accounts(rows: list[dict[str, Any]]) -> list[Account]:
+def _accounts(rows: list[dict[str, Any]]) -> list[PositionAccount]:
     by_account = groupby(rows, lambda row: {name: row[name] for name in _ACCOUNT})
     return [
-        Account(
+        PositionAccount(
             **key,
             texts={
                 (row["bucket"], row["state"]): row["amount_text"]

@@ -39,7 +39,7 @@ class MemberDigest(msgspec.Struct, frozen=True):
     size: int
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class PackManifest(msgspec.Struct, frozen=True, kw_only=True):
     """Every file of a pack but this one, by its name."""
 
     format: int
@@ -140,7 +140,7 @@ def write_pack(path: Path, facts: PackFacts, members: Iterator[PackMember]) -> t
                     raise ValueError(f"{member.name} has two contents")
                 if names.NameToInfo.get(member.name) is None:
                     _add(names, member)
-            manifest = Manifest(
+            manifest = PackManifest(
                 format=FORMAT, month=facts.month, version=facts.version, members=digests
             )
             _add(names, PackMember(MANIFEST, json_bytes(to_json(manifest))))
@@ -162,9 +162,9 @@ def read_facts(content: bytes) -> PackFacts:
     return from_json(msgspec.json.decode(content), PackFacts)
 
 
-def read_manifest(content: bytes) -> Manifest:
+def read_manifest(content: bytes) -> PackManifest:
     """Return the manifest of a pack; raise `ValueError` where that is no such file."""
-    return from_json(msgspec.json.decode(content), Manifest)
+    return from_json(msgspec.json.decode(content), PackManifest)
 
 
 def ledgers_in(path: Path) -> set[str]:

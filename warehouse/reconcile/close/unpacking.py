@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from warehouse.contract.wording import count_of
 from warehouse.reconcile.close import pack
-from warehouse.reconcile.close.pack import Manifest
+from warehouse.reconcile.close.pack import PackManifest
 from warehouse.reconcile.store.store import Store
 from warehouse.storage.layout import BLOCK, make_directory
 
@@ -40,7 +40,7 @@ def read_list(names: zipfile.ZipFile, name: str) -> bytes:
     return names.read(entry)
 
 
-def unpack(names: zipfile.ZipFile, manifest: Manifest, store: Store, check: PackCheck) -> bool:
+def unpack(names: zipfile.ZipFile, manifest: PackManifest, store: Store, check: PackCheck) -> bool:
     """Unpack what the manifest lists, each file held against it; return whether all is whole."""
     check.name = f"{manifest.month}, version {manifest.version}"
     there = [entry.filename for entry in names.infolist() if entry.filename != pack.MANIFEST]

@@ -17,7 +17,7 @@ from warehouse.contract.wording import count_of
 from warehouse.reconcile.close import pack
 from warehouse.reconcile.close.index_page import index_page
 from warehouse.reconcile.close.month import Month, month_of
-from warehouse.reconcile.close.pack import Manifest, PackFacts
+from warehouse.reconcile.close.pack import PackFacts, PackManifest
 from warehouse.reconcile.close.unpacking import PackCheck, read_list, unpack
 from warehouse.reconcile.matching import join
 from warehouse.reconcile.matching.key_resolution import copy_table
@@ -63,7 +63,7 @@ def verify_pack(file: Path, program_version: str) -> PackCheck:
 
 
 def _compare(
-    store: Store, manifest: Manifest, facts: PackFacts, check: PackCheck, program_version: str
+    store: Store, manifest: PackManifest, facts: PackFacts, check: PackCheck, program_version: str
 ) -> None:
     book_ids = {date.fromisoformat(day): book for day, book in facts.books.items()}
     month = month_of(store, facts.month, book_ids, facts.through)
@@ -163,7 +163,7 @@ def _compare_signatures(store: Store, month: Month, check: PackCheck) -> None:
     check.compared.append(f"{count_of(len(signatures), 'signature')} with the result it is of")
 
 
-def _ledgers(manifest: Manifest) -> frozenset[str]:
+def _ledgers(manifest: PackManifest) -> frozenset[str]:
     return frozenset(
         name.removeprefix(pack.LEDGERS)
         for name in manifest.members
@@ -171,7 +171,7 @@ def _ledgers(manifest: Manifest) -> frozenset[str]:
     )
 
 
-def _compare_inputs(store: Store, month: Month, manifest: Manifest, check: PackCheck) -> None:
+def _compare_inputs(store: Store, month: Month, manifest: PackManifest, check: PackCheck) -> None:
     """See that each ledger and recon.toml is what its name says, and what the results read."""
     ledgers = _ledgers(manifest)
     settings = {day.settings for day in month.closed_days}

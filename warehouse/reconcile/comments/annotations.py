@@ -21,7 +21,7 @@ _ALSO = "\n-- also: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class StatusDecision:
     """The status that a person, or the engine, gave a break, and what it was judged by."""
 
     status: str = OPEN
@@ -38,15 +38,15 @@ class State:
 
     revision: int
     breaks: Mapping[str, Mapping[str, str]]
-    decisions: Mapping[str, Decision]
+    decisions: Mapping[str, StatusDecision]
 
     def of(self, break_id: str, field: str) -> str:
         """Return the value of a field; Open for a status that nobody set."""
         return self.breaks.get(break_id, {}).get(field, OPEN if field == "status" else "")
 
-    def decision(self, break_id: str) -> Decision:
+    def decision(self, break_id: str) -> StatusDecision:
         """Return the decision on a break; it is open where there is none."""
-        return self.decisions.get(break_id, Decision())
+        return self.decisions.get(break_id, StatusDecision())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ def state(store: Store, revision: int | None = None, *, without: date | None = N
     said of that day, which a run of that day decides anew.
     """
     breaks: dict[str, dict[str, str]] = {}
-    decisions: dict[str, Decision] = {}
+    decisions: dict[str, StatusDecision] = {}
     notes = [note for note in store.annotations if revision is None or note.no <= revision]
     undone = {number for note in notes for number in note.replaces}
     for note in notes:
@@ -80,7 +80,7 @@ def state(store: Store, revision: int | None = None, *, without: date | None = N
                 continue
             breaks.setdefault(entry.break_id, {})[entry.field] = entry.value
             if entry.field == "status":
-                decisions[entry.break_id] = Decision(
+                decisions[entry.break_id] = StatusDecision(
                     status=entry.value,
                     episode=1 if entry.episode is None else entry.episode,
                     accepted=entry.accepted or "",
@@ -192,7 +192,7 @@ def _with_difference(entry: Entry, break_: Break | None) -> Entry:
 
 
 def status_now(
-    decision: Decision, episode: int, difference: str, day: date, accept_days: int
+    decision: StatusDecision, episode: int, difference: str, day: date, accept_days: int
 ) -> tuple[str, str]:
     """Return the status of a break tonight, and why it is open again where it was settled."""
     if decision.status == OPEN:

@@ -58,7 +58,7 @@ class Rounding:
 
 
 @dataclass(frozen=True, slots=True)
-class _Difference:
+class _RoundingGap:
     pair: ClassifiedPair
     ledger: Decimal
     snapshot: Decimal
@@ -99,21 +99,21 @@ def find_rounding(
 
 def _by_file(
     classified: Sequence[ClassifiedPair], ledger: Ledger, rules: MatchRules
-) -> dict[int, list[_Difference]]:
+) -> dict[int, list[_RoundingGap]]:
     """Return by file, of those of which nothing is settled, the amounts of one row that differ."""
     files = ledger.lines.table["file"]
-    by_file: dict[int, list[_Difference]] = {}
+    by_file: dict[int, list[_RoundingGap]] = {}
     for classified_pair in classified:
         pair = classified_pair.pair
         if classified_pair.result is Result.DIFFERS and pair.rows == 1:
             number = files[pair.lines[0]].as_py()
             if number not in rules.kept.by_file:
                 amounts = exact(pair.ledger or "0"), exact(pair.snapshot or "0")
-                by_file.setdefault(number, []).append(_Difference(classified_pair, *amounts))
+                by_file.setdefault(number, []).append(_RoundingGap(classified_pair, *amounts))
     return by_file
 
 
-def _best(differences: Sequence[_Difference]) -> tuple[Precision | None, list[_Difference]]:
+def _best(differences: Sequence[_RoundingGap]) -> tuple[Precision | None, list[_RoundingGap]]:
     """Return the rule that explains most differences, of several the narrowest, and those."""
     # Every rule is tried on some of them, spread over the file, and the best one on all.
     some = differences[:: -(-len(differences) // _TRIED_ON)]
@@ -127,12 +127,12 @@ def _best(differences: Sequence[_Difference]) -> tuple[Precision | None, list[_D
 
 
 def _choose_differences(
-    precision: Precision, differences: Sequence[_Difference]
-) -> list[_Difference]:
+    precision: Precision, differences: Sequence[_RoundingGap]
+) -> list[_RoundingGap]:
     return [each for each in differences if is_left_of(precision, each.ledger, each.snapshot)]
 
 
-def _candidates(differences: Sequence[_Difference]) -> Iterator[Precision]:
+def _candidates(differences: Sequence[_RoundingGap]) -> Iterator[Precision]:
     # Where amounts are rounded nine of ten have the last digit, for it is zero in one of ten.
     counts = {
         Kept.DECIMALS: Counter(decimals(each.ledger) for each in differences),

@@ -21,7 +21,7 @@ FULL_SWING = 100.0
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class AssetMove:
     """An asset whose total moved: by which share of what it was, None where it was nothing."""
 
     share: Decimal | None
@@ -114,10 +114,10 @@ def _assets(answered: QueryRows) -> TableBlock:
     )
 
 
-def moves(answered: QueryRows) -> list[Move]:
+def moves(answered: QueryRows) -> list[AssetMove]:
     """Return the assets whose total moved, the most first; a new one counts as 100 percent."""
     moved = [
-        Move(_percent(row["before"], row["delta"]), row)
+        AssetMove(_percent(row["before"], row["delta"]), row)
         for row in answered.rows
         if Decimal(row["delta"])
     ]

@@ -14,7 +14,7 @@ import msgspec
 import python_calamine
 from msgspec.msgpack import Ext
 
-from warehouse.isolation import ChildStopped, Limits, run_in_child
+from warehouse.isolation import ChildLimits, ChildStopped, run_in_child
 from warehouse.spreadsheet.reading.formats.biff import mend_code_page
 from warehouse.spreadsheet.reading.formats.flat_xml import NoSuchFormat
 from warehouse.spreadsheet.reading.formats.kinds import FLAT, REFUSED, FileKind, kind_of
@@ -38,7 +38,7 @@ from warehouse.spreadsheet.reading.xml_findings import SheetFindings, findings
 
 # Room for the largest sheet that is read, 60 million cells of 24 bytes, for the same cells as
 # Python's objects, and for what an interpreter maps for itself.
-LIMITS = Limits(seconds=600, memory_bytes=4 * 1024**3)
+LIMITS = ChildLimits(seconds=600, memory_bytes=4 * 1024**3)
 _PLAIN = {str, float, int, bool}
 _CONTENT = "content.xml"  # of OpenDocument
 # MessagePack knows no times without a zone: each kind has an extension, whose content is its text.

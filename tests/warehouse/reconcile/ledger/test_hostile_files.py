@@ -15,7 +15,7 @@ import xlsxwriter
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
 from tests.warehouse.reconcile.ledger.test_formats import archive
-from warehouse.isolation import Limits
+from warehouse.isolation import ChildLimits
 from warehouse.reconcile import service as counter
 from warehouse.reconcile.ledger.model import Ledger
 from warehouse.reconcile.settings.config import Config
@@ -188,7 +188,7 @@ def test_a_reader_that_breaks_is_a_refusal(desk: Desk, monkeypatch: pytest.Monke
     path = desk.run().files[0]
     text.unlink()
     desk.edit(path, {}, desk.folder.inbox / "edited.xlsx")
-    monkeypatch.setattr(workbook, "LIMITS", Limits(seconds=0.01, memory_bytes=1024**3))
+    monkeypatch.setattr(workbook, "LIMITS", ChildLimits(seconds=0.01, memory_bytes=1024**3))
     with pytest.raises(NotReconciled, match=r"^edited\.xlsx broke the reader") as told:
         desk.run()
     assert told.value.exit_code == 2

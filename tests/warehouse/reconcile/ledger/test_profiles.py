@@ -21,7 +21,7 @@ from warehouse.reconcile.ledger.header import profiles
 from warehouse.reconcile.ledger.header.context import ReadingContext
 from warehouse.reconcile.ledger.header.known_names import KnownNames
 from warehouse.reconcile.ledger.header.profiles import (
-    Content,
+    ExportKind,
     Profile,
     known_profiles,
     profile_of,
@@ -38,8 +38,8 @@ from warehouse.spreadsheet.reading.text import fold
 SAMPLES = Path(__file__).parent / "profiles"
 PAGE = Path(profiles.__file__).parents[2] / "README.md"
 LEADS = {
-    Content.POSITIONS: "Exports of holdings:",
-    Content.TRANSACTIONS: "Lists of transactions are named as such, and are no ledger:",
+    ExportKind.POSITIONS: "Exports of holdings:",
+    ExportKind.TRANSACTIONS: "Lists of transactions are named as such, and are no ledger:",
 }
 PROFILES = {profile.name: profile for profile in known_profiles()}
 

@@ -20,7 +20,7 @@ from warehouse.spreadsheet.reading.text import fold
 _FOLDER = Path(__file__).with_suffix("")
 
 
-class Content(Enum):
+class ExportKind(Enum):
     """What the rows of an export are."""
 
     POSITIONS = "positions"
@@ -40,7 +40,7 @@ class Profile:
     titles: frozenset[str]
     shape: Shape
     covers: Mapping[str, tuple[str, ...]]
-    content: Content
+    content: ExportKind
 
     def below(self, said: Shape) -> Shape:
         """Return what a person said of a header, and besides it what is known of the export."""
@@ -53,7 +53,7 @@ class Profile:
     @property
     def refusal(self) -> str:
         """Why it cannot be a ledger, in words; nothing where it can."""
-        if self.content is Content.POSITIONS:
+        if self.content is ExportKind.POSITIONS:
             return ""
         return (
             f"this is a list of transactions ({self.name}), not of positions: what is held at the "
@@ -81,14 +81,14 @@ def _profile(name: str, values: Mapping[str, Any]) -> Profile:
     table = TomlTable(values, [], name)
     table.refuse_unknown("source titles content ledger file")
     file = file_settings(name, table.table("file"))
-    content = table.choice("content", *(kind.value for kind in Content), default="positions")
+    content = table.choice("content", *(kind.value for kind in ExportKind), default="positions")
     profile = Profile(
         name=name,
         source=table.choice("source"),
         titles=frozenset(fold(title) for title in table.texts("titles") or ()),
         shape=shape_of(table.table("ledger")).over(file.shape),
         covers=file.covers,
-        content=Content(content),
+        content=ExportKind(content),
     )
     if table.complaints or not profile.titles or not profile.source:
         raise ValueError(f"{name}: {'; '.join(table.complaints) or 'no titles or no source'}")

@@ -28,7 +28,7 @@ class SumLine:
 
 
 @dataclass(slots=True)
-class _Sum:
+class _GroupSum:
     """The sum of some rows, how many they are, and their assets."""
 
     amount: Decimal = Decimal(0)
@@ -76,11 +76,11 @@ def check_totals(totals: Sequence[SumLine], rows: pa.Table, place: str) -> Itera
         yield Notice("low", f"{lines} with the rows", place)
 
 
-def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, list[_Sum]]]:
+def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, list[_GroupSum]]]:
     """Yield each total with the sums that it may be of, the likeliest first."""
     # One pass: running sums of all rows, of those since the last total, and of each name.
-    above, since = _Sum(), _Sum()
-    named: dict[str, _Sum] = {}
+    above, since = _GroupSum(), _GroupSum()
+    named: dict[str, _GroupSum] = {}
     lines = rows["line"].to_pylist()
     columns = [rows[name].to_pylist() for name in FIELDS]
     amounts = rows["amount"].to_pylist()
@@ -92,10 +92,10 @@ def _sums(totals: Iterable[SumLine], rows: pa.Table) -> Iterator[tuple[SumLine, 
             for known in (
                 above,
                 since,
-                *(named.setdefault(fold(name), _Sum()) for name in set(names) if name),
+                *(named.setdefault(fold(name), _GroupSum()) for name in set(names) if name),
             ):
                 known.add(amount, names[asset])
             row += 1
         of_group = named.get(total.group) if total.group else None
         yield total, [known for known in (of_group, since, above) if known and known.rows]
-        since = _Sum()
+        since = _GroupSum()
