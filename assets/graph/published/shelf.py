@@ -1,6 +1,7 @@
 """The shelf: the night on an object store, for other machines, where `NIGHTBOOK_LAKE` is set."""
 
 import dataclasses
+from collections.abc import Callable, Sequence
 
 import dagster as dg
 
@@ -20,48 +21,61 @@ def shelf_assets(
     """Return the shelved nights; none of it where nights stay on this machine."""
     if shelf.shelf_of(nightbook) is None:
         return []
-
-    @dg.asset(
-        key=SHELF,
-        deps=[WAREHOUSE],
-        partitions_def=partitions,
-        group_name="published",
-        kinds={"objectstore"},
+    shelved_nights = _nights_asset(
+        SHELF,
+        after=WAREHOUSE,
+        partitions=partitions,
+        kind="objectstore",
+        doing="shelving",
+        bring=shelf.shelve,
         description="The judged night on the object store of NIGHTBOOK_LAKE: bodies, tables, then "
         "the manifest that makes them a night. A store that is down costs this step alone: the "
         "book is published here, and the next run shelves what is missing.",
     )
-    def shelved_nights(
-        context: dg.AssetExecutionContext,
-        nightbook: dg.ResourceParam[Nightbook],
-        writing: dg.ResourceParam[RunLock],
-    ) -> dg.MaterializeResult:
-        with night_step(context, nightbook) as step:
-            writing.acquire(nightbook, f"shelving {step.day}", step.tell)
-            nights = shelf.shelve(dataclasses.replace(nightbook, tell=step.tell))
-        return dg.MaterializeResult(metadata={"nights": dg.MetadataValue.json(list(nights))})
-
     if open_tables.catalog_of(nightbook) is None:
         return [shelved_nights]
-
-    @dg.asset(
-        key=ICEBERG,
-        deps=[SHELF],
-        partitions_def=partitions,
-        group_name="published",
-        kinds={"iceberg"},
+    iceberg_tables = _nights_asset(
+        ICEBERG,
+        after=SHELF,
+        partitions=partitions,
+        kind="iceberg",
+        doing="registering",
+        bring=open_tables.register,
         description="The shelf's files registered as Iceberg tables, all tables of a date in one "
         "commit, for the engines that read the catalog of NIGHTBOOK_CATALOG. A catalog that is "
         "down costs this step alone; the next run registers what is missing.",
     )
-    def iceberg_tables(
+    return [shelved_nights, iceberg_tables]
+
+
+def _nights_asset(
+    key: dg.AssetKey,
+    *,
+    after: dg.AssetKey,
+    partitions: dg.DailyPartitionsDefinition,
+    kind: str,
+    doing: str,
+    bring: Callable[[Nightbook], Sequence[str]],
+    description: str,
+) -> dg.AssetsDefinition:
+    """Return a step that brings every night that is missing there to another place."""
+
+    @dg.asset(
+        key=key,
+        deps=[after],
+        partitions_def=partitions,
+        group_name="published",
+        kinds={kind},
+        description=description,
+    )
+    def nights_elsewhere(
         context: dg.AssetExecutionContext,
         nightbook: dg.ResourceParam[Nightbook],
         writing: dg.ResourceParam[RunLock],
     ) -> dg.MaterializeResult:
         with night_step(context, nightbook) as step:
-            writing.acquire(nightbook, f"registering {step.day}", step.tell)
-            nights = open_tables.register(dataclasses.replace(nightbook, tell=step.tell))
+            writing.acquire(nightbook, f"{doing} {step.day}", step.tell)
+            nights = bring(dataclasses.replace(nightbook, tell=step.tell))
         return dg.MaterializeResult(metadata={"nights": dg.MetadataValue.json(list(nights))})
 
-    return [shelved_nights, iceberg_tables]
+    return nights_elsewhere
