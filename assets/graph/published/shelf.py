@@ -10,6 +10,7 @@ from assets.graph.step import night_step
 from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook
 from assets.publishing import open_tables, shelf
+from warehouse.contract.wording import count_of
 
 SHELF = dg.AssetKey("shelf")
 ICEBERG = dg.AssetKey("iceberg_tables")
@@ -19,7 +20,7 @@ def shelf_assets(
     nightbook: Nightbook, partitions: dg.DailyPartitionsDefinition
 ) -> list[dg.AssetsDefinition]:
     """Return the shelved nights; none of it where nights stay on this machine."""
-    if shelf.shelf_of(nightbook) is None:
+    if (store := shelf.shelf_of(nightbook)) is None:
         return []
     shelved_nights = _nights_asset(
         SHELF,
@@ -27,6 +28,7 @@ def shelf_assets(
         partitions=partitions,
         kind="objectstore",
         doing="shelving",
+        done=f"on the shelf {store.url}",
         bring=shelf.shelve,
         description="The judged night on the object store of NIGHTBOOK_LAKE: bodies, tables, then "
         "the manifest that makes them a night. A store that is down costs this step alone: the "
@@ -40,6 +42,7 @@ def shelf_assets(
         partitions=partitions,
         kind="iceberg",
         doing="registering",
+        done="registered as Iceberg tables",
         bring=open_tables.register,
         description="The shelf's files registered as Iceberg tables, all tables of a date in one "
         "commit, for the engines that read the catalog of NIGHTBOOK_CATALOG. A catalog that is "
@@ -55,6 +58,7 @@ def _nights_asset(
     partitions: dg.DailyPartitionsDefinition,
     kind: str,
     doing: str,
+    done: str,
     bring: Callable[[Nightbook], Sequence[str]],
     description: str,
 ) -> dg.AssetsDefinition:
@@ -76,6 +80,8 @@ def _nights_asset(
         with night_step(context, nightbook) as step:
             writing.acquire(nightbook, f"{doing} {step.day}", step.tell)
             nights = bring(dataclasses.replace(nightbook, tell=step.tell))
+            if nights:
+                step.tell(f"{count_of(len(nights), 'night')} {done}", event=doing)
         return dg.MaterializeResult(metadata={"nights": dg.MetadataValue.json(list(nights))})
 
     return nights_elsewhere
