@@ -17,7 +17,7 @@ from pipelines.landing import snapshots
 from pipelines.shelf.address import StoreAddress
 from pipelines.shelf.object_store import ObjectStore, open_store
 from pipelines.shelf.shelving import Shelver
-from tests.support import environments, postgres
+from tests.support import environments, object_stores, postgres
 from tests.support.nights import STARTED, small, take
 from tests.support.postgres import Postgres
 from warehouse.storage.layout import Layout
@@ -86,6 +86,38 @@ def catalog(
     place = StoreAddress(tmp_path_factory.mktemp("metadata").as_uri())
     with open_catalog(uri, place) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def rest_catalog(iceberg: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A catalog that speaks REST: SeaweedFS's, which keeps the metadata itself."""
+    from pyiceberg import catalog as catalogs  # noqa: PLC0415 - see `iceberg`
+
+    from pipelines.lake.iceberg.catalog import open_catalog  # noqa: PLC0415 - see `iceberg`
+
+    place = StoreAddress(tmp_path_factory.mktemp("unused").as_uri())
+    with object_stores.seaweedfs() as store, pytest.MonkeyPatch.context() as patch:
+        key, secret = (
+            store.variables[f"AWS_{name}"] for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
+        )
+        more = {
+            "WAREHOUSE": "s3://tables",
+            "CREDENTIAL": f"{key}:{secret}",
+            "OAUTH2_SERVER_URI": f"{store.iceberg}/v1/oauth/tokens",
+        }
+        for name, value in more.items():
+            patch.setenv(f"PYICEBERG_CATALOG__NIGHTBOOK__{name}", value)
+        for name, value in store.variables.items():
+            patch.setenv(name, value)
+        patch.setattr(catalogs, "_ENV_CONFIG", catalogs.Config())
+        with open_catalog(store.iceberg, place) as opened:
+            yield opened
+
+
+@pytest.fixture(params=["catalog", "rest_catalog"])
+def each_catalog(request: pytest.FixtureRequest) -> Any:
+    """One catalog of each kind."""
+    return request.getfixturevalue(request.param)
 
 
 def _home(tmp_path_factory: pytest.TempPathFactory) -> Home:

@@ -152,35 +152,35 @@ def test_a_night_made_again_has_its_new_files_only(
 
 
 def test_a_conflicting_commit_is_refused_whole(
-    iceberg: ModuleType, catalog: Any, home: Any
+    iceberg: ModuleType, each_catalog: Any, home: Any
 ) -> None:
     """Where another writer changed one table, none of the night's tables changes."""
     from pipelines.lake.iceberg import catalog as catalogs  # noqa: PLC0415 - see `iceberg`
 
     home.take("1")
-    iceberg.register(catalog, "conflict", home.store)
+    iceberg.register(each_catalog, "conflict", home.store)
     night = home.take("2", LATER)
     files = {night: iceberg.files_of(home.store, _shelved(home, night))}
     names = [("conflict", name) for name in ("accounts", "balances", "portfolios")]
-    changes = [iceberg.table_transaction(catalog, name, files) for name in names]
-    catalog.load_table(names[1]).transaction().set_properties(other="writer").commit_transaction()
-    before = [catalog.load_table(name).metadata_location for name in names]
+    changes = [iceberg.table_transaction(each_catalog, name, files) for name in names]
+    iceberg.table_transaction(each_catalog, names[1], files).commit_transaction()
+    before = [each_catalog.load_table(name).metadata_location for name in names]
     with pytest.raises(Conflict, match=r"conflict.balances.*nothing of it was committed"):
-        catalogs.commit_together(catalog, changes)
-    assert [catalog.load_table(name).metadata_location for name in names] == before
+        catalogs.commit_together(each_catalog, changes)
+    assert [each_catalog.load_table(name).metadata_location for name in names] == before
 
 
 def test_a_pruned_night_is_pointed_at_by_nothing_and_the_others_stay(
-    iceberg: ModuleType, catalog: Any, home: Any
+    iceberg: ModuleType, each_catalog: Any, home: Any
 ) -> None:
     """Only then may its files go; every other tag still gives its night."""
     from pipelines.lake.iceberg.expiry import expire  # noqa: PLC0415 - see `iceberg`
 
     going, *staying = [home.take(str(day), STARTED + timedelta(days=day)) for day in range(4)]
-    iceberg.register(catalog, "pruning", home.store)
-    assert expire(catalog, "pruning", [going]) == [going]
-    assert expire(catalog, "pruning", [going]) == []
-    table = catalog.load_table(("pruning", "balances"))
+    iceberg.register(each_catalog, "pruning", home.store)
+    assert expire(each_catalog, "pruning", [going]) == [going]
+    assert expire(each_catalog, "pruning", [going]) == []
+    table = each_catalog.load_table(("pruning", "balances"))
     assert [_sum_of(table, name) for name in staying] == [home.sums[name] for name in staying]
     assert f"night_{going}" not in table.refs()
     paths = table.inspect.all_files()["file_path"].to_pylist()
