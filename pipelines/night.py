@@ -172,12 +172,12 @@ def judge(manifests: LakeManifests, manifest: Manifest, now: datetime) -> Snapsh
     # staged, because only some of its tables were asked for, or none, is staged now.
     layout = manifests.layout
     if _is_on_its_way(layout, manifest):
-        placement.settle(layout)
+        placement.settle(layout, manifests.nights)
         return snapshots.find(layout, manifest.snapshot_id)
     _stage_missing(layout, manifest)
-    placement.seal(layout, manifest, read_parts(layout, manifest.snapshot_id))
+    placement.seal(manifests, manifest, read_parts(layout, manifest.snapshot_id))
     snapshot = placement.judge(manifests, manifest, at=now)
-    placement.settle(layout)
+    placement.settle(layout, manifests.nights)
     return snapshot
 
 
@@ -221,11 +221,12 @@ def finish(manifests: LakeManifests, folder: Path, now: datetime) -> Snapshot:
     return judge(manifests, manifest, now)
 
 
-def left_over(layout: Layout) -> list[Path]:
+def left_over(manifests: LakeManifests) -> list[Path]:
     """Return the landed snapshots that the lake does not know: a run died, or it is new."""
+    sealed = lake_manifest.sealed_ids(manifests.layout)
     return [
         snapshot.folder
-        for snapshot in snapshots.landed_snapshots(layout)
+        for snapshot in manifests.nights
         if snapshot.state != states.PRUNED
-        and (not layout.manifest(snapshot.snapshot_id).is_file() or snapshot.decision is None)
+        and (snapshot.snapshot_id not in sealed or snapshot.decision is None)
     ]

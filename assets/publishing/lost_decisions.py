@@ -6,7 +6,7 @@ Without it a rejected night would be judged again as if nobody had looked at it.
 
 # ruff: noqa: S608 - ids are quoted by warehouse.contract.model.literal
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from pipelines.landing import snapshots
@@ -21,13 +21,13 @@ from warehouse.storage.digests import read_digests
 from warehouse.storage.layout import Layout
 
 
-def restore_decisions(layout: Layout) -> tuple[str, ...]:
+def restore_decisions(layout: Layout, nights: Sequence[Snapshot] | None = None) -> tuple[str, ...]:
     """Write the lost decisions again, each as it was last; says which, in sentences."""
-    # Only a warehouse that is as it was published is believed.
+    # Only a warehouse that is as it was published is believed. `nights` are as below.
     published = _published_decisions(layout)
     lost = [
         snapshot
-        for snapshot in snapshots.landed_snapshots(layout)
+        for snapshot in (snapshots.landed_snapshots(layout) if nights is None else nights)
         if snapshot.decision is None and published.get(snapshot.snapshot_id) is not None
     ]
     if not lost or not is_as_published(layout, layout.database):

@@ -76,6 +76,7 @@ def refresh(
             )
         except NotPublished as refusal:
             _hold(layout, refusal, now)
+            manifests = LakeManifests(layout)
 
 
 def upgrade_lake(nightbook: Nightbook, tell: Tell | None, manifests: LakeManifests) -> bool:
@@ -138,8 +139,9 @@ def _hold(layout: Layout, refusal: NotPublished, now: datetime) -> None:
 def judge_and_publish(nightbook: Nightbook, manifest: Manifest) -> PublishedSnapshot:
     """Judge a staged snapshot and publish, held or accepted: `ops` is brought up to date always."""
     layout = nightbook.layout
-    lost_decisions.restore_decisions(layout)
     manifests = LakeManifests(layout)
+    if lost_decisions.restore_decisions(layout, manifests.nights):
+        manifests = LakeManifests(layout)
     night.judge(manifests, manifest, nightbook.now())
     published = refresh(nightbook, manifests=manifests)
     return PublishedSnapshot(snapshots.find(layout, manifest.snapshot_id), published)
@@ -150,13 +152,14 @@ def recover(nightbook: Nightbook, tell: Tell, *, but: str) -> None:
     # `but` is the snapshot that the run itself goes on with. A left-over that cannot be read is
     # told and stays a gap: it must not cost another night.
     layout = nightbook.layout
-    for message in lost_decisions.restore_decisions(layout):
-        tell(message, event="restored")
     manifests = LakeManifests(layout)
+    for message in lost_decisions.restore_decisions(layout, manifests.nights):
+        tell(message, event="restored")
+        manifests = LakeManifests(layout)
     if is_behind(layout):
         upgrade_lake(nightbook, tell, manifests)
         manifests = LakeManifests(layout)
-    for folder in night.left_over(layout):
+    for folder in night.left_over(manifests):
         if folder.name == but:
             continue
         try:
@@ -187,12 +190,13 @@ def restore_lake(nightbook: Nightbook, *, and_publish: bool = True) -> bool:
     # Whoever publishes without running a night does this first: what the lake does not hold would
     # vanish from the warehouse. Says whether something is still to be published.
     layout = nightbook.layout
-    lost_decisions.restore_decisions(layout)
     manifests = LakeManifests(layout)
-    for folder in night.left_over(layout):
+    if lost_decisions.restore_decisions(layout, manifests.nights):
+        manifests = LakeManifests(layout)
+    for folder in night.left_over(manifests):
         if snapshots.read(folder).decision is not None:
             night.finish(manifests, folder, nightbook.now())
-    is_untold = bool(lost_decisions.unpublished_snapshots(layout))
+    is_untold = bool(lost_decisions.unpublished_snapshots(layout, manifests.nights))
     if is_untold and and_publish:
         placement.settle(layout)
         refresh(nightbook)

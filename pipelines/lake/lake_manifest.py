@@ -4,6 +4,8 @@
 and what was counted; it is written last, and proves itself.
 """
 
+import os
+import re
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -36,10 +38,52 @@ Row = dict[str, Any]
 NO_FACTS: Row = {"counts": {}, "totals": {}, "money": {}}
 REMEDY = "The landed bytes are not touched: nightbook rebuild --from-landing makes the lake again."
 _MOMENTS = ("sent_at", "received_at")
+_MANIFEST = re.compile(r"[0-9][^/]*\.json")
 
 
-def seal(layout: Layout, manifest: Manifest, parts: Parts) -> None:
+@dataclass(frozen=True, slots=True)
+class LakeManifests:
+    """The landed nights and the lake's manifests, each looked at once; manifests do not change.
+
+    For one command: it needs those of all nights to judge, and again to publish. What it decides on
+    a night it tells by `note`.
+    """
+
+    layout: Layout
+    _read: dict[str, Row] = field(default_factory=dict)
+    _briefs: list[Briefs] = field(default_factory=list)
+    _landed: dict[str, Snapshot] = field(default_factory=dict)
+
+    @property
+    def briefs(self) -> Briefs:
+        """What is known of every night, without reading its manifests again."""
+        if not self._briefs:
+            self._briefs.append(Briefs(self.layout, self.of))
+        return self._briefs[0]
+
+    @property
+    def nights(self) -> list[Snapshot]:
+        """All landed snapshots, oldest first."""
+        if not self._landed:
+            every = self.briefs.nights()
+            self._landed.update({snapshot.snapshot_id: snapshot for snapshot in every})
+        return list(self._landed.values())
+
+    def note(self, decided: Snapshot) -> None:
+        """Know a night as it was decided since the others were looked at."""
+        if self._landed:
+            self._landed[decided.snapshot_id] = decided
+
+    def of(self, snapshot_id: str) -> Row:
+        """Return that of a snapshot; raises `landing.Damaged`."""
+        if snapshot_id not in self._read:
+            self._read[snapshot_id] = read_manifest(self.layout, snapshot_id)
+        return self._read[snapshot_id]
+
+
+def seal(known: LakeManifests, manifest: Manifest, parts: Parts) -> None:
     """Write the night's own tables and then the lake's manifest of a flattened snapshot."""
+    layout = known.layout
     nightly = {
         table.name: asdict(_write_nightly(layout, manifest, table, rows))
         for table, rows in _nightly_rows(manifest, parts)
@@ -51,7 +95,7 @@ def seal(layout: Layout, manifest: Manifest, parts: Parts) -> None:
     # Arrow gives its memory back: of 300,000 accounts a night's peak is a fifth lower (measured).
     pa.default_memory_pool().release_unused()
     facts = _facts(layout, manifest, parts)
-    compared = measures.bases(facts_before(LakeManifests(layout), manifest, last=2))
+    compared = measures.bases(facts_before(known, manifest, last=2))
     facts |= {"drops": _smallest_moves(Facts.of(facts), compared)}
     facts |= {"slices": _slices(layout, manifest, compared)}
     content = {
@@ -82,34 +126,17 @@ def seal(layout: Layout, manifest: Manifest, parts: Parts) -> None:
     sealed_json.write(layout.manifest(manifest.snapshot_id), content)
 
 
+def sealed_ids(layout: Layout) -> set[str]:
+    """Return the snapshots of which the lake has a manifest."""
+    if not layout.manifests.is_dir():
+        return set()
+    names = os.listdir(layout.manifests)  # noqa: PTH208 - years of nights, and a Path costs more
+    return {name.removesuffix(".json") for name in names if _MANIFEST.fullmatch(name)}
+
+
 def read_manifest(layout: Layout, snapshot_id: str) -> Row:
     """Return the lake's manifest of a snapshot; raises `landing.Damaged`."""
     return sealed_json.read(layout.manifest(snapshot_id), REMEDY)
-
-
-@dataclass(frozen=True, slots=True)
-class LakeManifests:
-    """The lake's manifests, each read once however often it is looked at; they are not changed.
-
-    For one command: it needs those of all nights to judge, and again to publish.
-    """
-
-    layout: Layout
-    _read: dict[str, Row] = field(default_factory=dict)
-    _briefs: list[Briefs] = field(default_factory=list)
-
-    @property
-    def briefs(self) -> Briefs:
-        """What is known of every night, without reading its manifests again."""
-        if not self._briefs:
-            self._briefs.append(Briefs(self.layout, self.of))
-        return self._briefs[0]
-
-    def of(self, snapshot_id: str) -> Row:
-        """Return that of a snapshot; raises `landing.Damaged`."""
-        if snapshot_id not in self._read:
-            self._read[snapshot_id] = read_manifest(self.layout, snapshot_id)
-        return self._read[snapshot_id]
 
 
 def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> list[Facts]:
@@ -119,14 +146,13 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
     are whole: of the others there are the moves, from which limits are learned.
     """
     layout, moment = known.layout, datetime.fromisoformat(manifest.finished_at)
-    before = snapshots.accepted_before(
-        snapshots.landed_snapshots(layout), manifest.snapshot_id, moment
-    )
+    before = snapshots.accepted_before(known.nights, manifest.snapshot_id, moment)
+    sealed = sealed_ids(layout)
     # Limits are learned from all nights; to compare with, the last ones that are not suspect are
     # enough, and years of manifests need not be read.
     newest_first: list[tuple[Snapshot, bool]] = []
     for snapshot in reversed(before):
-        if layout.manifest(snapshot.snapshot_id).is_file():
+        if snapshot.snapshot_id in sealed:
             newest_first.append((snapshot, snapshot.is_suspect_at(moment)))
             if last and sum(not is_suspect for _, is_suspect in newest_first) == last:
                 break

@@ -14,7 +14,7 @@ from typing import Any
 from pipelines.flatten import flatten
 from pipelines.lake import dating, decision_rows, guards, lake_manifest, lessons
 from pipelines.lake.facts import Facts, Findings, RejectGroup
-from pipelines.lake.lake_manifest import LakeManifests, seal
+from pipelines.lake.lake_manifest import LakeManifests, seal, sealed_ids
 from pipelines.landing import night_folders, snapshots
 from pipelines.landing.briefs import IN_LAKE
 from pipelines.landing.manifest import Manifest
@@ -35,11 +35,12 @@ _BOOK_NAMES = tuple(table.name for table in BOOK_FILES)
 class LakeContents:
     """What a warehouse is to hold: books as (date, snapshot id, files), nightly files, rows.
 
+    `nightly` has by table the file of each snapshot;
     `digests` have the SHA-256 of each of those files, `decided` the rows of `ops.DECIDED`.
     """
 
     books: tuple[tuple[date, str, Mapping[str, Path]], ...]
-    nightly: Mapping[str, tuple[Path, ...]]
+    nightly: Mapping[str, Mapping[str, Path]]
     snapshots: tuple[Row, ...]
     digests: Mapping[Path, str]
     decided: Mapping[str, list[Row]]
@@ -51,7 +52,7 @@ def judge(known: LakeManifests, manifest: Manifest, *, at: datetime) -> Snapshot
     if snapshot.decisions:
         return snapshot
     content = known.of(manifest.snapshot_id)
-    landed = snapshots.landed_snapshots(known.layout)
+    landed = known.nights
     causes = guards.judge(
         Facts.of(content["facts"]),
         lake_manifest.facts_before(known, manifest),
@@ -59,7 +60,7 @@ def judge(known: LakeManifests, manifest: Manifest, *, at: datetime) -> Snapshot
     )
     reasons = lessons.apply_lessons(causes, landed)
     is_held = not all(reason.is_known for reason in reasons)
-    return snapshots.decide(
+    decided = snapshots.decide(
         snapshot,
         states.HELD if is_held else states.ACCEPTED,
         by=snapshots.GUARDS,
@@ -67,6 +68,8 @@ def judge(known: LakeManifests, manifest: Manifest, *, at: datetime) -> Snapshot
         reasons=tuple(reason.sentence for reason in reasons),
         causes=reasons,
     )
+    known.note(decided)
+    return decided
 
 
 def _night(content: Row, manifest: Manifest, date_doubts: Sequence[str]) -> Findings:
@@ -84,23 +87,26 @@ def _night(content: Row, manifest: Manifest, date_doubts: Sequence[str]) -> Find
     )
 
 
-def settle(layout: Layout) -> None:
-    """Make the lake's folders hold exactly the books: each date's newest accepted snapshot."""
+def settle(layout: Layout, landed: Sequence[Snapshot] | None = None) -> None:
+    """Make the lake's folders hold exactly the books: each date's newest accepted snapshot.
+
+    `landed` are all nights, where they are known already.
+    """
     # Files move by rename between staged and placed, so this can be killed and run again.
-    landed = snapshots.landed_snapshots(layout)
+    landed = snapshots.landed_snapshots(layout) if landed is None else landed
     books = {snapshot.snapshot_id for snapshot in snapshots.books(landed).values()}
     days = {snapshot.snapshot_id: snapshot.snapshot_date for snapshot in landed}
     waiting = {path.parent.name for path in layout.lake.glob(".staged/*/*.parquet")}
     # A move is one rename, and each run moves whatever is not in its place: killed at any point,
     # the next run goes on from there.
-    for path in _manifests(layout):
-        day = days.get(path.stem)
-        is_book = path.stem in books
-        if day is None or (is_book and path.stem not in waiting):
+    for snapshot_id in sorted(sealed_ids(layout)):
+        day = days.get(snapshot_id)
+        is_book = snapshot_id in books
+        if day is None or (is_book and snapshot_id not in waiting):
             continue  # its landed folder is gone, as `shelf` says; or all is in its place
         for table in BOOK_FILES:
-            placed = layout.parquet(table.name, day, path.stem)
-            staged = layout.staged_file(table.name, path.stem)
+            placed = layout.parquet(table.name, day, snapshot_id)
+            staged = layout.staged_file(table.name, snapshot_id)
             if is_book:
                 _move(staged, placed)
             else:
@@ -115,17 +121,13 @@ def _move(source: Path, target: Path) -> None:
         sync_directory(source.parent)
 
 
-def _manifests(layout: Layout) -> list[Path]:
-    return sorted(layout.manifests.glob("[0-9]*.json"))
-
-
 def shelf(manifests: LakeManifests) -> LakeContents:
     """Return everything the warehouse is to hold, from manifests and decisions alone."""
     layout = manifests.layout
-    landed = snapshots.landed_snapshots(layout)
+    landed = manifests.nights
     books = snapshots.books(landed)
     pruned = {snapshot.snapshot_id for snapshot in landed if snapshot.state == states.PRUNED}
-    sealed = {path.stem for path in _manifests(layout)} - pruned
+    sealed = sealed_ids(layout) - pruned
     _require_landing_folders(manifests, sealed, {snapshot.snapshot_id for snapshot in landed})
     chosen = tuple(
         (day, snapshot.snapshot_id, _BookFiles(layout, day, snapshot.snapshot_id))
@@ -134,9 +136,8 @@ def shelf(manifests: LakeManifests) -> LakeContents:
     )
     here = [snapshot for snapshot in landed if snapshot.snapshot_id in sealed]
     nightly = {
-        table.name: tuple(
-            layout.parquet(table.name, snapshot.snapshot_date, snapshot.snapshot_id)
-            for snapshot in here
+        table.name: _NightlyFiles(
+            layout, table.name, {snapshot.snapshot_id: snapshot for snapshot in here}
         )
         for table in NIGHTLY
     }
@@ -170,6 +171,23 @@ class _BookFiles(Mapping[str, Path]):
 
     def __len__(self) -> int:
         return len(_BOOK_NAMES)
+
+
+class _NightlyFiles(Mapping[str, Path]):
+    """Where a table of each night lies, by its snapshot: made when asked for, as above."""
+
+    def __init__(self, layout: Layout, table: str, nights: Mapping[str, Snapshot]) -> None:
+        self._layout, self._table, self._nights = layout, table, nights
+
+    def __getitem__(self, snapshot_id: str) -> Path:
+        day = self._nights[snapshot_id].snapshot_date
+        return self._layout.parquet(self._table, day, snapshot_id)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._nights)
+
+    def __len__(self) -> int:
+        return len(self._nights)
 
 
 class _PlacedDigests(Mapping[Path, str]):

@@ -28,11 +28,18 @@ def dates(layout: Layout) -> list[date]:
 
 def nights(layout: Layout) -> Iterator[Path]:
     """Yield the folders of snapshots, whatever is in them."""
-    for day in dates(layout):
-        folder = file_in(layout.landing, day.isoformat())
-        for name in _names(folder):
-            if _time_of(name, ID):
-                yield file_in(folder, name)
+    landing = layout.landing
+    for name, day in _ids(layout):
+        yield file_in(file_in(landing, day), name)
+
+
+def _ids(layout: Layout) -> Iterator[tuple[str, str]]:
+    """Yield each snapshot's id and the name of its date's folder, as texts: years of them."""
+    landing = layout.landing
+    for name in map(date.isoformat, dates(layout)):
+        for snapshot_id in _names(f"{landing}/{name}"):
+            if _time_of(snapshot_id, ID):
+                yield snapshot_id, name
 
 
 def free_id(layout: Layout, started_at: datetime, day: date) -> str:
@@ -60,9 +67,17 @@ def folder_of(layout: Layout, snapshot_id: str) -> Path | None:
     return None
 
 
+def date_of(folder: Path) -> date:
+    """Return the business date of a snapshot's folder."""
+    return _date(folder.parent.name)
+
+
 def snapshot_time(snapshot_id: str) -> datetime:
     """Return when the pull of a snapshot began, as its id says."""
     return datetime.fromisoformat(snapshot_id)
+
+
+_date = lru_cache(maxsize=1 << 16)(date.fromisoformat)
 
 
 @lru_cache(maxsize=1 << 18)
@@ -71,11 +86,10 @@ def file_in(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def _names(folder: Path) -> list[str]:
+def _names(folder: Path | str) -> list[str]:
     """Return what lies in a folder, without looking at it: years of nights are listed."""
     try:
-        with os.scandir(folder) as entries:
-            return [entry.name for entry in entries]
+        return os.listdir(folder)  # noqa: PTH208 - names alone: a path for each costs more
     except (FileNotFoundError, NotADirectoryError):
         return []
 
@@ -90,6 +104,7 @@ def _time_of(name: str, form: re.Pattern[str]) -> datetime | None:
 
 def folders(layout: Layout) -> Iterator[Path]:
     """Yield the folders of all landed snapshots, oldest first."""
-    for path in sorted(nights(layout), key=lambda night: night.name):
-        if file_in(path, MANIFEST).is_file():
-            yield path
+    landing = layout.landing
+    for name, day in sorted(_ids(layout)):
+        if os.path.isfile(f"{landing}/{day}/{name}/{MANIFEST}"):  # noqa: PTH113 - a path costs more
+            yield file_in(file_in(landing, day), name)

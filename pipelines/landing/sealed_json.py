@@ -68,15 +68,6 @@ def parse(text: bytes, path: Path, advice: str = LANDED) -> dict[str, Any]:
     return content
 
 
-def edition(path: Path) -> tuple[int, int, int]:
-    """Return what a file written anew does not share with the one before; zeros for none."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return 0, 0, 0
-    return status.st_ino, status.st_size, status.st_mtime_ns
-
-
 def _fast_read(text: bytes) -> dict[str, Any] | None:
     """Return the content where a fast reader proves it; None proves nothing."""
     # Every publish reads the manifests of all nights, so this is what a long history costs.

@@ -5,6 +5,7 @@ history, so that everything after landing can be made again from the landing zon
 pruned after years: its manifest and its decisions stay.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -15,7 +16,7 @@ import msgspec
 from pipelines.landing import night_folders, sealed_json
 from pipelines.landing.reasons import Reason
 from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, PRUNED, REJECTED
-from warehouse.storage.layout import Layout
+from warehouse.storage.layout import Layout, edition
 
 DECISION = "decision.json"
 GONE = (REJECTED, PRUNED)
@@ -135,8 +136,8 @@ def landed_snapshots(layout: Layout) -> list[Snapshot]:
 def read(folder: Path) -> Snapshot:
     """Read the snapshot in a folder; raises `Damaged` where its decisions were changed."""
     path = night_folders.file_in(folder, DECISION)
-    edition = sealed_json.edition(path)
-    decisions = _decisions(path, edition) if any(edition) else ()
+    file = edition(path)
+    decisions = _decisions(path, file) if any(file) else ()
     return Snapshot(folder.name, date.fromisoformat(folder.parts[-2]), folder, decisions)
 
 
@@ -165,7 +166,7 @@ def newest(layout: Layout) -> str | None:
     return None
 
 
-def books(snapshots: list[Snapshot]) -> dict[date, Snapshot]:
+def books(snapshots: Sequence[Snapshot]) -> dict[date, Snapshot]:
     """Return the book of each date: its newest accepted snapshot."""
     chosen: dict[date, Snapshot] = {}
     for snapshot in sorted(snapshots, key=lambda snapshot_: snapshot_.snapshot_id):

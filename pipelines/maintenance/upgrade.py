@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from pipelines import night
-from pipelines.lake.lake_manifest import LakeManifests
-from pipelines.landing import night_folders, sealed_json, snapshots
+from pipelines.lake.lake_manifest import LakeManifests, sealed_ids
+from pipelines.landing import sealed_json
 from pipelines.landing.manifest import load_manifest
 from pipelines.landing.sealed_json import Damaged
-from pipelines.landing.snapshots import DECISION, Snapshot
+from pipelines.landing.snapshots import Snapshot
 from warehouse.contract.lake import LAKE
 from warehouse.contract.lake_contract import lake_contract
 from warehouse.contract.states import PRUNED
@@ -46,9 +46,11 @@ class Unmade:
 def is_behind(layout: Layout) -> bool:
     """Return whether the lake's newest night was made by another contract than today's."""
     # An upgrade goes from the oldest night to the newest, so one look is enough before a step.
-    newest = max(layout.manifests.glob("[0-9]*.json"), default=None)
+    newest = max(sealed_ids(layout), default=None)
     with contextlib.suppress(Damaged):
-        return newest is not None and sealed_json.read(newest).get(CONTRACT) != lake_contract()
+        return newest is not None and (
+            sealed_json.read(layout.manifest(newest)).get(CONTRACT) != lake_contract()
+        )
     return False
 
 
@@ -57,16 +59,14 @@ def unmade(manifests: LakeManifests) -> list[Unmade]:
 
     Raises `Damaged` where a manifest of the lake is not as it was written.
     """
-    layout, current = manifests.layout, lake_contract()
-    sealed = {path.stem for path in layout.manifests.glob("[0-9]*.json")}
+    current, sealed = lake_contract(), sealed_ids(manifests.layout)
     nights = []
-    for folder in night_folders.folders(layout):
-        is_sealed = folder.name in sealed
-        is_decided = (folder / DECISION).is_file()
-        contract = manifests.briefs.of(folder).contract if is_sealed else None
-        if (contract == current and is_decided) or snapshots.read(folder).state == PRUNED:
+    for snapshot in manifests.nights:
+        is_sealed, is_decided = snapshot.snapshot_id in sealed, snapshot.decision is not None
+        contract = manifests.briefs.of(snapshot.folder).contract if is_sealed else None
+        if (contract == current and is_decided) or snapshot.state == PRUNED:
             continue
-        nights.append(Unmade(folder, contract, is_decided))
+        nights.append(Unmade(snapshot.folder, contract, is_decided))
     return nights
 
 

@@ -62,10 +62,10 @@ def _manifest_first() -> None:
     """The lake's manifest stands before the nights' own tables do."""
     seal = lake_manifest.seal
 
-    def early(home: Layout, manifest: Any, parts: Any) -> None:
-        seal(home, manifest, parts)
+    def early(known: Any, manifest: Any, parts: Any) -> None:
+        seal(known, manifest, parts)
         for name in ("requests", "control_totals"):
-            path = home.parquet(name, manifest.snapshot_date, manifest.snapshot_id)
+            path = known.layout.parquet(name, manifest.snapshot_date, manifest.snapshot_id)
             content = path.read_bytes()
             path.unlink()
             with layout.written_aside(path) as file:

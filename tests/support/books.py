@@ -187,7 +187,7 @@ def totals(night: Night) -> list[dict[str, Any]]:
 def written(layout: Layout, nights: Iterable[Night]) -> Contents:
     """Put the nights into the lake, and say what a warehouse of them holds."""
     books: list[Book] = []
-    nightly: dict[str, list[Path]] = {table.name: [] for table in NIGHTLY}
+    nightly: dict[str, dict[str, Path]] = {table.name: {} for table in NIGHTLY}
     snapshots: list[dict[str, Any]] = []
     for one in nights:
         files = {}
@@ -203,7 +203,7 @@ def written(layout: Layout, nights: Iterable[Night]) -> Contents:
         for table in NIGHTLY:
             path = layout.parquet(table.name, one.day, one.snapshot_id)
             write(table, [rows_batch(table, ops.get(table.name, []))], path, one.snapshot_id)
-            nightly[table.name].append(path)
+            nightly[table.name][one.snapshot_id] = path
         if one.is_book:
             books.append(Book(one.day, one.snapshot_id, files))
         snapshots.append(
@@ -229,7 +229,7 @@ def written(layout: Layout, nights: Iterable[Night]) -> Contents:
     return Contents(
         decided={"decisions": decisions},
         books=tuple(books),
-        nightly={name: tuple(paths) for name, paths in nightly.items()},
+        nightly=nightly,
         snapshots=tuple(snapshots),
     )
 

@@ -41,6 +41,7 @@ from warehouse.storage.home import misleading_sign
 FEWEST = 2
 _FILES = "lake_files"
 _TABLES = {table.name: table for table in BOOK_FILES}
+_ONE = BOOK_FILES[0].name  # whose file stands for those of its night
 _HELD = tuple(table.name for table in HOLDINGS)
 
 
@@ -132,29 +133,41 @@ def move_window(
 
 def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None:
     """Make schema history show exactly these books from the lake; their files were seen."""
-    # Only the lists of years in which a file is another one now are made again: what a publish
-    # writes does not grow with the history.
-    query = (
-        f"select snapshot_date, list(file order by table_name) from internal.{_FILES} group by 1"
-    )
-    shown = {day: tuple(files) for day, files in connection.execute(query).fetchall()}
-    names = sorted(_TABLES)
-    wanted = {day: tuple(str(book.files[name]) for name in names) for day, book in books.items()}
-    changed = {day for day, _ in shown.items() ^ wanted.items()}
+    # Only the lists of years in which a file is another one now are made again, and of the others
+    # not even a path is made: what a publish does must not grow with the history.
+    query = f"select snapshot_date, file from internal.{_FILES} where table_name = ?"
+    shown = dict(connection.execute(query, [_ONE]).fetchall())
+    changed = {day for day, _ in shown.items() ^ _files_of_one(books).items()}
     for day in sorted(changed):
         connection.execute(f"delete from internal.{_FILES} where snapshot_date = ?", [day])
-        for name, file in zip(names, wanted.get(day, ()), strict=False):
-            connection.execute(f"insert into internal.{_FILES} values (?, ?, ?)", [day, name, file])
-    before, after = {day.year for day in shown}, {day.year for day in wanted}
+        for name, file in books[day].files.items() if day in books else ():
+            values = [day, name, str(file)]
+            connection.execute(f"insert into internal.{_FILES} values (?, ?, ?)", values)
+    before, after = {day.year for day in shown}, {day.year for day in books}
     for table in BOOK_FILES:
         for year in sorted({day.year for day in changed} & after):
-            files = [str(books[day].files[table.name]) for day in sorted(books) if day.year == year]
-            sql = _from_lake(table, files)
+            files = connection.execute(
+                f"select file from internal.{_FILES} where table_name = ? "
+                "and year(snapshot_date) = ? order by snapshot_date",
+                [table.name, year],
+            ).fetchall()
+            sql = _from_lake(table, [file for (file,) in files])
             connection.execute(f"create or replace view {_of_year(table, year)} as {sql}")
         if before != after:
             _show(connection, table, sorted(after))
         for year in sorted(before - after):
             connection.execute(f"drop view {_of_year(table, year)}")
+
+
+def _files_of_one(books: Mapping[date, Book]) -> dict[date, str]:
+    """Return where one table of each book lies, as `Layout.parquet` has it, without many paths."""
+    if not books:
+        return {}
+    lake = str(books[max(books)].files[_ONE].parents[2])
+    return {
+        day: f"{lake}/{_ONE}/snapshot_date={day}/{book.snapshot_id}.parquet"
+        for day, book in books.items()
+    }
 
 
 def _show(connection: DuckDBPyConnection, table: Table, years: Iterable[int]) -> None:
@@ -178,9 +191,9 @@ def _from_lake(table: Table, files: Sequence[str]) -> str:
     # By the folder's name DuckDB knows the date of a file without opening it, since 1.2 also where
     # the date comes from another table. Columns are named: a home below a folder named `a=b` would
     # otherwise have one more.
-    for file in files:
-        if sign := misleading_sign(Path(file).parents[2]):
-            raise ValueError(f"{file} cannot be read from the lake: its path holds {sign!r}")
+    for lake in {file.rsplit("/", 3)[0] for file in files}:
+        if sign := misleading_sign(Path(lake)):
+            raise ValueError(f"{lake} cannot be read from the lake: its path holds {sign!r}")
     names = ", ".join(map(quote_identifier, table.names))
     paths = literal("\n".join(files))
     return (

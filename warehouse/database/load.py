@@ -59,8 +59,8 @@ class Book:
 class Contents:
     """What a warehouse holds: one book per date, the nights' own tables, and all snapshots.
 
-    `nightly` has, per table of `ops.NIGHTLY`, the files of all snapshots, held ones too, where
-    `Layout.parquet` or `Layout.staged` puts them; `snapshots` are rows of `ops.SNAPSHOTS`.
+    `nightly` has, per table of `ops.NIGHTLY`, the file of each snapshot, held ones too;
+    `snapshots` are rows of `ops.SNAPSHOTS`.
     `digests` have the SHA-256 of each file: one that differs is not loaded. `reconciled` has rows
     of `reconcile.tables.RECONCILED` by table; where it is None, those tables stay as they are.
     `upgraded_from` is by what the lake was made before it was made again, where it was.
@@ -69,7 +69,7 @@ class Contents:
     """
 
     books: tuple[Book, ...]
-    nightly: Mapping[str, tuple[Path, ...]]
+    nightly: Mapping[str, Mapping[str, Path]]
     snapshots: tuple[Mapping[str, Any], ...]
     digests: Mapping[Path, str] = field(default_factory=dict)
     reconciled: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
@@ -215,22 +215,12 @@ def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
     for table in NIGHTLY:
         for gone in sorted(present - wanted):
             connection.execute(f"delete from {stored_as(table)} where snapshot_id = ?", [gone])
-        files = tuple(
-            file
-            for file in contents.nightly.get(table.name, ())
-            if _snapshot_of(file, wanted) not in present
-        )
+        nights = contents.nightly.get(table.name, {})
+        files = tuple(nights[night] for night in nights if night not in present)
         if files:
             check_digests(contents, files)
             source = _parquet(connection, table, files)
             _insert(connection, table, source, stored_as(table))
-
-
-def _snapshot_of(file: Path, known: set[str]) -> str:
-    for name in (file.stem, file.parent.name):
-        if name in known:
-            return name
-    raise ValueError(f"{file} is of no snapshot that was given; nothing was published")
 
 
 def fill(connection: DuckDBPyConnection, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from warehouse.storage.layout import (
@@ -17,6 +18,7 @@ from warehouse.storage.layout import (
     block_digests,
     digest_of,
     digest_of_blocks,
+    edition,
     json_bytes,
     read_json,
     write_json,
@@ -57,15 +59,22 @@ def write_digests(folder: Path, blocks: tuple[str, ...], decided: Mapping[str, s
 
 def read_digests(folder: Path) -> Digests | None:
     """Return the digests in a folder, or None where the file is not as it was written."""
-    path = folder / DIGESTS
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
-        content = read_json(path)
-        is_ours = path.read_bytes() == json_bytes(content)
-        is_whole = content.pop("sha256") == hashlib.sha256(json_bytes(content)).hexdigest()
-        if is_ours and is_whole:
-            return Digests(
-                file=content["files"].get(DATABASE, ""),
-                blocks=tuple(content.get("blocks", ())),
-                decided=content["decided"],
-            )
+        path = (folder / DIGESTS).resolve()  # `current` is a link: the version that it shows now
+        return _read(path, edition(path))
     return None
+
+
+@lru_cache(maxsize=16)
+def _read(path: Path, _edition: tuple[int, int, int]) -> Digests:
+    """Read digests once, however often a command looks at them: those of years are many."""
+    content = read_json(path)
+    is_ours = path.read_bytes() == json_bytes(content)
+    is_whole = content.pop("sha256") == hashlib.sha256(json_bytes(content)).hexdigest()
+    if not (is_ours and is_whole):
+        raise ValueError(f"{path} is not as it was written")
+    return Digests(
+        file=content["files"].get(DATABASE, ""),
+        blocks=tuple(content.get("blocks", ())),
+        decided=content["decided"],
+    )

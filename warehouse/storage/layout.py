@@ -187,6 +187,15 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def edition(path: Path | str) -> tuple[int, int, int]:
+    """Return what a file written anew does not share with the one before; zeros for none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - years of nights are looked at, and a Path costs more
+    except FileNotFoundError:
+        return 0, 0, 0
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def block_digests(path: Path, blocks: Iterable[int] | None = None) -> tuple[str, ...]:
     """Return the SHA-256 of each `BLOCK` of a file, or of the blocks named; two at a time."""
     descriptor = os.open(path, os.O_RDONLY)

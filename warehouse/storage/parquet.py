@@ -214,9 +214,10 @@ def stream_rows(
 
 def rows_batch(table: Table, rows: list[dict[str, Any]]) -> pa.RecordBatch:
     """Return a batch from a few row dicts; a misspelt key is refused instead of dropped."""
+    names = set(table.names)
     for row in rows:
-        if row.keys() != set(table.names):
-            mismatched = sorted(row.keys() ^ set(table.names))
+        if row.keys() != names:
+            mismatched = sorted(row.keys() ^ names)
             raise ValueError(f"{table.name}: keys {mismatched} are not what is declared")
     columns = {
         column.name: pa.array([row[column.name] for row in rows], TYPES[column.kind])

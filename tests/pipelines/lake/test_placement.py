@@ -225,7 +225,7 @@ def test_settling_may_be_killed_after_any_move_and_run_again(
 ) -> None:
     """Whatever was moved, the next run ends where one that was not killed ends."""
     nights.take(layout, book("1"))
-    monkeypatch.setattr(placement, "settle", lambda _: None)
+    monkeypatch.setattr(placement, "settle", lambda *_: None)
     nights.take(layout, book("2"), START + timedelta(hours=1))
     monkeypatch.undo()
     whole = Layout(tmp_path_factory.mktemp("whole") / "home")

@@ -1,5 +1,6 @@
 """Briefs: years of manifests are not read each night, and nothing that changed is overlooked."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,12 @@ import pytest
 
 from pipelines.lake import placement
 from pipelines.lake.lake_manifest import LakeManifests
+from pipelines.landing import snapshots
 from pipelines.landing.briefs import Briefs
 from pipelines.landing.sealed_json import Damaged
+from pipelines.landing.snapshots import Snapshot
 from tests.performance.past import Past, add_night
+from warehouse.contract import states
 from warehouse.storage.layout import Layout
 
 NIGHTS = 3
@@ -80,3 +84,32 @@ def test_a_damaged_manifest_is_found_when_it_changes(layout: Layout) -> None:
     path.write_bytes(path.read_bytes().replace(b'"0.9"', b'"0.8"', 1))
     with pytest.raises(Damaged, match=path.name):
         placement.shelf(LakeManifests(layout))
+
+
+def test_remembered_decisions_are_those_beside_the_nights(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are read for no night whose file is the same, and for each that was decided since."""
+    manifests = LakeManifests(layout)
+    assert manifests.nights == snapshots.landed_snapshots(layout)
+    first, *others = manifests.nights
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    decided = snapshots.decide(first, states.REJECTED, by="ann", at=at, reasons=("wrong",))
+    opened = list[str]()
+    real = snapshots.read
+
+    def read(folder: Path) -> Snapshot:
+        opened.append(folder.name)
+        return real(folder)
+
+    monkeypatch.setattr(snapshots, "read", read)
+    assert LakeManifests(layout).nights == [decided, *others]
+    assert opened == [first.snapshot_id]
+
+
+def test_a_damaged_decision_is_found_when_it_changes(layout: Layout) -> None:
+    """What was remembered of it does not stand in for it."""
+    path = folders(layout)[0] / "decision.json"
+    path.write_bytes(path.read_bytes().replace(b"accepted", b"rejected", 1))
+    with pytest.raises(Damaged, match=path.name):
+        _ = LakeManifests(layout).nights

@@ -416,7 +416,10 @@ def test_a_parquet_file_that_is_not_what_was_written_is_not_loaded(tmp_path: Pat
     """A file whose SHA-256 differs, or that is missing, stops the publish and is named."""
     layout = Layout(tmp_path)
     contents = written(layout, [FIRST])
-    for file in (contents.books[0].files["venues"], contents.nightly["requests"][0]):
+    for file in (
+        contents.books[0].files["venues"],
+        contents.nightly["requests"][FIRST.snapshot_id],
+    ):
         told = replace(contents, digests={file: "0" * 64})
         with pytest.raises(FileChanged, match=f"{file.name} has the SHA-256"):
             publish(layout, told, version="a", built_at=BUILT_AT, program_version="0")
