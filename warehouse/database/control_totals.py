@@ -10,17 +10,22 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.contract.ops import CONTROL_TOTALS
 from warehouse.database.ddl import stored_as
+from warehouse.database.kept_views import kept_table, kept_total
 from warehouse.database.load import Book
 
 
-def count_totals(connection: DuckDBPyConnection, book: Book) -> tuple[str, ...]:
+def count_totals(
+    connection: DuckDBPyConnection, book: Book, *, are_kept_once: bool
+) -> tuple[str, ...]:
     """Fill in_warehouse of the shown book's control totals; what differs from the lake comes back.
 
-    A difference between JSON and lake is for the guards: a person may have accepted it.
+    A difference between JSON and lake is for the guards: a person may have accepted it. Where a
+    total that is the same everywhere is kept once, `ops.control_totals` is a view of what is kept.
     """
     # The totals are taken again from the rows that are in the database now, into a table of its
     # own, so that comparing and noting them are two statements over the same figures.
     _measure(connection)
+    total = kept_total("here.total") if are_kept_once else "here.total"
     differences = connection.execute(
         f"select coalesce(told.table_name, here.table_name), coalesce(told.measure, here.measure), "
         "coalesce(told.asset_id, here.asset_id), coalesce(told.bucket, here.bucket), "
@@ -32,11 +37,12 @@ def count_totals(connection: DuckDBPyConnection, book: Book) -> tuple[str, ...]:
         [book.snapshot_id],
     ).fetchall()
     connection.execute(
-        f"update {stored_as(CONTROL_TOTALS)} set in_warehouse = here.total from measured here "
-        "where control_totals.table_name = here.table_name "
-        "and control_totals.measure = here.measure and control_totals.asset_id = here.asset_id "
-        "and control_totals.is_custom_asset = here.is_custom_asset "
-        "and control_totals.bucket = here.bucket and control_totals.snapshot_id = ?",
+        f"update {kept_table(CONTROL_TOTALS.name) if are_kept_once else stored_as(CONTROL_TOTALS)} "
+        f"as told set in_warehouse = {total} from measured here "
+        "where told.table_name = here.table_name "
+        "and told.measure = here.measure and told.asset_id = here.asset_id "
+        "and told.is_custom_asset = here.is_custom_asset "
+        "and told.bucket = here.bucket and told.snapshot_id = ?",
         [book.snapshot_id],
     )
     connection.execute("drop table measured")

@@ -15,7 +15,13 @@ from warehouse.contract.lake_contract import lake_contract
 from warehouse.contract.model import Column, Kind, Table, literal, quote_identifier
 from warehouse.contract.ops import OPS
 from warehouse.contract.reconciliation import RECONCILED
-from warehouse.database.kept_views import create_rows_of, history_of, kept_views, pressing
+from warehouse.database.kept_views import (
+    control_totals,
+    create_rows_of,
+    history_of,
+    kept_views,
+    pressing,
+)
 from warehouse.sql.catalog import BEFORE, KEPT, Macro, checks, macros, ops_views, views
 from warehouse.sql.header import SqlFile
 from warehouse.storage.layout import STORAGE_VERSION
@@ -121,6 +127,7 @@ def schema_version() -> str:
             *newest_book(None, None),
             *book_comments(),
             *surface(),
+            control_totals(),  # a view of a file with a window alone
         ]
     )
     shape += "\n".join(check.sql for check in checks())

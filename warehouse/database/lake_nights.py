@@ -21,9 +21,10 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.holdings import HOLDINGS
 from warehouse.contract.lake import BOOK_FILES
 from warehouse.contract.model import Table, literal, quote_identifier
-from warehouse.database.ddl import comments_on, create_table, meanings_of, rows_of_day
+from warehouse.contract.ops import CONTROL_TOTALS
+from warehouse.database.ddl import comments_on, create_table, meanings_of, rows_of_day, stored_as
 from warehouse.database.kept_rows import keep_holdings, remove_rows
-from warehouse.database.kept_views import kept_views, rows_with_texts
+from warehouse.database.kept_views import control_totals, kept_table, kept_views, rows_with_texts
 from warehouse.database.load import (
     TOGETHER,
     Book,
@@ -94,6 +95,10 @@ def divide(connection: DuckDBPyConnection) -> None:
         if view.name in _HELD:
             sql = rows_with_texts(view)
             connection.execute(f"create view {native(_TABLES[view.name])} as {sql}")
+    connection.execute(f"drop table {stored_as(CONTROL_TOTALS)}")
+    connection.execute(create_table(CONTROL_TOTALS, kept_table(CONTROL_TOTALS.name)))
+    connection.execute(f"create view {stored_as(CONTROL_TOTALS)} as {control_totals()}")
+    _comment(connection, CONTROL_TOTALS)
     for table in BOOK_FILES:
         _show(connection, table, ())
 
@@ -175,9 +180,12 @@ def _show(connection: DuckDBPyConnection, table: Table, years: Iterable[int]) ->
     sources = (native(table), *(_of_year(table, year) for year in years))
     names = ", ".join(map(quote_identifier, table.names))
     rows = " union all ".join(f"select {names} from {source}" for source in sources)
-    name = f"history.{quote_identifier(table.name)}"
-    connection.execute(f"create or replace view {name} as {rows}")
-    for comment in comments_on("view", name, table.meaning, meanings_of(table)):
+    connection.execute(f"create or replace view {stored_as(table)} as {rows}")
+    _comment(connection, table)
+
+
+def _comment(connection: DuckDBPyConnection, table: Table) -> None:
+    for comment in comments_on("view", stored_as(table), table.meaning, meanings_of(table)):
         connection.execute(comment)
 
 

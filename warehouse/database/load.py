@@ -7,6 +7,7 @@ is published, so that nothing here needs to be one transaction.
 # ruff: noqa: S608 - names are ours and quoted by warehouse.contract.model; values are parameters
 
 import contextlib
+from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -21,11 +22,12 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.decisions import DECIDED
 from warehouse.contract.lake import lake_table
 from warehouse.contract.model import Table, literal, quote_identifier
-from warehouse.contract.ops import GAPS, NIGHTLY, SNAPSHOTS
+from warehouse.contract.ops import CONTROL_TOTALS, GAPS, NIGHTLY, SNAPSHOTS
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.contract.states import NO_SNAPSHOT, PRUNED
 from warehouse.database import work_copy
 from warehouse.database.ddl import stored_as
+from warehouse.database.kept_views import LAKE_TOTAL_KEPT, kept_table
 from warehouse.progress import Say, Tally, silent
 from warehouse.storage.layout import digest_of
 from warehouse.storage.parquet import rows_batch
@@ -213,14 +215,17 @@ def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
     query = " union ".join(f"select snapshot_id from {stored_as(table)}" for table in NIGHTLY)
     present = {row[0] for row in connection.execute(query).fetchall()}
     for table in NIGHTLY:
+        is_kept = table is CONTROL_TOTALS and contents.native_nights is not None
+        place = kept_table(table.name) if is_kept else stored_as(table)
         for gone in sorted(present - wanted):
-            connection.execute(f"delete from {stored_as(table)} where snapshot_id = ?", [gone])
+            connection.execute(f"delete from {place} where snapshot_id = ?", [gone])
         nights = contents.nightly.get(table.name, {})
         files = tuple(nights[night] for night in nights if night not in present)
         if files:
             check_digests(contents, files)
             source = _parquet(connection, table, files)
-            _insert(connection, table, source, stored_as(table))
+            rows = f"(select * replace ({LAKE_TOTAL_KEPT}) from {source})" if is_kept else source
+            _insert(connection, table, rows, place)
 
 
 def fill(connection: DuckDBPyConnection, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -254,14 +259,14 @@ def _gaps(snapshots: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
     if not state_by_day:
         return []
     first, newest = min(state_by_day), max(state_by_day)
-    days = (first + timedelta(days=n) for n in range((newest - first).days + 1))
-    missing = [day for day in days if day not in set(books)]
+    days = {first + timedelta(days=n) for n in range((newest - first).days + 1)}
+    places = {day: bisect(books, day) for day in sorted(days - set(books))}
     return [
         {
             "snapshot_date": day,
             "reason": state_by_day.get(day, NO_SNAPSHOT),
-            "book_before": max((book for book in books if book < day), default=None),
-            "book_after": min((book for book in books if book > day), default=None),
+            "book_before": books[place - 1] if place else None,
+            "book_after": books[place] if place < len(books) else None,
         }
-        for day in missing
+        for day, place in places.items()
     ]

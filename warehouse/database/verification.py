@@ -54,7 +54,7 @@ def verify(
         if book is not loaded[0]:
             work_copy.save(connection)
         show_book(connection, book.snapshot_date, window)
-        failures = list(count_totals(connection, book))
+        failures = list(count_totals(connection, book, are_kept_once=window.is_set))
         results = run_checks(connection)
         keep_comparison(connection, book.snapshot_date)
         failures += [result.failure for result in results if result.stops]
