@@ -5,13 +5,15 @@
 
 The nights are put into landing and lake by `tests.performance.past`; those that are measured are
 judged and published by the product, each in a process of its own. To check all others would take
-hours: they are published unchecked but for the last, with as many findings as that one has. With
-BETWEEN the nights that are in the file at no time of measuring have so many amounts: a publish
-reads none of their rows, and to make them takes most of the time. Every night's sum, in the file or
-in the lake, is compared with the generator's.
+hours: they are published unchecked but for the last, with the findings and control totals of that
+one. With BETWEEN the nights that are in the file at no time of measuring have so many amounts: a
+publish reads none of their rows, and to make them takes most of the time. Every night's sum, in the
+file or in the lake, is compared with the generator's, and then every row of every night with those
+of a full native file of the same home.
 """
 
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -30,7 +32,9 @@ import pyarrow.parquet as pq
 from tests.performance import history
 from tests.performance.cpu_profile import spent
 from tests.performance.past import Past, add_night
+from warehouse.contract.lake import BOOK_FILES
 from warehouse.database import publish, verification
+from warehouse.database.lake_nights import is_windowed
 from warehouse.database.load import Book
 from warehouse.query.connect import connect
 from warehouse.storage.layout import Layout
@@ -60,6 +64,7 @@ def main(
             f"| the last, third month = 1; the goal is {GOAL} | {old[0] / young[0]:.2f} | |"
         )
         lines += [_row(words, cost) for words, cost in _asked(layout, sums)]
+        lines.append(_compared(layout))
     title = f"{nights} nights of {rows:,} amounts, the newest {window} in the file"
     title += "" if between == rows else f"; {between:,} amounts between the third month and those"
     return [title, "", "| | CPU s | wall s |", "|---|---:|---:|", *lines]
@@ -120,23 +125,66 @@ def _asked(layout: Layout, sums: Sums) -> Iterator[tuple[str, Cost]]:
         yield "the sum of one night in the middle, of the lake", (process_time() - used, wall)
 
 
+def _compared(layout: Layout) -> str:
+    """Compare every row of every night with those of a file that holds all nights itself."""
+    windowed = layout.home / "windowed.duckdb"
+    shutil.copyfile(layout.database, windowed)
+    os.environ["NIGHTBOOK_NATIVE_NIGHTS"] = "all"
+    cost = _cost("all", layout)
+    of_nights = [f"history.{table.name}" for table in BOOK_FILES]
+    answers = []
+    for file in (windowed, layout.database):
+        with connect(file) as connection:
+            answers.append(
+                [connection.execute(_ROWS.format(name)).fetchall() for name in of_nights]
+            )
+    assert answers[0] == answers[1]
+    nights, rows = len(answers[0][0]), sum(count for table in answers[0] for _, count, _ in table)
+    words = (
+        f"all {rows:,} rows of {len(of_nights)} tables, {nights} nights: as in a full native file"
+    )
+    return _row(f"{words}, which takes {layout.database.stat().st_size / 1e6:.0f} MB", cost)
+
+
+# Each row is hashed as it stands, whole: another digit, type or row gives another sum.
+_ROWS = (
+    "select snapshot_date, count(*), sum(hash(told)::hugeint) from {} as told "
+    "group by all order by all"
+)
+
+
 def all_nights(home: Path) -> None:
-    """Publish all nights, of which only the last is checked, and has findings for the others."""
+    """Publish all nights, of which only the last is checked: the others have what that one has."""
 
     def verify(connection: duckdb.DuckDBPyConnection, books: list[Book], *more: Any) -> Any:
         results = verification.verify(connection, books[-1:], *more)
-        connection.execute(
-            "insert into internal.kept_findings select found.* replace (day as snapshot_date) "
-            "from internal.kept_findings as found, (select unnest(?::date[]) as day) "
-            "where found.snapshot_date = ? order by day",
-            [[book.snapshot_date for book in books[:-1]], books[-1].snapshot_date],
-        )
+        if is_windowed(connection):
+            *others, last = books
+            nights = [
+                [book.snapshot_date for book in others],
+                [book.snapshot_id for book in others],
+            ]
+            connection.execute(_SAME_FINDINGS, [nights[0], last.snapshot_date])
+            connection.execute(_NO_TOTALS, [nights[1]])
+            connection.execute(_SAME_TOTALS, [*nights, last.snapshot_id])
         return results
 
     with mock.patch.object(publish, "verify", verify):
         history.one_refresh(home)
 
 
+_SAME_FINDINGS = (
+    "insert into internal.kept_findings select found.* replace (day as snapshot_date) "
+    "from internal.kept_findings as found, (select unnest(?::date[]) as day) "
+    "where found.snapshot_date = ? order by day"
+)
+_NO_TOTALS = "delete from internal.kept_control_totals where list_contains(?, snapshot_id)"
+_SAME_TOTALS = (
+    "insert into internal.kept_control_totals select told.* "
+    "replace (day as snapshot_date, id as snapshot_id) from internal.kept_control_totals as told, "
+    "(select unnest(?::date[]) as day, unnest(?::varchar[]) as id) where told.snapshot_id = ? "
+    "order by day"
+)
 ONES: dict[str, Callable[[Path], None]] = {"all": all_nights, "night": history.one_publish}
 
 if __name__ == "__main__":
