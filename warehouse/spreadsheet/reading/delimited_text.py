@@ -18,6 +18,7 @@ Row = Sequence[object]
 LONGEST_FIELD = 10_000_000
 _BLOCK = 1_000_000
 _LARGEST = 2**31 - 2  # bytes that one Arrow array of texts holds
+_ENCLOSED = '(?:^|\t)"[^\t]*"(?:\t|\r?\n?$)'
 
 
 class Cells(Sequence[Row]):
@@ -134,9 +135,28 @@ def cells_of(text: str, delimiter: str) -> Cells | None:
         cell = f'(?:{letter}*|"{letter}*")'
         pattern = f"^{cell}(?:\\x{{{ord(delimiter):x}}}{cell})*\r?\n?$"
         if not pc.all(pc.match_substring_regex(quoted, pattern)).as_py():
-            return None
+            return _tab_cells(text, lines) if delimiter == "\t" else None
         lines = pc.replace_substring(lines, '"', "")
     return Cells(lines, delimiter)
+
+
+def _tab_cells(text: str, lines: pa.StringArray) -> Cells | None:
+    """Return the rows of a text with tabs in which quotes are letters, None where they may not be.
+
+    A program that prints a table with tabs often quotes nothing, and a name may begin with a quote
+    (`"Genesis" carry`), which no CSV has. It is taken as printed where the csv module refuses it,
+    all lines have as many tabs, and no cell has a quote at both ends.
+    """
+    is_blank = pc.equal(pc.ascii_trim_whitespace(lines), "")
+    tabs = pc.unique(pc.count_substring(lines.filter(pc.invert(is_blank)), "\t"))
+    if len(tabs) != 1 or pc.any(pc.match_substring_regex(lines, _ENCLOSED)).as_py():
+        return None
+    try:
+        for _ in rows_of(text, "\t"):
+            pass
+    except ValueError:
+        return Cells(lines, "\t")
+    return None
 
 
 def _lines(content: bytes) -> pa.StringArray:

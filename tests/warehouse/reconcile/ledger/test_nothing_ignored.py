@@ -37,6 +37,24 @@ def test_a_quote_that_does_not_end_is_refused_with_its_line(desk: Desk, line: st
         desk.run()
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_between_tabs_a_name_may_begin_with_a_quote(tmp_path: Path, end: str) -> None:
+    """A table that a program printed quotes nothing; its names are read to the letter."""
+    desk, name = Desk(tmp_path), '"Genesis" carry'
+    desk.publish([Amount("1.5", account=name), Amount("2", asset="ETH")])
+    lines = ["portfolio\tasset\tvenue\taccount\tamount", f"p1\tBTC\tv1\t{name}\t1.5"]
+    desk.put(end.join([*lines, "p1\tETH\tv1\tmain\t2", ""]))
+    assert desk.run().counts["Matched"] == 2
+
+
+def test_a_quote_that_does_not_end_is_refused_between_tabs_too(desk: Desk) -> None:
+    """A file of which any cell is quoted quotes its cells: a quote that is left open is a fault."""
+    rows = '"p1"\tBTC\tv1\tmain\t1.5\n"p1\tETH\tv1\tmain\t2\n'
+    desk.put(f"portfolio\tasset\tvenue\taccount\tamount\n{rows}")
+    with pytest.raises(NotReconciled, match=r"line 3 is no CSV"):
+        desk.run()
+
+
 def test_a_quoted_cell_may_be_longer_than_what_is_looked_at_for_the_delimiter(desk: Desk) -> None:
     """Only the whole file is held to its quotes, not the beginning by which it is recognised."""
     note = "several\nlines;" * 20_000
