@@ -2,6 +2,9 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup sides demo run dev test suite check unit torture lakehouse bench mutants lint dictionary pictures lock clean
 
+# Hundreds of interpreters start during the tests: whoever forbids bytecode has each compile anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 BIN    := .venv/bin
 

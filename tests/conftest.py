@@ -10,9 +10,10 @@ from hypothesis import settings
 
 from tests.crash.tally import Progress
 
-GROWING = "fuzz"
+GROWING = ("fuzz", "test_laws")
 # Fixtures that several folders of tests share.
 pytest_plugins = [
+    "tests.support.empty_warehouses",
     "tests.support.operator",
     "tests.support.three_nights",
     "tests.support.two_nights",
@@ -77,8 +78,10 @@ def _is_long(item: pytest.Item) -> bool:
 
 
 def _grows(item: pytest.Item) -> bool:
-    """Whether it does more with the option: it is sized, or one of a room that is."""
-    return item.path.parent.name == GROWING or "sized" in getattr(item, "fixturenames", ())
+    """Whether it does more with the option: it is sized, or one of a room or file that is."""
+    return not {item.path.parent.name, item.path.stem}.isdisjoint(GROWING) or "sized" in getattr(
+        item, "fixturenames", ()
+    )
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from pipelines.landing import snapshots
 from pipelines.landing.snapshots import Snapshot
 from tests.changes import api, harmless, losing, vanishing
 from tests.changes.api import Answers, Change
+from tests.support.shared import some_daily
 from warehouse.contract.states import ACCEPTED, HELD
 from warehouse.storage.layout import Layout
 
@@ -72,14 +73,14 @@ def words(nights: list[Snapshot]) -> list[tuple[str, ...]]:
     return [one.decision.reasons for one in nights if one.decision and one.state == HELD]
 
 
-@pytest.mark.parametrize("name", harmless.CHANGES)
+@pytest.mark.parametrize("name", some_daily(harmless.CHANGES, 6))
 def test_what_loses_nothing_asks_at_most_once(layout: Layout, name: str) -> None:
     """A change that lasts is accepted once, if it asks at all; the nights after it just come."""
     held = words(lasting(layout, harmless.CHANGES[name]))
     assert len(held) <= 1, held
 
 
-@pytest.mark.parametrize("name", LOSING)
+@pytest.mark.parametrize("name", some_daily(LOSING, 4))
 def test_what_hides_or_loses_money_is_not_accepted(layout: Layout, name: str) -> None:
     """The night is held, with words."""
     night = take(layout, api.changed(GOOD, LOSING[name]))

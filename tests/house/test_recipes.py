@@ -118,7 +118,14 @@ def _ran(folder: Path, program: str, more: Mapping[str, str] | None = None) -> s
     return ran.stdout
 
 
-@pytest.mark.parametrize("number", range(len(blocks("python"))))
+# Spark takes ten seconds of CPU to start, and is none of what is used every day.
+PROGRAMS = [
+    pytest.param(number, marks=pytest.mark.torture if "pyspark" in block else ())
+    for number, block in enumerate(blocks("python"))
+]
+
+
+@pytest.mark.parametrize("number", PROGRAMS)
 def test_every_python_recipe_is_exact(folder: Path, number: int) -> None:
     """A recipe prints the exact sum of every asset it adds up, and no other amount."""
     block = blocks("python")[number]

@@ -8,7 +8,7 @@ from typing import Any
 
 import openpyxl
 
-from tests.support.books import Amount, Night, night, published
+from tests.support.books import Amount, Night, night, published_once
 from warehouse.reconcile import service
 from warehouse.reconcile.runs.summary import RunSummary
 from warehouse.reconcile.service import InitFiles
@@ -53,13 +53,13 @@ class Desk:
                 row.update(values)
         self.nights = sorted(made, key=lambda one: one.snapshot_id)
         self.versions += 1
-        published(self.layout, self.nights, f"v{self.versions}")
+        published_once(self.layout, self.nights, f"v{self.versions}")
 
     def again(self, one: Night) -> None:
         """Publish a night of another home."""
         self.nights.append(one)
         self.versions += 1
-        published(self.layout, self.nights, f"v{self.versions}")
+        published_once(self.layout, self.nights, f"v{self.versions}")
 
     def init(self) -> InitFiles:
         """Write the template and recon.toml."""

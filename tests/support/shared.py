@@ -1,10 +1,11 @@
-"""What takes long to make and is only looked at or copied is made once for all workers."""
+"""What takes long is made once for all workers, or done daily for some of many cases."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 from filelock import FileLock
 
 
@@ -23,3 +24,17 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], obje
             make(folder)
             ready.touch()
     return folder
+
+
+def some_daily(cases: Iterable[object], every: int) -> list[ParameterSet]:
+    """Return cases of which each so-many-th runs daily, from the first, and the others in torture.
+
+    For a table of cases that all take the same way through the program. A tuple is several values.
+    """
+    return [
+        pytest.param(
+            *(case if isinstance(case, tuple) else (case,)),
+            marks=pytest.mark.torture if number % every else (),
+        )
+        for number, case in enumerate(cases)
+    ]

@@ -27,6 +27,7 @@ from pipelines.records import amounts
 from pipelines.sandbox.world.world import LivingWorld, World
 from tests.pipelines.pull.test_pull import DAY, Night
 from tests.support import nights, oracle
+from tests.support.shared import some_daily
 from warehouse.storage.layout import Layout
 
 ROOT = Path(__file__).parents[2]
@@ -381,7 +382,9 @@ def night_after(good: Path, home: Path, *faults: str, world: World = WORLD) -> A
     )
 
 
-@pytest.mark.parametrize("fault", DATA, ids=lambda fault: f"{fault.number}-{fault.what}")
+@pytest.mark.parametrize(
+    "fault", some_daily(DATA, 3), ids=lambda fault: f"{fault.number}-{fault.what}"
+)
 def test_a_fault_of_data_has_its_outcome(fault: DataFault, good: Path, tmp_path: Path) -> None:
     """The night is held or accepted as it should be, and what is odd is where it can be seen."""
     after = night_after(good, tmp_path / "home", *fault.faults)

@@ -12,6 +12,7 @@ import pytest
 from assets.runs.night import run_night
 from tests.support.books import exact
 from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper, Said, amounts_of
+from tests.support.shared import some_daily
 
 NIGHTS = (FIRST, SECOND, THIRD)
 COLUMNS = "portfolio_id, asset_id, venue_id, account_name, bucket, state, amount_text"
@@ -151,7 +152,7 @@ def test_dagster_refuses_a_date_never_landed(copied: Keeper) -> None:
     assert not (copied.layout.landing / str(SECOND)).exists()
 
 
-@pytest.mark.parametrize("words", [(), ("--from-landing",)])
+@pytest.mark.parametrize("words", some_daily([(("--from-landing",),), ((),)], 2))
 def test_a_rebuild_gives_the_same_rows(copied: Keeper, words: tuple[str, ...]) -> None:
     """The warehouse made again, from the lake or from landing, has the rows the nights made."""
     before = copied.everything()

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from decimal import Decimal, getcontext
 from pathlib import Path
 
+import pytest
+
 from tests.support.operator import Watched
 from tests.support.operator_home import SECOND, THIRD, Keeper
 from warehouse.contract.book import BOOK
@@ -82,6 +84,7 @@ def _holds(named: tuple[Figures, Figures], happened: tuple[Figures, Figures]) ->
     )
 
 
+@pytest.mark.torture
 def test_accepting_is_rehearsed_to_the_digit(watched: Make) -> None:
     """What `accept --dry-run` names of a held night is what the accept then does."""
     home = watched()
@@ -97,6 +100,7 @@ def test_accepting_is_rehearsed_to_the_digit(watched: Make) -> None:
     assert keeper("accept", "20000101T000000Z", "--dry-run").code == 2
 
 
+@pytest.mark.torture
 def test_a_rebuild_is_rehearsed_to_the_digit(watched: Make) -> None:
     """Of a whole home nothing would change; of one without its warehouse everything."""
     keeper = watched().keeper

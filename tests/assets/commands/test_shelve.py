@@ -14,6 +14,7 @@ COUNTED = (
 )
 
 
+@pytest.mark.torture
 @pytest.fixture
 def first(held: Keeper, tmp_path: Path) -> Keeper:
     """A machine with three books and a held night, and a shelf on which nothing is yet."""

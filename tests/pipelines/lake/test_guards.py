@@ -22,6 +22,7 @@ from pipelines.sandbox.faults.catalog import parse
 from pipelines.sandbox.faults.worlds import WORLD_FAULTS
 from pipelines.sandbox.world.world import LivingWorld, World
 from tests.support import nights, oracle
+from tests.support.shared import some_daily
 from warehouse.exact import EXACT
 from warehouse.storage.layout import Layout
 
@@ -305,21 +306,24 @@ def test_nothing_is_held_on_thirty_nights_of_a_living_world() -> None:
 
 @pytest.mark.parametrize(
     ("fault", "word"),
-    [
-        ("portfolios-empty", "the portfolio list is empty"),
-        ("portfolio-vanished", "portfolios that held money are missing"),
-        ("accounts-halved", "the totals of"),
-        ("bucket-gone", "is gone"),
-        ("venues-empty", "the list of venues is empty"),
-        ("venues-dropped", "venues fell"),
-        ("instruments-halved", "instruments fell"),
-        ("venue-instruments-empty", None),
-        ("portfolio-repeated", None),
-        ("portfolio-repeated-different", "rejected records carry money"),
-        ("account-repeated", None),
-        ("hostile-names", None),
-        ("orphan-venue", None),
-    ],
+    some_daily(
+        [
+            ("portfolios-empty", "the portfolio list is empty"),
+            ("portfolio-vanished", "portfolios that held money are missing"),
+            ("accounts-halved", "the totals of"),
+            ("bucket-gone", "is gone"),
+            ("venues-empty", "the list of venues is empty"),
+            ("venues-dropped", "venues fell"),
+            ("instruments-halved", "instruments fell"),
+            ("venue-instruments-empty", None),
+            ("portfolio-repeated", None),
+            ("portfolio-repeated-different", "rejected records carry money"),
+            ("account-repeated", None),
+            ("hostile-names", None),
+            ("orphan-venue", None),
+        ],
+        3,
+    ),
 )
 def test_a_night_that_lost_money_is_held_and_one_that_is_odd_is_not(
     layout: Layout, fault: str, word: str | None

@@ -15,6 +15,7 @@ from pipelines.maintenance.verify import CHANGED, MISSING
 from tests.crash import nights
 from tests.crash.scenarios import books, lake
 from tests.pipelines.maintenance.test_verify import found, published_files, rebuilt
+from tests.support.shared import some_daily
 from warehouse.database.load import FileChanged
 from warehouse.storage.layout import DATABASE, Layout
 
@@ -65,7 +66,7 @@ def test_a_file_cut_short_is_found_and_named_with_its_remedy(
     record_property("torture", [f"files cut short {how}", {"cuts": len(files), "missed": 0}])
 
 
-@pytest.mark.parametrize("how", CUTS)
+@pytest.mark.parametrize("how", some_daily(CUTS, 3))
 def test_a_database_cut_short_is_never_served(layout: Layout, how: str) -> None:
     """The next reader is refused or told what was published; a rebuild makes it again."""
     expected = books(layout.home)
@@ -76,7 +77,7 @@ def test_a_database_cut_short_is_never_served(layout: Layout, how: str) -> None:
     assert (books(layout.home), found(layout)) == (expected, [])
 
 
-@pytest.mark.parametrize("how", CUTS)
+@pytest.mark.parametrize("how", some_daily(CUTS, 3))
 def test_a_table_cut_short_is_never_published(layout: Layout, how: str) -> None:
     """A rebuild from the lake refuses and offers the one from landing, which mends it."""
     expected = books(layout.home)
@@ -88,7 +89,7 @@ def test_a_table_cut_short_is_never_published(layout: Layout, how: str) -> None:
     assert (books(layout.home), found(layout)) == (expected, [])
 
 
-@pytest.mark.parametrize("how", CUTS)
+@pytest.mark.parametrize("how", some_daily(CUTS, 3))
 @pytest.mark.parametrize("name", [BODY, named.MANIFEST, "decision.json"])
 def test_a_landed_file_cut_short_stops_a_rebuild(layout: Layout, how: str, name: str) -> None:
     """What cannot be made again is named, and what was made of it stays as it is."""

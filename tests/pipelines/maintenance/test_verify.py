@@ -101,7 +101,7 @@ def test_every_changed_bit_is_found_and_named(
     layout: Layout, sized: Sized, record_property: Record
 ) -> None:
     """One bit changed in any published file is reported as that file, changed."""
-    count = sized(150, 1000)
+    count = sized(50, 1000)
     missed = []
     for path, bit in flips(layout, count):
         flip(path, bit)
@@ -121,7 +121,7 @@ def test_no_changed_bit_of_the_warehouse_is_served(
     expected = books(layout)
     size = layout.database.stat().st_size * 8
     rng = random.Random(3)  # noqa: S311 - which bits, no secret
-    count, refused = sized(20, 200), 0
+    count, refused = sized(8, 200), 0
     for _ in range(count):
         bit = rng.randrange(size)
         flip(layout.database, bit)
@@ -141,7 +141,7 @@ def test_a_rebuild_mends_whatever_can_be_made_again(
     """A bit flipped in any file but the landing zone's is gone after `rebuild --from-landing`."""
     expected = books(layout)
     rng = random.Random(40)  # noqa: S311 - which bits, no secret
-    count = sized(2, 40)
+    count = sized(1, 40)
     for number in range(count):
         made = [one for one in published_files(layout) if layout.landing not in one.parents]
         path = made[(number + 1) * len(made) // count - 1]

@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.support.books import Amount, Night, night, published
+from tests.support.books import Amount, Night, night, published_once
 from warehouse.contract.book import BOOK
 from warehouse.contract.firm import OF_SOURCES
 from warehouse.database.ddl import stored_as
@@ -41,7 +41,7 @@ class Homes:
         kept = [each for each in self.nights.get(name, []) if each.day != made.day]
         self.nights[name] = sorted([*kept, made], key=lambda each: each.snapshot_id)
         self.versions += 1
-        published(layout, self.nights[name], f"v{self.versions}")
+        published_once(layout, self.nights[name], f"v{self.versions}")
         return layout
 
     def publish(self, *names: str, fresh: bool = False, day: date = DAY) -> FirmBook:

@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 from tests.support.books import Amount, exact, night, published
+from tests.support.shared import some_daily
 from warehouse.sql.catalog import KEPT
 from warehouse.storage.layout import Layout
 
@@ -41,8 +42,11 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, date], lis
 
 @pytest.mark.parametrize(
     "steps",
-    [[[0, 1, 2, 3]], [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3]], [[0, 3], [0, 2, 3], [0, 1, 2, 3]]],
-    ids=["at once", "one by one", "late ones"],
+    some_daily(
+        [[[0], [0, 1], [0, 1, 2], [0, 1, 2, 3]], [[0, 1, 2, 3]], [[0, 3], [0, 2, 3], [0, 1, 2, 3]]],
+        3,
+    ),
+    ids=["one by one", "at once", "late ones"],
 )
 def test_all_nights_are_as_each_was(
     tmp_path: Path, seen: dict[tuple[str, date], list[Any]], steps: list[list[int]]

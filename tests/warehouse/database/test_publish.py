@@ -21,10 +21,13 @@ from tests.support.books import (
     exact,
     night,
     published,
+    published_once,
     row,
     totals,
     written,
 )
+from tests.support.empty_warehouses import make_empty
+from tests.support.shared import some_daily
 from warehouse.contract.book import BALANCES, BOOK, PORTFOLIOS
 from warehouse.contract.model import Table
 from warehouse.contract.ops import CONTROL_TOTALS, DRIFT
@@ -94,7 +97,7 @@ def test_nothing_at_all_is_a_well_formed_warehouse(tmp_path: Path) -> None:
 def test_a_night_costs_only_itself(tmp_path: Path) -> None:
     """Days that are the same are kept as they are; only the new one is loaded."""
     layout = Layout(tmp_path)
-    published(layout, [FIRST], "a")
+    published_once(layout, [FIRST], "a")
     contents = written(layout, [FIRST, SECOND])
     for file in contents.books[0].files.values():
         file.unlink()
@@ -163,7 +166,7 @@ def test_every_missing_night_is_a_gap(tmp_path: Path) -> None:
 def test_a_total_that_differs_is_not_published(tmp_path: Path, measure: str) -> None:
     """A book whose total is not that of the lake changes nothing that people see."""
     layout = Layout(tmp_path)
-    published(layout, [FIRST], "a")
+    published_once(layout, [FIRST], "a")
     before = shown(layout)
     lines = totals(SECOND)
     line = next(line for line in lines if line["measure"] == measure)
@@ -241,7 +244,7 @@ BALANCE = {"portfolio_id": "p1", "asset_id": "BTC", "venue_id": "v1", "account_n
 def test_a_wrong_row_is_not_published(tmp_path: Path, check: str, wrong: dict[str, object]) -> None:
     """A check of severity error stops the night and names the check and the row."""
     layout = Layout(tmp_path)
-    published(layout, [FIRST], "a")
+    published_once(layout, [FIRST], "a")
     before = shown(layout)
     bad = _with(SECOND, BALANCES, **(BALANCE | wrong))
     with pytest.raises(NotPublished, match=rf"check {check} found 1 wrong rows.*p"):
@@ -332,7 +335,7 @@ def test_older_versions_stay_within_their_room_but_for_the_one_before(tmp_path: 
 def test_the_published_file_is_alone_and_unwritable(tmp_path: Path) -> None:
     """Mode 0440, only its digest beside it, the storage of 1.2, and `current` a relative link."""
     layout = Layout(tmp_path)
-    published(layout, [FIRST], "a")
+    published_once(layout, [FIRST], "a")
     assert stat.S_IMODE(layout.database.stat().st_mode) == 0o440
     beside = sorted(path.name for path in layout.database.parent.iterdir())
     assert beside == [DIGESTS, DATABASE]
@@ -351,7 +354,7 @@ def test_the_published_file_is_alone_and_unwritable(tmp_path: Path) -> None:
 def test_what_a_dead_run_left_is_cleared(tmp_path: Path) -> None:
     """Half-built versions, a dangling link and a version never shown do not stand in the way."""
     layout = Layout(tmp_path)
-    published(layout, [FIRST], "a")
+    published_once(layout, [FIRST], "a")
     versions = layout.warehouse / "versions"
     shutil.copytree(versions / "a", versions / ".tmp-b")
     (versions / ".tmp-b" / f"{DATABASE}.wal").write_bytes(b"torn")
@@ -366,7 +369,7 @@ def test_what_a_dead_run_left_is_cleared(tmp_path: Path) -> None:
 def test_a_last_version_that_cannot_be_read_is_built_anew(tmp_path: Path) -> None:
     """Damage to what is shown does not stop the next night: everything is in the lake."""
     layout = Layout(tmp_path)
-    published(layout, [FIRST], "a")
+    published_once(layout, [FIRST], "a")
     layout.database.chmod(0o640)
     layout.database.write_bytes(b"not a database" * 1000)
     assert published(layout, [FIRST, SECOND], "b").loaded == (FIRST.day, SECOND.day)
@@ -376,7 +379,7 @@ def test_a_last_version_that_cannot_be_read_is_built_anew(tmp_path: Path) -> Non
 def test_a_last_version_of_which_one_bit_changed_is_built_anew(tmp_path: Path) -> None:
     """Nothing is built upon a file that is not the one that was published."""
     layout = Layout(tmp_path)
-    published(layout, [FIRST], "a")
+    published_once(layout, [FIRST], "a")
     layout.database.chmod(0o640)
     content = bytearray(layout.database.read_bytes())
     content[len(content) // 2] ^= 1
@@ -386,11 +389,11 @@ def test_a_last_version_of_which_one_bit_changed_is_built_anew(tmp_path: Path) -
     assert published(layout, [FIRST, SECOND], "c").loaded == (FIRST.day, SECOND.day)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 0.6, 0.9, 1.0])
+@pytest.mark.parametrize("share", some_daily([0.05, 0.0, 0.3, 0.6, 0.9, 1.0], 4))
 def test_damage_anywhere_in_the_last_version_is_found(tmp_path: Path, share: float) -> None:
     """Whichever byte has changed, also one that the new night writes over, all is built anew."""
     layout = Layout(tmp_path)
-    published(layout, [FIRST], "a")
+    published_once(layout, [FIRST], "a")
     layout.database.chmod(0o640)
     content = bytearray(layout.database.read_bytes())
     content[min(int(len(content) * share), len(content) - 1)] ^= 1
@@ -403,7 +406,7 @@ def test_damage_anywhere_in_the_last_version_is_found(tmp_path: Path, share: flo
 def test_bytes_added_to_the_last_version_are_found(tmp_path: Path) -> None:
     """A file that has grown or lost its end is not the one that was published."""
     layout = Layout(tmp_path)
-    published(layout, [FIRST], "a")
+    published_once(layout, [FIRST], "a")
     layout.database.chmod(0o640)
     layout.database.write_bytes(layout.database.read_bytes() + b"\0")
     assert published(layout, [FIRST, SECOND], "b").loaded == (FIRST.day, SECOND.day)
@@ -436,7 +439,7 @@ def test_another_schema_means_a_full_rebuild(
 ) -> None:
     """Where tables, views or macros have changed, nothing of the old file is kept."""
     layout = Layout(tmp_path)
-    published(layout, [FIRST], "a")
+    published_once(layout, [FIRST], "a")
     monkeypatch.setattr("warehouse.database.work_copy.schema_version", lambda: "another")
     assert published(layout, [FIRST], "b").loaded == (FIRST.day,)
 
@@ -445,7 +448,7 @@ def test_another_schema_means_a_full_rebuild(
 def test_a_version_is_a_new_and_plain_name(tmp_path: Path, version: str) -> None:
     """A name that leaves its folder, or is what people see, is refused."""
     layout = Layout(tmp_path)
-    published(layout, [FIRST], "a")
+    published_once(layout, [FIRST], "a")
     with pytest.raises(ValueError, match="version"):
         published(layout, [FIRST], version)
 
@@ -583,3 +586,22 @@ def _same_book(reader: duckdb.DuckDBPyConnection, day: date, one: Night | None) 
                 for line in one.rows[table.name]
             ]
             assert sorted(kept, key=str) == sorted(lines, key=str)
+
+
+def test_a_warehouse_begun_with_a_copy_is_as_one_begun_with_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tests begin with a copy of an empty file: each name, comment and row is as without it."""
+    layouts = Layout(tmp_path / "copied"), Layout(tmp_path / "made")
+    published(layouts[0], [FIRST, SECOND], "a", fresh=True)
+    monkeypatch.setattr("warehouse.database.work_copy.empty", make_empty)
+    published(layouts[1], [FIRST, SECOND], "a", fresh=True)
+    described = [
+        [
+            rows(layout, f"select * exclude (database_oid, database_name) from duckdb_{what}()")
+            for what in ("tables", "columns", "views", "functions", "constraints")
+        ]
+        for layout in layouts
+    ]
+    assert described[0] == described[1]
+    assert everything(layouts[0]) == everything(layouts[1])

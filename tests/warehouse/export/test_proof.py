@@ -8,7 +8,8 @@ from typing import IO
 
 import pytest
 
-from tests.support.books import Amount, night, published
+from tests.support.books import Amount, night, published_once
+from tests.support.shared import some_daily
 from warehouse.export import workbook
 from warehouse.export.export import Exported, export
 from warehouse.query.book import NotExported
@@ -27,7 +28,7 @@ AMOUNTS = [
 def made(home: Path) -> Exported:
     """The workbook of one night."""
     layout = Layout(home)
-    published(layout, [night("20260301T020000Z", AMOUNTS)], "a")
+    published_once(layout, [night("20260301T020000Z", AMOUNTS)], "a")
     return export(
         layout.database, layout.exports, as_of=None, formats=("xlsx",), program_version="0"
     )
@@ -65,13 +66,16 @@ def test_zipfile_has_the_deflate_that_we_replace() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        lambda sheet: sheet.replace(b">1.000000000000000001<", b">1.000000000000000002<"),
-        lambda sheet: sheet.replace(b'<row r="3"', b'<row r="3"><c r="A3"/></row><row r="4"'),
-        lambda sheet: sheet[: sheet.index(b'<row r="4"')] + b"</sheetData></worksheet>",
-        lambda sheet: sheet.replace(b">2.5</t>", b">two</t>"),
-        lambda sheet: sheet.replace(b"&lt;A&amp;B&gt;", b"Another"),
-    ],
+    some_daily(
+        [
+            lambda sheet: sheet.replace(b">1.000000000000000001<", b">1.000000000000000002<"),
+            lambda sheet: sheet.replace(b'<row r="3"', b'<row r="3"><c r="A3"/></row><row r="4"'),
+            lambda sheet: sheet[: sheet.index(b'<row r="4"')] + b"</sheetData></worksheet>",
+            lambda sheet: sheet.replace(b">2.5</t>", b">two</t>"),
+            lambda sheet: sheet.replace(b"&lt;A&amp;B&gt;", b"Another"),
+        ],
+        2,
+    ),
     ids=["a digit", "a row more", "rows are gone", "no amount", "another asset"],
 )
 def test_a_workbook_that_says_something_else_is_not_given_out(

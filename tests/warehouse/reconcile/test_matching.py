@@ -43,26 +43,38 @@ def line(amount: str, **names: str) -> str:
     return ";".join([*key.values(), amount]) + "\n"
 
 
-@pytest.mark.parametrize(
-    ("asset", "theirs", "ours", "difference"),
-    [
-        ("BTC", "1523.123456789012345678", "1523.123456789012345679", "0.000000000000000001"),
-        ("SHIB", "589000000000000.12", "589000000000000.15", "0.03"),
-        ("NEAR", "0.000000000000000000000001", "0.000000000000000000000002", f"0.{'0' * 23}1"),
-        ("BIG", "123456789012345678901234", "123456789012345678901235", "1"),
-    ],
-    ids=["case_16", "case_17", "case_11_places", "case_11_digits"],
-)
+SMALLEST = {
+    "case_16": ("BTC", "1523.123456789012345678", "1523.123456789012345679", f"0.{'0' * 17}1"),
+    "case_17": ("SHIB", "589000000000000.12", "589000000000000.15", "0.03"),
+    "case_11_places": ("NEAR", f"0.{'0' * 23}1", f"0.{'0' * 23}2", f"0.{'0' * 23}1"),
+    "case_11_digits": ("BIG", "123456789012345678901234", "123456789012345678901235", "1"),
+}
+
+
+@pytest.fixture(scope="module")
+def smallest(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
+    """The difference and the result of each such asset, and its result once it is mended."""
+    desk = Desk(tmp_path_factory.mktemp("smallest"))
+    desk.publish(Amount(theirs, asset=asset) for asset, theirs, _, _ in SMALLEST.values())
+    desk.put(HEAD + "".join(line(ours, asset=asset) for asset, _, ours, _ in SMALLEST.values()))
+    assert results(desk) == {"Amount differs": len(SMALLEST)}
+    found = {one["key"][1]: (one["result"], one["difference"]) for one in desk.breaks()}
+    mended = (
+        line(theirs + ("0" if "." in theirs else ".0"), asset=asset)
+        for asset, theirs, _, _ in SMALLEST.values()
+    )
+    desk.put(HEAD + "".join(mended))
+    assert results(desk) == {"Matched": len(SMALLEST)}
+    return found
+
+
+@pytest.mark.parametrize("case", SMALLEST)
 def test_the_smallest_difference_is_a_break(
-    desk: Desk, asset: str, theirs: str, ours: str, difference: str
+    smallest: dict[str, tuple[str, str]], case: str
 ) -> None:
     """One unit of the last place is a break with its exact difference, whatever the size."""
-    desk.publish([Amount(theirs, asset=asset)])
-    desk.put(HEAD + line(ours, asset=asset))
-    assert results(desk) == {"Amount differs": 1}
-    assert desk.breaks()[0]["difference"] == difference
-    desk.put(HEAD + line(theirs + ("0" if "." in theirs else ".0"), asset=asset))
-    assert results(desk) == {"Matched": 1}
+    asset, _, _, difference = SMALLEST[case]
+    assert smallest[asset] == ("Amount differs", difference)
 
 
 def test_case_18_a_number_cell_is_forgiven_what_it_cannot_hold(desk: Desk) -> None:
@@ -318,26 +330,32 @@ def test_breaks_that_net_to_zero_within_a_venue_are_placements(desk: Desk) -> No
     assert {one["placement"] for one in desk.breaks()} == {"venue"}
 
 
-@pytest.mark.parametrize(
-    ("theirs", "ours", "cause"),
-    [
-        ("123.4567", "-123.4567", "Sign flipped"),
-        ("1.2345", "1234500000000000000", "Another unit"),
-        ("1234.5", "1243.5", "Two digits transposed"),
-        ("1.23456789", "1.23", "Rounded to 2 decimals"),
-        ("77", "55", "A day behind"),
-        ("77", "56", ""),
-    ],
-)
-def test_causes_are_suggested_where_the_digits_say_so(
-    desk: Desk, theirs: str, ours: str, cause: str
-) -> None:
-    """Sign, unit, transposition, rounding and a day behind are told; nothing else is invented."""
-    desk.publish([Amount("55")], "20261119T021500Z")
-    desk.publish([Amount(theirs)])
-    desk.put(HEAD + line(ours))
+CAUSES = [
+    ("123.4567", "-123.4567", "Sign flipped"),
+    ("1.2345", "1234500000000000000", "Another unit"),
+    ("1234.5", "1243.5", "Two digits transposed"),
+    ("1.23456789", "1.23", "Rounded to 2 decimals"),
+    ("77", "55", "A day behind"),
+    ("77", "56", ""),
+]
+
+
+@pytest.fixture(scope="module")
+def causes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The cause that is told of each case; each is an asset of its own."""
+    desk = Desk(tmp_path_factory.mktemp("causes"))
+    desk.publish((Amount("55", asset=f"A{n}") for n in range(len(CAUSES))), "20261119T021500Z")
+    desk.publish(Amount(theirs, asset=f"A{n}") for n, (theirs, _, _) in enumerate(CAUSES))
+    lines = (line(ours, asset=f"A{n}") for n, (_, ours, _) in enumerate(CAUSES))
+    desk.put(HEAD + "".join(lines))
     desk.run()
-    found = desk.breaks()[0]["cause"]
+    return {one["key"][1]: one["cause"] for one in desk.breaks()}
+
+
+@pytest.mark.parametrize("number", range(len(CAUSES)), ids=lambda n: CAUSES[n][2] or "none")
+def test_causes_are_suggested_where_the_digits_say_so(causes: dict[str, str], number: int) -> None:
+    """Sign, unit, transposition, rounding and a day behind are told; nothing else is invented."""
+    found, cause = causes[f"A{number}"], CAUSES[number][2]
     assert found.startswith(cause)
     assert bool(found) == bool(cause)
 

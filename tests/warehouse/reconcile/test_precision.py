@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
+from tests.support.shared import some_daily
 from warehouse.reconcile.runs.summary import RunSummary
 from warehouse.reconcile.terms.errors import Ambiguous
 
@@ -61,16 +62,19 @@ def _proposed(summary: RunSummary) -> str:
 
 @pytest.mark.parametrize(
     ("writer", "words"),
-    [
-        (_places(8, ROUND_HALF_EVEN), "8 decimals"),
-        (_places(8, ROUND_HALF_UP), "8 decimals"),
-        (_places(8, ROUND_DOWN), "8 decimals, cut off"),
-        (_places(6, ROUND_HALF_EVEN), "6 decimals"),
-        (lambda text: format(float(text), ".8f"), "8 decimals"),
-        (lambda text: format(float(text), ".10e"), "11 digits"),
-        (lambda text: repr(float(text)), "doubles"),
-        (lambda text: format(float(text), ".15g"), "15 digits"),
-    ],
+    some_daily(
+        [
+            (_places(8, ROUND_HALF_EVEN), "8 decimals"),
+            (_places(8, ROUND_HALF_UP), "8 decimals"),
+            (_places(8, ROUND_DOWN), "8 decimals, cut off"),
+            (_places(6, ROUND_HALF_EVEN), "6 decimals"),
+            (lambda text: format(float(text), ".8f"), "8 decimals"),
+            (lambda text: format(float(text), ".10e"), "11 digits"),
+            (lambda text: repr(float(text)), "doubles"),
+            (lambda text: format(float(text), ".15g"), "15 digits"),
+        ],
+        3,
+    ),
 )
 def test_a_rounded_file_is_one_line_and_that_line_settles_it(
     desk: Desk, writer: Writer, words: str

@@ -66,7 +66,7 @@ def told(old: list[Amount], new: list[Amount]) -> dict[tuple[str, bool], dict[st
     return found
 
 
-@settings(max_examples=4, deadline=None, derandomize=True)
+@settings(max_examples=2, deadline=None, derandomize=True)
 @given(BOOKS, BOOKS)
 def test_opening_and_causes_are_closing(
     tmp_path_factory: pytest.TempPathFactory, old: list[Amount], new: list[Amount]

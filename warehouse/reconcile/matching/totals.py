@@ -60,8 +60,8 @@ def tie_totals(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> list[
 def _ties(connection: DuckDBPyConnection, level: str) -> Iterator[Tie]:
     by = ("asset",) if level == "asset" else (level, "asset")
     for row in join.totals(connection, by):
-        *names, keys, breaks, ledger, snapshot = row[:-4]
-        broken_ledger, broken_snapshot, near_ledger, near_snapshot = row[-4:]
+        *names, keys, breaks, sums = row
+        ledger, snapshot, broken_ledger, broken_snapshot, near_ledger, near_snapshot = sums
         yield Tie(
             level=level,
             of=names[0],

@@ -16,6 +16,7 @@ from tests.support.ledger_samples import (
     ledger_samples,
 )
 from tests.support.reconciliation_home import Desk
+from tests.support.shared import some_daily
 from tests.warehouse.reconcile.conftest import DAY
 from warehouse.exact import total
 from warehouse.reconcile.ledger.header.context import ReadingContext
@@ -140,7 +141,7 @@ SCOPES = (
 )
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["missing", "late"])
+@pytest.mark.parametrize("late", some_daily([False, True], 2), ids=["missing", "late"])
 def test_a_break_in_a_ledger_that_does_not_come_stays_as_it_was(
     tmp_path: Path, *, late: bool
 ) -> None:

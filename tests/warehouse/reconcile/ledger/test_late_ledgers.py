@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk, ledger
+from tests.support.shared import some_daily
 from warehouse.reconcile.ledger.inbox.dating import title_day
 from warehouse.reconcile.store import ops_rows
 from warehouse.reconcile.store.records import to_json
@@ -50,7 +51,7 @@ LATE: Mapping[str, Callable[[Desk], str]] = {
 }
 
 
-@pytest.mark.parametrize("stated", LATE)
+@pytest.mark.parametrize("stated", some_daily(LATE, 2))
 def test_a_ledger_of_another_day_is_used_only_where_a_person_says_so(
     tmp_path: Path, stated: str
 ) -> None:

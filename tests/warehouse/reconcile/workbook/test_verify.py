@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
+from tests.support.shared import some_daily
 from warehouse.reconcile import service as counter
 from warehouse.reconcile.store.store import write_json
 from warehouse.reconcile.terms.errors import NotReconciled
@@ -114,57 +115,77 @@ def headed(sheet: str, title: str, other: str | None) -> Change:
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [
-        (put("Breaks", ("Asset", "BTC"), "Asset", "ETH"), ": asset was BTC and is now 'ETH'"),
-        (put("Breaks", ("Asset", "BTC"), "Portfolio", "X"), ": portfolio was Portfolio p1 and"),
-        (put("Breaks", ("Asset", "BTC"), "Venue", "X"), ": venue was Venue v1 and is now 'X'"),
-        (put("Breaks", ("Asset", "BTC"), "Account", "X"), ": account was main and is now 'X'"),
-        (put("Breaks", ("Asset", "BTC"), "Bucket", "X"), ": bucket was  and is now 'X'"),
-        (put("Breaks", ("Asset", "BTC"), "Result", "Matched"), ": result was Amount differs and"),
-        (put("Breaks", ("Asset", "ETH"), "Difference, exact", "0"), ": difference was 2 and is"),
-        (put("Breaks", ("Asset", "ETH"), "Break ID", "B-00000000"), " is in no such row"),
-        (put("Breaks", ("Asset", "ETH"), "Break ID", "none"), " is missing"),
-        (headed("Breaks", "Ledger, exact", "Ledger"), "column 'Ledger, exact' is missing"),
-        (headed("Breaks", "Snapshot, exact", None), "column 'Snapshot, exact' is missing"),
-        (headed("Breaks", "Difference, exact", "Ledger, exact"), "more than once"),
-        (put("Tie-out", ("Asset", "ETH"), "Ledger, exact", "20"), "ETH: ledger was 22 and is"),
-        (put("Tie-out", ("Asset", "ETH"), "Difference, exact", "0"), "ETH: difference was 2 and"),
-        (put("Tie-out", ("Asset", "ETH"), "Of breaks, exact", "0"), "ETH: of breaks was 2 and"),
-        (put("Tie-out", ("Asset", "ETH"), "Breaks", 0), "ETH: breaks was 1 and is now '0'"),
-        (put("Tie-out", ("Asset", "ETH"), "Result", "equal"), "ETH: result was differs and is"),
-        (put("Tie-out", ("Asset", "ETH"), "Asset", "XYZ"), "Tie-out, asset / ETH / XYZ is in no"),
-        (headed("Tie-out", "Asset", "Coin"), "Tie-out is missing: no sheet has a row with"),
-        (lambda book: book.remove(book["Tie-out"]), "Tie-out is missing"),
-        (
-            put("Roll-forward", ("Asset", "ETH"), "Ledger closing", "1"),
-            "Ledger closing was '22' and",
-        ),
-        (lambda book: book.remove(book["Roll-forward"]), "Roll-forward is missing"),
-        (
-            put("All positions", ("Asset", "SOL"), "Ledger, exact", "8"),
-            "All positions, Portfolio p1 / SOL / Venue v1 / main: ledger was 7",
-        ),
-        (
-            put("All positions", ("Asset", "SOL"), "Asset", "BTC"),
-            "/ SOL / Venue v1 / main is missing",
-        ),
-        (put("All positions", ("Asset", "ETH"), "Result", "Matched"), "result was Amount differs"),
-        (put("All positions", ("Asset", "ETH"), "Break ID", None), "break id was B-"),
-        (
-            put("All positions", ("Asset", "SOL"), "Ledger rows", 2),
-            "ledger rows was 1 and is now '2'",
-        ),
-        (
-            headed("All positions", "Snapshot, exact", "Other"),
-            "column 'Snapshot, exact' is missing",
-        ),
-        (lambda book: book["All positions"].delete_rows(3), " is missing"),
-        (lambda book: book.remove(book["All positions"]), "All positions is missing"),
-        (
-            lambda book: book["All positions"].append([c.value for c in book["All positions"][2]]),
-            " stands there 2 times and not 1",
-        ),
-    ],
+    some_daily(
+        [
+            (put("Breaks", ("Asset", "BTC"), "Asset", "ETH"), ": asset was BTC and is now 'ETH'"),
+            (put("Breaks", ("Asset", "BTC"), "Portfolio", "X"), ": portfolio was Portfolio p1 and"),
+            (put("Breaks", ("Asset", "BTC"), "Venue", "X"), ": venue was Venue v1 and is now 'X'"),
+            (put("Breaks", ("Asset", "BTC"), "Account", "X"), ": account was main and is now 'X'"),
+            (put("Breaks", ("Asset", "BTC"), "Bucket", "X"), ": bucket was  and is now 'X'"),
+            (
+                put("Breaks", ("Asset", "BTC"), "Result", "Matched"),
+                ": result was Amount differs and",
+            ),
+            (
+                put("Breaks", ("Asset", "ETH"), "Difference, exact", "0"),
+                ": difference was 2 and is",
+            ),
+            (put("Breaks", ("Asset", "ETH"), "Break ID", "B-00000000"), " is in no such row"),
+            (put("Breaks", ("Asset", "ETH"), "Break ID", "none"), " is missing"),
+            (headed("Breaks", "Ledger, exact", "Ledger"), "column 'Ledger, exact' is missing"),
+            (headed("Breaks", "Snapshot, exact", None), "column 'Snapshot, exact' is missing"),
+            (headed("Breaks", "Difference, exact", "Ledger, exact"), "more than once"),
+            (put("Tie-out", ("Asset", "ETH"), "Ledger, exact", "20"), "ETH: ledger was 22 and is"),
+            (
+                put("Tie-out", ("Asset", "ETH"), "Difference, exact", "0"),
+                "ETH: difference was 2 and",
+            ),
+            (put("Tie-out", ("Asset", "ETH"), "Of breaks, exact", "0"), "ETH: of breaks was 2 and"),
+            (put("Tie-out", ("Asset", "ETH"), "Breaks", 0), "ETH: breaks was 1 and is now '0'"),
+            (put("Tie-out", ("Asset", "ETH"), "Result", "equal"), "ETH: result was differs and is"),
+            (
+                put("Tie-out", ("Asset", "ETH"), "Asset", "XYZ"),
+                "Tie-out, asset / ETH / XYZ is in no",
+            ),
+            (headed("Tie-out", "Asset", "Coin"), "Tie-out is missing: no sheet has a row with"),
+            (lambda book: book.remove(book["Tie-out"]), "Tie-out is missing"),
+            (
+                put("Roll-forward", ("Asset", "ETH"), "Ledger closing", "1"),
+                "Ledger closing was '22' and",
+            ),
+            (lambda book: book.remove(book["Roll-forward"]), "Roll-forward is missing"),
+            (
+                put("All positions", ("Asset", "SOL"), "Ledger, exact", "8"),
+                "All positions, Portfolio p1 / SOL / Venue v1 / main: ledger was 7",
+            ),
+            (
+                put("All positions", ("Asset", "SOL"), "Asset", "BTC"),
+                "/ SOL / Venue v1 / main is missing",
+            ),
+            (
+                put("All positions", ("Asset", "ETH"), "Result", "Matched"),
+                "result was Amount differs",
+            ),
+            (put("All positions", ("Asset", "ETH"), "Break ID", None), "break id was B-"),
+            (
+                put("All positions", ("Asset", "SOL"), "Ledger rows", 2),
+                "ledger rows was 1 and is now '2'",
+            ),
+            (
+                headed("All positions", "Snapshot, exact", "Other"),
+                "column 'Snapshot, exact' is missing",
+            ),
+            (lambda book: book["All positions"].delete_rows(3), " is missing"),
+            (lambda book: book.remove(book["All positions"]), "All positions is missing"),
+            (
+                lambda book: book["All positions"].append(
+                    [c.value for c in book["All positions"][2]]
+                ),
+                " stands there 2 times and not 1",
+            ),
+        ],
+        3,
+    ),
 )
 def test_every_edit_of_a_figure_or_a_name_is_named(
     settled: Desk, change: Change, words: str

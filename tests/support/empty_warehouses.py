@@ -1,0 +1,46 @@
+"""An empty warehouse is half a second of work and the same each time: tests copy the first.
+
+That a warehouse that begins with a copy is the same as any is held by
+`tests/warehouse/database/test_publish.py`. So are books copied: see `published_once`.
+"""
+
+import contextlib
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from duckdb import DuckDBPyConnection
+
+from tests.support import books
+from warehouse.database import ddl, work_copy
+from warehouse.database.firm import ddl as ddl_of_firm
+from warehouse.database.firm import publish as firm
+from warehouse.storage.layout import Layout
+
+Make = Callable[[Layout, Path, str], DuckDBPyConnection]
+make_empty: Make = work_copy.empty
+
+
+@pytest.fixture(scope="session", autouse=True)
+def copied_when_empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Every publish that does not build upon a version begins with a copy of an empty warehouse."""
+    folder = tmp_path_factory.mktemp("empty")
+
+    def copying(make: Make, version: Callable[[], str]) -> Make:
+        def copy(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
+            template = folder / version()  # a test may change the schema
+            if not template.exists():
+                with contextlib.closing(make(layout, template, memory)) as connection:
+                    work_copy.complete(connection)
+            work_copy.remove(file)
+            shutil.copyfile(template, file)
+            return work_copy.connect(layout, file, memory)
+
+        return copy
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(work_copy, "empty", copying(make_empty, ddl.schema_version))
+        patched.setattr(firm, "_empty", copying(firm._empty, ddl_of_firm.schema_version))
+        patched.setattr(books, "copies", tmp_path_factory.mktemp("books"))
+        yield
