@@ -5,6 +5,11 @@ Only `assets.runs.web`, which is Dagster's web process made by hand, has its own
 of a second to import, and no other process needs them.
 """
 
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
 # Ctrl-C in a step becomes a failure of that name, and nothing else tells it from others.
 from dagster._core.errors import DagsterExecutionInterruptedError
 
@@ -27,6 +32,15 @@ NO_CAPTURED_OUTPUT = {
 }
 # `dagster-daemon` is a script: only as a module is it surely that of this interpreter.
 DAEMON_MODULE = "dagster._daemon"
+# Where Dagster opens the files of its record; with a record on a server none of these is loaded.
+_SQLITE = tuple(
+    f"dagster._core.storage.{name}"
+    for name in (
+        "event_log.sqlite.sqlite_event_log",
+        "runs.sqlite.sqlite_run_storage",
+        "schedules.sqlite.sqlite_schedule_storage",
+    )
+)
 
 __all__ = [
     "DAEMON_MODULE",
@@ -35,4 +49,37 @@ __all__ = [
     "InstanceRef",
     "InstigatorState",
     "schedule_execution_time_iterator",
+    "shared_engines",
 ]
+
+
+@contextlib.contextmanager
+def shared_engines() -> Iterator[None]:
+    """Let each file of an open record have one engine of SQLAlchemy, and stay open for so long."""
+    # A night opens such a file 500 times. Dagster makes an engine for each, with which SQLAlchemy
+    # compiles the same statements again; and as nothing else has the file open, SQLite writes its
+    # log into it and takes the log away each time it is closed.
+    engines: dict[str, Any] = {}
+    held: dict[str, Any] = {}
+    modules: list[Any] = [sys.modules[name] for name in _SQLITE if name in sys.modules]
+    makers = [module.create_engine for module in modules]
+
+    def engine(url: str, **options: Any) -> Any:
+        key = f"{url} {options}"
+        if key not in engines:
+            engines[key] = makers[0](url, **options)
+        elif key not in held:  # not at first, when it is made
+            held[key] = engines[key].connect()
+            held[key].exec_driver_sql("select count(*) from sqlite_master").all()
+            held[key].rollback()
+        return engines[key]
+
+    try:
+        for module in modules:
+            module.create_engine = engine
+        yield
+    finally:
+        for connection in held.values():
+            connection.close()
+        for module, maker in zip(modules, makers, strict=True):
+            module.create_engine = maker

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.home.dagster_internals import InstanceRef
+from assets.home.dagster_internals import InstanceRef, shared_engines
 from warehouse.storage.layout import DIRECTORY_MODE, FILE_MODE, Layout, make_directory
 
 PROCESS = "nightbook/process"
@@ -60,7 +60,7 @@ def _open(layout: Layout, settings: Mapping[str, object] | None) -> Iterator[dg.
     home = make_instance(layout)
     with quiet():
         reference = InstanceRef.from_dir(str(home), overrides=settings)
-        with dg.DagsterInstance.from_ref(reference) as instance:
+        with dg.DagsterInstance.from_ref(reference) as instance, shared_engines():
             yield instance
 
 

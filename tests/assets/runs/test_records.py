@@ -13,6 +13,7 @@ from assets.home.instance import open_instance
 from assets.runs import dead_runs
 from tests.support.operator import Receiver, Watched
 from tests.support.operator_home import THIRD, Keeper, amounts_of
+from warehouse.storage.layout import Layout
 
 AWAY = "Dagster's record cannot be reached"
 NEXT = THIRD + timedelta(days=1)
@@ -90,3 +91,16 @@ def test_a_daemon_that_cannot_reach_its_record_tells(
     assert AWAY in receiver.titles
     assert dead_runs.main(["true"]) == 1
     assert AWAY not in receiver.titles
+
+
+def test_the_files_of_a_record_stay_open_for_as_long_as_it_does(tmp_path: Path) -> None:
+    """SQLite's log lies beside each while it is open and is gone at the end: written in once."""
+    layout = Layout(tmp_path)
+    with open_instance(layout) as instance:
+        for _ in range(3):
+            instance.get_runs()
+            instance.get_asset_keys()
+            instance.all_instigator_state()
+        logs = {path.name for path in layout.dagster.rglob("*.db-wal")}
+    assert logs == {"runs.db-wal", "index.db-wal", "schedules.db-wal"}
+    assert not [*layout.dagster.rglob("*.db-wal")]
