@@ -1,6 +1,7 @@
 """`nightbook run`: tonight's job once, here, recorded in Dagster."""
 
 import dataclasses
+import gc
 import sys
 import uuid
 from dataclasses import dataclass
@@ -60,6 +61,9 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
         # Who reads this very night already is said before a run is begun that could only fail.
         with the_puller(nightbook.layout, doing, nightbook.now()):
             pass
+    # What is imported stays: looking through it for garbage again and again would cost a night of
+    # 300,000 accounts half a CPU second (measured).
+    gc.freeze()
     if is_terminal():
         return take(nightbook, chosen, is_tick=unless_taken)
     run_id = str(uuid.uuid4())

@@ -33,6 +33,7 @@ COUNTED = ("portfolios", "integrations", "positions", "accounts", "balances")
 MOST_WAITING = 200_000
 _PLAIN = b"0123456789.-"
 _SHORT = 200
+_TEXTS = 4  # of an account, about
 
 
 # The kinds of a balance and their amounts, as the models have them. Structs are decoded four times
@@ -96,19 +97,30 @@ class _Sums:
         self.amounts = 0
         self.totals: dict[Sum, Decimal] = {}
         self._texts: defaultdict[Sum, list[str]] = defaultdict(list)
+        self._accounts: defaultdict[tuple[str, bool], list[_AccountAmounts]] = defaultdict(list)
         self._waiting = 0
 
-    def add(self, key: Sum, texts: Iterable[str]) -> None:
+    def add(self, key: Sum, texts: list[str]) -> None:
         """Take the amounts among some texts."""
-        waiting = self._texts[key]
-        before = len(waiting)
-        waiting += texts
-        self._waiting += len(waiting) - before
+        self._texts[key] += texts
+        self._wait(len(texts))
+
+    def add_accounts(self, position: _PositionAmounts) -> None:
+        """Take the amounts of a position as documented."""
+        # Those of an asset are taken apart together: one by one they are a few of each kind.
+        self._accounts[position.assetId, position.isCustomAsset] += position.accounts
+        self._wait(len(position.accounts) * _TEXTS)
+
+    def _wait(self, texts: int) -> None:
+        self._waiting += texts
         if self._waiting >= MOST_WAITING:
             self.settle()
 
     def settle(self) -> None:
         """Sum up what waits."""
+        for (asset_id, is_custom), accounts in self._accounts.items():
+            for bucket, texts in _amount_texts(accounts).items():
+                self._texts[Sum(asset_id, is_custom, bucket)] += texts
         with localcontext(EXACT):
             # `sum` of Decimals is exact here: the context has room for any sum of legal amounts,
             # and its traps turn a lost digit into an error.
@@ -118,6 +130,7 @@ class _Sums:
                     self.amounts += len(values)
                     self.totals[key] = sum(values, self.totals.get(key, Decimal(0)))
         self._texts.clear()
+        self._accounts.clear()
         self._waiting = 0
 
 
@@ -138,7 +151,8 @@ def of_portfolios(raws: Iterable[Raw], *, precise: bool = False) -> Totals:
     sums = _Sums()
     seen: set[str] = set()
     for raw in raws:
-        counted = reference.portfolio(raw) if precise else _quickly(raw) or reference.portfolio(raw)
+        documented = None if precise else _decode(raw)
+        counted = reference.portfolio(raw) if documented is None else _count(documented)
         if counted is None or counted.identity in seen:
             continue
         seen.add(counted.identity)
@@ -148,27 +162,29 @@ def of_portfolios(raws: Iterable[Raw], *, precise: bool = False) -> Totals:
         rows["accounts"] += counted.accounts
         for key, texts in counted.amounts:
             sums.add(key, texts)
+        for position in documented.positions if documented is not None else ():
+            sums.add_accounts(position)
     sums.settle()
     rows["balances"] = sums.amounts
     return Totals(dict(rows), sums.totals)
 
 
-def _quickly(raw: Raw) -> PortfolioCount | None:
+def _decode(raw: Raw) -> _PortfolioAmounts | None:
     """Return a portfolio as documented, or None where it is not."""
     try:
-        portfolio = _DECODER.decode(raw)
+        return _DECODER.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    texts: list[tuple[Sum, list[str]]] = []
-    for position in portfolio.positions:
-        for bucket, stated in _amount_texts(position.accounts).items():
-            texts.append((Sum(position.assetId, position.isCustomAsset, bucket), stated))
+
+
+def _count(portfolio: _PortfolioAmounts) -> PortfolioCount:
+    """Return how many rows a portfolio as documented has; its amounts are added by position."""
     return PortfolioCount(
         portfolio.id,
         len({integration.id for integration in portfolio.integrations or ()}),
         len({(p.assetId, p.isCustomAsset) for p in portfolio.positions}),
         sum(len(p.accounts) for p in portfolio.positions),
-        texts,
+        [],
     )
 
 

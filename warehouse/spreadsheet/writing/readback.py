@@ -7,12 +7,14 @@ proves nothing about what a reader will find.
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import IO
 
 _CHUNK = 1 << 20  # bytes read at once; a row that is cut is completed by the next
 _ROW = b"</row>"
+_CELL = rb'<c r="%[0-9]+"[^>]*><is><t[^>]*>([^<]*)</t></is></c>'
+_NOTHING = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +27,12 @@ class SumColumns:
     amount: str
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ReadBack:
     """Rows, and the sum of each key and flag, as their cells state them."""
 
-    rows: int = 0
-    sums: dict[tuple[str, str], Decimal] = field(default_factory=dict)
+    rows: int
+    sums: dict[tuple[str, str], Decimal]
 
 
 def add_up(
@@ -42,26 +44,30 @@ def add_up(
     of the three cells or its amount is none.
     """
     # The three cells are found by their letters in the bytes, not by an XML parser: every row of
-    # the file is read again, and it is our own XML of which the form is known.
-    wanted = re.compile(
-        rf'<c r="({cells.key}|{cells.flag}|{cells.amount})[0-9]+"[^>]*>'
-        r"<is><t[^>]*>([^<]*)</t></is></c>".encode()
-    )
-    order = {cells.key.encode(): 0, cells.flag.encode(): 1, cells.amount.encode(): 2}
-    read_back = ReadBack()
+    # the file is read again, and it is our own XML of which the form is known. Each is looked for
+    # where it begins, for a row has two dozen others.
+    wanted = [
+        (f'<c r="{letter}'.encode(), re.compile(_CELL.replace(b"%", letter.encode())).match)
+        for letter in (cells.key, cells.flag, cells.amount)
+    ]
+    (key_start, key_cell), (flag_start, flag_cell), (amount_start, amount_cell) = wanted
+    rows, sums = 0, dict[tuple[bytes, bytes], Decimal]()
     for row in _rows(file, cells.member):
-        texts = ["", "", ""]
-        for letter, text in wanted.findall(row):
-            texts[order[letter]] = text.decode()
-        amount = whole.get(texts[2], texts[2])
+        rows += 1
+        key = key_cell(row, row.find(key_start))
+        flag = flag_cell(row, row.find(flag_start))
+        amount = amount_cell(row, row.find(amount_start))
+        if key is None or flag is None or amount is None:
+            raise ValueError(f"row {rows + 1} of {cells.member} lacks a cell")
+        text, sum_key = amount[1].decode(), (key[1], flag[1])
         try:
-            value = exact.create_decimal(amount)
+            value = exact.create_decimal(whole.get(text, text))
         except ArithmeticError:
-            raise ValueError(f"row {read_back.rows + 2} of {cells.member} has no amount") from None
-        total = read_back.sums.get((texts[0], texts[1]), Decimal(0))
-        read_back.sums[texts[0], texts[1]] = exact.add(total, value)
-        read_back.rows += 1
-    return read_back
+            raise ValueError(f"row {rows + 1} of {cells.member} has no amount") from None
+        sums[sum_key] = exact.add(sums.get(sum_key, _NOTHING), value)
+    return ReadBack(
+        rows, {(key.decode(), flag.decode()): total for (key, flag), total in sums.items()}
+    )
 
 
 def _rows(file: IO[bytes], member: str) -> Iterator[bytes]:
