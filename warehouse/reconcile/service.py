@@ -15,6 +15,7 @@ from warehouse.reconcile.comments import signoff
 from warehouse.reconcile.comments.trail import break_history
 from warehouse.reconcile.matching.firm_book import open_book
 from warehouse.reconcile.runs import reconciliation
+from warehouse.reconcile.runs.memory import for_large_tables
 from warehouse.reconcile.runs.result import RunInputs
 from warehouse.reconcile.runs.summary import RunSummary, summary_of
 from warehouse.reconcile.settings.config import TEMPLATE, read_config
@@ -119,7 +120,7 @@ def run(
     store = Store(folder)
     store.make()
     config = read_config(store.config)
-    with open_book(database, as_of) as source:
+    with for_large_tables(), open_book(database, as_of) as source:
         inputs = RunInputs(
             program_version,
             now,

@@ -6,7 +6,7 @@ on the columns where they pay (ids), not on amounts.
 
 import contextlib
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -194,9 +194,17 @@ def write(
 
 
 def stream_rows(
-    reader: pa.RecordBatchReader, path: Path, meanings: Mapping[str, str], about: Mapping[str, str]
+    reader: pa.RecordBatchReader,
+    path: Path,
+    meanings: Mapping[str, str],
+    about: Mapping[str, str],
+    *,
+    plain: Collection[str] = (),
 ) -> int:
-    """Write the rows of a query with the meaning of each column; returns how many rows."""
+    """Write the rows of a query with the meaning of each column; returns how many rows.
+
+    `plain` are columns of text that hardly repeat.
+    """
     schema = pa.schema(
         [field.with_metadata({"comment": meanings[field.name]}) for field in reader.schema],
         metadata=dict(about),
@@ -204,7 +212,13 @@ def stream_rows(
     rows = 0
     with (
         written_aside(path) as file,
-        pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer,
+        pq.ParquetWriter(
+            file,
+            schema,
+            compression="zstd",
+            use_dictionary=[name for name in schema.names if name not in plain],
+            write_page_checksum=True,
+        ) as writer,
     ):
         for batch in reader:
             writer.write_table(pa.Table.from_batches([batch]).cast(schema), ROW_GROUP)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -108,8 +109,9 @@ def _take_plain_rows(reading: SheetReading, layer: Layer, whole: Whole | None) -
     file = pa.repeat(reading.number, len(rows))
     reading.lines.add_all(cells | {"file": file, "line": places})
     reading.used += len(rows)
-    every = pa.arange(rest.start, rest.stop)
-    others: list[int] = every.filter(pc.invert(pc.is_in(every, rows))).to_pylist()
+    is_left = np.ones(len(rest), bool)
+    is_left[rows.to_numpy() - rest.start] = False
+    others: list[int] = (np.flatnonzero(is_left) + rest.start).tolist()
     return others
 
 

@@ -95,7 +95,7 @@ def compare(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
         "l.line, coalesce(l.is_unmapped, false) as is_unmapped "
         f"from ledger_side as l full outer join book_side as s on {same} and not l.is_unmapped"
     )
-    connection.execute("drop table ledger_side; drop table book_side")
+    connection.execute("drop table book_side")
     # Numbered after they are put in order, for a window over that order costs twice as much, and
     # with nothing that only the mismatches need: each column more is moved with its row (measured).
     connection.execute(
@@ -125,7 +125,8 @@ def mismatches(
         "coalesce(s.decimals, r.decimals, 0), coalesce(s.is_number, r.is_number, false), "
         "is_unmapped from (select * from compared where (is_unmapped or ledger is distinct from "
         f"snapshot {unread if rejected else ''}) and hash(no) % {every} = 0) "
-        "left join ledger_sums as s on first = line "
+        "left join (select first as line, lines, decimals, is_number from ledger_sums) as s "
+        "using (line) "
         f"left join (select line, decimals, is_number from {LEDGER_ROWS}) as r using (line) "
         "order by no"
     )
@@ -157,8 +158,8 @@ def count_mismatches(connection: DuckDBPyConnection) -> int:
 def totals_of_book(connection: DuckDBPyConnection) -> dict[str, Decimal]:
     """Return by asset what the book has of it, debts as what they are without their sign."""
     rows = connection.execute(
-        "select asset, exact_sum(ltrim(snapshot, '-')) from compared "
-        "where snapshot is not null group by 1"
+        f"select asset, {_sum('size')} from (select asset, ltrim(snapshot, '-') as size "
+        "from compared where snapshot is not null) group by 1"
     ).fetchall()
     return {asset: exact(amount) for asset, amount in rows}
 
@@ -205,6 +206,16 @@ def _bytes(texts: pa.StringArray) -> memoryview:
     return memoryview(letters)[places[0] : places[len(texts)]]
 
 
+def _sum(amount: str) -> str:
+    """Return the SQL of the exact sum of amounts in their canonical form: an aggregate."""
+    # `exact_sum` proves each text by a pattern, for three times the time (measured). Of canonical
+    # ones the decimals are counted: a cast rounds nothing that has no more than the type.
+    decimals = f"strlen({amount}) - coalesce(nullif(instr({amount}, '.'), 0), strlen({amount}))"
+    number = f"case when {decimals} <= 18 then try_cast({amount} as decimal(38, 18)) end"
+    part = f"internal.exact_part_where(internal.exact_split({number}, {amount}), true)"
+    return f"internal.exact_sums([{part}])[1]['text']"
+
+
 def add_up(connection: DuckDBPyConnection, by: tuple[str, ...]) -> None:
     """Make the table `totals`: by these fields the exact sums of both sides, and how many keys.
 
@@ -221,7 +232,7 @@ def add_up(connection: DuckDBPyConnection, by: tuple[str, ...]) -> None:
     odd = ", ".join(f"sums[{n}]['text'] as {name}" for n, name in enumerate(parts, 1))
     connection.execute(
         f"create or replace temp table totals as select {fields}, count(*) as keys, 0 as breaks, "
-        "exact_sum(ledger) as ledger_all, ledger_all as snapshot_all, null as ledger_broken, "
+        f"{_sum('ledger')} as ledger_all, ledger_all as snapshot_all, null as ledger_broken, "
         "null as snapshot_broken, null as ledger_near, null as snapshot_near from compared "
         f"where {equal} group by {fields} union all by name "
         f"select * exclude (sums), {odd} from (select {fields}, count(*) as keys, "

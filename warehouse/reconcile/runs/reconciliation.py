@@ -36,6 +36,7 @@ from warehouse.reconcile.workbook import positions
 from warehouse.reconcile.workbook.content import UNMATCHED, WorkbookContent
 from warehouse.reconcile.workbook.files import write_files
 from warehouse.reconcile.workbook.over_time import look_back
+from warehouse.reconcile.workbook.readback import imprint
 
 _TWICE = 20
 _LEAST_MEGABYTES, _KEYS_PER_MEGABYTE = 256, 1600
@@ -96,6 +97,7 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
         evidence=evidence_of(content, config, inputs.program_version),
         over_time=look_back(store, config, content),
     )
+    content = replace(content, written=imprint.identity(content))
     result = store_result(store, content, config, inputs)
     return RunFiles(result, write_files(store, content), tuple(content.notices), tuple(unused))
 

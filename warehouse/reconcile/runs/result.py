@@ -25,7 +25,6 @@ from warehouse.reconcile.store.records import (
 )
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.workbook.content import WorkbookContent
-from warehouse.reconcile.workbook.readback import imprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ def store_result(
                 in_all=totals(content.unused),
                 forgiven=outcome.forgiven,
             ),
-            written=imprint.identity(content),
+            written=content.written,
             day_settings=day_settings.own(store, config, content.day, content.run_id),
             sources=content.ledger.sources,
             notices=tuple(content.notices),

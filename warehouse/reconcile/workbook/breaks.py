@@ -10,15 +10,10 @@ from warehouse.reconcile.matching.names import in_name_cell
 from warehouse.reconcile.store.records import ACCEPTED, STATUSES, Break
 from warehouse.reconcile.terms.dimensions import DIMENSIONS, FIELDS, WITH_IDS
 from warehouse.reconcile.workbook.content import BREAKS, FIRST, HEADER, RESOLVED, WorkbookContent
-from warehouse.reconcile.workbook.sheet import (
-    Heading,
-    SheetWriter,
-    can_be_live,
-    difference,
-    fixed_point,
-    machine_headings,
-)
+from warehouse.reconcile.workbook.sheet import Heading, SheetWriter, machine_headings
+from warehouse.spreadsheet.writing.exact_difference import can_be_live, difference, fixed_point
 from warehouse.spreadsheet.writing.format import Draft, must
+from warehouse.spreadsheet.writing.plain_sheet import Formula
 
 LISTS = "Lists"
 LONGEST_COMMENT = 1000
@@ -28,6 +23,7 @@ ROOT_CAUSES = (
     *("Timing", "Transfer not booked", "Trade not booked", "Fee", "Reward or interest"),
     *("Mapping", "Ledger error", "Snapshot error", "Rounding", "Other"),
 )
+_DIFFERENCE = difference("S#", "T#").removeprefix("=")  # of the exact texts, in row #
 _NAMES = tuple(Heading(name.capitalize(), known.width) for name, known in DIMENSIONS.items())
 # So wide that all of them, one page wide on A4, are printed with letters of 8 points.
 HEADINGS = (
@@ -102,32 +98,22 @@ def _break(on: SheetWriter, break_: Break, fields: Sequence[str], *, is_live: bo
     ledger, snapshot = fixed_point(break_.ledger), fixed_point(break_.snapshot)
     # Three columns are formulas, so that a reader can follow them; their values stand beside them
     # for programs that do not calculate.
+    difference_: object = break_.difference
     if is_live and can_be_live(ledger, snapshot):
-        on.live_amount(9, difference(f"S{row}", f"T{row}"), break_.difference)
-    else:
-        on.number(9, break_.difference)
-    on.formula(10, f"=as_of-AA{row}", break_.age_days, "count")
+        formula = _DIFFERENCE.replace("#", str(row))
+        difference_ = Formula(formula, float(break_.difference), break_.difference)
     is_equal = "yes" if ledger == snapshot else "no"
-    on.formula(21, f'=IF(EXACT(S{row},T{row}),"yes","no")', is_equal)
-    people = (break_.status, break_.owner, break_.root_cause, break_.comment)
-    cause = "; ".join(filter(None, (break_.note, break_.cause)))
-    amounts = (break_.ledger, break_.snapshot, None, None)
-    exact = (ledger, snapshot, break_.difference, None, _digits(break_))
-    rules = (break_.source, break_.rule, break_.accepted, break_.ever_seen, break_.episode)
-    seen = (break_.first_seen, break_.change)
-    names = _names(break_.names)
     on.line(
         [
-            break_.id,
-            break_.result,
-            *names,
-            *amounts,
-            cause,
-            *people,
-            *seen,
-            *exact,
-            *rules,
-            *_ids(break_, fields),
+            *(break_.id, break_.result, *_names(break_.names)),
+            *(break_.ledger, break_.snapshot, difference_),
+            Formula(f"as_of-AA{row}", break_.age_days),
+            "; ".join(filter(None, (break_.note, break_.cause))),
+            *(break_.status, break_.owner, break_.root_cause, break_.comment),
+            *(break_.first_seen, break_.change, ledger, snapshot, break_.difference),
+            Formula(f'IF(EXACT(S{row},T{row}),"yes","no")', is_equal),
+            *(_digits(break_), break_.source, break_.rule, break_.accepted),
+            *(break_.ever_seen, break_.episode, *_ids(break_, fields)),
         ]
     )
 

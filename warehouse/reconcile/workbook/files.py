@@ -4,7 +4,6 @@ import csv
 import hashlib
 import io
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from warehouse.query.lookup_key import key_of_names
@@ -22,10 +21,9 @@ def write_files(store: Store, content: WorkbookContent) -> tuple[Path, ...]:
     workbook = folder / f"recon_{content.day}.xlsx"
     table = folder / f"breaks_{content.day}.machines.csv"
     keys = folder / positions.file_name(content.day)
-    identity = imprint.identity(content)
-    write.write(replace(content, written=identity), workbook)
+    write.write(content, workbook)
     written = workbook.read_bytes()
-    imprint.store_imprint(store, identity, written)
+    imprint.store_imprint(store, content.written, written)
     text = io.StringIO()
     csv.writer(text).writerows(_rows_of_breaks(content))
     positions.write_positions(content, keys)

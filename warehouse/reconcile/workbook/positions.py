@@ -35,6 +35,7 @@ _WORDS = {
     "result": "What is said of the key.",
     "break_id": "Its break, NULL where it is none.",
 }
+_PLAIN = ("account_name", "ledger_text", "snapshot_text", "break_id")
 _SAID = ("ledger_text", "snapshot_text", "ledger_rows", "result", "break_id")
 
 
@@ -53,7 +54,7 @@ def write_positions(content: WorkbookContent, path: Path) -> None:
         "break_id from compared left join break_ids on break_no = no order by no"
     )
     about = {"nightbook.run": content.run_id, "nightbook.snapshot": content.source.snapshot_id}
-    stream_rows(rows.to_arrow_reader(ROW_GROUP), path, _WORDS, about)
+    stream_rows(rows.to_arrow_reader(ROW_GROUP), path, _WORDS, about, plain=_PLAIN)
 
 
 def read_positions(path: Path, run_id: str, fields: Sequence[str]) -> pa.Table:

@@ -9,7 +9,7 @@ from typing import Any
 from xlsxwriter.utility import xl_col_to_name
 
 from warehouse.reconcile.comments.annotations import in_cell
-from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, is_hostile
+from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, is_hostile, text_cell
 from warehouse.spreadsheet.writing.format import (
     LIGHT,
     Draft,
@@ -24,11 +24,21 @@ from warehouse.spreadsheet.writing.layout import (
     SheetColumnKind,
     shown_decimals,
 )
-from warehouse.spreadsheet.writing.plain_sheet import PlainSheet
+from warehouse.spreadsheet.writing.plain_sheet import (
+    Formula,
+    PlainSheet,
+    blank_cell,
+    day_cell,
+    formula_cell,
+    number_cell,
+    style_of,
+)
 
-PLACES, _WHOLE = 18, 15
+_WHOLE = 15  # digits before the point that a column has room for
 _LINE, _AROUND = 12.5, 2.5  # points: a line of text, and what is free around all of them
 _LONG = 2000  # letters: more fill the highest row anyway
+_MOST_LINES = 12  # of a text that make its row higher
+_REMEMBERED = 10_000
 _WIDEST = 60.0
 MOST_SHOWN = 20  # digits of a number: more make a column too wide
 _DIGIT, _SEPARATOR, _ENDS = 1.06, 0.53, 1.0  # widths in Arial, in the letters of a column's width
@@ -62,7 +72,7 @@ class SheetWriter:
         self._needed: dict[int, float] = {}
         self._rooms: dict[int, int] = {}
         self._amounts: dict[tuple[int, int], Any] = {}
-        self._formulas: set[tuple[int, int]] = set()
+        self._memory: tuple[dict[object, tuple[str, int]], ...] = tuple({} for _ in headings)
         self.sheet = draft.book.add_worksheet(name, PlainSheet)
         self.name = name
         self.headings = headings
@@ -99,6 +109,7 @@ class SheetWriter:
         room = max((shown_decimals(text, decimals) for text in texts), default=FEWEST_DECIMALS)
         room = max(min(room, shown - whole), FEWEST_DECIMALS)
         self._rooms[place] = room
+        self._memory[place].clear()
         self._widen(place, _DIGIT * (whole + room) + _SEPARATOR * (1 + (whole - 1) // 3) + _ENDS)
 
     def _amount_shape(self, place: int, text: str) -> Any:
@@ -127,20 +138,20 @@ class SheetWriter:
             must(self.sheet.write_string(self.row, place, text, shape))
         self.row += 1
 
-    def text(self, place: int, text: str, kind: str = "text", shape: Any = None) -> None:
+    def text(self, place: int, text: str, kind: str = "text") -> None:
         """Write a text, whatever it looks like."""
-        if shape is None:
-            plain, quoted = {
-                "yellow": (self._yellow, self._quoted_yellow),
-                "exact": (
-                    self._formats.cells[SheetColumnKind.EXACT],
-                    self._formats.hostile[SheetColumnKind.EXACT],
-                ),
-            }.get(kind, (self._wrapped, self._quoted))
-            shape = quoted if is_hostile(text) else plain
-        if kind == "exact":
-            self._widen(place, len(text) + 3.0)
+        plain, quoted = self._text_shapes(kind)
+        shape = quoted if is_hostile(text) else plain
         must(self.sheet.write_string(self.row, place, in_cell(text), shape))
+
+    def _text_shapes(self, kind: str) -> tuple[Any, Any]:
+        """Return the format of a text, and that of one which looks like a formula."""
+        if kind == "yellow":
+            return self._yellow, self._quoted_yellow
+        if kind == "exact":
+            exact = SheetColumnKind.EXACT
+            return self._formats.cells[exact], self._formats.hostile[exact]
+        return self._wrapped, self._quoted
 
     # A number that is wider than its column is shown as ####, so columns grow with their contents.
     def _widen(self, place: int, width: float) -> None:
@@ -161,12 +172,6 @@ class SheetWriter:
         """Write a date."""
         must(self.sheet.write_datetime(self.row, place, day, self._date))
 
-    def live_amount(self, place: int, formula: str, exact: str) -> None:
-        """Write a formula that comes to an amount, which is given exactly."""
-        self._formulas.add((self.row, place))
-        shape = self._amount_shape(place, exact)
-        must(self.sheet.write_formula(self.row, place, formula, shape, float(exact)))
-
     def formula(self, place: int, formula: str, value: object, kind: str = "text") -> None:
         """Write a formula of ours with what it comes to."""
         shape = {
@@ -175,37 +180,56 @@ class SheetWriter:
             "bad": self._formats.bad,
             "warning": self._formats.label,
         }.get(kind, self._calculated)
-        self._formulas.add((self.row, place))
         must(self.sheet.write_formula(self.row, place, formula, shape, value))
 
     def line(self, values: Sequence[object]) -> None:
         """Write one row by the kinds of the columns; None is an empty cell."""
-        for place, (value, heading) in enumerate(zip(values, self.headings, strict=True)):
-            if value is None:
-                self._blank(place, heading.kind)
-            elif heading.kind == "amount":
-                self.number(place, str(value))
-            elif isinstance(value, int):
-                self.count(place, value)
-            elif isinstance(value, date):
-                self.day(place, value)
-            else:
-                self.text(place, str(value), heading.kind)
-        longest = max(
-            _lines(str(value), heading)
-            for value, heading in zip(values, self.headings, strict=True)
-            if heading.is_printed and value is not None
-        )
-        self.sheet.set_row(self.row, _LINE * min(longest, 12) + _AROUND)
+        cells, longest = [], 1
+        for place, (value, memory) in enumerate(zip(values, self._memory, strict=True)):
+            # Names and words come again and again: each is made a cell once.
+            cell = memory.get(value)
+            if cell is None:
+                cell = self._cell(place, value)
+                if len(memory) < _REMEMBERED and not isinstance(value, Formula):
+                    memory[value] = cell
+            cells.append(cell[0])
+            longest = max(longest, cell[1])
+        self.sheet.add_row(self.row, cells, _LINE * min(longest, _MOST_LINES) + _AROUND)
         self.row += 1
 
-    def _blank(self, place: int, kind: str) -> None:
-        """Write an empty cell, unless a formula stands there: the line below its row goes on."""
-        if (self.row, place) in self._formulas:
-            return
-        amount = self._formats.cells[SheetColumnKind.NUMBER]
-        shape = amount if kind == "amount" else self._calculated
-        must(self.sheet.write_blank(self.row, place, None, shape))
+    def _cell(self, place: int, value: object) -> tuple[str, int]:
+        """Return a cell behind the number of its row, and how many lines it takes."""
+        heading = self.headings[place]
+        kind = heading.kind
+        if value is None:
+            blank = self._formats.cells[SheetColumnKind.NUMBER]
+            return blank_cell(blank if kind == "amount" else self._calculated), 1
+        if isinstance(value, Formula):
+            return formula_cell(value, self._formula_shape(place, value)), 1
+        if kind == "amount":
+            return self._amount_cell(place, str(value)), 1
+        lines = _lines(str(value), heading) if heading.is_printed else 1
+        if isinstance(value, int):
+            return number_cell(value, self._formats.cells[SheetColumnKind.COUNT]), lines
+        if isinstance(value, date):
+            return day_cell(value, self._date), lines
+        text = str(value)
+        if kind == "exact":
+            self._widen(place, len(text) + 3.0)
+        plain, quoted = (str(style_of(shape)) for shape in self._text_shapes(kind))
+        return text_cell(in_cell(text), plain, quoted), lines
+
+    def _amount_cell(self, place: int, text: str) -> str:
+        """Return the number nearest to an exact text, where a number can be."""
+        if len(text) > LONGEST_NUMBER:
+            return ""
+        return number_cell(float(text), self._amount_shape(place, text))
+
+    def _formula_shape(self, place: int, formula: Formula) -> Any:
+        if formula.amount:
+            return self._amount_shape(place, formula.amount)
+        is_count = isinstance(formula.value, int)
+        return self._formats.cells[SheetColumnKind.COUNT] if is_count else self._calculated
 
     def table(self, rows: Iterable[Sequence[object]], footer: str, frozen: int = 1) -> None:
         """Write a whole table: header, rows, panes, filter and print set-up."""
@@ -259,42 +283,6 @@ def _lines(text: str, heading: Heading) -> int:
     wide = int(heading.width * LETTERS)
     if len(text) <= wide and "\n" not in text:
         return 1  # most cells: wrapping them costs as much as writing them (measured)
-    return sum(len(textwrap.wrap(part[:_LONG], wide)) or 1 for part in text.split("\n")[:12])
-
-
-def fixed_point(text: str | None) -> str:
-    """Return an exact text with 18 decimals, as the difference formula takes it apart."""
-    whole, _, part = (text or "0").partition(".")
-    return f"{whole}.{part.ljust(PLACES, '0')}"
-
-
-def can_be_live(*texts: str) -> bool:
-    """Return whether the difference formula is exact: 15 whole digits and 18 decimals."""
-    return all(
-        len(text.partition(".")[0].lstrip("-")) <= _WHOLE and len(text.partition(".")[2]) == PLACES
-        for text in texts
-    )
-
-
-def difference(ours: str, theirs: str) -> str:
-    """Return the formula of the difference of two cells of fixed texts."""
-    # A spreadsheet calculates with 15 digits, so each text is cut into the whole number and twice
-    # nine decimals, which are subtracted apart. VALUE never sees a decimal point, which a program
-    # in another language would read as a grouping letter.
-
-    def whole(cell: str) -> str:
-        return f"VALUE(LEFT({cell},LEN({cell})-19))"
-
-    def sign(cell: str) -> str:
-        return f'IF(LEFT({cell})="-",-1,1)'
-
-    def middle(cell: str) -> str:
-        return f"{sign(cell)}*VALUE(MID({cell},LEN({cell})-17,9))"
-
-    def last(cell: str) -> str:
-        return f"{sign(cell)}*VALUE(RIGHT({cell},9))"
-
-    return (
-        f"=((({whole(ours)}-{whole(theirs)})*1E9+{middle(ours)}-{middle(theirs)})*1E9"
-        f"+{last(ours)}-{last(theirs)})/1E18"
+    return sum(
+        len(textwrap.wrap(part[:_LONG], wide)) or 1 for part in text.split("\n")[:_MOST_LINES]
     )

@@ -42,6 +42,8 @@ class Digits(IntEnum):
 
 def units(text: str) -> int:
     """Return how long a spreadsheet finds a text: in UTF-16 units."""
+    if text.isascii():
+        return len(text)
     return len(text) + sum(1 for letter in text if letter > "\uffff")
 
 

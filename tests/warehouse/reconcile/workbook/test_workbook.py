@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
 from warehouse.reconcile.workbook import write
-from warehouse.reconcile.workbook.sheet import can_be_live, difference, fixed_point
+from warehouse.spreadsheet.writing.exact_difference import can_be_live, difference, fixed_point
 
 OFFICE = shutil.which("soffice")
 ALWAYS = """<?xml version="1.0" encoding="UTF-8"?>
@@ -27,7 +27,18 @@ ALWAYS = """<?xml version="1.0" encoding="UTF-8"?>
 <prop oor:name="OOXMLRecalcMode" oor:op="fuse"><value>0</value></prop></item>
 </oor:items>
 """
-HOSTILE = ["=1+1", "=cmd|'/c calc'!A0", "@SUM(1)", "+1", "-1", "\t=1", 'a"b', "x" * 300, "a\x01b"]
+HOSTILE = [
+    "=1+1",
+    "=cmd|'/c calc'!A0",
+    "@SUM(1)",
+    "+1",
+    "-1",
+    "\t=1",
+    'a"b',
+    "x" * 300,
+    "a\x01b",
+    "<r><t>1</r>",
+]
 
 
 @pytest.fixture
@@ -108,6 +119,7 @@ def test_formulas_stand_only_where_we_put_them(desk: Desk) -> None:
     names = {cell.value for cell in made["All positions"]["D"]}
     spoken = {name for name in HOSTILE if "\x01" not in name}
     assert spoken | {"=2+2"} <= names
+    assert spoken <= {cell.value for cell in made["Breaks"]["F"]}
     with zipfile.ZipFile(book) as parts:
         assert not [name for name in parts.namelist() if "vba" in name or "external" in name]
         assert b"hyperlink" not in b"".join(
@@ -137,6 +149,8 @@ def test_a_difference_that_no_number_shows_is_shown(desk: Desk) -> None:
     assert rows["BTC"][9] == pytest.approx(1e-18, rel=1e-12)
     assert rows["ETH"][9] == pytest.approx(-1e-18, rel=1e-12)
     assert rows["SHIB"][21] == "no"
+    # No formula is exact for so many digits: the number itself stands there.
+    assert rows["HUGE"][9] == pytest.approx(-1.2345678901234568e23)
 
 
 @pytest.mark.torture

@@ -83,9 +83,13 @@ def amounts(cells: pa.Array, decimals: Decimals) -> tuple[pa.Array, pa.Array]:
     point = pc.find_substring(texts, ".")
     has_part = pc.greater_equal(point, 0)
     part = pc.subtract(pc.binary_length(texts), pc.add(point, 1))
-    trimmed = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
-    plain = pc.if_else(has_part, trimmed, texts)
-    plain = pc.if_else(pc.equal(plain, "-0"), "0", plain)
+    plain = pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
+    # To choose between two texts is to copy them all, so it is done where there is a choice.
+    if not pc.all(has_part).as_py():
+        plain = pc.if_else(has_part, plain, texts)
+    is_less_zero = pc.equal(plain, "-0")
+    if pc.any(is_less_zero).as_py():
+        plain = pc.if_else(is_less_zero, "0", plain)
     return plain, pc.if_else(has_part, part, 0).cast(pa.int32())
 
 
@@ -97,9 +101,12 @@ def telling_cells(cells: pa.Array) -> list[str]:
     unsure = pc.match_substring_regex(cells, _UNSURE)
     firsts = [pc.index(unsure, pa.scalar(value=True)).as_py()]
     for decimals, mark in _MARKS.items():
+        has_mark = pc.match_substring(cells, mark)
+        if decimals is Decimals.COMMA and not pc.any(has_mark).as_py():
+            continue  # whole numbers, which are plain with points too
         plain = is_plain(cells, decimals)
         is_unclear = pc.and_not(is_unclear, plain)
-        sure = pc.and_not(pc.and_(plain, pc.match_substring(cells, mark)), unsure)
+        sure = pc.and_not(pc.and_(plain, has_mark), unsure)
         firsts.append(pc.index(sure, pa.scalar(value=True)).as_py())
     rows = {*pc.indices_nonzero(is_unclear).to_pylist(), *firsts} - {-1}
     texts: list[str] = cells.take(pa.array(sorted(rows), pa.int64())).to_pylist()

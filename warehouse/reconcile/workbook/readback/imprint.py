@@ -103,7 +103,7 @@ def _rows(content: bytes, left: Collection[str] = ()) -> dict[str, list[list[str
     with python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content)) as book:
         return {
             name: [
-                [text(cell) for cell in row]
+                [cell if type(cell) is str else text(cell) for cell in row]
                 for row in book.get_sheet_by_name(name).to_python(skip_empty_area=False)
             ]
             for name in book.sheet_names
@@ -121,7 +121,8 @@ def store_imprint(store: Store, identity_: str, content: bytes) -> None:
         }
         for name, rows in _rows(content).items()
     }
-    written = json.dumps(sheets, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    # Nothing of it is half a letter: the reader of cells gives whole ones.
+    written = msgspec.json.encode(sheets)
     with written_aside(store.root / "written" / f"{identity_}.json.gz") as file:
         file.write(gzip.compress(written, _LEVEL, mtime=0))
 

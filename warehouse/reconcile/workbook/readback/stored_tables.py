@@ -17,9 +17,9 @@ from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.reconcile.workbook import positions
 from warehouse.reconcile.workbook.content import BREAKS, POSITIONS, ROLLED, TIES, UNMATCHED
 from warehouse.reconcile.workbook.readback.read_tables import SheetTable, TableRows
-from warehouse.reconcile.workbook.sheet import fixed_point
 from warehouse.spreadsheet.reading.text import as_text
 from warehouse.spreadsheet.writing.cells import number
+from warehouse.spreadsheet.writing.exact_difference import fixed_point
 
 OLDER = "the result was kept by an older nightbook, which did not keep what stands there"
 _EXACT = ("Ledger, exact", "Snapshot, exact", "Difference, exact")
