@@ -36,7 +36,6 @@ from warehouse.reconcile.workbook import positions
 from warehouse.reconcile.workbook.content import UNMATCHED, WorkbookContent
 from warehouse.reconcile.workbook.files import write_files
 from warehouse.reconcile.workbook.over_time import look_back
-from warehouse.reconcile.workbook.readback import imprint
 
 _TWICE = 20
 _LEAST_MEGABYTES, _KEYS_PER_MEGABYTE = 256, 1600
@@ -67,7 +66,7 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
     keep_inputs(store, contents.ledgers, config.digest)
     inputs.before_writing()
     intake.read_comments(store, workbooks, day, config.close)
-    unused = worst_first(ledger.unused)
+    unused = tuple(worst_first(ledger.unused))
     del contents  # the cells of a large ledger, which are not needed any more
     # Comments are read before the breaks are made, so that this very workbook shows them.
     history = engine_entries.history(store, day)
@@ -97,9 +96,8 @@ def run(source: OpenBook, store: Store, config: Config, inputs: RunInputs) -> Ru
         evidence=evidence_of(content, config, inputs.program_version),
         over_time=look_back(store, config, content),
     )
-    content = replace(content, written=imprint.identity(content))
     result = store_result(store, content, config, inputs)
-    return RunFiles(result, write_files(store, content), tuple(content.notices), tuple(unused))
+    return RunFiles(result, write_files(store, content, result), tuple(content.notices), unused)
 
 
 def reading_context(

@@ -25,6 +25,7 @@ from warehouse.reconcile.store.records import (
 )
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.workbook.content import WorkbookContent
+from warehouse.reconcile.workbook.readback import imprint
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def store_result(
                 in_all=totals(content.unused),
                 forgiven=outcome.forgiven,
             ),
-            written=content.written,
+            written=imprint.identity(content),
             day_settings=day_settings.own(store, config, content.day, content.run_id),
             sources=content.ledger.sources,
             notices=tuple(content.notices),

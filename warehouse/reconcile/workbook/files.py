@@ -4,9 +4,11 @@ import csv
 import hashlib
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from warehouse.query.lookup_key import key_of_names
+from warehouse.reconcile.store.records import RunResult
 from warehouse.reconcile.store.store import Store
 from warehouse.reconcile.terms.dimensions import WITH_IDS
 from warehouse.reconcile.workbook import positions, write
@@ -15,15 +17,15 @@ from warehouse.reconcile.workbook.readback import imprint
 from warehouse.storage.layout import written_aside
 
 
-def write_files(store: Store, content: WorkbookContent) -> tuple[Path, ...]:
+def write_files(store: Store, content: WorkbookContent, result: RunResult) -> tuple[Path, ...]:
     """Write the workbook, and for machines the breaks and every key."""
     folder = store.out / content.day.isoformat()
     workbook = folder / f"recon_{content.day}.xlsx"
     table = folder / f"breaks_{content.day}.machines.csv"
     keys = folder / positions.file_name(content.day)
-    write.write(content, workbook)
+    write.write(replace(content, written=result.written), workbook)
     written = workbook.read_bytes()
-    imprint.store_imprint(store, content.written, written)
+    imprint.store_imprint(store, result.written, written)
     text = io.StringIO()
     csv.writer(text).writerows(_rows_of_breaks(content))
     positions.write_positions(content, keys)
