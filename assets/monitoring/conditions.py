@@ -17,6 +17,7 @@ from assets.monitoring.switches import Switches, switch_alerts
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
 from warehouse.contract.wording import count_of
+from warehouse.query.read import keep_open
 from warehouse.query.read import run as ask
 from warehouse.reconcile import service
 from warehouse.reconcile.service import Standing
@@ -39,8 +40,9 @@ def find_alerts(
     nights = snapshots.landed_snapshots(layout)
     alerts = [*switch_alerts(nightbook, dagster), *night_alerts(nightbook, nights, today, patience)]
     if layout.database.exists():
-        alerts += [*_stale(layout), *_drift(layout), *_checks(layout), *_clock(layout)]
-        alerts += _round_counts(layout)
+        with keep_open(layout.database):
+            alerts += [*_stale(layout), *_drift(layout), *_checks(layout), *_clock(layout)]
+            alerts += _round_counts(layout)
     return [*alerts, *_reconciliation_alerts(layout)]
 
 

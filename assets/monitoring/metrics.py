@@ -15,6 +15,7 @@ from assets.monitoring.due import next_night
 from assets.nightbook import Nightbook
 from pipelines.landing import snapshots
 from warehouse.contract import states
+from warehouse.query.read import keep_open
 from warehouse.query.read import run as ask
 from warehouse.storage.layout import Layout, written_aside
 
@@ -75,9 +76,10 @@ def _metrics(nightbook: Nightbook) -> Iterator[Metric]:
     if layout.database.exists():
         size = layout.database.stat().st_size
         yield Metric("warehouse_bytes", "Size of the warehouse file.", size)
-        for name, description, query in QUERIES:
-            yield Metric(name, description, _count(layout, f"select count(*) {query}"))
-        yield from _newest(layout)
+        with keep_open(layout.database):
+            for name, description, query in QUERIES:
+                yield Metric(name, description, _count(layout, f"select count(*) {query}"))
+            yield from _newest(layout)
 
 
 def _newest(layout: Layout) -> Iterator[Metric]:

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ from tests.house.pages import EVERY_TEXT, blocks, queries
 from tests.support import environments
 from tests.support.books import Amount, exact, night, published
 from warehouse.query.formats import text
-from warehouse.query.read import run
+from warehouse.query.read import keep_open, run
 from warehouse.sql.dictionary.questions import QUESTIONS
 from warehouse.sql.dictionary.render import examples
 from warehouse.storage.layout import Layout
@@ -62,9 +62,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def database(folder: Path) -> Path:
-    """The published file."""
-    return Layout(folder / "data").database
+def database(folder: Path) -> Iterator[Path]:
+    """The published file, opened once for all questions."""
+    file = Layout(folder / "data").database
+    with keep_open(file):
+        yield file
 
 
 def sums(amounts: Iterable[Amount], *names: str) -> list[tuple[str, ...]]:

@@ -19,7 +19,7 @@ from assets.publishing import publish
 from pipelines import night
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
-from tests.support.operator_home import FIRST, SECOND, Keeper, Sandbox, sandbox
+from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper, Sandbox, sandbox
 from tests.support.shared import once
 from warehouse.contract import states
 
@@ -120,6 +120,7 @@ class Watched:
 
     keeper: Keeper
     log: list[str]
+    copies: Path
 
     def look(self) -> None:
         """Look as a sensor does."""
@@ -131,6 +132,20 @@ class Watched:
         state = take(self.keeper, day)
         self.look()
         return state
+
+    def third(self, *faults: str) -> str:
+        """Take the third night with faults, as `night` does; a second time it is a copy."""
+        sandbox, home = self.keeper.sandbox, self.keeper.home
+        sandbox.show(*faults)
+        copy = self.copies / ",".join(("third", *faults))
+        if not copy.exists():
+            shutil.copytree(home, copy, symlinks=True)
+            take(Keeper(copy, sandbox), THIRD)
+        sandbox.clock.night(THIRD)
+        shutil.rmtree(home)
+        shutil.copytree(copy, home, symlinks=True)
+        self.look()
+        return snapshots.landed_snapshots(self.keeper.layout)[-1].state
 
 
 def take(keeper: Keeper, day: date) -> str:
@@ -145,9 +160,15 @@ def take(keeper: Keeper, day: date) -> str:
     return snapshots.find(keeper.layout, manifest.snapshot_id).state
 
 
+@pytest.fixture(scope="session")
+def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where homes with a third night are kept to be copied."""
+    return tmp_path_factory.mktemp("third")
+
+
 @pytest.fixture
 def watched(
-    two: Path, shown: Sandbox, receiver: Receiver, tmp_path: Path
+    two: Path, shown: Sandbox, receiver: Receiver, tmp_path: Path, copies: Path
 ) -> Callable[..., Watched]:
     """A copy of the two good nights that tells the receiver, which stands behind a dead channel."""
     settings = {"NIGHTBOOK_HEARTBEAT": f"http://127.0.0.1:{receiver.port}/alive"}
@@ -157,7 +178,7 @@ def watched(
         shutil.copytree(two, home, symlinks=True)
         shown.show()  # whatever the test before showed
         more = settings | {"NIGHTBOOK_ALERTS": ",".join(channels or (DEAD, receiver.channel))}
-        return Watched(Keeper(home, shown, more), [])
+        return Watched(Keeper(home, shown, more), [], copies)
 
     return make
 

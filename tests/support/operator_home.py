@@ -144,21 +144,27 @@ class Keeper:
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
         """Rows of the published warehouse."""
-        with duckdb.connect(str(self.layout.database), read_only=True) as connection:
+        with self._open() as connection:
             connection.execute("set TimeZone = 'UTC'")
             return connection.execute(sql).fetchall()
 
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        """The published warehouse; while it is open, opening it again costs nothing."""
+        return duckdb.connect(str(self.layout.database), read_only=True)
+
     def history(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every row of every table of the book."""
-        return {t.name: self.ask(f"from history.{t.name} order by all") for t in BOOK}
+        with self._open():
+            return {t.name: self.ask(f"from history.{t.name} order by all") for t in BOOK}
 
     def everything(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every row of every table, but for what tells when the file was built."""
-        listed = self.ask(
-            "select schema_name || '.' || table_name from duckdb_tables() "
-            "where not internal and table_name <> 'build' order by all"
-        )
-        return {name: self.ask(f"from {name} order by all") for (name,) in listed}
+        with self._open():
+            listed = self.ask(
+                "select schema_name || '.' || table_name from duckdb_tables() "
+                "where not internal and table_name <> 'build' order by all"
+            )
+            return {name: self.ask(f"from {name} order by all") for (name,) in listed}
 
 
 def amounts_of(day: date, world: Calendar = WORLD) -> list[tuple[str, ...]]:

@@ -47,7 +47,7 @@ def test_status_of_a_good_home(watched: Make) -> None:
 def test_status_of_a_held_night(watched: Make) -> None:
     """While a night waits status ends with 3 and gives the command that decides."""
     home = watched()
-    home.night(THIRD, "portfolios-empty")
+    home.third("portfolios-empty")
     code, said = lines(home.keeper)
     assert code == 3
     assert said["wrong"] == f"the night of {THIRD} is held"
@@ -124,7 +124,7 @@ def test_a_home_comes_back_from_its_backup(watched: Make, tmp_path: Path) -> Non
     keeper = home.keeper
     reconciled(keeper, next(iter(rows(keeper))))
     assert keeper("reconcile", "sign", "--who", "ann").code == 0
-    home.night(THIRD, "portfolios-empty")
+    home.third("portfolios-empty")
     keeper.sandbox.clock.night(THIRD, hour=9)
     assert keeper("reject", f"{THIRD:%Y%m%d}T021500Z", "--why", "access was lost").code == 0
     before, files, standing = as_of(keeper), kept(keeper), keeper("reconcile", "status")

@@ -136,7 +136,7 @@ def test_a_landed_night_that_nobody_judged_is_told_once(
 def test_a_second_tick_takes_only_what_the_first_could_not(watched: Make) -> None:
     """Later in the night a tick does nothing where the book stands or waits, else it runs."""
     home = watched()
-    home.night(THIRD, "portfolios-empty")
+    home.third("portfolios-empty")
     definitions = assemble(home.keeper.nightbook)
     schedule = definitions.resolve_schedule_def("nightly_schedule")
     repository = definitions.get_repository_def()

@@ -18,13 +18,23 @@ Make = Callable[..., Watched]
 ADD = tarfile.TarFile.addfile
 
 
-@pytest.fixture
-def keeper(watched: Make) -> Keeper:
+@pytest.fixture(scope="module")
+def compared(two: Path, shown: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with two nights and a reconciliation, of which something was told."""
-    keeper = watched().keeper
+    keeper = Keeper(tmp_path_factory.mktemp("compared") / "home", shown)
+    shutil.copytree(two, keeper.home, symlinks=True)
     assert reconciled(keeper) == 0
     (keeper.home / "alerts").mkdir(exist_ok=True)
     (keeper.home / "alerts" / "told.json").write_text("{}")
+    return keeper.home
+
+
+@pytest.fixture
+def keeper(compared: Path, watched: Make) -> Keeper:
+    """A copy of it."""
+    keeper = watched().keeper
+    shutil.rmtree(keeper.home)
+    shutil.copytree(compared, keeper.home, symlinks=True)
     return keeper
 
 

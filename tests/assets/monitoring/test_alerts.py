@@ -27,7 +27,7 @@ Make = Callable[..., Watched]
 def test_a_good_night_is_silent_and_alive(watched: Make, receiver: Receiver) -> None:
     """A good night sends no alert and one sign of life, however often one looks."""
     home = watched()
-    assert home.night(THIRD) == ACCEPTED
+    assert home.third() == ACCEPTED
     home.look()
     assert (receiver.titles, receiver.fetched, home.log) == ([], ["/alive"], [])
 
@@ -35,7 +35,7 @@ def test_a_good_night_is_silent_and_alive(watched: Make, receiver: Receiver) -> 
 def test_a_held_night_is_told_once(watched: Make, receiver: Receiver) -> None:
     """A held night: one message with its numbers and the command, no sign of life."""
     home = watched()
-    assert home.night(THIRD, "portfolios-empty") == HELD
+    assert home.third("portfolios-empty") == HELD
     home.look()
     [(title, words)] = receiver.alerts
     assert title == f"nightbook: the night of {THIRD} is held"
@@ -50,7 +50,7 @@ def test_a_held_night_is_told_once(watched: Make, receiver: Receiver) -> None:
 def test_a_decision_by_hand_gives_the_sign_of_life(watched: Make, receiver: Receiver) -> None:
     """When a person accepts the held night, the next look gives its sign of life."""
     home = watched()
-    home.night(THIRD, "portfolios-empty")
+    home.third("portfolios-empty")
     home.keeper.sandbox.clock.night(THIRD, hour=9)
     assert home.keeper("accept", f"{THIRD:%Y%m%d}T021500Z").code == 0
     home.look()
@@ -60,7 +60,7 @@ def test_a_decision_by_hand_gives_the_sign_of_life(watched: Make, receiver: Rece
 def test_a_book_that_was_taken_back_is_told_once(watched: Make, receiver: Receiver) -> None:
     """Whoever worked with it hears who took it back, why, and what was made of it."""
     home = watched()
-    home.night(THIRD)
+    home.third()
     home.keeper.sandbox.clock.night(THIRD, hour=9)
     assert home.keeper("export", "--as-of", str(THIRD)).code == 0
     taken = f"{THIRD:%Y%m%d}T021500Z"
@@ -240,7 +240,7 @@ def test_a_failed_check_is_told_once(
 def test_a_dead_channel_is_survived(watched: Make, receiver: Receiver) -> None:
     """The second channel takes what the first does not, and says which was not reached."""
     home = watched("json://127.0.0.1:9/canary-token", receiver.channel)
-    home.night(THIRD, "portfolios-empty")
+    home.third("portfolios-empty")
     [(_, words)] = receiver.alerts
     assert "Not reached: channel 1 (json)." in words
     assert home.log == ["channel 1 (json) of NIGHTBOOK_ALERTS did not take a message"]
@@ -251,7 +251,7 @@ def test_what_no_channel_takes_is_told_later(watched: Make, receiver: Receiver) 
     """While every channel is dead nothing is forgotten: the message comes when one lives again."""
     home = watched()
     receiver.status = 500
-    home.night(THIRD, "portfolios-empty")
+    home.third("portfolios-empty")
     assert f"not told yet, no channel took it: the night of {THIRD} is held" in home.log
     receiver.status = 200
     home.look()
@@ -313,7 +313,7 @@ def test_a_heartbeat_that_fails_is_given_later(watched: Make, receiver: Receiver
     """A monitor that does not answer is asked again at the next look, and then no more."""
     home = watched()
     receiver.status = 503
-    home.night(THIRD)
+    home.third()
     assert any("NIGHTBOOK_HEARTBEAT" in line for line in home.log)
     receiver.status = 200
     home.look()
@@ -333,7 +333,7 @@ def test_an_old_book_is_no_sign_of_life(watched: Make, receiver: Receiver) -> No
 def test_a_home_that_cannot_be_looked_at_is_told(watched: Make, receiver: Receiver) -> None:
     """A damaged decision stops the looking, not the telling: one message says so."""
     home = watched()
-    home.night(THIRD)
+    home.third()
     [decision] = home.keeper.layout.landing.glob(f"{THIRD}/*/decision.json")
     decision.write_text("{}", encoding="utf-8")
     home.look()
@@ -344,7 +344,7 @@ def test_a_home_that_cannot_be_looked_at_is_told(watched: Make, receiver: Receiv
 def test_without_channels_nothing_is_remembered(watched: Make, receiver: Receiver) -> None:
     """A held night from before alerts were set up is told once they are."""
     home = watched(" ")
-    home.night(THIRD, "portfolios-empty")
+    home.third("portfolios-empty")
     assert home.log == []
     home.keeper.more["NIGHTBOOK_ALERTS"] = receiver.channel  # type: ignore[index] # a dict here
     home.look()

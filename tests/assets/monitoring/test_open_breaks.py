@@ -35,7 +35,7 @@ def test_open_breaks_are_told_once(watched: Make, receiver: Receiver) -> None:
     assert "reconcile status" in words
     assert keeper("status").code == 3
     assert told() == ["1 break is open"]
-    home.night(THIRD)
+    home.third()
     assert reconciled(keeper, first) == 3
     assert told() == []
     home.night(FOURTH)

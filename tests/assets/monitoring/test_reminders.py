@@ -97,7 +97,7 @@ def test_a_record_that_cannot_be_read_is_told(watched: Callable[..., Watched]) -
 
 def held(here: Watched) -> str:
     """The third night, held; its snapshot."""
-    assert here.night(THIRD, "portfolios-empty") == states.HELD
+    assert here.third("portfolios-empty") == states.HELD
     return snapshots.landed_snapshots(here.keeper.layout)[-1].snapshot_id
 
 

@@ -70,7 +70,8 @@ class Homes:
     def rows(self) -> Mapping[str, list[tuple[object, ...]]]:
         """Every row of every table that is of a source."""
         tables = [stored_as(table) for table in OF_SOURCES]
-        return {name: self.ask(f"select * from {name} order by all") for name in tables}
+        with duckdb.connect(str(self.layout.database), read_only=True):  # opened once for all
+            return {name: self.ask(f"select * from {name} order by all") for name in tables}
 
 
 @pytest.fixture

@@ -52,10 +52,11 @@ def rows(layout: Layout, query: str) -> Rows:
 
 def everything(layout: Layout) -> dict[str, Rows]:
     """All rows of all nights."""
-    return {
-        table.name: rows(layout, f"select * from history.{table.name} order by all")
-        for table in BOOK
-    }
+    with duckdb.connect(str(layout.database), read_only=True):  # opened once for all of them
+        return {
+            table.name: rows(layout, f"select * from history.{table.name} order by all")
+            for table in BOOK
+        }
 
 
 def shown(layout: Layout) -> tuple[str, bytes]:

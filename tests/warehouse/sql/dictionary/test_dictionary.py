@@ -43,6 +43,7 @@ def test_the_committed_dictionary_is_fresh() -> None:
 
 
 @pytest.mark.parametrize(("name", "sql"), examples(), ids=lambda value: value.split(" ")[0])
+@pytest.mark.usefixtures("connection")
 def test_every_example_answers(layout: Layout, name: str, sql: str) -> None:
     """Each example can be pasted, in the hardened reader of the command line."""
     assert run(layout.database, sql).columns, name
