@@ -78,9 +78,13 @@ def _key_meaning(table: Table) -> str:
 
 
 def _key_query(table: Table) -> str:
+    # Only rows whose digests of 64 bits repeat are grouped by the key itself: to group 1,259,451
+    # amounts by seven texts costs twice the time and 180 MB (measured).
     names = ", ".join(map(quote_identifier, table.key))
+    rows, digest = f"from {quote_identifier(table.name)}", f"hash({names})"
     return (
-        f"select {names}, count(*) as row_count from {quote_identifier(table.name)} "
+        f"select {names}, count(*) as row_count {rows} "
+        f"where {digest} in (select {digest} {rows} group by {digest} having count(*) > 1) "
         f"group by {names} having count(*) > 1"
     )
 

@@ -131,14 +131,14 @@ def _is_known(rows: pa.Table) -> pa.ChunkedArray:
 
 def _group(table: Table, rows: pa.Table) -> pa.Table:
     key = list(table.key[1:])
-    if "venue_id" in key:  # what lies nowhere is only listed
-        rows = rows.filter(pc.is_valid(rows["venue_id"]))
     for name, of in _COUNTS.items():
         rows = rows.append_column(name, rows[of].combine_chunks().indices)
     grouped = rows.group_by(key, use_threads=False).aggregate(
         [(name, "count_distinct") for name in _COUNTS]
         + [(name, "sum") for name in ("accounts", *SUMS)]
     )
+    if "venue_id" in key:  # what lies nowhere is only listed
+        grouped = grouped.filter(pc.is_valid(grouped["venue_id"]))
     columns = {name: grouped[f"{name}_count_distinct"] for name in _COUNTS}
     # An asset may be listed without an account.
     columns["accounts"] = pc.fill_null(grouped["accounts_sum"], 0)
