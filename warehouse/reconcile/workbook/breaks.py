@@ -170,7 +170,7 @@ def _rules(draft: Draft, on: SheetWriter, content: WorkbookContent) -> None:
 def write_resolved_breaks(draft: Draft, content: WorkbookContent) -> None:
     """Write the breaks of the run before that are gone, with what was last said of them."""
     on = SheetWriter(draft, RESOLVED, _RESOLVED)
-    on.title(f"Breaks resolved by {content.day}")
+    on.title(f"Breaks resolved by {content.day}{'' if content.resolved else ': none'}")
     rows = [
         [
             *(break_.id, break_.result, *_names(break_.names), break_.difference),

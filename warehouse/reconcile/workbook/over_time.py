@@ -121,6 +121,8 @@ def write_trail(draft: Draft, content: WorkbookContent) -> None:
     lines = content.over_time.trail
     on = SheetWriter(draft, TRAIL, _TRAIL)
     left = len(lines) - _MOST_LINES
-    more = f"; {count_of(left, 'earlier line')} in ops.annotations and the pack" if left > 0 else ""
+    more = "" if lines else ": nobody did anything yet"
+    if left > 0:
+        more = f"; {count_of(left, 'earlier line')} in ops.annotations and the pack"
     on.title(f"Who did what in {content.day:%Y-%m} before this run{more}")
     on.table(lines[-_MOST_LINES:], content.footer)

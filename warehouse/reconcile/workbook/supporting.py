@@ -145,7 +145,6 @@ def write_notices(draft: Draft, content: WorkbookContent) -> None:
 def write_mapping(draft: Draft, content: WorkbookContent) -> None:
     """Write which exports were recognised, and every name that was not taken as it was written."""
     on = SheetWriter(draft, MAPPING, _MAPPING)
-    on.title("Exports that are known by their columns, and names that were not taken as written")
     rows: list[list[object]] = [
         ["file", source.place_name, source.profile, "columns", source.used, ""]
         for source in content.ledger.sources
@@ -162,6 +161,8 @@ def write_mapping(draft: Draft, content: WorkbookContent) -> None:
         ]
         for alias in content.outcome.aliases
     ]
+    title = "Exports that are known by their columns, and names that were not taken as written"
+    on.title(title if rows else f"{title}: none")
     on.table(rows, content.footer)
 
 

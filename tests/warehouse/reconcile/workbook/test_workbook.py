@@ -163,9 +163,13 @@ def test_the_same_inputs_are_the_same_bytes(desk: Desk, tmp_path: Path) -> None:
     assert other.run().files[0].read_bytes() == one
 
 
-def test_totals_and_completeness_tie_out(desk: Desk) -> None:
-    """Sums agree for every asset, every row of the ledger is accounted for."""
+def test_totals_tie_out_and_a_sheet_without_rows_says_so(desk: Desk) -> None:
+    """Sums agree for every asset, every row is accounted for, and no page is an empty table."""
     book = openpyxl.load_workbook(desk.run().files[0], data_only=True)
+    assert [sheet.title for sheet in book if sheet.max_row == 2] == [
+        sheet.title for sheet in book if str(sheet["A1"].value).endswith((": none", "anything yet"))
+    ]
+    assert str(book["Resolved"]["A1"].value) == "Breaks resolved by 2026-11-20: none"
     rows = list(book["Tie-out"].iter_rows(min_row=3, values_only=True))
     assert {row[9] for row in rows if row[0] in ("asset", "venue", "portfolio")} == {"yes"}
     (counted,) = [row for row in rows if row[0] == "ledger.csv"]
