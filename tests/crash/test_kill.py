@@ -54,10 +54,7 @@ def violations(
     return tally.found
 
 
-ALWAYS = [
-    *[("next", way, 2) for way in WAYS],
-    *[(scenario, "killed", 2) for scenario in ("recovery", "accept", "prune", "half rebuilt")],
-]
+ALWAYS = [*[("next", way, 2) for way in WAYS], ("recovery", "killed", 2)]
 # What a failing disk leaves of that rebuild is seen in `from landing`.
 EVERY = [
     (scenario, way)

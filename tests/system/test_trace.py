@@ -200,7 +200,6 @@ def test_a_figure_ends_at_the_bytes_that_say_so(keeper: Keeper, count: int) -> N
         check_sums(found, [r for r in rows if all(r[name] == row[name] for name in OF_ASSET)])
 
 
-@pytest.mark.torture
 def check_sums(found: Json, of_asset: list[dict[str, Any]]) -> None:
     """Each sum is that of the texts of its parts, and no published sum is left out."""
     views = defaultdict(list)
@@ -215,6 +214,7 @@ def check_sums(found: Json, of_asset: list[dict[str, Any]]) -> None:
     assert [len(views[name]) for name in ("holdings", "holdings_by_asset")] == [1, 1]
 
 
+@pytest.mark.torture
 def test_every_position_is_found(keeper: Keeper) -> None:
     """Each account of the book has a record of its own, also one that states nothing."""
     positions = keeper.ask(

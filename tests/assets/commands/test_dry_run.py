@@ -84,7 +84,6 @@ def _holds(named: tuple[Figures, Figures], happened: tuple[Figures, Figures]) ->
     )
 
 
-@pytest.mark.torture
 def test_accepting_is_rehearsed_to_the_digit(watched: Make) -> None:
     """What `accept --dry-run` names of a held night is what the accept then does."""
     home = watched()
@@ -119,6 +118,7 @@ def test_a_rebuild_is_rehearsed_to_the_digit(watched: Make) -> None:
     assert _by_value(named[1]) == _by_value(_figures(keeper))
 
 
+@pytest.mark.torture
 def test_a_restore_is_rehearsed_to_the_digit(watched: Make, tmp_path: Path) -> None:
     """What `restore --dry-run` names is what is then there; a place that is taken is refused."""
     keeper, file = watched().keeper, str(tmp_path / "book.tar")

@@ -14,7 +14,6 @@ COUNTED = (
 )
 
 
-@pytest.mark.torture
 @pytest.fixture
 def first(held: Keeper, tmp_path: Path) -> Keeper:
     """A machine with three books and a held night, and a shelf on which nothing is yet."""
@@ -23,6 +22,7 @@ def first(held: Keeper, tmp_path: Path) -> Keeper:
     return Keeper(tmp_path / "first", held.sandbox, shelf)
 
 
+@pytest.mark.torture
 def test_a_second_machine_asks_the_same_book(first: Keeper, tmp_path: Path) -> None:
     """What waits is told; shelved, another machine has the figures, and a decision follows."""
     second = Keeper(tmp_path / "second", first.sandbox, first.more)
