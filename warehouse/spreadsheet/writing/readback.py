@@ -7,6 +7,7 @@ proves nothing about what a reader will find.
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import IO
@@ -72,9 +73,14 @@ def add_up(
 
 def _rows(file: IO[bytes], member: str) -> Iterator[bytes]:
     """Yield the rows of a sheet below its header."""
-    with zipfile.ZipFile(file) as archive, archive.open(member) as sheet:
-        rest, is_header = b"", True
-        while chunk := sheet.read(_CHUNK):
+    with (
+        zipfile.ZipFile(file) as archive,
+        archive.open(member) as sheet,
+        ThreadPoolExecutor(1, "unpacking") as unpacker,  # on a second core
+    ):
+        rest, is_header, ahead = b"", True, unpacker.submit(sheet.read, _CHUNK)
+        while chunk := ahead.result():
+            ahead = unpacker.submit(sheet.read, _CHUNK)
             *rows, rest = (rest + chunk).split(_ROW)
             for row in rows:
                 if not is_header:

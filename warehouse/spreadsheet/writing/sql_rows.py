@@ -151,7 +151,7 @@ class _Statement:
         return (
             f"case when {value} is null then {self._blank(letter) if is_drawn else 'null'} "
             f"when strlen({value}) <= {CELL_LIMIT} and regexp_full_match({value}, '{simple}') "
-            f"then {_inline(plain, value)} "
+            f"then concat({_inline(plain, value)}) "
             f"else {self.text_cell}({value}, '{plain}', '{self.styles.hostile[letter]}') end"
         )
 
@@ -159,37 +159,46 @@ class _Statement:
         return literal(f'" s="{self.styles.plain[letter]}"/>')
 
     def _cell(self, letter: str, column: SheetColumn) -> str:
-        """Return the SQL of a cell; NULL is one that is not there."""
-        begin, plain = f"'<c r=\"{letter}' || row_no || ", self.styles.plain[letter]
+        """Return the SQL of a cell, or of its pieces in a row; NULL is one that is not there."""
+        # `concat` writes its pieces once, where `||` copies what it has for each of them.
+        start, plain = f"'<c r=\"{letter}', row_no", self.styles.plain[letter]
+        if column.kind is SheetColumnKind.TEXT and column.is_printed:
+            return f"{start}, {_text(letter)}"  # which is never NULL
         if _text(letter) in self._texts():
-            return begin + _text(letter)
+            return f"'<c r=\"{letter}' || row_no || {_text(letter)}"
         if column.kind is SheetColumnKind.NUMBER:
-            return begin + self._number(letter, column)
+            return self._number(letter, column)
         if column.kind is SheetColumnKind.COUNT:
-            start = literal(f'" s="{plain}"><v>')
-            return f"{begin}{start} || {_value(column.source)} || '</v></c>'"
+            value, begin = _value(column.source), literal(f'" s="{plain}"><v>')
+            cell = f"concat({start}, {begin}, {value}, '</v></c>')"
+            return f"case when {value} is not null then {cell} end"
         if column.kind is SheetColumnKind.DIGITS:
-            return begin + _inline(plain, self._digits())
+            return f"{start}, {_inline(plain, self._digits())}"
         amount = _amount(column.source)
         return (
-            f"{begin}case when strlen({amount}) <= {CELL_LIMIT} then {_inline(plain, amount)} "
-            f"else {self.text_cell}({amount}, '{plain}', '{self.styles.hostile[letter]}') end"
+            f"case when strlen({amount}) <= {CELL_LIMIT} "
+            f"then concat({start}, {_inline(plain, amount)}) "
+            f"when {amount} is not null then concat({start}, "
+            f"{self.text_cell}({amount}, '{plain}', '{self.styles.hostile[letter]}')) end"
         )
 
     def _number(self, letter: str, column: SheetColumn) -> str:
-        amount = _amount(column.source)
+        start, amount = f"'<c r=\"{letter}', row_no", _amount(column.source)
         behind = f"strlen({amount}) - coalesce(nullif(instr({amount}, '.'), 0), strlen({amount}))"
         styles = ", ".join(literal(f'" s="{style[letter]}"><v>') for style in self.styles.amounts)
         place = f"greatest(0, least({DECIMALS}, {behind}) - {FEWEST_DECIMALS}) + 1"
         # DuckDB 2.0.0 writes 2 to the 81st as twice of it, so that what it writes is read again.
         double = f"{amount}::double"
         number = (
-            f"[{styles}][{place}] || case when strlen({amount}) <= {SIGNIFICANT} then {amount} "
-            f"when strlen({amount}) > {LONGEST_NUMBER} then null "
+            f"case when strlen({amount}) <= {SIGNIFICANT} then {amount} "
             f"when try_cast({double}::varchar as double) = {double} then {double}::varchar "
-            f"else format('{{:.17g}}', {double}) end || '</v></c>'"
+            f"else format('{{:.17g}}', {double}) end"
         )
-        return f"coalesce({number}, {self._blank(letter)})" if column.is_printed else number
+        blank = f"else concat({start}, {self._blank(letter)}) " if column.is_printed else ""
+        return (
+            f"case when strlen({amount}) <= {LONGEST_NUMBER} "
+            f"then concat({start}, [{styles}][{place}], {number}, '</v></c>') {blank}end"
+        )
 
     def _digits(self) -> str:
         """Return what the numbers of a row are to their texts: the worst of them."""
@@ -211,7 +220,8 @@ def is_rounded(amount: str) -> str:
 
 
 def _inline(style: str, text: str) -> str:
-    return f"""{literal(f'" s="{style}" t="inlineStr"><is><t>')} || {text} || '</t></is></c>'"""
+    """Return the SQL of the pieces of a cell that holds a text as it is."""
+    return f"""{literal(f'" s="{style}" t="inlineStr"><is><t>')}, {text}, '</t></is></c>'"""
 
 
 def _value(source: str) -> str:
