@@ -35,7 +35,6 @@ from warehouse.storage.layout import Layout, digest_of
 from warehouse.storage.parquet import rows_batch, write
 
 Row = dict[str, Any]
-NO_FACTS: Row = {"counts": {}, "totals": {}, "money": {}}
 REMEDY = "The landed bytes are not touched: nightbook rebuild --from-landing makes the lake again."
 _MOMENTS = ("sent_at", "received_at")
 _MANIFEST = re.compile(r"[0-9][^/]*\.json")
@@ -160,10 +159,15 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
     whole = {0, 1, *sure[:1]}
     return [
         Facts.of(
-            known.of(snapshot.snapshot_id)["facts"]
-            if place in whole
-            else NO_FACTS | {"drops": known.briefs.of(snapshot.folder).drops},
-            snapshot.snapshot_id,
+            known.of(snapshot.snapshot_id)["facts"], snapshot.snapshot_id, is_suspect=is_suspect
+        )
+        if place in whole
+        else Facts(
+            counts={},
+            totals={},
+            money={},
+            drops=known.briefs.of(snapshot.folder).drops,
+            snapshot_id=snapshot.snapshot_id,
             is_suspect=is_suspect,
         )
         for place, (snapshot, is_suspect) in reversed([*enumerate(newest_first)])

@@ -7,7 +7,8 @@ again wherever it is not what was written: nothing is in it that those files do 
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,11 @@ IN_LAKE = {
     "drift_count": "drift",
 }
 Row = dict[str, Any]
+_DAY = len("YYYY-MM-DD")
 
 
-class Brief(msgspec.Struct, frozen=True):
+# Without cycles, so without garbage collection: of years of nights it took as long as reading them.
+class Brief(msgspec.Struct, frozen=True, gc=False):
     """One night in brief, and the two files as they were: contract, moves, and columns of its row.
 
     `contract` is None where the lake has nothing of it.
@@ -45,18 +48,26 @@ class Brief(msgspec.Struct, frozen=True):
     row: Row
 
 
-class Decided(msgspec.Struct, frozen=True):
+class Decided(msgspec.Struct, frozen=True, gc=False):
     """What was decided on one night, and the file that says so as it was."""
 
     file: tuple[int, ...]
     decisions: tuple[Decision, ...]
 
 
+class _DateFolder(msgspec.Struct, frozen=True, gc=False):
+    """The ids of the snapshots of one date, and its folder as it was."""
+
+    folder: tuple[int, ...]
+    ids: tuple[str, ...]
+
+
 class _Known(msgspec.Struct):
-    """What is known of a home, by the ids of its nights."""
+    """What is known of a home: by the ids of its nights, and by its dates."""
 
     briefs: dict[str, Brief] = {}
     decided: dict[str, Decided] = {}
+    days: dict[str, _DateFolder] = {}
 
 
 class Briefs:
@@ -65,6 +76,7 @@ class Briefs:
     def __init__(self, layout: Layout, sealed: Callable[[str], Row]) -> None:
         self._layout, self._sealed = layout, sealed
         self._known = _read(layout.briefs)
+        self._landed: dict[str, tuple[int, int, int]] = {}
         self._seen: set[str] = set()
         self._is_changed = False
 
@@ -73,10 +85,8 @@ class Briefs:
         name = folder.name
         known = self._known.briefs.get(name)
         if known is None or name not in self._seen:
-            files = (
-                *edition(f"{folder}/{MANIFEST}"),
-                *edition(f"{self._layout.home}/lake/manifests/{name}.json"),
-            )
+            landed = self._landed.get(name) or edition(f"{folder}/{MANIFEST}")
+            files = (*landed, *edition(f"{self._layout.home}/lake/manifests/{name}.json"))
             if known is None or known.files != files:
                 known = self._known.briefs[name] = self._take(folder, files)
                 self._is_changed = True
@@ -87,16 +97,38 @@ class Briefs:
 
     def nights(self) -> list[Snapshot]:
         """Return all landed snapshots, oldest first, as `snapshots.landed_snapshots` does."""
-        return [self._snapshot(folder) for folder in night_folders.folders(self._layout)]
+        landing = str(self._layout.landing)
+        days = night_folders.dates(self._layout)
+        ids = sorted((each, day) for day in days for each in self._ids(f"{landing}/{day}", days))
+        return [
+            self._snapshot(snapshot_id, day, f"{landing}/{day}/{snapshot_id}")
+            for snapshot_id, day in ids
+            if self._is_landed(snapshot_id, f"{landing}/{day}/{snapshot_id}/{MANIFEST}")
+        ]
 
-    def _snapshot(self, folder: Path) -> Snapshot:
-        file, name = edition(f"{folder}/{DECISION}"), folder.name
-        known = self._known.decided.get(name)
+    def _ids(self, folder: str, days: Sequence[date]) -> tuple[str, ...]:
+        """Return the snapshots of a date: what comes into a folder or goes changes its time."""
+        now = edition(folder)
+        known = self._known.days.get(folder[-_DAY:])
+        if known is None or known.folder != now:
+            known = _DateFolder(now, tuple(night_folders.ids_in(folder)))
+            if not folder.endswith(str(days[-1])):  # more may come into it at this very instant
+                self._known.days[folder[-_DAY:]] = known
+                self._is_changed = True
+        return known.ids
+
+    def _is_landed(self, snapshot_id: str, manifest: str) -> bool:
+        self._landed[snapshot_id] = edition(manifest)
+        return any(self._landed[snapshot_id])
+
+    def _snapshot(self, snapshot_id: str, day: date, folder: str) -> Snapshot:
+        file = edition(f"{folder}/{DECISION}")
+        known = self._known.decided.get(snapshot_id)
         if known is None or known.file != file:
-            known = Decided(file, snapshots.read(folder).decisions)
-            self._known.decided[name] = known
+            known = Decided(file, snapshots.read(Path(folder)).decisions)
+            self._known.decided[snapshot_id] = known
             self._is_changed = True
-        return Snapshot(name, night_folders.date_of(folder), folder, known.decisions)
+        return Snapshot(snapshot_id, day, Path(folder), known.decisions)
 
     def _take(self, folder: Path, files: tuple[int, ...]) -> Brief:
         sealed = self._sealed(folder.name) if self._layout.manifest(folder.name).is_file() else None

@@ -37,9 +37,13 @@ def _ids(layout: Layout) -> Iterator[tuple[str, str]]:
     """Yield each snapshot's id and the name of its date's folder, as texts: years of them."""
     landing = layout.landing
     for name in map(date.isoformat, dates(layout)):
-        for snapshot_id in _names(f"{landing}/{name}"):
-            if _time_of(snapshot_id, ID):
-                yield snapshot_id, name
+        for snapshot_id in ids_in(f"{landing}/{name}"):
+            yield snapshot_id, name
+
+
+def ids_in(folder: str) -> list[str]:
+    """Return the ids of the snapshots in the folder of a date, whatever is in them."""
+    return [name for name in _names(folder) if _time_of(name, ID)]
 
 
 def free_id(layout: Layout, started_at: datetime, day: date) -> str:
@@ -67,17 +71,9 @@ def folder_of(layout: Layout, snapshot_id: str) -> Path | None:
     return None
 
 
-def date_of(folder: Path) -> date:
-    """Return the business date of a snapshot's folder."""
-    return _date(folder.parent.name)
-
-
 def snapshot_time(snapshot_id: str) -> datetime:
     """Return when the pull of a snapshot began, as its id says."""
     return datetime.fromisoformat(snapshot_id)
-
-
-_date = lru_cache(maxsize=1 << 16)(date.fromisoformat)
 
 
 @lru_cache(maxsize=1 << 18)

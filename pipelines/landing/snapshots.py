@@ -63,7 +63,7 @@ class NoWhy(Exception):
         )
 
 
-class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
+class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One decision: the state it led to, who made it, when (UTC) and why, in words.
 
     As it is kept, what is empty is left out; one of an older version has words alone.

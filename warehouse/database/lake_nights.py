@@ -145,19 +145,22 @@ def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None
     changed = {day for day, _ in shown.items() ^ _files_of_one(books).items()}
     for day in sorted(changed):
         connection.execute(f"delete from internal.{_FILES} where snapshot_date = ?", [day])
-        for name, file in books[day].files.items() if day in books else ():
-            values = [day, name, str(file)]
-            connection.execute(f"insert into internal.{_FILES} values (?, ?, ?)", values)
+        files = books[day].files if day in books else {}
+        connection.execute(
+            f"insert into internal.{_FILES} select ?, unnest(?::varchar[]), unnest(?::varchar[])",
+            [day, list(files), list(map(str, files.values()))],
+        )
+    # All at once: a question for each view costs as much as making it (measured).
+    lists = connection.execute(
+        "select table_name, year(snapshot_date), list(file order by snapshot_date) "
+        f"from internal.{_FILES} where list_contains(?, year(snapshot_date)) group by all",
+        [sorted({day.year for day in changed})],
+    ).fetchall()
+    for name, year, paths in lists:
+        sql = _from_lake(_TABLES[name], paths)
+        connection.execute(f"create or replace view {_of_year(_TABLES[name], year)} as {sql}")
     before, after = {day.year for day in shown}, {day.year for day in books}
     for table in BOOK_FILES:
-        for year in sorted({day.year for day in changed} & after):
-            files = connection.execute(
-                f"select file from internal.{_FILES} where table_name = ? "
-                "and year(snapshot_date) = ? order by snapshot_date",
-                [table.name, year],
-            ).fetchall()
-            sql = _from_lake(table, [file for (file,) in files])
-            connection.execute(f"create or replace view {_of_year(table, year)} as {sql}")
         if before != after:
             _show(connection, table, sorted(after))
         for year in sorted(before - after):

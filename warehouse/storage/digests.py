@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from warehouse.storage.layout import (
     DATABASE,
@@ -19,10 +22,11 @@ from warehouse.storage.layout import (
     digest_of,
     digest_of_blocks,
     edition,
-    json_bytes,
-    read_json,
     write_json,
 )
+
+# What reading something else than was written may raise.
+_OTHERWISE = (ValueError, LookupError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +57,13 @@ def write_digests(folder: Path, blocks: tuple[str, ...], decided: Mapping[str, s
         "blocks": list(blocks),
         "decided": dict(decided),
     }
-    sealed = content | {"sha256": hashlib.sha256(json_bytes(content)).hexdigest()}
+    sealed = content | {"sha256": hashlib.sha256(_bytes(content)).hexdigest()}
     write_json(folder / DIGESTS, sealed, PUBLISHED_MODE)
 
 
 def read_digests(folder: Path) -> Digests | None:
     """Return the digests in a folder, or None where the file is not as it was written."""
-    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+    with contextlib.suppress(OSError, msgspec.MsgspecError, *_OTHERWISE):
         path = (folder / DIGESTS).resolve()  # `current` is a link: the version that it shows now
         return _read(path, edition(path))
     return None
@@ -68,9 +72,10 @@ def read_digests(folder: Path) -> Digests | None:
 @lru_cache(maxsize=16)
 def _read(path: Path, _edition: tuple[int, int, int]) -> Digests:
     """Read digests once, however often a command looks at them: those of years are many."""
-    content = read_json(path)
-    is_ours = path.read_bytes() == json_bytes(content)
-    is_whole = content.pop("sha256") == hashlib.sha256(json_bytes(content)).hexdigest()
+    text = path.read_bytes()
+    content = msgspec.json.decode(text)
+    is_ours = text == _bytes(content)
+    is_whole = content.pop("sha256") == hashlib.sha256(_bytes(content)).hexdigest()
     if not (is_ours and is_whole):
         raise ValueError(f"{path} is not as it was written")
     return Digests(
@@ -78,3 +83,8 @@ def _read(path: Path, _edition: tuple[int, int, int]) -> Digests:
         blocks=tuple(content.get("blocks", ())),
         decided=content["decided"],
     )
+
+
+def _bytes(content: Any) -> bytes:
+    """Return what `json_bytes` does of texts alone, in a tenth of the time: these are years."""
+    return msgspec.json.format(msgspec.json.encode(content, order="sorted"), indent=1) + b"\n"
