@@ -40,7 +40,7 @@ from warehouse.storage.home import misleading_sign
 
 # The newest book and the one before it are compared every night, so they are always in the file.
 FEWEST = 2
-_FILES = "lake_files"
+_NIGHTS, _FILES = "lake_nights", "lake_files"
 _TABLES = {table.name: table for table in BOOK_FILES}
 _ONE = BOOK_FILES[0].name  # whose file stands for those of its night
 _HELD = tuple(table.name for table in HOLDINGS)
@@ -80,13 +80,19 @@ def native(table: Table) -> str:
 def is_windowed(connection: DuckDBPyConnection) -> bool:
     """Return whether an open warehouse was made with a window."""
     query = "select 1 from duckdb_tables() where schema_name = 'internal' and table_name = ?"
-    return connection.execute(query, [_FILES]).fetchone() is not None
+    return connection.execute(query, [_NIGHTS]).fetchone() is not None
 
 
 def divide(connection: DuckDBPyConnection) -> None:
     """Make native tables of the empty ones of the book, and views in their place."""
     connection.execute(
-        f"create table internal.{_FILES} (snapshot_date date, table_name varchar, file varchar)"
+        f"create table internal.{_NIGHTS} (snapshot_date date, lake varchar, snapshot_id varchar)"
+    )
+    # What is written each night is a row for each night, not a path for each file of it.
+    connection.execute(
+        f"create view internal.{_FILES} as select snapshot_date, table_name, concat(lake, '/', "
+        "table_name, '/snapshot_date=', snapshot_date, '/', snapshot_id, '.parquet') as file "
+        f"from internal.{_NIGHTS}, (select unnest({sorted(_TABLES)}) as table_name)"
     )
     for table in BOOK:
         connection.execute(f"drop table history.{quote_identifier(table.name)}")
@@ -115,7 +121,7 @@ def move_window(
     `unchanged` are the dates whose book is what it was. A night that leaves the window is read from
     its files from now on, so these must still be what was written.
     """
-    rows = connection.execute(f"select distinct snapshot_date from internal.{_FILES}").fetchall()
+    rows = connection.execute(f"select snapshot_date from internal.{_NIGHTS}").fetchall()
     outside = {day for (day,) in rows}
     wanted = {book.snapshot_date: book for book in contents.books}
     native_days = set(books_by_date(connection)) - outside
@@ -140,26 +146,29 @@ def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None
     """Make schema history show exactly these books from the lake; their files were seen."""
     # Only the lists of years in which a file is another one now are made again, and of the others
     # not even a path is made: what a publish does must not grow with the history.
-    query = f"select snapshot_date, file from internal.{_FILES} where table_name = ?"
-    shown = dict(connection.execute(query, [_ONE]).fetchall())
-    changed = {day for day, _ in shown.items() ^ _files_of_one(books).items()}
-    for day in sorted(changed):
-        connection.execute(f"delete from internal.{_FILES} where snapshot_date = ?", [day])
-        files = books[day].files if day in books else {}
-        connection.execute(
-            f"insert into internal.{_FILES} select ?, unnest(?::varchar[]), unnest(?::varchar[])",
-            [day, list(files), list(map(str, files.values()))],
-        )
+    lake = str(books[max(books)].files[_ONE].parents[2]) if books else ""
+    rows = connection.execute(f"from internal.{_NIGHTS}").fetchall()
+    shown = {(day, place, snapshot_id) for day, place, snapshot_id in rows}
+    wanted = {(day, lake, book.snapshot_id) for day, book in books.items()}
+    connection.execute(
+        f"delete from internal.{_NIGHTS} where list_contains(?::date[], snapshot_date)",
+        [[day for day, _, _ in shown - wanted]],
+    )
+    for day, place, snapshot_id in sorted(wanted - shown):
+        _require_places(books[day], place)
+        values = [day, place, snapshot_id]
+        connection.execute(f"insert into internal.{_NIGHTS} values (?, ?, ?)", values)
+    years = sorted({day.year for day, _, _ in shown ^ wanted})
     # All at once: a question for each view costs as much as making it (measured).
     lists = connection.execute(
         "select table_name, year(snapshot_date), list(file order by snapshot_date) "
         f"from internal.{_FILES} where list_contains(?, year(snapshot_date)) group by all",
-        [sorted({day.year for day in changed})],
+        [years],
     ).fetchall()
     for name, year, paths in lists:
         sql = _from_lake(_TABLES[name], paths)
         connection.execute(f"create or replace view {_of_year(_TABLES[name], year)} as {sql}")
-    before, after = {day.year for day in shown}, {day.year for day in books}
+    before, after = {day.year for day, _, _ in shown}, {day.year for day in books}
     for table in BOOK_FILES:
         if before != after:
             _show(connection, table, sorted(after))
@@ -167,15 +176,12 @@ def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None
             connection.execute(f"drop view {_of_year(table, year)}")
 
 
-def _files_of_one(books: Mapping[date, Book]) -> dict[date, str]:
-    """Return where one table of each book lies, as `Layout.parquet` has it, without many paths."""
-    if not books:
-        return {}
-    lake = str(books[max(books)].files[_ONE].parents[2])
-    return {
-        day: f"{lake}/{_ONE}/snapshot_date={day}/{book.snapshot_id}.parquet"
-        for day, book in books.items()
-    }
+def _require_places(book: Book, lake: str) -> None:
+    """See each file where the lake has it, since only the lake and the night are kept of a path."""
+    for name, file in book.files.items():
+        place = f"{lake}/{name}/snapshot_date={book.snapshot_date}/{book.snapshot_id}.parquet"
+        if str(file) != place:
+            raise ValueError(f"{file} is not at its place in the lake, {place}")
 
 
 def _show(connection: DuckDBPyConnection, table: Table, years: Iterable[int]) -> None:

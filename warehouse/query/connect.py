@@ -61,7 +61,7 @@ def _lock_files(connection: DuckDBPyConnection, *, with_lake: bool) -> None:
 
 def lake_files(connection: DuckDBPyConnection) -> list[str]:
     """Return the files of nights that an open warehouse reads from the lake."""
-    query = "select count(*) from duckdb_tables() where table_name = 'lake_files'"
+    query = "select count(*) from information_schema.tables where table_name = 'lake_files'"
     if not scalar(connection, query):
         return []
     return list(
