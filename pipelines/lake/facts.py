@@ -11,7 +11,8 @@ from pipelines.landing.manifest import Window
 from pipelines.landing.notices import AnswerNotice
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
     """What the guards look at: counts by table, exact totals by asset, portfolios with money.
 
     `drops` are the largest moves against the book before, by measure, 0 to 1 as text; `everywhere`
@@ -26,9 +27,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     money: Mapping[str, bool]
     drops: Mapping[str, str]
     everywhere: Sequence[str] = ()
-    accounts: Mapping[str, int] = msgspec.field(default_factory=dict)
+    accounts: Mapping[str, int] = field(default_factory=dict)
     unread: Sequence[str] = ()
-    slices: Mapping[str, Sequence[Slice]] = msgspec.field(default_factory=dict)
+    slices: Mapping[str, Sequence[Slice]] = field(default_factory=dict)
     kinds: Sequence[str] = ()
     snapshot_id: str = ""
     is_suspect: bool = False
@@ -39,7 +40,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ) -> "Facts":
         """Return facts as a manifest keeps them."""
         # An older manifest lacks some; the large ones are not converted, for years are read.
-        known = {name: content[name] for name in cls.__struct_fields__ if name in content}
+        known = {name: content[name] for name in cls.__slots__ if name in content}
         known["slices"] = msgspec.convert(content.get("slices", {}), dict[str, list[Slice]])
         return cls(**known, snapshot_id=snapshot_id, is_suspect=is_suspect)
 
