@@ -6,12 +6,16 @@ from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 import openpyxl
+import pyarrow.parquet as pq
 import pytest
 
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, Desk
 from tests.support.shared import some_daily
+from warehouse.reconcile import service
+from warehouse.reconcile.matching.precision import is_left_of
 from warehouse.reconcile.runs.summary import RunSummary
+from warehouse.reconcile.settings.precision import Kept, Precision
 from warehouse.reconcile.terms.errors import Ambiguous
 
 # Amounts of all sizes, and two in the very middle between two units of 8 decimals.
@@ -209,3 +213,43 @@ def test_more_breaks_than_let_through_are_one_question_with_what_settles_it(desk
         desk.run()
     assert rounded.value.line == '[file."ledger.csv"]\nkeeps = "8 decimals"'
     assert _run(desk, f"most_breaks = 9\n{rounded.value.line}\n")[1] == {"Ledger precision": 26}
+
+
+def test_what_the_engine_settles_is_what_the_rule_says(tmp_path: Path) -> None:
+    """At the very half, beyond it, with other signs, sizes and digits: not one key more or less."""
+    kept = Precision(Kept.DECIMALS, 8)
+    pairs = [
+        *(("1.000000005", "1.00000001"), ("1.0000000049", "1.00000001"), ("-1.000000005", "-1")),
+        *(("1.000000015", "1.00000001"), ("-1.0000000051", "-1"), ("0.000000001", "-0.00000001")),
+        *(("12345678901234567890.123456785", "12345678901234567890.12345678"), ("-1", "1")),
+        *(("1.0000000050000000001", "1"), ("1.0000000049999999999", "1"), ("7.00000001", "7")),
+        *(("2.1234567891", "2.123456789"), ("0.000000004", "0"), ("9999999999999999999.5", "1")),
+    ]
+    made = Desk(tmp_path)
+    made.publish([Amount(book, account=f"a{no}") for no, (book, _) in enumerate(pairs)])
+    made.put(HEAD + "".join(f"p1;BTC;v1;a{no};{text}\n" for no, (_, text) in enumerate(pairs)))
+    made.settle('[file."*"]\nkeeps = "8 decimals"\n[tolerance]\nlimit = "1"\nlimit_in_all = "1"\n')
+    done = made.run()
+    rows = pq.read_table(done.files[2]).to_pylist()
+    is_settled = {row["account_name"]: row["result"] == "Ledger precision" for row in rows}
+    assert is_settled == {
+        f"a{no}": is_left_of(kept, Decimal(text), Decimal(book))
+        for no, (book, text) in enumerate(pairs)
+    }
+    assert 5 < sum(is_settled.values()) < len(pairs) - 3
+
+
+def test_keys_within_precision_are_not_listed_where_there_are_too_many(tmp_path: Path) -> None:
+    """Of six keys beyond what is listed only the break stands in the workbook, which verifies."""
+    made = Desk(tmp_path)
+    made.publish([Amount(f"{number}.001", asset=f"A{number}") for number in range(1, 8)])
+    made.put(HEAD + "".join(f"p1;A{n};v1;main;{n if n != 3 else 4}\n" for n in range(1, 8)))
+    limits = '[tolerance]\nlimit = "1"\nlimit_in_all = "1"\n'
+    made.settle(f'listed = 5\n[file."*"]\nkeeps = "2 decimals"\n{limits}')
+    done = made.run()
+    assert (done.counts["Ledger precision"], done.counts["Amount differs"]) == (6, 1)
+    sheet = openpyxl.load_workbook(done.files[0])["Not matched"]
+    assert [row[1].value for row in sheet.iter_rows(min_row=2)] == ["A3"]
+    assert "not within the ledger's precision" in " ".join(item.words for item in done.notices)
+    checked = service.verify(made.folder.root, done.files[0])
+    assert checked.is_whole, checked.differences

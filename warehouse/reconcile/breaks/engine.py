@@ -18,7 +18,7 @@ from warehouse.reconcile.breaks.identity import Key, break_ids, display_names
 from warehouse.reconcile.breaks.limits import forgiven_lines, over_limit, totals_to_limit
 from warehouse.reconcile.breaks.too_many import classify_few
 from warehouse.reconcile.ledger.model import Ledger
-from warehouse.reconcile.matching import join, key_resolution, levels, snapshot
+from warehouse.reconcile.matching import join, key_resolution, levels, mass_precision, snapshot
 from warehouse.reconcile.matching.classify import ClassifiedPair, MatchRules
 from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.key_resolution import Alias
@@ -83,7 +83,7 @@ def reconcile(
     """Hold a ledger against a book."""
     connection, fields = source.connection, ledger.fields
     # Keys that are equal never leave DuckDB: of a million keys Python sees the mismatches alone.
-    matches = _match(source, ledger, config, reference)
+    matches = _match(source, ledger, config, reference, _known_keys(history, fields))
     broken = [pair for pair in matches.classified if pair.result.is_break]
     ids = break_ids(config.name, fields, [pair.pair.key for pair in broken])
     keys = {id_: pair.pair.key for id_, pair in zip(ids, broken, strict=True)}
@@ -136,18 +136,32 @@ def _breaks_out_of_scope(
                 yield break_
 
 
-def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Reference) -> _Matches:
-    """Bring both sides to one level, join them, and classify every key that is not equal."""
+def _known_keys(history: History, fields: Key) -> set[Key]:
+    """Return the keys that were breaks in the run before, at the same level."""
+    prior = history.prior
+    return {break_.key for break_ in prior.breaks} if prior and prior.fields == fields else set()
+
+
+def _match(
+    source: OpenBook, ledger: Ledger, config: Config, reference: Reference, known: set[Key]
+) -> _Matches:
+    """Bring both sides to one level, join them, and classify every key that is not equal.
+
+    `known` are keys of breaks of before.
+    """
     connection, fields = source.connection, ledger.fields
     snapshot.make_book_side(connection, source.day, fields)
     scope = scope_of(ledger, reference, config)
     uncovered = set_aside(connection, scope, fields, reference)
     resolution = key_resolution.make_ledger_side(connection, ledger, reference, config, scope)
     levels.assign(connection, ledger, scope)
-    join.compare(connection, fields)
+    kept = kept_digits(ledger, config)
+    join.compare(connection, fields, mass_precision.engine_rule(kept, config))
     per_asset, unnamed = key_resolution.tolerances(reference, config)
     config = replace(config, per_asset=per_asset)
-    kept = kept_digits(ledger, config)
+    totals = totals_to_limit(connection, config, kept)
+    # Of what was a break before it is said how it was settled.
+    without = {*resolution.rejected, *known}
     rules = MatchRules(
         fields=fields,
         config=config,
@@ -155,9 +169,10 @@ def _match(source: OpenBook, ledger: Ledger, config: Config, reference: Referenc
         delivered=reference.delivered,
         portfolios=reference.names["portfolio"],
         rejected=resolution.rejected,
-        totals=totals_to_limit(connection, config, kept),
+        totals=totals,
+        settled=mass_precision.sum_settled(connection, fields, kept, totals, without),
     )
-    classified = classify_few(connection, rules, ledger, reference.display_names)
+    classified, rules = classify_few(connection, rules, ledger, reference.display_names)
     join.store_results(connection, {pair.pair.no: pair.result for pair in classified})
     notices = (*reference.notices, *ledger.notices, *uncovered, *levels.notices(ledger))
     return _Matches(
@@ -198,7 +213,7 @@ def _cases(
 
 
 def _settlements(matches: _Matches, history: History) -> dict[Key, str]:
-    known = {break_.key for break_ in history.prior.breaks} if history.prior else set()
+    known = _known_keys(history, matches.rules.fields)
     return {
         pair.pair.key: f"{pair.result.value}: {pair.rule}"
         for pair in matches.classified

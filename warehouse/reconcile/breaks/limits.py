@@ -48,9 +48,11 @@ def forgiven_lines(
     sums = sum_forgiven(forgiven, rules)
     for asset, amount in sorted(sums.items(), key=lambda item: (-item[1].share, item[0])):
         share = f"{plain(amount.total)} ({amount.share:.2e} of it)"
-        yield display_asset(asset), _by_what(by_asset[asset]), plain(amount.amount), share
+        settled = rules.settled[asset].keys if asset in rules.settled else 0
+        keys = _by_what(by_asset[asset], settled)
+        yield display_asset(asset), keys, plain(amount.amount), share
     if sums:
-        keys = _by_what(forgiven)
+        keys = _by_what(forgiven, sum(amount.keys for amount in rules.settled.values()))
         mean = mean_share(sums, rules)
         yield (
             "all",
@@ -60,10 +62,11 @@ def forgiven_lines(
         )
 
 
-def _by_what(forgiven: Sequence[ClassifiedPair]) -> str:
+def _by_what(forgiven: Sequence[ClassifiedPair], settled: int) -> str:
     """Return how many keys are forgiven by a tolerance, and how many by a precision."""
-    rounded = sum(pair.result is Result.PRECISION for pair in forgiven)
-    counts = ((len(forgiven) - rounded, "by tolerance"), (rounded, "by ledger precision"))
+    tolerated = sum(pair.result is not Result.PRECISION for pair in forgiven)
+    rounded = len(forgiven) - tolerated + settled
+    counts = ((tolerated, "by tolerance"), (rounded, "by ledger precision"))
     return ", ".join(f"{count_of(number, 'key')} {by}" for number, by in counts if number)
 
 

@@ -7,14 +7,20 @@ would stand as resolved.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from duckdb import DuckDBPyConnection
 
 from warehouse.reconcile.breaks.identity import display_names
 from warehouse.reconcile.ledger.model import Ledger
-from warehouse.reconcile.matching import join
-from warehouse.reconcile.matching.classify import ClassifiedPair, MatchRules, classify
+from warehouse.reconcile.matching import join, mass_precision
+from warehouse.reconcile.matching.classify import (
+    OVER,
+    ClassifiedPair,
+    MatchRules,
+    assets_over_limit,
+    classify,
+)
 from warehouse.reconcile.matching.rounding import find_rounding
 from warehouse.reconcile.terms.errors import Ambiguous
 
@@ -25,11 +31,12 @@ Names = Mapping[str, Mapping[str, str]]
 
 def classify_few(
     connection: DuckDBPyConnection, rules: MatchRules, ledger: Ledger, names: Names
-) -> list[ClassifiedPair]:
-    """Classify every mismatch.
+) -> tuple[list[ClassifiedPair], MatchRules]:
+    """Classify every mismatch; returns the rules as they are after that.
 
     Raises `Ambiguous` where there are more breaks than recon.toml lets through; of very many
-    mismatches a part is enough to know that.
+    mismatches a part is enough to know that. Where too much is forgiven in sum, nothing is settled
+    any more but key by key.
     """
     fields, rejected = rules.fields, rules.rejected
     number = join.count_mismatches(connection)
@@ -38,8 +45,12 @@ def classify_few(
         tried = classify(join.mismatches(connection, fields, rejected, every), rules)
         _require_few(tried, number, rules, _LedgerInHand(connection, ledger, names))
     classified = classify(join.mismatches(connection, fields, rejected), rules)
+    over = {rules.asset(pair) for pair in classified if pair.rule.endswith(OVER)}
+    if rules.settled.keys() & (over | assets_over_limit((), rules)):
+        mass_precision.unsettle(connection)
+        return classify_few(connection, replace(rules, settled={}), ledger, names)
     _require_few(classified, len(classified), rules, _LedgerInHand(connection, ledger, names))
-    return classified
+    return classified, rules
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,8 @@ class MatchRules:
     """What a result depends on besides the two amounts.
 
     `portfolios` are all that are known, `delivered` those of this book; `totals` are the book's by
-    asset; `kept` is what was settled of the precision of each file.
+    asset; `kept` is what was settled of the precision of each file, and `settled` by asset what of
+    it is forgiven besides all pairs.
     """
 
     fields: tuple[str, ...]
@@ -59,6 +60,7 @@ class MatchRules:
     rejected: frozenset[tuple[str, ...]]
     kept: KeptDigits
     totals: Mapping[str, Decimal] = field(default_factory=dict)
+    settled: Mapping[str, "Forgiven"] = field(default_factory=dict)
 
     def asset(self, pair: ClassifiedPair) -> str:
         """Return the asset of a key."""
@@ -76,16 +78,22 @@ def apply_limits(pairs: Sequence[ClassifiedPair], rules: MatchRules) -> list[Cla
     # A tolerance is meant for noise, and of noise the sum is small: a thousandth that is missing
     # in every key is missing in the whole, though each key alone is within its tolerance. So the
     # sum is limited twice: of one asset, and of all assets as the mean of their shares.
-    sums = sum_forgiven(pairs, rules)
-    over = {asset for asset, amount in sums.items() if amount.is_over(rules.config.limit)}
-    keys = sum(amount.keys for amount in sums.values())
-    is_over = keys >= _SEVERAL and mean_share(sums, rules) > rules.config.limit_in_all
+    over = assets_over_limit(pairs, rules)
     return [
         replace(pair, result=Result.DIFFERS, rule=f"{pair.rule}, {OVER}")
-        if pair.is_forgiven and (is_over or rules.asset(pair) in over)
+        if pair.is_forgiven and rules.asset(pair) in over
         else pair
         for pair in pairs
     ]
+
+
+def assets_over_limit(pairs: Iterable[ClassifiedPair], rules: MatchRules) -> set[str]:
+    """Return the assets of which too much is forgiven: each by itself, or all of them together."""
+    sums = sum_forgiven(pairs, rules)
+    keys = sum(amount.keys for amount in sums.values())
+    if keys >= _SEVERAL and mean_share(sums, rules) > rules.config.limit_in_all:
+        return set(sums)
+    return {asset for asset, amount in sums.items() if amount.is_over(rules.config.limit)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +117,7 @@ class Forgiven:
 
 def sum_forgiven(pairs: Iterable[ClassifiedPair], rules: MatchRules) -> dict[str, Forgiven]:
     """Return what was forgiven by asset."""
-    sums: dict[str, Forgiven] = {}
+    sums = dict(rules.settled)
     for pair in pairs:
         if pair.is_forgiven:
             asset = rules.asset(pair)

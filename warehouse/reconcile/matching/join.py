@@ -63,6 +63,9 @@ def _is_in(results: tuple[Result, ...]) -> str:
 _PARTS = {"all": "true", "broken": _is_in(_BREAKS), "near": _is_in(_NEAR)}
 
 
+_UNSETTLED = f"result = '{Result.MATCHED.value}'"  # before results are stored
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
     """One key on which the sides are not equal, as the join found it.
@@ -81,8 +84,21 @@ class Pair:
     is_unmapped: bool
 
 
-def compare(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
-    """Make the table `compared` of `ledger_side` and `book_side`, in the order of the keys."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineRule:
+    """What settles a mismatch where it stands: `rows` by line, and the test with their columns."""
+
+    rows: str
+    test: str
+
+
+def compare(
+    connection: DuckDBPyConnection, fields: tuple[str, ...], rule: EngineRule | None = None
+) -> None:
+    """Make the table `compared` of `ledger_side` and `book_side`, in the order of the keys.
+
+    What the rule settles is ledger precision, and no mismatch.
+    """
     keys = ", ".join(
         f"case when l.rows is null then s.{name} else l.{name} end as {name}" for name in fields
     )
@@ -98,10 +114,15 @@ def compare(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> None:
     connection.execute("drop table book_side")
     # Numbered after they are put in order, for a window over that order costs twice as much, and
     # with nothing that only the mismatches need: each column more is moved with its row (measured).
+    rows, result = "joined", f"'{Result.MATCHED.value}'"
+    if rule is not None:
+        rows = f"(select joined.*, {rule.test} as is_left from joined "
+        rows += f"left join ({rule.rows}) using (line))"
+        result = f"case when is_left then '{Result.PRECISION.value}' else {result} end"
     connection.execute(
-        "create or replace temp table compared as "
-        f"select *, '{Result.MATCHED.value}' as result, row_number() over () as no from ("
-        f"select * from joined order by {', '.join(fields)}, is_unmapped)"
+        f"create or replace temp table compared as select *, {result} as result, "
+        "row_number() over () as no from ("
+        f"select * from {rows} order by {', '.join(fields)}, is_unmapped)"
     )
     connection.execute("drop table joined")
 
@@ -124,7 +145,7 @@ def mismatches(
         f"select no, {columns(fields)}, ledger, snapshot, rows, coalesce(lines, [line]), "
         "coalesce(s.decimals, r.decimals, 0), coalesce(s.is_number, r.is_number, false), "
         "is_unmapped from (select * from compared where (is_unmapped or ledger is distinct from "
-        f"snapshot {unread if rejected else ''}) and hash(no) % {every} = 0) "
+        f"snapshot {unread if rejected else ''}) and {_UNSETTLED} and hash(no) % {every} = 0) "
         "left join (select first as line, lines, decimals, is_number from ledger_sums) as s "
         "using (line) "
         f"left join (select line, decimals, is_number from {LEDGER_ROWS}) as r using (line) "
@@ -149,7 +170,7 @@ def mismatches(
 
 def count_mismatches(connection: DuckDBPyConnection) -> int:
     """Return how many keys have amounts that are not the same text."""
-    test = "is_unmapped or ledger is distinct from snapshot"
+    test = f"(is_unmapped or ledger is distinct from snapshot) and {_UNSETTLED}"
     # Fetched to its end, for a connection with half a result registers no table.
     rows = connection.execute(f"select count(*) from compared where {test}").fetchall()
     return int(rows[0][0])
@@ -206,12 +227,16 @@ def _bytes(texts: pa.StringArray) -> memoryview:
     return memoryview(letters)[places[0] : places[len(texts)]]
 
 
+def decimals_of(amount: str) -> str:
+    """Return the SQL of how many decimals an amount in its canonical form has."""
+    return f"(strlen({amount}) - coalesce(nullif(instr({amount}, '.'), 0), strlen({amount})))"
+
+
 def _sum(amount: str) -> str:
     """Return the SQL of the exact sum of amounts in their canonical form: an aggregate."""
     # `exact_sum` proves each text by a pattern, for three times the time (measured). Of canonical
     # ones the decimals are counted: a cast rounds nothing that has no more than the type.
-    decimals = f"strlen({amount}) - coalesce(nullif(instr({amount}, '.'), 0), strlen({amount}))"
-    number = f"case when {decimals} <= 18 then try_cast({amount} as decimal(38, 18)) end"
+    number = f"case when {decimals_of(amount)} <= 18 then try_cast({amount} as decimal(38, 18)) end"
     part = f"internal.exact_part_where(internal.exact_split({number}, {amount}), true)"
     return f"internal.exact_sums([{part}])[1]['text']"
 

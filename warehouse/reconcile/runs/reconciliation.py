@@ -20,6 +20,7 @@ from warehouse.reconcile.ledger.inbox import dating, inbox
 from warehouse.reconcile.ledger.model import Ledger, Unused, stacked_twice
 from warehouse.reconcile.ledger.reading import read_ledgers
 from warehouse.reconcile.matching import snapshot
+from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.snapshot import Reference
 from warehouse.reconcile.matching.totals import roll_forward, tie_totals
 from warehouse.reconcile.runs.result import RunInputs, evidence_of, resolved_breaks, store_result
@@ -33,7 +34,7 @@ from warehouse.reconcile.store.store import Store, write_json
 from warehouse.reconcile.terms.dimensions import FIELDS
 from warehouse.reconcile.terms.notices import Notice
 from warehouse.reconcile.workbook import positions
-from warehouse.reconcile.workbook.content import UNMATCHED, WorkbookContent
+from warehouse.reconcile.workbook.content import UNMATCHED, WorkbookContent, left_out
 from warehouse.reconcile.workbook.files import write_files
 from warehouse.reconcile.workbook.over_time import look_back
 
@@ -196,10 +197,12 @@ def _unlisted_notices(outcome: Outcome, config: Config) -> Iterator[Notice]:
     """Yield where the keys are that the workbook does not list."""
     keys = sum(outcome.counts.values())
     if keys > config.listed:
+        is_many = Result.PRECISION in left_out(outcome.counts, config.listed)
+        odd = "are not within the ledger's precision" if is_many else "do not match exactly"
         yield Notice(
             "medium",
             f"{keys} keys are more than the workbook lists (listed = {config.listed} in "
-            f"recon.toml): the sheet {UNMATCHED} has those that do not match exactly, and "
+            f"recon.toml): the sheet {UNMATCHED} has those that {odd}, and "
             f"{positions.file_name(outcome.day)} beside the workbook has them all",
         )
 

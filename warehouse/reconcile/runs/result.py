@@ -105,6 +105,7 @@ def store_result(
             not_compared=outcome.not_compared,
             workbook=ShownTexts(
                 names=_names(content),
+                left_out=tuple(result.value for result in content.left_out),
                 rolled=tuple(tuple(map(in_cell, line.line)) for line in content.rolled),
             ),
             coverage=Coverage(

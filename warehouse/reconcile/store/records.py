@@ -80,10 +80,14 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownTexts(msgspec.Struct, frozen=True, kw_only=True):
-    """Texts of the workbook that follow from no other part of a result: names and roll-forward."""
+    """What of the workbook follows from no other part of a result: names and roll-forward.
+
+    `left_out` are the results whose keys its long table does not list; an older run says nothing.
+    """
 
     names: Mapping[str, Mapping[str, str]]
     rolled: tuple[tuple[str, ...], ...]
+    left_out: tuple[str, ...] = ()
 
 
 class DaySettings(msgspec.Struct, frozen=True, kw_only=True):

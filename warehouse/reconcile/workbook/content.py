@@ -38,6 +38,16 @@ class OverTime:
     roles: tuple[str, ...] = ()
 
 
+def left_out(counts: Mapping[Result, int], listed: int) -> tuple[Result, ...]:
+    """Return of which results keys are not listed: equal ones, then those within precision."""
+    keys, results = sum(counts.values()), []
+    for result in (Result.MATCHED, Result.PRECISION):
+        if keys > listed:
+            results.append(result)
+            keys -= counts[result]
+    return tuple(results)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkbookContent:
     """Everything a workbook shows; `resolved` are breaks of the run before that are gone.
@@ -74,8 +84,12 @@ class WorkbookContent:
     @property
     def rows(self) -> int:
         """How many of them the workbook lists."""
-        is_whole = self.keys <= self.listed
-        return self.keys if is_whole else self.keys - self.outcome.counts[Result.MATCHED]
+        return self.keys - sum(self.outcome.counts[result] for result in self.left_out)
+
+    @property
+    def left_out(self) -> tuple[Result, ...]:
+        """Keys of which results it does not list."""
+        return left_out(self.outcome.counts, self.listed)
 
     @property
     def day(self) -> date:

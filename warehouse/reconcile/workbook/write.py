@@ -10,7 +10,6 @@ from typing import Any
 from warehouse.contract.model import literal, quote_identifier
 from warehouse.query.lookup_key import lookup_key
 from warehouse.reconcile.breaks.identity import display_names
-from warehouse.reconcile.matching.join import Result
 from warehouse.reconcile.matching.names import in_name_cell
 from warehouse.reconcile.matching.snapshot import columns
 from warehouse.reconcile.terms.dimensions import CUSTOM, WITH_IDS
@@ -45,7 +44,7 @@ def write(content: WorkbookContent, path: Path, *, rows_per_sheet: int = ROWS_PE
         made_at=content.made_at,
         about={"run_id": content.run_id, "base_revision": str(content.revision)},
     )
-    name = POSITIONS if content.rows == content.keys else UNMATCHED
+    name = UNMATCHED if content.left_out else POSITIONS
     sheets = parts(name, _columns(content), content.rows, rows_per_sheet)
     summary.write_summary(file_draft, content)
     breaks.write_breaks(file_draft, content)
@@ -133,7 +132,8 @@ def _fill_sheet(content: WorkbookContent, sheet: TableSheet, styles: Styles) -> 
 
 def positions(content: WorkbookContent, start: int, count: int) -> Iterator[list[tuple[Any, ...]]]:
     """Yield the listed keys: number, fields, amounts, rows, result, key, and whether unmapped."""
-    is_listed = "true" if content.rows == content.keys else f"result <> '{Result.MATCHED.value}'"
+    left = ", ".join(literal(result.value) for result in content.left_out)
+    is_listed = f"result not in ({left})" if left else "true"
     key = lookup_key((name, quote_identifier(name)) for name in content.outcome.fields)
     cursor = content.source.connection.execute(
         f"select no, {columns(content.outcome.fields)}, ledger, snapshot, rows, result, "

@@ -81,7 +81,8 @@ def stored_table(store: Store, page: SheetTable, read: TableRows, result: RunRes
     path = store.out / result.day.isoformat() / positions.file_name(result.day)
     keys = positions.read_positions(path, result.run_id, result.fields)
     if _lists_odd(page, read):
-        keys = keys.filter(pc.not_equal(keys["result"], Result.MATCHED.value))
+        results = texts.left_out or (Result.MATCHED.value,)
+        keys = keys.filter(pc.invert(pc.is_in(keys["result"], pa.array(results))))
     return _position_table(page, keys, result.fields, texts.names)
 
 
