@@ -21,6 +21,7 @@ from warehouse.reconcile.close.close import CloseInputs
 from warehouse.reconcile.close.close import close as close_month
 from warehouse.reconcile.close.kept_packs import damaged_packs
 from warehouse.reconcile.close.verification import is_pack, verify_pack
+from warehouse.reconcile.comments.trail import history_lines
 from warehouse.reconcile.runs.preview_lines import preview_lines
 from warehouse.reconcile.runs.setup import look_at, settle
 from warehouse.reconcile.store.records import Break, to_json
@@ -37,7 +38,6 @@ HISTORY_COLUMNS = (
     *("root_cause", "comment", "field", "value", "words"),
 )
 PROOF_COLUMNS = ("file", "is_whole", "kind", "words")
-UNTOLD = {"at", "key", "names", "id", "break_id"}
 
 
 def _folder(nightbook: Nightbook) -> Path:
@@ -184,9 +184,8 @@ def history(nightbook: Nightbook, *, break_id: str, form: str | None) -> int:
     if form:
         rows = [[entry.get(name) for name in HISTORY_COLUMNS] for entry in entries]
         print_rows(form, HISTORY_COLUMNS, rows)
-    for entry in entries if not form else ():
-        facts = [f"{name} {value}" for name, value in entry.items() if value and name not in UNTOLD]
-        print(printable(f"{entry['at']}  {', '.join(facts)}"))
+    for line in history_lines(entries) if not form else ():
+        print(printable(line))
     return 0
 
 

@@ -13,6 +13,7 @@ from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, NOW, SNAPSHOT, Desk
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.reconcile import service as counter
+from warehouse.reconcile.comments.trail import history_lines
 from warehouse.reconcile.store import ops_rows
 from warehouse.reconcile.terms.errors import NotReconciled
 from warehouse.storage.parquet import rows_batch
@@ -133,7 +134,7 @@ def test_case_48_two_copies_are_merged_and_nothing_is_lost(desk: Desk) -> None:
 
 
 def test_case_49_a_status_of_ones_own_is_kept_in_the_comment(desk: Desk) -> None:
-    """A status outside the list changes nothing and is not lost."""
+    """A status outside the list changes nothing, is not lost, and is told with those there are."""
     first = desk.run()
     break_id = str(by_asset(desk)["BTC"]["id"])
     desk.edit(first.files[0], {break_id: {"Status": "Parked"}}, desk.folder.inbox / "a.xlsx")
@@ -141,7 +142,18 @@ def test_case_49_a_status_of_ones_own_is_kept_in_the_comment(desk: Desk) -> None
     found = by_asset(desk)["BTC"]
     assert found["status"] == "Open"
     assert "status Parked" in str(found["comment"])
-    assert any("Parked" in notice.words for notice in second.notices)
+    (told,) = [notice for notice in second.notices if "Parked" in notice.words]
+    assert told.words == (
+        f"'Parked' beside {break_id} is no status; there are Open, In progress, Waiting and "
+        "Explained - accepted. It stands in the comment, and the status is still Open"
+    )
+    assert told.where == "a.xlsx"
+    head, *lines = history_lines(counter.history(desk.folder.root, break_id))
+    assert head == f"{break_id}  Portfolio p1 / BTC / Venue v1 / main"
+    assert lines[0].startswith("  2026-11-20 ")
+    assert lines[0].endswith("Open     ledger 11, snapshot 10, difference 1; new, 0 days old")
+    assert lines[1].index(" comment ") == lines[0].index(" Open ")
+    assert "-- also: status Parked (none of Open, In progress" in lines[1]
 
 
 @pytest.mark.torture

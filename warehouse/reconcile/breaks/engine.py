@@ -170,7 +170,7 @@ def _match(
         portfolios=reference.names["portfolio"],
         rejected=resolution.rejected,
         totals=totals,
-        settled=mass_precision.sum_settled(connection, fields, kept, totals, without),
+        settled=mass_precision.settled_sums(connection, fields, kept, totals, without),
     )
     classified, rules = classify_few(connection, rules, ledger, reference.display_names)
     join.store_results(connection, {pair.pair.no: pair.result for pair in classified})

@@ -4,7 +4,7 @@ An entry is one field of one break, written by somebody at some time. The state 
 what the entries up to it come to; a workbook says which revision it was made from.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -18,6 +18,7 @@ FIELDS = ("status", "owner", "root_cause", "comment")
 ENGINE = "nightbook"
 _CUT = 30_000
 _ALSO = "\n-- also: "
+_NO_STATUS = f" (none of {', '.join(STATUSES)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,10 +127,25 @@ def merge_edits(
         conflicts = [change for change in merged if isinstance(change, str)]
         if conflicts:
             written = _with_conflicts(written, break_id, states.current, conflicts)
-            words = "said in two ways; both are in the comment: " + "; ".join(conflicts)
-            notices.append(Notice("medium", words[:1000], edited.name, break_id))
+            told = _conflict_words(break_id, conflicts, states.current)
+            notices += [Notice("medium", words[:1000], edited.name, break_id) for words in told]
         entries += [_with_difference(entry, breaks.get(break_id)) for entry in written]
     return entries, notices
+
+
+def _conflict_words(break_id: str, conflicts: Sequence[str], current: State) -> Iterator[str]:
+    """Yield what a reader must know of texts that could not be taken as they were written."""
+    twice = [text for text in conflicts if not text.endswith(_NO_STATUS)]
+    if twice:
+        yield "said in two ways; both are in the comment: " + "; ".join(twice)
+    for text in conflicts:
+        if text.endswith(_NO_STATUS):
+            written = text.removeprefix("status ").removesuffix(_NO_STATUS)
+            yield (
+                f"{written[:60]!r} beside {break_id} is no status; there are "
+                f"{', '.join(STATUSES[:-1])} and {STATUSES[-1]}. It stands in the comment, and the "
+                f"status is still {current.of(break_id, 'status')}"
+            )
 
 
 def _merge_field(break_id: str, field: str, text: str, states: MergeStates) -> Entry | str | None:
@@ -153,7 +169,7 @@ def _merge_field(break_id: str, field: str, text: str, states: MergeStates) -> E
             is_known = _ALSO + f"status {value}" in states.current.of(break_id, "comment")
             if value == shown or is_known:
                 return None
-            return f"status {value} (none of {', '.join(STATUSES)})"
+            return f"status {value}{_NO_STATUS}"
         value = chosen
     # The engine may have opened the break in what the workbook showed. Who writes again what stood
     # there before its words says something new, unless that is what holds now.

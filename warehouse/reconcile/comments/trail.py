@@ -1,6 +1,6 @@
 """The audit trail: who said, signed, ran, closed and restated what, when, and from which file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
@@ -9,6 +9,7 @@ from warehouse.reconcile.comments.annotations import entries_about
 from warehouse.reconcile.store.records import ACCEPTED, breaks_by_id, to_json
 from warehouse.reconcile.store.run_facts import RunFacts, facts_of_runs
 from warehouse.reconcile.store.store import Store
+from warehouse.reconcile.terms.dimensions import FIELDS
 from warehouse.reconcile.terms.errors import NotReconciled
 
 TITLES = ("When, UTC", "Who", "What", "About", "Words", "File", "SHA-256 of the file")
@@ -143,3 +144,30 @@ def break_history(store: Store, break_id: str) -> tuple[dict[str, Any], ...]:
             "those of today. Nothing was changed."
         )
     return tuple(sorted(lines, key=lambda line: (line["at"], line["kind"])))
+
+
+def history_lines(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the history of a break as lines for a terminal: when, who or what, and the words."""
+    newest = next((entry for entry in reversed(entries) if entry["kind"] == "break"), None)
+    if newest:
+        names = (newest["names"][name] for name in FIELDS if name in newest["names"])
+        yield f"{newest['id']}  {' / '.join(names)}"
+    rows = [_history_row(entry) for entry in entries]
+    widths = [max(len(row[place]) for row in rows) for place in range(3)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, (*widths, 0), strict=True))
+        yield f"  {'  '.join(cells)}".rstrip()
+
+
+def _history_row(entry: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """Return when something was, who or what it was of, what it was, and the words."""
+    at = moment(entry["at"]) if "T" in entry["at"] else entry["at"]
+    if entry["kind"] == "signed":
+        return at, "signature", "", entry["words"]
+    if entry["kind"] == "said":
+        return at, entry["who"], entry["field"].replace("_", " "), " ".join(entry["value"].split())
+    sides = ((side, entry[side]) for side in ("ledger", "snapshot") if entry[side] is not None)
+    amounts = ", ".join(f"{side} {amount}" for side, amount in sides)
+    age = f"{entry['change']}, {count_of(entry['age_days'], 'day')} old"
+    words = f"{amounts}, difference {entry['difference']}; {age}"
+    return at, entry["result"], entry["status"], words.removeprefix(", ")

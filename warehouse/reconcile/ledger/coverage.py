@@ -67,5 +67,7 @@ def unused_by_reason(unused: Iterable[Unused]) -> list[tuple[str, str, str]]:
         names = ", ".join(item.name for item in same)
         what = kind.value if sum(item.count for item in same) == 1 else f"{kind.value}s"
         where = f"file {names}" if kind is FilePart.FILE else f"{file}: {what} {names}"
+        if kind is FilePart.ROW:
+            where = f"{file}: {', '.join(item.part for item in same)}"
         lines.append((severity, where, reason))
     return lines

@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from warehouse.contract.wording import count_of
 from warehouse.reconcile.ledger.cells.amounts import Amount
 from warehouse.reconcile.terms.dimensions import FIELDS
 from warehouse.reconcile.terms.notices import Notice
@@ -117,6 +118,7 @@ class FilePart(Enum):
 class Unused:
     """A file, tab, column or some rows that were not used, with the reason.
 
+    Rows that are only counted have no name, others one like `row 1`.
     `high` is what may hold money and what nobody decided about: a run with one of them does not
     end with 0.
     """
@@ -131,11 +133,14 @@ class Unused:
     @property
     def where(self) -> str:
         """Return the file, and what in it."""
-        return (
-            self.file
-            if self.kind is FilePart.FILE
-            else f"{self.file}: {self.kind.value} {self.name}"
-        )
+        return self.file if self.kind is FilePart.FILE else f"{self.file}: {self.part}"
+
+    @property
+    def part(self) -> str:
+        """Return what of its file it is, like `column 'Price'` or `3 rows`."""
+        if self.kind is FilePart.ROW:
+            return self.name or count_of(self.count, "row")
+        return f"{self.kind.value} {self.name}"
 
     @property
     def notice(self) -> Notice:

@@ -72,7 +72,7 @@ def read_rows(reading: SheetReading) -> None:
         own = rows.filter(pc.equal(rows["file"], reading.number))
         reading.notices += check_totals(reading.totals, own, reading.place)
     reading.unused += [
-        Unused(reading.place, FilePart.ROW, f"({number})", reason, "low", number)
+        Unused(reading.place, FilePart.ROW, "", reason, "low", number)
         for reason, number in sorted(reading.skipped.items())
         if reason != _OTHER_DATE
     ]

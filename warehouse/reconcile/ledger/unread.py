@@ -61,11 +61,18 @@ def holds_amounts(rows: Iterable[Sequence[object]]) -> bool:
 
 def rows_above(grid: Grid, head: Header, where: str) -> Iterator[Unused]:
     """Yield the rows above the header, louder where amounts stand in them."""
-    rows = [row for row in grid.rows[: head.row] if any(as_text(cell).strip() for cell in row)]
-    if rows:
+    filled = [
+        row for row in range(head.row) if any(as_text(cell).strip() for cell in grid.rows[row])
+    ]
+    if filled:
+        rows = [grid.rows[row] for row in filled]
         severity = "medium" if holds_amounts(rows) else "low"
-        number = len(rows)
-        yield Unused(where, FilePart.ROW, f"({number})", "above the header", severity, number)
+        first, last = (grid.line(row) for row in (filled[0], filled[-1]))
+        name = f"row {first}" if first == last else f"rows {first} to {last}"
+        stands = "it stands above the header and is not read"
+        words = stands if first == last else "they stand above the header and are not read"
+        words += f": {' | '.join(filter(None, map(as_text, rows[0])))[:60]}"
+        yield Unused(where, FilePart.ROW, name, words, severity, len(rows))
 
 
 def lacking_fields(head: Header, config: Config, covers: Collection[str] = ()) -> list[str]:
@@ -228,4 +235,4 @@ def rows_of_other_dates(
     words += (
         f"; {count_of(gone, 'key')} {'has' if gone == 1 else 'have'} no other row" if gone else ""
     )
-    yield Unused(where, FilePart.ROW, f"({number})", words, "medium" if gone else "low", number)
+    yield Unused(where, FilePart.ROW, "", words, "medium" if gone else "low", number)

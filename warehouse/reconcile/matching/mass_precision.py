@@ -57,7 +57,7 @@ def _half(precision: Precision) -> Decimal:
     return largest_loss(precision, Decimal(0))
 
 
-def sum_settled(
+def settled_sums(
     connection: DuckDBPyConnection,
     fields: tuple[str, ...],
     kept: KeptDigits,
