@@ -77,6 +77,7 @@ def answers(landed: list[NightTask]) -> list[FlattenedNight]:
     return [msgspec.json.decode(text, type=FlattenedNight) for text in batch.column(0).to_pylist()]
 
 
+@pytest.mark.torture
 def test_nights_flattened_apart_in_any_order_and_twice_are_byte_for_byte_the_same(
     layout: Layout,
 ) -> None:

@@ -25,7 +25,7 @@ from warehouse.storage.layout import Layout
 
 SHARE = settings().max_examples // 30  # ten times as many with --torture
 SOME = settings(
-    max_examples=8 * SHARE,
+    max_examples=6 * SHARE,
     deadline=None,
     derandomize=True,
     database=None,
@@ -201,7 +201,7 @@ DOCUMENTS = {
 CONTRACT = {table.name: table.key for table in BOOK}
 
 
-@settings(SOME, max_examples=40 * SHARE)
+@settings(SOME, max_examples=30 * SHARE)
 @given(st.data())
 def test_anything_at_all_is_told_and_never_stops_a_night(data: st.DataObject) -> None:
     """Keys stay unique, and a night with money that is not in the tables is known as such."""
@@ -236,7 +236,7 @@ def _night(which: str, text: bytes) -> nights.Book:
     return nights.Book(portfolios=text) if which == "portfolios" else nights.Book(venues=text)
 
 
-@settings(SOME, max_examples=25 * SHARE)
+@settings(SOME, max_examples=20 * SHARE)
 @given(strategies.broken(strategies.portfolios(strange=True)))
 def test_no_amount_is_lost_in_silence(text: str) -> None:
     """Every amount of a balance is a row, or its loss is a reject that carries money, or drift."""

@@ -105,6 +105,7 @@ def test_custom_assets_of_one_id_are_never_added_up(homes: Homes) -> None:
     assert rows == [("BTC", None, "3.75"), ("OWN", "alpha", "7"), ("OWN", "beta", "11")]
 
 
+@pytest.mark.torture
 def test_what_changed_is_read_again_and_nothing_else_differs_from_a_book_made_anew(
     homes: Homes,
 ) -> None:

@@ -285,6 +285,7 @@ class _Stop(BaseException):
     """The process ends here."""
 
 
+@pytest.mark.torture
 def test_a_close_that_was_killed_can_be_run_again(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

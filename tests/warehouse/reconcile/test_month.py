@@ -120,7 +120,8 @@ def _night(month: Month, number: int) -> None:
         service.sign(month.desk.folder.root, role=role, who=who, day=result.day, now=now)
 
 
-@pytest.mark.parametrize("nights", [6, pytest.param(30, marks=pytest.mark.torture)])
+@pytest.mark.torture
+@pytest.mark.parametrize("nights", [6, 30])
 def test_a_month_of_four_custodians_is_closed_and_proven_elsewhere(
     nights: int, tmp_path: Path
 ) -> None:
