@@ -7,7 +7,7 @@ again wherever it is not what was written: nothing is in it that those files do 
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ IN_LAKE = {
 }
 Row = dict[str, Any]
 _DAY = len("YYYY-MM-DD")
+_TICK = 2_000_000_000  # nanoseconds: the coarsest clock of a file system, FAT's
 
 
 # Without cycles, so without garbage collection: of years of nights it took as long as reading them.
@@ -99,20 +100,23 @@ class Briefs:
         """Return all landed snapshots, oldest first, as `snapshots.landed_snapshots` does."""
         landing = str(self._layout.landing)
         days = night_folders.dates(self._layout)
-        ids = sorted((each, day) for day in days for each in self._ids(f"{landing}/{day}", days))
+        newest = edition(f"{landing}/{days[-1]}") if days else ()
+        ids = sorted((each, day) for day in days for each in self._ids(f"{landing}/{day}", newest))
         return [
             self._snapshot(snapshot_id, day, f"{landing}/{day}/{snapshot_id}")
             for snapshot_id, day in ids
             if self._is_landed(snapshot_id, f"{landing}/{day}/{snapshot_id}/{MANIFEST}")
         ]
 
-    def _ids(self, folder: str, days: Sequence[date]) -> tuple[str, ...]:
+    def _ids(self, folder: str, newest: tuple[int, ...]) -> tuple[str, ...]:
         """Return the snapshots of a date: what comes into a folder or goes changes its time."""
+        # Two changes within a tick of the clock leave the same time. A list is remembered only of a
+        # folder that is older than that of the newest date: what comes after it has a later time.
         now = edition(folder)
         known = self._known.days.get(folder[-_DAY:])
         if known is None or known.folder != now:
             known = _DateFolder(now, tuple(night_folders.ids_in(folder)))
-            if not folder.endswith(str(days[-1])):  # more may come into it at this very instant
+            if now[-1] + _TICK < newest[-1]:
                 self._known.days[folder[-_DAY:]] = known
                 self._is_changed = True
         return known.ids

@@ -16,6 +16,7 @@ from tests.support import environments
 from tests.support.shipped_units import free_port, until
 
 HERE = "127.0.0.1"
+PATIENCE = 20  # seconds in which a server ends that is asked to
 # A handful of small nights: a small heap, and no compiler that pays off after minutes.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -118,7 +119,11 @@ def _start(stack: ExitStack, place: Path, role: str, *options: str) -> subproces
 
     def stop() -> None:
         process.terminate()
-        process.wait()
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:  # a worker that lost its executors was seen never to end
+            process.kill()
+            process.wait()
 
     stack.callback(stop)
     return process

@@ -1,5 +1,7 @@
 """Briefs: years of manifests are not read each night, and nothing that changed is overlooked."""
 
+import os
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -113,3 +115,18 @@ def test_a_damaged_decision_is_found_when_it_changes(layout: Layout) -> None:
     path.write_bytes(path.read_bytes().replace(b"accepted", b"rejected", 1))
     with pytest.raises(Damaged, match=path.name):
         _ = LakeManifests(layout).nights
+
+
+def test_a_night_that_comes_in_the_same_tick_as_its_folder_was_listed_is_seen(
+    layout: Layout,
+) -> None:
+    """The time of a folder proves nothing until it is surely over."""
+    day = folders(layout)[0].parent
+    manifests = LakeManifests(layout)
+    assert len(manifests.nights) == NIGHTS
+    manifests.briefs.keep()
+    status = day.stat()
+    (day / "20990101T000000Z").mkdir()
+    shutil.copy(folders(layout)[0] / "manifest.json", day / "20990101T000000Z")
+    os.utime(day, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert len(LakeManifests(layout).nights) == NIGHTS + 1
