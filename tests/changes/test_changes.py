@@ -80,7 +80,7 @@ def test_what_loses_nothing_asks_at_most_once(layout: Layout, name: str) -> None
     assert len(held) <= 1, held
 
 
-@pytest.mark.parametrize("name", some_daily(LOSING, 4))
+@pytest.mark.parametrize("name", some_daily(LOSING, 6))
 def test_what_hides_or_loses_money_is_not_accepted(layout: Layout, name: str) -> None:
     """The night is held, with words."""
     night = take(layout, api.changed(GOOD, LOSING[name]))
