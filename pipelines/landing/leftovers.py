@@ -1,6 +1,9 @@
 """What dead runs leave, and its clearing: half a pull, half a file, scratch."""
 
+import contextlib
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from pipelines.landing.lock import unheld
@@ -12,12 +15,20 @@ def sweep(layout: Layout) -> list[Path]:
     # The caller is the writer; what a living pull is reading is left to it.
     with unheld(layout.pull_lock) as is_dead:
         left = sweep_pulls(layout) if is_dead else []
-    scratch = [
-        *layout.landing.glob("*/*/.*.aside"),
-        *layout.lake.rglob(".*.aside"),
-        *layout.work.glob("*"),
-    ]
-    return left + _remove(scratch)
+    halves = (half for root in (layout.landing, layout.lake) for half in _halves(str(root)))
+    return left + _remove([*halves, *layout.work.glob("*")])
+
+
+def _halves(folder: str) -> Iterator[Path]:
+    """Yield the files below a folder that were not written to their end."""
+    # Names alone, no path for each: ten years are fifty thousand folders, and `rglob` takes twice
+    # as long (1.2 CPU s).
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _halves(entry.path)
+            elif entry.name.startswith(".") and entry.name.endswith(".aside"):
+                yield Path(entry.path)
 
 
 def sweep_pulls(layout: Layout) -> list[Path]:

@@ -158,7 +158,7 @@ def all_nights(home: Path) -> None:
 
     def verify(connection: duckdb.DuckDBPyConnection, books: list[Book], *more: Any) -> Any:
         results = verification.verify(connection, books[-1:], *more)
-        if is_windowed(connection):
+        if books and is_windowed(connection):
             *others, last = books
             nights = [
                 [book.snapshot_date for book in others],
