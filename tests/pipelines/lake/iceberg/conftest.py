@@ -1,5 +1,6 @@
 """Homes with a shelf in a folder, and what pyiceberg needs, which stands beside nightbook's own."""
 
+import contextlib
 import random
 import sys
 import urllib.parse
@@ -20,6 +21,7 @@ from pipelines.shelf.shelving import Shelver
 from tests.support import environments, object_stores, postgres
 from tests.support.nights import STARTED, small, take
 from tests.support.postgres import Postgres
+from tests.support.shipped_units import until
 from warehouse.storage.layout import Layout
 
 COUNT = 30
@@ -111,7 +113,21 @@ def rest_catalog(iceberg: ModuleType, tmp_path_factory: pytest.TempPathFactory) 
             patch.setenv(name, value)
         patch.setattr(catalogs, "_ENV_CONFIG", catalogs.Config())
         with open_catalog(store.iceberg, place) as opened:
+            until("SeaweedFS's tables", lambda: _has_tables(opened))
             yield opened
+
+
+def _has_tables(catalog: Any) -> bool:
+    """Whether a catalog has the bucket of its tables: SeaweedFS makes it after it answers."""
+    from pyiceberg.exceptions import (  # noqa: PLC0415 - see `iceberg`
+        NoSuchNamespaceError,
+        RESTError,
+    )
+
+    with contextlib.suppress(NoSuchNamespaceError, RESTError):
+        catalog.list_namespaces()
+        return True
+    return False
 
 
 @pytest.fixture(params=["catalog", "rest_catalog"])
