@@ -17,6 +17,7 @@ from warehouse.reconcile.ledger.inbox.dating import title_day
 from warehouse.reconcile.store import ops_rows
 from warehouse.reconcile.store.records import to_json
 from warehouse.reconcile.terms.errors import Ambiguous, Late
+from warehouse.reconcile.workbook.content import TRAIL
 
 ACCEPTED = "Explained - accepted"
 DAY, BEFORE = date(2026, 11, 20), date(2026, 11, 19)
@@ -125,12 +126,15 @@ def _edited(desk: Desk, book: Path, said: Mapping[str, Mapping[str, str]], name:
 
 
 def _written(desk: Desk, files: Sequence[Path]) -> list[object]:
-    """Everything that the engine wrote: every cell, the breaks for machines and for SQL."""
+    """What the engine says of a day: every cell, the breaks for machines and for SQL.
+
+    Without the trail of all runs, in which a late one stays.
+    """
     book = openpyxl.load_workbook(files[0])
     cells = {
         name: [[cell.value for cell in row] for row in book[name].iter_rows()]
         for name in book.sheetnames
-        if name != "Lists"  # the revision that it was made from
+        if name not in {"Lists", TRAIL}  # the former names the revision that it was made from
     }
     result = desk.folder.result(DAY)
     assert result is not None
