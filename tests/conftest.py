@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from tests.crash.tally import Progress
 
-GROWING = ("fuzz", "test_laws")
+GROWING = ("fuzz", "test_laws", "test_sql_rows", "test_roll_forward", "test_views")
 # Fixtures that several folders of tests share.
 pytest_plugins = [
     "tests.support.empty_warehouses",

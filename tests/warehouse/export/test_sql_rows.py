@@ -14,6 +14,8 @@ from warehouse.spreadsheet.writing.layout import SheetColumn, SheetColumnKind
 from warehouse.spreadsheet.writing.rows import Rows, Styles
 from warehouse.spreadsheet.writing.sql_rows import RowsQuery, stream_rows
 
+SHARE = settings().max_examples // 30  # ten times as many with --torture
+
 KINDS = {
     "A": ("name", SheetColumnKind.TEXT, True),
     "B": ("other", SheetColumnKind.TEXT, False),
@@ -77,7 +79,7 @@ def rendered(connection: duckdb.DuckDBPyConnection, rows: list[tuple[Any, ...]])
     return b"".join(stream_rows(connection, query, STYLES, SHORTENED))
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50 * SHARE, deadline=None, derandomize=True)
 @given(st.lists(ROWS, min_size=1, max_size=6))
 @example([(text, text, None, "1", None, None) for text in HOSTILE])
 @example([("a\nb", "c\r\n\nd", "9" * 301, "-0", "9" * 40_000, 7)])

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from tests.support.books import Amount, exact, fits, night, published
 from warehouse.storage.layout import Layout
 
+SHARE = settings().max_examples // 30  # ten times as many with --torture
+
 DAYS = (date(2026, 11, 17), date(2026, 11, 20))
 CAUSES = ("new_accounts", "gone_accounts", "increased", "decreased")
 PARTS = ("opening", *CAUSES, "closing")
@@ -66,7 +68,7 @@ def told(old: list[Amount], new: list[Amount]) -> dict[tuple[str, bool], dict[st
     return found
 
 
-@settings(max_examples=2, deadline=None, derandomize=True)
+@settings(max_examples=2 * SHARE, deadline=None, derandomize=True)
 @given(BOOKS, BOOKS)
 def test_opening_and_causes_are_closing(
     tmp_path_factory: pytest.TempPathFactory, old: list[Amount], new: list[Amount]

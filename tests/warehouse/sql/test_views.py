@@ -19,6 +19,8 @@ from warehouse.sql.catalog import at_day, tables_in, views
 from warehouse.sql.header import read
 from warehouse.storage.layout import Layout
 
+SHARE = settings().max_examples // 30  # ten times as many with --torture
+
 BEFORE = "20261119T021500Z"
 TONIGHT = "20261120T021500Z"
 TEXTS = ["0", "-0", "1.10", "-2.5e3", "1e30", "1e-19", "99999999999999999999.5", ".5", "+7"]
@@ -74,7 +76,7 @@ COLUMNS = {
 }
 
 
-@settings(max_examples=2, deadline=None, derandomize=True)
+@settings(max_examples=2 * SHARE, deadline=None, derandomize=True)
 @given(BOOKS)
 def test_every_total_is_the_exact_sum_of_the_texts(
     tmp_path_factory: pytest.TempPathFactory, amounts: list[Amount]
@@ -99,7 +101,7 @@ def test_every_total_is_the_exact_sum_of_the_texts(
         assert found == wanted
 
 
-@settings(max_examples=2, deadline=None, derandomize=True)
+@settings(max_examples=2 * SHARE, deadline=None, derandomize=True)
 @given(BOOKS)
 def test_an_account_shows_each_part_that_is_stated(
     tmp_path_factory: pytest.TempPathFactory, amounts: list[Amount]
