@@ -11,6 +11,7 @@ import pytest
 
 from assets.cli import main
 from assets.console.streams import SafeStream
+from pipelines.landing import snapshots
 from tests.support.operator_home import FIRST, Keeper
 
 ROOT = Path(__file__).parents[3]
@@ -105,3 +106,16 @@ def test_an_answer_that_reaches_nobody_is_a_failure(
     assert done.returncode == code, done.stderr
     assert b"Traceback" not in done.stderr
     assert (b"could not be written" in done.stderr) == (redirected == ">/dev/full")
+
+
+def test_a_run_that_ends_well_says_nothing_on_standard_error(copied: Keeper) -> None:
+    """Not even as its process ends, when libraries list what they take for leaks."""
+    day = snapshots.landed_snapshots(copied.layout)[-1].snapshot_date
+    done = subprocess.run(
+        [sys.executable, "-m", "assets.cli", "run", "--date", str(day)],
+        cwd=ROOT,
+        env=os.environ | copied.variables,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
