@@ -99,7 +99,8 @@ def _exit_code(typed: Invocation, nightbook: Nightbook) -> int:
             if typed.shared.is_verbose:
                 print(f"home: {nightbook.layout.home}", file=sys.stderr)
             is_tonight = typed.command == "run" and typed.options["day"] is None
-            with contextlib.suppress(*(SettingsWrong,) * is_tonight):
+            # What is wrong with the firm's settings is said below, with every other complaint.
+            with contextlib.suppress(*([SettingsWrong] if is_tonight else [])):
                 of_firm = require_firm_command(nightbook.layout, typed.command)
             if is_tonight and not of_firm:
                 nightbook.settings(api=True)  # every complaint at once, as doctor has them

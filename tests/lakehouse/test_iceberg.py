@@ -79,18 +79,14 @@ def catalog(
             {"NIGHTBOOK_CATALOG": f"postgresql://{place}"},
             {"uri": f"postgresql+psycopg://{place}", "warehouse": seaweedfs.root, **store},
         )
-    more = {
-        "warehouse": "s3://tables",
-        "credential": f"{key}:{secret}",
-        "oauth2-server-uri": f"{seaweedfs.iceberg}/v1/oauth/tokens",
-    }
-    for name, value in more.items():
-        monkeypatch.setenv(f"PYICEBERG_CATALOG__NIGHTBOOK__{name.upper().replace('-', '_')}", value)
+    for name, value in seaweedfs.rest_variables.items():
+        monkeypatch.setenv(name, value)
     from pyiceberg import catalog as catalogs  # noqa: PLC0415 - its packages are there now
 
     monkeypatch.setattr(catalogs, "_ENV_CONFIG", catalogs.Config())
     return Catalog(
-        {"NIGHTBOOK_CATALOG": seaweedfs.iceberg}, {"uri": seaweedfs.iceberg, **more, **store}
+        {"NIGHTBOOK_CATALOG": seaweedfs.iceberg},
+        {"uri": seaweedfs.iceberg, **seaweedfs.rest_options, **store},
     )
 
 

@@ -51,6 +51,24 @@ class ObjectStore:
     variables: Mapping[str, str]
     iceberg: str = ""
 
+    @property
+    def rest_options(self) -> dict[str, str]:
+        """What pyiceberg is told of the REST catalog, besides its address."""
+        key, secret = KEYS["AWS_ACCESS_KEY_ID"], KEYS["AWS_SECRET_ACCESS_KEY"]
+        return {
+            "warehouse": "s3://tables",
+            "credential": f"{key}:{secret}",
+            "oauth2-server-uri": f"{self.iceberg}/v1/oauth/tokens",
+        }
+
+    @property
+    def rest_variables(self) -> dict[str, str]:
+        """The same, as pyiceberg's own variables."""
+        return {
+            f"PYICEBERG_CATALOG__NIGHTBOOK__{name.upper().replace('-', '_')}": value
+            for name, value in self.rest_options.items()
+        }
+
     def reached_by(self, endpoint: str) -> dict[str, str]:
         """The variables that reach it by another address: a proxy before it."""
         return {

@@ -47,7 +47,7 @@ _HELD = tuple(table.name for table in HOLDINGS)
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class NativeWindow:
     """Which books the file is to hold itself: all, or the newest; the `older` ones stay outside."""
 
     is_set: bool
@@ -112,7 +112,7 @@ def divide(connection: DuckDBPyConnection) -> None:
 def move_window(
     connection: DuckDBPyConnection,
     contents: Contents,
-    window: Window,
+    window: NativeWindow,
     unchanged: AbstractSet[date],
     say: Say = silent,
 ) -> None:

@@ -18,7 +18,7 @@ from warehouse.contract.ops import BUILD
 from warehouse.database import work_copy
 from warehouse.database.ddl import schema_version
 from warehouse.database.kept_rows import followers, keep_holdings, remove_rows
-from warehouse.database.lake_nights import Window, divide, is_windowed, move_window
+from warehouse.database.lake_nights import NativeWindow, divide, is_windowed, move_window
 from warehouse.database.load import (
     Book,
     Contents,
@@ -204,7 +204,7 @@ def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> 
         # A day whose book is another snapshot now is taken out whole and put in whole.
         removed = tuple(sorted(set(published) - unchanged))
         loaded = tuple(sorted(set(wanted) - unchanged))
-        window = Window.of(contents)
+        window = NativeWindow.of(contents)
         remove_rows(connection, removed)
         load_nightly(connection, contents)
         books = [wanted[day] for day in loaded]

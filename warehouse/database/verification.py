@@ -11,7 +11,7 @@ from warehouse.database import work_copy
 from warehouse.database.control_totals import count_totals
 from warehouse.database.ddl import book_comments, newest_book
 from warehouse.database.kept_rows import keep_comparison
-from warehouse.database.lake_nights import Window
+from warehouse.database.lake_nights import NativeWindow
 from warehouse.database.load import Book, books_by_date, fill
 from warehouse.progress import Say, Tally
 from warehouse.sql.checks import CheckResult, run_checks
@@ -37,7 +37,7 @@ class NotPublished(Exception):
 
 
 def verify(
-    connection: DuckDBPyConnection, loaded: list[Book], window: Window, say: Say
+    connection: DuckDBPyConnection, loaded: list[Book], window: NativeWindow, say: Say
 ) -> tuple[CheckResult, ...]:
     """Run totals and checks of every book that was put in, and last of the newest one.
 
@@ -72,14 +72,16 @@ def verify(
     return results
 
 
-def compare_again(connection: DuckDBPyConnection, days: Iterable[date], window: Window) -> None:
+def compare_again(
+    connection: DuckDBPyConnection, days: Iterable[date], window: NativeWindow
+) -> None:
     """Compare books anew whose book before is another one now."""
     for day in days:
         show_book(connection, day, window)
         keep_comparison(connection, day)
 
 
-def show_book(connection: DuckDBPyConnection, day: date | None, window: Window) -> None:
+def show_book(connection: DuckDBPyConnection, day: date | None, window: NativeWindow) -> None:
     """Point the plain names of schema main at one day's book, and at the one before it."""
     before = max((held for held in books_by_date(connection) if day and held < day), default=None)
     work_copy.run_all(connection, newest_book(day, before, window.rows))

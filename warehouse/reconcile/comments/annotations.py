@@ -18,7 +18,17 @@ FIELDS = ("status", "owner", "root_cause", "comment")
 ENGINE = "nightbook"
 _CUT = 30_000
 _ALSO = "\n-- also: "
-_NO_STATUS = f" (none of {', '.join(STATUSES)})"
+
+
+@dataclass(frozen=True, slots=True)
+class EditConflict:
+    """A cell that could not be taken as it was written: what of it goes below the comment.
+
+    `no_status` is what was written for a status and is none.
+    """
+
+    line: str
+    no_status: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +134,7 @@ def merge_edits(
             if field in cells
         ]
         written = [change for change in merged if isinstance(change, Entry)]
-        conflicts = [change for change in merged if isinstance(change, str)]
+        conflicts = [change for change in merged if isinstance(change, EditConflict)]
         if conflicts:
             written = _with_conflicts(written, break_id, states.current, conflicts)
             told = _conflict_words(break_id, conflicts, states.current)
@@ -133,23 +143,25 @@ def merge_edits(
     return entries, notices
 
 
-def _conflict_words(break_id: str, conflicts: Sequence[str], current: State) -> Iterator[str]:
+def _conflict_words(
+    break_id: str, conflicts: Sequence[EditConflict], current: State
+) -> Iterator[str]:
     """Yield what a reader must know of texts that could not be taken as they were written."""
-    twice = [text for text in conflicts if not text.endswith(_NO_STATUS)]
+    twice = [conflict.line for conflict in conflicts if not conflict.no_status]
     if twice:
         yield "said in two ways; both are in the comment: " + "; ".join(twice)
-    for text in conflicts:
-        if text.endswith(_NO_STATUS):
-            written = text.removeprefix("status ").removesuffix(_NO_STATUS)
-            yield (
-                f"{written[:60]!r} beside {break_id} is no status; there are "
-                f"{', '.join(STATUSES[:-1])} and {STATUSES[-1]}. It stands in the comment, and the "
-                f"status is still {current.of(break_id, 'status')}"
-            )
+    for written in (conflict.no_status for conflict in conflicts if conflict.no_status):
+        yield (
+            f"{written[:60]!r} beside {break_id} is no status; there are "
+            f"{', '.join(STATUSES[:-1])} and {STATUSES[-1]}. It stands in the comment, and the "
+            f"status is still {current.of(break_id, 'status')}"
+        )
 
 
-def _merge_field(break_id: str, field: str, text: str, states: MergeStates) -> Entry | str | None:
-    """Merge one cell: an entry where it is new, a text where it conflicts, else None.
+def _merge_field(
+    break_id: str, field: str, text: str, states: MergeStates
+) -> Entry | EditConflict | None:
+    """Merge one cell: an entry where it is new, a conflict where it is one, else None.
 
     The comparison is three-way, as of versions of a file:
 
@@ -169,26 +181,26 @@ def _merge_field(break_id: str, field: str, text: str, states: MergeStates) -> E
             is_known = _ALSO + f"status {value}" in states.current.of(break_id, "comment")
             if value == shown or is_known:
                 return None
-            return f"status {value}{_NO_STATUS}"
+            return EditConflict(f"status {value} (none of {', '.join(STATUSES)})", no_status=value)
         value = chosen
     # The engine may have opened the break in what the workbook showed. Who writes again what stood
     # there before its words says something new, unless that is what holds now.
     if value == shown or (value == current and base == shown):
         return None
     if value != current != base:
-        return value if field == "comment" else f"{field} {value}"
+        return EditConflict(value if field == "comment" else f"{field} {value}")
     return Entry(break_id=break_id, field=field, value=value)
 
 
 def _with_conflicts(
-    written: list[Entry], break_id: str, current: State, conflicts: list[str]
+    written: list[Entry], break_id: str, current: State, conflicts: Sequence[EditConflict]
 ) -> list[Entry]:
     """Put what conflicts below the comment, so that neither of two people's words is lost."""
     comment = next(
         (entry.value for entry in written if entry.field == "comment"),
         current.of(break_id, "comment"),
     )
-    value = (comment + "".join(_ALSO + text for text in conflicts)).strip()
+    value = (comment + "".join(_ALSO + conflict.line for conflict in conflicts)).strip()
     others = [entry for entry in written if entry.field != "comment"]
     return [*others, Entry(break_id=break_id, field="comment", value=value)]
 

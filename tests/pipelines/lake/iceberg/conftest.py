@@ -99,17 +99,7 @@ def rest_catalog(iceberg: ModuleType, tmp_path_factory: pytest.TempPathFactory) 
 
     place = StoreAddress(tmp_path_factory.mktemp("unused").as_uri())
     with object_stores.seaweedfs() as store, pytest.MonkeyPatch.context() as patch:
-        key, secret = (
-            store.variables[f"AWS_{name}"] for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
-        )
-        more = {
-            "WAREHOUSE": "s3://tables",
-            "CREDENTIAL": f"{key}:{secret}",
-            "OAUTH2_SERVER_URI": f"{store.iceberg}/v1/oauth/tokens",
-        }
-        for name, value in more.items():
-            patch.setenv(f"PYICEBERG_CATALOG__NIGHTBOOK__{name}", value)
-        for name, value in store.variables.items():
+        for name, value in {**store.variables, **store.rest_variables}.items():
             patch.setenv(name, value)
         patch.setattr(catalogs, "_ENV_CONFIG", catalogs.Config())
         with open_catalog(store.iceberg, place) as opened:
