@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal, localcontext
+from decimal import ROUND_DOWN, Decimal, localcontext
 
 from duckdb import DuckDBPyConnection
 from markupsafe import Markup
@@ -59,7 +59,7 @@ def _comparison(
     day = _day(before)
     sentence = note(
         "The book of {} against the one before it, of {}. A delta is exact; 0 means that "
-        "the amounts moved within.",
+        "amounts moved, and what one lost another gained.",
         wording.day(book),
         wording.day(before),
     )
@@ -156,7 +156,9 @@ def swings(answered: QueryRows) -> Iterator[Chart]:
 
 def _percent(before: str, delta: str) -> Decimal | None:
     """Return the change in percent; None where there was nothing before. Only for the eye."""
-    with localcontext(prec=28, Emax=10**6, Emin=-(10**6)):
+    # The product is exact and the quotient cut, not rounded: only what is all gone is -100 %.
+    digits = max(len(before), len(delta)) + 4
+    with localcontext(prec=digits, Emax=10**6, Emin=-(10**6), rounding=ROUND_DOWN):
         # Against the absolute value: a debt that grows is a move away from zero, to the left.
         base = abs(Decimal(before))
         return Decimal(delta) * 100 / base if base else None
@@ -166,12 +168,14 @@ def signed_share(share: Decimal | None) -> str:
     """Return a share of what was there before, rounded."""
     if share is None:
         return "new"
-    size = abs(share)
+    size = share.copy_abs()  # not `abs`, which rounds to 28 digits
     if size >= 1000:  # noqa: PLR2004 - where decimals tell nothing and room is short
-        return f"{'+' if share > 0 else '-'}>1000 %"
+        return "> +1000 %" if share > 0 else "< -1000 %"
     if Decimal("99.995") <= size < 100:  # noqa: PLR2004 - what is left of it is not nothing
-        return f"{'+' if share > 0 else '-'}>99.99 %"
-    return f"{share:+.2f} %" if size >= Decimal("0.01") else f"{'+' if share > 0 else '-'}<0.01 %"
+        return "> +99.99 %" if share > 0 else "< -99.99 %"
+    if size < Decimal("0.01"):
+        return "< +0.01 %" if share > 0 else "> -0.01 %"
+    return f"{share:+.2f} %"
 
 
 def _moves_table(title: str, head: str, column: str, answered: QueryRows) -> TableBlock:

@@ -96,7 +96,7 @@ def _accounts(answered: QueryRows) -> Iterator[Chart]:
         charts.bars(
             bars,
             "Assets by number of accounts",
-            most=f"{max(row['accounts'] for row in rows):,} accounts",
+            most=count_of(max(row["accounts"] for row in rows), "account"),
         ),
         note("How many accounts hold each asset, as in the table below."),
         answered.sql,

@@ -83,7 +83,8 @@ def warnings(nights: Nights, now: datetime) -> Iterator[Markup]:
         )
     if is_late(nights, now):
         yield note(
-            "The last night was taken {} before this page was made: a night is missing since.",
+            "The last night was taken {} before this page was made: a night is missing since. "
+            "<code>nightbook status</code> says what is wrong.",
             wording.duration(age),
         )
 
@@ -281,7 +282,7 @@ def calendar(nights: Nights) -> Section:
         blocks.date("Book after", "book_after"),
     )
     tables = (blocks.table("Nights without a book", gaps, columns),) if nights.gaps else ()
-    missing = len(by_day) - counted["book"]
-    figure = f"{missing:,} missing" if missing else f"all there to {max(by_day)}"
+    bookless = len(by_day) - counted["book"]
+    figure = f"{bookless:,} without a book" if bookless else f"all there to {max(by_day)}"
     notes = (note("{}.", ", ".join(counts)),)
     return Section("nights", "The nights", figure, notes=notes, charts=(chart,), tables=tables)
