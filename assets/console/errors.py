@@ -15,7 +15,7 @@ OURS = {"assets", "pipelines", "warehouse"}
 STANDS = "What was not finished leaves nothing, and the last published warehouse stands"
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 SHUT = frozenset({errno.EACCES, errno.EPERM})
-DISK_ERRORS = (*FULL, *SHUT, errno.EROFS, errno.EIO)
+DISK_ERRORS = (*FULL, *SHUT, errno.EROFS, errno.EIO, errno.EFBIG)
 
 
 def report_error(error: Exception, nightbook: Nightbook) -> int:
@@ -77,6 +77,12 @@ def _disk_message(number: int, name: str) -> str:
             f"{name} lies on a disk that can only be read. {STANDS}. Disks become so when they "
             "fail: take a backup to another one (nightbook backup FILE, which writes nothing "
             "here), then see what the system says of it (dmesg), and mount it to be written."
+        )
+    if number == errno.EFBIG:
+        return (
+            f"A file in {name} would be larger than files may be here. {STANDS}. Lift the limit of "
+            "this session or service (ulimit -f, LimitFSIZE=), or move the home to a disk whose "
+            "files may be larger, and run it again."
         )
     if number in SHUT:
         me = name_of(os.geteuid())

@@ -1,8 +1,10 @@
 """A disk that takes no more: the error is the one that happened, and nothing half-made stays."""
 
+import concurrent.futures.thread
 import errno
 import gc
 import resource
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
@@ -10,10 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from assets.cli import main
 from pipelines import night
 from tests.crash.nights import Clock, answers, at, land
-from tests.support.books import row
+from tests.support.books import Amount, published_once, row
+from tests.support.books import night as night_of
 from warehouse.contract.book import PORTFOLIOS
+from warehouse.export.export import export
 from warehouse.storage.layout import Layout
 from warehouse.storage.parquet import rows_batch, write
 
@@ -52,3 +57,42 @@ def test_a_night_on_a_full_disk_leaves_no_table_half_written(tmp_path: Path, siz
         night.stage_portfolios(layout, manifest)
     gc.collect()  # a writer that was not closed complains when it is taken away
     assert [path for path in layout.lake.rglob("*") if path.is_file()] == []
+
+
+def test_a_workbook_that_cannot_be_packed_leaves_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The thread that packs fails, and the command says what the disk said and what to do."""
+    layout = Layout(tmp_path)
+    amounts = [Amount(f"{n}.{n:07}", account=f"a {n * 7919:x}") for n in range(3000)]
+    published_once(layout, [night_of("20260301T020000Z", amounts)], "a")
+    layout.exports.mkdir()
+    before = layout.exports / "positions-2026-03-01.xlsx"
+    before.write_bytes(b"the workbook of before")
+    monkeypatch.setenv("NIGHTBOOK_HOME", str(tmp_path))
+    with room_for(100_000):
+        with pytest.raises(OSError, match="File too large") as caught:
+            export(
+                layout.database, layout.exports, as_of=None, formats=("xlsx",), program_version="0"
+            )
+        assert main(["export"]) == 1
+    assert _in_thread(caught.value), "the fault was to be that of the thread that packs"
+    assert [(path, path.read_bytes()) for path in layout.exports.iterdir()] == [
+        (before, b"the workbook of before")
+    ]
+    said = capsys.readouterr().err
+    assert "would be larger than files may be here" in said
+    assert "ulimit -f" in said
+    assert main(["export"]) == 0
+
+
+def _in_thread(error: BaseException | None) -> bool:
+    """Whether an error, or one before it, was raised in a thread that did the work."""
+    while error is not None:
+        frames = traceback.extract_tb(error.__traceback__)
+        if any(
+            Path(frame.filename) == Path(concurrent.futures.thread.__file__) for frame in frames
+        ):
+            return True
+        error = error.__context__
+    return False
