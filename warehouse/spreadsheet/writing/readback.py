@@ -57,7 +57,7 @@ def add_up(
     # where it begins, for a row has two dozen others.
     keys, amount_cell = _cells(cells.key, cells.flag), _cells(cells.amount)
     key_start, amount_start = (f'<c r="{letter}'.encode() for letter in (cells.key, cells.amount))
-    rows, sums = 0, _Sums(cells.member, whole, exact)
+    rows, sums = 0, _WaitingSums(cells.member, whole, exact)
     for row in _rows(file, cells.member):
         rows += 1
         key = keys(row, row.find(key_start))
@@ -77,7 +77,7 @@ def _cells(*letters: str) -> Callable[[bytes, int], re.Match[bytes] | None]:
 
 
 @dataclass(slots=True)
-class _Sums:
+class _WaitingSums:
     """Exact sums by key and flag; texts wait to be added up together, in half the time."""
 
     member: str
