@@ -205,7 +205,7 @@ _ALL = (
         option("--engine", type=Choice(ENGINES), default="duckdb", show_default=True),
         AS_OF,
         option("--all", "are_all", is_flag=True, help="every book (up to that date)"),
-        option("--exact", "in_parts", is_flag=True, help="as that engine can be had to be exact"),
+        option("--exact", "in_parts", is_flag=True, help="in parts that it adds up exactly"),
         format_option(),
     ),
     command("shelve", "judged nights onto the object store of NIGHTBOOK_LAKE; runs do it too"),

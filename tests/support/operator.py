@@ -120,6 +120,7 @@ class Watched:
 
     keeper: Keeper
     log: list[str]
+    pristine: Path
     copies: Path
 
     def look(self) -> None:
@@ -134,8 +135,13 @@ class Watched:
         return state
 
     def third(self, *faults: str) -> str:
-        """Take the third night with faults, as `night` does; a second time it is a copy."""
+        """Take the third night with faults, as `night` does; a second time it is a copy.
+
+        A home in which anything was done keeps that, and gives no copy to other tests.
+        """
         sandbox, home = self.keeper.sandbox, self.keeper.home
+        if _files(home) != _files(self.pristine):
+            return self.night(THIRD, *faults)
         sandbox.show(*faults)
         copy = self.copies / ",".join(("third", *faults))
         if not copy.exists():
@@ -146,6 +152,10 @@ class Watched:
         shutil.copytree(copy, home, symlinks=True)
         self.look()
         return snapshots.landed_snapshots(self.keeper.layout)[-1].state
+
+
+def _files(home: Path) -> set[Path]:
+    return {path.relative_to(home) for path in home.rglob("*")}
 
 
 def take(keeper: Keeper, day: date) -> str:
@@ -178,7 +188,7 @@ def watched(
         shutil.copytree(two, home, symlinks=True)
         shown.show()  # whatever the test before showed
         more = settings | {"NIGHTBOOK_ALERTS": ",".join(channels or (DEAD, receiver.channel))}
-        return Watched(Keeper(home, shown, more), [], copies)
+        return Watched(Keeper(home, shown, more), [], two, copies)
 
     return make
 

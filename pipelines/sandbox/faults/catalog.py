@@ -4,6 +4,7 @@
 """
 
 import copy
+import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -52,11 +53,14 @@ _OF_TRANSPORT = frozenset(DESCRIPTIONS) - WORLD_FAULTS.keys() - RECORD_FAULTS.ke
 
 
 def parse(text: str) -> Fault:
-    """Read the fault that a text asks for; ValueError tells the names or scopes there are."""
+    """Read the fault that a text asks for; ValueError tells the names like it, or the scopes."""
     name, *scopes = text.split(",")
     if name not in DESCRIPTIONS:
-        names = ", ".join(sorted(DESCRIPTIONS))
-        raise ValueError(f"There is no fault called {name!r}. There are: {names}.")
+        near = " or ".join(map(repr, difflib.get_close_matches(name, [*DESCRIPTIONS, "list"])))
+        meant = f" Did you mean {near}?" if near else ""
+        raise ValueError(
+            f"There is no fault called {name!r}.{meant} `nightbook sandbox --fault list` lists all."
+        )
     values: dict[str, object] = {}
     for scope in scopes:
         key, _, value = scope.partition("=")

@@ -247,7 +247,7 @@ def test_what_the_demo_prints_works(tmp_path: Path, api: Sandbox) -> None:
     printed = [shlex.split(line) for line in said.out.splitlines() if " --home " in line]
     commands = [words[words.index(str(keeper.home)) + 1 :] for words in printed]
     assert [words[0] for words in commands] == [
-        *("query", "query", "tables", "snapshots", "export", "reconcile", "dev", "sandbox"),
+        *("query", "query", "tables", "snapshots", "export", "reconcile", "demo", "dev", "sandbox"),
     ]
     for words in commands[:2]:
         answer = keeper("query", words[1])

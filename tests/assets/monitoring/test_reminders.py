@@ -171,7 +171,7 @@ def test_a_stale_book_says_so(watched: Callable[..., Watched]) -> None:
     days_later(keeper, 5, hour=9)
     said = keeper("query", "select 1 as n", "--format", "csv")
     assert "4 nights (2026-03-06 to 2026-03-09) have no book" in said.err
-    assert said.out == "n\r\n1\r\n"
+    assert said.out == "n\n1\n"
     assert "newest book" not in keeper("export", "--as-of", str(SECOND), "--format", "csv").err
 
 

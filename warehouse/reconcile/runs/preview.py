@@ -70,7 +70,10 @@ def preview(path: Path, context: ReadingContext) -> Preview:
     Raises `NotReconciled` where it cannot be opened.
     """
     if not path.is_file():
-        raise NotReconciled(f"There is no file {path}. Nothing was read.")
+        raise NotReconciled(
+            f"There is no file {path}. Nothing was read. Give its path from here: nightbook "
+            "reconcile preview FILE. What a run reads lies in the home, under reconcile/inbox."
+        )
     count = partial(count_fields, own_words=context.config.own_words)
     with reading_files():
         files = [

@@ -74,7 +74,12 @@ def verify_workbook(store: Store, file: Path) -> VerifyResult:
     Raises `NotReconciled` where the file is no workbook of ours, its run is not known, or a sheet
     cannot be read.
     """
-    content = file.read_bytes() if file.is_file() else b""
+    if not file.is_file():
+        raise NotReconciled(
+            f"There is no file {file}. Nothing was verified. Give its path from here: nightbook "
+            "reconcile verify FILE. Workbooks are written in the home, under reconcile/out."
+        )
+    content = file.read_bytes()
     edits = read_edits(file, content) if content else None
     result = store.result_of(edits.run_id) if edits else None
     if edits is None or result is None:
