@@ -90,12 +90,10 @@ def _is_listed(rows: pa.Table) -> pa.ChunkedArray:
 def _last_file(layout: Layout, manifest: Manifest) -> Path | None:
     """Return where it lies; None where it was pruned before this rebuild."""
     moment = datetime.fromisoformat(manifest.finished_at)
-    before = snapshots.accepted_before(
-        snapshots.landed_snapshots(layout), manifest.snapshot_id, moment
-    )
-    if not before:
+    landed = snapshots.landed_snapshots(layout)
+    last = next(snapshots.accepted_before(landed, manifest.snapshot_id, moment), None)
+    if last is None:
         return None
-    last = before[-1]
     placed = layout.parquet(INSTRUMENTS.name, last.snapshot_date, last.snapshot_id)
     places = (placed, layout.staged_file(INSTRUMENTS.name, last.snapshot_id))
     return next((path for path in places if path.is_file()), None)

@@ -5,12 +5,12 @@ and what was counted; it is written last, and proves itself.
 """
 
 import os
-import re
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from string import digits
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +37,7 @@ from warehouse.storage.parquet import rows_batch, write
 Row = dict[str, Any]
 REMEDY = "The landed bytes are not touched: nightbook rebuild --from-landing makes the lake again."
 _MOMENTS = ("sent_at", "received_at")
-_MANIFEST = re.compile(r"[0-9][^/]*\.json")
+_JSON = ".json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def sealed_ids(layout: Layout) -> set[str]:
     if not layout.manifests.is_dir():
         return set()
     names = os.listdir(layout.manifests)  # noqa: PTH208 - years of nights, and a Path costs more
-    return {name.removesuffix(".json") for name in names if _MANIFEST.fullmatch(name)}
+    return {name[: -len(_JSON)] for name in names if name[0] in digits and name.endswith(_JSON)}
 
 
 def read_manifest(layout: Layout, snapshot_id: str) -> Row:
@@ -150,7 +150,7 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
     # Limits are learned from all nights; to compare with, the last ones that are not suspect are
     # enough, and years of manifests need not be read.
     newest_first: list[tuple[Snapshot, bool]] = []
-    for snapshot in reversed(before):
+    for snapshot in before:
         if snapshot.snapshot_id in sealed:
             newest_first.append((snapshot, snapshot.is_suspect_at(moment)))
             if last and sum(not is_suspect for _, is_suspect in newest_first) == last:
@@ -166,7 +166,7 @@ def facts_before(known: LakeManifests, manifest: Manifest, last: int = 0) -> lis
             counts={},
             totals={},
             money={},
-            drops=known.briefs.of(snapshot.folder).drops,
+            drops=known.briefs.of(snapshot).drops,
             snapshot_id=snapshot.snapshot_id,
             is_suspect=is_suspect,
         )
@@ -203,10 +203,11 @@ def _balances(layout: Layout, snapshot_id: str) -> Path | None:
 
 def portfolios_before(layout: Layout, snapshot_id: str, moment: datetime) -> dict[str, bool]:
     """Return the portfolios of the book before a new snapshot, and which held money."""
-    before = snapshots.accepted_before(snapshots.landed_snapshots(layout), snapshot_id, moment)
-    if not before or not layout.manifest(before[-1].snapshot_id).is_file():
+    landed = snapshots.landed_snapshots(layout)
+    last = next(snapshots.accepted_before(landed, snapshot_id, moment), None)
+    if last is None or not layout.manifest(last.snapshot_id).is_file():
         return {}
-    return dict(read_manifest(layout, before[-1].snapshot_id)["facts"]["money"])
+    return dict(read_manifest(layout, last.snapshot_id)["facts"]["money"])
 
 
 def _facts(layout: Layout, manifest: Manifest, parts: Parts) -> Row:

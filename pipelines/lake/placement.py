@@ -143,8 +143,7 @@ def shelf(manifests: LakeManifests) -> LakeContents:
     }
     is_book = {snapshot_id for _, snapshot_id, _ in chosen}
     rows = tuple(
-        _snapshot_row(snapshot, manifests.briefs.of(snapshot.folder).row, is_book)
-        for snapshot in landed
+        _snapshot_row(snapshot, manifests.briefs.of(snapshot).row, is_book) for snapshot in landed
     )
     return LakeContents(
         books=chosen,

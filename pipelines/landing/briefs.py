@@ -81,15 +81,15 @@ class Briefs:
         self._seen: set[str] = set()
         self._is_changed = False
 
-    def of(self, folder: Path) -> Brief:
+    def of(self, snapshot: Snapshot) -> Brief:
         """Return that of a landed night; raises `Damaged` where a manifest is not as written."""
-        name = folder.name
+        name = snapshot.snapshot_id
         known = self._known.briefs.get(name)
         if known is None or name not in self._seen:
-            landed = self._landed.get(name) or edition(f"{folder}/{MANIFEST}")
+            landed = self._landed.get(name) or edition(f"{snapshot.place}/{MANIFEST}")
             files = (*landed, *edition(f"{self._layout.home}/lake/manifests/{name}.json"))
             if known is None or known.files != files:
-                known = self._known.briefs[name] = self._take(folder, files)
+                known = self._known.briefs[name] = self._take(snapshot.folder, files)
                 self._is_changed = True
             # Once a command: that of a night which has not been sealed yet is no answer for later.
             if known.contract is not None:
@@ -132,7 +132,7 @@ class Briefs:
             known = Decided(file, snapshots.read(Path(folder)).decisions)
             self._known.decided[snapshot_id] = known
             self._is_changed = True
-        return Snapshot(snapshot_id, day, Path(folder), known.decisions)
+        return Snapshot(snapshot_id, day, folder, known.decisions)
 
     def _take(self, folder: Path, files: tuple[int, ...]) -> Brief:
         sealed = self._sealed(folder.name) if self._layout.manifest(folder.name).is_file() else None

@@ -5,8 +5,8 @@ history, so that everything after landing can be made again from the landing zon
 pruned after years: its manifest and its decisions stay.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -81,12 +81,17 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A landed snapshot: its folder and everything decided about it, oldest first."""
+    """A landed snapshot: where it lies and everything decided about it, oldest first."""
 
     snapshot_id: str
     snapshot_date: date
-    folder: Path
+    place: str
     decisions: tuple[Decision, ...]
+
+    @property
+    def folder(self) -> Path:
+        """Its folder: made when asked for, since a `Path` for each night of years costs more."""
+        return Path(self.place)
 
     @property
     def state(self) -> str:
@@ -138,7 +143,7 @@ def read(folder: Path) -> Snapshot:
     path = night_folders.file_in(folder, DECISION)
     file = edition(path)
     decisions = _decisions(path, file) if any(file) else ()
-    return Snapshot(folder.name, date.fromisoformat(folder.parts[-2]), folder, decisions)
+    return Snapshot(folder.name, date.fromisoformat(folder.parts[-2]), str(folder), decisions)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -176,14 +181,13 @@ def books(snapshots: Sequence[Snapshot]) -> dict[date, Snapshot]:
 
 
 def accepted_before(
-    snapshots: list[Snapshot], snapshot_id: str, moment: datetime
-) -> list[Snapshot]:
-    """Return the snapshots before another that were accepted by then, oldest first."""
-    return [
-        snapshot
-        for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.snapshot_id)
-        if snapshot.snapshot_id < snapshot_id and snapshot.state_at(moment) == ACCEPTED
-    ]
+    snapshots: Iterable[Snapshot], snapshot_id: str, moment: datetime
+) -> Iterator[Snapshot]:
+    """Yield the snapshots before another that were accepted by then, newest first."""
+    # One by one: of years of nights most callers look at the last alone.
+    for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.snapshot_id, reverse=True):
+        if snapshot.snapshot_id < snapshot_id and snapshot.state_at(moment) == ACCEPTED:
+            yield snapshot
 
 
 def decide(
@@ -203,7 +207,7 @@ def decide(
     decision = Decision(state, by, moment, reasons, causes, teaches, takes_back, withdrawn)
     decisions = (*snapshot.decisions, decision)
     sealed_json.write(snapshot.folder / DECISION, {"decisions": msgspec.to_builtins(decisions)})
-    return Snapshot(snapshot.snapshot_id, snapshot.snapshot_date, snapshot.folder, decisions)
+    return replace(snapshot, decisions=decisions)
 
 
 def require_decidable(snapshot: Snapshot, state: str, *, why: str) -> bool:

@@ -206,8 +206,8 @@ def _sources(layout: Layout, nights: list[Snapshot], staying: set[str]) -> dict[
             if flatten.failed_venues(manifest) or _has_carried(layout, snapshot):
                 moment = datetime.fromisoformat(manifest.finished_at)
                 before = snapshots.accepted_before(nights, snapshot.snapshot_id, moment)
-                if before:
-                    needed[snapshot.snapshot_id] = before[-1].snapshot_id
+                if (last := next(before, None)) is not None:
+                    needed[snapshot.snapshot_id] = last.snapshot_id
     return needed
 
 

@@ -63,7 +63,7 @@ def unmade(manifests: LakeManifests) -> list[Unmade]:
     nights = []
     for snapshot in manifests.nights:
         is_sealed, is_decided = snapshot.snapshot_id in sealed, snapshot.decision is not None
-        contract = manifests.briefs.of(snapshot.folder).contract if is_sealed else None
+        contract = manifests.briefs.of(snapshot).contract if is_sealed else None
         if (contract == current and is_decided) or snapshot.state == PRUNED:
             continue
         nights.append(Unmade(snapshot.folder, contract, is_decided))

@@ -36,6 +36,7 @@ FIRST = datetime(2025, 11, 21, 2, 15, tzinfo=UTC)
 STAMP = datetime(2025, 1, 1, tzinfo=UTC)
 VENUES, INSTRUMENTS, ASSETS = 12, 100, 400
 CHANGED, AWAY = 0.08, 0.001
+UNVERIFIED = 100  # one integration in so many
 KINDS = (("trading", "free"), ("trading", "locked"), ("custody", "free"), ("staking", "locked"))
 Columns = Mapping[str, Any]
 
@@ -72,7 +73,7 @@ class Past:
         account = self._account(self.accounts)
         return {
             "portfolios": self._portfolios(),
-            "integrations": {},
+            "integrations": self._integrations(),
             "positions": self._position(self.positions)
             | {"account_count": _counts(self.accounts // 2, len(self.positions))},
             "accounts": account | {"balance_count": counts},
@@ -95,7 +96,17 @@ class Past:
             "portfolio_id": self._named("portfolio", self.portfolios),
             "name": _texts("Portfolio {}", self.portfolios),
             "position_count": count,
-            "integration_count": np.zeros(len(count), dtype=np.int32),
+            "integration_count": np.full(len(count), VENUES, dtype=np.int32),
+        }
+
+    def _integrations(self) -> Columns:
+        """Return one of each portfolio at each venue: all but a few are verified."""
+        numbers = np.arange(len(self.portfolios) * VENUES)
+        return {
+            "portfolio_id": self._named("portfolio", numbers // VENUES),
+            "integration_id": _texts("integration-{}", numbers),
+            "venue_id": self._named("venue", numbers % VENUES),
+            "status": _taken(["requested", "verified"], np.minimum(numbers % UNVERIFIED, 1)),
         }
 
     def _position(self, positions: Any) -> dict[str, Any]:

@@ -30,7 +30,6 @@ from warehouse.database.load import (
     Book,
     Contents,
     add_books,
-    books_by_date,
     check_digests,
     files_of_days,
     remove_days,
@@ -121,10 +120,12 @@ def move_window(
     `unchanged` are the dates whose book is what it was. A night that leaves the window is read from
     its files from now on, so these must still be what was written.
     """
-    rows = connection.execute(f"select snapshot_date from internal.{_NIGHTS}").fetchall()
-    outside = {day for (day,) in rows}
+    rows = connection.execute(
+        "select snapshot_date from ops.snapshots where is_book "
+        f"and snapshot_date not in (select snapshot_date from internal.{_NIGHTS})"
+    ).fetchall()
+    native_days = {day for (day,) in rows}
     wanted = {book.snapshot_date: book for book in contents.books}
-    native_days = set(books_by_date(connection)) - outside
     staying = native_days & unchanged - window.older.keys()
     entering = [wanted[day] for day in sorted(wanted.keys() - window.older.keys() - staying)]
     leaving = [window.older[day] for day in sorted(window.older.keys() & native_days & unchanged)]
@@ -147,8 +148,7 @@ def point_at(connection: DuckDBPyConnection, books: Mapping[date, Book]) -> None
     # Only the lists of years in which a file is another one now are made again, and of the others
     # not even a path is made: what a publish does must not grow with the history.
     lake = str(books[max(books)].files[_ONE].parents[2]) if books else ""
-    rows = connection.execute(f"from internal.{_NIGHTS}").fetchall()
-    shown = {(day, place, snapshot_id) for day, place, snapshot_id in rows}
+    shown = set(connection.execute(f"from internal.{_NIGHTS}").fetchall())
     wanted = {(day, lake, book.snapshot_id) for day, book in books.items()}
     connection.execute(
         f"delete from internal.{_NIGHTS} where list_contains(?::date[], snapshot_date)",

@@ -22,7 +22,7 @@ from warehouse.contract.book import BOOK
 from warehouse.contract.decisions import DECIDED
 from warehouse.contract.lake import lake_table
 from warehouse.contract.model import Table, literal, quote_identifier
-from warehouse.contract.ops import CONTROL_TOTALS, GAPS, NIGHTLY, SNAPSHOTS
+from warehouse.contract.ops import CONTROL_TOTALS, GAPS, NIGHTLY, REQUESTS, SNAPSHOTS
 from warehouse.contract.reconciliation import RECONCILED
 from warehouse.contract.states import NO_SNAPSHOT, PRUNED
 from warehouse.database import work_copy
@@ -97,6 +97,14 @@ def books_by_date(connection: DuckDBPyConnection) -> dict[date, str]:
     """Return which snapshot each date of an open warehouse has."""
     query = "select snapshot_date, snapshot_id from ops.snapshots where is_book"
     return dict(connection.execute(query).fetchall())
+
+
+def newest_date(connection: DuckDBPyConnection, before: date = date.max) -> date | None:
+    """Return the newest date of an open warehouse that has a book; None where none has."""
+    query = "select max(snapshot_date) from ops.snapshots where is_book and snapshot_date < ?"
+    [(newest,)] = connection.execute(query, [before]).fetchall()
+    day: date | None = newest
+    return day
 
 
 def remove_days(
@@ -211,16 +219,27 @@ def check_digests(contents: Contents, files: Iterable[Path]) -> None:
 def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
     """Bring the nights' own tables up to date: what a snapshot said once stays as it is."""
     wanted = {row["snapshot_id"] for row in contents.snapshots if row["state"] != PRUNED}
-    # Not by ops.snapshots: it tells also of a night that was landed and could not be made yet.
-    query = " union ".join(f"select snapshot_id from {stored_as(table)}" for table in NIGHTLY)
-    present = {row[0] for row in connection.execute(query).fetchall()}
+    # Each night has asked something, so its requests tell that it is here: to look through the
+    # control totals of years takes long. Not ops.snapshots, which tells also of a night that was
+    # landed and could not be made yet. One that asked nothing is put in anew each time.
+    present, known = (
+        {
+            row[0]
+            for row in connection.execute(
+                f"select distinct snapshot_id from {stored_as(table)}"
+            ).fetchall()
+        }
+        for table in (REQUESTS, SNAPSHOTS)
+    )
+    new = {night for nights in contents.nightly.values() for night in nights} - present
+    stale = [*((present | known) - wanted), *new]
     for table in NIGHTLY:
         is_kept = table is CONTROL_TOTALS and contents.native_nights is not None
         place = kept_table(table.name) if is_kept else stored_as(table)
-        for gone in sorted(present - wanted):
-            connection.execute(f"delete from {place} where snapshot_id = ?", [gone])
+        query = f"delete from {place} where snapshot_id in (select unnest(?::varchar[]))"
+        connection.execute(query, [stale])
         nights = contents.nightly.get(table.name, {})
-        files = tuple(nights[night] for night in nights if night not in present)
+        files = tuple(nights[night] for night in sorted(new) if night in nights)
         if files:
             check_digests(contents, files)
             source = _parquet(connection, table, files)
@@ -230,7 +249,7 @@ def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
 
 def fill(connection: DuckDBPyConnection, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
     """Replace the rows of a small table of schema ops."""
-    batch = rows_batch(table, [dict(row) for row in rows])
+    batch = rows_batch(table, list(rows))
     connection.execute(f"delete from {stored_as(table)}")
     connection.register("nightbook_rows", pa.Table.from_batches([batch]))
     names = ", ".join(map(quote_identifier, table.names))

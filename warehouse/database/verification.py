@@ -12,7 +12,7 @@ from warehouse.database.control_totals import count_totals
 from warehouse.database.ddl import book_comments, newest_book
 from warehouse.database.kept_rows import keep_comparison
 from warehouse.database.lake_nights import NativeWindow
-from warehouse.database.load import Book, books_by_date, fill
+from warehouse.database.load import Book, fill, newest_date
 from warehouse.progress import Say, Tally
 from warehouse.sql.checks import CheckResult, run_checks
 
@@ -43,7 +43,7 @@ def verify(
 
     `loaded` stands in the order of its dates.
     """
-    newest = max(books_by_date(connection), default=None)
+    newest = newest_date(connection)
     problems: list[str] = []
     wrong: list[str] = []
     results: tuple[CheckResult, ...] = ()
@@ -83,7 +83,7 @@ def compare_again(
 
 def show_book(connection: DuckDBPyConnection, day: date | None, window: NativeWindow) -> None:
     """Point the plain names of schema main at one day's book, and at the one before it."""
-    before = max((held for held in books_by_date(connection) if day and held < day), default=None)
+    before = newest_date(connection, day) if day else None
     work_copy.run_all(connection, newest_book(day, before, window.rows))
 
 

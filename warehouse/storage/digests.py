@@ -22,7 +22,7 @@ from warehouse.storage.layout import (
     digest_of,
     digest_of_blocks,
     edition,
-    write_json,
+    written_aside,
 )
 
 # What reading something else than was written may raise.
@@ -58,7 +58,8 @@ def write_digests(folder: Path, blocks: tuple[str, ...], decided: Mapping[str, s
         "decided": dict(decided),
     }
     sealed = content | {"sha256": hashlib.sha256(_bytes(content)).hexdigest()}
-    write_json(folder / DIGESTS, sealed, PUBLISHED_MODE)
+    with written_aside(folder / DIGESTS, PUBLISHED_MODE) as file:
+        file.write(_bytes(sealed))
 
 
 def read_digests(folder: Path) -> Digests | None:

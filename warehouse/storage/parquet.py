@@ -6,7 +6,7 @@ on the columns where they pay (ids), not on amounts.
 
 import contextlib
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -226,7 +226,7 @@ def stream_rows(
     return rows
 
 
-def rows_batch(table: Table, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+def rows_batch(table: Table, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
     """Return a batch from a few row dicts; a misspelt key is refused instead of dropped."""
     names = set(table.names)
     for row in rows:

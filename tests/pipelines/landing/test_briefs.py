@@ -51,7 +51,7 @@ def test_what_is_known_in_brief_is_what_the_manifests_say(layout: Layout) -> Non
     """The rows of a warehouse are the same without reading, and after the briefs were lost."""
     known = placement.shelf(LakeManifests(layout)).snapshots
     for folder in folders(layout):
-        assert Briefs(layout, unread).of(folder).row
+        assert Briefs(layout, unread).of(snapshots.read(folder)).row
     layout.briefs.unlink()
     assert placement.shelf(LakeManifests(layout)).snapshots == known
 
@@ -66,8 +66,8 @@ def test_a_manifest_that_is_another_file_is_read_again(layout: Layout) -> None:
         path.with_suffix(".old").unlink()
     for folder in (first, second):
         with pytest.raises(Read, match=folder.name):
-            Briefs(layout, unread).of(folder)
-    assert Briefs(layout, unread).of(folders(layout)[2]).contract
+            Briefs(layout, unread).of(snapshots.read(folder))
+    assert Briefs(layout, unread).of(snapshots.read(folders(layout)[2])).contract
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"0" * 64 + b"\n{}", b"\xff\n\xff"])
@@ -77,7 +77,7 @@ def test_briefs_that_do_not_prove_themselves_are_taken_again(
     """What is not what was written says nothing: the manifests do."""
     layout.briefs.write_bytes(content)
     with pytest.raises(Read):
-        Briefs(layout, unread).of(folders(layout)[0])
+        Briefs(layout, unread).of(snapshots.read(folders(layout)[0]))
 
 
 def test_a_damaged_manifest_is_found_when_it_changes(layout: Layout) -> None:
