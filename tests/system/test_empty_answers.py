@@ -49,7 +49,7 @@ class Bad(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def bad(taken: tuple[Keeper, list[Said]], tmp_path_factory: pytest.TempPathFactory) -> Bad:
+def bad(taken: tuple[Keeper, Said], tmp_path_factory: pytest.TempPathFactory) -> Bad:
     """A bad night of each kind after three good ones."""
     home = tmp_path_factory.mktemp("emptiness") / "home"
     shutil.copytree(taken[0].home, home, symlinks=True)

@@ -36,7 +36,7 @@ class Bad(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def bad(taken: tuple[Keeper, list[Said]], tmp_path_factory: pytest.TempPathFactory) -> Bad:
+def bad(taken: tuple[Keeper, Said], tmp_path_factory: pytest.TempPathFactory) -> Bad:
     """Four troubled nights after the three good ones."""
     home = tmp_path_factory.mktemp("bad") / "home"
     shutil.copytree(taken[0].home, home, symlinks=True)

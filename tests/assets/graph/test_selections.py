@@ -41,7 +41,7 @@ CHECKS = [
 
 
 @pytest.fixture(scope="module")
-def clicked(taken: tuple[Keeper, list[Said]], tmp_path_factory: pytest.TempPathFactory) -> Keeper:
+def clicked(taken: tuple[Keeper, Said], tmp_path_factory: pytest.TempPathFactory) -> Keeper:
     """A copy of three nights two days later, which all clicks of this file change."""
     keeper = taken[0]
     home = tmp_path_factory.mktemp("clicked") / "home"
