@@ -15,6 +15,8 @@ from io import BufferedRandom
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 DIRECTORY_MODE = 0o750
 FILE_MODE = 0o640
 PUBLISHED_MODE = 0o440
@@ -172,8 +174,9 @@ def write_json(path: Path, content: Any, mode: int = FILE_MODE) -> None:
 
 def json_bytes(content: Any) -> bytes:
     """Return a manifest as it is written: sorted keys, one final newline."""
-    text = json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True)
-    return text.encode() + b"\n"
+    # The bytes of `json.dumps`, but for floats with an exponent, which no manifest has; its own
+    # encoder is Python wherever it indents, and took a tenth of a small night.
+    return msgspec.json.format(msgspec.json.encode(content, order="sorted"), indent=1) + b"\n"
 
 
 def read_json(path: Path) -> Any:
