@@ -53,19 +53,19 @@ class Tie(msgspec.Struct, frozen=True, kw_only=True):
 def tie_totals(connection: DuckDBPyConnection, fields: tuple[str, ...]) -> list[Tie]:
     """Return the totals of every asset, then of every venue and portfolio that the level has."""
     levels = [name for name in TOTALLED if name in fields]
-    join.add_up(connection, tuple(levels))
-    return [tie for level in levels for tie in _ties(connection, level)]
+    join.add_up(connection, levels)
+    return list(_ties(connection, levels))
 
 
-def _ties(connection: DuckDBPyConnection, level: str) -> Iterator[Tie]:
-    by = ("asset",) if level == "asset" else (level, "asset")
-    for row in join.totals(connection, by):
+def _ties(connection: DuckDBPyConnection, levels: Sequence[str]) -> Iterator[Tie]:
+    for row in join.totals(connection, levels):
         *names, keys, breaks, sums = row
         ledger, snapshot, broken_ledger, broken_snapshot, near_ledger, near_snapshot = sums
+        level, name = [pair for pair in zip(levels, names, strict=True) if pair[1] is not None][-1]
         yield Tie(
             level=level,
-            of=names[0],
-            asset=names[-1],
+            of=name,
+            asset=names[0],
             keys=int(keys),
             breaks=int(breaks),
             ledger=ledger,

@@ -152,6 +152,7 @@ def _is_valued(title: str) -> bool:
     return bool(_OF_CURRENCY.fullmatch(unit))
 
 
+@lru_cache(maxsize=1024)
 def _bare(text: str) -> str:
     """Return a text folded and without accents."""
     folded = fold(text)
@@ -161,6 +162,7 @@ def _bare(text: str) -> str:
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
 
+@lru_cache(maxsize=1024)
 def _key(text: str) -> str:
     """Return what all spellings of a word have in common: its letters and digits."""
     bare = _bare(text).strip()
