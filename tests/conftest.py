@@ -85,10 +85,9 @@ def _is_long(item: pytest.Item) -> bool:
 
 
 def _grows(item: pytest.Item) -> bool:
-    """Whether it does more with the option: it is sized, or one of a room or file that is."""
-    return not {item.path.parent.name, item.path.stem}.isdisjoint(GROWING) or "sized" in getattr(
-        item, "fixturenames", ()
-    )
+    """Whether it does more with the option: by what it takes, or by its room or file."""
+    fixtures = {"sized", "no_workbook"} & set(getattr(item, "fixturenames", ()))
+    return bool(fixtures) or not {item.path.parent.name, item.path.stem}.isdisjoint(GROWING)
 
 
 @pytest.fixture(scope="session")

@@ -38,6 +38,8 @@ TYPED = {
     "reconcile verify": ("WORKBOOK",),
     "verify": ("",),
 }
+# Seconds each, for a dry run that has no rows here: once is enough.
+SLOW = ("accept", "rebuild")
 # A `--format` of files; and a dry run of a home that is not there, walked in test_dry_run.
 # A trace is one document, which has a golden text of its own.
 ELSEWHERE = {"export", "restore", "trace"}
@@ -71,11 +73,14 @@ def _kind(value: object) -> str:
 
 def _schema(keeper: Keeper, words: list[str]) -> str:
     """Return the fields of a command's rows with their kinds."""
-    said, as_csv = (keeper(*words, "--format", form) for form in ("json", "csv"))
-    rows = json.loads(said.out)
+    as_csv = keeper(*words, "--format", "csv")
     head, *lines = csv.reader(io.StringIO(as_csv.out))
-    assert (said.code, len(rows)) == (as_csv.code, len(lines))
-    assert all(list(row) == head for row in rows)
+    rows = []
+    if words[0] not in SLOW:
+        said = keeper(*words, "--format", "json")
+        rows = json.loads(said.out)
+        assert (said.code, list(map(list, rows))) == (as_csv.code, [head] * len(rows))
+    assert len(rows) == len(lines)
     kinds = ["/".join(sorted({_kind(row[name]) for row in rows})) or "no row" for name in head]
     return ", ".join(f"{name} {kind}" for name, kind in zip(head, kinds, strict=True))
 

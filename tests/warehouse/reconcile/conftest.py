@@ -21,6 +21,18 @@ Read = Callable[..., Ledger]
 
 
 @pytest.fixture
+def workbook() -> None:
+    """The workbook of a run is looked at: it is written after all."""
+
+
+@pytest.fixture
+def no_workbook(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No workbook is written, which is a third of what a run costs; with `--torture` it is."""
+    if not request.config.getoption("--torture") and "workbook" not in request.fixturenames:
+        monkeypatch.setattr("warehouse.reconcile.runs.reconciliation.write_files", lambda *_: ())
+
+
+@pytest.fixture
 def write(tmp_path: Path) -> Write:
     """Writes a ledger: rows of cells as xlsx, or text or bytes as they are."""
 

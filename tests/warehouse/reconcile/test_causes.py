@@ -9,6 +9,8 @@ import pytest
 from tests.support import simulated_month
 from tests.support.reconciliation_home import Desk
 
+pytestmark = pytest.mark.usefixtures("no_workbook")
+
 
 @pytest.mark.torture
 @pytest.mark.parametrize("nights", [4, pytest.param(30, marks=pytest.mark.torture)])

@@ -21,6 +21,8 @@ from warehouse.reconcile.matching.scope import Scope
 from warehouse.reconcile.settings.config import Config
 from warehouse.reconcile.terms.errors import Late, NotReconciled
 
+pytestmark = pytest.mark.usefixtures("no_workbook")
+
 STALE = datetime(2025, 12, 1, tzinfo=UTC)
 ONE = Amount("1523.123456789012345678")
 
@@ -251,6 +253,7 @@ def test_case_41_ledgers_are_stacked_and_another_day_is_asked(desk: Desk) -> Non
         desk.run()
 
 
+@pytest.mark.usefixtures("workbook")
 def test_case_42_the_same_file_twice_is_one(desk: Desk) -> None:
     """A copy counts once; a second run has the same digest, episode and workbook."""
     desk.publish([Amount("1")])

@@ -13,6 +13,8 @@ from warehouse.reconcile import service as desks
 from warehouse.reconcile.store import ops_rows
 from warehouse.reconcile.terms.errors import NotReconciled
 
+pytestmark = pytest.mark.usefixtures("no_workbook")
+
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:

@@ -18,6 +18,8 @@ from warehouse.reconcile.runs.summary import RunSummary
 from warehouse.reconcile.settings.precision import Kept, Precision
 from warehouse.reconcile.terms.errors import Ambiguous
 
+pytestmark = pytest.mark.usefixtures("no_workbook")
+
 # Amounts of all sizes, and two in the very middle between two units of 8 decimals.
 _BOOK = [
     f"{(7919 * place) ** 2 % 100_000 / 100:.2f}{9_176_543_211_731_987 * place % 10**16:016d}"
@@ -215,6 +217,7 @@ def test_more_breaks_than_let_through_are_one_question_with_what_settles_it(desk
     assert _run(desk, f"most_breaks = 9\n{rounded.value.line}\n")[1] == {"Ledger precision": 26}
 
 
+@pytest.mark.usefixtures("workbook")
 def test_what_the_engine_settles_is_what_the_rule_says(tmp_path: Path) -> None:
     """At the very half, beyond it, with other signs, sizes and digits: not one key more or less."""
     kept = Precision(Kept.DECIMALS, 8)
@@ -239,6 +242,7 @@ def test_what_the_engine_settles_is_what_the_rule_says(tmp_path: Path) -> None:
     assert 5 < sum(is_settled.values()) < len(pairs) - 3
 
 
+@pytest.mark.usefixtures("workbook")
 def test_keys_within_precision_are_not_listed_where_there_are_too_many(tmp_path: Path) -> None:
     """Of six keys beyond what is listed only the break stands in the workbook, which verifies."""
     made = Desk(tmp_path)

@@ -28,6 +28,8 @@ from warehouse.reconcile.settings.config import Config, read_config
 from warehouse.reconcile.terms.errors import Ambiguous, reading_files
 from warehouse.spreadsheet.reading.grid import open_file
 
+pytestmark = pytest.mark.usefixtures("no_workbook")
+
 OWN = [sample for sample in ledger_samples() if sample.path.parent.parent == Path(__file__).parent]
 NAMES = {
     "portfolio": {amount.portfolio: () for amount in BOOK},

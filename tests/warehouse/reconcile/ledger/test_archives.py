@@ -11,6 +11,8 @@ from tests.support.books import Amount
 from tests.support.reconciliation_home import Desk, ledger
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 
+pytestmark = pytest.mark.usefixtures("no_workbook")
+
 SPOT, COLD = Amount("10"), Amount("5", venue="v2", account="cold")
 
 

@@ -16,6 +16,8 @@ from warehouse.reconcile import service as desks
 from warehouse.reconcile.settings.config import TEMPLATE
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 
+pytestmark = pytest.mark.usefixtures("no_workbook")
+
 __all__ = ["database", "place"]
 BOOK = [Amount("10"), Amount("5", venue="v2", account="cold"), Amount("7", portfolio="p2")]
 MOVED = [Amount("9"), Amount("6", venue="v2", account="cold"), Amount("7", portfolio="p2")]
@@ -94,6 +96,7 @@ def test_a_ledger_of_a_day_that_is_done_is_no_rival_of_tonights(desk: Desk) -> N
         assert (ran.exit_code, ran.counts["Matched (zero)"]) == (0, 1)
 
 
+@pytest.mark.usefixtures("workbook")
 def test_lines_stand_in_the_order_of_their_severity(desk: Desk) -> None:
     """In the terminal, on the first sheet and in Notices, the worst comes first."""
     desk.settle(TEMPLATE.replace("# SHIB", "SHIB"))
@@ -192,6 +195,7 @@ def test_a_row_that_cannot_be_read_is_a_break_of_its_own_level(desk: Desk) -> No
     assert ran.exit_code == 3
 
 
+@pytest.mark.usefixtures("workbook")
 def test_what_tolerance_forgives_is_shown_in_sum(desk: Desk) -> None:
     """Noise is forgiven, and how much of it stands on the first sheet."""
     desk.settle('[tolerance]\nabsolute = "0.001"\n')

@@ -15,6 +15,8 @@ from warehouse.reconcile.settings.config import Config, read_config
 from warehouse.reconcile.settings.shape import Shape
 from warehouse.reconcile.terms.errors import Ambiguous, NotReconciled
 
+pytestmark = pytest.mark.usefixtures("no_workbook")
+
 HEAD = "asset;account;amount;date\n"
 BOOK = [Amount("1.5"), Amount("2", asset="ETH")]
 
