@@ -152,7 +152,6 @@ def _is_valued(title: str) -> bool:
     return bool(_OF_CURRENCY.fullmatch(unit))
 
 
-@lru_cache(maxsize=1024)
 def _bare(text: str) -> str:
     """Return a text folded and without accents."""
     folded = fold(text)
