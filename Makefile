@@ -50,7 +50,9 @@ dev: setup   ## the Dagster UI, daemon and schedule, on this machine only
 test: setup sides ## format, lint, types and every test but the long ones
 	@$(MAKE) --no-print-directory --jobs 2 lint suite
 
+# In a clean clone one process compiles the tests while types are checked; each worker would alone.
 suite: setup
+	@[ -d .hypothesis ] || $(BIN)/python -m pytest -qq --collect-only > /dev/null || true
 	@$(BIN)/python -m pytest -n 3 --dist worksteal
 
 # Tests that need no night: the house, the client, the sandbox, what is landed, who asks the warehouse.

@@ -11,7 +11,10 @@ from hypothesis import settings
 
 from tests.crash.tally import Progress
 
-GROWING = ("fuzz", "test_laws", "test_sql_rows", "test_roll_forward", "test_views")
+GROWING = (
+    *("fuzz", "test_laws", "test_sql_rows", "test_roll_forward", "test_views"),
+    *("test_exact_parts", "test_vectorised"),
+)
 # Fixtures that several folders of tests share.
 pytest_plugins = [
     "tests.support.empty_warehouses",
@@ -21,7 +24,7 @@ pytest_plugins = [
 ]
 GOLDEN = Path(__file__).parent / "golden"
 # How long one example takes says nothing about the law, on a machine that does other things too.
-settings.register_profile("daily", deadline=None, max_examples=30)
+settings.register_profile("daily", deadline=None, max_examples=20)
 settings.register_profile("torture", deadline=None, max_examples=300)
 settings.load_profile("daily")
 

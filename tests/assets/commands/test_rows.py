@@ -17,6 +17,7 @@ from assets.commands.command_line import COMMANDS, RECONCILE
 from assets.console.color import RED, choose_color, paint
 from assets.console.declaration import FORMATS
 from tests.support.operator_home import Keeper
+from tests.support.shared import some_daily
 from warehouse.reconcile import service
 
 ROOT = Path(__file__).parents[3]
@@ -247,7 +248,7 @@ def test_quiet_says_answers_and_verbose_what_it_took(copied: Keeper) -> None:
     assert said.err.endswith("exit code 0.\n")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", some_daily(["bash", "zsh", "fish"], 3))
 def test_a_shell_completes_what_is_typed(shell: str) -> None:
     """Each shell is given a script, and completes commands, options and words of a choice."""
     told = {"_NIGHTBOOK_COMPLETE": f"{shell}_source", "PATH": os.environ["PATH"]}

@@ -108,6 +108,7 @@ def test_an_answer_that_reaches_nobody_is_a_failure(
     assert (b"could not be written" in done.stderr) == (redirected == ">/dev/full")
 
 
+@pytest.mark.torture
 def test_a_run_that_ends_well_says_nothing_on_standard_error(copied: Keeper) -> None:
     """Not even as its process ends, when libraries list what they take for leaks."""
     day = snapshots.landed_snapshots(copied.layout)[-1].snapshot_date

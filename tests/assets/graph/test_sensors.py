@@ -84,11 +84,11 @@ def test_a_held_run_is_told_as_held_only(watched: Make, receiver: Receiver) -> N
     assert receiver.fetched == []
 
 
-def test_a_good_run_is_alive_and_silent(watched: Make, receiver: Receiver) -> None:
+def test_a_good_run_is_alive_and_silent(copied: Keeper, receiver: Receiver) -> None:
     """A good run gives one sign of life and no message."""
-    keeper = watched().keeper
-    keeper.sandbox.show()
-    assert keeper.run(THIRD).code == 0
+    heartbeat = f"http://127.0.0.1:{receiver.port}/alive"
+    more = {"NIGHTBOOK_HEARTBEAT": heartbeat, "NIGHTBOOK_ALERTS": receiver.channel}
+    keeper = Keeper(copied.home, copied.sandbox, more)
     ended(keeper)
     watching(keeper)
     assert (receiver.titles, receiver.fetched) == ([], ["/alive"])

@@ -178,45 +178,31 @@ def test_a_stale_venue_is_told_once(watched: Make, receiver: Receiver) -> None:
     assert receiver.titles == ["venue meridian could not be read"]
 
 
-def test_a_venue_that_turned_empty_is_told_once(watched: Make, receiver: Receiver) -> None:
-    """Empty lists with status 200 cost no instruments; the alert says how many and since when."""
+def test_a_venue_that_turned_empty_drift_and_a_clock_are_told_once(
+    watched: Make, receiver: Receiver
+) -> None:
+    """Of two nights with the same three troubles the first is told, in a message for each.
+
+    Empty lists with status 200 cost no instruments; what the document does not list is named; a
+    clock that two nights in a row had to correct is told with its milliseconds.
+    """
     home = watched()
-    empty = "venue-instruments-empty,venue=meridian"
+    troubles = ("venue-instruments-empty,venue=meridian", "unknown-field")
     [(before,)] = home.keeper.ask("select count(*) from instruments where venue_id = 'meridian'")
-    assert home.night(THIRD, empty) == ACCEPTED
-    [(title, words)] = receiver.alerts
-    assert title == "nightbook: venue meridian lists no instruments"
-    assert f"Its {before} instruments are those of {SECOND}" in words
-    assert "came empty, without an error" in words
+    assert home.night(THIRD, *troubles, skew_ms=120_000) == ACCEPTED
+    told = {title.removeprefix("nightbook: "): words for title, words in receiver.alerts}
+    assert len(told) == len(receiver.alerts) == 3
+    emptied = told["venue meridian lists no instruments"]
+    assert f"Its {before} instruments are those of {SECOND}" in emptied
+    assert "came empty, without an error" in emptied
     finding = "select words from findings where kind = 'instruments_stale'"
     [(said,)] = home.keeper.ask(finding)
     assert said.endswith(f"any more, without an error: the {before} of {SECOND} are shown.")
+    assert "ms behind the API's" in told["this machine's clock is off"]
+    [drift] = [words for title, words in told.items() if "that are not as documented" in title]
+    assert "unknown field: " in drift
     receiver.alerts.clear()
-    assert home.night(FOURTH, empty) == ACCEPTED
-    assert receiver.titles == []
-
-
-def test_drift_is_told_once(watched: Make, receiver: Receiver) -> None:
-    """What the document does not list is told on its first night, in one message, not again."""
-    home = watched()
-    assert home.night(THIRD, "unknown-field") == ACCEPTED
-    [(title, words)] = receiver.alerts
-    assert "that are not as documented" in title
-    assert "unknown field: " in words
-    receiver.alerts.clear()
-    home.night(FOURTH, "unknown-field")
-    assert receiver.titles == []
-
-
-def test_a_clock_that_is_off_is_told_once_a_spell(watched: Make, receiver: Receiver) -> None:
-    """A clock that two nights in a row had to correct is one message, with its milliseconds."""
-    home = watched()
-    assert home.night(THIRD, skew_ms=120_000) == ACCEPTED
-    [(title, words)] = receiver.alerts
-    assert title == "nightbook: this machine's clock is off"
-    assert "ms behind the API's" in words
-    receiver.alerts.clear()
-    home.night(FOURTH, skew_ms=120_000)
+    assert home.night(FOURTH, *troubles, skew_ms=120_000) == ACCEPTED
     assert receiver.titles == []
 
 

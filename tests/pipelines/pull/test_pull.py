@@ -25,6 +25,7 @@ from pipelines.sandbox.options import Choices
 from pipelines.sandbox.server import DEMO_KEY, DEMO_KEYS, DEMO_SECRET, serve, unix_ms
 from pipelines.sandbox.world.world import Calendar, LivingWorld, World
 from tests.support import clocks, nights
+from tests.support.shared import some_daily
 from warehouse.progress import BYTES, Progress, Tally
 from warehouse.storage.layout import Layout
 
@@ -313,14 +314,17 @@ def _too_deep_in(mark: bytes) -> Callable[[Envelope], Any]:
 
 @pytest.mark.parametrize(
     "choices",
-    [
-        {"optional_as_null": True},
-        {"datetimes": "nanoseconds"},
-        {"datetimes": "offset"},
-        {"amounts": "exponent"},
-        {"amounts": "padded"},
-        {"order": "sorted"},
-    ],
+    some_daily(
+        [
+            {"optional_as_null": True},
+            {"datetimes": "nanoseconds"},
+            {"datetimes": "offset"},
+            {"amounts": "exponent"},
+            {"amounts": "padded"},
+            {"order": "sorted"},
+        ],
+        3,
+    ),
 )
 def test_what_the_document_leaves_open_changes_no_row_count_and_no_sum(
     night: Night, choices: dict[str, Any]

@@ -11,7 +11,6 @@ import pytest
 
 from tests.support import environments
 from tests.support.books import BUILT_AT, Amount, Night, night, totals, written
-from tests.support.shared import some_daily
 from tests.warehouse.query.test_older_clients import OLDER, asked
 from warehouse.database.load import FileChanged
 from warehouse.database.publish import Published, publish
@@ -106,7 +105,8 @@ def test_a_window_changes_no_answer(homes: tuple[Layout, Layout]) -> None:
     assert days(windowed) == {"2026-11-17", "2026-11-20"}
 
 
-@pytest.mark.parametrize("name", some_daily(OLDER, 3))
+@pytest.mark.torture
+@pytest.mark.parametrize("name", OLDER)
 def test_older_clients_read_the_lake_too(name: str, homes: tuple[Layout, Layout]) -> None:
     """Each question of the dictionary is answered alike by a real older DuckDB, by its own path."""
     full, windowed = homes

@@ -14,7 +14,7 @@ from warehouse.spreadsheet.writing.layout import SheetColumn, SheetColumnKind
 from warehouse.spreadsheet.writing.rows import Rows, Styles
 from warehouse.spreadsheet.writing.sql_rows import RowsQuery, stream_rows
 
-SHARE = settings().max_examples // 30  # ten times as many with --torture
+SHARE = settings().max_examples // 20  # fifteen times as many with --torture
 
 KINDS = {
     "A": ("name", SheetColumnKind.TEXT, True),

@@ -11,7 +11,6 @@ import pytest
 
 from tests.support import environments
 from tests.support.books import Amount, exact, night, published
-from tests.support.shared import some_daily
 from warehouse.storage.layout import Layout
 
 NOTEBOOKS = sorted((Path(__file__).parents[3] / "warehouse" / "notebooks").glob("*.ipynb"))
@@ -84,7 +83,8 @@ def test_a_notebook_runs_cell_by_cell(home: Path, notebook: Path) -> None:
         assert "True" in said, "pandas and exact_total say the same"
 
 
-@pytest.mark.parametrize("notebook", some_daily(NOTEBOOKS, 2), ids=lambda path: path.stem)
+@pytest.mark.torture
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_in_marimo(home: Path, notebook: Path) -> None:
     """Converted as its first cell says, marimo runs it: no name is defined twice."""
     marimo = {"PYTHONPATH": str(environments.packages("engines"))}

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.books import Amount
 from tests.support.reconciliation_home import HEAD, SNAPSHOT, Desk
+from tests.support.shared import some_daily
 from warehouse.reconcile import service
 from warehouse.reconcile.close import pack
 from warehouse.reconcile.close.close import CloseInputs, CloseSummary, close
@@ -161,14 +162,17 @@ def _ledger(contents: dict[str, bytes]) -> None:
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [
-        (_replace(".html", b"grace", b"edith"), "index.html does not say"),
-        (_replace(".csv", b"signature as", b"Signature as"), "audit_trail.csv does not say"),
-        (_replace(".json", b'"who": "grace"', b'"who": "edith"'), "does not say"),
-        (_replace(".json", b'"difference": "1"', b'"difference": "2"'), "difference was"),
-        (_swap, "is of run"),
-        (_ledger, "is not what its name says"),
-    ],
+    some_daily(
+        [
+            (_replace(".html", b"grace", b"edith"), "index.html does not say"),
+            (_replace(".csv", b"signature as", b"Signature as"), "audit_trail.csv does not say"),
+            (_replace(".json", b'"who": "grace"', b'"who": "edith"'), "does not say"),
+            (_replace(".json", b'"difference": "1"', b'"difference": "2"'), "difference was"),
+            (_swap, "is of run"),
+            (_ledger, "is not what its name says"),
+        ],
+        3,
+    ),
 )
 def test_a_change_is_found_though_the_manifest_agrees(
     kept_pack: Path, tmp_path: Path, change: Callable[[dict[str, bytes]], None], words: str

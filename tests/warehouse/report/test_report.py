@@ -481,6 +481,7 @@ def test_what_is_no_warehouse_makes_no_report(tmp_path: Path) -> None:
     assert not (tmp_path / "reports").exists()
 
 
+@pytest.mark.torture
 def test_a_year_of_hostile_nights_is_small_and_quick(tmp_path: Path) -> None:
     """A year with gaps in it is drawn in little time, and the file stays under a megabyte."""
     first = date(2025, 11, 20)

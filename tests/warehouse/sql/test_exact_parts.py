@@ -51,7 +51,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=2 * settings().max_examples, deadline=None, derandomize=True)
 @given(ROWS)
 @example([("a", "999999999999.5"), ("b", "1000000000000"), ("c", "-1000000000000")])
 @example([("b", "1e200"), ("c", "-1e200")])

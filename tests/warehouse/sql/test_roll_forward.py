@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.books import Amount, exact, fits, night, published
 from warehouse.storage.layout import Layout
 
-SHARE = settings().max_examples // 30  # ten times as many with --torture
+SHARE = settings().max_examples // 20  # fifteen times as many with --torture
 
 DAYS = (date(2026, 11, 17), date(2026, 11, 20))
 CAUSES = ("new_accounts", "gone_accounts", "increased", "decreased")

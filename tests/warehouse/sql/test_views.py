@@ -19,7 +19,7 @@ from warehouse.sql.catalog import at_day, tables_in, views
 from warehouse.sql.header import read
 from warehouse.storage.layout import Layout
 
-SHARE = settings().max_examples // 30  # ten times as many with --torture
+SHARE = settings().max_examples // 20  # fifteen times as many with --torture
 
 BEFORE = "20261119T021500Z"
 TONIGHT = "20261120T021500Z"

@@ -99,7 +99,7 @@ def told(grid: Grid) -> object:
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=5 * settings().max_examples)
 @given(st.lists(LINES, max_size=12), ENDS)
 def test_a_ledger_read_in_columns_is_the_same(lines: list[str], end: str) -> None:
     """Rows used, skipped and rejected, their places, decimals and questions: nothing differs."""

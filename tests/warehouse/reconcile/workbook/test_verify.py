@@ -184,7 +184,7 @@ def headed(sheet: str, title: str, other: str | None) -> Change:
                 " stands there 2 times and not 1",
             ),
         ],
-        3,
+        6,
     ),
 )
 def test_every_edit_of_a_figure_or_a_name_is_named(
