@@ -24,8 +24,6 @@ from assets.runs.records import RecordAway, reaching_record
 from pipelines.landing.owner import require_owner
 from warehouse.storage.layout import FILE_MODE, Layout, make_directory
 
-BAD_INPUT = 2
-
 
 class DaemonUp(Exception):
     """Another daemon is up for this home, so no run of it may be closed."""

@@ -23,7 +23,7 @@ from tests.support import nights, oracle, strategies
 from warehouse.contract.book import BOOK
 from warehouse.storage.layout import Layout
 
-SHARE = settings().max_examples // 30  # ten times as many with --torture
+SHARE = settings().max_examples // 20  # fifteen times as many with --torture
 SOME = settings(
     max_examples=6 * SHARE,
     deadline=None,
