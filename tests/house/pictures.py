@@ -5,7 +5,7 @@
 Chromium takes the morning report and Dagster's graph, LibreOffice and poppler the sheets of the
 reconciliation's workbook. Whatever is not on this machine is named once, with how to get it, and
 its pictures stay as they are. The nights of the demo are seeded, so that pictures change only when
-what they show does.
+what they show does; the graph shows no date and is of a demo of today: no day of it is missing.
 """
 
 import argparse
@@ -23,6 +23,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from assets.cli import main
@@ -161,8 +162,10 @@ def _answers(url: str) -> bool:
 
 
 LINEAGE = "/assets/views/holdings?view=lineage&lineageScope=upstream&lineageDepth=5"
-# The graph is drawn before its assets say how they stand, one after the other.
-DRAWN = "document.querySelectorAll('foreignObject').length > 15 && performance.now() > 30000"
+# The graph is drawn before its assets say how they stand, one after the other: all 13 that are made
+# of the API and lead to the view are green in the end.
+DRAWN = """[...document.querySelectorAll('foreignObject *')].filter(
+  (node) => getComputedStyle(node).borderColor === 'rgb(46, 204, 129)').length >= 13"""
 VIEWS = {
     REPORT: View(1000, 1250),
     # Without Dagster's own menus.
@@ -175,14 +178,14 @@ CROPS = {
 }
 
 
-def take_pictures(layout: Layout, folder: Path) -> None:
+def take_pictures(layout: Layout, today: Layout, folder: Path) -> None:
     """Take every picture for which the tools are here."""
     if not missing("soffice", "pdftoppm"):
         printed = print_workbook(reconciliation_workbook(layout.home), folder)
         for picture, crop in CROPS.items():
             photograph_sheet(printed, crop, picture)
     if not missing("chromium"):
-        with chromium(folder / "chromium") as browser, dagster(layout.home) as url:
+        with chromium(folder / "chromium") as browser, dagster(today.home) as url:
             pages = {
                 REPORT: (layout.reports / LATEST).resolve().as_uri(),
                 GRAPH: f"{url}{LINEAGE}",
@@ -199,7 +202,8 @@ def run() -> None:
     with tempfile.TemporaryDirectory(prefix="nightbook-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         layout = Layout(arguments.home) if arguments.home else take_demo(folder / "data")
-        take_pictures(layout, folder)
+        today = layout if arguments.home else take_demo(folder / "today", datetime.now(UTC))
+        take_pictures(layout, today, folder)
     for picture in (*VIEWS, *CROPS):
         if picture.exists():
             size = picture.stat().st_size

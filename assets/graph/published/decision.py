@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from assets.graph.published.warehouse import DECISION
+from assets.graph.published.warehouse import DECISION, decision_metadata
 from assets.graph.step import DECIDE, NightStep, night_step
 from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook
@@ -82,15 +82,8 @@ def decision_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefinit
                 raise NothingDecided("the job was not told to accept or to reject")
             else:
                 snapshot = before
-        reasons = snapshot.decision.reasons if snapshot.decision else ()
         return dg.MaterializeResult(
-            metadata={
-                "snapshot_id": snapshot.snapshot_id,
-                "state": snapshot.state,
-                "state before": before.state,
-                "by": snapshot.decision.by if snapshot.decision else "",
-                "why": "; ".join(reasons),
-            }
+            metadata=decision_metadata(snapshot) | {"state before": before.state}
         )
 
     return decision

@@ -17,6 +17,7 @@ from assets.home.writer_lock import RunLock
 from assets.nightbook import Nightbook
 from assets.publishing import publish
 from pipelines.landing import snapshots
+from pipelines.landing.snapshots import Snapshot
 from warehouse.contract import states
 from warehouse.contract.book import BOOK
 from warehouse.contract.model import literal
@@ -73,6 +74,8 @@ def warehouse_asset(partitions: dg.DailyPartitionsDefinition) -> dg.AssetsDefini
                 outcome = publish.PublishedSnapshot(decided, publish.refresh(keeper))
             else:
                 outcome = publish.judge_and_publish(keeper, manifest)
+                if WAREHOUSE in context.selected_asset_keys:
+                    context.log_event(_decision(outcome.snapshot, context.partition_key))
             results = [*_publications(outcome, step.day)]
         chosen = context.selected_asset_keys
         yield from (result for result in results if result.asset_key in chosen)
@@ -112,15 +115,28 @@ def _publications(outcome: publish.PublishedSnapshot, day: date) -> Iterator[dg.
         yield dg.MaterializeResult(asset_key=key_of_view(view.name), metadata=metadata)
 
 
+def _decision(snapshot: Snapshot, partition: str) -> dg.AssetMaterialization:
+    """Return what the guards decided. Who starts a backfill is asked about what has no record."""
+    metadata = decision_metadata(snapshot)
+    return dg.AssetMaterialization(DECISION, partition=partition, metadata=metadata)
+
+
+def decision_metadata(snapshot: Snapshot) -> dict[str, str]:
+    """Return what was decided on a night, by whom and why."""
+    decided = {"snapshot_id": snapshot.snapshot_id, "state": snapshot.state, "by": "", "why": ""}
+    if snapshot.decision:
+        decided |= {"by": snapshot.decision.by, "why": "; ".join(snapshot.decision.reasons)}
+    return decided
+
+
 def _acceptance(outcome: publish.PublishedSnapshot) -> dg.AssetCheckResult:
     snapshot = outcome.snapshot
-    reasons = "; ".join(snapshot.decision.reasons) if snapshot.decision else ""
     return dg.AssetCheckResult(
         asset_key=WAREHOUSE,
         check_name=ACCEPTED,
         passed=snapshot.state == states.ACCEPTED,
         severity=dg.AssetCheckSeverity.ERROR,
-        description=reasons or snapshot.state,
+        description=decision_metadata(snapshot)["why"] or snapshot.state,
         metadata={"snapshot_id": snapshot.snapshot_id, "state": snapshot.state},
     )
 
