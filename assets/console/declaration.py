@@ -88,7 +88,13 @@ class SqlCommand(click.Command):
             if _OPTION.fullmatch(name) and name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
                 raise click.NoSuchOption(name, possibilities=near, ctx=ctx)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if "extra argument" not in error.message:
+                raise
+            words = f"{error.message}. The question is one argument: write it in 'quotes'."
+            raise click.UsageError(words, ctx) from None
 
 
 class InOrder(click.Group):
@@ -98,6 +104,16 @@ class InOrder(click.Group):
         """Return the names as they were declared."""
         del ctx
         return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Answer `help` and `version` with the option of that name, not a command like it."""
+        meant = f"--{args[0]}"
+        known = [name for each in self.get_params(ctx) for name in each.opts]
+        if args[0] not in self.commands and meant in known:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
+        return super().resolve_command(ctx, args)
 
 
 def option(*names: str, **attributes: Any) -> click.Option:

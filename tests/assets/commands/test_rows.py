@@ -198,6 +198,8 @@ def test_a_place_that_is_none_of_a_persons_is_refused(
     ("words", "meant"),
     [
         (("snaphots",), "snapshots"),
+        (("version",), "--version"),
+        (("reconcile", "help"), "--help"),
         (("reconcile", "statsu"), "status"),
         (("query", "select 1", "--fromat", "csv"), "--format"),
         (("query", "select 1", "--format", "jsn"), "json"),
