@@ -40,8 +40,10 @@ DECIDED = (
 )
 
 
-@pytest.fixture(scope="module")
-def book(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+@pytest.fixture(scope="module", params=[None, 2], ids=["all in the file", "one in the lake"])
+def book(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """A warehouse with a night taken again, one accepted late and one rejected at last."""
     layout = Layout(tmp_path_factory.mktemp("known"))
     states = {one.snapshot_id: state for one, state, _ in DECIDED}
@@ -70,7 +72,12 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyCo
         dict(line) | {"started_at": at(one)}
         for line, one in zip(contents.snapshots, nights, strict=True)
     )
-    contents = replace(contents, decided={"decisions": decisions}, snapshots=snapshots)
+    contents = replace(
+        contents,
+        decided={"decisions": decisions},
+        snapshots=snapshots,
+        native_nights=request.param,
+    )
     publish(layout, contents, version="a", built_at=at(GONE, 9), program_version="0.0.0")
     with duckdb.connect(str(layout.database), read_only=True) as reader:
         reader.execute("set TimeZone = 'UTC'")
