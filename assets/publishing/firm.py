@@ -60,7 +60,8 @@ def publish(
         reconciled=reconciliation_rows(layout),
     )
     say = progress_reporter(nightbook, nightbook.tell, "publishing")
-    book = publish_firm(layout, build, fresh=fresh, say=say)
+    budget = nightbook.settings().versions_gb
+    book = publish_firm(layout, build, fresh=fresh, say=say, versions_gb=budget)
     for version in verify.damaged_versions(layout) if fresh else ():
         versions.remove(version)  # what `verify` names is mended by a rebuild
     return book

@@ -14,7 +14,7 @@ import duckdb
 from pipelines.lake import lake_manifest, placement
 from pipelines.landing import zone
 from tests.crash.power import Call
-from warehouse.database import publish, versions
+from warehouse.database import new_version, publish, versions
 from warehouse.storage import layout, parquet
 from warehouse.storage.layout import Layout
 
@@ -79,8 +79,9 @@ def _link_first() -> None:
     """The link points at the new version before that is in its place."""
     seal = versions.seal
 
-    def early(aside: Path, file: Path, *about: Any) -> None:
-        seal(aside, file, *about)
+    def early(file: Path, *about: Any) -> None:
+        seal(file, *about)
+        aside = file.parent
         home = Layout(aside.parent.parent.parent)
         versions.swap(home, aside.name.removeprefix(".tmp-"))
 
@@ -96,7 +97,7 @@ def _link_removed() -> None:
         link.symlink_to(Path("versions") / version)
         layout.sync_directory(home.warehouse)
 
-    _set(publish, "swap", swap)
+    _set(new_version, "swap", swap)
 
 
 def _written_in_place() -> None:
@@ -111,21 +112,21 @@ def _written_in_place() -> None:
             (home.database.parent / name).chmod(0o640)
             shutil.copyfile(new / name, home.database.parent / name)
 
-    _set(publish, "swap", swap)
+    _set(new_version, "swap", swap)
 
 
 def _wal_left() -> None:
     """What was written last stays in a file beside the database."""
     seal = versions.seal
 
-    def careless(aside: Path, file: Path, *about: Any) -> None:
+    def careless(file: Path, *about: Any) -> None:
         with duckdb.connect(str(file)) as connection:
             connection.execute("pragma disable_checkpoint_on_shutdown")
             connection.execute("create table main.late as select 1 as x")
         wal = file.with_name(f"{file.name}.wal")
-        hidden = aside.parent / wal.name
+        hidden = file.parent.parent / wal.name
         wal.rename(hidden)
-        seal(aside, file, *about)
+        seal(file, *about)
         hidden.rename(wal)
 
     _set(publish, "seal", careless)

@@ -6,7 +6,6 @@ any instant leaves what people see as it was, and the next one clears what it le
 """
 
 import contextlib
-import shutil
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -32,29 +31,12 @@ from warehouse.database.load import (
     longest,
     remove_days,
 )
+from warehouse.database.new_version import build_upon_last, new_version
 from warehouse.database.verification import NotPublished, compare_again, verify
-from warehouse.database.versions import (
-    GB,
-    VERSIONS_GB,
-    clear,
-    copy_current,
-    is_as_published,
-    is_base_intact,
-    prune,
-    reaching_disk,
-    seal,
-    swap,
-)
+from warehouse.database.versions import VERSIONS_GB, seal
 from warehouse.progress import Say, silent
 from warehouse.sql.checks import CheckResult
-from warehouse.storage.layout import (
-    DATABASE,
-    STORAGE_VERSION,
-    Layout,
-    block_digests,
-    make_directory,
-    sync_directory,
-)
+from warehouse.storage.layout import STORAGE_VERSION, Layout
 
 __all__ = ["Book", "Contents", "NotPublished", "Published", "publish"]
 
@@ -111,13 +93,7 @@ def publish(
     kept as long as all of them take no more than `versions_gb`. Raises
     `NotPublished` where a control total differs or a check of severity error fails.
     """
-    # 1. Build in a dot folder, which no reader looks into; what a dead run left there goes first.
-    versions = layout.warehouse / "versions"
-    clear(layout, versions, version)
-    aside = versions / f".tmp-{version}"
-    make_directory(aside)
-    try:
-        file = aside / DATABASE
+    with new_version(layout, version, versions_gb) as file:
         build = Build(
             version=version,
             built_at=built_at,
@@ -125,19 +101,15 @@ def publish(
             say=say,
             upgraded_from=contents.upgraded_from,
         )
-        result, digests = _in_memory(layout, contents, file, fresh=fresh, build=build)
-        # 2. See the file on disk, alone (no log beside it) and unwritable, with its digests.
-        seal(aside, file, digests, _decision_times(contents))
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
-    # 3. Give it its name, and only then point readers at it. A crash between the two leaves a
-    # version that nobody sees, and the next publish clears it.
-    aside.rename(versions / version)
-    sync_directory(versions)
-    swap(layout, version)
-    # 4. Older versions go last: a reader that has one open keeps its file.
-    prune(versions, version, versions_gb * GB)
+        result, digests = build_upon_last(
+            layout,
+            file,
+            fresh=fresh,
+            last=lambda memory: _last(layout, contents, file, memory),
+            empty=lambda memory: _empty(layout, contents, file, memory),
+            build=lambda connection: _build(connection, contents, build),
+        )
+        seal(file, digests, _decision_times(contents))
     return Published(
         version=version,
         database=layout.database,
@@ -147,48 +119,19 @@ def publish(
     )
 
 
-def _in_memory(
-    layout: Layout, contents: Contents, file: Path, *, fresh: bool, build: Build
-) -> tuple[BuildResult, tuple[str, ...]]:
-    """Build the file in little memory, spilling to disk; again in more where that is not enough."""
-    # A night that fits into little memory is built beside whatever else the machine does. DuckDB
-    # spills most operators to disk, but not all: then it starts again with more.
-    for memory in work_copy.MEMORY[:-1]:
-        with contextlib.suppress(duckdb.OutOfMemoryException):
-            return _build_version(layout, contents, file, memory, fresh=fresh, build=build)
-        work_copy.remove(file)
-    return _build_version(layout, contents, file, work_copy.MEMORY[-1], fresh=fresh, build=build)
-
-
-def _build_version(
-    layout: Layout, contents: Contents, file: Path, memory: str, *, fresh: bool, build: Build
-) -> tuple[BuildResult, tuple[str, ...]]:
-    """Build upon the last version where that is what was published, else anew; with digests."""
-    # The file that people see is copied and only the days that differ are replaced: a long history
-    # is not read again. It was written once and its digests are known, so a byte that rotted in it
-    # since is found among the blocks that the new file did not change, and all is built anew.
-    expected = () if fresh else copy_current(layout, file)
-    upon = work_copy.last(layout, file, memory, longest(contents)) if expected else None
-    is_set = contents.native_nights is not None
-    if upon is not None and is_windowed(upon) is not is_set:
+def _last(layout: Layout, contents: Contents, file: Path, memory: str) -> DuckDBPyConnection | None:
+    upon = work_copy.last(layout, file, memory, schema_version(), longest(contents))
+    if upon is not None and is_windowed(upon) is (contents.native_nights is None):
         upon.close()  # where a window was set or taken away, the file is made anew, and small
-        upon = None
-    if upon is not None:
-        try:
-            with reaching_disk(file):
-                done = _build(upon, contents, build)
-            digests = block_digests(file)
-            if is_base_intact(layout, expected, digests):
-                return done, digests
-        except (duckdb.Error, NotPublished):
-            # The new night is at fault only where the base is sound; otherwise it is built anew.
-            if is_as_published(layout, layout.database):
-                raise
-    empty = work_copy.empty(layout, file, memory)
-    if is_set:
-        divide(empty)
-    done = _build(empty, contents, build)
-    return done, block_digests(file)
+        return None
+    return upon
+
+
+def _empty(layout: Layout, contents: Contents, file: Path, memory: str) -> DuckDBPyConnection:
+    connection = work_copy.empty(layout, file, memory)
+    if contents.native_nights is not None:
+        divide(connection)
+    return connection
 
 
 def _build(connection: DuckDBPyConnection, contents: Contents, build: Build) -> BuildResult:

@@ -94,14 +94,12 @@ def reaching_disk(file: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def seal(
-    aside: Path, file: Path, digests: tuple[str, ...], decided: Mapping[str, str | None]
-) -> None:
+def seal(file: Path, digests: tuple[str, ...], decided: Mapping[str, str | None]) -> None:
     """See the file alone, unwritable and on disk, and the SHA-256 of its blocks beside it.
 
     `decided` has, for each snapshot that the file tells of, when it was last decided on.
     """
-    left = sorted(path.name for path in aside.iterdir())
+    left = sorted(path.name for path in file.parent.iterdir())
     if left != [DATABASE]:
         raise RuntimeError(f"{left} lie beside the new warehouse; nothing was published")
     descriptor = os.open(file, os.O_RDONLY)
@@ -110,7 +108,7 @@ def seal(
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    write_digests(aside, digests, decided)
+    write_digests(file.parent, digests, decided)
 
 
 def _block_digests(layout: Layout) -> tuple[str, ...]:

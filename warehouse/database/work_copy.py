@@ -8,7 +8,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from warehouse.contract.model import literal
-from warehouse.database.ddl import newest_book, schema_version, structure, surface
+from warehouse.database.ddl import newest_book, structure, surface
 from warehouse.storage.layout import STORAGE_VERSION, Layout
 from warehouse.storage.parquet import ROW_GROUP
 
@@ -28,14 +28,16 @@ def group_for(rows: int) -> int:
     return -(-rows // _VECTOR) * _VECTOR if SMALLEST_GROUP <= rows <= ROW_GROUP else ROW_GROUP
 
 
-def last(layout: Layout, file: Path, memory: str, rows: int) -> DuckDBPyConnection | None:
+def last(
+    layout: Layout, file: Path, memory: str, schema: str, rows: int = ROW_GROUP
+) -> DuckDBPyConnection | None:
     """Open the copy of the last version; None where it cannot be built upon.
 
-    `rows` are those of the longest table of the night that is to come.
+    `schema` is the version of today's, `rows` are those of the longest table of the night to come.
     """
     with contextlib.suppress(duckdb.Error):
         connection = connect(layout, file, memory, group_for(rows))
-        if _same_schema(connection):
+        if _is_of(connection, schema):
             return connection
         connection.close()
     return None
@@ -76,10 +78,10 @@ def complete(connection: DuckDBPyConnection) -> None:
     connection.execute("checkpoint")
 
 
-def _same_schema(connection: DuckDBPyConnection) -> bool:
+def _is_of(connection: DuckDBPyConnection, schema: str) -> bool:
     with contextlib.suppress(duckdb.Error):
         rows = connection.execute("select schema_version from ops.build").fetchall()
-        return bool(rows == [(schema_version(),)])
+        return bool(rows == [(schema,)])
     return False
 
 

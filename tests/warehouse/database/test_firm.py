@@ -1,5 +1,8 @@
 """A firm's book over the published warehouses of several homes: whole, exact, and told."""
 
+import signal
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -9,11 +12,13 @@ import duckdb
 import pytest
 
 from tests.support.books import Amount, Night, night, published_once
+from tests.support.shared import some_daily
 from warehouse.contract.book import BOOK
 from warehouse.contract.firm import OF_SOURCES
 from warehouse.database.ddl import stored_as
 from warehouse.database.firm.gate import UNREADABLE
 from warehouse.database.firm.publish import FirmBook, FirmBuild, publish_firm
+from warehouse.database.versions import VERSIONS_GB, is_as_published
 from warehouse.storage.firm import FIRM, FirmWrong, read_firm
 from warehouse.storage.layout import Layout
 
@@ -44,7 +49,9 @@ class Homes:
         published_once(layout, self.nights[name], f"v{self.versions}")
         return layout
 
-    def publish(self, *names: str, fresh: bool = False, day: date = DAY) -> FirmBook:
+    def publish(
+        self, *names: str, fresh: bool = False, day: date = DAY, versions_gb: int = VERSIONS_GB
+    ) -> FirmBook:
         """Publish the book of a firm of these organisations."""
         self.describe("".join(f'"{name}" = "../{name}"\n' for name in names))
         self.versions += 1
@@ -55,7 +62,7 @@ class Homes:
             program_version="0",
             day=day,
         )
-        return publish_firm(self.layout, build, fresh=fresh)
+        return publish_firm(self.layout, build, fresh=fresh, versions_gb=versions_gb)
 
     def describe(self, sources: str, more: str = "") -> None:
         """Write firm.toml."""
@@ -151,6 +158,79 @@ def test_rows_that_differ_from_their_own_control_totals_are_not_taken(homes: Hom
     assert any("beta cannot be read" in change for change in book.changes)
     kept = homes.ask("select amount_text from history.balances where source = 'beta' order by all")
     assert kept == [("11",), ("2.25",)]
+
+
+def test_a_firm_file_that_rotted_is_built_anew(homes: Homes) -> None:
+    """A byte that changed since it was published is in no later version: the sources have all."""
+    homes.publish("alpha", "beta")
+    rows, file = homes.rows(), homes.layout.database.resolve()
+    content = bytearray(file.read_bytes())
+    for place in range(4096, len(content), 64 * 1024):
+        content[place] ^= 1
+    file.chmod(0o640)
+    file.write_bytes(content)
+    homes.publish("alpha", "beta")
+    assert homes.rows() == rows
+
+
+def test_older_versions_of_a_firm_keep_to_their_budget(homes: Homes) -> None:
+    """As those of a home do: the shown one and the one before it stay always."""
+    for _ in range(4):
+        homes.publish("alpha", "beta", versions_gb=0)
+    assert len(list((homes.layout.warehouse / "versions").iterdir())) == 2
+
+
+# Kills itself before the N-th call that changes the firm's home; prints how many there were.
+PUBLISH_AND_DIE = """
+import os, signal, sys
+from datetime import date
+from pathlib import Path
+from tests.warehouse.database.test_firm import Homes
+
+root, version, point = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+homes, calls = Homes(root, versions=version), 0
+homes.describe('alpha = "../alpha"\\nbeta = "../beta"\\n')
+
+def count(event, args):
+    global calls
+    changes = event in ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.chmod")
+    opened = event == "open" and args[2] & (os.O_WRONLY | os.O_RDWR)
+    if (changes or opened) and "/firm" in str(args[0]):
+        calls += 1
+        if calls == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(count)
+homes.publish("alpha", "beta", day=date(2026, 11, 22))
+print(calls)
+"""
+POINTS = range(1, 13)
+
+
+def published_in_child(homes: Homes, point: int) -> tuple[int, str]:
+    """Publish in a process that is killed before so many changes; its status and what it said."""
+    command = [sys.executable, "-c", PUBLISH_AND_DIE, str(homes.root), str(homes.versions)]
+    done = subprocess.run([*command, str(point)], stdout=subprocess.PIPE, text=True, check=False)
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("point", some_daily(POINTS, 5))
+def test_a_firm_killed_at_any_instant_shows_a_whole_book(homes: Homes, point: int) -> None:
+    """The old one or the new one, as it was published; the next publish needs no hand."""
+    homes.publish("alpha", "beta")
+    before = homes.rows()
+    homes.take("alpha", [Amount("6")], "20261122T021500Z")
+    status, said = published_in_child(homes, point)
+    assert status == -signal.SIGKILL or (status == 0 and int(said) < POINTS[-1])
+    assert is_as_published(homes.layout, homes.layout.database)
+    seen = homes.rows()
+    homes.versions += 1
+    homes.publish("alpha", "beta", day=date(2026, 11, 22))
+    after = homes.rows()
+    assert before != after
+    assert seen in (before, after)
+    names = [path.name for path in homes.layout.warehouse.rglob("*")]
+    assert not [name for name in names if name.startswith(".")]
 
 
 def test_an_organisation_that_comes_or_goes_is_seen(homes: Homes) -> None:

@@ -5,7 +5,6 @@ held before.
 """
 
 import contextlib
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -22,24 +21,11 @@ from warehouse.database import work_copy
 from warehouse.database.firm import ddl, gate
 from warehouse.database.firm.load import SourceUnreadable, load_source, remove_source
 from warehouse.database.load import fill
-from warehouse.database.versions import (
-    clear,
-    copy_current,
-    is_base_intact,
-    prune,
-    seal,
-    swap,
-)
+from warehouse.database.new_version import build_upon_last, new_version
+from warehouse.database.versions import VERSIONS_GB, seal
 from warehouse.progress import Say, Tally, silent
 from warehouse.storage.firm import Firm, Source
-from warehouse.storage.layout import (
-    DATABASE,
-    STORAGE_VERSION,
-    Layout,
-    block_digests,
-    make_directory,
-    sync_directory,
-)
+from warehouse.storage.layout import STORAGE_VERSION, Layout
 
 _PATTERN = "pattern"
 
@@ -76,60 +62,29 @@ class FirmBuild:
 
 
 def publish_firm(
-    layout: Layout, build: FirmBuild, *, fresh: bool = False, say: Say = silent
+    layout: Layout,
+    build: FirmBuild,
+    *,
+    fresh: bool = False,
+    say: Say = silent,
+    versions_gb: int = VERSIONS_GB,
 ) -> FirmBook:
     """Make the firm's book of what its sources have published, seen at once and whole.
 
     One writer at a time: the caller holds `layout.lock`. Nights that are as they were are kept,
-    unless `fresh` or the schema has changed.
+    unless `fresh` or the schema has changed. Older versions are kept within `versions_gb`.
     """
-    versions = layout.warehouse / "versions"
-    clear(layout, versions, build.version)
-    aside = versions / f".tmp-{build.version}"
-    make_directory(aside)
-    try:
-        file = aside / DATABASE
-        made = _in_memory(layout, build, file, fresh=fresh, say=say)
-        seal(aside, file, block_digests(file), {})
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
-    aside.rename(versions / build.version)
-    sync_directory(versions)
-    swap(layout, build.version)
-    prune(versions, build.version)
+    with new_version(layout, build.version, versions_gb) as file:
+        made, digests = build_upon_last(
+            layout,
+            file,
+            fresh=fresh,
+            last=lambda memory: work_copy.last(layout, file, memory, ddl.schema_version()),
+            empty=lambda memory: _empty(layout, file, memory),
+            build=lambda connection: _build(connection, layout, build, say),
+        )
+        seal(file, digests, {})
     return made
-
-
-def _in_memory(layout: Layout, build: FirmBuild, file: Path, *, fresh: bool, say: Say) -> FirmBook:
-    for memory in work_copy.MEMORY[:-1]:
-        with contextlib.suppress(duckdb.OutOfMemoryException):
-            return _build_file(layout, build, file, memory, fresh=fresh, say=say)
-        work_copy.remove(file)
-    return _build_file(layout, build, file, work_copy.MEMORY[-1], fresh=fresh, say=say)
-
-
-def _build_file(
-    layout: Layout, build: FirmBuild, file: Path, memory: str, *, fresh: bool, say: Say
-) -> FirmBook:
-    """Build upon the last version where that is what was published, else anew."""
-    expected = () if fresh else copy_current(layout, file)
-    upon = _last(layout, file, memory) if expected else None
-    if upon is not None:
-        made = _build(upon, layout, build, say)
-        if is_base_intact(layout, expected, block_digests(file)):
-            return made
-    return _build(_empty(layout, file, memory), layout, build, say)
-
-
-def _last(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection | None:
-    with contextlib.suppress(duckdb.Error):
-        connection = work_copy.connect(layout, file, memory)
-        rows = connection.execute("select schema_version from ops.build").fetchall()
-        if rows == [(ddl.schema_version(),)]:
-            return connection
-        connection.close()
-    return None
 
 
 def _empty(layout: Layout, file: Path, memory: str) -> DuckDBPyConnection:
