@@ -441,7 +441,7 @@ def test_another_schema_means_a_full_rebuild(
     """Where tables, views or macros have changed, nothing of the old file is kept."""
     layout = Layout(tmp_path)
     published_once(layout, [FIRST], "a")
-    monkeypatch.setattr("warehouse.database.work_copy.schema_version", lambda: "another")
+    monkeypatch.setattr("warehouse.database.publish.schema_version", lambda: "another")
     assert published(layout, [FIRST], "b").loaded == (FIRST.day,)
 
 
