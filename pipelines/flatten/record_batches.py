@@ -92,7 +92,7 @@ def rows(batch: list[Element], resource: Resource, notes: Notes) -> dict[str, pa
 def _plain_rows(
     batch: list[Element], resource: Resource, notes: Notes
 ) -> dict[str, pa.RecordBatch]:
-    records = fast_reader.read([memoryview(element.raw) for element in batch], resource.shape)
+    records = fast_reader.read([element.raw for element in batch], resource.shape)
     filled = resource.fill(records)
     if not all(odd.legal for odd in filled.unfit):
         raise fast_reader.NotPlain("a text is no amount or no time")

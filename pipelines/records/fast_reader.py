@@ -32,6 +32,7 @@ from pipelines.records.schema import (
     arrow_fields,
 )
 
+_BRACE = ord("{")
 FEW = 8  # records of one parent that are held against each other one by one
 
 
@@ -39,13 +40,13 @@ class NotPlain(Exception):
     """A batch holds something that the document does not describe."""
 
 
-def read(raws: Sequence[bytes | memoryview], shape: RecordShape) -> pa.StructArray:
+def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructArray:
     """Return records as nested columns; raises `NotPlain`."""
     # Arrow refuses unknown fields, wrong types, repeated keys and halves of surrogate pairs.
     body = b"\n".join(raws)
     # Looking for four letters costs nothing; a record that merely has them in a name is proved as
     # well, and then read fast all the same.
-    if b"null" in body or any(raw[:1] != b"{" for raw in raws):
+    if b"null" in body or any(memoryview(raw)[0] != _BRACE for raw in raws):
         _prove(raws, shape.name)
     schema = pa.schema(arrow_fields(shape, careful=False))
     try:
@@ -85,7 +86,7 @@ _PROOFS = {
 }
 
 
-def _prove(raws: Sequence[bytes | memoryview], name: str) -> None:
+def _prove(raws: Sequence[bytes | msgspec.Raw], name: str) -> None:
     decoder = _PROOFS[name]
     try:
         for raw in raws:

@@ -6,7 +6,7 @@ The API promises no order (4.6), so records are ordered by id: the same book giv
 import contextlib
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -17,9 +17,10 @@ from pipelines.records.schema import RecordShape
 BATCH_BYTES = 4 * 1024 * 1024
 
 
-class Element(NamedTuple):
+class Element(msgspec.Struct, frozen=True, gc=False):
     """One record as it came: the answer it stood in, its number there, and its id if it is text."""
 
+    # No tuple: the collector of garbage would walk a hundred thousand of them again and again.
     raw: msgspec.Raw
     request_no: int
     number: int
@@ -93,15 +94,20 @@ def once(
     """
     # The API promises no order (4.6). Sorting by id, and copies of an id by their content, gives
     # the same rows for the same book on every night, and the same files when a night is made again.
-    by_id: dict[str | None, list[Element]] = {}
+    by_id: dict[str, Element] = {}
+    again: dict[str, list[Element]] = {}
+    elements_once = []
     for element in elements:
-        by_id.setdefault(element.identity, []).append(element)
-    elements_once = by_id.pop(None, [])
-    for _, several in sorted((str(identity), several) for identity, several in by_id.items()):
-        if len(several) > 1:
+        if element.identity is None:
+            elements_once.append(element)
+        elif by_id.setdefault(element.identity, element) is not element:
+            again.setdefault(element.identity, []).append(element)
+    for identity, element in sorted(by_id.items()):
+        if identity in again:
+            several = [element, *again[identity]]
             elements_once += _settle(several, notes, shape, carries_money=carries_money)
         else:
-            elements_once += several
+            elements_once.append(element)
     return elements_once
 
 
@@ -174,7 +180,7 @@ def batches(elements: list[Element]) -> Iterator[list[Element]]:
     size = 0
     for element in elements:
         batch.append(element)
-        size += len(memoryview(element.raw))
+        size += len(element.raw)
         if size >= BATCH_BYTES:
             yield batch
             batch, size = [], 0

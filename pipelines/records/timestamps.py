@@ -19,6 +19,7 @@ GATE = (
     r"(Z|[+-][0-9]{2}:[0-9]{2})$"
 )
 _BELOW = r"(\.[0-9]{6})[0-9]+"
+_LONGEST_WHOLE = len("2026-11-20T02:15:00.123456Z")  # more digits of a second make more letters
 _LOST = r"\.[0-9]{6}0*[1-9]"
 _ISO = re.compile(
     r"(\d{4}-\d{2}-\d{2}|\d{8}|\d{4}-W\d{2}-\d)[Tt ](?!24)"
@@ -47,11 +48,14 @@ def column(texts: pa.Array) -> tuple[pa.Array, list[int], list[int]]:
     """Return texts as UTC microseconds; the places that are no time; the places that were cut."""
     gated = pc.match_substring_regex(texts, GATE)
     candidates = pc.if_else(gated, texts, pa.NULL)
-    cut = pc.indices_nonzero(pc.match_substring_regex(candidates, _LOST)).to_pylist()
+    cut: list[int] = []
     # Arrow reads at most six digits of a second, so more are cut first; where something other than
     # zeros was lost, the place is returned to be listed.
+    if (pc.max(pc.binary_length(candidates)).as_py() or 0) > _LONGEST_WHOLE:
+        cut = pc.indices_nonzero(pc.match_substring_regex(candidates, _LOST)).to_pylist()
+        candidates = pc.replace_substring_regex(candidates, _BELOW, r"\1")
     try:
-        values = pc.replace_substring_regex(candidates, _BELOW, r"\1").cast(TYPE)
+        values = candidates.cast(TYPE)
         slow = pc.indices_nonzero(pc.fill_null(pc.invert(gated), fill_value=False)).to_pylist()
     except pa.ArrowInvalid:  # the 30th of February: right in form only
         # One impossible date refuses the whole column: then every text is read by itself.

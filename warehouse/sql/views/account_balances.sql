@@ -32,7 +32,8 @@
 -- example: select portfolio_id, asset_id, venue_id, account_name, total_text
 --     from account_balances order by all
 
-with split as (
+-- Accounts and amounts below each other: one grouping finds those without an amount too.
+with entries as (
     select
         portfolio_id,
         asset_id,
@@ -40,15 +41,28 @@ with split as (
         venue_id,
         account_name,
         duplicate_no,
-        case
-            when
-                (bucket in ('trading', 'custody') and state in ('free', 'locked'))
-                or (bucket in ('margin', 'staking') and state = 'locked')
-                then bucket || '_' || state
-            else 'other'
-        end as kind,
-        internal.exact_split(amount, amount_text) as split
-    from balances
+        snapshot_date,
+        balance_count,
+        null as bucket,
+        null as state,
+        null::decimal(38, 18) as small,
+        null as odd
+    from accounts
+    union all
+    select
+        portfolio_id,
+        asset_id,
+        is_custom_asset,
+        venue_id,
+        account_name,
+        duplicate_no,
+        null as snapshot_date,
+        null as balance_count,
+        bucket,
+        state,
+        split.small,
+        split.odd
+    from (select *, internal.exact_split(amount, amount_text) as split from balances)
 ),
 
 parts as (
@@ -59,15 +73,27 @@ parts as (
         venue_id,
         account_name,
         duplicate_no,
-        internal.exact_part_where(split, kind = 'trading_free') as trading_free,
-        internal.exact_part_where(split, kind = 'trading_locked') as trading_locked,
-        internal.exact_part_where(split, kind = 'margin_locked') as margin_locked,
-        internal.exact_part_where(split, kind = 'staking_locked') as staking_locked,
-        internal.exact_part_where(split, kind = 'custody_free') as custody_free,
-        internal.exact_part_where(split, kind = 'custody_locked') as custody_locked,
-        internal.exact_part_where(split, kind = 'other') as other,
-        internal.exact_part_where(split, true) as total
-    from split
+        any_value(snapshot_date) as snapshot_date,
+        any_value(balance_count) as balance_count,
+        sum(small) filter (where bucket = 'trading' and state = 'free') as trading_free,
+        sum(small) filter (where bucket = 'trading' and state = 'locked') as trading_locked,
+        sum(small) filter (where bucket = 'margin' and state = 'locked') as margin_locked,
+        sum(small) filter (where bucket = 'staking' and state = 'locked') as staking_locked,
+        sum(small) filter (where bucket = 'custody' and state = 'free') as custody_free,
+        sum(small) filter (where bucket = 'custody' and state = 'locked') as custody_locked,
+        sum(small) filter (where not internal.is_known_balance(bucket, state)) as other,
+        sum(small) as total,
+        list(
+            {
+                'kind': case
+                    when odd is null then null
+                    when internal.is_known_balance(bucket, state) then bucket || '_' || state
+                    else 'other'
+                end,
+                'text': odd
+            }
+        ) filter (where odd is not null) as texts
+    from entries
     group by
         portfolio_id,
         asset_id,
@@ -79,48 +105,50 @@ parts as (
 
 sums as (
     select
-        portfolio_id,
-        asset_id,
-        is_custom_asset,
-        venue_id,
-        account_name,
-        duplicate_no,
-        trading_free.small as trading_free,
-        trading_locked.small as trading_locked,
-        margin_locked.small as margin_locked,
-        staking_locked.small as staking_locked,
-        custody_free.small as custody_free,
-        custody_locked.small as custody_locked,
-        other.small as other,
-        total.small as total,
+        *,
         -- The long way, for the few that are not sums of small decimals.
         case
-            when total.texts is not null
+            when texts is not null
                 then internal.exact_sums(
-                    [
-                        trading_free,
-                        trading_locked,
-                        margin_locked,
-                        staking_locked,
-                        custody_free,
-                        custody_locked,
-                        other,
-                        total
-                    ]
+                    list_transform(
+                        [
+                            {'kind': 'trading_free', 'small': trading_free},
+                            {'kind': 'trading_locked', 'small': trading_locked},
+                            {'kind': 'margin_locked', 'small': margin_locked},
+                            {'kind': 'staking_locked', 'small': staking_locked},
+                            {'kind': 'custody_free', 'small': custody_free},
+                            {'kind': 'custody_locked', 'small': custody_locked},
+                            {'kind': 'other', 'small': other},
+                            {'kind': null, 'small': total}
+                        ],
+                        lambda part: {
+                            'small': part['small'],
+                            'whole': null::decimal(38, 0),
+                            'part': null::decimal(38, 18),
+                            'texts': list_transform(
+                                list_filter(
+                                    texts,
+                                    lambda given: coalesce(given['kind'] = part['kind'], true)
+                                ),
+                                lambda given: given['text']
+                            )
+                        }
+                    )
                 )
         end as odd
     from parts
+    where snapshot_date is not null
 )
 
 select
-    accounts.snapshot_date,
-    accounts.portfolio_id,
-    accounts.asset_id,
-    accounts.is_custom_asset,
-    accounts.venue_id,
-    accounts.account_name,
-    accounts.duplicate_no,
-    accounts.balance_count,
+    sums.snapshot_date,
+    sums.portfolio_id,
+    sums.asset_id,
+    sums.is_custom_asset,
+    sums.venue_id,
+    sums.account_name,
+    sums.duplicate_no,
+    sums.balance_count,
     case when odd[1].text is null then sums.trading_free else odd[1].amount end as trading_free,
     coalesce(odd[1].text, internal.decimal_text(sums.trading_free)) as trading_free_text,
     case when odd[2].text is null then sums.trading_locked else odd[2].amount end as trading_locked,
@@ -139,15 +167,8 @@ select
     coalesce(odd[8].text, internal.decimal_text(coalesce(sums.total, 0))) as total_text,
     portfolios.name as portfolio_name,
     venues.display_name as venue_name
-from accounts
-left join sums
-    on sums.portfolio_id = accounts.portfolio_id
-    and sums.asset_id = accounts.asset_id
-    and sums.is_custom_asset = accounts.is_custom_asset
-    and sums.venue_id = accounts.venue_id
-    and sums.account_name = accounts.account_name
-    and sums.duplicate_no = accounts.duplicate_no
+from sums
 left join portfolios
-    on portfolios.portfolio_id = accounts.portfolio_id
+    on portfolios.portfolio_id = sums.portfolio_id
 left join venues
-    on venues.venue_id = accounts.venue_id
+    on venues.venue_id = sums.venue_id
