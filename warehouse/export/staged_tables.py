@@ -60,8 +60,8 @@ def longest_whole(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
     """Return the most digits before the point of each column of amounts, up to 15."""
     names = [name for name in columns_of(source, exhibit) if name.endswith("_text")]
     columns = ", ".join(
-        f"coalesce(max(least(15, length(split_part({quote_identifier(name)}, '.', 1)))), 0)"
-        for name in names
+        f"coalesce(max(least(15, coalesce(nullif(instr({name}, '.'), 0) - 1, strlen({name})))), 0)"
+        for name in map(quote_identifier, names)
     )
     row = source.connection.execute(f"select {columns} from {exhibit.staged_name}").fetchone()
     return dict(zip(names, row or (), strict=True))
