@@ -1,7 +1,9 @@
 """WHAT analysts and finance read: tables, database, views, workbooks. Imports nothing of ours.
 
 Importing it tells the numpy below pyarrow to start no threads of its own: nothing of ours
-multiplies matrices, and each of them spins for a while before it sleeps.
+multiplies matrices, and each of them spins for a while before it sleeps. And pyarrow, to take its
+memory from the system's allocator: its own gives large pages back and takes new ones, which are
+filled with zeros; that cost a night of 300,000 accounts 0.7 CPU s and 40 MB.
 """
 
 import importlib
@@ -9,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 # The door for Python is opened when somebody asks for it: it needs pandas, and a night does not.
 if TYPE_CHECKING:

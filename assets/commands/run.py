@@ -1,16 +1,12 @@
 """`nightbook run`: tonight's job once, here, recorded in Dagster."""
 
-import contextlib
 import dataclasses
 import gc
 import sys
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
-
-import pyarrow as pa
 
 from assets.console.invocation import command_for
 from assets.console.json_log import JsonLog
@@ -69,21 +65,12 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
     if not is_terminal():
         run_id = str(uuid.uuid4())
         log = JsonLog(nightbook.now, {"night": chosen.isoformat(), "run": run_id})
-    with _memory_of_a_night():
-        return take(nightbook, chosen, log=log, run_id=run_id, is_tick=unless_taken)
-
-
-@contextlib.contextmanager
-def _memory_of_a_night() -> Iterator[None]:
-    """Keep memory in ways that cost a night of 300,000 accounts less, both measured."""
-    # What is imported stays: looking through it for garbage again and again would cost half a CPU
-    # second. What is never thawed, DuckDB's library would list as leaked when the process ends.
+    # What is imported stays: looking through it for garbage again and again would cost a night of
+    # 300,000 accounts half a CPU second (measured). What is never thawed, DuckDB's library would
+    # list as leaked when the process ends.
     gc.freeze()
-    # Arrow's own allocator gives large pages back and takes new ones, which the system fills with
-    # zeros: 0.7 CPU s more than the system's allocator, and 40 MB.
-    pa.set_memory_pool(pa.system_memory_pool())
     try:
-        yield
+        return take(nightbook, chosen, log=log, run_id=run_id, is_tick=unless_taken)
     finally:
         gc.unfreeze()
 
