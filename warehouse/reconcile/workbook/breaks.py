@@ -27,7 +27,7 @@ _DIFFERENCE = difference("S#", "T#").removeprefix("=")  # of the exact texts, in
 _NAMES = tuple(Heading(name.capitalize(), known.width) for name, known in DIMENSIONS.items())
 # So wide that all of them, one page wide on A4, are printed with letters of 8 points.
 HEADINGS = (
-    Heading("Break ID", 11),
+    Heading("Break ID", 13),
     Heading("Result", 8),
     *_NAMES,
     Heading("Ledger", 12, "amount"),
@@ -38,7 +38,7 @@ HEADINGS = (
     Heading("Status", 8, "yellow"),
     Heading("Owner", 7, "yellow"),
     Heading("Root cause", 8, "yellow"),
-    Heading("Comment", 14, "yellow"),
+    Heading("Comment", 12, "yellow"),
     *machine_headings("First seen", "vs. prior run", width=11, kind="text"),
     *machine_headings("Ledger, exact", "Snapshot, exact", "Difference, exact"),
     *machine_headings("Digits equal?", width=9, kind="text"),
