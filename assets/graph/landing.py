@@ -21,6 +21,7 @@ from pipelines.edge.client import EdgeClient
 from pipelines.edge.sending.attempts import Event
 from pipelines.landing.lock import WriterBusy
 from pipelines.landing.manifest import Manifest
+from pipelines.pull import tonight
 from warehouse.contract.book import BOOK
 from warehouse.contract.wording import count_of
 
@@ -116,7 +117,7 @@ def _land(step: NightStep, lock: RunLock) -> tuple[Manifest, bool]:
         # Read without the writer's lock: whoever else works here must not cost the night.
         if not nightbook.is_demo:
             require_real(step.layout)
-        manifest = night.take(
+        manifest = tonight.take(
             nightbook.settings(api=True),
             nightbook.now,
             program_version(),

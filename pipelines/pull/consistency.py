@@ -24,7 +24,7 @@ SHOWN = 3
 Marks = Mapping[str, tuple[str | None, ...]]
 
 
-class _Fingerprint(msgspec.Struct):
+class _Fingerprint(msgspec.Struct, gc=False):
     updatedAt: str | None = None  # noqa: N815 - the document's spelling
     tradingStatus: str | None = None  # noqa: N815 - the document's spelling
 

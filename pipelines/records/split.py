@@ -27,7 +27,7 @@ class Element(msgspec.Struct, frozen=True, gc=False):
     identity: str | None
 
 
-class _Id(msgspec.Struct):
+class _Id(msgspec.Struct, gc=False):
     id: str
 
 

@@ -19,6 +19,7 @@ from assets.publishing import publish
 from pipelines import night
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
+from pipelines.pull import tonight
 from tests.support.operator_home import FIRST, SECOND, THIRD, Keeper, Sandbox, sandbox
 from tests.support.shared import once
 from warehouse.contract import states
@@ -162,7 +163,7 @@ def take(keeper: Keeper, day: date) -> str:
     """A night over the wire, without Dagster, whose own part is tested elsewhere; its state."""
     keeper.sandbox.clock.night(day)
     book = keeper.nightbook
-    manifest = night.take(book.settings(api=True), book.now, "0", pause=book.pause)
+    manifest = tonight.take(book.settings(api=True), book.now, "0", pause=book.pause)
     night.finish(
         LakeManifests(keeper.layout), keeper.layout.snapshot(day, manifest.snapshot_id), book.now()
     )

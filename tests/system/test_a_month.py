@@ -24,6 +24,7 @@ from pipelines.edge.client import EdgeClient
 from pipelines.edge.errors import EdgeError
 from pipelines.lake.lake_manifest import LakeManifests
 from pipelines.landing import snapshots
+from pipelines.pull import tonight
 from pipelines.sandbox.options import Choices
 from pipelines.sandbox.server import DEMO_KEY, DEMO_SECRET
 from tests.support.operator import Receiver
@@ -94,7 +95,7 @@ class Month:
         settings = book.settings(api=True)
         try:
             connect = book.connect or EdgeClient
-            manifest = night.take(settings, book.now, "0", pause=book.pause, connect=connect)
+            manifest = tonight.take(settings, book.now, "0", pause=book.pause, connect=connect)
         except EdgeError as error:
             tags = {PARTITION: day.isoformat(), run_alerts.SCHEDULED: "nightly_schedule"}
             run = dg.DagsterRun(job_name="nightly", run_id=f"run-{self.time.now()}", tags=tags)

@@ -1,4 +1,4 @@
-"""What a night costs that needs no data frame: nothing of pandas."""
+"""What a command costs that needs no data frame, and asks no API: nothing of pandas or httpx."""
 
 import subprocess
 import sys
@@ -31,6 +31,14 @@ rows_batch(REQUESTS, [])
 print("pandas" in sys.modules)
 """
 
+OFFLINE = """
+import sys
+import assets.commands.decide, assets.commands.rebuild, assets.commands.reconcile
+print("httpx" in sys.modules)
+import pipelines.edge.client
+print("httpx" in sys.modules, "rich" in sys.modules)
+"""
+
 
 def _said(program: str) -> str:
     return subprocess.run(
@@ -46,3 +54,8 @@ def test_a_process_makes_arrays_without_pandas_and_data_frames_when_asked() -> N
 def test_a_night_imports_no_pandas() -> None:
     """What Dagster loads to run a night makes its tables without pandas."""
     assert _said(NIGHT) == "False\n"
+
+
+def test_only_what_asks_the_api_loads_its_client() -> None:
+    """To decide, rebuild and reconcile is to read files; and no client needs a command line."""
+    assert _said(OFFLINE).splitlines() == ["False", "True False"]

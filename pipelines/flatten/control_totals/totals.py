@@ -77,7 +77,7 @@ class _PositionAmounts(msgspec.Struct):
     accounts: list[_AccountAmounts]
 
 
-class _IntegrationId(msgspec.Struct):
+class _IntegrationId(msgspec.Struct, gc=False):
     id: str
 
 

@@ -12,7 +12,7 @@ from assets.definitions import assemble
 from assets.graph.schedule import LOGGED
 from assets.graph.sensors import AFTER_A_RUN, BETWEEN, sensors
 from assets.home.demo import MARK
-from pipelines import night
+from pipelines.pull import tonight
 from tests.support.operator import Receiver, Watched, ended
 from tests.support.operator_home import SECOND, THIRD, Keeper
 
@@ -115,7 +115,7 @@ def test_a_landed_night_that_nobody_judged_is_told_once(
     keeper = watched().keeper
     keeper.sandbox.show()
     keeper.sandbox.clock.night(THIRD)
-    night.take(keeper.nightbook.settings(api=True), keeper.nightbook.now, "0")
+    tonight.take(keeper.nightbook.settings(api=True), keeper.nightbook.now, "0")
     keeper.sandbox.clock.night(THIRD, hour=3, minute=44)
     watching(keeper)
     assert receiver.titles == []
