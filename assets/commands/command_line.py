@@ -272,7 +272,7 @@ _ALL = (
 )
 
 
-COMMANDS: dict[str, click.Command] = {str(each.name): each for each in _ALL}
+COMMANDS: dict[str, click.Command] = {str(entry.name): entry for entry in _ALL}
 
 
 @click.group(

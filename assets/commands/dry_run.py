@@ -16,16 +16,23 @@ def print_changes(before: Layout, after: Layout, form: str | None) -> None:
     states, differences = state_changes(before, after), changes(before, after)
     if form:
         rows = [
-            (each.date, each.what, each.name, each.is_custom_asset, each.before, each.after)
-            for each in (*states, *differences)
+            (
+                change.date,
+                change.what,
+                change.name,
+                change.is_custom_asset,
+                change.before,
+                change.after,
+            )
+            for change in (*states, *differences)
         ]
         print_rows(form, COLUMNS, rows)
         return
     print("Nothing was written. What it would change:")
     for state in states:
         print(f"  {state.date}  snapshot {state.name}: {state.before or NOTHING} -> {state.after}")
-    for each in differences[:SHOWN]:
-        print(f"  {_line(each)}")
+    for change in differences[:SHOWN]:
+        print(f"  {_line(change)}")
     if len(differences) > SHOWN:
         more = count_of(len(differences) - SHOWN, "more change")
         print(f"  and {more}: --format csv lists them all")

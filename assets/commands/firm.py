@@ -47,7 +47,9 @@ def run(nightbook: Nightbook, *, day: date | None, unless_taken: bool) -> int:
             book = firm.publish(
                 nightbook,
                 day=chosen,
-                notes={each.source: each.words for each in ended if each.code},
+                notes={
+                    firm_night.source: firm_night.words for firm_night in ended if firm_night.code
+                },
             )
     return _tell(nightbook, book)
 
@@ -94,7 +96,11 @@ def status(nightbook: Nightbook, *, form: str | None) -> int:
     nights = read_last_nights(nightbook.layout.database)
     if form:
         names = NIGHTS.names
-        print_rows(form, names, [tuple(getattr(each, name) for name in names) for each in nights])
+        print_rows(
+            form,
+            names,
+            [tuple(getattr(firm_night, name) for name in names) for firm_night in nights],
+        )
     else:
         _print(nights)
     return _code(nights)
@@ -113,17 +119,21 @@ def _tell(nightbook: Nightbook, book: FirmBook) -> int:
 
 def _print(nights: Sequence[FirmNight]) -> None:
     """Print a line for the night, and one for each organisation that it lacks."""
-    within = sum(each.is_in_book for each in nights)
+    within = sum(firm_night.is_in_book for firm_night in nights)
     words = f"{within} of {count_of(len(nights), 'organisation')}"
     day = nights[0].snapshot_date if nights else "no night yet"
     print(f"book of {day}: {paint(words, GREEN if within == len(nights) else RED)}")
-    for each in nights:
-        if not each.is_in_book:
-            last = f"last book {each.as_of}" if each.as_of else "no book yet"
-            print(printable(f"  {each.source}: {each.state} ({last}): {each.reason}"))
+    for firm_night in nights:
+        if not firm_night.is_in_book:
+            last = f"last book {firm_night.as_of}" if firm_night.as_of else "no book yet"
+            print(
+                printable(
+                    f"  {firm_night.source}: {firm_night.state} ({last}): {firm_night.reason}"
+                )
+            )
 
 
 def _code(nights: Sequence[FirmNight]) -> int:
-    if any(each.state == HELD for each in nights):
+    if any(firm_night.state == HELD for firm_night in nights):
         return A_PERSON_MUST_DECIDE
-    return 0 if nights and all(each.is_in_book for each in nights) else INCOMPLETE
+    return 0 if nights and all(firm_night.is_in_book for firm_night in nights) else INCOMPLETE

@@ -82,7 +82,7 @@ def _print_each(engine: str, proofs: Iterable[Proof]) -> Iterable[Proof]:
         print(f"{mark(is_well=proof.is_equal)} {head}: {of_rows}, {sums}{texts}")
         for difference in proof.differences:
             custom = " (custom)" * difference.is_custom_asset
-            made = difference.engine or "no sum (it refuses)"
+            total = difference.engine or "no sum (it refuses)"
             asset = printable(f"{difference.asset_id}{custom}")
-            print(f"    {asset}: {engine} has {made}; stated is {difference.stated}")
+            print(f"    {asset}: {engine} has {total}; stated is {difference.stated}")
         yield proof

@@ -81,7 +81,7 @@ def _prune_shelf(
     result = prune_shelf(shelver, forget, would_go, dry_run=dry_run)
     nights, size = (
         count_of(len(result.snapshots), "night"),
-        sum(each.size for each in result.objects),
+        sum(item.size for item in result.objects),
     )
     count = count_of(len(result.objects), "object")
     print(f"{nights} {verb} from {address.url}: {count}, {size / 1e6:.1f} MB.")

@@ -33,7 +33,9 @@ def run(nightbook: Nightbook, *, name: str | None, form: str | None) -> int:
     descriptions = tables(nightbook.layout.database)
     chosen = [table for table in descriptions if name in _names(table)]
     if name is not None and not chosen:
-        raise NoSuchTable(name, [each for table in descriptions for each in _names(table)])
+        raise NoSuchTable(
+            name, [other_name for table in descriptions for other_name in _names(table)]
+        )
     if form == "dbt":
         print(dbt_sources.render(chosen or descriptions), end="")
     elif form:

@@ -46,12 +46,12 @@ def run(nightbook: Nightbook, *, form: str, **wanted: Any) -> int:
     with connect(layout.database) as connection:
         connection.execute("set TimeZone = 'UTC'")
         try:
-            given = figures(connection, Wanted(**wanted))
+            traced = figures(connection, Wanted(**wanted))
         except NightPruned as error:
             raise NightPruned(error.snapshot, _manifest_words(layout, error)) from None
     with TerminalProgress() as teller:
         heard = replace(nightbook, watch=teller.watch)
-        trace = _trace(heard, given)
+        trace = _trace(heard, traced)
     if form == "json":
         content = msgspec.json.format(msgspec.json.encode(trace), indent=1)
         print(printable_json(content.decode()))
@@ -71,9 +71,9 @@ def _manifest_words(layout: Layout, error: NightPruned) -> str:
     )
 
 
-def _trace(nightbook: Nightbook, given: TracedFigures) -> Trace:
-    positions, notices = _read_landing(nightbook, given)
-    accounts = list(_join(given.accounts, positions))
+def _trace(nightbook: Nightbook, traced: TracedFigures) -> Trace:
+    positions, notices = _read_landing(nightbook, traced)
+    accounts = list(_join(traced.accounts, positions))
     paths = [position.element.json_path for position in positions]
     lost = [account for account in accounts if account.record is None]
     if lost and not notices:
@@ -84,29 +84,29 @@ def _trace(nightbook: Nightbook, given: TracedFigures) -> Trace:
     notices += [
         f"{sum_.view} {key_words(sum_)} is not the sum of its parts, {sum_.sum_of_parts}. Make "
         "the warehouse again: nightbook rebuild"
-        for sum_ in given.sums
+        for sum_ in traced.sums
         if not sum_.ties_out
     ]
     return Trace(
-        snapshot=given.snapshot,
-        requests=given.requests,
-        portfolio_id=given.portfolio.id,
-        portfolio_name=given.portfolio.name,
-        asset_id=given.asset_id,
-        is_custom_asset=given.is_custom_asset,
+        snapshot=traced.snapshot,
+        requests=traced.requests,
+        portfolio_id=traced.portfolio.id,
+        portfolio_name=traced.portfolio.name,
+        asset_id=traced.asset_id,
+        is_custom_asset=traced.is_custom_asset,
         positions=[position.element for position in positions],
         accounts=accounts,
-        sums=given.sums,
-        rejects=[row for row in given.rejects if _is_within(row["path"], paths)],
+        sums=traced.sums,
+        rejects=[row for row in traced.rejects if _is_within(row["path"], paths)],
         notices=notices,
     )
 
 
 def _read_landing(
-    nightbook: Nightbook, given: TracedFigures
+    nightbook: Nightbook, traced: TracedFigures
 ) -> tuple[list[LandedPosition], list[str]]:
     """Return the position in the landed bytes; where they cannot be read, what to say of it."""
-    layout, snapshot_id = nightbook.layout, given.snapshot["snapshot_id"]
+    layout, snapshot_id = nightbook.layout, traced.snapshot["snapshot_id"]
     say = progress_reporter(nightbook, _tell, "tracing", snapshot_id)
     try:
         manifest = load_manifest(snapshots.find(layout, snapshot_id).folder)
@@ -115,8 +115,8 @@ def _read_landing(
                 f"The landed bodies of {snapshot_id} are not there any more ({', '.join(gone)}): "
                 + _LEFT
             ]
-        asset = given.asset_id, given.is_custom_asset
-        return landed_positions(layout, manifest, given.portfolio.id, asset, say), []
+        asset = traced.asset_id, traced.is_custom_asset
+        return landed_positions(layout, manifest, traced.portfolio.id, asset, say), []
     except (Damaged, NoSuchSnapshot) as error:
         return [], [f"The landed bytes could not be read. {error}"]
 
@@ -143,19 +143,21 @@ def _join(
             landed[key].append(candidate)
     for account in accounts:
         same = landed[account.venue_id, account.account_name, _content(account.texts)]
-        found = same.pop(0) if same else None
+        landed_account = same.pop(0) if same else None
         yield TracedAccount(
             venue_id=account.venue_id,
             venue_name=account.venue_name,
             account_name=account.account_name,
             duplicate_no=account.duplicate_no,
-            record=found.element if found else None,
+            record=landed_account.element if landed_account else None,
             amounts=[
                 TracedAmount(
                     bucket=bucket,
                     state=state,
                     amount_text=amount,
-                    element=found.amounts[Stated(bucket, state)] if found else None,
+                    element=landed_account.amounts[Stated(bucket, state)]
+                    if landed_account
+                    else None,
                 )
                 for (bucket, state), amount in account.texts.items()
             ],

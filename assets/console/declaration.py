@@ -82,7 +82,7 @@ class SqlCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse what can only be a mistyped option: one word, and nothing that SQL knows."""
-        known = [name for each in self.get_params(ctx) for name in each.opts]
+        known = [name for parameter in self.get_params(ctx) for name in parameter.opts]
         for word in args:
             name = word.partition("=")[0]
             if _OPTION.fullmatch(name) and name not in known:
@@ -133,8 +133,8 @@ def file_argument(**attributes: Any) -> click.Argument:
 
 def format_option(*more: str, note: str = "") -> click.Option:
     """Declare `--format` of a command that says in words what it can also give as rows."""
-    said = f"rows, instead of words{note}"
-    return option("--format", "form", type=Choice((*FORMATS, *more)), help=said)
+    help_text = f"rows, instead of words{note}"
+    return option("--format", "form", type=Choice((*FORMATS, *more)), help=help_text)
 
 
 def dry_run_options() -> tuple[click.Option, click.Option]:

@@ -85,25 +85,32 @@ def _night(partitions: dg.MultiPartitionsDefinition) -> dg.AssetsDefinition:
             )
             with RunLock() as lock:
                 lock.acquire(nightbook, f"publishing the firm's book of {day}", tell)
-                notes = {each.source: each.words for each in ended if each.code}
+                notes = {
+                    source_night.source: source_night.words
+                    for source_night in ended
+                    if source_night.code
+                }
                 book = firm.publish(nightbook, day=day, notes=notes)
                 files = firm.write_files(nightbook, book)
         own = {source.name for source in sources}
-        rows = [each for each in book.nights if each.source in own]
+        rows = [source_night for source_night in book.nights if source_night.source in own]
         yield dg.MaterializeResult(metadata=_facts(rows, [book.database, *files]))
-        missing = [each for each in rows if not each.is_in_book]
+        missing = [source_night for source_night in rows if not source_night.is_in_book]
         yield dg.AssetCheckResult(
             check_name=IN_BOOK,
             passed=not missing,
             severity=dg.AssetCheckSeverity.WARN,
-            metadata={each.source: f"{each.state}: {each.reason}" for each in missing},
+            metadata={
+                source_night.source: f"{source_night.state}: {source_night.reason}"
+                for source_night in missing
+            },
         )
 
     return firm_night
 
 
 def _facts(rows: list[FirmNight], files: list[object]) -> dict[str, dg.MetadataValue]:
-    within = sum(each.is_in_book for each in rows)
+    within = sum(source_night.is_in_book for source_night in rows)
     return {
         "organisations in the book": dg.MetadataValue.text(f"{within} of {len(rows)}"),
         "files": dg.MetadataValue.json([str(file) for file in files]),
@@ -126,11 +133,11 @@ def _schedule(nightbook: Nightbook, named: Firm) -> dg.ScheduleDefinition:
         context: dg.ScheduleEvaluationContext,
     ) -> list[dg.RunRequest] | dg.SkipReason:
         tick = context.scheduled_execution_time.astimezone(settings.timezone)
-        taken = _sources_with_night(nightbook.layout, tick.date())
+        done_sources = _sources_with_night(nightbook.layout, tick.date())
         shards = [
             number
             for number in range(1, named.shards + 1)
-            if {source.name for source in sources_of(named, number)} - taken
+            if {source.name for source in sources_of(named, number)} - done_sources
         ]
         if not shards:
             return dg.SkipReason("Every organisation has its night.")
@@ -153,5 +160,7 @@ def _sources_with_night(layout: Layout, day: date) -> set[str]:
         return set()
     rows = read_last_nights(layout.database)
     return {
-        each.source for each in rows if each.snapshot_date == day and each.state in (ACCEPTED, HELD)
+        source_night.source
+        for source_night in rows
+        if source_night.snapshot_date == day and source_night.state in (ACCEPTED, HELD)
     }

@@ -41,7 +41,7 @@ class NightStep:
 
 def of_date(layout: Layout, day: date) -> Snapshot | None:
     """Return the book of a date, or its newest snapshot; None where it was never read."""
-    nights = [taken for taken in landed_snapshots(layout) if taken.snapshot_date == day]
+    nights = [snapshot for snapshot in landed_snapshots(layout) if snapshot.snapshot_date == day]
     return books(nights).get(day) or (nights[-1] if nights else None)
 
 

@@ -79,40 +79,40 @@ def _link(layout: Layout, home: Path) -> None:
 
 def _link_files(source: Path, target: Path) -> None:
     for folder, _, names in os.walk(source):
-        made = target / Path(folder).relative_to(source)
-        made.mkdir(parents=True, exist_ok=True)
+        new_folder = target / Path(folder).relative_to(source)
+        new_folder.mkdir(parents=True, exist_ok=True)
         for name in names:
-            (made / name).symlink_to((Path(folder) / name).absolute())
+            (new_folder / name).symlink_to((Path(folder) / name).absolute())
 
 
 def state_changes(before: Layout, after: Layout) -> list[Change]:
     """Return the snapshots whose state would change."""
-    now = {each.snapshot_id: each.state for each in snapshots.landed_snapshots(before)}
+    now = {snapshot.snapshot_id: snapshot.state for snapshot in snapshots.landed_snapshots(before)}
     return [
         Change(
-            date=each.snapshot_date.isoformat(),
+            date=snapshot.snapshot_date.isoformat(),
             what=STATE,
-            name=each.snapshot_id,
-            before=now.get(each.snapshot_id),
-            after=each.state,
+            name=snapshot.snapshot_id,
+            before=now.get(snapshot.snapshot_id),
+            after=snapshot.state,
         )
-        for each in snapshots.landed_snapshots(after)
-        if now.get(each.snapshot_id) != each.state
+        for snapshot in snapshots.landed_snapshots(after)
+        if now.get(snapshot.snapshot_id) != snapshot.state
     ]
 
 
 def changes(before: Layout, after: Layout) -> list[Change]:
     """Return what differs between what two homes have published, by date."""
     old, new = (_counts(layout) for layout in (before, after))
-    found = []
+    differences = []
     days = set()
     for day, table in sorted(old.keys() | new.keys()):
         if old.get((day, table)) == new.get((day, table)):
             continue
         (was, _), (will_be, _) = (side.get((day, table), (None, None)) for side in (old, new))
-        found.append(Change(date=day, what=ROWS, name=table, before=was, after=will_be))
+        differences.append(Change(date=day, what=ROWS, name=table, before=was, after=will_be))
         days |= {day} if table == AMOUNTS else set()
-    return [*found, *_total_changes(before, after, sorted(days))]
+    return [*differences, *_total_changes(before, after, sorted(days))]
 
 
 def _counts(layout: Layout) -> dict[tuple[str, str], tuple[str | None, str | None]]:

@@ -72,25 +72,25 @@ def take_nights(
 
 def _take(command: Sequence[str], source: Source) -> SourceRun:
     """Run one night where its `.env` lies; its last line of the log says how it ended."""
-    kept = {
+    variables = {
         name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)
     }
     # Nothing in that folder, such as the `warehouse` of its home, is taken for a module.
-    kept["PYTHONSAFEPATH"] = "1"
+    variables["PYTHONSAFEPATH"] = "1"
     try:
         done = subprocess.run(
             command,
             cwd=source.folder,
-            env=kept,
+            env=variables,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
         )
     except OSError as error:
         return SourceRun(source.name, 1, f"its run could not be started: {error}")
-    said = done.stderr.decode(errors="replace").strip()
+    complaint = done.stderr.decode(errors="replace").strip()
     lines = done.stdout.decode(errors="replace").strip().splitlines()
-    words = said if done.returncode and said else _words(lines[-1] if lines else "")
+    words = complaint if done.returncode and complaint else _words(lines[-1] if lines else "")
     if done.returncode not in (0, A_PERSON_MUST_DECIDE):
         words = f"its run ended with exit code {done.returncode}: {words or 'it said nothing'}"
     return SourceRun(source.name, done.returncode, words[:LONGEST_REASON])

@@ -158,7 +158,7 @@ class EdgeClient:
         stops reading early closes the client. At most `concurrency` answers wait to be read; while
         a call rests between two attempts another one goes, so that one that fails keeps up nobody.
         """
-        rest = iter(calls)
+        waiting = iter(calls)
         done: queue.SimpleQueue[_Done | None] = queue.SimpleQueue()
         under_way = 0
         resting = _WaitingCalls(lambda: done.put(None))
@@ -170,7 +170,7 @@ class EdgeClient:
         try:
             while True:
                 while (under_way - resting.count) < self._concurrency and (
-                    call := next(rest, None)
+                    call := next(waiting, None)
                 ) is not None:
                     pool.submit(work, call)
                     under_way += 1

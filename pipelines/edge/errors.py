@@ -101,8 +101,8 @@ class Refused(EdgeError):
         entries = "; ".join(
             f"{quote_text(e.code, 60)}: {quote_text(e.message)}" for e in self.errors[:3]
         )
-        rest = len(self.errors) - 3
-        more = f" and {rest} more" if rest > 0 else ""
+        more_count = len(self.errors) - 3
+        more = f" and {more_count} more" if more_count > 0 else ""
         answer = f"with {entries}{more}" if entries else "without an error code"
         note = f" {self.note}" if self.note else ""
         return (

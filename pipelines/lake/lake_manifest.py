@@ -246,8 +246,8 @@ def _money(layout: Layout, snapshot_id: str) -> dict[str, bool]:
     zero = pa.scalar(Decimal(0), amounts.TYPE)
     with pq.ParquetFile(layout.staged_file("balances", snapshot_id)) as file:
         for batch in file.iter_batches(columns=["portfolio_id", "amount"]):
-            some = pc.fill_null(pc.not_equal(batch["amount"], zero), fill_value=True)
-            holders = pc.unique(batch["portfolio_id"].filter(some))
+            is_money = pc.fill_null(pc.not_equal(batch["amount"], zero), fill_value=True)
+            holders = pc.unique(batch["portfolio_id"].filter(is_money))
             has.update(dict.fromkeys(holders.to_pylist(), True))
     return has
 

@@ -109,14 +109,14 @@ def _assets(facts: Facts, before: Facts) -> Iterator[Move]:
     risen = {asset for asset in held if _drop(left[asset], held[asset]) > MOVED} - fallen
     for measure, verb, moved in ((FALLEN, "fell", fallen), (RISEN, "rose", risen)):
         share = Decimal(len(moved)) / len(held) if len(moved) >= FEWEST_ASSETS else Decimal(0)
-        some = ", ".join(
+        examples = ", ".join(
             f"{asset} from {_short(held[asset])} to {_short(left[asset])}"
             for asset in sorted(moved)[:SHOWN]
         )
         words = f"the totals of {len(moved)} of {len(held)} assets {verb} by more than a fifth"
         more = ", ..." if len(moved) > SHOWN else ""
         share = share.quantize(Decimal("0.0001"))
-        yield Move(measure, share, f"{words}: {some}{more}", len(held))
+        yield Move(measure, share, f"{words}: {examples}{more}", len(held))
 
 
 def _drop(before: Decimal, now: Decimal) -> Decimal:

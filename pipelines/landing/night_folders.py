@@ -51,8 +51,8 @@ def free_id(layout: Layout, started_at: datetime, day: date) -> str:
     # The newest id of a date is its book, so it comes after those of that date, also where the
     # clock was set back between two runs. The date stays that of the start, whatever day the id
     # then shows.
-    taken = (_time_of(name, ID) for name in _names(layout.landing / day.isoformat()))
-    time = max([started_at, *(other + timedelta(seconds=1) for other in taken if other)])
+    times = (_time_of(name, ID) for name in _names(layout.landing / day.isoformat()))
+    time = max([started_at, *(other + timedelta(seconds=1) for other in times if other)])
     # An id is unique in the home, not only in its date: it names files of the lake too.
     while any(layout.landing.glob(f"*/{time.strftime(ID_FORM)}")):
         time += timedelta(seconds=1)

@@ -59,19 +59,19 @@ def reasons(texts: Iterable[str], signs: Iterable[AnswerNotice]) -> Iterator[Rea
     `signs` tell how many answers showed what; a text that none of them has (that of an older
     manifest) is told as it is.
     """
-    rest = set(texts)
+    unread = set(texts)
     same: dict[tuple[str, str], list[AnswerNotice]] = {}
     for notice in signs:
-        if notice.text in rest:
+        if notice.text in unread:
             same.setdefault((notice.place, notice.words), []).append(notice)
     for (place, words), several in sorted(same.items()):
-        rest -= {notice.text for notice in several}
+        unread -= {notice.text for notice in several}
         count = sum(notice.answers for notice in several)
         operations = ", ".join(sorted(notice.operation for notice in several))
         example = min(notice.example for notice in several)
         sentence = _sentence(count, f"{place}: {words} (in {operations}, like {example})")
         yield Reason(f"notice: {shape_of(f'{place}: {words}')}", sentence, is_teachable=True)
-    for text in sorted(rest):
+    for text in sorted(unread):
         yield Reason(f"notice: {shape_of(text)}", _sentence(1, text), is_teachable=True)
 
 

@@ -30,9 +30,9 @@ class NoSuchSnapshot(Exception):
     exit_code = 2
 
     def __init__(self, snapshot_id: str, known: list[str]) -> None:
-        some = ", ".join(known[-3:]) if known else "none at all"
+        newest = ", ".join(known[-3:]) if known else "none at all"
         super().__init__(
-            f"There is no snapshot {snapshot_id!r}: the newest are {some}. Nothing was changed. "
+            f"There is no snapshot {snapshot_id!r}: the newest are {newest}. Nothing was changed. "
             "List them with: nightbook snapshots"
         )
 

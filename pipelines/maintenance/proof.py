@@ -65,8 +65,12 @@ def prove(
     books = snapshots.books(snapshots.landed_snapshots(layout))
     days = sorted(day for day in books if as_of is None or day <= as_of)
     if not days:
-        found = f"the books are of {min(books)} and later" if books else "no night is accepted"
-        raise NothingToProve(f"There is no book to ask {engine} about: {found}. Nothing was done.")
+        range_words = (
+            f"the books are of {min(books)} and later" if books else "no night is accepted"
+        )
+        raise NothingToProve(
+            f"There is no book to ask {engine} about: {range_words}. Nothing was done."
+        )
     for day in days if are_all else days[-1:]:
         yield _prove(layout, engine, books[day], in_parts=in_parts)
 
@@ -82,10 +86,11 @@ def _prove(layout: Layout, engine: str, snapshot: Snapshot, *, in_parts: bool) -
                 f"{path} is not there. Nothing was done: nightbook rebuild makes the lake again."
             )
     sums, rows = _control_sums(totals)
-    made = engine_sums(engine, file, in_parts=in_parts)
+    groups = engine_sums(engine, file, in_parts=in_parts)
     texts, text_count = _texts(file)
     engine_totals = {
-        (each.asset_id, each.is_custom_asset): _whole(each.total, each.numbers) for each in made
+        (group.asset_id, group.is_custom_asset): _whole(group.total, group.numbers)
+        for group in groups
     }
     differences = []
     for asset in sorted(sums.keys() | engine_totals.keys()):
@@ -96,7 +101,7 @@ def _prove(layout: Layout, engine: str, snapshot: Snapshot, *, in_parts: bool) -
             differences.append(Difference(*asset, words, plain(stated)))
     return Proof(
         snapshot=snapshot,
-        rows=sum(each.rows for each in made),
+        rows=sum(group.rows for group in groups),
         stated_rows=rows,
         assets=len(sums),
         texts=text_count,

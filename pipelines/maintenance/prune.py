@@ -31,9 +31,9 @@ class NoLimit(ValueError):
 
     exit_code = 2
 
-    def __init__(self, found: str) -> None:
+    def __init__(self, problem: str) -> None:
         super().__init__(
-            f"{found}. Nothing was pruned. Say how many days to keep before the newest book, how "
+            f"{problem}. Nothing was pruned. Say how many days to keep before the newest book, how "
             "many gigabytes bodies and tables may take, or both: nightbook prune --keep 400 "
             "--max-gb 20 --dry-run"
         )

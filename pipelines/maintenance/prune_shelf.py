@@ -50,12 +50,12 @@ def prune_shelf(
     if going and not dry_run:
         forget([snapshot.snapshot_id for snapshot in going])
         going, problems = _mark(shelver, going)
-        keys = [each.key for snapshot in going for each in objects[snapshot.snapshot_id]]
+        keys = [item.key for snapshot in going for item in objects[snapshot.snapshot_id]]
         shelver.store.delete(keys)
     else:
         problems = []
     names = tuple(snapshot.snapshot_id for snapshot in going)
-    gone = tuple(each for name in names for each in objects[name])
+    gone = tuple(item for name in names for item in objects[name])
     return ShelfPruneResult(names, gone, tuple(problems))
 
 
@@ -63,10 +63,10 @@ def _objects(store: ObjectStore, snapshot_ids: Collection[str]) -> dict[str, lis
     """Return the large objects of some nights, also those that a dead run left unnamed."""
     objects: dict[str, list[StoredObject]] = {}
     for room in ROOMS:
-        for each in store.list(room):
-            snapshot_id = each.key.rpartition("/")[2].partition("-")[0]
+        for item in store.list(room):
+            snapshot_id = item.key.rpartition("/")[2].partition("-")[0]
             if snapshot_id in snapshot_ids:
-                objects.setdefault(snapshot_id, []).append(each)
+                objects.setdefault(snapshot_id, []).append(item)
     return objects
 
 

@@ -65,10 +65,10 @@ def flatten_on_spark(nights: Sequence[NightTask], say: Say = silent) -> dict[str
     except (OSError, PySparkException, Py4JError) as error:
         raise SparkFailed(error) from error
     flattened = [msgspec.json.decode(answer, type=FlattenedNight) for answer in answers]
-    problems = dict.fromkeys(each.problem for each in flattened if each.problem)
+    problems = dict.fromkeys(night.problem for night in flattened if night.problem)
     if problems:
         raise NotFlattened(f"{' '.join(problems)} Nothing was changed.")
-    return {each.folder: each for each in flattened}
+    return {night.folder: night for night in flattened}
 
 
 @contextlib.contextmanager
@@ -99,21 +99,21 @@ def _answers(nights: Sequence[NightTask], done: Tally) -> list[str]:
 @contextlib.contextmanager
 def _progress(context: SparkContext, done: Tally, known: int) -> Iterator[None]:
     """Tell how many tasks are done, as long as a job runs."""
-    tracker, is_over, told = context.statusTracker(), threading.Event(), 0
+    tracker, is_over, reported = context.statusTracker(), threading.Event(), 0
 
     def look() -> None:
-        nonlocal told
+        nonlocal reported
         while not is_over.wait(LOOK_EVERY):
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             count = min(known, sum(stage.numCompletedTasks for stage in stages if stage))
-            done.add(max(0, count - told))
-            told = max(told, count)
+            done.add(max(0, count - reported))
+            reported = max(reported, count)
 
     watcher = threading.Thread(target=look, daemon=True)
     watcher.start()
     try:
         yield
-        done.add(known - told)
+        done.add(known - reported)
     finally:
         is_over.set()
         watcher.join()

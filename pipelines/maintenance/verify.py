@@ -125,8 +125,10 @@ def require_landing(layout: Layout, *, bodies: bool) -> None:
         [damage_ for damage_ in verify_landing(layout) if damage_.what != SURPLUS] if bodies else []
     )
     if damage:
-        found = "; ".join(dict.fromkeys(f"{damage_.file} is {damage_.what}" for damage_ in damage))
-        raise proved.Damaged(layout.landing, found, "every night as it was landed", RESTORE)
+        damages = "; ".join(
+            dict.fromkeys(f"{damage_.file} is {damage_.what}" for damage_ in damage)
+        )
+        raise proved.Damaged(layout.landing, damages, "every night as it was landed", RESTORE)
 
 
 def missing_landings(layout: Layout) -> Iterator[Damage]:
@@ -259,8 +261,8 @@ def _forgotten(
         if night is None:
             yield Damage(layout.landing / snapshot_id, MISSING, snapshot_id, LANDED)
         elif night.snapshot is not None:
-            made = [decision.at for decision in night.snapshot.decisions]
-            if at is not None and at not in made:
+            times = [decision.at for decision in night.snapshot.decisions]
+            if at is not None and at not in times:
                 yield _missing_file(night.folder / DECISION, snapshot_id, LANDED)
 
 
@@ -286,5 +288,5 @@ def _strange(root: Path, expected: Iterable[Path]) -> Iterator[Damage]:
 
 def _night_of(path: Path) -> str | None:
     """Return the snapshot that a path is of, by its name."""
-    found = night_folders.ID.search(f"{path.parent.name}/{path.name}")
-    return found.group() if found else None
+    match = night_folders.ID.search(f"{path.parent.name}/{path.name}")
+    return match.group() if match else None

@@ -118,11 +118,11 @@ def _settle(
         (_canonical(element_.raw), element_.request_no, element_.number, element_)
         for element_ in several
     )
-    first, rest = texts[0], texts[1:]
+    first, repeats = texts[0], texts[1:]
     # Word for word the same is one record, in whatever order its keys and lists came. Only where
     # that differs are the documented parts compared, which is slower.
-    differ = any(text != first[0] for text, *_ in rest) and _differ(several, shape)
-    refused = texts if differ and carries_money else rest
+    differ = any(text != first[0] for text, *_ in repeats) and _differ(several, shape)
+    refused = texts if differ and carries_money else repeats
     for text, request_no, number, element in refused:
         same = f"repeats the id of data[{first[2]}]"
         if not differ:

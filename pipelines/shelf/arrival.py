@@ -222,5 +222,5 @@ def _write_whole(path: Path, file: ShelvedFile, blocks: Iterable[bytes]) -> None
             digest.update(block)
             out.write(block)
         if digest.hexdigest() != file.sha256:
-            found = f"SHA-256 {digest.hexdigest()}"
-            raise Damaged(Path(file.key), found, f"SHA-256 {file.sha256}", ADVICE)
+            digest_words = f"SHA-256 {digest.hexdigest()}"
+            raise Damaged(Path(file.key), digest_words, f"SHA-256 {file.sha256}", ADVICE)

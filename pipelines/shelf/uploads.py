@@ -33,8 +33,8 @@ class Uploads:
         """Upload what the generation before does not have; returns where every file is."""
         there = {(file.role, file.name, file.sha256): file for file in before}
         bodies = night_files.bodies(self.snapshot)
-        kept = [there.get((Role.BODY, body.name, body.sha256)) for body in bodies]
-        packed = [file for file in kept if file is not None]
+        entries = [there.get((Role.BODY, body.name, body.sha256)) for body in bodies]
+        packed = [file for file in entries if file is not None]
         if len(packed) < len(bodies):
             packed = self._upload_bodies(bodies)
         lake = list(night_files.lake_files(self.layout, self.snapshot))

@@ -133,7 +133,7 @@ def _source(
 ) -> OpenBook:
     is_firm = has_sources(connection)
     if is_firm:
-        exhibits = [replace(each, key=(SOURCE.name, *each.key)) for each in exhibits]
+        exhibits = [replace(exhibit, key=(SOURCE.name, *exhibit.key)) for exhibit in exhibits]
     snapshot = _book(connection, as_of, "firm_nights" if is_firm else "ops.snapshots")
     day: date = snapshot["snapshot_date"]
     in_little_memory(
@@ -158,8 +158,8 @@ def _source(
 
 def has_sources(connection: DuckDBPyConnection) -> bool:
     """Return whether an open warehouse is a firm's, in which every table has its source."""
-    found = "select count(*) from duckdb_tables() where schema_name = 'ops' and table_name = ?"
-    return bool(scalar(connection, f"{found} and database_name = current_database()", "sources"))
+    query = "select count(*) from duckdb_tables() where schema_name = 'ops' and table_name = ?"
+    return bool(scalar(connection, f"{query} and database_name = current_database()", "sources"))
 
 
 def accounts(connection: DuckDBPyConnection, day: date) -> int:

@@ -56,9 +56,9 @@ def open_book(
     }
     layout = Layout(home_path(os.fspath(home) if home is not None else settings[HOME]))
     if not layout.database.exists():
-        said = "the path given" if home is not None else f"{HOME}, or its default"
+        origin = "the path given" if home is not None else f"{HOME}, or its default"
         raise FileNotFoundError(
-            f"There is no book at {layout.database}: {layout.home} is {said}. Give the home, "
+            f"There is no book at {layout.database}: {layout.home} is {origin}. Give the home, "
             "open_book('/path/to/data'), or take a first night with `nightbook run`, or try "
             "`nightbook demo`."
         )
@@ -270,7 +270,7 @@ class ReadOnlyBook:
         return {name: texts.pop() for name, texts in comments.items() if len(texts) == 1}
 
 
-def _day(given: date | str | None) -> date | None:
-    if isinstance(given, datetime):
-        return given.date()
-    return date.fromisoformat(given) if isinstance(given, str) else given
+def _day(day: date | str | None) -> date | None:
+    if isinstance(day, datetime):
+        return day.date()
+    return date.fromisoformat(day) if isinstance(day, str) else day

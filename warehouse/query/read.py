@@ -77,8 +77,8 @@ def asking(database: Path, sql: str) -> Iterator[DuckDBPyConnection]:
             # What failed by the machine is no fault of the question.
             by_machine = isinstance(error, duckdb.OperationalError | duckdb.InternalError)
             kind = QueryFailed if by_machine else NotAQuestion
-            said = f"DuckDB could not answer: {error}\nNothing was changed."
-            raise kind(f"{said}{_advice(connection, sql, error)}") from error
+            message = f"DuckDB could not answer: {error}\nNothing was changed."
+            raise kind(f"{message}{_advice(connection, sql, error)}") from error
 
 
 def _advice(connection: DuckDBPyConnection, sql: str, error: duckdb.Error) -> str:

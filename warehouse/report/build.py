@@ -62,14 +62,14 @@ def ask_all(database: Path, now: datetime) -> ReportData:
     with contextlib.closing(open_database(database)) as connection:
         if has_sources(connection):
             return _of_firm(connection, now)
-        taken = nights(connection)
-        moves = changes.by_asset(connection, taken)
-        news = findings.news(connection, taken)
-        first = tuple(morning.panels(connection, taken, moves, news))
-        sections = tuple(_sections(connection, taken, moves, news))
+        dates = nights(connection)
+        moves = changes.by_asset(connection, dates)
+        news = findings.news(connection, dates)
+        first = tuple(morning.panels(connection, dates, moves, news))
+        sections = tuple(_sections(connection, dates, moves, news))
         build = ask(connection, BUILD).rows
-    state, headline = night.headline(taken, now)
-    warnings = tuple(night.warnings(taken, now))
+    state, headline = night.headline(dates, now)
+    warnings = tuple(night.warnings(dates, now))
     return ReportData(
         now=now,
         state=state,
@@ -142,20 +142,20 @@ def _page(data: ReportData, program_version: str) -> str:
 
 
 def _sections(
-    connection: DuckDBPyConnection, taken: Nights, moves: QueryRows | None, news: News | None
+    connection: DuckDBPyConnection, dates: Nights, moves: QueryRows | None, news: News | None
 ) -> Iterator[Section]:
     yield findings.findings(news)
-    yield changes.section(connection, taken, moves)
-    yield holdings.section(connection, taken)
-    yield holdings.over_time(connection, taken)
-    breaks = reconciliation.section(connection, taken)
+    yield changes.section(connection, dates, moves)
+    yield holdings.section(connection, dates)
+    yield holdings.over_time(connection, dates)
+    breaks = reconciliation.section(connection, dates)
     if breaks is not None:
         yield breaks
-    yield findings.freshness(connection, taken)
-    yield night.calendar(taken)
-    yield findings.unknown(connection, taken)
-    yield findings.rejects(connection, taken)
-    yield night.section(connection, taken)
+    yield findings.freshness(connection, dates)
+    yield night.calendar(dates)
+    yield findings.unknown(connection, dates)
+    yield findings.rejects(connection, dates)
+    yield night.section(connection, dates)
 
 
 def _template() -> Template:

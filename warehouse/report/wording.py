@@ -141,9 +141,9 @@ def duration(value: timedelta) -> str:
     seconds = value.total_seconds()
     if seconds < 60:  # noqa: PLR2004 - a minute
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, seconds_left = divmod(round(seconds), 60)
     if minutes < 60:  # noqa: PLR2004 - an hour
-        return f"{minutes} min {rest} s"
+        return f"{minutes} min {seconds_left} s"
     hours, minutes = divmod(minutes, 60)
     if hours < 48:  # noqa: PLR2004 - two days
         return f"{hours} h {minutes} min"

@@ -214,11 +214,11 @@ def at_day_of_each(sql: str, sources: str) -> str:
 
 def _reading(sql: str, stand_ins: Mapping[str, str]) -> str:
     """Return a query that reads others in the place of tables and views."""
-    made = ",\n".join(
+    parts = ",\n".join(
         f"in_place_of_{name} as (\n    {_rename(text, stand_ins)}\n)"
         for name, text in stand_ins.items()
     )
-    return f"with {made}\n\nselect * from (\n{_rename(sql, stand_ins)}\n)"
+    return f"with {parts}\n\nselect * from (\n{_rename(sql, stand_ins)}\n)"
 
 
 def _rename(sql: str, names: Iterable[str]) -> str:

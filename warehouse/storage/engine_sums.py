@@ -83,10 +83,10 @@ def _duckdb(file: str, in_parts: bool) -> Iterator[tuple[Any, ...]]:  # noqa: FB
             # One by one: an error names no asset, and takes the sums of all others with it.
             query = f"select {sums} from {source} where asset_id = ? and is_custom_asset = ?"
             try:
-                found = connection.execute(query, key).fetchone()
+                row = connection.execute(query, key).fetchone()
             except duckdb.OutOfRangeException:
-                found = (None,)
-            yield (*key, rows, numbers, *found)
+                row = (None,)
+            yield (*key, rows, numbers, *row)
 
 
 def _pyarrow(file: str, in_parts: bool) -> Iterator[tuple[Any, ...]]:  # noqa: FBT001 - of a table
@@ -94,9 +94,9 @@ def _pyarrow(file: str, in_parts: bool) -> Iterator[tuple[Any, ...]]:  # noqa: F
     if in_parts:  # 256 bits hold any sum, and need no parts
         rows = rows.set_column(2, "amount", rows["amount"].cast(_WIDE))
     counts = [([], "count_all"), ("amount", "count")]
-    found = rows.group_by(_KEY).aggregate([*counts, ("amount", "sum")])
+    sums = rows.group_by(_KEY).aggregate([*counts, ("amount", "sum")])
     names = [*_KEY, "count_all", "amount_count", "amount_sum"]
-    yield from (tuple(row[name] for name in names) for row in found.to_pylist())
+    yield from (tuple(row[name] for name in names) for row in sums.to_pylist())
 
 
 def _polars(file: str, in_parts: bool) -> Iterator[tuple[Any, ...]]:  # noqa: FBT001 - of a table
@@ -116,10 +116,10 @@ def _polars(file: str, in_parts: bool) -> Iterator[tuple[Any, ...]]:  # noqa: FB
         part = (sign + halves.struct.field("field_1")).cast(polars.Decimal(38, 18))
         sums = [whole.sum().alias("whole"), part.sum().alias("part")]
     frame = polars.read_parquet(file, columns=[*_KEY, "amount"], hive_partitioning=False)
-    found = frame.group_by(_KEY).agg(
+    grouped = frame.group_by(_KEY).agg(
         polars.len().alias("rows"), amount.count().alias("numbers"), *sums
     )
-    yield from found.rows()
+    yield from grouped.rows()
 
 
 @functools.cache
@@ -148,8 +148,8 @@ def _spark(file: str, in_parts: bool) -> Iterator[tuple[Any, ...]]:  # noqa: FBT
     session.conf.set("spark.sql.ansi.enabled", "true")  # decimals as text have no exponent then
     session.read.parquet(file).createOrReplaceTempView("balances")
     counts = "select asset_id, is_custom_asset, count(*), count(amount)"
-    found = session.sql(f"{counts}, {sums} from balances group by 1, 2")
-    yield from (tuple(row) for row in found.collect())
+    grouped = session.sql(f"{counts}, {sums} from balances group by 1, 2")
+    yield from (tuple(row) for row in grouped.collect())
 
 
 _ENGINES: dict[str, Callable[[str, bool], Iterator[tuple[Any, ...]]]] = {

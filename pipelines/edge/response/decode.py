@@ -78,15 +78,15 @@ def _gunzip(raw: Iterable[bytes]) -> Iterator[bytes]:
     defect = ""
     try:
         for piece in raw:
-            rest = piece
-            while rest:
+            packed = piece
+            while packed:
                 if member.eof:
                     member = zlib.decompressobj(_GZIP)
                 started = True
                 # At most 64 KiB come out of a step: a bomb is stopped by the limit before it fills
                 # the memory.
-                yield member.decompress(rest, _STEP)
-                rest = member.unused_data if member.eof else member.unconsumed_tail
+                yield member.decompress(packed, _STEP)
+                packed = member.unused_data if member.eof else member.unconsumed_tail
     except zlib.error as error:
         defect = f"the gzip stream is damaged ({error})"
     # The trailer of a member has its checksum and length, which zlib proves at its end: a body that

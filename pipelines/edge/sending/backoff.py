@@ -63,8 +63,8 @@ def refusal(
     for code, kind in _CODES.items():
         named = [error for error in errors or () if error.code == code]
         if named:
-            rest = tuple(error for error in errors or () if error not in named)
-            return kind(where, status, (*named, *rest), attempts, note)
+            unnamed = tuple(error for error in errors or () if error not in named)
+            return kind(where, status, (*named, *unnamed), attempts, note)
     kind = ServerFailed if status >= 500 else _STATUSES.get(status, UnknownRefusal)  # noqa: PLR2004 - 5xx
     return kind(where, status, errors or (), attempts, note)
 

@@ -46,8 +46,10 @@ def open_catalog(uri: str, shelf: StoreAddress) -> Any:
     What else a catalog or a store wants is taken from pyiceberg's own settings
     (`PYICEBERG_CATALOG__NIGHTBOOK__…`). Raises `NoCatalog`.
     """
-    given = {**os.environ, **shelf.options}
-    store = {name: given[variable] for variable, name in STORE.items() if given.get(variable)}
+    variables = {**os.environ, **shelf.options}
+    store = {
+        name: variables[variable] for variable, name in STORE.items() if variables.get(variable)
+    }
     scheme, _, place = uri.partition("://")
     if scheme == DATABASE:
         uri, store = f"postgresql+psycopg://{place}", {**store, "warehouse": f"{shelf.url}/iceberg"}

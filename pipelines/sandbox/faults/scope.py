@@ -41,11 +41,11 @@ class Fault:
             return False
         if not objects:
             return True
-        collection, _, rest = path.strip("/").partition("/")
+        collection, _, subpath = path.strip("/").partition("/")
         named = {"venues": self.venue, "portfolios": self.portfolio}.get(collection)
         if self.venue is None and self.portfolio is None:
             return True
-        return named is not None and unquote(rest.partition("/")[0]) == named
+        return named is not None and unquote(subpath.partition("/")[0]) == named
 
 
 class Rehearsal:

@@ -93,7 +93,9 @@ def _venue_instruments_empty(world: World, fault: Fault) -> World:
 
 def _halve_instruments(world: World, _fault: Fault) -> World:
     listed = world.instruments or {}
-    return replace(world, instruments={venue: each[::2] for venue, each in listed.items()})
+    return replace(
+        world, instruments={venue: instruments[::2] for venue, instruments in listed.items()}
+    )
 
 
 def _repeat_portfolio(world: World, fault: Fault) -> World:
@@ -135,10 +137,13 @@ def _repeat_venue(world: World, fault: Fault) -> World:
 
 def _repeat_instrument(world: World, fault: Fault) -> World:
     listed = {
-        venue: (*each, *({**instrument, "feedId": "another-feed"} for instrument in each[:1]))
+        venue: (
+            *instruments,
+            *({**instrument, "feedId": "another-feed"} for instrument in instruments[:1]),
+        )
         if fault.venue in {None, venue}
-        else each
-        for venue, each in (world.instruments or {}).items()
+        else instruments
+        for venue, instruments in (world.instruments or {}).items()
     }
     return replace(world, instruments=listed)
 
@@ -167,24 +172,24 @@ def _hostile_names(world: World, _fault: Fault) -> World:
 
 def _hostile_ids(world: World, _fault: Fault) -> World:
     listed = world.instruments or {}
-    some = next((each[:1] for each in listed.values() if each), ())
-    more = [{**world.venues[0], "id": each} for each in HOSTILE_IDS] if world.venues else []
-    added = {venue["id"]: some for venue in more}
+    sample = next((instruments[:1] for instruments in listed.values() if instruments), ())
+    more = [{**world.venues[0], "id": venue_id} for venue_id in HOSTILE_IDS] if world.venues else []
+    added = {venue["id"]: sample for venue in more}
     return replace(world, venues=(*world.venues, *more), instruments={**listed, **added})
 
 
 def _unknown_type(world: World, fault: Fault) -> World:
     listed = {
         venue: (
-            *each,
+            *instruments,
             *(
                 {**instrument, "id": f"{instrument['id']}-C", "type": "option"}
-                for instrument in each[:1]
+                for instrument in instruments[:1]
             ),
         )
         if fault.venue in {None, venue}
-        else each
-        for venue, each in (world.instruments or {}).items()
+        else instruments
+        for venue, instruments in (world.instruments or {}).items()
     }
     return replace(world, instruments=listed)
 

@@ -80,7 +80,7 @@ def portfolio(
     if mandate.passing and phase == _CYCLE - 1:
         return None
     seed = (*seed, mandate.key, mark, round_ if mandate.passing else "")
-    made = date(2021, 6, 1) + timedelta(days=draw("made", *seed) % 900)
+    created = date(2021, 6, 1) + timedelta(days=draw("made", *seed) % 900)
     moved = mandate.assets and mandate.accounts
     return {
         "id": identity("portfolio", *seed),
@@ -88,8 +88,8 @@ def portfolio(
         "name": turn(mandate.names, day) + mark,
         "integrations": list(_integrations(mandate, seed, mark, day)),
         "positions": list(_positions(mandate, seed, mark, day)),
-        "createdAt": instant(made, *seed, "made"),
-        "updatedAt": instant(day if moved else made + timedelta(days=30), *seed, "changed"),
+        "createdAt": instant(created, *seed, "made"),
+        "updatedAt": instant(day if moved else created + timedelta(days=30), *seed, "changed"),
     }
 
 

@@ -43,8 +43,8 @@ def instant(day: date, *seed: object) -> str:
     """Draw an instant of the six hours before a day in UTC, in one of three legal forms (2)."""
     # Before it begins: what a world says of a day has happened when that day is served.
     second = draw("instant", *seed) % (6 * 3600)
-    hours, rest = divmod(18 * 3600 + second, 3600)
-    minutes, seconds = divmod(rest, 60)
+    hours, seconds_left = divmod(18 * 3600 + second, 3600)
+    minutes, seconds = divmod(seconds_left, 60)
     eve = (day - timedelta(days=1)).isoformat()
     form = draw("form", *seed) % 16
     if form == 0:

@@ -66,8 +66,8 @@ def _two_names(cases: Sequence[Case], fields: tuple[str, ...]) -> Iterator[tuple
             pair = case.pair.pair
             amount = pair.ledger if pair.snapshot is None else pair.snapshot
             if amount not in (None, "0") and (pair.ledger is None or pair.snapshot is None):
-                rest = pair.key[:place] + pair.key[place + 1 :]
-                groups[rest, amount][pair.snapshot is None].append(case)
+                other_names = pair.key[:place] + pair.key[place + 1 :]
+                groups[other_names, amount][pair.snapshot is None].append(case)
         for only_snapshot, only_ledger in groups.values():
             if len(only_snapshot) == len(only_ledger) == 1:
                 (reference,), (written,) = only_snapshot, only_ledger

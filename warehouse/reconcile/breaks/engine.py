@@ -155,22 +155,22 @@ def _match(
     uncovered = set_aside(connection, scope, fields, reference)
     resolution = key_resolution.make_ledger_side(connection, ledger, reference, config, scope)
     levels.assign(connection, ledger, scope)
-    kept = kept_digits(ledger, config)
-    join.compare(connection, fields, mass_precision.engine_rule(kept, config))
+    digits = kept_digits(ledger, config)
+    join.compare(connection, fields, mass_precision.engine_rule(digits, config))
     per_asset, unnamed = key_resolution.tolerances(reference, config)
     config = replace(config, per_asset=per_asset)
-    totals = totals_to_limit(connection, config, kept)
+    totals = totals_to_limit(connection, config, digits)
     # Of what was a break before it is said how it was settled.
     without = {*resolution.rejected, *known}
     rules = MatchRules(
         fields=fields,
         config=config,
-        kept=kept,
+        kept=digits,
         delivered=reference.delivered,
         portfolios=reference.names["portfolio"],
         rejected=resolution.rejected,
         totals=totals,
-        settled=mass_precision.settled_sums(connection, fields, kept, totals, without),
+        settled=mass_precision.settled_sums(connection, fields, digits, totals, without),
     )
     classified, rules = classify_few(connection, rules, ledger, reference.display_names)
     join.store_results(connection, {pair.pair.no: pair.result for pair in classified})

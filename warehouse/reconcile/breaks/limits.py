@@ -25,11 +25,11 @@ from warehouse.reconcile.terms.notices import Notice
 
 
 def totals_to_limit(
-    connection: DuckDBPyConnection, config: Config, kept: KeptDigits
+    connection: DuckDBPyConnection, config: Config, digits: KeptDigits
 ) -> dict[str, Decimal]:
     """Return the totals of the book by asset, where a setting may forgive a part of them."""
     tolerant = (config.absolute, config.relative, *config.per_asset.values())
-    if config.ledger_rounding != "written" and not any(tolerant) and not kept.by_file:
+    if config.ledger_rounding != "written" and not any(tolerant) and not digits.by_file:
         return {}
     return join.totals_of_book(connection)
 

@@ -219,9 +219,9 @@ def _require_workbooks(store: Store, month: Month) -> None:
 def _open_points(month: Month, facts: pack.PackFacts) -> Iterator[str]:
     """Yield what the pack lists as not done or not there."""
     words = {"unsigned": "not signed", "no ledger": "without a ledger", "no book": "without a book"}
-    for state, said in words.items():
+    for state, phrase in words.items():
         if days := month.in_state(state):
-            yield f"{count_of(len(days), 'day')} {said}: {and_more(days, _NAMED)}"
+            yield f"{count_of(len(days), 'day')} {phrase}: {and_more(days, _NAMED)}"
     last = month.results[-1]
     unsolved = open_breaks(last.breaks, last.not_compared)
     ages = count_ages(unsolved, last.day)

@@ -137,8 +137,10 @@ def merge_edits(
         conflicts = [change for change in merged if isinstance(change, EditConflict)]
         if conflicts:
             written = _with_conflicts(written, break_id, states.current, conflicts)
-            told = _conflict_words(break_id, conflicts, states.current)
-            notices += [Notice("medium", words[:1000], edited.name, break_id) for words in told]
+            conflict_words = _conflict_words(break_id, conflicts, states.current)
+            notices += [
+                Notice("medium", words[:1000], edited.name, break_id) for words in conflict_words
+            ]
         entries += [_with_difference(entry, breaks.get(break_id)) for entry in written]
     return entries, notices
 

@@ -25,11 +25,11 @@ def read_ledgers(contents: InboxContents, context: ReadingContext) -> Ledger:
     names = {source.name for source in late}
     # A file that covers a part of the book leaves just that part out; one that covers all of it
     # stops the run, for nothing would be left to compare with.
-    rest = [file for file in contents.ledgers if file.path.name not in names]
+    usable = [file for file in contents.ledgers if file.path.name not in names]
     unused = [*contents.unused]
-    if late and rest and all(source.covers for source in late):
+    if late and usable and all(source.covers for source in late):
         unused += [_late(source, context.day) for source in late]
-        ledger = read_ledger(rest, context)
+        ledger = read_ledger(usable, context)
         late = []
     if late:
         raise dating.question_of_late(late, context.day)

@@ -63,9 +63,9 @@ def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
                 unused += reading.unused
     if questions:
         raise together(questions)
-    said = {name for source in sources for name in (*source.fields, *source.covers)}
+    stated = {name for source in sources for name in (*source.fields, *source.covers)}
     return Ledger(
-        fields=tuple(name for name in FIELDS if name in said),
+        fields=tuple(name for name in FIELDS if name in stated),
         lines=lines,
         rejected=[row for reading in readings for row in reading.rejected],
         sources=tuple(sources),

@@ -88,9 +88,9 @@ def _whole_rows(reading: SheetReading) -> Whole | None:
 def _take_plain_rows(reading: SheetReading, layer: Layer, whole: Whole | None) -> Iterable[int]:
     """Take in the rows that can be read as columns; return the others, to be read one by one."""
     head = reading.head
-    rest = range(head.body, len(reading.grid.rows))
+    numbers = range(head.body, len(reading.grid.rows))
     if whole is None:
-        return rest
+        return numbers
     is_read = None
     if reading.day is not None or reading.undated:
         is_read = [
@@ -109,9 +109,9 @@ def _take_plain_rows(reading: SheetReading, layer: Layer, whole: Whole | None) -
     file = pa.repeat(reading.number, len(rows))
     reading.lines.add_all(cells | {"file": file, "line": places})
     reading.used += len(rows)
-    is_left = np.ones(len(rest), bool)
-    is_left[rows.to_numpy() - rest.start] = False
-    others: list[int] = (np.flatnonzero(is_left) + rest.start).tolist()
+    is_left = np.ones(len(numbers), bool)
+    is_left[rows.to_numpy() - numbers.start] = False
+    others: list[int] = (np.flatnonzero(is_left) + numbers.start).tolist()
     return others
 
 
@@ -178,9 +178,9 @@ def _names(
     if reason:
         return (), reason
     head = reading.head
-    said = {**head.names, **layer.names, **reading.labels.names.get(row, {})}
+    stated = {**head.names, **layer.names, **reading.labels.names.get(row, {})}
     names = tuple(
-        said.get(name) or _name(reading, row, cells, head.columns.get(name)) for name in FIELDS
+        stated.get(name) or _name(reading, row, cells, head.columns.get(name)) for name in FIELDS
     )
     if _is_total(reading, cells):
         return names, "total line"

@@ -173,9 +173,9 @@ def _by_amount(pair: Pair, rules: MatchRules, difference: Decimal) -> tuple[Resu
     precision = _precision(pair, rules.config)
     if precision:
         return Result.PRECISION, precision, abs(difference)
-    kept, allowed = rules.kept.rule(pair)
-    if kept:
-        return Result.PRECISION, f"{kept} {KEPT}", noise(allowed)
+    digits, allowed = rules.kept.rule(pair)
+    if digits:
+        return Result.PRECISION, f"{digits} {KEPT}", noise(allowed)
     limit, rule = _tolerance(pair, rules)
     if abs(difference) <= limit:
         return Result.TOLERANCE, rule, limit

@@ -58,16 +58,16 @@ def _by_portfolio(database: Path) -> DuckDBPyConnection:
 def _view(table: Table) -> str:
     name = quote_identifier(table.name)
     own = f"source || {literal(BETWEEN_SOURCE)} || "
-    told = [
+    columns = [
         f"{own}{column} as {column}"
         for column in ("portfolio_id", *(["name"] if table.name == "portfolios" else []))
         if column in table.names
     ]
-    replaced = f" replace ({', '.join(told)})" if told else ""
+    replaced = f" replace ({', '.join(columns)})" if columns else ""
     # What a venue is stands in every organisation's list: one row is enough.
     place = ", ".join(table.key)
-    once = "" if told else f"distinct on ({place}) "
+    once = "" if columns else f"distinct on ({place}) "
     return (
         f"create view history.{name} as select {once}* exclude (source){replaced} "
-        f"from firm.history.{name}{'' if told else f' order by {place}, source'}"
+        f"from firm.history.{name}{'' if columns else f' order by {place}, source'}"
     )

@@ -161,13 +161,17 @@ def _resolve_names(
     if name == "account":
         # An account that only the ledger has, and that is like none of the book, is simply new.
         resolved = {
-            entry: found if found.id or found.suggestion else Resolution(entry, "as written")
-            for entry, found in resolved.items()
+            entry: resolution
+            if resolution.id or resolution.suggestion
+            else Resolution(entry, "as written")
+            for entry, resolution in resolved.items()
         }
     table = pa.table(
         {
             "written": pa.array(list(resolved), pa.string()),
-            "id": pa.array([_key(entry, found) for entry, found in resolved.items()], pa.string()),
+            "id": pa.array(
+                [_key(entry, resolution) for entry, resolution in resolved.items()], pa.string()
+            ),
             "is_known": pa.array([entry.id is not None for entry in resolved.values()], pa.bool_()),
         }
     )
@@ -186,7 +190,11 @@ def _key(written: str, resolution: Resolution) -> str:
 def _aliases(
     connection: DuckDBPyConnection, name: str, resolved: Mapping[str, Resolution]
 ) -> Iterable[Alias]:
-    odd = {entry: found for entry, found in resolved.items() if found.how != "as written"}
+    odd = {
+        entry: resolution
+        for entry, resolution in resolved.items()
+        if resolution.how != "as written"
+    }
     if not odd:
         return
     counted = dict(
@@ -195,21 +203,21 @@ def _aliases(
             [list(odd)],
         ).fetchall()
     )
-    for entry, found in odd.items():
+    for entry, resolution in odd.items():
         yield Alias(
             field=name,
             written=entry,
-            id=found.id or "",
-            how=found.how,
+            id=resolution.id or "",
+            how=resolution.how,
             rows=counted.get(entry, 0),
-            suggestion=found.suggestion,
-            name=found.name,
+            suggestion=resolution.suggestion,
+            name=resolution.name,
         )
 
 
 def _is_as_written(resolved: Mapping[str, Resolution]) -> bool:
     """Return whether every name of a field stands for itself."""
-    return all(entry == found.id for entry, found in resolved.items())
+    return all(entry == resolution.id for entry, resolution in resolved.items())
 
 
 def _name_rows(

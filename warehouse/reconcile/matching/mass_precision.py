@@ -24,10 +24,10 @@ _MOST_DECIMALS = 17  # half a unit of which is a DECIMAL(38,18)
 _MARKED = f"result = '{Result.PRECISION.value}'"
 
 
-def engine_rule(kept: KeptDigits, config: Config) -> EngineRule | None:
+def engine_rule(digits: KeptDigits, config: Config) -> EngineRule | None:
     """Return the SQL of what the files leave of the book's amounts, None where nothing is."""
     files = {
-        number: precision for number, precision in kept.by_file.items() if _is_simple(precision)
+        number: precision for number, precision in digits.by_file.items() if _is_simple(precision)
     }
     if not files or config.ledger_rounding == "written":  # which counts before it
         return None
@@ -60,12 +60,12 @@ def _half(precision: Precision) -> Decimal:
 def settled_sums(
     connection: DuckDBPyConnection,
     fields: tuple[str, ...],
-    kept: KeptDigits,
+    digits: KeptDigits,
     totals: Mapping[str, Decimal],
     without: Collection[tuple[str, ...]],
 ) -> dict[str, Forgiven]:
     """Return by asset what `compare` settled; keys of which more is to be said are mismatches."""
-    if not kept.by_file:
+    if not digits.by_file:
         return {}
     columns = {name: pa.array([key[n] for key in without]) for n, name in enumerate(fields)}
     if without:
@@ -82,7 +82,7 @@ def settled_sums(
     for asset, file, keys, amount in rows:
         total = totals.get(asset, Decimal(0))
         last = sums.get(asset, Forgiven(0, Decimal(0), total, Decimal(0)))
-        largest = max(last.largest, noise(_half(kept.by_file[file])))
+        largest = max(last.largest, noise(_half(digits.by_file[file])))
         in_all = EXACT.add(last.amount, exact(amount))
         sums[asset] = Forgiven(last.keys + keys, in_all, total, largest)
     return sums

@@ -54,7 +54,7 @@ def _spellings(name: str) -> Iterator[str]:
     if 2 * len(name) > CELL_LIMIT or _NON_CHARACTERS.search(name):
         cut = in_name_cell(name)
         yield cut
-        yield _NON_CHARACTERS.sub(lambda found: f"_x{ord(found[0]):04X}_", cut)
+        yield _NON_CHARACTERS.sub(lambda match: f"_x{ord(match[0]):04X}_", cut)
 
 
 def skeleton(text: str) -> str:
@@ -86,7 +86,7 @@ class Names:
         self._skeletons: dict[str, str] | None = None
         self._budget = _COMPARED
         for entry, others in known.items():
-            for name in {form for given in (entry, *others) for form in _spellings(given)}:
+            for name in {form for spelling in (entry, *others) for form in _spellings(spelling)}:
                 _add(self._exact, name, entry)
                 _add(self._folded, fold(name), entry)
 

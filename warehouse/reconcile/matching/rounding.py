@@ -87,7 +87,7 @@ def find_rounding(
         cause = f"Rounding: {place} keeps {precision.words}. Summary has the line that settles it"
         causes |= {difference.pair.pair.no: cause for difference in rounded}
         limited = replace(rules, totals=rules.totals or join.totals_of_book(connection))
-        pairs = [each.pair for each in rounded]
+        pairs = [difference.pair for difference in rounded]
         table = f'[file."{_pattern(ledger, number)}"]'
         line = setting("keeps", precision.words)
         words = _words(precision, pairs) + f" {table}, the line {line}"
@@ -116,11 +116,14 @@ def _by_file(
 def _best(differences: Sequence[_RoundingGap]) -> tuple[Precision | None, list[_RoundingGap]]:
     """Return the rule that explains most differences, of several the narrowest, and those."""
     # Every rule is tried on some of them, spread over the file, and the best one on all.
-    some = differences[:: -(-len(differences) // _TRIED_ON)]
+    sample = differences[:: -(-len(differences) // _TRIED_ON)]
     best, most = None, (0, Decimal(0))
-    for precision in _candidates(some):
-        explained = _choose_differences(precision, some)
-        loss = max((largest_loss(precision, each.ledger) for each in explained), default=Decimal(0))
+    for precision in _candidates(sample):
+        explained = _choose_differences(precision, sample)
+        loss = max(
+            (largest_loss(precision, difference.ledger) for difference in explained),
+            default=Decimal(0),
+        )
         if (len(explained), -loss) > most:
             best, most = precision, (len(explained), -loss)
     return best, _choose_differences(best, differences) if best else []
@@ -129,18 +132,22 @@ def _best(differences: Sequence[_RoundingGap]) -> tuple[Precision | None, list[_
 def _choose_differences(
     precision: Precision, differences: Sequence[_RoundingGap]
 ) -> list[_RoundingGap]:
-    return [each for each in differences if is_left_of(precision, each.ledger, each.snapshot)]
+    return [
+        difference
+        for difference in differences
+        if is_left_of(precision, difference.ledger, difference.snapshot)
+    ]
 
 
 def _candidates(differences: Sequence[_RoundingGap]) -> Iterator[Precision]:
     # Where amounts are rounded nine of ten have the last digit, for it is zero in one of ten.
     counts = {
-        Kept.DECIMALS: Counter(decimals(each.ledger) for each in differences),
-        Kept.DIGITS: Counter(digits(each.ledger) for each in differences),
+        Kept.DECIMALS: Counter(decimals(difference.ledger) for difference in differences),
+        Kept.DIGITS: Counter(digits(difference.ledger) for difference in differences),
     }
-    for kept, numbers in counts.items():
+    for kind, numbers in counts.items():
         for way in (Way.NEAREST, Way.CUT_OFF):
-            yield from (Precision(kept, number, way) for number, _ in numbers.most_common(_TRIED))
+            yield from (Precision(kind, number, way) for number, _ in numbers.most_common(_TRIED))
     yield Precision(Kept.DOUBLES)
     yield Precision(Kept.DIGITS, _FLOAT_DIGITS, Way.CALCULATED)
 

@@ -46,9 +46,9 @@ class Scope:
             for file in self.files
         )
 
-    def outside(self, number: int, said: Collection[str]) -> str:
+    def outside(self, number: int, fields: Collection[str]) -> str:
         """Return the SQL of a row of a file that the file does not cover, by the fields it says."""
-        covered = {name: ids for name, ids in self.files[number].items() if name in said}
+        covered = {name: ids for name, ids in self.files[number].items() if name in fields}
         return f"not is_unmapped and not ({_predicate(covered, 'ledger_named')})"
 
     def predicate(self, table: str, files: Collection[int] | None = None) -> str:
@@ -139,14 +139,14 @@ def rows_outside(
     """
     outside, notices = [], []
     for number, source in enumerate(ledger.sources):
-        said = [name for name in source.covers if name in source.fields]
-        if not said:
+        names = [name for name in source.covers if name in source.fields]
+        if not names:
             continue
-        test = f"file = {number} and {scope.outside(number, said)}"
+        test = f"file = {number} and {scope.outside(number, names)}"
         rows = connection.execute(f"select count(*) from ledger_named where {test}").fetchone()
         count = rows[0] if rows else 0
         if count:
-            covered = "; ".join(f"{name} {', '.join(source.covers[name])}" for name in said)
+            covered = "; ".join(f"{name} {', '.join(source.covers[name])}" for name in names)
             words = f"{count_of(count, 'row')} {'is' if count == 1 else 'are'} of something else "
             words += f"than recon.toml says the file covers ({covered}): not compared"
             notices.append(Notice("medium", words, source.place_name))

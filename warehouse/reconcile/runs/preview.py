@@ -161,8 +161,8 @@ def _reason(head: Header, use: str, title: str) -> str:
     """Return why a column is what it is taken for."""
     use = use.split(maxsplit=1)[0]
     shape = head.shape
-    said = {fold(text) for text in (*shape.columns.values(), *shape.amounts, shape.sign or "")}
-    if fold(title) in said or (shape.columns_are and use == "amount"):
+    settled = {fold(text) for text in (*shape.columns.values(), *shape.amounts, shape.sign or "")}
+    if fold(title) in settled or (shape.columns_are and use == "amount"):
         return f"as is known of {head.profile.name}" if head.profile else "recon.toml says so"
     return f"its title is a word for {use}" if head.words.field_of(title) == use else "by its title"
 

@@ -65,13 +65,13 @@ class Shape:
 
     def over(self, other: "Shape") -> "Shape":
         """Return what this one says, and where it says nothing what the other one says."""
-        said = {
-            each.name: value
-            for each in fields(self)
-            if (value := getattr(self, each.name)) != getattr(_SILENT, each.name)
+        answers = {
+            setting.name: value
+            for setting in fields(self)
+            if (value := getattr(self, setting.name)) != getattr(_SILENT, setting.name)
         }
         columns = {**other.columns, **self.columns}
-        return replace(other, **said | {"columns": columns})
+        return replace(other, **answers | {"columns": columns})
 
 
 _SILENT = Shape()

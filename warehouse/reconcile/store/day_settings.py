@@ -34,8 +34,8 @@ def changes(store: Store, config: Config, day: date) -> Iterator[Notice]:
     else:
         differences = list(_differences(then.words, config.words))
     if differences:
-        rest = len(differences) - _MOST
-        more = [f"and {rest} more"] if rest > 0 else []
+        more_count = len(differences) - _MOST
+        more = [f"and {more_count} more"] if more_count > 0 else []
         yield Notice(
             "high",
             f"this past day was run again with other settings than its own, those of run "

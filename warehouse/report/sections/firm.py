@@ -100,8 +100,8 @@ def sections(connection: DuckDBPyConnection) -> Iterator[Section]:
     )
     moves = ask(connection, query("firm_moves"), MOST)
     yield _list("moves", "Totals that moved", "move", moves, _moves())
-    found = ask(connection, query("firm_findings"), MOST)
-    yield _list("findings", "Findings", "finding", found, _findings())
+    rows = ask(connection, query("firm_findings"), MOST)
+    yield _list("findings", "Findings", "finding", rows, _findings())
 
 
 def _list(

@@ -18,7 +18,7 @@ AGES = {
 }
 
 
-def section(connection: DuckDBPyConnection, taken: Nights) -> Section | None:
+def section(connection: DuckDBPyConnection, dates: Nights) -> Section | None:
     """Return the trends of open breaks; nothing where no break was ever open."""
     nights = ask(connection, query("breaks_over_time"))
     if not nights.rows:
@@ -39,16 +39,16 @@ def section(connection: DuckDBPyConnection, taken: Nights) -> Section | None:
     return Section(
         "reconciliation",
         "Book against ledger",
-        _figure(newest, taken),
+        _figure(newest, dates),
         notes=(sentence,),
         charts=drawn,
         tables=(blocks.table("Open breaks by age", nights, columns),),
     )
 
 
-def _figure(newest: Record, taken: Nights) -> str:
+def _figure(newest: Record, dates: Nights) -> str:
     """Return how many are open; of an older night than the book, which night that is."""
-    if newest["snapshot_date"] == taken.book_day:
+    if newest["snapshot_date"] == dates.book_day:
         return count_of(newest["open_breaks"], "open break")
     return f"{newest['open_breaks']:,} on {newest['snapshot_date']}"
 

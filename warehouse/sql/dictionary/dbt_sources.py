@@ -31,12 +31,19 @@ def render(descriptions: Sequence[Description]) -> str:
 
 
 def _lines(descriptions: Sequence[Description]) -> Iterator[str]:
-    is_firm = any((each.schema, each.name) == ("ops", NIGHTS.name) for each in descriptions)
+    is_firm = any(
+        (description.schema, description.name) == ("ops", NIGHTS.name)
+        for description in descriptions
+    )
     tables_of = (*OF_SOURCES, *GATE, BUILD) if is_firm else (*BOOK, *OPS)
     promised = {(table.schema, table.name): table for table in (*tables_of, *RECONCILED)}
     yield from (*HEAD, "version: 2", "sources:")
     for schema, (source, meaning) in _SOURCES.items():
-        tables = [each for each in descriptions if each.schema == schema and each.kind != "macro"]
+        tables = [
+            description
+            for description in descriptions
+            if description.schema == schema and description.kind != "macro"
+        ]
         if tables:
             yield f"  - name: {source}"
             yield "    database: nightbook"

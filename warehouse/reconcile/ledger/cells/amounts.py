@@ -137,12 +137,12 @@ def _without_sign(text: str) -> tuple[str, str]:
 def _split_sign(text: str) -> tuple[bool, str] | None:
     """Return whether it is negative, and the rest; None where two signs stand in it."""
     minus = text.startswith("(") and text.endswith(")")
-    rest = text[1:-1].strip() if minus else text
-    if rest.endswith("-") and not minus:
-        minus, rest = True, rest[:-1].strip()
-    elif rest[:1] in {"-", "+"} and not minus:
-        minus, rest = rest[0] == "-", rest[1:].strip()
-    return (minus, rest) if rest[:1].isdigit() or rest[:1] in {".", ","} else None
+    number = text[1:-1].strip() if minus else text
+    if number.endswith("-") and not minus:
+        minus, number = True, number[:-1].strip()
+    elif number[:1] in {"-", "+"} and not minus:
+        minus, number = number[0] == "-", number[1:].strip()
+    return (minus, number) if number[:1].isdigit() or number[:1] in {".", ","} else None
 
 
 def readings(digits: str) -> dict[Decimals, tuple[str, int]]:

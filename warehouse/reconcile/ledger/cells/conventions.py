@@ -114,7 +114,7 @@ def dates_of(
     if order:
         settled[_DATES] = order
     dates = {cell: date_of(cell, order) for cell in set(cells)}
-    odd = {cell for cell, found in dates.items() if found is None and as_text(cell).strip()}
+    odd = {cell for cell, day in dates.items() if day is None and as_text(cell).strip()}
     rows = (
         [row for row, cell in enumerate(cells) if row >= head.body and cell in odd] if odd else []
     )

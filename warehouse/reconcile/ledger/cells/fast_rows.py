@@ -56,11 +56,11 @@ def plain_rows(
             is_plain_row = pc.and_not(is_plain_row, pc.is_in(column, pa.array(odd, pa.string())))
     chosen = {field: columns[where].filter(is_plain_row) for field, where in head.columns.items()}
     rows = rows.filter(is_plain_row)
-    said = {**head.names, **layer.names}
+    names = {**head.names, **layer.names}
     texts, written = amounts(columns[place].filter(is_plain_row), decimals)
     return rows, {
         **{
-            field: chosen[field] if field in chosen else pa.repeat(said.get(field, ""), len(rows))
+            field: chosen[field] if field in chosen else pa.repeat(names.get(field, ""), len(rows))
             for field in FIELDS
         },
         "amount": texts,

@@ -52,7 +52,7 @@ def terms_of(wanted: Sequence[str], titles: Sequence[str]) -> tuple[Term, ...] |
     return tuple(terms)
 
 
-def _label_places(candidate: Candidate, taken: Mapping[str, int]) -> list[int]:
+def _label_places(candidate: Candidate, columns: Mapping[str, int]) -> list[int]:
     """Return the columns whose titles are names of the field that `columns_are` says."""
     shape, titles, words = candidate.shape, candidate.titles, candidate.words
     if shape.label_columns:
@@ -63,7 +63,7 @@ def _label_places(candidate: Candidate, taken: Mapping[str, int]) -> list[int]:
         place
         for place, title in enumerate(titles)
         if title
-        and place not in taken.values()
+        and place not in columns.values()
         and fold(title) not in unused
         and words.field_of(title) != "amount"
         and words.total_name(title) is None

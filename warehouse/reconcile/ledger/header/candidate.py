@@ -78,7 +78,7 @@ def candidate_at(
     if profile is not None:
         shape = profile.below(shape)
         covers = _covers_of(profile, shape, context.known) | dict(covers)
-    names = {field: said[0] for field, said in covers.items() if len(said) == 1 and said[0] != ALL}
+    names = {field: ids[0] for field, ids in covers.items() if len(ids) == 1 and ids[0] != ALL}
     if settings.tab and grid.sheet:
         names[settings.tab] = grid.sheet
     return Candidate(

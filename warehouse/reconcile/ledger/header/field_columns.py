@@ -14,8 +14,12 @@ def column_of(candidate: Candidate, name: str, wanted: str | None) -> int | None
     if wanted is None:
         # A second choice of words counts only where no column has one of the first; a column that
         # was settled for another field is not this one by its words.
-        taken = {fold(title) for title in candidate.shape.columns.values()}
-        titles = [place for place, title in enumerate(candidate.titles) if fold(title) not in taken]
+        settled_titles = {fold(title) for title in candidate.shape.columns.values()}
+        titles = [
+            place
+            for place, title in enumerate(candidate.titles)
+            if fold(title) not in settled_titles
+        ]
         places = [place for place in titles if candidate.field_of(place) == name] or [
             place for place in titles if candidate.also_field_of(place) == name
         ]

@@ -42,16 +42,18 @@ class KnownNames:
     def dimension_of(self, text: str) -> str:
         """Return the dimension that a text is a name of, or nothing."""
         name = fold(text)
-        return next((each for each in _TOLD_BY if name in self.folded.get(each, {})), "")
+        return next(
+            (dimension for dimension in _TOLD_BY if name in self.folded.get(dimension, {})), ""
+        )
 
     def shared_dimension(self, texts: Iterable[str], *, least: int = 2) -> str:
         """Return the dimension that at least so many of these texts are names of, or nothing."""
         counts = (
-            {each: sum(self.has(each, text) for text in texts) for each in _TOLD_BY}
+            {dimension: sum(self.has(dimension, text) for text in texts) for dimension in _TOLD_BY}
             if (texts := list(texts))
             else {}
         )
-        best = max(counts, key=lambda each: counts[each], default="")
+        best = max(counts, key=lambda dimension: counts[dimension], default="")
         return best if best and counts[best] >= least else ""
 
     def in_text(self, dimension: str, text: str) -> str:

@@ -42,13 +42,13 @@ class Profile:
     covers: Mapping[str, tuple[str, ...]]
     content: ExportKind
 
-    def below(self, said: Shape) -> Shape:
+    def below(self, shape: Shape) -> Shape:
         """Return what a person said of a header, and besides it what is known of the export."""
         known = self.shape
-        if said.amounts or said.columns_are or "amount" in said.columns:
+        if shape.amounts or shape.columns_are or "amount" in shape.columns:
             columns = {name: at for name, at in known.columns.items() if name != "amount"}
             known = replace(known, columns=columns, amounts=())
-        return replace(said.over(known), unused=(*said.unused, *known.unused))
+        return replace(shape.over(known), unused=(*shape.unused, *known.unused))
 
     @property
     def refusal(self) -> str:

@@ -47,8 +47,8 @@ def letters(place: int) -> str:
     name = ""
     place += 1
     while place:
-        place, rest = divmod(place - 1, 26)
-        name = chr(ord("A") + rest) + name
+        place, letter = divmod(place - 1, 26)
+        name = chr(ord("A") + letter) + name
     return f"column {name}"
 
 

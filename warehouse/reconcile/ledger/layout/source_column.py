@@ -49,8 +49,8 @@ def _joined_grid(grid: Grid, names: Mapping[str, str], words: Words, file: str) 
                 "ledger says both: add a column Portfolio."
             )
         rows = [
-            _joined_row(each, places[0], portfolios[0], names) if below > number else each
-            for below, each in enumerate(grid.rows)
+            _joined_row(below_row, places[0], portfolios[0], names) if below > number else below_row
+            for below, below_row in enumerate(grid.rows)
         ]
         rows[number] = _with(row, {places[0]: ""})
         return replace(grid, rows=rows)
@@ -75,8 +75,8 @@ def _joined_row(
     source, name = as_text(row[place]), as_text(row[portfolio])
     if not source.strip() or not name.strip():
         return row
-    told = of_source(names.get(fold(source), source.strip()), name)
-    return _with(row, {place: "", portfolio: told})
+    joined = of_source(names.get(fold(source), source.strip()), name)
+    return _with(row, {place: "", portfolio: joined})
 
 
 def _with(row: Sequence[object], cells: Mapping[int, object]) -> Sequence[object]:

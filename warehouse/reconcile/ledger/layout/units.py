@@ -14,8 +14,10 @@ from warehouse.spreadsheet.reading.text import as_text
 def unit_of(grid: Grid, head: Header, place: str) -> tuple[Decimal, list[Notice]]:
     """Return by what the amounts of a sheet are multiplied, and what to say of it."""
     if head.shape.unit is not None:
-        said = [] if head.shape.unit == 1 else [_notice(head.shape.unit, "recon.toml", head, place)]
-        return head.shape.unit, said
+        notices = (
+            [] if head.shape.unit == 1 else [_notice(head.shape.unit, "recon.toml", head, place)]
+        )
+        return head.shape.unit, notices
     titles = [head.titles[at] for at in head.amount_places]
     above = [as_text(cell) for row in islice(grid.rows, head.row) for cell in row]
     for text in (*titles, *above):

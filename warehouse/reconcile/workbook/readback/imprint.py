@@ -178,7 +178,7 @@ def _normal_form(match: re.Match[str]) -> str:
 def with_cells(formula: str) -> str:
     """Return a formula with its cells, and with numbers written in one way."""
     return _TOKEN.sub(
-        lambda found: _normal_form(found) if _normal_form(found) != "@" else found[0], formula
+        lambda match: _normal_form(match) if _normal_form(match) != "@" else match[0], formula
     )
 
 
@@ -188,8 +188,8 @@ def _formulas(content: bytes) -> dict[str, dict[tuple[int, int], str]]:
         with zipfile.ZipFile(io.BytesIO(content)) as names:
             return {
                 name: {
-                    (int(found[2]) - 1, _column(found[1])): unescape(found[3].decode())
-                    for found in _CELL.finditer(names.read(path))
+                    (int(match[2]) - 1, _column(match[1])): unescape(match[3].decode())
+                    for match in _CELL.finditer(names.read(path))
                 }
                 for name, path in _paths(names).items()
                 if not name.startswith((POSITIONS, UNMATCHED))
@@ -204,12 +204,12 @@ def _paths(names: zipfile.ZipFile) -> dict[str, str]:
     book = names.read("xl/workbook.xml").decode()
     relations = names.read("xl/_rels/workbook.xml.rels").decode()
     targets = {
-        _attribute(found, "Id"): _attribute(found, "Target")
-        for found in _RELATION.findall(relations)
+        _attribute(match, "Id"): _attribute(match, "Target")
+        for match in _RELATION.findall(relations)
     }
     paths = {
-        _attribute(found, "name"): targets.get(_attribute(found, r"\w+:id"), "")
-        for found in _SHEET.findall(book)
+        _attribute(match, "name"): targets.get(_attribute(match, r"\w+:id"), "")
+        for match in _SHEET.findall(book)
     }
     return {
         name: path.lstrip("/") if path.startswith("/") else posixpath.join("xl", path)
