@@ -89,17 +89,13 @@ def tolerances(reference: Reference, config: Config) -> tuple[dict[str, Decimal]
     limits: dict[str, Decimal] = {}
     notices = []
     for written, amount in config.per_asset.items():
-        resolution = names.resolve(written)
-        if resolution.id is None:
-            meant = (
-                f'; perhaps "{display_asset(resolution.suggestion)}"'
-                if resolution.suggestion
-                else ""
-            )
+        match = names.resolve(written)
+        if match.id is None:
+            meant = f'; perhaps "{display_asset(match.suggestion)}"' if match.suggestion else ""
             words = f"[tolerance.asset] in recon.toml names no asset of this book{meant}: unused"
             notices.append(Notice("low", words, "", written[:1000]))
         else:
-            limits[resolution.id] = min(amount, limits.get(resolution.id, amount))
+            limits[match.id] = min(amount, limits.get(match.id, amount))
     return limits, notices
 
 
@@ -161,17 +157,13 @@ def _resolve_names(
     if name == "account":
         # An account that only the ledger has, and that is like none of the book, is simply new.
         resolved = {
-            entry: resolution
-            if resolution.id or resolution.suggestion
-            else Resolution(entry, "as written")
-            for entry, resolution in resolved.items()
+            entry: match if match.id or match.suggestion else Resolution(entry, "as written")
+            for entry, match in resolved.items()
         }
     table = pa.table(
         {
             "written": pa.array(list(resolved), pa.string()),
-            "id": pa.array(
-                [_key(entry, resolution) for entry, resolution in resolved.items()], pa.string()
-            ),
+            "id": pa.array([_key(entry, match) for entry, match in resolved.items()], pa.string()),
             "is_known": pa.array([entry.id is not None for entry in resolved.values()], pa.bool_()),
         }
     )
@@ -183,18 +175,14 @@ def _written_name(ledger: Ledger, row: RejectedRow, name: str) -> str:
     return WHOLE if row.file in ledger.lacks(name) else row.names[FIELDS.index(name)]
 
 
-def _key(written: str, resolution: Resolution) -> str:
-    return resolution.id if resolution.id is not None else UNMAPPED + fold(written)
+def _key(written: str, match: Resolution) -> str:
+    return match.id if match.id is not None else UNMAPPED + fold(written)
 
 
 def _aliases(
     connection: DuckDBPyConnection, name: str, resolved: Mapping[str, Resolution]
 ) -> Iterable[Alias]:
-    odd = {
-        entry: resolution
-        for entry, resolution in resolved.items()
-        if resolution.how != "as written"
-    }
+    odd = {entry: match for entry, match in resolved.items() if match.how != "as written"}
     if not odd:
         return
     counted = dict(
@@ -203,21 +191,21 @@ def _aliases(
             [list(odd)],
         ).fetchall()
     )
-    for entry, resolution in odd.items():
+    for entry, match in odd.items():
         yield Alias(
             field=name,
             written=entry,
-            id=resolution.id or "",
-            how=resolution.how,
+            id=match.id or "",
+            how=match.how,
             rows=counted.get(entry, 0),
-            suggestion=resolution.suggestion,
-            name=resolution.name,
+            suggestion=match.suggestion,
+            name=match.name,
         )
 
 
 def _is_as_written(resolved: Mapping[str, Resolution]) -> bool:
     """Return whether every name of a field stands for itself."""
-    return all(entry == resolution.id for entry, resolution in resolved.items())
+    return all(entry == match.id for entry, match in resolved.items())
 
 
 def _name_rows(
