@@ -73,14 +73,14 @@ def words(nights: list[Snapshot]) -> list[tuple[str, ...]]:
     return [one.decision.reasons for one in nights if one.decision and one.state == HELD]
 
 
-@pytest.mark.parametrize("name", some_daily(harmless.CHANGES, 6))
+@pytest.mark.parametrize("name", some_daily(harmless.CHANGES, 12))
 def test_what_loses_nothing_asks_at_most_once(layout: Layout, name: str) -> None:
     """A change that lasts is accepted once, if it asks at all; the nights after it just come."""
     held = words(lasting(layout, harmless.CHANGES[name]))
     assert len(held) <= 1, held
 
 
-@pytest.mark.parametrize("name", some_daily(LOSING, 6))
+@pytest.mark.parametrize("name", some_daily(LOSING, 12))
 def test_what_hides_or_loses_money_is_not_accepted(layout: Layout, name: str) -> None:
     """The night is held, with words."""
     night = take(layout, api.changed(GOOD, LOSING[name]))

@@ -95,6 +95,7 @@ def test_rebuild_brings_an_older_home_up(
     assert keeper("verify").code == 0
 
 
+@pytest.mark.torture
 def test_a_home_of_the_rules_before_goes_on(older: Callable[[str], Keeper]) -> None:
     """It is verified, its nights are made by the rules of now, and its ledger is compared."""
     keeper = older(BEFORE_THE_MOVE)

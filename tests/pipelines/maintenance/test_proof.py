@@ -14,6 +14,7 @@ import pytest
 from assets.cli import main
 from tests.support import environments
 from tests.support.nights import STARTED, Book, small, take
+from tests.support.shared import some_daily
 from warehouse.storage.layout import Layout
 
 HUGE = "90000000000000000000"
@@ -106,7 +107,7 @@ def test_what_an_engine_adds_up_is_held_against_the_control_totals(
 
 @pytest.mark.parametrize(
     "engine",
-    ["duckdb", "pyarrow", "polars", pytest.param("spark", marks=pytest.mark.torture)],
+    some_daily(["polars", "duckdb", "pyarrow", "spark"], 4),
 )
 def test_every_engine_can_be_had_to_be_exact(home: Path, engine: str) -> None:
     """Whole and broken parts apart, or in 256 bits, each comes to the control totals."""

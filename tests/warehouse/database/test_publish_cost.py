@@ -187,6 +187,7 @@ def test_a_night_that_nearly_fills_a_group_of_rows_is_not_written_again(tmp_path
     assert len(before) == 4
 
 
+@pytest.mark.torture
 def test_nights_of_few_rows_share_a_group(tmp_path: Path) -> None:
     """Each group takes whole blocks of the file, so small ones are pressed together."""
     *_, found = _published_in_turn(Layout(tmp_path), 5_000, 4)
