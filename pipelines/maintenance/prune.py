@@ -6,9 +6,11 @@ A pruned night cannot be made again; the last five versions of the warehouse sti
 """
 
 import contextlib
+import errno
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from pipelines.flatten import flatten
@@ -112,16 +114,29 @@ def prune(
         sum(sizes[snapshot] for snapshot in staying),
     )
     if not dry_run:
-        # What can be made again goes first: on a full disk there is no room for a decision before.
-        _remove(layout, tuple(path for snapshot in going for path in _lake_files(layout, snapshot)))
         for snapshot in going:
             days = "1 day" if keep_days == 1 else f"{keep_days} days"
             why = f"older than {days} before the newest book"
             if snapshot.snapshot_id in too_much:
                 why = f"bodies and tables took more than {most_bytes} bytes"
-            snapshots.decide(snapshot, PRUNED, by=BY, at=at, reasons=(why,))
+            _let_go(layout, snapshot, at, why)
         _remove(layout, files)
     return done
+
+
+def _let_go(layout: Layout, snapshot: Snapshot, at: datetime, why: str) -> None:
+    """Decide that a night goes, before any file of it does: killed between, none is missing.
+
+    On a full disk there is no room for a decision. Only there goes first what can be made again.
+    """
+    decide = partial(snapshots.decide, snapshot, PRUNED, by=BY, at=at, reasons=(why,))
+    try:
+        decide()
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _remove(layout, tuple(_lake_files(layout, snapshot)))
+        decide()
 
 
 def require_limit(keep_days: int | None, most_bytes: int | None) -> None:

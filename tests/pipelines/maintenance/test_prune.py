@@ -145,6 +145,22 @@ def test_twice_is_once_and_a_dead_prune_is_finished(layout: Layout) -> None:
     assert not done.files[-1].exists()
 
 
+def test_a_prune_killed_before_its_first_file_leaves_nothing_missing(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every night that goes is decided on before a file of it goes, so `verify` finds nothing."""
+
+    def die(_path: Path, *, missing_ok: bool) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as killing:
+        killing.setattr(Path, "unlink", die)
+        with pytest.raises(KeyboardInterrupt):
+            pruned(layout, 1)
+    assert PRUNED in states(layout).values()
+    assert [*verify(layout)] == []
+
+
 def test_what_a_dead_decision_left_does_not_stop_it(layout: Layout) -> None:
     """A half-written decision of a night that goes is in nobody's way."""
     folder = snapshots.find(layout, "20261030T021500Z").folder
