@@ -131,6 +131,7 @@ def test_the_page_leads_from_the_demo_to_a_signed_workbook(copied: Keeper) -> No
         ]
         given = [one.replace("data/", f"{copied.home}/") for one in given]
         given = [one.replace("2026-11-20", str(THIRD)) for one in given]
+        given = [one.replace("2026-11", f"{THIRD:%Y-%m}") for one in given]
         said = later(copied, *given)
         assert said.code == (OPEN if given[1] in ("run", "status") else 0), (given, said)
     standing = service.status(Store(copied.home / "reconcile").root)
