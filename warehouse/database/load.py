@@ -216,30 +216,34 @@ def check_digests(contents: Contents, files: Iterable[Path]) -> None:
             raise FileChanged(file, f"has the SHA-256 {digest}, not {expected}")
 
 
+def _nights_in(
+    connection: DuckDBPyConnection, table: Table, among: Iterable[str] | None = None
+) -> set[str]:
+    """Return the snapshots that a table has rows of; with `among`, those of these that it has."""
+    query = f"select distinct snapshot_id from {stored_as(table)}"
+    if among is not None:
+        query += " where snapshot_id in (select unnest(?::varchar[]))"
+    rows = connection.execute(query, None if among is None else [[*among]]).fetchall()
+    return {snapshot_id for (snapshot_id,) in rows}
+
+
 def load_nightly(connection: DuckDBPyConnection, contents: Contents) -> None:
     """Bring the nights' own tables up to date: what a snapshot said once stays as it is."""
     wanted = {row["snapshot_id"] for row in contents.snapshots if row["state"] != PRUNED}
-    # Each night has asked something, so its requests tell that it is here: to look through the
-    # control totals of years takes long. Not ops.snapshots, which tells also of a night that was
-    # landed and could not be made yet. One that asked nothing is put in anew each time.
-    present, known = (
-        {
-            row[0]
-            for row in connection.execute(
-                f"select distinct snapshot_id from {stored_as(table)}"
-            ).fetchall()
-        }
-        for table in (REQUESTS, SNAPSHOTS)
-    )
-    new = {night for nights in contents.nightly.values() for night in nights} - present
-    stale = [*((present | known) - wanted), *new]
+    # A night is here if its requests are: to look through the control totals of years takes long,
+    # so only those of nights without a request here are looked for. Not in ops.snapshots, which
+    # tells also of a night that was landed and could not be made yet.
+    present, known = (_nights_in(connection, table) for table in (REQUESTS, SNAPSHOTS))
+    missing = {night for nights in contents.nightly.values() for night in nights} - present
+    present |= _nights_in(connection, CONTROL_TOTALS, missing)
+    new, gone = sorted(missing - present), [*((present | known) - wanted)]
     for table in NIGHTLY:
         is_kept = table is CONTROL_TOTALS and contents.native_nights is not None
         place = kept_table(table.name) if is_kept else stored_as(table)
         query = f"delete from {place} where snapshot_id in (select unnest(?::varchar[]))"
-        connection.execute(query, [stale])
+        connection.execute(query, [gone])
         nights = contents.nightly.get(table.name, {})
-        files = tuple(nights[night] for night in sorted(new) if night in nights)
+        files = tuple(nights[night] for night in new if night in nights)
         if files:
             check_digests(contents, files)
             source = _parquet(connection, table, files)
