@@ -172,8 +172,8 @@ class EdgeClient:
                 while (under_way - resting.count) < self._concurrency and (
                     call := next(waiting, None)
                 ) is not None:
+                    under_way += 1  # first, for Ctrl-C comes at any instant
                     pool.submit(work, call)
-                    under_way += 1
                 if not under_way:
                     return
                 if (ready := done.get()) is None:

@@ -1,9 +1,12 @@
 """The gate: how many requests go out at once, and how few into a service that is down."""
 
+import sys
 import threading
 import time
 from collections import Counter as Counts
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import httpx
@@ -262,6 +265,24 @@ def test_leaving_early_ends_the_rest(connect: Callable[..., EdgeClient]) -> None
     assert threading.active_count() == before
     with pytest.raises(Stopped):
         edge.fetch(list_venues())
+
+
+def test_stopped_while_a_call_is_handed_out_ends_the_rest(
+    connect: Callable[..., EdgeClient],
+) -> None:
+    """Ctrl-C may come before a call that is under way is counted as such: no retry follows it."""
+    service = Counter(lambda _: httpx.Response(503), pause=0.01)
+    edge = connect(transport=httpx.MockTransport(service))
+
+    def stop(frame: FrameType, event: str, _: object) -> None:
+        if event == "return" and frame.f_code is ThreadPoolExecutor.submit.__code__:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(stop)
+    with pytest.raises(KeyboardInterrupt):
+        next(edge.fetch_all(CALLS))
+    assert service.count <= 1
 
 
 def test_calls_are_taken_as_slots_are_free(connect: Callable[..., EdgeClient]) -> None:
