@@ -25,6 +25,7 @@ KEY, SECRET = "fuzzing-key", "fuzzing-secret"
 FULL = LivingWorld().at(date(2026, 11, 21))
 # Without the two largest portfolios, so that a great many answers can be read.
 WORLD = replace(FULL, portfolios=FULL.portfolios[2:])
+PORTFOLIOS, VENUES = b"/edge/v1beta/portfolios", b"/edge/v1beta/venues"
 # A service whose status tells what a missing id is, and who is not known before when it is.
 TELLING = Choices(
     missing_status=404,
@@ -129,14 +130,17 @@ class Breaking:
         self.app, self.path, self.old, self.new, self.status = app, path, old, new, status
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request; a good answer below the path is changed."""
+        """One request; a good answer below the path is changed, and no other."""
+        is_good = False
 
         async def changed(message: Message) -> None:
+            nonlocal is_good
             if message["type"] == "http.response.start" and message["status"] == 200:
+                is_good = True
                 names = (b"content-length",)
                 kept = [pair for pair in message["headers"] if pair[0].lower() not in names]
                 message = {**message, "status": self.status, "headers": kept}
-            elif message["type"] == "http.response.body":
+            elif message["type"] == "http.response.body" and is_good:
                 message = {**message, "body": message["body"].replace(self.old, self.new)}
             await send(message)
 
@@ -145,22 +149,22 @@ class Breaking:
 
 
 @pytest.mark.parametrize(
-    ("path", "old", "new", "status"),
+    ("path", "old", "new", "status", "finding"),
     [
-        (b"/edge/v1beta/portfolios", b'"isCustomAsset":false', b'"isCustomAsset":0', 200),
-        (b"/edge/v1beta/portfolios", b'"verified"', b'"approved"', 200),
-        (b"/edge/v1beta/venues", b'"displayName":', b'"display":', 200),
-        (b"/edge/v1beta/venues", b'"meta":', b'"more":1,"meta":', 200),
-        (b"/edge/v1beta/venues", b"", b"", 500),
-        (b"/edge/v1beta/venues", b"", b"", 203),
+        (PORTFOLIOS, b'"isCustomAsset":false', b'"isCustomAsset":0', 200, '0 is not of type "bool'),
+        (PORTFOLIOS, b'"verified"', b'"approved"', 200, '"approved" is not one of "requested"'),
+        (VENUES, b'"displayName":', b'"display":', 200, '"displayName" is a required property'),
+        (VENUES, b'"meta":', b'"more":1,"meta":', 200, "('more' was unexpected)"),
+        (VENUES, b"", b"", 500, "Server error"),
+        (VENUES, b"", b"", 203, "Undocumented status code"),
     ],
     ids=["type", "enum", "missing field", "unknown field", "500", "status"],
 )
 @pytest.mark.torture
 def test_the_fuzzer_finds_what_is_wrong(
-    tmp_path: Path, path: bytes, old: bytes, new: bytes, status: int
+    tmp_path: Path, *, path: bytes, old: bytes, new: bytes, status: int, finding: str
 ) -> None:
-    """Six ways to break the description are each found: the test above could fail."""
+    """Six ways to break the description are each found and named: the test above could fail."""
     app = application(WORLD, {KEY: Caller(SECRET)}, unix_ms, TELLING)
     with serve(Breaking(app, path, old, new, status)) as served:
-        assert fuzz(served.origin, tmp_path, 4, 1) != ""
+        assert finding in fuzz(served.origin, tmp_path, 4, 1)
