@@ -150,8 +150,10 @@ def _alerts(nightbook: Nightbook, result: dg.ExecuteInProcessResult) -> Iterator
 
 
 def _is_interrupted(event: dg.DagsterEvent) -> bool:
-    """Whether a step ended because a person stopped it: Dagster makes a failure of Ctrl-C."""
+    """Whether it ended because a person stopped it: Dagster makes a failure of Ctrl-C."""
     error = event.step_failure_data.error if event.is_step_failure else None
+    if event.is_job_failure:  # it came between two steps
+        error = event.job_failure_data.error
     kinds = {error.cls_name, error.cause.cls_name if error.cause else None} if error else set()
     return DagsterExecutionInterruptedError.__name__ in kinds
 

@@ -1,0 +1,46 @@
+"""A run that a person or the system stops: it says so, tells nobody, and the next is whole."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
+
+import pytest
+from dagster import DagsterEvent
+
+from pipelines.edge.client import EdgeClient
+from pipelines.landing import snapshots
+from tests.support.operator import Receiver, Watched
+from tests.support.operator_home import STOPPED, THIRD
+
+
+@pytest.mark.parametrize(
+    ("number", "place"),
+    [
+        (signal.SIGINT, EdgeClient.fetch_all.__code__),
+        (signal.SIGTERM, DagsterEvent.job_start.__code__),
+    ],
+    ids=["Ctrl-C in a step", "SIGTERM between steps"],
+)
+def test_a_run_that_is_stopped_says_so_and_leaves_nothing(
+    watched: Callable[..., Watched], receiver: Receiver, number: signal.Signals, place: CodeType
+) -> None:
+    """Wherever the signal comes: no failure is told, no night is there, and no snapshot half."""
+    keeper = watched().keeper
+    keeper.sandbox.show()
+    before = sorted(keeper.layout.landing.rglob("*"))
+
+    def stop(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is place:
+            sys.setprofile(None)
+            os.kill(os.getpid(), number)
+
+    sys.setprofile(stop)
+    with pytest.raises(KeyboardInterrupt) as stopped:  # so that it stops these tests too
+        keeper.run(THIRD)
+    [said] = stopped.value.args
+    assert (said.code, said.err) == (1, STOPPED)
+    assert receiver.titles == []
+    assert sorted(keeper.layout.landing.rglob("*")) == before
+    assert snapshots.landed_snapshots(keeper.layout)[-1].snapshot_date < THIRD
