@@ -51,8 +51,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Tests marked `torture` are left out without the option; with it, what they count is told."""
-    # Ended as by Ctrl-C: servers that a test has started end too.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Ended as by Ctrl-C, also where a shell began them with `&`, which ignores it: servers that a
+    # test has started end too. Dagster makes of SIGTERM what SIGINT is.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     config.addinivalue_line("markers", "torture: long; runs with --torture only")
     config.addinivalue_line("markers", "lakehouse: needs servers; runs with --lakehouse only")
     if config.getoption("--torture"):

@@ -1,6 +1,8 @@
 """One run of the nightly job in this process, recorded in Dagster as those of the daemon are."""
 
 import contextlib
+import signal
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
@@ -111,14 +113,26 @@ def _execute(
     tags: dict[str, str],
 ) -> dg.ExecuteInProcessResult:
     job = assemble(nightbook).resolve_job_def(NIGHTLY)
-    return job.execute_in_process(
-        partition_key=day.isoformat(),
-        instance=instance,
-        raise_on_error=False,
-        run_config=SILENT,
-        tags=tags,
-        run_id=run_id,
-    )
+    with _restoring_sigterm():
+        return job.execute_in_process(
+            partition_key=day.isoformat(),
+            instance=instance,
+            raise_on_error=False,
+            run_config=SILENT,
+            tags=tags,
+            run_id=run_id,
+        )
+
+
+@contextlib.contextmanager
+def _restoring_sigterm() -> Iterator[None]:
+    """Undo what Dagster leaves: SIGTERM means what SIGINT does, nothing where a shell said `&`."""
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
 
 
 def _night_run(

@@ -44,3 +44,18 @@ def test_a_run_that_is_stopped_says_so_and_leaves_nothing(
     assert receiver.titles == []
     assert sorted(keeper.layout.landing.rglob("*")) == before
     assert snapshots.landed_snapshots(keeper.layout)[-1].snapshot_date < THIRD
+
+
+def test_a_night_in_the_background_of_a_shell_can_be_ended_after_it(
+    watched: Callable[..., Watched],
+) -> None:
+    """Such a shell has SIGINT ignored; SIGTERM, which Dagster sets to the same, is not."""
+    keeper = watched().keeper
+    before = signal.getsignal(signal.SIGTERM)
+    kept = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        keeper.sandbox.show("access-denied-400,path=/portfolios")
+        assert keeper.run(THIRD).code == 1
+        assert signal.getsignal(signal.SIGTERM) is before
+    finally:
+        signal.signal(signal.SIGINT, kept)
