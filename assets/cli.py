@@ -5,11 +5,13 @@ paragraph; a traceback is shown with `--debug` only.
 """
 
 import contextlib
+import gc
 import importlib
 import resource
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from types import ModuleType
 from typing import Any, cast
 
 import click
@@ -110,7 +112,7 @@ def _exit_code(typed: Invocation, nightbook: Nightbook) -> int:
                 require_firm_command(nightbook.layout, typed.command)
         # Only the chosen command is imported: Dagster alone takes longer than a query may.
         name, function = ("firm", typed.command) if of_firm else (typed.module, typed.function)
-        module = importlib.import_module(f"assets.commands.{name}")
+        module = _import_command(name)
         code: int = getattr(module, function)(nightbook, **typed.options)
     except BrokenPipeError:  # of a body that goes out as bytes
         return 0
@@ -122,6 +124,15 @@ def _exit_code(typed: Invocation, nightbook: Nightbook) -> int:
             raise
         return report_error(error, nightbook)
     return code
+
+
+def _import_command(name: str) -> ModuleType:
+    """Return the module of a command; nothing that an import makes is garbage to look for."""
+    gc.disable()  # a fifth of the CPU time of what a night imports (measured: 0.35 of 2.0 s)
+    try:
+        return importlib.import_module(f"assets.commands.{name}")
+    finally:
+        gc.enable()
 
 
 if __name__ == "__main__":

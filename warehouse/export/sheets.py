@@ -19,7 +19,7 @@ from warehouse.spreadsheet.writing.layout import (
     fitting,
     title,
 )
-from warehouse.spreadsheet.writing.rows import Rows, Styles
+from warehouse.spreadsheet.writing.rows import Rows, RowsXml, Styles
 from warehouse.spreadsheet.writing.sql_rows import RowsQuery, stream_rows
 
 TOTAL = "total_text"
@@ -138,7 +138,7 @@ def fill_sheet(
     sheet: TableSheet,
     shortened: Mapping[str, str],
     styles: Styles,
-) -> Iterator[bytes]:
+) -> Iterator[RowsXml]:
     """Yield the rows of one sheet of an exhibit; `shown` stands for texts that no cell holds."""
     sources = {column.source for column in sheet.columns} - {_DIGITS.source}
     values = {name: _value_sql(exhibit, name) for name in sources}
@@ -164,7 +164,7 @@ def _value_sql(exhibit: Exhibit, name: str) -> str:
 
 def filled_texts(
     table: TextTable, sheet: TableSheet, shortened: Mapping[str, str], styles: Styles
-) -> Iterator[bytes]:
+) -> Iterator[RowsXml]:
     """Yield the rows of one sheet of texts."""
     rows = Rows(sheet.columns, styles, shortened)
     part = slice(sheet.start, sheet.start + sheet.rows)

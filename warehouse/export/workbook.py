@@ -24,7 +24,7 @@ from warehouse.query.book import EXHIBITS, OpenBook
 from warehouse.spreadsheet.writing.cells import CELL_LIMIT, LONG_TEXTS, shorten_texts
 from warehouse.spreadsheet.writing.format import Draft, define_names, draft, long_table
 from warehouse.spreadsheet.writing.layout import ROWS_PER_SHEET, TableSheet, parts
-from warehouse.spreadsheet.writing.rows import Styles
+from warehouse.spreadsheet.writing.rows import RowsXml, Styles
 from warehouse.spreadsheet.writing.splice import splice
 from warehouse.storage.layout import written_aside
 
@@ -38,7 +38,7 @@ class _Planned:
     """One long sheet and what fills it."""
 
     sheet: TableSheet
-    fill: Callable[[Styles], Iterable[bytes]]
+    fill: Callable[[Styles], Iterable[RowsXml]]
 
 
 def write(

@@ -125,6 +125,6 @@ def test_a_sheet_that_is_given_up_leaves_the_connection_free(
         columns=COLUMNS[:1], values={"name": "'a_' || i"}, number="i", rows="range(9999) r(i)"
     )
     rows = stream_rows(connection, query, STYLES, {})
-    assert next(rows).startswith(b'<row r="0"><c r="A0"')
+    assert bytes(next(rows)).startswith(b'<row r="0"><c r="A0"')
     rows.close()  # type: ignore[attr-defined]  # it is a generator
     assert connection.execute("select 42").fetchall() == [(42,)]

@@ -21,6 +21,7 @@ from warehouse.export import sheets, workbook
 from warehouse.export.export import NotExported, export
 from warehouse.query.book import book
 from warehouse.spreadsheet.writing.cells import Digits, number, pieces, safe_xml, units
+from warehouse.spreadsheet.writing.rows import RowsXml
 from warehouse.spreadsheet.writing.sql_rows import RowsQuery, stream_rows
 from warehouse.storage.layout import Layout
 
@@ -273,7 +274,7 @@ def test_a_row_that_gets_lost_stops_the_export(
 ) -> None:
     """What was written is read and added up again: one row less and no file appears."""
 
-    def losing(connection: Any, query: RowsQuery, *more: Any) -> Iterator[bytes]:
+    def losing(connection: Any, query: RowsQuery, *more: Any) -> Iterator[RowsXml]:
         return stream_rows(connection, replace(query, rows=f"{query.rows} and rowid <> 1"), *more)
 
     monkeypatch.setattr(sheets, "stream_rows", losing)

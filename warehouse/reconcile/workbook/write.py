@@ -25,7 +25,7 @@ from warehouse.spreadsheet.writing.layout import (
     fitting,
     parts,
 )
-from warehouse.spreadsheet.writing.rows import Rows, Styles
+from warehouse.spreadsheet.writing.rows import Rows, RowsXml, Styles
 from warehouse.spreadsheet.writing.splice import splice
 from warehouse.storage.layout import written_aside
 
@@ -121,7 +121,7 @@ def _width(content: WorkbookContent, field: str) -> float:
     return fitting(max((len(names.get(row[0], row[0])) for row in rows.fetchall()), default=0))
 
 
-def _fill_sheet(content: WorkbookContent, sheet: TableSheet, styles: Styles) -> Iterator[bytes]:
+def _fill_sheet(content: WorkbookContent, sheet: TableSheet, styles: Styles) -> Iterator[RowsXml]:
     rows = Rows(sheet.columns, styles, {})
     first = 2
     for batch in positions(content, sheet.start, sheet.rows):

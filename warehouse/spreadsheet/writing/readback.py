@@ -8,7 +8,7 @@ import re
 import zipfile
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, localcontext
@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from warehouse.spreadsheet.writing.splice import deflate
 
-_CHUNK = 1 << 20  # bytes read at once; a row that is cut is completed by the next
+_CHUNK = 1 << 17  # bytes read at once: what a core's cache holds is a tenth cheaper (measured)
 # Python looks for more than five bytes in a large text by another way, a third slower (measured).
 _ROW = b"</row"
 _CELL = rb'<c r="%[0-9]+"[^>]*><is><t[^>]*>([^<]*)</t></is></c>'
@@ -57,14 +57,17 @@ def add_up(
     # where it begins, for a row has two dozen others.
     keys, amount_cell = _cells(cells.key, cells.flag), _cells(cells.amount)
     key_start, amount_start = (f'<c r="{letter}'.encode() for letter in (cells.key, cells.amount))
-    rows, sums = 0, _WaitingSums(cells.member, whole, exact)
+    rows, sums = 0, _SheetSums(cells.member, whole, exact)
+    waiting = sums.waiting
     for row in _rows(file, cells.member):
         rows += 1
         key = keys(row, row.find(key_start))
         amount = key and amount_cell(row, row.find(amount_start, key.end()))
         if key is None or amount is None:
             raise ValueError(f"row {rows + 1} of {cells.member} lacks a cell")
-        sums.add(key.groups(), amount[1])
+        waiting[key.groups()].append(amount[1])
+        if rows % _MOST_WAITING == 0:
+            sums.settle()
     sums.settle()
     totals = sums.totals.items()
     return ReadBack(rows, {(key.decode(), flag.decode()): total for (key, flag), total in totals})
@@ -77,37 +80,35 @@ def _cells(*letters: str) -> Callable[[bytes, int], re.Match[bytes] | None]:
 
 
 @dataclass(slots=True)
-class _WaitingSums:
-    """Exact sums by key and flag; texts wait to be added up together, in half the time."""
+class _SheetSums:
+    """Exact sums by key and flag; the texts that wait are added up together, in half the time."""
 
     member: str
     whole: Mapping[str, str]
     exact: Context
     totals: dict[tuple[bytes, ...], Decimal] = field(default_factory=lambda: defaultdict(Decimal))
-    _waiting: dict[tuple[bytes, ...], list[bytes]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-    _count: int = 0
-
-    def add(self, key: tuple[bytes, ...], text: bytes) -> None:
-        self._waiting[key].append(text)
-        self._count += 1
-        if self._count == _MOST_WAITING:
-            self.settle()
+    waiting: dict[tuple[bytes, ...], list[bytes]] = field(default_factory=lambda: defaultdict(list))
 
     def settle(self) -> None:
         with localcontext(self.exact):
-            for key, texts in self._waiting.items():
-                self.totals[key] = sum(map(self._amount, texts), self.totals[key])
-        self._waiting.clear()
-        self._count = 0
+            for key, cells in self.waiting.items():
+                # No call of ours for each amount: a third of the time that adding them up took.
+                shown = [*map(bytes.decode, cells)]
+                texts = [*map(self.whole.get, shown, shown)]
+                try:
+                    self.totals[key] = sum(map(Decimal, texts), self.totals[key])
+                except ArithmeticError:
+                    raise ValueError(f"{self._wrong(texts)} is no amount") from None
+        self.waiting.clear()
 
-    def _amount(self, cell: bytes) -> Decimal:
-        text = cell.decode()
-        try:
-            return Decimal(self.whole.get(text, text))
-        except ArithmeticError:
-            raise ValueError(f"{text[:60]!r} in {self.member} is no amount") from None
+    def _wrong(self, texts: Iterable[str]) -> str:
+        """Return the first text that is no number, and where it is."""
+        for text in texts:
+            try:
+                Decimal(text)
+            except ArithmeticError:
+                return f"{text[:60]!r} in {self.member}"
+        return f"a total in {self.member}"
 
 
 def _rows(file: IO[bytes], member: str) -> Iterator[bytes]:

@@ -28,6 +28,7 @@ from warehouse.spreadsheet.writing.layout import (
 _REMEMBERED = 10_000
 LINE, HIGHEST = 15, 405  # points
 Values = Mapping[str, Sequence[object]]
+RowsXml = bytes | memoryview  # some rows, one after the other
 
 
 @dataclass(frozen=True, slots=True)

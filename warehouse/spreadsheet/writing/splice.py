@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from io import BytesIO
 from typing import IO, Any
 
-from warehouse.spreadsheet.writing.rows import Styles
+from warehouse.spreadsheet.writing.rows import RowsXml, Styles
 
 try:
     deflate: Any = importlib.import_module("isal.isal_zlib")
@@ -27,7 +27,7 @@ _CELL = re.compile(r'<c r="([A-Z]+)([0-9]+)"(?: s="([0-9]+)")?')
 _MODELS = re.compile(r'<row r="2".*?(?=</sheetData>)', re.DOTALL)
 _DIMENSION = re.compile(r'<dimension ref="[^"]*"/>')
 
-Filling = Callable[[Styles], Iterable[bytes]]
+Filling = Callable[[Styles], Iterable[RowsXml]]
 
 
 def splice(

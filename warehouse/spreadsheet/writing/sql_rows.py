@@ -60,7 +60,7 @@ def stream_rows(
     styles: Styles,
     shortened: Mapping[str, str],
     on_rows: Callable[[int], None] = lambda _: None,
-) -> Iterator[bytes]:
+) -> Iterator[memoryview]:
     """Yield the rows as XML; `shortened` has what cells show of texts that are too long for one.
 
     Raises `ValueError` where an amount is none.
@@ -86,11 +86,11 @@ def stream_rows(
         connection.remove_function(name)
 
 
-def _bytes(texts: pa.Array) -> bytes:
-    """Return texts one after the other, as they lie in memory."""
+def _bytes(texts: pa.Array) -> memoryview:
+    """Return texts one after the other, as they lie in memory: a megabyte that is not copied."""
     _, ends, letters = texts.buffers()
     first, last = np.frombuffer(ends, np.int32)[[texts.offset, texts.offset + len(texts)]]
-    return bytes(letters[int(first) : int(last)])
+    return memoryview(letters)[int(first) : int(last)]
 
 
 @dataclass(frozen=True, slots=True)
