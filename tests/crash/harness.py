@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,9 +61,9 @@ class Harness:
         """What an undisturbed run of it does to the disk."""
         return power.calls(self.log(scenario, breach))
 
-    def cuts(self, scenario: str) -> list[Case]:
+    def cuts(self, scenario: str, breach: str | None = None) -> list[Case]:
         """Every state that a power cut can leave by our models and that no kill leaves."""
-        calls = self.calls(scenario)
+        calls = self.calls(scenario, breach)
         found = model.distinct(model.cuts(self.folder / scenario / "home", calls))
         return [{"mode": "power", "variant": list(variant)} for variant in found]
 
@@ -165,7 +165,7 @@ def _too_late(one: Case, result: Case) -> bool:
     return bool(result["told"].get("value", one["point"]) < one["point"])
 
 
-def done(harness: Harness, scenario: str, cases: Iterable[Case]) -> Tally:
+def done(harness: Harness, scenario: str, cases: Collection[Case]) -> Tally:
     """Run the cases, and tell what went wrong and how many there were."""
     tally = Tally()
     for one in cases:
@@ -183,7 +183,18 @@ def done(harness: Harness, scenario: str, cases: Iterable[Case]) -> Tally:
                 "disks": result["new"],
                 "readers": result["open"],
                 "raised": bool(result["told"].get("error")),
+                "late": one["mode"] in KILLING and _too_late(one, result),
                 "violations": len(problems),
             }
         )
+    tally.found += _unproved(tally.counts, {one["mode"] for one in cases})
     return tally
+
+
+def _unproved(counts: Counter[str], modes: set[str]) -> list[str]:
+    """What would be green for nothing: kills that all came too late, a disk that never failed."""
+    if counts["late"] > max(1, counts["states"] // 10):
+        return [f"{counts['late']} of {counts['states']} runs were over before they were killed"]
+    if modes & {"full", "broken"} and not counts["raised"]:
+        return [f"no run of {counts['states']} met the disk that fails"]
+    return []
