@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from hypothesis import settings
@@ -51,10 +52,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Tests marked `torture` are left out without the option; with it, what they count is told."""
-    # Ended as by Ctrl-C, also where a shell began them with `&`, which ignores it: servers that a
-    # test has started end too. Dagster makes of SIGTERM what SIGINT is.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
     config.addinivalue_line("markers", "torture: long; runs with --torture only")
     config.addinivalue_line("markers", "lakehouse: needs servers; runs with --lakehouse only")
     if config.getoption("--torture"):
@@ -62,6 +59,19 @@ def pytest_configure(config: pytest.Config) -> None:
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal and config.getoption("--torture"):
         config.pluginmanager.register(Progress(terminal), "torture")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """End all tests at Ctrl-C or SIGTERM, also where a command takes it for its own end."""
+
+    # Also where a shell began them with `&`, which ignores Ctrl-C: of SIGTERM Dagster makes what
+    # that is. Servers that a test has started end too.
+    def stop(number: int, _: FrameType | None) -> None:
+        session.shouldstop = f"stopped by {signal.Signals(number).name}"
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
 
 
 def pytest_collection_finish() -> None:

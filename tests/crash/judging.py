@@ -14,19 +14,22 @@ from tests.crash.scenarios import SCENARIOS, Scenario, books, damage, decided, l
 from warehouse.storage.layout import Layout, digest_of
 
 
-def judged(scenario: Scenario, home: Path, expected: Any, *, quick: bool) -> Any:
+def judged(scenario: Scenario, home: Path, expected: Any, *, mode: str, quick: bool) -> Any:
     """What is wrong with a home before and after the next run; the same disk is judged once."""
-    disk = (scenario.name, digest(home), quick)
+    is_unmade = scenario.is_unmade(mode)
+    disk = (scenario.name, digest(home), is_unmade, quick)
     is_new = disk not in _JUDGED
     if is_new:
-        status, told = forked(lambda: wrong(scenario, home, expected, quick=quick))
+        status, told = forked(
+            lambda: wrong(scenario, home, expected, is_unmade=is_unmade, quick=quick)
+        )
         died = f"the reader or the next run died with {status}: {told.get('error')}"
         _JUDGED[disk], known = told.get("value", [[died], {}])
         _KNOWN.update(known)
     return {"problems": _JUDGED[disk], "new": is_new}
 
 
-_JUDGED: dict[tuple[str, str, bool], list[str]] = {}
+_JUDGED: dict[tuple[str, str, bool, bool], list[str]] = {}
 _KNOWN: dict[str, Any] = {}
 
 
@@ -47,7 +50,7 @@ def digest(home: Path) -> str:
     return told.hexdigest()
 
 
-def wrong(scenario: Scenario, home: Path, expected: Any, *, quick: bool) -> Any:
+def wrong(scenario: Scenario, home: Path, expected: Any, *, is_unmade: bool, quick: bool) -> Any:
     """What is wrong before anything was mended, or after the next run; and what was seen.
 
     All of it is watched: a disk is known by what is not half-made, so nothing else may be read.
@@ -55,7 +58,7 @@ def wrong(scenario: Scenario, home: Path, expected: Any, *, quick: bool) -> Any:
     log, left = home.with_name("watched.log"), model.half_made(home)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     with armed(home, "watched", 0, descriptor):
-        problems = seen(scenario, home, expected)
+        problems = seen(home, expected, is_unmade=is_unmade)
         if not problems and not quick:
             problems = recovered(scenario, home, expected)
     os.close(descriptor)
@@ -74,14 +77,14 @@ def known(question: Callable[[Path], Any], home: Path) -> Any:
     return _KNOWN[about]
 
 
-def seen(scenario: Scenario, home: Path, expected: Any) -> list[str]:
+def seen(home: Path, expected: Any, *, is_unmade: bool) -> list[str]:
     """What is wrong before anything was mended: readers see a whole old or a whole new book."""
     try:
         shown = known(view, home)
     except Exception as error:  # noqa: BLE001 - whatever a reader meets
         return [f"readers are refused: {type(error).__name__}: {error}"]
     problems = [] if shown in expected["views"] else ["readers see neither the old nor the new"]
-    found = damage(home, is_unmade=scenario.unmakes)
+    found = damage(home, is_unmade=is_unmade)
     return problems + [f"right after: {one}" for one in found]
 
 

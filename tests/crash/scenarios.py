@@ -37,7 +37,8 @@ class Scenario:
     """A home is made by `prepare`; `act` is interrupted; `again` is what runs next.
 
     `otherwise` are other ways in which it may end whole, where a disk failed. Where `unmakes` is
-    set, files of the lake may be missing right after an interruption, or nobody's.
+    set, files of the lake may be missing right after an interruption, or nobody's. Who `makes_room`
+    lets the lake's tables of a night go before it has room to say so, on a disk that is full.
     """
 
     name: str
@@ -47,6 +48,11 @@ class Scenario:
     again: Act
     otherwise: tuple[Act, ...] = ()
     unmakes: bool = False
+    makes_room: bool = False
+
+    def is_unmade(self, mode: str) -> bool:
+        """Whether files of the lake may be missing, or nobody's, after such an interruption."""
+        return self.unmakes or (self.makes_room and mode == "full")
 
 
 def view(home: Path) -> str | None:
@@ -230,7 +236,7 @@ SCENARIOS = {
         ),
         Scenario("remade", at(1) + 4 * LATER, _nights(2), _remake, _remake),
         Scenario("accept", at(1) + 4 * LATER, _held, _accept, _accept),
-        Scenario("prune", at(2), _nights(2), _prune, _prune),
+        Scenario("prune", at(2), _nights(2), _prune, _prune, makes_room=True),
         Scenario("rebuild", at(2), _decided, REBUILD, REBUILD),
         Scenario("from landing", at(2), _decided, RELAND, RELAND, unmakes=True),
         Scenario("half rebuilt", at(2), _decided, RELAND, _night(2), unmakes=True),

@@ -50,17 +50,18 @@ def case(request: Request) -> Any:
     scenario = SCENARIOS[request["scenario"]]
     start, home = Path(request["start"]), Path(request["folder"])
     expected = json.loads((start / "expected.json").read_text())
-    quick, reader = bool(request.get("quick")), _READERS[0]
+    judge = partial(judged, mode=request["mode"], quick=bool(request.get("quick")))
+    reader = _READERS[0]
     shutil.rmtree(home, ignore_errors=True)
     if request["mode"] == "power":
         power.replay(start / "home", home, Path(request["log"]), request["variant"])
         told = {"status": int(signal.SIGKILL), "told": {}, "open": 0}
-        return told | judged(scenario, home, expected, quick=quick)
+        return told | judge(scenario, home, expected)
     shutil.copytree(start / "home", home, symlinks=True)
     is_open = reader.opens(home)
     status, by_child = forked(lambda: interrupted(request, home))
     problems = reader.problems("right after") if is_open else []
-    told = judged(scenario, home, expected, quick=quick)
+    told = judge(scenario, home, expected)
     problems += told["problems"]
     if is_open:
         problems += reader.problems("after the next run")
