@@ -4,23 +4,17 @@ In the skeleton every long table has its header and model rows. They say the sty
 cells and are then replaced. Same inputs give the same bytes.
 """
 
-import importlib
 import re
 import zipfile
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from io import BytesIO
-from typing import IO, Any
+from typing import IO
 
+from warehouse.spreadsheet.writing.fast_zip import COMPRESSION, pack_faster
 from warehouse.spreadsheet.writing.rows import RowsXml, Styles
 
-try:
-    deflate: Any = importlib.import_module("isal.isal_zlib")
-except ImportError:  # a machine that has no ISA-L: the same workbook, later
-    deflate = zlib
-COMPRESSION = 1  # of ISA-L: 0 is larger by a quarter, 3 takes three times as long (measured)
 _LARGE = 2**31 - 1
 _BEHIND = 4  # batches of rows that wait to be packed
 _CELL = re.compile(r'<c r="([A-Z]+)([0-9]+)"(?: s="([0-9]+)")?')
@@ -52,18 +46,11 @@ def splice(
             # same file. Beyond 2 GiB a member needs the form of Zip64, which must be said before.
             large = name in parts and parts[name][1] > _LARGE
             with target_archive.open(name, "w", force_zip64=large) as out:
-                _pack_faster(out)
+                pack_faster(out)
                 if name in parts:
                     _fill(source.read(name).decode(), out, parts[name])
                 else:
                     out.write(source.read(name))
-
-
-def _pack_faster(member: Any) -> None:
-    """Let ISA-L pack a member that is to be written: a quarter of zlib's time (measured)."""
-    # `zipfile` lets nobody choose who deflates. Were that under another name, a test would fail,
-    # and zlib would pack.
-    member._compressor = deflate.compressobj(COMPRESSION, zlib.DEFLATED, -zlib.MAX_WBITS)  # noqa: SLF001 - see above
 
 
 def _fill(model: str, out: IO[bytes], part: tuple[str, int, Filling]) -> None:
