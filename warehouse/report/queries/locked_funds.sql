@@ -2,10 +2,8 @@ select
     asset_id,
     is_custom_asset,
     bucket,
-    -- exact_sum(amount_text), in half the time: it would read 600,000 texts again (measured).
-    internal.exact_sums(
-        [internal.exact_part_where(internal.exact_split(amount, amount_text), true)]
-    )[1].text as locked,
+    -- exact_sum(amount_text), without reading 600,000 texts again: two thirds of the time.
+    internal.exact_sums([internal.exact_part(amount, amount_text)])[1].text as locked,
     count(distinct portfolio_id) as portfolios,
     count(distinct venue_id) as venues,
     count(*) as accounts

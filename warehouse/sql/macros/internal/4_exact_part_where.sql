@@ -8,7 +8,7 @@
 
 create or replace macro internal.exact_part_where(split, chosen) as (
     {
-        'small': sum(split['small']) filter (where chosen),
+        'small': sum(case when chosen then split['small'] end),
         'whole': null::decimal(38, 0),
         'part': null::decimal(38, 18),
         'texts': list(split['odd']) filter (where chosen and split['odd'] is not null)
