@@ -193,21 +193,23 @@ class EdgeClient:
         """Return the portfolios the key may see, or those of `ids` among them (4.1)."""
         return self._records(requests.list_portfolios(ids, integrations=integrations), Portfolio)
 
-    def portfolio(self, id: str, *, integrations: bool = False) -> Portfolio:  # noqa: A002 - the API's word
+    def portfolio(self, portfolio_id: str, *, integrations: bool = False) -> Portfolio:
         """Return one portfolio (4.2)."""
-        return self._record(requests.get_portfolio(id, integrations=integrations), id, Portfolio)
+        call = requests.get_portfolio(portfolio_id, integrations=integrations)
+        return self._record(call, portfolio_id, Portfolio)
 
     def venues(self, ids: Iterable[str] = (), *, instruments: bool = False) -> list[Venue]:
         """Return the venues, or those of `ids` (4.3)."""
         return self._records(requests.list_venues(ids, instruments=instruments), Venue)
 
-    def venue(self, id: str, *, instruments: bool = False) -> Venue:  # noqa: A002 - the API's word
+    def venue(self, venue_id: str, *, instruments: bool = False) -> Venue:
         """Return one venue (4.4)."""
-        return self._record(requests.get_venue(id, instruments=instruments), id, Venue)
+        call = requests.get_venue(venue_id, instruments=instruments)
+        return self._record(call, venue_id, Venue)
 
-    def instruments(self, venue_id: str, type: str | None = None) -> list[Instrument]:  # noqa: A002 - the API's word
+    def instruments(self, venue_id: str, kind: str | None = None) -> list[Instrument]:
         """Return the instruments of a venue, of one type or of both (4.5)."""
-        return self._records(requests.list_instruments(venue_id, type), Instrument)
+        return self._records(requests.list_instruments(venue_id, kind), Instrument)
 
     def check(self) -> ServiceCheck:
         """Send one signed `GET /venues`, never twice, and say what it found out."""

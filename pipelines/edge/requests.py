@@ -55,10 +55,11 @@ def list_portfolios(ids: Iterable[str] = (), *, integrations: bool = False) -> C
     return Call("list_portfolios", f"{PREFIX}/portfolios", query, single=False)
 
 
-def get_portfolio(id: str, *, integrations: bool = False) -> Call:  # noqa: A002 - the API's word
+def get_portfolio(portfolio_id: str, *, integrations: bool = False) -> Call:
     """Return `GET /portfolios/{id}` (4.2)."""
     query = _include("integrations", wanted=integrations)
-    return Call("get_portfolio", f"{PREFIX}/portfolios/{_segment(id)}", query, single=True)
+    path = f"{PREFIX}/portfolios/{_segment(portfolio_id)}"
+    return Call("get_portfolio", path, query, single=True)
 
 
 def list_venues(ids: Iterable[str] = (), *, instruments: bool = False) -> Call:
@@ -67,15 +68,15 @@ def list_venues(ids: Iterable[str] = (), *, instruments: bool = False) -> Call:
     return Call("list_venues", f"{PREFIX}/venues", query, single=False)
 
 
-def get_venue(id: str, *, instruments: bool = False) -> Call:  # noqa: A002 - the API's word
+def get_venue(venue_id: str, *, instruments: bool = False) -> Call:
     """Return `GET /venues/{id}` (4.4)."""
     query = _include("instruments", wanted=instruments)
-    return Call("get_venue", f"{PREFIX}/venues/{_segment(id)}", query, single=True)
+    return Call("get_venue", f"{PREFIX}/venues/{_segment(venue_id)}", query, single=True)
 
 
-def list_instruments(venue_id: str, type: str | None = None) -> Call:  # noqa: A002 - the API's word
-    """Return `GET /venues/{id}/instruments` (4.5); without `type` for spot and future."""
-    query = () if type is None else _sendable((("type", type),))
+def list_instruments(venue_id: str, kind: str | None = None) -> Call:
+    """Return `GET /venues/{id}/instruments` (4.5); without `kind` for spot and future."""
+    query = () if kind is None else _sendable((("type", kind),))
     path = f"{PREFIX}/venues/{_segment(venue_id)}/instruments"
     return Call("list_instruments", path, query, single=False)
 

@@ -66,9 +66,9 @@ class LandedPosition:
     accounts: tuple[LandedAccount, ...]
 
 
-class _PositionKey(msgspec.Struct):
-    assetId: str  # noqa: N815 - the document's spelling
-    isCustomAsset: bool  # noqa: N815 - the document's spelling
+class _PositionKey(msgspec.Struct, rename="camel"):
+    asset_id: str
+    is_custom_asset: bool
     accounts: Raw = Raw()
 
 
@@ -160,7 +160,7 @@ def _positions(cut: _Cut, asset: tuple[str, bool]) -> Iterator[LandedPosition]:
             key = _POSITION.decode(raw)
         except _UNREADABLE:
             continue
-        if (key.assetId, key.isCustomAsset) != asset or _has_twins(raw, key.accounts):
+        if (key.asset_id, key.is_custom_asset) != asset or _has_twins(raw, key.accounts):
             continue
         place = cut.place.member("positions").element(number)
         accounts = tuple(_accounts(cut, key.accounts, place.member("accounts")))

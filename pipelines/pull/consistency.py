@@ -24,9 +24,9 @@ SHOWN = 3
 Marks = Mapping[str, tuple[str | None, ...]]
 
 
-class _Fingerprint(msgspec.Struct, gc=False):
-    updatedAt: str | None = None  # noqa: N815 - the document's spelling
-    tradingStatus: str | None = None  # noqa: N815 - the document's spelling
+class _Fingerprint(msgspec.Struct, rename="camel", gc=False):
+    updated_at: str | None = None
+    trading_status: str | None = None
 
 
 _MARK = msgspec.json.Decoder(_Fingerprint)
@@ -34,7 +34,7 @@ _MARK = msgspec.json.Decoder(_Fingerprint)
 
 def marks(raws: Iterable[msgspec.Raw]) -> Marks:
     """Return what can be compared of a list; records that break the contract are left out."""
-    return {id_: (mark.updatedAt, mark.tradingStatus) for id_, mark in _readable(raws)}
+    return {id_: (mark.updated_at, mark.trading_status) for id_, mark in _readable(raws)}
 
 
 def _readable(raws: Iterable[msgspec.Raw]) -> Iterator[tuple[str, _Fingerprint]]:

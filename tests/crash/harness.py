@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,10 +15,10 @@ from typing import Any
 
 from tests.crash import model, power
 from tests.crash.power import Call
+from tests.support.shared import memory_with
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory: an fsync there costs nothing
 ROOM = 2 << 30
 KILLING = ("before", "torn", "after")
 Case = dict[str, Any]
@@ -97,8 +96,7 @@ class Harness:
 @contextmanager
 def started() -> Iterator[Harness]:
     """A server with the shim preloaded, in memory where there is room; it needs `cc`."""
-    in_memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM
-    with tempfile.TemporaryDirectory(dir=MEMORY if in_memory else None) as place:
+    with tempfile.TemporaryDirectory(dir=memory_with(ROOM)) as place:
         folder = Path(place)
         shim = folder / "shim.so"
         command = ["cc", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", str(shim)]

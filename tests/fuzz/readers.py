@@ -102,7 +102,7 @@ def _unchecked(raws: list[bytes]) -> list[Element]:
 
 def one(seed: int, number: int) -> tuple[str, list[bytes]]:
     """One document: what came of it, and its records."""
-    rng = Random(f"{seed} {number}")  # noqa: S311 - documents, no secret
+    rng = Random(f"{seed} {number}")
     make, how = RESOURCES[number % len(RESOURCES)]
     raws = shapeless.records(rng, make)
     elements = _checked(raws) if rng.random() < 0.8 else _unchecked(raws)

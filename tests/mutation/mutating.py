@@ -122,7 +122,7 @@ def main() -> None:
     leave_texts_alone()
     everything = all_mutants()
     size = max(1, round(len(everything) * share))
-    names = sorted(random.Random(seed).sample(everything, size))  # noqa: S311 - a sample to try
+    names = sorted(random.Random(seed).sample(everything, size))
     if len(sys.argv) > NAMES:
         hold_imports_against_all()
         names = sorted(set(everything) & set(Path(sys.argv[NAMES]).read_text("utf-8").split()))

@@ -81,7 +81,7 @@ def balance(rng: random.Random) -> dict[str, dict[str, str]]:
 
 def portfolios(scale: Scale, seed: int) -> Iterator[dict[str, object]]:
     """The portfolios of a scale, always the same for a seed."""
-    rng = random.Random(seed)  # noqa: S311 - repeatable, guards nothing
+    rng = random.Random(seed)
     for number in range(scale.portfolios):
         assets = rng.sample(range(max(ASSETS, scale.positions)), scale.positions)
         yield {
@@ -156,7 +156,7 @@ def instruments(rng: random.Random, kind: str, count: int) -> Iterator[dict[str,
 
 def write_instruments(folder: Path, seed: int = 7) -> Truth:
     """Write a body for each venue and type, `VENUE.TYPE.json`; the sums are of each constraint."""
-    rng = random.Random(seed)  # noqa: S311 - repeatable, guards nothing
+    rng = random.Random(seed)
     sums = dict.fromkeys(CONSTRAINTS.values(), Decimal(0))
     folder.mkdir()
     for venue in range(VENUES):

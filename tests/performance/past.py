@@ -50,7 +50,7 @@ class Past:
     def __init__(self, rows: int, seed: int = 7) -> None:
         # Two accounts on each position, fifty positions in a portfolio.
         self.rows = rows
-        self.rng = random.Random(seed)  # noqa: S311 - repeatable, guards nothing
+        self.rng = random.Random(seed)
         self.draws = np.random.default_rng(seed)
         self.accounts = np.arange(self.rows // 2)
         self.positions = np.arange(-(-len(self.accounts) // 2))
@@ -136,7 +136,7 @@ class Past:
         """Ids of one kind, as the API might name them: UUIDs for portfolios, words otherwise."""
         if what not in self.names:
             most = max(len(self.portfolios), ASSETS)
-            rng = random.Random(what)  # noqa: S311 - repeatable, guards nothing
+            rng = random.Random(what)
             long = what == "portfolio"
             self.names[what] = pa.array(
                 [f"{rng.getrandbits(128):032x}" if long else f"{what}-{n}" for n in range(most)]

@@ -5,7 +5,7 @@ What the world holds is worked out here a second time, from the sandbox's record
 
 import io
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -92,7 +92,7 @@ class Keeper:
 
     home: Path
     sandbox: Sandbox
-    more: Mapping[str, str] = field(default_factory=dict)
+    more: dict[str, str] = field(default_factory=dict)
 
     @property
     def layout(self) -> Layout:

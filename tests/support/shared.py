@@ -1,12 +1,20 @@
-"""What takes long is made once for all workers, or done daily for some of many cases."""
+"""What takes long is made once for all workers, in memory, or daily for some of many cases."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 from _pytest.mark import ParameterSet
 from filelock import FileLock
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory: an fsync there costs nothing
+
+
+def memory_with(room: int) -> Path | None:
+    """Return a folder in memory, where there is one with so many bytes of room."""
+    return MEMORY if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > room else None
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:

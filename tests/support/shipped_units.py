@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from assets.commands.install import render_unit
-from tests.support.operator_home import KEY, SECRET
+from tests.support.operator_home import KEY, SECRET, Clock
 from warehouse.storage.layout import Layout
 
 PATIENCE = 400.0
 UI_PORT = "3000"
 
 
-class Now:
+class Now(Clock):
     """The clock of this machine, where a sandbox expects one that stands."""
 
     def __call__(self) -> datetime:

@@ -237,7 +237,7 @@ def _swapped(amount: Decimal, rng: Random) -> list[str] | None:
 
 def nights(desk: Desk, count: int, seed: int = 3) -> Iterator[tuple[str, str]]:
     """So many nights, run through the desk: for each break its cause, and the one suggested."""
-    month = Month(Random(seed))  # noqa: S311 - a simulation
+    month = Month(Random(seed))
     month.begin()
     desk.folder.make()
     for number in range(count):

@@ -124,13 +124,13 @@ class Simulation:
             self.time.unix_ms,
             self.choices,
             [parse(text) for text in self.faults],
-            rng=random.Random(5),  # noqa: S311 - shuffles lists
+            rng=random.Random(5),
         )
         self._lock = threading.Lock()
 
     def connect(self, *arguments: Any, **settings: Any) -> EdgeClient:
         """Make a client in this time, for this service."""
-        draws = random.Random(7)  # noqa: S311 - spreads waits
+        draws = random.Random(7)
         make = partial(
             EdgeClient,
             transport=httpx.MockTransport(self._answer),

@@ -127,7 +127,7 @@ class Month:
 
 def troubles(seed: int) -> Iterator[Span]:
     """Yield for each night twenty minutes without a service and two restarts, at random times."""
-    draws = random.Random(seed)  # noqa: S311 - when it is down
+    draws = random.Random(seed)
     for number in range(NIGHTS):
         tick = FIRST + timedelta(days=number, hours=2, minutes=15)
         begins = tick + draws.uniform(-25, 60) * MINUTE

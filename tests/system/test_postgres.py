@@ -54,7 +54,7 @@ def test_a_night_runs_and_the_ui_shows_it(postgres: Postgres, tmp_path: Path) ->
         "PYTHONPATH": str(environments.packages("image")),
     }
     with sandbox() as shown:
-        shown.clock = Now()  # type: ignore[assignment] # all that is asked of it is the time
+        shown.clock = Now()
         shown.show()
         variables = environment(home, shown.origin, more)
         run = [sys.executable, "-m", "assets.cli", "run"]

@@ -107,7 +107,7 @@ def portfolio(number: int, pick: random.Random) -> Json:
 
 def hostile_book(seed: int) -> nights.Book:
     """A night of such portfolios, in any order, one of them twice."""
-    pick = random.Random(seed)  # noqa: S311 - a fixed draw, no secret
+    pick = random.Random(seed)
     listed = [portfolio(number, pick) for number in range(12)]
     listed.append(listed[3])
     pick.shuffle(listed)
@@ -180,7 +180,7 @@ def parts(rows: list[dict[str, Any]], key: Json) -> list[str]:
 def test_a_figure_ends_at_the_bytes_that_say_so(keeper: Keeper, count: int) -> None:
     """Random amounts: the element has the exact text, and each sum is that of its parts."""
     rows = balances(keeper)
-    pick = random.Random(count)  # noqa: S311 - a fixed draw, no secret
+    pick = random.Random(count)
     for row in pick.choices(rows, k=count):
         place = f"--venue={row['venue_id']}", f"--account={row['account_name']}"
         said, found = traced(keeper, row, *place)

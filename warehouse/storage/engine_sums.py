@@ -11,11 +11,11 @@ import functools
 import importlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,10 +48,14 @@ class EngineNotInstalled(ImportError):
     exit_code = 2
 
 
+class _Engine(Protocol):
+    def __call__(self, file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]: ...
+
+
 def engine_sums(engine: str, file: Path, *, in_parts: bool) -> list[EngineSum]:
     """Return the sums of a file of balances by an engine; raises `EngineNotInstalled`."""
     try:
-        rows = list(_ENGINES[engine](str(file), in_parts))
+        rows = list(_ENGINES[engine](str(file), in_parts=in_parts))
     except ModuleNotFoundError as error:
         raise EngineNotInstalled(
             f"{engine} cannot be asked: {error}. Nothing was done. Install it where nightbook is: "
@@ -73,7 +77,7 @@ def _total(whole: Decimal | None, part: Decimal | None = None) -> Decimal | None
     return whole if part is None or whole is None else EXACT.add(whole, part)
 
 
-def _duckdb(file: str, in_parts: bool) -> Iterator[tuple[Any, ...]]:  # noqa: FBT001 - of a table
+def _duckdb(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
     duckdb = importlib.import_module("duckdb")
     sums = "sum(trunc(amount)), sum(amount - trunc(amount))" if in_parts else "sum(amount)"
     source = f"read_parquet({literal(file)}, hive_partitioning = false)"
@@ -89,7 +93,7 @@ def _duckdb(file: str, in_parts: bool) -> Iterator[tuple[Any, ...]]:  # noqa: FB
             yield (*key, rows, numbers, *row)
 
 
-def _pyarrow(file: str, in_parts: bool) -> Iterator[tuple[Any, ...]]:  # noqa: FBT001 - of a table
+def _pyarrow(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
     rows = pq.read_table(file, columns=[*_KEY, "amount"], partitioning=None)
     if in_parts:  # 256 bits hold any sum, and need no parts
         rows = rows.set_column(2, "amount", rows["amount"].cast(_WIDE))
@@ -99,7 +103,7 @@ def _pyarrow(file: str, in_parts: bool) -> Iterator[tuple[Any, ...]]:  # noqa: F
     yield from (tuple(row[name] for name in names) for row in sums.to_pylist())
 
 
-def _polars(file: str, in_parts: bool) -> Iterator[tuple[Any, ...]]:  # noqa: FBT001 - of a table
+def _polars(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
     polars = importlib.import_module("polars")
     amount = polars.col("amount")
     sums = [amount.sum().alias("whole")]
@@ -133,7 +137,7 @@ def _session() -> Any:
     return session
 
 
-def _spark(file: str, in_parts: bool) -> Iterator[tuple[Any, ...]]:  # noqa: FBT001 - of a table
+def _spark(file: str, *, in_parts: bool) -> Iterator[tuple[Any, ...]]:
     # try_sum is sum with NULL in the place of the error that would end the whole query.
     sums = "try_sum(amount)"
     if in_parts:
@@ -152,7 +156,7 @@ def _spark(file: str, in_parts: bool) -> Iterator[tuple[Any, ...]]:  # noqa: FBT
     yield from (tuple(row) for row in grouped.collect())
 
 
-_ENGINES: dict[str, Callable[[str, bool], Iterator[tuple[Any, ...]]]] = {
+_ENGINES: dict[str, _Engine] = {
     "duckdb": _duckdb,
     "polars": _polars,
     "pyarrow": _pyarrow,

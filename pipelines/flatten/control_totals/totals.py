@@ -65,15 +65,15 @@ _BalanceAmounts = msgspec.defstruct(
 )
 
 
-class _AccountAmounts(msgspec.Struct, gc=False):
-    venueId: str  # noqa: N815 - the document's spelling, so that nothing is renamed here
+class _AccountAmounts(msgspec.Struct, rename="camel", gc=False):
+    venue_id: str
     name: str
     balance: _BalanceAmounts  # type: ignore[valid-type] # made above, of what the models name
 
 
-class _PositionAmounts(msgspec.Struct):
-    assetId: str  # noqa: N815 - the document's spelling
-    isCustomAsset: bool  # noqa: N815 - the document's spelling
+class _PositionAmounts(msgspec.Struct, rename="camel"):
+    asset_id: str
+    is_custom_asset: bool
     accounts: list[_AccountAmounts]
 
 
@@ -108,7 +108,7 @@ class _Sums:
     def add_accounts(self, position: _PositionAmounts) -> None:
         """Take the amounts of a position as documented."""
         # Those of an asset are taken apart together: one by one they are a few of each kind.
-        self._accounts[position.assetId, position.isCustomAsset] += position.accounts
+        self._accounts[position.asset_id, position.is_custom_asset] += position.accounts
         self._wait(len(position.accounts) * _TEXTS)
 
     def _wait(self, texts: int) -> None:
@@ -182,7 +182,7 @@ def _count(portfolio: _PortfolioAmounts) -> PortfolioCount:
     return PortfolioCount(
         portfolio.id,
         len({integration.id for integration in portfolio.integrations or ()}),
-        len({(p.assetId, p.isCustomAsset) for p in portfolio.positions}),
+        len({(p.asset_id, p.is_custom_asset) for p in portfolio.positions}),
         sum(len(p.accounts) for p in portfolio.positions),
         [],
     )

@@ -228,8 +228,8 @@ def test_a_backup_that_fails_leaves_the_old_one(
 def test_status_knows_nights_when_clocks_change(watched: Make) -> None:
     """The next night is told in the operator's zone on both nights when clocks change."""
     keeper = watched().keeper
-    keeper.more["NIGHTBOOK_TIMEZONE"] = "Europe/Zurich"  # type: ignore[index] # a dict here
-    keeper.more["NIGHTBOOK_SCHEDULE"] = "30 2 * * *"  # type: ignore[index] # a dict here
+    keeper.more["NIGHTBOOK_TIMEZONE"] = "Europe/Zurich"
+    keeper.more["NIGHTBOOK_SCHEDULE"] = "30 2 * * *"
     for day, told in (
         (date(2026, 3, 28), "2026-03-29 03:00 Europe/Zurich"),
         (date(2026, 10, 24), "2026-10-25 02:30 Europe/Zurich"),

@@ -91,6 +91,7 @@ def test_no_secret_is_in_what_dagster_holds(nights: Keeper) -> None:
     assert not any(word in text for text in shown for word in (KEY, SECRET))
 
 
+@pytest.mark.torture
 def test_definitions_validate_from_anywhere(tmp_path: Path) -> None:
     """`dagster definitions validate -w workspace.yaml` passes from another directory."""
     done = subprocess.run(

@@ -88,7 +88,7 @@ def test_a_date_that_was_not_due_is_no_gap(watched: Make, receiver: Receiver) ->
     home = watched()
     left_out = (THIRD.weekday() + 1) % 7
     days = ",".join(str(day) for day in range(7) if day != left_out)
-    home.keeper.more["NIGHTBOOK_SCHEDULE"] = f"15 2 * * {days}"  # type: ignore[index] # a dict here
+    home.keeper.more["NIGHTBOOK_SCHEDULE"] = f"15 2 * * {days}"
     home.night(FOURTH)
     assert receiver.titles == []
 
@@ -332,7 +332,7 @@ def test_without_channels_nothing_is_remembered(watched: Make, receiver: Receive
     home = watched(" ")
     home.third("portfolios-empty")
     assert home.log == []
-    home.keeper.more["NIGHTBOOK_ALERTS"] = receiver.channel  # type: ignore[index] # a dict here
+    home.keeper.more["NIGHTBOOK_ALERTS"] = receiver.channel
     home.look()
     assert receiver.titles == [f"the night of {THIRD} is held"]
 

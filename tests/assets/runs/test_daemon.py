@@ -66,7 +66,7 @@ def test_what_a_power_cut_left_is_mended(receiver: Receiver, tmp_path: Path) -> 
     home, log = tmp_path / "home", tmp_path / "daemon.log"
     day = str(datetime.now(UTC).date())
     with sandbox() as shown:
-        shown.clock = Now()  # type: ignore[assignment] # all that is asked of it is the time
+        shown.clock = Now()
         shown.show()
         variables = environment(home, shown.origin, telling(receiver))
         dead = left_by_a_power_cut(Layout(home), variables, day)
@@ -110,7 +110,7 @@ def test_a_killed_daemon_comes_back_and_publishes(
     home.mkdir()
     tick = datetime.now(UTC) + START_UP + timedelta(minutes=1)
     with sandbox() as shown:
-        shown.clock = Now()  # type: ignore[assignment] # all that is asked of it is the time
+        shown.clock = Now()
         shown.show("drip,path=/portfolios")
         settings = {"NIGHTBOOK_SCHEDULE": f"{tick.minute} {tick.hour} * * *"}
         variables = environment(home, shown.origin, settings | telling(receiver))

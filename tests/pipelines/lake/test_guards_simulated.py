@@ -5,8 +5,6 @@ tenth of all it holds traded every day) and a small home (three portfolios, thre
 assets). Facts are worked out from the holdings by code of this file.
 """
 
-# ruff: noqa: S311 - a seeded draw is what is wanted
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

@@ -61,7 +61,7 @@ def flip(path: Path, bit: int) -> None:
 
 def flips(layout: Layout, count: int) -> Iterator[tuple[Path, int]]:
     """Bits to change: each file in turn, so that the small ones get as many as the large."""
-    rng = random.Random(818)  # noqa: S311 - which bits, no secret
+    rng = random.Random(818)
     files = published_files(layout)
     for number in range(count):
         path = files[number % len(files)]
@@ -120,7 +120,7 @@ def test_no_changed_bit_of_the_warehouse_is_served(
     """A reader of a damaged database is refused, or is told exactly what was published."""
     expected = books(layout)
     size = layout.database.stat().st_size * 8
-    rng = random.Random(3)  # noqa: S311 - which bits, no secret
+    rng = random.Random(3)
     count, refused = sized(8, 200), 0
     for _ in range(count):
         bit = rng.randrange(size)
@@ -140,7 +140,7 @@ def test_a_rebuild_mends_whatever_can_be_made_again(
 ) -> None:
     """A bit flipped in any file but the landing zone's is gone after `rebuild --from-landing`."""
     expected = books(layout)
-    rng = random.Random(40)  # noqa: S311 - which bits, no secret
+    rng = random.Random(40)
     count = sized(1, 40)
     for number in range(count):
         made = [one for one in published_files(layout) if layout.landing not in one.parents]

@@ -239,7 +239,7 @@ def test_a_service_that_is_gone_is_tried_until_the_deadline(tmp_path: Path) -> N
 
 def test_outages_again_and_again_cost_no_list(tmp_path: Path) -> None:
     """Half of all half-minutes the service is down, and it allows two requests a second."""
-    draws = random.Random(3)  # noqa: S311 - when it is down
+    draws = random.Random(3)
     down = {number for number in range(60) if draws.random() < 0.5}
     simulation = Simulation(choices=Choices(requests_per_second=2))
 

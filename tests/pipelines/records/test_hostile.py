@@ -153,7 +153,7 @@ def _new_words() -> nights.Book:
 
 def _world() -> nights.Book:
     """A wide night: every list long, in no order."""
-    rng = random.Random(3)  # noqa: S311 - an invented book
+    rng = random.Random(3)
     portfolios = [
         _portfolio(
             *(

@@ -134,7 +134,7 @@ def _told(parts: Json, what: str) -> list[str]:
 @given(books(strange=True), st.integers())
 def test_the_order_of_no_list_matters(book: nights.Book, seed: int) -> None:
     """Shuffled at every level, with repeats in it, a night has the same rows with their numbers."""
-    rng = random.Random(seed)  # noqa: S311 - shuffles a document
+    rng = random.Random(seed)
     portfolios, venues, listed = (
         _shuffled(part, rng) for part in (book.portfolios, book.venues, dict(book.instruments))
     )

@@ -40,7 +40,7 @@ SILENT = {"accounts": [{"portfolio_id": "p1", "asset_id": "ETH", "account_name":
 
 def amounts(day: date) -> list[Amount]:
     """What is stated on a day: other amounts every day, from those that break tools."""
-    pick = random.Random(day.toordinal())  # noqa: S311 - a fixed draw, no secret
+    pick = random.Random(day.toordinal())
     places = itertools.product(("p1", "p2", "p3"), ("BTC", "ETH"), (False, True), ("v1", "v2"))
     return [
         Amount(pick.choice(TEXTS), portfolio, asset, venue, "main", bucket, state, custom)

@@ -36,7 +36,7 @@ class Month:
     """The book, and what is wrong in the ledgers: by key how much is added, and how long."""
 
     desk: Desk
-    rng: Random = field(default_factory=lambda: Random(7))  # noqa: S311 - a simulation
+    rng: Random = field(default_factory=lambda: Random(7))
     book: dict[Key, Decimal] = field(default_factory=dict)
     wrong: dict[Key, tuple[Decimal, int]] = field(default_factory=dict)
     comments: set[str] = field(default_factory=set)

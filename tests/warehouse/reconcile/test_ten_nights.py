@@ -68,7 +68,7 @@ def take(desk: Desk, night: int, rng: random.Random) -> RunSummary:
 @pytest.mark.torture
 def test_ten_nights_of_two_people_lose_no_word(tmp_path: Path) -> None:
     """No comment is lost, each conflict is told, the accepted break that moved is open again."""
-    rng = random.Random(11)  # noqa: S311 - a scenario
+    rng = random.Random(11)
     desk = Desk(tmp_path)
     said: dict[str, list[str]] = {}
     expected: set[str] = set()

@@ -134,11 +134,11 @@ _ERRORS: dict[str, Error] = {
     "is in thousandths": _on_sizeable(
         lambda key, text: [(key, plain(exact(text).scaleb(3, EXACT)))]
     ),
-    "is missing": _on_sizeable(lambda key, text: []),  # noqa: ARG005 - an error like the others
+    "is missing": _on_sizeable(lambda _key, _text: []),
     "stands under another account name": _on_sizeable(
         lambda key, text: [((*key[:3], f"{key[3]} (old)"), text)]
     ),
-    "cannot be read": _on_sizeable(lambda key, text: [(key, "#N/A")]),  # noqa: ARG005 - the same
+    "cannot be read": _on_sizeable(lambda key, _text: [(key, "#N/A")]),
 }
 # The nights, counted from the first ledger, in which an error is: the others are in the first only.
 _FIRST = frozenset((0,))

@@ -142,7 +142,7 @@ def home(iceberg: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Home:
 def thirty(iceberg: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Home:
     """Thirty nights of amounts with eighteen decimals, the last date taken twice."""
     home = _home(tmp_path_factory)
-    chance = random.Random(11)  # noqa: S311 - a test
+    chance = random.Random(11)
     for number in range(COUNT):
         started = STARTED + timedelta(days=min(number, COUNT - 2), minutes=number)
         home.take(f"{chance.randrange(10**12)}.{chance.randrange(10**18):018}", started)

@@ -160,7 +160,7 @@ def _said(desk: Desk) -> set[tuple[Any, ...]]:
 @pytest.mark.parametrize("seed", range(2))
 def test_the_right_ledger_undoes_what_a_late_one_did(tmp_path: Path, seed: int) -> None:
     """A late run and then the right one leave what the right one alone does, and every word."""
-    chance = random.Random(seed)  # noqa: S311 - a test, no secret
+    chance = random.Random(seed)
     desk = Desk(tmp_path / "late")
     desk.publish(BOOK, "20261119T021500Z")
     amounts = ("10", "11", "12")

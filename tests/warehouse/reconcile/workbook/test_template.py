@@ -31,7 +31,7 @@ NAMES = [
     "=" + "\U0001f680" * 16_384 + "<&>",
     "=" + "\U0001f680" * 16_384 + "<&",
 ]
-SIZED = random.Random(7)  # noqa: S311 - amounts, no secrets
+SIZED = random.Random(7)
 AMOUNTS = [
     *(Amount(f"{place}.5", account=name) for place, name in enumerate(NAMES)),
     *(
