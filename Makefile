@@ -66,7 +66,7 @@ check: setup ## lint, types and unit tests: under a minute
 unit: setup
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal $(UNIT)
 
-torture: setup sides ## the long tests, whole: an hour and more
+torture: setup sides ## the long tests, whole: two hours and more on two cores
 	@$(BIN)/python -m pytest -n 2 --dist worksteal --torture
 
 # Azurite is a Node program. What cannot be set up here is left out, and its tests say so.
