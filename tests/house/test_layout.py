@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.syntax import parsed
+
 ROOT = Path(__file__).parents[2]
 ROOMS = ("assets", "pipelines", "warehouse")
 MOST_ENTRIES = 12
@@ -40,7 +42,7 @@ TWICE: Mapping[str, str] = {}
 def _modules(root: Path, room: str) -> Iterator[tuple[Path, ast.Module]]:
     """Return each module of a room with its syntax tree."""
     for path in sorted((root / room).rglob("*.py")):
-        yield path.relative_to(root), ast.parse(path.read_text(encoding="utf-8"))
+        yield path.relative_to(root), parsed(path.read_text(encoding="utf-8"))
 
 
 def crowds(root: Path) -> Iterator[str]:

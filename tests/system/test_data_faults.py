@@ -383,7 +383,7 @@ def night_after(good: Path, home: Path, *faults: str, world: World = WORLD) -> A
 
 
 @pytest.mark.parametrize(
-    "fault", some_daily(DATA, 3), ids=lambda fault: f"{fault.number}-{fault.what}"
+    "fault", some_daily(DATA, 6), ids=lambda fault: f"{fault.number}-{fault.what}"
 )
 def test_a_fault_of_data_has_its_outcome(fault: DataFault, good: Path, tmp_path: Path) -> None:
     """The night is held or accepted as it should be, and what is odd is where it can be seen."""

@@ -31,7 +31,7 @@ from warehouse.exact import EXACT
 from warehouse.storage.layout import Layout
 
 ROOT = Path(__file__).parents[2]
-SHARE = 12
+SHARE = 24
 IMPATIENT = Limits(read=0.5, attempt=1.5, wire=1 << 26, decoded=1 << 27)
 # Faults that last as long as they are told to, and one that is large.
 SCOPED = {"hang": ",seconds=2", "hang-mid-body": ",seconds=2", "slow": ",seconds=0.1,count=3"}

@@ -16,6 +16,7 @@ from assets.commands.command_line import COMMANDS
 from assets.home.gate import WITHOUT_HOME
 from assets.home.instance import alive, open_instance
 from tests.support.operator_home import THIRD, Keeper, Sandbox
+from tests.support.shared import some_daily
 from warehouse.database import versions
 from warehouse.storage.firm import FIRM
 from warehouse.storage.layout import Layout, make_directory
@@ -172,7 +173,9 @@ def fill(file: Path) -> None:
 
 
 @is_root
-@pytest.mark.parametrize("words", [one for one in WRITING if one[0] not in LATER], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", some_daily([(words,) for words in WRITING if words[0] not in LATER], 2), ids=" ".join
+)
 def test_a_full_disk_is_told_by_every_command(
     words: tuple[str, ...], nights: Keeper, api: Sandbox, tmp_path: Path
 ) -> None:

@@ -118,14 +118,17 @@ def test_a_link_to_nothing_is_found_and_made_again(layout: Layout) -> None:
 
 @pytest.mark.parametrize(
     ("gone", "named"),
-    [
-        ((f"{FIRST}/{BODY}", f"{LAST}/{BODY}"), (f"{FIRST}/{BODY}", f"{LAST}/{BODY}")),
-        ((f"{FIRST}/{named.MANIFEST}",), (f"{FIRST}/{named.MANIFEST}",)),
-        ((FIRST,), (FIRST.rpartition("/")[2],)),
-        ((FIRST, LAST), (FIRST.rpartition("/")[2], LAST.rpartition("/")[2])),
-        (("2026-11-18", f"{LAST}/{BODY}"), (FIRST.rpartition("/")[2], f"{LAST}/{BODY}")),
-        (("",), (FIRST.rpartition("/")[2], LAST.rpartition("/")[2])),
-    ],
+    some_daily(
+        [
+            ((f"{FIRST}/{BODY}", f"{LAST}/{BODY}"), (f"{FIRST}/{BODY}", f"{LAST}/{BODY}")),
+            ((f"{FIRST}/{named.MANIFEST}",), (f"{FIRST}/{named.MANIFEST}",)),
+            ((FIRST,), (FIRST.rpartition("/")[2],)),
+            ((FIRST, LAST), (FIRST.rpartition("/")[2], LAST.rpartition("/")[2])),
+            (("2026-11-18", f"{LAST}/{BODY}"), (FIRST.rpartition("/")[2], f"{LAST}/{BODY}")),
+            (("",), (FIRST.rpartition("/")[2], LAST.rpartition("/")[2])),
+        ],
+        2,
+    ),
     ids=["bodies", "a manifest", "a night", "both nights", "a date and a body", "all of it"],
 )
 @pytest.mark.parametrize("lost", ["", "lake"], ids=["with a lake", "without a lake"])

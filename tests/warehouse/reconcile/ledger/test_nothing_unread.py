@@ -367,7 +367,7 @@ def said(place: Place) -> tuple[int, str]:
     return ran.exit_code, "\n".join(cells)
 
 
-@pytest.mark.parametrize("name", some_daily(CASES, 3))
+@pytest.mark.parametrize("name", some_daily(CASES, 6))
 def test_no_ledger_ends_green_without_a_word(place: Place, name: str) -> None:
     """What is unread, misread or of another day is named where a person looks first."""
     put, word = CASES[name]
