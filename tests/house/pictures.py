@@ -169,12 +169,12 @@ DRAWN = """[...document.querySelectorAll('foreignObject *')].filter(
 VIEWS = {
     REPORT: View(1000, 1250),
     # Without Dagster's own menus.
-    GRAPH: View(1500, 1300, DRAWN, left=470, top=195, right=235),
+    GRAPH: View(1500, 1420, DRAWN, left=425, top=195, right=190),
 }
 CROPS = {
     FINANCE / "summary.png": Crop("Summary", 96, 10, 45, 774, 770),
-    FINANCE / "breaks.png": Crop("Breaks", 150, 22, 80, 935, 450),
-    FINANCE / "breaks-comments.png": Crop("Breaks", 150, 955, 80, 778, 450),
+    FINANCE / "breaks.png": Crop("Breaks", 150, 22, 131, 935, 313),
+    FINANCE / "breaks-comments.png": Crop("Breaks", 150, 955, 131, 778, 313),
 }
 
 
