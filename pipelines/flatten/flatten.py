@@ -5,6 +5,7 @@ Two parts: portfolios (five tables) and venues (three). Each part stages its tab
 """
 
 import contextlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -16,10 +17,10 @@ from pipelines.flatten.carry_over import Carry, nothing
 from pipelines.flatten.control_totals import reference, totals
 from pipelines.flatten.control_totals.reference import Totals
 from pipelines.flatten.control_totals.totals import ControlTotal
-from pipelines.flatten.landed_records import landed_elements
+from pipelines.flatten.landed_records import landed_answers, landed_elements
 from pipelines.flatten.listings import Embedded
 from pipelines.flatten.part import PORTFOLIOS, VENUES, Part, VenuesPart, write_part
-from pipelines.landing.manifest import Manifest
+from pipelines.landing.manifest import Manifest, RequestRecord
 from pipelines.records import schema, split
 from pipelines.records.issues import Notes
 from pipelines.records.split import Element, batches, id_of, once
@@ -129,18 +130,17 @@ class _Instruments:
     def fill(self, embedded: Embedded) -> list[tuple[str, str, str]]:
         """Write them all; returns (venue, instrument, what differs) of unequal lists."""
         unequal: list[tuple[str, str, str]] = []
-        whole = sorted(whole_venues(self._manifest))
+        whole = whole_venues(self._manifest)
         lists = Tally(self._say, len(whole), "venues with their instruments", ROWS)
-        for venue_id in whole:
-            typed, more = self._lists(venue_id, self._notes)
+        for venue_id, typed, more in self._lists(self._notes):
             elements = once([*typed, *more], self._notes, carries_money=False)
             listed: list[pa.StructArray] = []
             read = venues.instruments(self._manifest.snapshot_date, venue_id, listed)
             filled = _fill_tables(elements, read, self._notes, self._tables)
             lists.add(1, sum(rows for _, rows in filled))
             typed_ids, more_ids = _ids(typed), _ids(more)
-            self._known[venue_id] = typed_ids | more_ids
-            self._count += len(typed_ids | more_ids)
+            known = self._known[venue_id] = typed_ids | more_ids
+            self._count += len(known)
             if not typed and not more:
                 self.empty.add(venue_id)
             unequal += listings.unequal(
@@ -174,22 +174,28 @@ class _Instruments:
         """Return how many instruments the answers hold."""
         if not precise:
             return self._count
-        lists = (self._lists(venue_id, Notes()) for venue_id in whole_venues(self._manifest))
         return sum(
             reference.identities(element.raw for element in (*typed, *more))
-            for typed, more in lists
+            for _, typed, more in self._lists(Notes())
         )
 
-    def _lists(self, venue_id: str, notes: Notes) -> tuple[list[Element], list[Element]]:
-        """Return the typed lists, and what the list without a type has beyond them."""
-        typed: list[Element] = []
-        untyped: list[Element] = []
+    def _lists(self, notes: Notes) -> Iterator[tuple[str, list[Element], list[Element]]]:
+        """Yield each whole venue, its typed lists, and what the list without a type has beyond."""
+        answers: dict[str | None, list[RequestRecord]] = defaultdict(list)
         for answer in self._manifest.answers_of("list_instruments"):
-            if answer.venue_id == venue_id:
+            answers[answer.venue_id].append(answer)
+        venues = sorted(whole_venues(self._manifest))
+        ordered = [answer for venue_id in venues for answer in answers[venue_id]]
+        landed = landed_answers(self._layout, self._manifest, ordered, notes)
+        for venue_id in venues:
+            typed: list[Element] = []
+            untyped: list[Element] = []
+            for answer in answers[venue_id]:
                 into = typed if answer.query else untyped
-                into += landed_elements(self._layout, self._manifest, [answer], notes)
-        listed = {element.identity for element in typed}
-        return typed, [element for element in untyped if element.identity not in listed]
+                into += next(landed).elements
+            listed = {element.identity for element in typed} if untyped else set()
+            more = [element for element in untyped if element.identity not in listed]
+            yield venue_id, typed, more
 
 
 def whole_venues(manifest: Manifest) -> set[str]:

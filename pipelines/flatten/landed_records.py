@@ -47,7 +47,7 @@ def landed_answers(
 
 
 def _split(body: bytes | mmap.mmap, request_no: int, notes: Notes) -> list[Element]:
-    envelope = read_envelope(body, single=False)
+    envelope = read_envelope(body, single=False, with_records=True)
     for path, name, example in wholeness.unknown(envelope):
         notes.saw(path, UNKNOWN_FIELD, name, example)
     # What is no object is for the careful reader: such a record must not hide its siblings.

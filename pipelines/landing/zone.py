@@ -7,7 +7,6 @@ there whole or not at all. Neither key, secret nor signature is ever in it.
 
 import contextlib
 import hashlib
-import io
 import mmap
 import shutil
 import tempfile
@@ -128,28 +127,54 @@ def body(
     not those that were landed.
     """
     path = layout.snapshot(manifest.snapshot_date, manifest.snapshot_id) / str(answer.file)
+    expected, size = str(answer.sha256), answer.byte_count
+    if size is not None and size > IN_MEMORY:
+        return _memory_map(layout, path, expected, on_bytes)
+    # Whoever may only read a home can still read a small one, and in one go for half of a stream.
+    if size is None:
+        text = b"".join(_chunks(path, expected))
+    else:
+        with _damage(path, expected):
+            text = pa.Codec("zstd").decompress(path.read_bytes(), size, asbytes=True)
+    on_bytes(len(text))
+    _check(path, hashlib.sha256(text).hexdigest(), expected)
+    return text
+
+
+def _memory_map(
+    layout: Layout, path: Path, expected: str, on_bytes: Callable[[int], object]
+) -> mmap.mmap:
     digest = hashlib.sha256()
-    large = (answer.byte_count or 0) > IN_MEMORY
-    if large:  # whoever may only read a home can still read a small one
-        make_directory(layout.work)
-    with tempfile.TemporaryFile(dir=layout.work) if large else io.BytesIO() as file:
-        for chunk in _chunks(path, str(answer.sha256)):
+    make_directory(layout.work)
+    with tempfile.TemporaryFile(dir=layout.work) as file:
+        for chunk in _chunks(path, expected):
             digest.update(chunk)
             file.write(chunk)
             on_bytes(len(chunk))
-        if digest.hexdigest() != answer.sha256:
-            raise Damaged(path, f"SHA-256 {digest.hexdigest()}", f"SHA-256 {answer.sha256}")
-        if isinstance(file, io.BytesIO):
-            return file.getvalue()
+        _check(path, digest.hexdigest(), expected)
         file.flush()
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
+def _check(path: Path, digest: str, expected: str) -> None:
+    if digest != expected:
+        raise Damaged(path, f"SHA-256 {digest}", f"SHA-256 {expected}")
+
+
 def _chunks(path: Path, expected: str) -> Iterator[bytes]:
+    with (
+        _damage(path, expected),
+        path.open("rb") as file,
+        pa.CompressedInputStream(file, "zstd") as source,
+    ):
+        while chunk := source.read(CHUNK):
+            yield chunk
+
+
+@contextlib.contextmanager
+def _damage(path: Path, expected: str) -> Iterator[None]:
     try:
-        with path.open("rb") as file, pa.CompressedInputStream(file, "zstd") as source:
-            while chunk := source.read(CHUNK):
-                yield chunk
+        yield
     except PermissionError:
         raise
     except (OSError, pa.ArrowException) as error:

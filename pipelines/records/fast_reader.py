@@ -30,6 +30,7 @@ from pipelines.records.schema import (
     Form,
     RecordShape,
     arrow_fields,
+    every_field,
 )
 
 _BRACE = ord("{")
@@ -44,9 +45,9 @@ def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructAr
     """Return records as nested columns; raises `NotPlain`."""
     # Arrow refuses unknown fields, wrong types, repeated keys and halves of surrogate pairs.
     body = b"\n".join(raws)
-    # Looking for four letters costs nothing; a record that merely has them in a name is proved as
-    # well, and then read fast all the same.
-    if b"null" in body or any(memoryview(raw)[0] != _BRACE for raw in raws):
+    # Looking for four letters costs little; a record that merely has them in a name is proved as
+    # well, and then read fast all the same. Without lists in it a null is a value like another.
+    if (_has_lists(shape) and b"null" in body) or not _are_objects(body, raws):
         _prove(raws, shape.name)
     schema = pa.schema(arrow_fields(shape, careful=False))
     try:
@@ -67,6 +68,16 @@ def read(raws: Sequence[bytes | msgspec.Raw], shape: RecordShape) -> pa.StructAr
     )
     _require(records, shape)
     return records
+
+
+def _has_lists(shape: RecordShape) -> bool:
+    return any(field.form in (Form.OBJECTS, Form.TEXTS) for field in every_field(shape))
+
+
+def _are_objects(body: bytes, raws: Sequence[bytes | msgspec.Raw]) -> bool:
+    """Return whether each record begins with a brace; in the body they stand on lines."""
+    sizes = np.fromiter(map(len, raws), np.int64, len(raws)) + 1
+    return bool((np.frombuffer(body, np.uint8)[np.cumsum(sizes) - sizes] == _BRACE).all())
 
 
 def _model(shape: RecordShape) -> type[msgspec.Struct]:

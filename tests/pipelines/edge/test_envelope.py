@@ -113,6 +113,30 @@ def test_more_keys_in_the_envelope_are_tolerated(more: bytes) -> None:
     assert read_envelope(b'{"data":[],"meta":{}' + more + b"}", single=False).is_list
 
 
+@pytest.mark.parametrize(
+    "meta", ["{}", '{"page":1}', '{"a":"],\\"meta\\":{"}', '{"a":1,"a":2}', "[]"]
+)
+@pytest.mark.parametrize(
+    "data", ["[]", "[{}, 7]", '[{"a":[1],"meta":{}}]', '[],"data":[1]', "[1]]", ""]
+)
+@pytest.mark.parametrize(
+    "form", ['{"data":%s,"meta":%s}', '{"data":%s,"meta":%s,"x":{}}', '{"data":%s,"meta":%s}}']
+)
+def test_with_its_records_an_envelope_is_the_same(form: str, data: str, meta: str) -> None:
+    """Read in one pass or in two: the same members and records, or the same words of refusal."""
+    body = (form % (data, meta)).encode()
+    told = []
+    for with_records in (False, True):
+        try:
+            envelope = read_envelope(body, single=False, with_records=with_records)
+        except Misread as error:
+            told.append(str(error))
+        else:
+            told.append(repr([*map(bytes, (envelope.data, envelope.meta, *raw_records(envelope)))]))
+            assert set(envelope.others) == ({"x"} if b'"x"' in body else set())
+    assert told[0] == told[1]
+
+
 def test_a_pair_of_surrogate_escapes_is_a_character() -> None:
     """An emoji written as two escapes is legal JSON."""
     body = b'{"data":[{"name":"\\ud83e\\udd8a"}],"meta":{}}'

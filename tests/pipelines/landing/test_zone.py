@@ -7,6 +7,7 @@ import mmap
 import os
 import shutil
 import stat
+import tempfile
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -226,7 +227,8 @@ def test_a_full_disk_is_not_called_damage(layout: Layout, monkeypatch: pytest.Mo
         def write(self, _: object) -> int:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(io, "BytesIO", Full)
+    monkeypatch.setattr(landing, "IN_MEMORY", 0)  # otherwise nothing is written
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Full())
     with pytest.raises(OSError, match="No space left"):
         landing.body(layout, manifest, manifest.answers[0])
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pipelines.records import amounts, json_text, timestamps
 from pipelines.records.nesting import DEEPEST, is_too_deep
 from tests.support import oracle, strategies
-from warehouse.exact import exact_sum, plain
+from warehouse.exact import exact_sum, fit_decimal, plain
 
 MANY = settings(max_examples=150, deadline=None, derandomize=True, database=None)
 NO_AMOUNTS = (
@@ -79,6 +79,18 @@ def test_a_column_of_amounts_is_exact_or_null(several: list[str | None]) -> None
 
 
 @MANY
+@given(st.lists(st.from_regex(r"\A-?[0-9]{0,25}\.?[0-9]{0,25}\Z") | st.none(), max_size=5))
+def test_digits_are_cast_at_once_only_where_that_is_exact(several: list[str | None]) -> None:
+    """However many there are, and wherever the point is: what the grammar says, or NULL."""
+    values, places = amounts.column(pa.array(["e", *several], pa.string()).slice(1))
+    parsed = [None if text is None else amounts.parse(text) for text in several]
+    assert values.to_pylist() == [None if v is None else fit_decimal(v) for v in parsed]
+    assert places == [
+        n for n, text in enumerate(several) if text is not None and values[n].as_py() is None
+    ]
+
+
+@MANY
 @given(strategies.amounts())
 def test_plain_digits_say_the_same_amount(text: str) -> None:
     """No exponent, no needless zero, no minus zero, and not a digit lost."""
@@ -138,6 +150,12 @@ def test_what_is_no_time_is_told_and_harms_no_neighbour() -> None:
     assert wrong == list(range(0, len(mixed), 2))
     assert values.to_pylist() == [None, datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)] * len(NO_TIMES)
     assert cut == []
+
+
+@pytest.mark.parametrize("text", NO_TIMES)
+def test_what_is_no_time_is_none_by_itself(text: str) -> None:
+    """Nothing beside it has the column looked at text by text."""
+    assert timestamps.column(pa.array([text, None]))[1:] == ([0], [])
 
 
 def test_a_cut_time_beside_a_broken_one_is_still_told() -> None:

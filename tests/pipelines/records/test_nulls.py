@@ -1,0 +1,49 @@
+"""Instruments have no lists, so that Arrow may see a null in one, and what is no instrument."""
+
+import json
+
+import pytest
+
+from pipelines.records import fast_reader
+from pipelines.records.schema import INSTRUMENT, every_field
+
+CONSTRAINTS = {
+    field.name: field
+    for field in every_field(INSTRUMENT)
+    if field.source.startswith("TradingConstraints.")
+}
+
+
+def _instrument(name: str, value: str | None) -> bytes:
+    parts: dict[str, str | None] = dict.fromkeys(CONSTRAINTS, "1")
+    record: dict[str, object] = {
+        **dict.fromkeys(INSTRUMENT.fields, "x"),
+        "tradingConstraints": parts,
+    }
+    if name in parts:
+        parts[name] = value
+    else:
+        record[name] = value
+    return json.dumps(record).encode()
+
+
+@pytest.mark.parametrize("name", [*INSTRUMENT.fields, *CONSTRAINTS, "unknown"])
+def test_a_null_in_an_instrument_is_a_value_like_another(name: str) -> None:
+    """It is NULL where the field need not be there, and for the careful reader elsewhere."""
+    field = (INSTRUMENT.fields | CONSTRAINTS).get(name)
+    raws = [_instrument("id", "first"), _instrument(name, None), _instrument("id", "last")]
+    if field is None or field.required:
+        with pytest.raises(fast_reader.NotPlain):
+            fast_reader.read(raws, INSTRUMENT)
+        return
+    rows = fast_reader.read(raws, INSTRUMENT).to_pylist()
+    inner = [row["tradingConstraints"] if name in CONSTRAINTS else row for row in rows]
+    assert [row[name] is None for row in inner] == [False, True, False]
+
+
+@pytest.mark.parametrize("odd", [b"null", b"[null]", b"7", b'"{"', b'{"id":null}', b"[\n{}]"])
+def test_what_is_no_instrument_is_not_read_as_one(odd: bytes) -> None:
+    """Wherever it stands, and whatever stands on its lines."""
+    for raws in ([odd, _instrument("id", "a")], [_instrument("id", "a"), odd], [odd]):
+        with pytest.raises(fast_reader.NotPlain):
+            fast_reader.read(raws, INSTRUMENT)
