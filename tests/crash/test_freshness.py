@@ -83,7 +83,7 @@ def venues(edge: EdgeClient) -> list[str]:
 @pytest.mark.torture
 @pytest.mark.parametrize(
     ("window_ms", "seconds"),
-    [(4000, 0.7), pytest.param(WINDOW, 5.0, marks=pytest.mark.torture)],
+    [(4000, 0.7), (WINDOW, 5.0)],
     ids=["a short window", "the real window"],
 )
 def test_a_queue_longer_than_the_window_is_never_too_old(

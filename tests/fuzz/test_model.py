@@ -418,17 +418,15 @@ class Keeping(RuleBasedStateMachine):
 
 @pytest.mark.torture
 def test_whatever_happens_to_a_home_people_see_what_was_accepted(
-    pytestconfig: pytest.Config, record_property: Callable[[str, object], None]
+    record_property: Callable[[str, object], None],
 ) -> None:
     """Runs, deaths, flipped bits, drops, decisions, prunings and rebuilds, in any order."""
-    is_whole = bool(pytestconfig.getoption("--torture"))
-    examples, steps = (40, 30) if is_whole else (3, 12)
     Keeping.done.clear()
     run_state_machine_as_test(
         Keeping,
         settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
+            max_examples=20,
+            stateful_step_count=30,
             deadline=None,
             derandomize=True,
             database=None,
@@ -437,5 +435,4 @@ def test_whatever_happens_to_a_home_people_see_what_was_accepted(
         ),
     )
     record_property("torture", ("model", dict(sorted(Keeping.done.items()))))
-    assert Keeping.done["run"]
-    assert not is_whole or Keeping.done.keys() >= EVERYTHING
+    assert Keeping.done.keys() >= EVERYTHING

@@ -170,7 +170,6 @@ def test_polars_reads_the_lake_exactly(layout: Layout) -> None:
 
 
 @pytest.mark.torture
-@pytest.mark.torture
 @pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java, and there is none here")
 def test_spark_reads_the_lake_exactly(layout: Layout) -> None:
     """Spark finds the partitions by itself and keeps the decimals."""
