@@ -111,7 +111,7 @@ class Landed:
         return {name: self.layout.staged_file(name, self.manifest.snapshot_id) for name in names}
 
     def database(self, files: dict[str, Path]) -> Path:
-        """A new warehouse file with these tables in it, without the words about them."""
+        """A new warehouse file with these tables in it, and nothing else that one has."""
         duckdb = importlib.import_module("duckdb")
         load = importlib.import_module("warehouse.database.load")
         schema = importlib.import_module("warehouse.database.ddl")
@@ -125,9 +125,9 @@ class Landed:
         }
         with duckdb.connect(str(path), config=settings) as connection:
             connection.execute("begin")
-            for statement in schema.structure():
-                if not statement.startswith("comment"):
-                    connection.execute(statement)
+            connection.execute("create schema history")
+            for table in importlib.import_module("warehouse.contract.book").BOOK:
+                connection.execute(schema.create_table(table))
             book = load.Book(self.manifest.snapshot_date, self.manifest.snapshot_id, files)
             load.add_books(connection, [book])
             connection.execute("commit")

@@ -17,6 +17,7 @@ Row = dict[str, Any]
 Work = Callable[[], Path]
 ABOVE = ["portfolio_id", "asset_id", "is_custom_asset"]
 KEYS = [*ABOVE, "venue_id", "account_name"]
+CASTS = ("pipelines.records.amounts", "pipelines.records.timestamps")
 BUCKETS = ("trading", "custody", "margin", "staking")
 
 
@@ -40,7 +41,7 @@ def loaded(folder: Path, tables: dict[str, Any]) -> Path:
 
 def ready() -> None:
     """Import what `loaded` needs, so that no design pays for imports."""
-    for name in ("duckdb", "pandas", "pipelines.records.amounts", "pyarrow.parquet", "numpy"):
+    for name in ("duckdb", "pandas", "pyarrow.parquet", "numpy", *CASTS):
         importlib.import_module(name)
 
 
