@@ -136,8 +136,6 @@ class Instrument(Struct, frozen=True, rename="camel"):
     expiration: Text = UNSET
 
 
-Resource = Portfolio | Venue | Instrument
-
 # The documented values, by JSON path as `pattern` writes it (2, 3). Others are kept, and are news.
 VALUES: dict[type[Struct], dict[str, frozenset[str]]] = {
     Portfolio: {

@@ -15,11 +15,8 @@ from warehouse.contract.book import INSTRUMENTS
 from warehouse.storage.parquet import rows_batch
 
 VENUES, LISTS, TYPED = "venues", "instruments", "typed lists"
+# Said of an instrument, with its id, both where a venue embeds it and where it is listed (2.7).
 TYPE, NAME = "type", "displayName"
-
-
-# What is said of an instrument both where a venue embeds it and where it is listed (2.7).
-FIELDS = ("id", TYPE, NAME)
 # What venues embed, by venue, with these fields; a venue that does not say is not in it.
 Embedded = dict[str, pa.StructArray]
 

@@ -123,6 +123,17 @@ def test_an_excuse_is_needed() -> None:
     assert not WITHOUT_COLUMN.keys() & used
 
 
+def test_every_column_of_the_lake_has_an_id() -> None:
+    """A new column gets the next one: its place among those of its table that ever were."""
+    without = [
+        f"{table.name}.{name}: put it last of its table in warehouse/contract/lake.py"
+        for table in LAKE
+        for name in table.names
+        if name not in field_ids(table.name)
+    ]
+    assert without == []
+
+
 def test_a_field_id_is_of_one_column_for_ever(golden: Callable[[str, str], None]) -> None:
     """An id that a column of the lake ever had is no other's, also where the golden file is new."""
     name = "field_ids.txt"

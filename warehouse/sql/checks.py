@@ -16,7 +16,6 @@ from warehouse.contract.model import Table, quote_identifier
 from warehouse.sql.catalog import checks as sql_files
 
 ERROR = "error"
-WARNING = "warning"
 _LONGEST = 400
 
 

@@ -33,9 +33,6 @@ from warehouse.reconcile.terms.errors import Ambiguous, together
 from warehouse.reconcile.terms.notices import Notice
 from warehouse.spreadsheet.reading.grid import Grid, OpenedFile
 
-_OTHER_DATE = "another date"
-_ASSET = FIELDS.index("asset")
-
 
 def read_ledger(files: Sequence[OpenedFile], context: ReadingContext) -> Ledger:
     """Read the chosen files for the book of a day; nothing is resolved or matched yet.
