@@ -32,7 +32,10 @@ class Damaged(Exception):
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
-    """Write a JSON object with its own SHA-256, whole or not at all."""
+    """Write a JSON object with its own SHA-256, whole or not at all.
+
+    Raises `ValueError` for a number that is none in JSON.
+    """
     write_json(path, with_seal(content))
 
 
@@ -60,11 +63,12 @@ def parse(text: bytes, path: Path, advice: str = LANDED) -> dict[str, Any]:
             return proved
         content: dict[str, Any] = json.loads(text)
         expected = content.pop(SEAL)
+        proof = digest(content)
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         problem = f"nothing readable ({type(error).__name__})"
         raise Damaged(path, problem, "a JSON object with its SHA-256", advice) from None
-    if (problem := digest(content)) != expected:
-        raise Damaged(path, f"content of SHA-256 {problem}", f"{str(expected)[:64]}", advice)
+    if proof != expected:
+        raise Damaged(path, f"content of SHA-256 {proof}", f"{str(expected)[:64]}", advice)
     return content
 
 
@@ -85,5 +89,8 @@ def _fast_read(text: bytes) -> dict[str, Any] | None:
 
 def digest(content: Any) -> str:
     """Return the SHA-256 of a JSON value, however it is laid out."""
-    text = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    # What JSON has no form for would be written as null, and the file be read as damaged.
+    text = json.dumps(
+        content, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+    )
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from pipelines.landing import sealed_json
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+LEAVES = st.none() | st.booleans() | NUMBERS | TEXT
 TREES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner))
 CONTENTS = st.dictionaries(TEXT.filter(lambda key: key != sealed_json.SEAL), TREES, max_size=5)
 
@@ -27,6 +28,24 @@ def test_what_was_written_is_what_is_read(
     path = tmp_path_factory.getbasetemp() / "proved.json"
     sealed_json.write(path, content)
     assert json.dumps(sealed_json.read(path), sort_keys=True) == json.dumps(content, sort_keys=True)
+
+
+@pytest.mark.parametrize("number", ["inf", "-inf", "nan"])
+def test_a_number_that_json_lacks_is_refused_before_anything_is_written(
+    tmp_path: Path, number: str
+) -> None:
+    """It would be written as null, and the night that the file is of be read as damaged."""
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        sealed_json.write(tmp_path / "manifest.json", {"share": [float(number)]})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_with_a_number_that_json_lacks_is_damaged(tmp_path: Path) -> None:
+    """Python reads `NaN`, which no writer of ours can have written."""
+    path = tmp_path / "manifest.json"
+    path.write_text('{"share": NaN, "sha256": "0"}', encoding="utf-8")
+    with pytest.raises(sealed_json.Damaged, match="nothing readable"):
+        sealed_json.read(path)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
