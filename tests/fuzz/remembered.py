@@ -64,9 +64,10 @@ class Night:
 
 @dataclass(slots=True)
 class Remembered:
-    """All nights by id."""
+    """All nights by id, and whether a person has accepted one that the guards held."""
 
     nights: dict[str, Night] = field(default_factory=dict)
+    has_taught: bool = False
 
     def books(self) -> dict[date, Night]:
         """The book of each date."""
