@@ -6,7 +6,7 @@ Digits below the microsecond are cut, never rounded, and such a value is listed 
 
 import contextlib
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,8 +19,10 @@ GATE = (
     r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?"
     r"(Z|[+-][0-9]{2}:[0-9]{2})$"
 )
+# In microseconds, without pyarrow: its first value looks for pandas, which no night needs.
 _YEAR_1000, _YEAR_3000 = (
-    pa.scalar(datetime(y, 1, 1, tzinfo=UTC), TYPE).value for y in (1000, 3000)
+    (datetime(year, 1, 1, tzinfo=UTC) - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
+    for year in (1000, 3000)
 )
 _BELOW = r"(\.[0-9]{6})[0-9]+"
 _LONGEST_WHOLE = len("2026-11-20T02:15:00.123456Z")  # more digits of a second make more letters
