@@ -32,7 +32,7 @@ VENUE = {
 TIMES = dict.fromkeys(["createdAt", "updatedAt"], "2024-01-01T00:00:00Z")
 # A night may move a little, and most of its assets must not lose most; between the two the guards
 # decide by what they have learned, which is not remembered here.
-LITTLE, MOST = Decimal("0.15"), Decimal("0.75")
+LITTLE, MOST, FEWEST = Decimal("0.15"), Decimal("0.75"), 2
 DIGITS = 200
 
 
@@ -103,8 +103,11 @@ class Remembered:
         # A book that a person accepted is not the only one it is compared with.
         is_sure = before.decided_by_hand is None
         is_gone = bool(portfolios(before.world) - portfolios(night.world))
-        fallen = Decimal(sum(lost > MOST for lost in _lost(was, now))) / len(was)
-        if is_sure and (is_gone or fallen > MOST or _fewer(before.world, night.world) > MOST):
+        # One asset or one place alone is a finding of the report, and holds no night.
+        fallen = sum(lost > MOST for lost in _lost(was, now))
+        is_slice = fallen > 1 and Decimal(fallen) / len(was) > MOST
+        is_sparse = _fewer(before.world, night.world) > MOST and len(before.world) > FEWEST
+        if is_sure and (is_gone or is_slice or is_sparse):
             return {HELD}
         return {ACCEPTED, HELD}
 
