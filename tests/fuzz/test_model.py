@@ -264,7 +264,7 @@ class Keeping(RuleBasedStateMachine):
         newest, history = self.read()
         assert (newest, history) == self.seen
         # A night without a portfolio that a person accepted has the rows of its venue only.
-        empty = {night.day for night in self.model.nights.values() if not night.rows()}
+        empty = {night.day for night in self.model.nights.values() if not night.world}
         assert self.dates() <= {row[0] for row in history} | empty
         books = self.model.books()
         if newest == (sorted(books[max(books)].rows()) if books else []):
