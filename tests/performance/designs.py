@@ -192,7 +192,8 @@ def floor_parquet(body: Path, folder: Path) -> Work:
 
     def work() -> Path:
         for table, batches in rows.items():
-            writer.write(table, batches, folder / f"{table.name}.parquet")
+            path = folder / f"{table.name}.parquet"
+            writer.write(table, batches, path, landed.manifest.snapshot_id)
         return folder
 
     return work
