@@ -82,10 +82,16 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         signal.signal(number, stop)
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """Look for no garbage while tests are imported: nearly all of it stays."""
+    if session.config.getoption("dist", "no") == "no":  # who hands tests out collects none
+        gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Take what was imported for no garbage: to look through it took 2 % of the whole run."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

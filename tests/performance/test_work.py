@@ -17,8 +17,9 @@ import pytest
 
 from pipelines.flatten import balances
 from pipelines.records import split
+from tests.performance import whole_command
 from tests.performance.bodies import Scale, write_portfolios
-from tests.performance.designs import Landed, whole_night
+from tests.performance.designs import DESIGNS, FLOOR, OURS, Landed, whole_night
 from warehouse.contract.book import VENUE_TYPES
 from warehouse.storage import parquet
 from warehouse.storage.parquet import Writer, conform
@@ -213,3 +214,12 @@ def test_row_groups_are_exact_but_for_the_last(
     found = pq.read_metadata(tmp_path / "groups.parquet")
     sizes = [found.row_group(number).num_rows for number in range(found.num_row_groups)]
     assert sizes == [100, 100, 100, 100, 100, 100, 7]
+
+
+@pytest.mark.parametrize("name", [name for name in OURS | FLOOR if name != whole_command.NAME])
+def test_every_row_of_ours_still_runs(tmp_path: Path, name: str) -> None:
+    """What the benchmark calls of the program is still there: `make bench` comes to its end."""
+    body, folder = tmp_path / "body.json", tmp_path / "home"
+    folder.mkdir()
+    write_portfolios(body, FEW)
+    assert DESIGNS[name](body, folder)().exists()
