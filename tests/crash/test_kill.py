@@ -96,7 +96,8 @@ def test_interrupted_at_every_call(
     assert violations(harness, record_property, scenario, way, cases) == []
 
 
-@pytest.mark.parametrize("scenario", some_daily(AS_KILLED, 9))
+@pytest.mark.torture
+@pytest.mark.parametrize("scenario", AS_KILLED)
 def test_a_power_cut_leaves_what_a_kill_leaves(harness: Harness, scenario: str) -> None:
     """Because all is fsynced in its order: without that it leaves other disks."""
     assert harness.cuts(scenario) == []
