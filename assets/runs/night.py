@@ -131,7 +131,8 @@ def _restoring_sigterm() -> Iterator[None]:
     try:
         yield
     finally:
-        if threading.current_thread() is threading.main_thread():
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and handler is not None:  # None: set by no Python, and Python cannot set it
             signal.signal(signal.SIGTERM, handler)
 
 
