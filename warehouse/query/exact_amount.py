@@ -18,8 +18,27 @@ class NotExact(ArithmeticError):
     """A figure would have been rounded, or would leave out what it cannot hold; there is none."""
 
 
+def _exactly(operation: Callable[[Any, Any], Decimal], left: Any, right: Any) -> Any:
+    """Return the exact result; another kind of number is asked to answer, and refuses."""
+    if all(isinstance(operand, int | Decimal) for operand in (left, right)):
+        return ExactAmount(operation(left, right))
+    return NotImplemented
+
+
+def _operators(operation: Callable[[Any, Any], Decimal]) -> tuple[Callable[[Any, Any], Any], ...]:
+    """Return the two methods of an operator: with the amount on its left, and on its right."""
+    return (
+        lambda amount, other: _exactly(operation, amount, other),
+        lambda amount, other: _exactly(operation, other, amount),
+    )
+
+
+_WHOLE = EXACT.copy()
+_WHOLE.traps[DivisionByZero] = True
+
+
 class ExactAmount(Decimal):
-    """A decimal whose sums, differences and products keep every digit.
+    """A decimal whose sums, differences, products and remainders keep every digit.
 
     A quotient is a plain `Decimal`: exact where it ends within 400 digits, or else of 28 digits.
     Making a float raises `NotExact`: that is how pandas takes a mean, a median or a rolling sum.
@@ -28,23 +47,25 @@ class ExactAmount(Decimal):
 
     __slots__ = ()
 
-    def __add__(self, other: Any) -> Any:
-        return _exactly(EXACT.add, self, other)
+    __add__, __radd__ = _operators(EXACT.add)
+    __sub__, __rsub__ = _operators(EXACT.subtract)
+    __mul__, __rmul__ = _operators(EXACT.multiply)
+    __mod__, __rmod__ = _operators(_WHOLE.remainder)
+    __floordiv__, __rfloordiv__ = _operators(_WHOLE.divide_int)
 
-    def __radd__(self, other: Any) -> Any:
-        return _exactly(EXACT.add, other, self)
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other
 
-    def __sub__(self, other: Any) -> Any:
-        return _exactly(EXACT.subtract, self, other)
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        return other // self, other % self
 
-    def __rsub__(self, other: Any) -> Any:
-        return _exactly(EXACT.subtract, other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return _exactly(EXACT.multiply, self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return _exactly(EXACT.multiply, other, self)
+    def __pow__(self, exponent: Any, modulo: Any = None) -> Any:
+        if modulo is None and isinstance(exponent, int) and exponent >= 0:
+            return ExactAmount(EXACT.power(self, exponent))
+        raise NotExact(
+            f"{plain(self)[:60]} to the power of {exponent!r} would be rounded; nothing was. Whole "
+            "powers from 0 on are exact. For charts, say so: `from warehouse import floats`."
+        )
 
     def __truediv__(self, other: Any) -> Any:
         return _quotient(self, other)
@@ -91,13 +112,6 @@ _ENDING = Context(prec=400, traps=[Inexact, DivisionByZero, InvalidOperation])
 _SHARE = Context(prec=28, traps=[DivisionByZero, InvalidOperation])
 _ROUNDING = EXACT.copy()
 _ROUNDING.clear_traps()
-
-
-def _exactly(operation: Callable[[Any, Any], Decimal], left: Any, right: Any) -> Any:
-    """Return the exact result; another kind of number is asked to answer, and refuses."""
-    if all(isinstance(operand, int | Decimal) for operand in (left, right)):
-        return ExactAmount(operation(left, right))
-    return NotImplemented
 
 
 def _quotient(left: Any, right: Any) -> Any:

@@ -150,12 +150,19 @@ def _columns(frame: Any) -> Mapping[str, Iterable[Any]]:
     if isinstance(frame, pa.Table):
         return {name: frame[name].to_pylist() for name in frame.column_names}
     if isinstance(frame, pd.DataFrame):
-        return {str(name): frame[name].tolist() for name in frame.columns}
+        return {str(name): _values(frame[name]) for name in frame.columns}
     return {name: frame[name].to_list() for name in frame.columns}
 
 
+def _values(column: "pd.Series[Any]") -> list[Any]:
+    """Return the values of a column, None for what is missing: to pandas that is a float."""
+    if not pd.api.types.is_float_dtype(column):  # in which it may be what a calculation came to
+        column = column.astype(object).where(column.notna(), None)
+    return list(column)
+
+
 def _addend(value: Any, source: str) -> Decimal:
-    if value is None or value is pd.NA:
+    if value is None:
         return Decimal(0)
     try:
         if isinstance(value, str | int | Decimal):

@@ -135,10 +135,10 @@ def day(value: object) -> Markup:
 def duration(value: timedelta) -> str:
     """Return a length of time, in the two units that matter.
 
-    >>> duration(timedelta(seconds=3725))
-    '1 h 2 min'
+    >>> duration(timedelta(seconds=3725)), duration(timedelta(seconds=59.97))
+    ('1 h 2 min', '1 min 0 s')
     """
-    seconds = value.total_seconds()
+    seconds = round(value.total_seconds(), 1)
     if seconds < 60:  # noqa: PLR2004 - a minute
         return f"{seconds:.1f} s"
     minutes, seconds_left = divmod(round(seconds), 60)
@@ -153,13 +153,11 @@ def duration(value: timedelta) -> str:
 def size(value: int) -> str:
     """Return a number of bytes in the unit that suits it.
 
-    >>> size(283222)
-    '283.2 kB'
+    >>> size(999), size(283_222), size(999_960)
+    ('999 bytes', '283.2 kB', '1.0 MB')
     """
-    if value < _STEP:
-        return f"{value} bytes"
-    number = float(value)
-    unit = 0
-    while number >= _STEP and unit < len(_SIZES) - 1:
-        number, unit = number / _STEP, unit + 1
-    return f"{number:.1f} {_SIZES[unit]}"
+    number, units = float(value), iter(_SIZES)
+    unit = next(units)
+    while round(number, 1) >= _STEP and (larger := next(units, None)):
+        number, unit = number / _STEP, larger
+    return f"{value} {unit}" if unit == _SIZES[0] else f"{number:.1f} {unit}"

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,15 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support import environments
 from tests.support.books import Amount, exact, night, published
 from warehouse import NotExact, ReadOnlyBook, exact_total, floats, open_book
 from warehouse.query.connect import QueryFailed
 from warehouse.query.door import NoBookThatDay
+from warehouse.query.exact_amount import ExactAmount
 from warehouse.query.read import NotAQuestion
 from warehouse.storage.layout import Layout
 
@@ -208,9 +212,35 @@ def _ran(python: Path | str, program: str, *words: str) -> str:
     ).stdout
 
 
+@pytest.mark.parametrize("kind", ["query", "arrow"])
+def test_what_is_not_stated_adds_nothing(book: ReadOnlyBook, kind: str) -> None:
+    """An amount that is missing is no part of a sum, whatever a frame calls missing."""
+    frame = getattr(book, kind)("from account_balances")
+    stated = exact_total(frame, by=ASSET, of="trading_free")
+    free = [amount for amount in amounts(NEWEST) if amount.bucket == "trading"]
+    texts = stated.rename(columns={"trading_free_text": "total_text"})
+    assert rows(texts, *ASSET) == {("ETH", False): "0"} | sums(free, "asset", "custom")
+
+
+_DECIMALS = st.decimals(allow_nan=False, allow_infinity=False, places=30)
+
+
+@given(_DECIMALS, _DECIMALS.filter(bool), st.integers(1, 3))
+def test_operators_keep_every_digit(left: Decimal, right: Decimal, power: int) -> None:
+    """What is left of a division, and a power, are those of whole numbers and fractions."""
+    amount, parts, unit = ExactAmount(left), Fraction(left), Fraction(right)
+    whole, rest = divmod(amount, ExactAmount(right))
+    assert Fraction(whole) == int(parts / unit)
+    assert Fraction(whole) * unit + Fraction(rest) == parts
+    assert (amount // right, amount % right) == (whole, rest)
+    assert Fraction(amount**power) == parts**power
+
+
 @pytest.mark.parametrize(
     "figure",
     [
+        lambda held: held["total"] ** 0.5,
+        lambda held: held["total"] ** -1,
         lambda held: held["total"].mean(),
         lambda held: held.groupby("asset_id")["total"].mean(),
         lambda held: held["total"].median(),

@@ -439,6 +439,16 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     assert "The other 32 moved less." in text
 
 
+def test_a_change_too_small_to_draw_is_told(tmp_path: Path) -> None:
+    """A share that no float holds has no bar, and is in the table like every other."""
+    texts = (f"1{'0' * 400}", f"1{'0' * 399}1")
+    ids = ("20261119T021500Z", "20261120T021500Z")
+    nights = [night(id_, [Amount(text)]) for id_, text in zip(ids, texts, strict=True)]
+    text = shown(warehouse(tmp_path, nights)).text
+    assert "1 total moved since the book of 2026-11-19" in text
+    assert "BTC | < +0.01 %" in text
+
+
 def test_a_request_that_was_given_up_is_told(tmp_path: Path) -> None:
     """A night of which a venue was not read names the venue and why."""
     first, second = two_nights()

@@ -133,7 +133,8 @@ def moves(answered: QueryRows) -> list[AssetMove]:
 
 def swings(answered: QueryRows) -> Iterator[Chart]:
     """Yield the assets whose total moved most, each against its own total before."""
-    drawn = [(move.share, move.row) for move in moves(answered) if move.share]
+    # Of a huge total a share may be less than the least float: there is nothing to draw of it.
+    drawn = [(move.share, move.row) for move in moves(answered) if move.share and float(move.share)]
     if not drawn:
         return
     largest = drawn[:DRAWN]
