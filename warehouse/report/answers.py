@@ -16,7 +16,6 @@ from duckdb import DuckDBPyConnection
 
 SNAPSHOTS = "select * from ops.snapshots order by snapshot_id"
 GAPS = "select * from ops.gaps order by snapshot_date desc"
-BUILD = "select * from ops.build"
 COUNTED = 4096  # rows at once of those that are only counted
 Record = Mapping[str, Any]
 _QUERIES = Path(__file__).parent / "queries"

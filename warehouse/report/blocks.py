@@ -116,6 +116,16 @@ def table(
     return TableBlock(title=title, columns=columns, rows=rows, more=more, sql=answered.sql)
 
 
+def with_rows(*tables: TableBlock) -> tuple[TableBlock, ...]:
+    """Return the tables in which something stands."""
+    return tuple(table for table in tables if table.rows)
+
+
+def sentence_section(key: str, title: str, figure: str, sentence: str) -> Section:
+    """Return a section that says one thing, where there is nothing to show."""
+    return Section(key, title, figure, notes=(note(sentence),))
+
+
 def note(text: str, *values: object) -> Markup:
     """Return a sentence of ours around values; each is escaped."""
     return Markup(text).format(*values)  # noqa: S704 - text is written in this package

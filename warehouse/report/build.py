@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from duckdb import DuckDBPyConnection
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from warehouse.query.book import has_sources
 from warehouse.query.connect import open_database
-from warehouse.report.answers import BUILD, Nights, QueryRows, Record, ReportFailed, ask, nights
+from warehouse.report.answers import Nights, QueryRows, Record, ReportFailed, ask, nights
 from warehouse.report.blocks import Section
 from warehouse.report.markdown import markdown
 from warehouse.report.sections import (
@@ -52,6 +52,11 @@ class ReportData:
     build: Record | None
 
     @property
+    def day(self) -> str:
+        """The date of the morning, by which its page is named."""
+        return self.now.date().isoformat()
+
+    @property
     def markdown(self) -> str:
         """The same in short, as Markdown."""
         return markdown(self.headline, self.warnings, (*self.first, *self.sections))
@@ -67,7 +72,7 @@ def ask_all(database: Path, now: datetime) -> ReportData:
         news = findings.news(connection, dates)
         first = tuple(morning.panels(connection, dates, moves, news))
         sections = tuple(_sections(connection, dates, moves, news))
-        build = ask(connection, BUILD).rows
+        build = _build(connection)
     state, headline = night.headline(dates, now)
     warnings = tuple(night.warnings(dates, now))
     return ReportData(
@@ -77,7 +82,7 @@ def ask_all(database: Path, now: datetime) -> ReportData:
         warnings=warnings,
         first=first,
         sections=sections,
-        build=build[0] if build else None,
+        build=build,
     )
 
 
@@ -85,16 +90,22 @@ def _of_firm(connection: DuckDBPyConnection, now: datetime) -> ReportData:
     """Ask a firm's book: which organisations it holds comes before all that they hold."""
     answered = firm.sources(connection)
     state, headline = firm.headline(answered, now)
-    breaks = reconciliation.section(connection, nights(connection))
     return ReportData(
         now=now,
         state=state,
         headline=headline,
         warnings=tuple(firm.warnings(answered)),
         first=(firm.gate(answered),),
-        sections=(*firm.sections(connection), *((breaks,) if breaks else ())),
-        build=next(iter(ask(connection, BUILD).rows), None),
+        sections=(
+            *firm.sections(connection),
+            *reconciliation.sections(connection, nights(connection)),
+        ),
+        build=_build(connection),
     )
+
+
+def _build(connection: DuckDBPyConnection) -> Record | None:
+    return next(iter(ask(connection, "select * from ops.build").rows), None)
 
 
 def report(database: Path, folder: Path, *, now: datetime, program_version: str) -> Path:
@@ -110,7 +121,7 @@ def report(database: Path, folder: Path, *, now: datetime, program_version: str)
 def write(data: ReportData, folder: Path, *, program_version: str) -> Path:
     """Write what was asked as the page of its date, and as `latest.html`; gives the former."""
     html = _page(data, program_version).encode()
-    file = folder / f"{data.now.date().isoformat()}.html"
+    file = folder / f"{data.day}.html"
     for path in (file, folder / LATEST):
         with written_aside(path) as out:
             out.write(html)
@@ -125,19 +136,14 @@ def page(database: Path, *, now: datetime, program_version: str) -> str:
 def _page(data: ReportData, program_version: str) -> str:
     style = Markup((_HERE / "page.css").read_text("utf-8"))  # noqa: S704 - our own file
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return _template().render(
-        day=data.now.date().isoformat(),
-        state=data.state,
-        headline=data.headline,
-        warnings=data.warnings,
-        first=data.first,
-        sections=data.sections,
+    ours = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    return ours.from_string((_HERE / "page.html").read_text("utf-8")).render(
+        data=data,
         style=style,
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
         "form-action 'none'",
         made=f"{data.now.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         program_version=program_version,
-        build=data.build,
     )
 
 
@@ -148,16 +154,9 @@ def _sections(
     yield changes.section(connection, dates, moves)
     yield holdings.section(connection, dates)
     yield holdings.over_time(connection, dates)
-    breaks = reconciliation.section(connection, dates)
-    if breaks is not None:
-        yield breaks
+    yield from reconciliation.sections(connection, dates)
     yield findings.freshness(connection, dates)
     yield night.calendar(dates)
     yield findings.unknown(connection, dates)
     yield findings.rejects(connection, dates)
     yield night.section(connection, dates)
-
-
-def _template() -> Template:
-    ours = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return ours.from_string((_HERE / "page.html").read_text("utf-8"))

@@ -163,9 +163,7 @@ def over_time(amounts: Mapping[date, float], first: date, last: date, label: str
             drawing.bar(points[0][0] - 2, points[0][1] - 2, 4, 4, "main")
         else:
             drawing.line(points, "main", 1.8)
-    drawing.text(_SCALE, _PLOT + 26, first.isoformat(), colour="muted")
-    drawing.text(WIDTH, _PLOT + 26, last.isoformat(), anchor="end", colour="muted")
-    return drawing.svg(label)
+    return _with_dates(drawing, _SCALE, first, last).svg(label)
 
 
 def tick(amount: float) -> str:
@@ -197,9 +195,14 @@ def stacks(counts: Mapping[date, tuple[int, ...]], label: str) -> Markup:
             bottom -= height
             if part:
                 drawing.bar(left, bottom, room * 0.8, height, colour)
-    drawing.text(30, _PLOT + 26, first.isoformat(), colour="muted")
+    return _with_dates(drawing, 30, first, last).svg(label)
+
+
+def _with_dates(drawing: Drawing, left: float, first: date, last: date) -> Drawing:
+    """Write the first and the last date below what was drawn."""
+    drawing.text(left, _PLOT + 26, first.isoformat(), colour="muted")
     drawing.text(WIDTH, _PLOT + 26, last.isoformat(), anchor="end", colour="muted")
-    return drawing.svg(label)
+    return drawing
 
 
 def colour_mark(colour: str, label: str) -> Markup:

@@ -12,12 +12,40 @@ from warehouse.contract.model import literal
 from warehouse.contract.wording import count_of
 from warehouse.report import blocks, charts, wording
 from warehouse.report.answers import Nights, QueryRows, Record, ask, query
-from warehouse.report.blocks import Chart, Section, TableBlock, TableColumn, note
+from warehouse.report.blocks import (
+    Chart,
+    Section,
+    TableColumn,
+    note,
+    sentence_section,
+    with_rows,
+)
 from warehouse.report.charts import Bar
 
 MOST = 15
 DRAWN = 8
 FULL_SWING = 100.0
+_TITLE = "What changed"
+_BY_ASSET = (
+    blocks.asset(),
+    blocks.amount("Before", "before"),
+    blocks.amount("Now", "now"),
+    blocks.amount("Delta", "delta", signed=True),
+    blocks.count("Amounts changed", "amounts"),
+)
+_ACCOUNTS = (
+    blocks.name_or_id("Portfolio", "portfolio"),
+    blocks.name_or_id("Venue", "venue"),
+    blocks.name_column("Account", "account_name"),
+    blocks.name_column("Of assets", "assets"),
+)
+_NAMES = (
+    TableColumn("What", lambda row: f"{row['kind']} {row['what']}"),
+    blocks.name_column("Id", "id"),
+    blocks.name_column("Change", "change"),
+    blocks.name_column("Before", "before"),
+    blocks.name_column("Now", "now"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,76 +69,58 @@ def _day(before: date) -> str:
 
 def section(connection: DuckDBPyConnection, nights: Nights, assets: QueryRows | None) -> Section:
     """Return everything that is not as it was in the book before."""
-    title = "What changed"
     if nights.book_day is None:
-        return Section("changes", title, "no book", notes=(note("There is no book yet."),))
+        return sentence_section("changes", _TITLE, "no book", "There is no book yet.")
     if nights.before_day is None or assets is None:
         sentence = note(
             "The book of {} is the first: there is nothing to compare it with.",
             wording.day(nights.book_day),
         )
-        return Section("changes", title, "first night", notes=(sentence,))
+        return Section("changes", _TITLE, "first night", notes=(sentence,))
     return _comparison(connection, assets, before=nights.before_day, book=nights.book_day)
 
 
 def _comparison(
     connection: DuckDBPyConnection, assets: QueryRows, *, before: date, book: date
 ) -> Section:
+    def rows(name: str, **values: str) -> QueryRows:
+        return ask(connection, query(name, **values), MOST)
+
     day = _day(before)
-    sentence = note(
-        "The book of {} against the one before it, of {}. A delta is exact; 0 means that "
-        "amounts moved, and what one lost another gained.",
-        wording.day(book),
-        wording.day(before),
-    )
     tables = [
-        _assets(assets),
-        _moves_table(
-            "By portfolio",
-            "Portfolio",
-            "portfolio",
-            ask(connection, query("changes_by_portfolio"), MOST),
+        blocks.table("By asset", assets, _BY_ASSET, MOST),
+        blocks.table(
+            "By portfolio", rows("changes_by_portfolio"), _moves_columns("Portfolio", "portfolio")
         ),
-        _moves_table(
-            "By venue", "Venue", "venue", ask(connection, query("changes_by_venue"), MOST)
+        blocks.table("By venue", rows("changes_by_venue"), _moves_columns("Venue", "venue")),
+        *(
+            blocks.table(
+                title, rows("changed_accounts", before=day, change=literal(change)), _ACCOUNTS
+            )
+            for title, change in (("New accounts", "new"), ("Accounts gone", "gone"))
         ),
-        _accounts(
-            "New accounts",
-            ask(connection, query("changed_accounts", before=day, change=literal("new")), MOST),
-        ),
-        _accounts(
-            "Accounts gone",
-            ask(connection, query("changed_accounts", before=day, change=literal("gone")), MOST),
-        ),
-        _names(ask(connection, query("changed_names", before=day), MOST)),
+        blocks.table("Names and states", rows("changed_names", before=day), _NAMES),
     ]
-    filled = tuple(table for table in tables if table.rows)
-    notes = [sentence]
-    nothing = [table.title.lower() for table in tables if not table.rows]
-    if nothing:
-        notes.append(note("No change: {}.", ", ".join(nothing)))
+    notes = [
+        note(
+            "The book of {} against the one before it, of {}. A delta is exact; 0 means that "
+            "amounts moved, and what one lost another gained.",
+            wording.day(book),
+            wording.day(before),
+        )
+    ]
+    if unchanged := [table.title.lower() for table in tables if not table.rows]:
+        notes.append(note("No change: {}.", ", ".join(unchanged)))
     figure = count_of(sum(row["amounts"] for row in assets.rows), "amount")
-    return Section(
-        "changes",
-        "What changed",
-        figure,
-        notes=tuple(notes),
-        tables=filled,
-    )
+    return Section("changes", _TITLE, figure, notes=tuple(notes), tables=with_rows(*tables))
 
 
-def _assets(answered: QueryRows) -> TableBlock:
-    return blocks.table(
-        "By asset",
-        answered,
-        (
-            blocks.asset(),
-            blocks.amount("Before", "before"),
-            blocks.amount("Now", "now"),
-            blocks.amount("Delta", "delta", signed=True),
-            blocks.count("Amounts changed", "amounts"),
-        ),
-        MOST,
+def _moves_columns(head: str, column: str) -> tuple[TableColumn, ...]:
+    return (
+        blocks.name_or_id(head, column),
+        blocks.asset(),
+        blocks.amount("Delta", "delta", signed=True),
+        blocks.count("Amounts changed", "amounts"),
     )
 
 
@@ -177,43 +187,3 @@ def signed_share(share: Decimal | None) -> str:
     if size < Decimal("0.01"):
         return "< +0.01 %" if share > 0 else "> -0.01 %"
     return f"{share:+.2f} %"
-
-
-def _moves_table(title: str, head: str, column: str, answered: QueryRows) -> TableBlock:
-    return blocks.table(
-        title,
-        answered,
-        (
-            blocks.name_or_id(head, column),
-            blocks.asset(),
-            blocks.amount("Delta", "delta", signed=True),
-            blocks.count("Amounts changed", "amounts"),
-        ),
-    )
-
-
-def _accounts(title: str, answered: QueryRows) -> TableBlock:
-    return blocks.table(
-        title,
-        answered,
-        (
-            blocks.name_or_id("Portfolio", "portfolio"),
-            blocks.name_or_id("Venue", "venue"),
-            blocks.name_column("Account", "account_name"),
-            blocks.name_column("Of assets", "assets"),
-        ),
-    )
-
-
-def _names(answered: QueryRows) -> TableBlock:
-    return blocks.table(
-        "Names and states",
-        answered,
-        (
-            TableColumn("What", lambda row: f"{row['kind']} {row['what']}"),
-            blocks.name_column("Id", "id"),
-            blocks.name_column("Change", "change"),
-            blocks.name_column("Before", "before"),
-            blocks.name_column("Now", "now"),
-        ),
-    )

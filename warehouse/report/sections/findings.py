@@ -10,7 +10,7 @@ from warehouse.contract.model import literal
 from warehouse.contract.wording import count_of
 from warehouse.report import blocks, wording
 from warehouse.report.answers import Nights, QueryRows, Record, ask, query
-from warehouse.report.blocks import Section, TableBlock, TableColumn, note
+from warehouse.report.blocks import Section, TableColumn, note, sentence_section, with_rows
 
 MOST = 25
 _LONG = 200
@@ -22,6 +22,28 @@ _LIGHTS = {
     "not read": ("bad", "■"),
     "no time": ("muted", "○"),
 }
+_FRESHNESS = (
+    TableColumn("Light", lambda row: light(_LIGHTS, row["light"])),
+    blocks.name_column("What", "kind"),
+    TableColumn(
+        "Name", lambda row: wording.name(row["id"] if row["name"] is None else row["name"])
+    ),
+    blocks.count("Days", "days_unchanged"),
+    blocks.moment("Changed", "updated_at"),
+    blocks.date("Read last", "stale_since"),
+)
+_REFUSALS = (
+    blocks.name_column("Where", "path"),
+    blocks.name_column("Expected", "reason"),
+    blocks.name_column("Came", "value"),
+    TableColumn("Money", lambda row: "yes" if row["carries_money"] else "no"),
+    blocks.count("Request", "request_no"),
+)
+_INEXACT = (
+    TableColumn("Column", lambda row: f"{row['table_name']}.{row['column_name']}"),
+    blocks.name_column("Where", "path"),
+    blocks.name_column("Text", "value"),
+)
 SEVERITIES = {"high": ("bad", "■"), "medium": ("warn", "▲"), "low": ("muted", "●")}
 
 
@@ -40,13 +62,13 @@ def light(colours: dict[str, tuple[str, str]], value: str) -> Markup:
 class News:
     """The findings of the newest book, each new or old, and those that are solved since."""
 
-    found: QueryRows
+    current: QueryRows
     solved: QueryRows
     is_first: bool
 
     def count(self, since: str) -> int:
         """Return how many are new, or old."""
-        return sum(row["since"] == since for row in self.found.rows)
+        return sum(row["since"] == since for row in self.current.rows)
 
 
 def news(connection: DuckDBPyConnection, nights: Nights) -> News | None:
@@ -54,21 +76,21 @@ def news(connection: DuckDBPyConnection, nights: Nights) -> News | None:
     if nights.book is None:
         return None
     before = "null" if nights.before_day is None else literal(nights.before_day.isoformat())
-    found, solved = (
+    current, solved = (
         ask(connection, query(name, before=f"{before}::date", most=MOST))
         for name in ("findings", "findings_solved")
     )
-    return News(found, solved, nights.before_day is None)
+    return News(current, solved, nights.before_day is None)
 
 
-def columns(*, is_solved: bool = False) -> tuple[TableColumn, ...]:
-    """Return what is shown of a finding; of one that is solved there is no amount any more."""
+def columns(*, with_assets: bool = True) -> tuple[TableColumn, ...]:
+    """Return what is shown of a finding."""
     return (
         TableColumn("Severity", lambda row: light(SEVERITIES, row["severity"])),
         TableColumn("Kind", lambda row: row["kind"].replace("_", " ")),
         blocks.name_or_id("Portfolio", "portfolio"),
         blocks.name_or_id("Venue", "venue"),
-        *(() if is_solved else (TableColumn("Asset and amount", _assets, is_number=True),)),
+        *((TableColumn("Asset and amount", _assets, is_number=True),) if with_assets else ()),
         TableColumn("Finding", lambda row: wording.printable(row["words"], _LONG)),
     )
 
@@ -94,15 +116,10 @@ def _assets(row: Record) -> Markup:
 def findings(news: News | None) -> Section:
     """Return what only this API can tell, the worst first."""
     if news is None:
-        return Section(
-            "findings",
-            "Findings",
-            "no book",
-            notes=(note("There is no book yet."),),
-        )
-    answered = news.found
+        return sentence_section("findings", "Findings", "no book", "There is no book yet.")
+    answered = news.current
     if not answered.count and not news.solved.count:
-        return Section("findings", "Findings", "none", notes=(note("There are none."),))
+        return sentence_section("findings", "Findings", "none", "There are none.")
     counted = Counter(row["severity"] for row in answered.rows)
     severities = Markup(", ").join(
         note("{} {}", f"{counted[severity]:,}", light(SEVERITIES, severity))
@@ -110,29 +127,24 @@ def findings(news: News | None) -> Section:
         if counted[severity]
     )
     since = TableColumn("Since", lambda row: row["since"])
-    tables = (
-        blocks.table("The worst first", answered, (since, *columns()), MOST),
-        blocks.table("Solved since the book before", news.solved, columns(is_solved=True), MOST),
-    )
+    solved = columns(with_assets=False)  # of which there is no amount any more
     worst = next((severity for severity in SEVERITIES if counted[severity]), None)
     return Section(
         "findings",
         "Findings",
         f"{counted[worst]:,} {worst}" if worst else "none",
         notes=(severities,) if worst else (note("There are none any more."),),
-        tables=tuple(table for table in tables if table.rows),
+        tables=with_rows(
+            blocks.table("The worst first", answered, (since, *columns()), MOST),
+            blocks.table("Solved since the book before", news.solved, solved, MOST),
+        ),
     )
 
 
 def freshness(connection: DuckDBPyConnection, nights: Nights) -> Section:
     """Return how old each portfolio and venue was when it was read."""
     if nights.book is None:
-        return Section(
-            "freshness",
-            "Freshness",
-            "no book",
-            notes=(note("There is no book yet."),),
-        )
+        return sentence_section("freshness", "Freshness", "no book", "There is no book yet.")
     answered = ask(connection, query("freshness"))
     counted = Counter((row["kind"], row["light"]) for row in answered.rows)
     notes = [
@@ -149,25 +161,12 @@ def freshness(connection: DuckDBPyConnection, nights: Nights) -> Section:
             if counted[kind, name]
         ]
         notes.append(note("{}s: {}", kind.capitalize(), Markup(", ").join(lights or ["none"])))
-    columns = (
-        TableColumn("Light", lambda row: light(_LIGHTS, row["light"])),
-        blocks.name_column("What", "kind"),
-        TableColumn(
-            "Name", lambda row: wording.name(row["id"] if row["name"] is None else row["name"])
-        ),
-        blocks.count("Days", "days_unchanged"),
-        blocks.moment("Changed", "updated_at"),
-        blocks.date("Read last", "stale_since"),
-    )
     return Section(
         "freshness",
         "Freshness",
         _oldest(counted),
         notes=tuple(notes),
-        charts=(),
-        tables=(blocks.table("The oldest first", answered, columns, MOST),)
-        if answered.rows
-        else (),
+        tables=with_rows(blocks.table("The oldest first", answered, _FRESHNESS, MOST)),
     )
 
 
@@ -184,48 +183,34 @@ def unknown(connection: DuckDBPyConnection, nights: Nights) -> Section:
     answered = ask(connection, query("drift"), MOST)
     title = "Unknown fields and values"
     if not answered.count:
-        return Section(
-            "unknown",
-            title,
-            "none",
-            notes=(note("The API sent nothing that its document lacks."),),
+        return sentence_section(
+            "unknown", title, "none", "The API sent nothing that its document lacks."
         )
     last = None if nights.last is None else nights.last["snapshot_date"]
+
+    def first_seen(row: Record) -> Markup:
+        mark = note(' <span class="mark">new</span>') if row["first_seen"] == last else Markup()
+        return wording.day(row["first_seen"]) + mark
+
     columns = (
         blocks.name_column("What", "kind"),
         blocks.name_column("Name", "word"),
-        TableColumn("Where", lambda row: wording.name(row["path"])),
-        TableColumn(
-            "First seen",
-            lambda row: (
-                wording.day(row["first_seen"])
-                + (
-                    note(' <span class="mark">new</span>')
-                    if row["first_seen"] == last
-                    else Markup()
-                )
-            ),
-        ),
+        blocks.name_column("Where", "path"),
+        TableColumn("First seen", first_seen),
         blocks.date("Last seen", "last_seen"),
         blocks.count("Times", "seen"),
         blocks.name_column("Example", "example"),
     )
     sentence = note("Kept as they came. {} in all.", count_of(answered.count, "thing"))
-    return Section(
-        "unknown",
-        title,
-        f"{answered.count:,}",
-        notes=(sentence,),
-        charts=(),
-        tables=(blocks.table("The newest first", answered, columns),),
-    )
+    table = blocks.table("The newest first", answered, columns)
+    return Section("unknown", title, f"{answered.count:,}", notes=(sentence,), tables=(table,))
 
 
 def rejects(connection: DuckDBPyConnection, nights: Nights) -> Section:
     """Return what of last night breaks the contract, and what is kept as text only."""
     title = "Rejects"
     if nights.last is None:
-        return Section("rejects", title, "none", notes=(note("There are none yet."),))
+        return sentence_section("rejects", title, "none", "There are none yet.")
     of_last_night = f"where snapshot_id = {literal(nights.last['snapshot_id'])}"
     refused = ask(
         connection,
@@ -246,33 +231,9 @@ def rejects(connection: DuckDBPyConnection, nights: Nights) -> Section:
             count_of(inexact.count, "value"),
         ),
     )
-    tables = (_refusals_table(refused), _inexact(inexact))
+    tables = with_rows(
+        blocks.table("What broke the contract", refused, _REFUSALS),
+        blocks.table("Kept as text only", inexact, _INEXACT),
+    )
     figure = f"{refused.count:,}" if refused.count else "none"
-    filled = tuple(table for table in tables if table.rows)
-    return Section("rejects", title, figure, notes=notes, charts=(), tables=filled)
-
-
-def _refusals_table(answered: QueryRows) -> TableBlock:
-    return blocks.table(
-        "What broke the contract",
-        answered,
-        (
-            blocks.name_column("Where", "path"),
-            blocks.name_column("Expected", "reason"),
-            blocks.name_column("Came", "value"),
-            TableColumn("Money", lambda row: "yes" if row["carries_money"] else "no"),
-            blocks.count("Request", "request_no"),
-        ),
-    )
-
-
-def _inexact(answered: QueryRows) -> TableBlock:
-    return blocks.table(
-        "Kept as text only",
-        answered,
-        (
-            TableColumn("Column", lambda row: f"{row['table_name']}.{row['column_name']}"),
-            blocks.name_column("Where", "path"),
-            blocks.name_column("Text", "value"),
-        ),
-    )
+    return Section("rejects", title, figure, notes=notes, tables=tables)

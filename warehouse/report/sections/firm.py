@@ -9,13 +9,45 @@ from markupsafe import Markup
 from warehouse.contract.states import ACCEPTED, HELD
 from warehouse.contract.wording import count_of
 from warehouse.report import blocks, wording
-from warehouse.report.answers import QueryRows, Record, ask, query
-from warehouse.report.blocks import Section, TableColumn, note
+from warehouse.report.answers import QueryRows, ask, query
+from warehouse.report.blocks import Section, TableColumn, note, sentence_section
 from warehouse.report.sections.findings import SEVERITIES, light
+from warehouse.report.sections.findings import columns as findings_columns
+from warehouse.report.sections.holdings import AMOUNTS
 
 MOST = 40
 _LATE = timedelta(days=2)  # of business dates: in one zone a night may be of the day before
 _IN_BOOK = {"in the book": ("good", "●"), "not in it": ("bad", "■")}
+_SOURCE = blocks.name_column("Organisation", "source")
+_GATE = (
+    _SOURCE,
+    TableColumn("Tonight", lambda row: light(_IN_BOOK, [*_IN_BOOK][not row["is_in_book"]])),
+    blocks.name_column("State", "state"),
+    blocks.date("Last book", "as_of"),
+    blocks.count("Accounts", "accounts"),
+    blocks.count("Changed", "changed"),
+    blocks.count("Findings", "findings"),
+    blocks.count("High", "high"),
+)
+_HOLDINGS = (
+    blocks.asset(),
+    TableColumn(
+        "Defined by",
+        lambda row: wording.name(row["custom_of"]) if row["is_custom_asset"] else Markup(),
+    ),
+    *AMOUNTS,
+    blocks.count("Organisations", "sources"),
+    blocks.count("Accounts", "accounts"),
+)
+_MOVES = (
+    _SOURCE,
+    TableColumn("Severity", lambda row: light(SEVERITIES, row["severity"])),
+    blocks.asset(),
+    blocks.name_column("Move", "move"),
+    blocks.amount("Before", "before_text"),
+    blocks.amount("Now", "after_text"),
+)
+_FINDINGS = (_SOURCE, *findings_columns(with_assets=False))
 
 
 def sources(connection: DuckDBPyConnection) -> QueryRows:
@@ -63,25 +95,11 @@ def warnings(answered: QueryRows) -> Iterator[Markup]:
 
 def gate(answered: QueryRows) -> Section:
     """Return the table of all organisations: those that the book lacks come first."""
-    columns = (
-        _source(),
-        TableColumn("Tonight", lambda row: light(_IN_BOOK, [*_IN_BOOK][not row["is_in_book"]])),
-        blocks.name_column("State", "state"),
-        blocks.date("Last book", "as_of"),
-        blocks.count("Accounts", "accounts"),
-        blocks.count("Changed", "changed"),
-        blocks.count("Findings", "findings"),
-        blocks.count("High", "high"),
-    )
     missing = sum(not row["is_in_book"] for row in answered.rows)
     figure = f"{missing:,} missing" if missing else "all"
     sentence = note("The report of each organisation is in its own home: nightbook report there.")
-    table = blocks.table("In tonight's book", answered, columns)
+    table = blocks.table("In tonight's book", answered, _GATE)
     return Section("sources", "Organisations", figure, notes=(sentence,), tables=(table,))
-
-
-def _source() -> TableColumn:
-    return blocks.name_column("Organisation", "source")
 
 
 def sections(connection: DuckDBPyConnection) -> Iterator[Section]:
@@ -96,56 +114,18 @@ def sections(connection: DuckDBPyConnection) -> Iterator[Section]:
         "Holdings of the firm",
         count_of(held.count, "asset"),
         notes=(sentence,),
-        tables=(blocks.table("By asset", held, _holdings()),),
+        tables=(blocks.table("By asset", held, _HOLDINGS),),
     )
     moves = ask(connection, query("firm_moves"), MOST)
-    yield _list("moves", "Totals that moved", "move", moves, _moves())
+    yield _list("moves", "Totals that moved", "move", moves, _MOVES)
     rows = ask(connection, query("firm_findings"), MOST)
-    yield _list("findings", "Findings", "finding", rows, _findings())
+    yield _list("findings", "Findings", "finding", rows, _FINDINGS)
 
 
 def _list(
     key: str, title: str, noun: str, answered: QueryRows, columns: tuple[TableColumn, ...]
 ) -> Section:
     if not answered.count:
-        return Section(key, title, "none", notes=(note("There are none."),))
+        return sentence_section(key, title, "none", "There are none.")
     table = blocks.table("The worst first", answered, columns)
     return Section(key, title, count_of(answered.count, noun), tables=(table,))
-
-
-def _holdings() -> tuple[TableColumn, ...]:
-    def custom_of(row: Record) -> Markup:
-        return wording.name(row["custom_of"]) if row["is_custom_asset"] else Markup()
-
-    return (
-        blocks.asset(),
-        TableColumn("Defined by", custom_of),
-        blocks.amount("Free", "free_text"),
-        blocks.amount("Locked", "locked_text"),
-        blocks.amount("Other", "other_text"),
-        blocks.amount("Total", "total_text"),
-        blocks.count("Organisations", "sources"),
-        blocks.count("Accounts", "accounts"),
-    )
-
-
-def _moves() -> tuple[TableColumn, ...]:
-    return (
-        _source(),
-        TableColumn("Severity", lambda row: light(SEVERITIES, row["severity"])),
-        blocks.asset(),
-        blocks.name_column("Move", "move"),
-        blocks.amount("Before", "before_text"),
-        blocks.amount("Now", "after_text"),
-    )
-
-
-def _findings() -> tuple[TableColumn, ...]:
-    return (
-        _source(),
-        TableColumn("Severity", lambda row: light(SEVERITIES, row["severity"])),
-        TableColumn("Kind", lambda row: row["kind"].replace("_", " ")),
-        blocks.name_or_id("Portfolio", "portfolio"),
-        blocks.name_or_id("Venue", "venue"),
-        TableColumn("Finding", lambda row: wording.printable(row["words"], 200)),
-    )

@@ -11,74 +11,56 @@ from markupsafe import Markup
 from warehouse.contract.wording import count_of
 from warehouse.report import blocks, charts, wording
 from warehouse.report.answers import Nights, QueryRows, Record, ask, query
-from warehouse.report.blocks import Chart, Section, TableBlock, note
+from warehouse.report.blocks import Chart, Section, note, sentence_section, with_rows
 from warehouse.report.charts import Bar
 
 MOST = 25
 DRAWN = 12
 FOLLOWED = 6
 LARGEST_DRAWN = Decimal("1e300")
+AMOUNTS = (
+    blocks.amount("Free", "free_text"),
+    blocks.amount("Locked", "locked_text"),
+    blocks.amount("Other", "other_text"),
+    blocks.amount("Total", "total_text"),
+)
+_HOLDINGS = (
+    blocks.asset(),
+    *AMOUNTS,
+    blocks.count("Portfolios", "portfolios"),
+    blocks.count("Accounts", "accounts"),
+)
+_LOCKED = (
+    blocks.asset(),
+    blocks.name_column("Locked by", "bucket"),
+    blocks.amount("Locked", "locked"),
+    blocks.count("Portfolios", "portfolios"),
+    blocks.count("Venues", "venues"),
+    blocks.count("Accounts", "accounts"),
+)
 
 
 def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
     """Return holdings and locked funds of the newest book."""
     if nights.book_day is None:
-        return Section(
-            "holdings",
-            "Holdings",
-            "no book",
-            notes=(note("There is no book yet."),),
-        )
+        return sentence_section("holdings", "Holdings", "no book", "There is no book yet.")
     assets = ask(connection, query("holdings"))
     locked = ask(connection, query("locked_funds"), MOST)
+    figure = count_of(assets.count, "asset")
     sentence = note(
         "{} in the book of {}. Amounts of different assets are never added up.",
-        count_of(assets.count, "asset"),
+        figure,
         wording.day(nights.book_day),
     )
-    drawn = (*_accounts(assets), *_shares(assets)) if assets.rows else ()
-    tables = tuple(
-        table for table in (_holdings_table(assets), _locked_table(locked)) if table.rows
-    )
-    figure = count_of(assets.count, "asset")
     return Section(
         "holdings",
         "Holdings",
         figure,
         notes=(sentence,),
-        charts=drawn,
-        tables=tables,
-    )
-
-
-def _holdings_table(answered: QueryRows) -> TableBlock:
-    return blocks.table(
-        "By asset",
-        answered,
-        (
-            blocks.asset(),
-            blocks.amount("Free", "free_text"),
-            blocks.amount("Locked", "locked_text"),
-            blocks.amount("Other", "other_text"),
-            blocks.amount("Total", "total_text"),
-            blocks.count("Portfolios", "portfolios"),
-            blocks.count("Accounts", "accounts"),
-        ),
-        MOST,
-    )
-
-
-def _locked_table(answered: QueryRows) -> TableBlock:
-    return blocks.table(
-        "Locked funds",
-        answered,
-        (
-            blocks.asset(),
-            blocks.name_column("Locked by", "bucket"),
-            blocks.amount("Locked", "locked"),
-            blocks.count("Portfolios", "portfolios"),
-            blocks.count("Venues", "venues"),
-            blocks.count("Accounts", "accounts"),
+        charts=(*_accounts(assets), *_shares(assets)),
+        tables=with_rows(
+            blocks.table("By asset", assets, _HOLDINGS, MOST),
+            blocks.table("Locked funds", locked, _LOCKED),
         ),
     )
 
@@ -105,13 +87,11 @@ def _accounts(answered: QueryRows) -> Iterator[Chart]:
 
 def _shares(answered: QueryRows) -> Iterator[Chart]:
     """Yield how much of each asset is free, locked and other, as shares of its own total."""
-    bars = []
-    for row in answered.rows:
-        shares = _parts(row)
-        if shares:
-            bars.append(
-                Bar(row["asset_id"], row["is_custom_asset"], shares, f"{100 * shares[1]:.1f} %")
-            )
+    bars = [
+        Bar(row["asset_id"], row["is_custom_asset"], shares, f"{100 * shares[1]:.1f} %")
+        for row in answered.rows
+        if (shares := _parts(row))
+    ]
     if not bars:
         return
     yield Chart(
@@ -142,12 +122,7 @@ def over_time(connection: DuckDBPyConnection, nights: Nights) -> Section:
     """Return the assets with most accounts from night to night, each on its own scale."""
     title = "Amounts over time"
     if nights.before_day is None:
-        return Section(
-            "time",
-            title,
-            "too early",
-            notes=(note("It takes two nights to show a change."),),
-        )
+        return sentence_section("time", title, "too early", "It takes two nights to show a change.")
     answered = ask(connection, query("totals_over_time", followed=FOLLOWED))
     days = [row["snapshot_date"] for row in nights.all if row["is_book"]]
     drawn = tuple(
@@ -160,13 +135,8 @@ def over_time(connection: DuckDBPyConnection, nights: Nights) -> Section:
         "The assets with most accounts, each on a scale of its own that need not begin at zero. "
         "Where the line breaks there is no book of that night, or nothing of the asset in it."
     )
-    return Section(
-        "time",
-        title,
-        count_of(len(days), "night"),
-        notes=(sentence,),
-        charts=drawn,
-    )
+    figure = count_of(len(days), "night")
+    return Section("time", title, figure, notes=(sentence,), charts=drawn)
 
 
 def _line_chart(rows: list[Record], first: date, last: date, sql: str) -> Chart:

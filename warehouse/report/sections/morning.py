@@ -65,7 +65,7 @@ _STATES = {COMPLETE: "not judged yet"}
 
 def _news(news: News) -> Section:
     """Return the findings that the book before did not have, the worst first."""
-    new = tuple(row for row in news.found.rows if row["since"] == "new")
+    new = tuple(row for row in news.current.rows if row["since"] == "new")
     old, solved = news.count("old"), news.solved.count
     sentence = note("The first book: every finding of it is new.")
     if not news.is_first:
@@ -75,7 +75,7 @@ def _news(news: News) -> Section:
             f"{solved:,}",
             f"{old:,}",
         )
-    answered = QueryRows(news.found.sql, new, len(new))
+    answered = QueryRows(news.current.sql, new, len(new))
     tables = (blocks.table("New, the worst first", answered, findings.columns(), MOST),)
     return Section(
         "news",

@@ -14,7 +14,15 @@ from warehouse.contract.states import ACCEPTED, COMPLETE, HELD, REJECTED
 from warehouse.contract.wording import count_of
 from warehouse.report import blocks, charts, wording
 from warehouse.report.answers import GAPS, SNAPSHOTS, Nights, QueryRows, Record, ask, query
-from warehouse.report.blocks import Chart, Section, TableBlock, TableColumn, note
+from warehouse.report.blocks import (
+    Chart,
+    Section,
+    TableBlock,
+    TableColumn,
+    note,
+    sentence_section,
+    with_rows,
+)
 
 LATE = timedelta(hours=26)
 MOST = 20
@@ -25,6 +33,28 @@ COUNTED = {
     "venue_count": "Venues",
     "instrument_count": "Instruments",
 }
+_WHAT = TableColumn("What", lambda row: row["what"])
+_FAILURES = (
+    blocks.name_column("Operation", "operation"),
+    blocks.name_column("Venue", "venue_id"),
+    blocks.name_column("Query", "query"),
+    blocks.count("Status", "status"),
+    blocks.count("Attempts", "attempts"),
+    blocks.name_column("Why", "error"),
+)
+_CHECKS = (
+    blocks.name_column("Check", "check_name"),
+    blocks.name_column("Severity", "severity"),
+    blocks.count("Rows", "wrong_rows"),
+    TableColumn("What it holds", lambda row: _long(row["meaning"])),
+    blocks.name_column("First", "example"),
+)
+_GAPS = (
+    blocks.date("Night", "snapshot_date"),
+    blocks.name_column("Why", "reason"),
+    blocks.date("Book before", "book_before"),
+    blocks.date("Book after", "book_after"),
+)
 
 
 def is_late(nights: Nights, now: datetime) -> bool:
@@ -97,12 +127,7 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
     """Return last night in its own figures."""
     last = nights.last
     if last is None:
-        return Section(
-            "night",
-            "Last night",
-            "none",
-            notes=(note("There is nothing to tell yet."),),
-        )
+        return sentence_section("night", "Last night", "none", "There is nothing to tell yet.")
     snapshot_id = literal(last["snapshot_id"])
     tables = [_facts(connection, last), _counts(connection, nights, last)]
     failed = ask(
@@ -112,22 +137,16 @@ def section(connection: DuckDBPyConnection, nights: Nights) -> Section:
         MOST,
     )
     if failed.count:
-        tables.append(_failures_table(failed))
+        tables.append(blocks.table("Requests that were given up", failed, _FAILURES))
     notes = [_totals(connection, snapshot_id)]
     checks = ask(connection, query("checks"))
     wrong = [row for row in checks.rows if not row["passed"]]
     if nights.book is not None:
         notes.append(_check_words(len(checks.rows), len(wrong), nights.book_day))
     if wrong:
-        tables.append(_wrong(QueryRows(checks.sql, tuple(wrong), len(wrong))))
-    return Section(
-        "night",
-        "Last night",
-        last["state"],
-        notes=tuple(notes),
-        charts=(),
-        tables=tuple(tables),
-    )
+        answered = QueryRows(checks.sql, tuple(wrong), len(wrong))
+        tables.append(blocks.table("Checks that found something", answered, _CHECKS))
+    return Section("night", "Last night", last["state"], notes=tuple(notes), tables=tuple(tables))
 
 
 def _facts(connection: DuckDBPyConnection, last: Record) -> TableBlock:
@@ -147,10 +166,7 @@ def _facts(connection: DuckDBPyConnection, last: Record) -> TableBlock:
         ("Clock", _clock(last["clock_skew_ms"])),
     ]
     rows = tuple({"what": label, "value": value} for label, value in facts)
-    columns = (
-        TableColumn("What", lambda row: row["what"]),
-        TableColumn("Last night", lambda row: row["value"]),
-    )
+    columns = (_WHAT, TableColumn("Last night", lambda row: row["value"]))
     return blocks.table("The read", QueryRows(answered.sql, rows, len(rows)), columns)
 
 
@@ -167,19 +183,16 @@ def _clock(skew: int | None) -> str:
 def _counts(connection: DuckDBPyConnection, nights: Nights, last: Record) -> TableBlock:
     """Return last night's counts against the newest other book."""
     compared = nights.before if last["is_book"] else nights.book
+    before: Record = compared or {}
     ids = [literal(row["snapshot_id"]) for row in (last, compared) if row is not None]
     answered = ask(
         connection,
         f"select snapshot_date, state, {', '.join(COUNTED)}\nfrom ops.snapshots\n"
         f"where snapshot_id in ({', '.join(ids)})\norder by snapshot_id desc",
     )
-    rows = tuple(
-        {"what": title, "now": last[key], "then": None if compared is None else compared[key]}
-        | {"more": _difference(last[key], None if compared is None else compared[key])}
-        for key, title in COUNTED.items()
-    )
+    rows = tuple(_count(title, last[key], before.get(key)) for key, title in COUNTED.items())
     columns = (
-        TableColumn("What", lambda row: row["what"]),
+        _WHAT,
         blocks.count("Last night", "now"),
         blocks.count("Book before" if last["is_book"] else "Book", "then"),
         blocks.amount("Difference", "more", signed=True),
@@ -187,23 +200,9 @@ def _counts(connection: DuckDBPyConnection, nights: Nights, last: Record) -> Tab
     return blocks.table("The counts", QueryRows(answered.sql, rows, len(rows)), columns)
 
 
-def _difference(now: int | None, then: int | None) -> int | None:
-    return None if now is None or then is None else now - then
-
-
-def _failures_table(answered: QueryRows) -> TableBlock:
-    return blocks.table(
-        "Requests that were given up",
-        answered,
-        (
-            blocks.name_column("Operation", "operation"),
-            blocks.name_column("Venue", "venue_id"),
-            blocks.name_column("Query", "query"),
-            blocks.count("Status", "status"),
-            blocks.count("Attempts", "attempts"),
-            blocks.name_column("Why", "error"),
-        ),
-    )
+def _count(title: str, now: int | None, then: int | None) -> Record:
+    more = None if now is None or then is None else now - then
+    return {"what": title, "now": now, "then": then, "more": more}
 
 
 def _totals(connection: DuckDBPyConnection, snapshot_id: str) -> Markup:
@@ -231,20 +230,6 @@ def _check_words(count: int, wrong: int, day: date | None) -> Markup:
     return note("All {} of the book of {} passed.", count_of(count, "check"), wording.day(day))
 
 
-def _wrong(answered: QueryRows) -> TableBlock:
-    return blocks.table(
-        "Checks that found something",
-        answered,
-        (
-            blocks.name_column("Check", "check_name"),
-            blocks.name_column("Severity", "severity"),
-            blocks.count("Rows", "wrong_rows"),
-            TableColumn("What it holds", lambda row: _long(row["meaning"])),
-            blocks.name_column("First", "example"),
-        ),
-    )
-
-
 def states(nights: Nights) -> dict[date, str]:
     """Return each date from the first night to the last: book, or why it has none."""
     by_day: dict[date, str] = {}
@@ -259,7 +244,7 @@ def calendar(nights: Nights) -> Section:
     """Return which nights there are, and which are missing for ever."""
     by_day = states(nights)
     if not by_day:
-        return Section("nights", "The nights", "none", notes=(note("There are none yet."),))
+        return sentence_section("nights", "The nights", "none", "There are none yet.")
     counted = Counter(by_day.values())
     counts = [count_of(counted["book"], "night") + " in the book"]
     counts += [f"{counted[state]:,} {state}" for state in sorted(counted) if state != "book"]
@@ -275,13 +260,7 @@ def calendar(nights: Nights) -> Section:
         SNAPSHOTS,
     )
     gaps = QueryRows(GAPS, nights.gaps[:MOST], len(nights.gaps))
-    columns = (
-        blocks.date("Night", "snapshot_date"),
-        blocks.name_column("Why", "reason"),
-        blocks.date("Book before", "book_before"),
-        blocks.date("Book after", "book_after"),
-    )
-    tables = (blocks.table("Nights without a book", gaps, columns),) if nights.gaps else ()
+    tables = with_rows(blocks.table("Nights without a book", gaps, _GAPS))
     bookless = len(by_day) - counted["book"]
     figure = f"{bookless:,} without a book" if bookless else f"all there to {max(by_day)}"
     notes = (note("{}.", ", ".join(counts)),)

@@ -1,5 +1,7 @@
 """The open breaks of the reconciliation: by age from night to night, and by who has them."""
 
+from collections.abc import Iterator
+
 from duckdb import DuckDBPyConnection
 from markupsafe import Markup
 
@@ -18,11 +20,11 @@ AGES = {
 }
 
 
-def section(connection: DuckDBPyConnection, dates: Nights) -> Section | None:
-    """Return the trends of open breaks; nothing where no break was ever open."""
+def sections(connection: DuckDBPyConnection, dates: Nights) -> Iterator[Section]:
+    """Yield the trends of open breaks; nothing where no break was ever open."""
     nights = ask(connection, query("breaks_over_time"))
     if not nights.rows:
-        return None
+        return
     owners = ask(connection, query("breaks_by_owner"))
     newest = nights.rows[0]
     sentence = note(
@@ -36,7 +38,7 @@ def section(connection: DuckDBPyConnection, dates: Nights) -> Section | None:
         blocks.count("In all", "open_breaks"),
     )
     drawn = (_by_night(nights), *((_by_owner(owners),) if owners.rows else ()))
-    return Section(
+    yield Section(
         "reconciliation",
         "Book against ledger",
         _figure(newest, dates),
