@@ -13,6 +13,7 @@ from warehouse.query.connect import records
 from warehouse.query.lookup_key import key_of_columns
 from warehouse.spreadsheet.writing.cells import LONG_TEXTS, pieces
 from warehouse.spreadsheet.writing.layout import (
+    WIDEST,
     SheetColumn,
     SheetColumnKind,
     TableSheet,
@@ -58,6 +59,15 @@ class TextTable:
     columns: tuple[SheetColumn, ...]
     values: Mapping[str, Sequence[str | None]]
 
+    @classmethod
+    def of(
+        cls, columns: tuple[SheetColumn, ...], rows: Sequence[Mapping[str, str | None]]
+    ) -> "TextTable":
+        """Return a table of rows by the sources of its columns."""
+        return cls(
+            columns, {column.source: [row.get(column.source) for row in rows] for column in columns}
+        )
+
     @property
     def rows(self) -> int:
         """How many rows there are."""
@@ -76,17 +86,12 @@ def shown_columns(source: OpenBook, exhibit: Exhibit) -> tuple[SheetColumn, ...]
 
     def columns_of_kind(
         names: Iterable[str], kind: SheetColumnKind, *, printed: bool = True
-    ) -> list[SheetColumn]:
-        widths = (
-            _number_width(whole[name])
-            if kind is SheetColumnKind.NUMBER
-            else fitting(texts.get(name, len(title(name))))
-            for name in names
-        )
-        return [
-            _column(name, kind, meaning_of, width, printed=printed)
-            for name, width in zip(names, widths, strict=True)
-        ]
+    ) -> Iterator[SheetColumn]:
+        for name in names:
+            width = fitting(texts.get(name, len(title(name))))
+            if kind is SheetColumnKind.NUMBER:
+                width = _number_width(whole[name])
+            yield _column(name, kind, meaning_of, width, printed=printed)
 
     exact = [name for name in kinds if name.endswith("_text")]
     parts = [name for name in exact if name != TOTAL]
@@ -116,15 +121,8 @@ def _column(
     name: str, kind: SheetColumnKind, meaning_of: Mapping[str, str], width: float, *, printed: bool
 ) -> SheetColumn:
     column = name if kind is SheetColumnKind.EXACT else name.removesuffix("_text")
-    heading = _TITLES.get(column, title(column))
-    return SheetColumn(
-        name,
-        heading,
-        f"{column}: {meaning_of[column]}",
-        kind,
-        width=width,
-        is_printed=printed,
-    )
+    heading, meaning = _TITLES.get(column, title(column)), f"{column}: {meaning_of[column]}"
+    return SheetColumn(name, heading, meaning, kind, width=width, is_printed=printed)
 
 
 def _number_width(whole: int) -> float:
@@ -139,7 +137,7 @@ def fill_sheet(
     shortened: Mapping[str, str],
     styles: Styles,
 ) -> Iterator[RowsXml]:
-    """Yield the rows of one sheet of an exhibit; `shown` stands for texts that no cell holds."""
+    """Yield the rows of one sheet of an exhibit; `shortened` has what texts too long show."""
     sources = {column.source for column in sheet.columns} - {_DIGITS.source}
     values = {name: _value_sql(exhibit, name) for name in sources}
     first, after = sheet.start, sheet.start + sheet.rows
@@ -191,7 +189,6 @@ def evidence(source: OpenBook, lines: Iterable[TotalLine], program_version: str)
         (_PLACES[2], "The same in the database."),
         *((exhibit.title, f"The same over sheet {exhibit.title}.") for exhibit in EXHIBITS),
     )
-    values = {name: [row.get(name) for row in rows] for name, _ in heads}
     figures = {*_PLACES, *(exhibit.title for exhibit in EXHIBITS)}
     columns = tuple(
         SheetColumn(
@@ -199,12 +196,17 @@ def evidence(source: OpenBook, lines: Iterable[TotalLine], program_version: str)
             name,
             meaning,
             SheetColumnKind.EXACT if name in figures else SheetColumnKind.TEXT,
-            width=fitting(max(len(text or "") for text in (name, *values[name])), _WIDEST_PROOF),
+            width=width_of(name, (row.get(name) for row in rows), _WIDEST_PROOF),
             is_printed=position < _PRINTED_PROOF,
         )
         for position, (name, meaning) in enumerate(heads)
     )
-    return TextTable(columns, values)
+    return TextTable.of(columns, rows)
+
+
+def width_of(head: str, texts: Iterable[str | None], widest: int = WIDEST) -> float:
+    """Return the width of a column in which a head and texts are seen whole."""
+    return fitting(max(len(text or "") for text in (head, *texts)), widest)
 
 
 def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | None]]:
@@ -219,8 +221,8 @@ def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | N
         "requests": str(snapshot["request_count"]),
         "requests given up": str(snapshot["failed_request_count"]),
         "bytes received": str(snapshot["byte_count"]),
-        "records rejected": _text(snapshot["reject_count"]),
-        "values kept as text only": _text(snapshot["inexact_count"]),
+        "records rejected": plain_text(snapshot["reject_count"]),
+        "values kept as text only": plain_text(snapshot["inexact_count"]),
         "workbook made by": f"nightbook {program_version}",
         "warehouse made by": f"nightbook {build['program_version']}",
         "schema of the warehouse": build["schema_version"],
@@ -230,8 +232,11 @@ def _about(source: OpenBook, program_version: str) -> Iterator[dict[str, str | N
         yield {"Kind": "run", "Of": of, "Value": value}
 
 
-def _text(count: object) -> str | None:
-    return None if count is None else str(count)
+def plain_text(value: object) -> str | None:
+    """Return what a cell of a text table says of a value."""
+    if isinstance(value, bool):
+        return yes(value)
+    return None if value is None else str(value)
 
 
 def _line(line: TotalLine) -> dict[str, str | None]:
@@ -264,27 +269,12 @@ def long_texts(shortened: Mapping[str, str]) -> TextTable:
         for no, text in enumerate(shortened, 1)
         for piece_no, piece in enumerate(pieces(text), 1)
     ]
-    columns = (
-        SheetColumn(
-            "Text no.",
-            "Text no.",
-            "The number its cells give.",
-            SheetColumnKind.TEXT,
-            width=10,
-        ),
-        SheetColumn(
-            "Piece",
-            "Piece",
-            "Pieces follow each other without a gap.",
-            SheetColumnKind.TEXT,
-            width=8,
-        ),
-        SheetColumn(
-            "Text",
-            "Text",
-            f"One piece of the text. {LONG_TEXTS} are cut nowhere else.",
-            SheetColumnKind.TEXT,
-            width=120,
-        ),
+    columns = tuple(
+        SheetColumn(name, name, meaning, SheetColumnKind.TEXT, width=width)
+        for name, meaning, width in (
+            ("Text no.", "The number its cells give.", 10),
+            ("Piece", "Pieces follow each other without a gap.", 8),
+            ("Text", f"One piece of the text. {LONG_TEXTS} are cut nowhere else.", 120),
+        )
     )
-    return TextTable(columns, {c.source: [row[c.source] for row in rows] for c in columns})
+    return TextTable.of(columns, rows)

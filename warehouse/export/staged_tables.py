@@ -8,6 +8,8 @@ from typing import Any
 from warehouse.contract.firm import SOURCE
 from warehouse.contract.model import quote_identifier
 from warehouse.query.book import PORTFOLIO_NAME, Exhibit, OpenBook
+from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER
+from warehouse.spreadsheet.writing.sql_rows import is_rounded
 from warehouse.sql.catalog import views
 
 BATCH = 1024  # rows: four times as many cost 25 MB and save nothing (measured)
@@ -67,15 +69,12 @@ def longest_whole(source: OpenBook, exhibit: Exhibit) -> dict[str, int]:
     return dict(zip(names, row or (), strict=True))
 
 
-def count_rounded_rows(source: OpenBook, exhibit: Exhibit, significant: int, longest: int) -> int:
+def count_rounded_rows(source: OpenBook, exhibit: Exhibit) -> int:
     """Return how many rows have an amount of more digits than a number keeps, counted by DuckDB."""
-    names = [
-        quote_identifier(name) for name in columns_of(source, exhibit) if name.endswith("_text")
-    ]
+    names = [name for name in columns_of(source, exhibit) if name.endswith("_text")]
     tests = " or ".join(
-        f"length({name}) > {longest} or (length({name}) > {significant} and "
-        f"length(trim(replace({name}, '.', ''), '-0')) > {significant})"
-        for name in names
+        f"strlen({name}) > {LONGEST_NUMBER} or {is_rounded(name)}"
+        for name in map(quote_identifier, names)
     )
     query = f"select count(*) from {exhibit.staged_name} where {tests}"
     row = source.connection.execute(query).fetchone()

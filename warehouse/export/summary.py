@@ -13,7 +13,7 @@ from typing import Any
 from warehouse.export.sheets import TOTAL, yes
 from warehouse.export.totals import ExpectedTotals, TotalLine, numbers_of
 from warehouse.query.book import EXHIBITS, OpenBook
-from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, Digits, is_portable, number
+from warehouse.spreadsheet.writing.cells import Digits, is_portable, number
 from warehouse.spreadsheet.writing.format import Draft, must, print_set_up, sizes
 from warehouse.spreadsheet.writing.layout import SheetColumnKind, TableSheet, fitting
 
@@ -200,7 +200,7 @@ def _asset(on: _SummaryWriter, figures: Figures, line: TotalLine) -> None:
     value = number(total)[0]
     # The cached value of the formula is what a spreadsheet will calculate: the sum of the doubles,
     # not the exact total, so that opening the file changes no figure.
-    numbers = numbers_of(figures.source, (line.of, line.is_custom), LONGEST_NUMBER)
+    numbers = numbers_of(figures.source, (line.of, line.is_custom))
     if value and None not in numbers:
         must(on.worksheet.write_number(on.row, 2, float(value), cells[SheetColumnKind.NUMBER]))
         formula = live_sum(figures.sheets[EXHIBITS[0].title], row)

@@ -14,7 +14,7 @@ from warehouse.exact import EXACT, exact, plain
 from warehouse.export.staged_tables import count_rounded_rows
 from warehouse.query.book import EXHIBITS, Exhibit, OpenBook
 from warehouse.query.connect import records
-from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER, SIGNIFICANT
+from warehouse.spreadsheet.writing.cells import LONGEST_NUMBER
 
 ACCOUNTS, HOLDINGS, ASSETS, VENUES = (exhibit.title for exhibit in EXHIBITS)
 # Custom assets of one id are not the same asset in two organisations: no holding is their sum.
@@ -58,7 +58,7 @@ def promise(source: OpenBook, exhibit: Exhibit) -> ExpectedTotals:
     return ExpectedTotals(
         exhibit,
         source.rows[exhibit.title],
-        count_rounded_rows(source, exhibit, SIGNIFICANT, LONGEST_NUMBER),
+        count_rounded_rows(source, exhibit),
         {(asset, custom): total for asset, custom, total in rows},
     )
 
@@ -131,9 +131,9 @@ def _add(total: Decimal | None, text: str | None) -> Decimal | None:
     return EXACT.add(total, exact(text))
 
 
-def numbers_of(source: OpenBook, asset: Asset, longest: int) -> list[float | None]:
+def numbers_of(source: OpenBook, asset: Asset) -> list[float | None]:
     """Return the totals of the accounts of an asset as numbers; None for text only."""
     wanted = "asset_id = ? and is_custom_asset = ?"
     query = f"select total_text from {EXHIBITS[0].staged_name} where {wanted}"
     rows = source.connection.execute(query, [*asset]).fetchall()
-    return [float(text) if len(text) <= longest else None for (text,) in rows]
+    return [float(text) if len(text) <= LONGEST_NUMBER else None for (text,) in rows]

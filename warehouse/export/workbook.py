@@ -61,7 +61,6 @@ def write(
         )
         for exhibit in source.exhibits
     }
-    (proof_sheet,) = parts(EVIDENCE, proof.columns, proof.rows)
     notices = (*source.notices, *_split(plans), *_cut(shortened))
     workbook = draft(
         title=f"Positions as of {source.day}",
@@ -73,15 +72,11 @@ def write(
         Figures(source=source, sheets=plans, promises=promises, lines=lines, notices=notices),
         program_version,
     )
-    planned = [*_tables(source, plans, shortened), _texts(proof, proof_sheet, shortened)]
+    planned = [*_tables(source, plans, shortened), _texts(EVIDENCE, proof, shortened)]
     if source.is_firm:
-        gate = source_sheet(source)
-        (sheet,) = parts(SOURCES, gate.columns, gate.rows)
-        planned.append(_texts(gate, sheet, {}))
+        planned.append(_texts(SOURCES, source_sheet(source), {}))
     if shortened:
-        whole = long_texts(shortened)
-        (sheet,) = parts(LONG_TEXTS, whole.columns, whole.rows)
-        planned.append(_texts(whole, sheet, {}))
+        planned.append(_texts(LONG_TEXTS, long_texts(shortened), {}))
     footer = f"Positions as of {source.day}, snapshot {source.snapshot_id}"
     _save(
         workbook, planned, path, footer=footer, proof=partial(_prove, planned, promises, shortened)
@@ -123,7 +118,8 @@ def _tables(
             yield _Planned(sheet, partial(fill_sheet, source, exhibit, sheet, shortened))
 
 
-def _texts(table: TextTable, sheet: TableSheet, shortened: Mapping[str, str]) -> _Planned:
+def _texts(name: str, table: TextTable, shortened: Mapping[str, str]) -> _Planned:
+    (sheet,) = parts(name, table.columns, table.rows)
     return _Planned(sheet, partial(filled_texts, table, sheet, shortened))
 
 
@@ -134,7 +130,7 @@ def _prove(
     file: IO[bytes],
 ) -> None:
     """See that the finished file says what was promised, table by table."""
-    sheets = [(number, sheet.sheet) for number, sheet in enumerate(planned, FIRST)]
+    sheets = [(number, plan.sheet) for number, plan in enumerate(planned, FIRST)]
     for promised in promises:
         own = [(number, sheet) for number, sheet in sheets if sheet.table == promised.exhibit.title]
         prove(file, promised, own, shortened)
@@ -148,16 +144,16 @@ def _save(
     footer: str,
     proof: Callable[[IO[bytes]], None],
 ) -> None:
-    for sheet in planned:
-        long_table(workbook, sheet.sheet, footer=footer)
-        if sheet.sheet.table in {exhibit.title for exhibit in EXHIBITS}:
-            define_names(workbook, sheet.sheet)
-    workbook.book.close()
     fillings = {}
-    for number, sheet in enumerate(planned, FIRST):
-        last = sheet.sheet.letter(sheet.sheet.columns[-1].source, sheet.sheet.columns[-1].kind)
-        size = sheet.sheet.rows * len(sheet.sheet.columns) * _CELL_BYTES
-        fillings[number] = (f"A1:{last}{sheet.sheet.last_row}", size, sheet.fill)
+    for number, plan in enumerate(planned, FIRST):
+        sheet = plan.sheet
+        long_table(workbook, sheet, footer=footer)
+        if sheet.table in {exhibit.title for exhibit in EXHIBITS}:
+            define_names(workbook, sheet)
+        last = sheet.letter(sheet.columns[-1].source, sheet.columns[-1].kind)
+        size = sheet.rows * len(sheet.columns) * _CELL_BYTES
+        fillings[number] = (f"A1:{last}{sheet.last_row}", size, plan.fill)
+    workbook.book.close()
     with written_aside(path) as file:
         splice(workbook.file, file, fillings)
         proof(file)

@@ -188,7 +188,7 @@ def unknown(connection: DuckDBPyConnection, nights: Nights) -> Section:
         )
     last = None if nights.last is None else nights.last["snapshot_date"]
 
-    def first_seen(row: Record) -> Markup:
+    def show_first_day(row: Record) -> Markup:
         mark = note(' <span class="mark">new</span>') if row["first_seen"] == last else Markup()
         return wording.day(row["first_seen"]) + mark
 
@@ -196,7 +196,7 @@ def unknown(connection: DuckDBPyConnection, nights: Nights) -> Section:
         blocks.name_column("What", "kind"),
         blocks.name_column("Name", "word"),
         blocks.name_column("Where", "path"),
-        TableColumn("First seen", first_seen),
+        TableColumn("First seen", show_first_day),
         blocks.date("Last seen", "last_seen"),
         blocks.count("Times", "seen"),
         blocks.name_column("Example", "example"),
