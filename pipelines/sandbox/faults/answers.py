@@ -44,19 +44,16 @@ def _retry_after(text: str) -> Twist:
     return _always(_page(429, "Too Many Requests", **{"Retry-After": text}))
 
 
-def _throttle(_answer: SandboxResponse, fault: Fault, _now: int) -> SandboxResponse:
-    seconds = "2" if fault.seconds is None else f"{fault.seconds:g}"
-    return _page(429, "Too Many Requests", **{"Retry-After": seconds})
+def _later(status: int, title: str) -> Twist:
+    def act(_answer: SandboxResponse, fault: Fault, _now: int) -> SandboxResponse:
+        return _page(status, title, **{"Retry-After": f"{fault.seconds_or(2):g}"})
+
+    return act
 
 
 def _throttled_date(_answer: SandboxResponse, fault: Fault, now: int) -> SandboxResponse:
-    until = now / 1000 + (5 if fault.seconds is None else fault.seconds)
+    until = now / 1000 + fault.seconds_or(5)
     return _page(429, "Too Many Requests", **{"Retry-After": formatdate(until, usegmt=True)})
-
-
-def _unavailable_later(_answer: SandboxResponse, fault: Fault, _now: int) -> SandboxResponse:
-    seconds = "2" if fault.seconds is None else f"{fault.seconds:g}"
-    return _page(503, "Service Unavailable", **{"Retry-After": seconds})
 
 
 def _cache_timestamp(_answer: SandboxResponse, _fault: Fault, now: int) -> SandboxResponse:
@@ -66,20 +63,19 @@ def _cache_timestamp(_answer: SandboxResponse, _fault: Fault, now: int) -> Sandb
     return error_answer(RefusalError(400, error, headers=headers), {})
 
 
-def _with_headers(**headers: str) -> Twist:
+def alter(change: Callable[[bytes], bytes] = bytes, **headers: str) -> Twist:
+    """Change the bytes of a body, and set headers."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
 
     def act(answer: SandboxResponse, _fault: Fault, _now: int) -> SandboxResponse:
-        return SandboxResponse(answer.status, answer.body, {**answer.headers, **named})
+        return SandboxResponse(answer.status, change(answer.body), {**answer.headers, **named})
 
     return act
 
 
-def _two_errors() -> Twist:
-    errors = (("PARAMETER_INVALID", "One thing."), ("AUTHENTICATION_FAILED", "And another."))
-    return _always(error_answer(RefusalError(400, *errors), {}))
-
-
+_TWO_ERRORS = RefusalError(
+    400, ("PARAMETER_INVALID", "One thing."), ("AUTHENTICATION_FAILED", "And another.")
+)
 _EMPTY_ERRORS = SandboxResponse(400, b'{"errors":[],"meta":{}}')
 _NO_ENVELOPE = SandboxResponse(400, b'{"message":"bad request"}')
 
@@ -87,10 +83,10 @@ ANSWER_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "500": ("500 with an HTML page", _html(500, "Internal Server Error")),
     "502": ("502 with an HTML page", _html(502, "Bad Gateway")),
     "503": ("503 with an HTML page", _html(503, "Service Unavailable")),
-    "503-retry-after": ("503 with Retry-After, 2 or `seconds`", _unavailable_later),
+    "503-retry-after": ("503 with Retry-After, 2 or `seconds`", _later(503, "Service Unavailable")),
     "504": ("504 with an HTML page", _html(504, "Gateway Timeout")),
     "408": ("408 with an HTML page", _html(408, "Request Timeout")),
-    "429": ("429 with Retry-After in seconds, 2 or `seconds`", _throttle),
+    "429": ("429 with Retry-After in seconds, 2 or `seconds`", _later(429, "Too Many Requests")),
     "429-date": ("429 with Retry-After as a date, 5 s or `seconds` ahead", _throttled_date),
     "429-day": ("429 with Retry-After: 86400", _retry_after("86400")),
     "429-garbage": ("429 with Retry-After: soon", _retry_after("soon")),
@@ -125,7 +121,10 @@ ANSWER_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "not-found-404": ("404 RESOURCE_NOT_FOUND", _error(404, "RESOURCE_NOT_FOUND")),
     "method-unsupported": ("405 METHOD_UNSUPPORTED", _error(405, "METHOD_UNSUPPORTED")),
     "unknown-code": ("400 with the code BRAND_NEW", _error(400, "BRAND_NEW")),
-    "errors-two": ("400 with two errors, the second of them worse", _two_errors()),
+    "errors-two": (
+        "400 with two errors, the second of them worse",
+        _always(error_answer(_TWO_ERRORS, {})),
+    ),
     "errors-empty": ("400 with an empty list of errors", _always(_EMPTY_ERRORS)),
     "error-bare": ("400 without the envelope", _always(_NO_ENVELOPE)),
     "forbidden": ("403 with an HTML page, as a firewall does", _html(403, "Forbidden")),
@@ -145,7 +144,7 @@ ANSWER_FAULTS: Mapping[str, tuple[str, Twist]] = {
         _cache_timestamp,
     ),
     "html-200": ("200 with an HTML page", _html(200, "Welcome")),
-    "text-plain": ("good JSON as text/plain", _with_headers(Content_Type="text/plain")),
-    "set-cookie": ("a cookie is set", _with_headers(Set_Cookie="visit=1; Path=/")),
-    "no-content-type": ("good JSON without a Content-Type", _with_headers(Content_Type="")),
+    "text-plain": ("good JSON as text/plain", alter(Content_Type="text/plain")),
+    "set-cookie": ("a cookie is set", alter(Set_Cookie="visit=1; Path=/")),
+    "no-content-type": ("good JSON without a Content-Type", alter(Content_Type="")),
 }

@@ -3,34 +3,25 @@
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from pipelines.sandbox.errors import SandboxResponse, encode
-from pipelines.sandbox.faults.answers import Twist
+from pipelines.sandbox.faults.answers import Twist, alter
 from pipelines.sandbox.faults.scope import Fault
 
 _MIB = 1024 * 1024
 _DEPTH = 200_000
 
 
-def _body(change: Callable[[bytes], bytes], **headers: str) -> Twist:
-    """Change the bytes of a body, and sets headers."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-
-    def act(answer: SandboxResponse, _fault: Fault, _now: int) -> SandboxResponse:
-        return SandboxResponse(answer.status, change(answer.body), {**answer.headers, **named})
-
-    return act
-
-
 def _just(body: bytes) -> Twist:
-    return _body(lambda _: body)
+    return alter(lambda _: body)
 
 
 def _in_meta(literal: bytes) -> Twist:
     """Put a literal into `meta`, where no contract looks at it but the parser does."""
-    return _body(lambda body: body.replace(b'"meta":{', b'"meta":{"x":' + literal, 1))
+    return alter(lambda body: body.replace(b'"meta":{', b'"meta":{"x":' + literal, 1))
 
 
 def _page(body: bytes) -> bytes:
@@ -68,64 +59,64 @@ def _bad_sum(body: bytes) -> bytes:
 
 
 @lru_cache(maxsize=2)
-def _zeros(mib: int) -> bytes:
+def _zeros(size: int) -> bytes:
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     head = packer.compress(b'{"data":[],"meta":{"x":"')
-    return head + b"".join(packer.compress(b"0" * _MIB) for _ in range(mib)) + packer.flush()
+    blocks = (packer.compress(b"0" * _MIB) for _ in range(size // _MIB))
+    return head + b"".join(blocks) + packer.flush()
 
 
 def _bomb(answer: SandboxResponse, fault: Fault, _now: int) -> SandboxResponse:
-    body = _zeros(300 if fault.mib is None else fault.mib)
+    body = _zeros(fault.bytes_or(300))
     return SandboxResponse(200, body, {**answer.headers, "Content-Encoding": "gzip"})
 
 
 def _large(answer: SandboxResponse, fault: Fault, _now: int) -> SandboxResponse:
-    spaces = b" " * ((64 if fault.mib is None else fault.mib) * _MIB)
-    return SandboxResponse(answer.status, answer.body + spaces, answer.headers)
+    return replace(answer, body=answer.body + b" " * fault.bytes_or(64))
 
 
 BODY_FAULTS: Mapping[str, tuple[str, Twist]] = {
     "empty-200": ("200 without a byte", _just(b"")),
     "json-null": ("the document is `null`", _just(b"null")),
     "json-list": ("the document is a list", _just(b"[]")),
-    "json-cut": ("the document ends in its middle", _body(lambda body: body[: len(body) // 2])),
-    "meta-missing": ("there is no `meta`", _body(_without_meta)),
-    "meta-cursor": ("`meta` holds a cursor and a total", _body(_page)),
-    "data-and-errors": ("an answer with data has errors as well", _body(_both)),
-    "data-ten": ("lists end after ten records, silently", _body(_first_ten)),
+    "json-cut": ("the document ends in its middle", alter(lambda body: body[: len(body) // 2])),
+    "meta-missing": ("there is no `meta`", alter(_without_meta)),
+    "meta-cursor": ("`meta` holds a cursor and a total", alter(_page)),
+    "data-and-errors": ("an answer with data has errors as well", alter(_both)),
+    "data-ten": ("lists end after ten records, silently", alter(_first_ten)),
     "nan": ("a NaN stands in the document", _in_meta(b"NaN")),
     "infinity": ("an Infinity stands in the document", _in_meta(b"-Infinity")),
     "exponent-huge": ("the number 1e999 stands in the document", _in_meta(b"1e999")),
     "integer-huge": ("a number of 5,000 digits stands there", _in_meta(b"9" * 5000)),
-    "duplicate-keys": ("`data` stands twice in the document", _body(_duplicate)),
+    "duplicate-keys": ("`data` stands twice in the document", alter(_duplicate)),
     "bad-utf-8": ("a byte that is no UTF-8 stands in a text", _in_meta(b'"\xff"')),
     "lone-surrogate": ("half a surrogate pair stands in a text", _in_meta(b'"\\ud800"')),
     "surrogate-pair": ("a good surrogate pair, which is legal", _in_meta(b'"\\ud83e\\udd8a"')),
-    "bom": ("a byte order mark comes first", _body(lambda body: b"\xef\xbb\xbf" + body)),
-    "utf-16": ("the document is UTF-16", _body(lambda body: body.decode().encode("utf-16"))),
+    "bom": ("a byte order mark comes first", alter(lambda body: b"\xef\xbb\xbf" + body)),
+    "utf-16": ("the document is UTF-16", alter(lambda body: body.decode().encode("utf-16"))),
     "nesting": ("lists 200,000 deep", _in_meta(b"[" * _DEPTH + b"]" * _DEPTH)),
-    "two-documents": ("a second document follows the first", _body(lambda body: body + body)),
-    "gzip": ("good gzip, which is legal", _body(_pack, Content_Encoding="gzip")),
+    "two-documents": ("a second document follows the first", alter(lambda body: body + body)),
+    "gzip": ("good gzip, which is legal", alter(_pack, Content_Encoding="gzip")),
     "gzip-cut": (
         "gzip ends in its middle, and the length agrees",
-        _body(lambda body: _pack(body)[: len(_pack(body)) // 2], Content_Encoding="gzip"),
+        alter(lambda body: _pack(body)[: len(_pack(body)) // 2], Content_Encoding="gzip"),
     ),
     "gzip-no-trailer": (
         "gzip without its last eight bytes",
-        _body(lambda body: _pack(body)[:-8], Content_Encoding="gzip"),
+        alter(lambda body: _pack(body)[:-8], Content_Encoding="gzip"),
     ),
-    "gzip-bad-sum": ("gzip with a wrong check sum", _body(_bad_sum, Content_Encoding="gzip")),
+    "gzip-bad-sum": ("gzip with a wrong check sum", alter(_bad_sum, Content_Encoding="gzip")),
     "gzip-garbage": (
         "bytes that are none follow the gzip",
-        _body(lambda body: _pack(body) + b"garbage", Content_Encoding="gzip"),
+        alter(lambda body: _pack(body) + b"garbage", Content_Encoding="gzip"),
     ),
     "gzip-twice": (
         "gzip in gzip, said so",
-        _body(lambda body: _pack(_pack(body)), Content_Encoding="gzip, gzip"),
+        alter(lambda body: _pack(_pack(body)), Content_Encoding="gzip, gzip"),
     ),
-    "gzip-unsaid": ("gzip that no header tells", _body(_pack)),
-    "gzip-not": ("plain JSON, called gzip", _body(lambda body: body, Content_Encoding="gzip")),
+    "gzip-unsaid": ("gzip that no header tells", alter(_pack)),
+    "gzip-not": ("plain JSON, called gzip", alter(lambda body: body, Content_Encoding="gzip")),
     "gzip-bomb": ("gzip of 300 MiB, or `mib`, of zeros", _bomb),
-    "brotli": ("called br, which nobody asked for", _body(_pack, Content_Encoding="br")),
+    "brotli": ("called br, which nobody asked for", alter(_pack, Content_Encoding="br")),
     "large": ("64 MiB, or `mib`, of spaces follow the document", _large),
 }

@@ -31,10 +31,11 @@ _CONNECTION_FAULTS = {REFUSED: "the port is closed, for ever or `seconds`; it ha
 
 DESCRIPTIONS: Mapping[str, str] = {
     **_SERVICE_FAULTS,
-    **{name: words for name, (words, _) in _TWISTS.items()},
-    **{name: words for name, (words, _) in WORLD_FAULTS.items()},
-    **{name: words for name, (words, _) in RECORD_FAULTS.items()},
-    **{name: words for name, (words, _) in WIRE_FAULTS.items()},
+    **{
+        name: fault[0]
+        for faults in (_TWISTS, WORLD_FAULTS, RECORD_FAULTS, WIRE_FAULTS)
+        for name, fault in faults.items()
+    },
     **_CONNECTION_FAULTS,
 }
 
@@ -93,8 +94,7 @@ class DueFaults:
     due: tuple[Fault, ...] = ()
 
     def _seconds(self, name: str, default: float) -> float:
-        struck = [fault for fault in self.due if fault.name == name]
-        return sum(default if fault.seconds is None else fault.seconds for fault in struck)
+        return sum(fault.seconds_or(default) for fault in self.due if fault.name == name)
 
     @property
     def delay(self) -> float:

@@ -24,12 +24,16 @@ def walk(records: list[Record], resource: str) -> Iterator[tuple[Record, str]]:
                 yield from walk(value if field.many else [value], field.kind)
 
 
-def _one(spoil: Callable[[Record, str], None]) -> Spoil:
+def _targets(records: list[Record], resource: str, fault: Fault) -> list[Record]:
+    record = target(records, resource, fault)
+    return [record] if record else []
+
+
+def _with_parts(spoil: Callable[[Record, str], None]) -> Spoil:
     """Spoil the target of a fault and everything in it."""
 
     def act(records: list[Record], resource: str, fault: Fault) -> None:
-        record = target(records, resource, fault)
-        for part, kind in list(walk([record], resource)) if record else []:
+        for part, kind in list(walk(_targets(records, resource, fault), resource)):
             spoil(part, kind)
 
     return act
@@ -39,8 +43,7 @@ def _top(spoil: Callable[[Record], None]) -> Spoil:
     """Spoil the target of a fault itself."""
 
     def act(records: list[Record], resource: str, fault: Fault) -> None:
-        record = target(records, resource, fault)
-        if record:
+        for record in _targets(records, resource, fault):
             spoil(record)
 
     return act
@@ -56,17 +59,20 @@ def _all(spoil: Callable[[Record], None]) -> Spoil:
     return act
 
 
-def _first_amount(value: Any) -> Spoil:
-    """Put a value where the first amount of the target's first trading balance stands."""
+def _first(part_kind: str, spoil: Callable[[Record], None]) -> Spoil:
+    """Spoil the first part of a kind in the target of a fault."""
 
     def act(records: list[Record], resource: str, fault: Fault) -> None:
-        record = target(records, resource, fault)
-        for part, kind in walk([record], resource) if record else ():
-            if kind == "TradingBalance":
-                part["free"] = value
-                return
+        parts = walk(_targets(records, resource, fault), resource)
+        for part in [part for part, kind in parts if kind == part_kind][:1]:
+            spoil(part)
 
     return act
+
+
+def _first_amount(value: Any) -> Spoil:
+    """Put a value where the first amount of the target's first trading balance stands."""
+    return _first("TradingBalance", _set("free", value))
 
 
 def _every_amount(value: Any) -> Spoil:
@@ -79,8 +85,7 @@ def _every_amount(value: Any) -> Spoil:
 
 
 def _constraint(records: list[Record], resource: str, fault: Fault) -> None:
-    record = target(records, resource, fault)
-    if record and resource == "Instrument":
+    for record in _targets(records, resource, fault) if resource == "Instrument" else ():
         record["tradingConstraints"] = {"minTick": "0.1234567890123456789012345", "maxPrice": "1e3"}
 
 
@@ -117,14 +122,6 @@ def _set(name: str, value: Any) -> Callable[[Record], None]:
     return act
 
 
-def _pop_in_account(records: list[Record], resource: str, fault: Fault) -> None:
-    record = target(records, resource, fault)
-    for part, kind in walk([record], resource) if record else ():
-        if kind == "Account":
-            part.pop("venueId", None)
-            return
-
-
 def _upper(record: Record) -> None:
     if "id" in record:
         record["id"] = record["id"].upper()
@@ -136,19 +133,22 @@ def _embed_another(record: Record) -> None:
 
 
 RECORD_FAULTS: Mapping[str, tuple[str, Spoil]] = {
-    "unknown-field": ("one record and all its parts have a field more", _one(_unknown_field)),
-    "unknown-value": ("one record and its parts have new enum values", _one(_unknown_value)),
+    "unknown-field": (
+        "one record and all its parts have a field more",
+        _with_parts(_unknown_field),
+    ),
+    "unknown-value": ("one record and its parts have new enum values", _with_parts(_unknown_value)),
     "unknown-bucket": (
         "one portfolio has `lending` with free and locked",
-        _one(_bucket("lending", {"free": "1000.000000000000000001", "locked": "2.5"})),
+        _with_parts(_bucket("lending", {"free": "1000.000000000000000001", "locked": "2.5"})),
     ),
     "unknown-bucket-odd": (
         "one portfolio has `vault`, which is a bare text",
-        _one(_bucket("vault", "12.5")),
+        _with_parts(_bucket("vault", "12.5")),
     ),
     "field-missing": ("one record lacks `createdAt`", _top(_pop("createdAt"))),
     "field-missing-everywhere": ("every record lacks `createdAt`", _all(_pop("createdAt"))),
-    "field-missing-in-account": ("one account lacks `venueId`", _pop_in_account),
+    "field-missing-in-account": ("one account lacks `venueId`", _first("Account", _pop("venueId"))),
     "field-null": ("one record has a null for `createdAt`", _top(_set("createdAt", None))),
     "field-wrong-type": ("one record has a number for `name`", _top(_set("name", 7))),
     "id-missing": ("one record has no `id`", _top(_pop("id"))),

@@ -30,6 +30,14 @@ class Fault:
     seconds: float | None = None
     mib: int | None = None
 
+    def seconds_or(self, default: float) -> float:
+        """Return how long it lasts, or what is usual."""
+        return default if self.seconds is None else self.seconds
+
+    def bytes_or(self, default_mib: int) -> int:
+        """Return how large it is, or what is usual."""
+        return (default_mib if self.mib is None else self.mib) * 1024 * 1024
+
     def strikes(self, path: str, day: date | None, *, objects: bool) -> bool:
         """Does a request for this path, on this day, lie in the scope.
 

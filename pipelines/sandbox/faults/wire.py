@@ -123,21 +123,17 @@ async def _reset(writer: asyncio.StreamWriter, reply: WireReply, fault: Fault) -
     writer.transport.abort()
 
 
-def _waiting(fault: Fault) -> float:
-    return _FOR_EVER if fault.seconds is None else fault.seconds
-
-
 async def _hang(writer: asyncio.StreamWriter, reply: WireReply, fault: Fault) -> None:
     if fault.name == "hang-mid-body":
         await _send(writer, reply.head(), _half(reply.body))
-    await asyncio.sleep(_waiting(fault))
+    await asyncio.sleep(fault.seconds_or(_FOR_EVER))
 
 
 async def _drip(writer: asyncio.StreamWriter, reply: WireReply, fault: Fault) -> None:
     await _send(writer, reply.head())
     for position in range(len(reply.body)):
         await _send(writer, reply.body[position : position + 1])
-        await asyncio.sleep(0.05 if fault.seconds is None else fault.seconds)
+        await asyncio.sleep(fault.seconds_or(0.05))
 
 
 async def _endless(writer: asyncio.StreamWriter, reply: WireReply, _fault: Fault) -> None:
@@ -224,7 +220,7 @@ async def start_front(
     """Start a front on a bound socket, for the application upstream, and then set `up`."""
     # It listens at once, or, where the port is to be refused, after that long.
     rehearsal = Rehearsal(
-        [fault_ for fault_ in faults if fault_.name in WIRE_FAULTS], of_transport=WIRE_FAULTS
+        [fault for fault in faults if fault.name in WIRE_FAULTS], of_transport=WIRE_FAULTS
     )
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -242,7 +238,7 @@ async def start_front(
     for fault in faults:
         if fault.name == REFUSED:
             up.set()
-            await asyncio.sleep(_waiting(fault))
+            await asyncio.sleep(fault.seconds_or(_FOR_EVER))
     server = await asyncio.start_server(converse, sock=listener, limit=_LONGEST_HEAD)
     up.set()
     return server

@@ -6,6 +6,7 @@ Each turns a whole world into another, so that lists, filters and single objects
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any, Literal
 
 from pipelines.sandbox.faults.scope import Fault, target
 from pipelines.sandbox.world.world import Record, World
@@ -98,15 +99,17 @@ def _halve_instruments(world: World, _fault: Fault) -> World:
     )
 
 
-def _repeat_portfolio(world: World, fault: Fault) -> World:
-    twice = target(list(world.portfolios), "Portfolio", fault)
-    return replace(world, portfolios=(*world.portfolios, *([twice] if twice else [])))
+def _repeat(collection: Literal["portfolios", "venues"], **difference: object) -> Change:
+    """Let the target of a fault come a second time, perhaps not alike."""
+    resource = {"portfolios": "Portfolio", "venues": "Venue"}[collection]
 
+    def change(world: World, fault: Fault) -> World:
+        records: tuple[Record, ...] = getattr(world, collection)
+        record = target(list(records), resource, fault)
+        repeats: Any = (*records, *([{**record, **difference}] if record else []))
+        return replace(world, **{collection: repeats})
 
-def _portfolio_repeated_different(world: World, fault: Fault) -> World:
-    twice = target(list(world.portfolios), "Portfolio", fault)
-    other = [{**twice, "name": "Another by the same id", "positions": []}] if twice else []
-    return replace(world, portfolios=(*world.portfolios, *other))
+    return change
 
 
 def _repeat_position(world: World, fault: Fault) -> World:
@@ -129,23 +132,17 @@ def _repeat_account(**difference: Record) -> Change:
     return change
 
 
-def _repeat_venue(world: World, fault: Fault) -> World:
-    twice = target(list(world.venues), "Venue", fault)
-    other = [{**twice, "displayName": "Another by the same id"}] if twice else []
-    return replace(world, venues=(*world.venues, *other))
+def _list_more(make: Callable[[Record], Record]) -> Change:
+    """Let venues list one instrument more, made of their first one."""
 
+    def change(world: World, fault: Fault) -> World:
+        listed = dict(world.instruments or {})
+        for venue, instruments in listed.items():
+            if fault.venue in {None, venue}:
+                listed[venue] = (*instruments, *map(make, instruments[:1]))
+        return replace(world, instruments=listed)
 
-def _repeat_instrument(world: World, fault: Fault) -> World:
-    listed = {
-        venue: (
-            *instruments,
-            *({**instrument, "feedId": "another-feed"} for instrument in instruments[:1]),
-        )
-        if fault.venue in {None, venue}
-        else instruments
-        for venue, instruments in (world.instruments or {}).items()
-    }
-    return replace(world, instruments=listed)
+    return change
 
 
 def _orphan_venue(world: World, fault: Fault) -> World:
@@ -178,22 +175,6 @@ def _hostile_ids(world: World, _fault: Fault) -> World:
     return replace(world, venues=(*world.venues, *more), instruments={**listed, **added})
 
 
-def _unknown_type(world: World, fault: Fault) -> World:
-    listed = {
-        venue: (
-            *instruments,
-            *(
-                {**instrument, "id": f"{instrument['id']}-C", "type": "option"}
-                for instrument in instruments[:1]
-            ),
-        )
-        if fault.venue in {None, venue}
-        else instruments
-        for venue, instruments in (world.instruments or {}).items()
-    }
-    return replace(world, instruments=listed)
-
-
 WORLD_FAULTS: Mapping[str, tuple[str, Change]] = {
     "portfolios-empty": (
         "there are no portfolios at all",
@@ -209,10 +190,10 @@ WORLD_FAULTS: Mapping[str, tuple[str, Change]] = {
     "venues-dropped": ("three of five venues are gone", _drop_venues),
     "venue-instruments-empty": ("one venue lists no instruments", _venue_instruments_empty),
     "instruments-halved": ("every second instrument is gone", _halve_instruments),
-    "portfolio-repeated": ("one portfolio comes twice, equal", _repeat_portfolio),
+    "portfolio-repeated": ("one portfolio comes twice, equal", _repeat("portfolios")),
     "portfolio-repeated-different": (
         "one portfolio id comes twice, with different content",
-        _portfolio_repeated_different,
+        _repeat("portfolios", name="Another by the same id", positions=[]),
     ),
     "position-repeated": ("one asset comes twice in a portfolio", _repeat_position),
     "account-repeated": ("one account comes twice in a position, equal", _repeat_account()),
@@ -220,11 +201,19 @@ WORLD_FAULTS: Mapping[str, tuple[str, Change]] = {
         "one account comes twice in a position, with different money",
         _repeat_account(balance={"custody": {"free": "0.5", "locked": "0"}}),
     ),
-    "venue-repeated": ("one venue id comes twice, with different content", _repeat_venue),
-    "instrument-repeated": ("one instrument id comes twice at a venue", _repeat_instrument),
+    "venue-repeated": (
+        "one venue id comes twice, with different content",
+        _repeat("venues", displayName="Another by the same id"),
+    ),
+    "instrument-repeated": (
+        "one instrument id comes twice at a venue",
+        _list_more(lambda instrument: {**instrument, "feedId": "another-feed"}),
+    ),
     "instrument-type-unknown": (
         "venues list an `option`, which neither type filter returns",
-        _unknown_type,
+        _list_more(
+            lambda instrument: {**instrument, "id": f"{instrument['id']}-C", "type": "option"}
+        ),
     ),
     "orphan-venue": ("an account and an integration name no known venue", _orphan_venue),
     "hostile-names": ("names with formulas, SQL, NUL, markup, 4,000 letters", _hostile_names),
